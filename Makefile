@@ -1,0 +1,66 @@
+# A thin front to Meson. `make help` lists what there is.
+
+BUILD ?= build
+MESON ?= meson
+PREFIX ?= /usr/local
+SETUP = $(MESON) setup -Dwerror=true
+SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
+
+.PHONY: all deps demo test check asan tsan valgrind coverage install clean help
+
+all: $(BUILD)/build.ninja ## build the library and build/simba
+	$(MESON) compile -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	$(SETUP) $(BUILD)
+
+deps: ## install the Debian packages that are missing
+	@scripts/deps
+
+demo: deps ## three contenders on one file: see fail-over and hand-over
+	@$(MAKE) --no-print-directory all
+	@scripts/demo
+
+test: deps ## build and run all tests
+	@$(MAKE) --no-print-directory all
+	@scripts/run-tests $(BUILD)
+
+check: $(BUILD)/build.ninja ## format, layers, static analysis
+	@$(MESON) compile -C $(BUILD) simba-core
+	@scripts/check-format
+	@scripts/check-layers . $(BUILD)/libsimba-core.a
+	@scripts/check-static
+
+asan: ## all tests under the address and undefined behaviour sanitizers
+	@test -f build-asan/build.ninja || $(SANITIZE) -Db_sanitize=address,undefined build-asan
+	@$(MESON) compile -C build-asan
+	@scripts/run-tests build-asan --timeout-multiplier 3 $(SUITES)
+
+tsan: ## all tests under the thread sanitizer
+	@test -f build-tsan/build.ninja || $(SANITIZE) -Db_sanitize=thread build-tsan
+	@$(MESON) compile -C build-tsan
+	@scripts/run-tests build-tsan --timeout-multiplier 5 $(SUITES)
+
+valgrind: all ## the core and api tests under valgrind
+	@scripts/run-tests $(BUILD) --timeout-multiplier 20 --suite core --suite api \
+	    --wrapper 'valgrind --quiet --error-exitcode=99 --leak-check=full --child-silent-after-fork=yes'
+
+coverage: ## line coverage of all tests, in build-coverage/meson-logs
+	@test -f build-coverage/build.ninja || $(SETUP) -Db_coverage=true build-coverage
+	@$(MESON) compile -C build-coverage
+	@scripts/run-tests build-coverage
+	@ninja -C build-coverage coverage-text
+	@cat build-coverage/meson-logs/coverage.txt
+
+# A release build of its own: optimised, without -Werror.
+install: ## install a release build to PREFIX (below DESTDIR)
+	@test -f build-release/build.ninja || \
+	    $(MESON) setup --buildtype=release --prefix=$(PREFIX) -Dtests=disabled build-release
+	$(MESON) compile -C build-release
+	DESTDIR=$(DESTDIR) $(MESON) install -C build-release --no-rebuild
+
+clean: ## remove all build folders
+	rm -rf $(BUILD) build-asan build-tsan build-coverage build-release
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12

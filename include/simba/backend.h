@@ -1,0 +1,178 @@
+/*
+ * backend.h - for whoever adds a store to Simba.
+ *
+ * A backend carries requests to a store and answers. It knows nothing of callbacks, threads of the
+ * application or time-outs of a contest: that is the business of the contention machine, which relies on
+ * the duties below and on nothing else.
+ *
+ * Duties
+ *  1. Every request is answered exactly once, by host->reply. An answer may come from any thread, at
+ *     any time, also from within `submit`. Until then the request and its strings stay valid; from then
+ *     on the backend must not touch it.
+ *  2. A request is answered within about request->timeout_ms, if need be with an error.
+ *  3. A success tells the owner as the store has it after the request, in time LEFT by the store's
+ *     clock. The library counts that from the moment the request was made (or from as_of_ms).
+ *  4. An error says what is known: SIMBA_EUNKNOWN when the request may have been or may still be
+ *     applied (the reply was lost), any other code when it certainly was not and will not be.
+ *  5. Requests of one mutex that are carried out do so atomically, as the list of operations says.
+ *  6. `revision` never goes back: each new term of a mutex has a larger one than all terms before. It
+ *     may also grow with renewals.
+ *  7. Wake-ups and the feed are courtesies. Correctness must not rest on them: a lost, late, repeated or
+ *     invented one does no harm.
+ *  8. After a broken connection the backend reconnects by itself with a back-off, and creates again
+ *     what a store that lost its data no longer has.
+ *  9. All descriptors are close-on-exec. The backend prints nothing and never ends the process.
+ *
+ * Threads: open, submit, listen and close are called on the client's loop thread and must not block
+ * there, except open, which may take as long as it needs to find out whether the store can be used.
+ */
+#ifndef SIMBA_BACKEND_H
+#define SIMBA_BACKEND_H
+
+#include <simba/simba.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct uv_loop_s;
+
+typedef struct simba_backend simba_backend; /* each backend defines its own */
+
+enum simba_op {
+    SIMBA_OP_NONE,
+    /* If nobody owns, or the lease of the owner has ended, or the owner is `id`: make `id` the owner
+     * with a full lease and a new, larger revision. Otherwise change nothing but the wait queue. */
+    SIMBA_OP_ACQUIRE,
+    /* If the owner is `id` and its lease has not ended: give it a full lease again. Otherwise change
+     * nothing. Never makes anybody an owner, never creates a record. */
+    SIMBA_OP_GUARD,
+    /* If the owner is `id` and the record's revision is `revision`: nobody owns, the next waiter is
+     * woken. With revision 0 nothing is given back. Always: `id` leaves the wait queue. */
+    SIMBA_OP_RELEASE,
+    /* Tell the owner, change nothing. */
+    SIMBA_OP_READ,
+    /* Tell all mutexes (mutex == NULL), change nothing. */
+    SIMBA_OP_LIST
+};
+
+struct simba_request {
+    enum simba_op op;
+    const char *mutex;
+    const char *id;
+    int64_t ttl_ms;
+    int64_t transition_ms;
+    uint64_t revision;
+    int64_t timeout_ms;
+    struct simba_request *next; /* links a batch; the backend's to use until it answers */
+    void *backend_data;         /* the backend's to use until it answers; NULL at first */
+};
+
+struct simba_reply {
+    int code;                    /* SIMBA_OK or SIMBA_E... */
+    const char *owner;           /* "" for nobody; NULL is the same */
+    int64_t ttl_left_ms;         /* may be negative when that part is over */
+    int64_t transition_left_ms;  /* SIMBA_INFINITE for both: no lease, a session */
+    uint64_t revision;           /* of the record, 0 when there is none */
+    int64_t as_of_ms;            /* 0, or the earlier instant that a session is proved alive for */
+    int64_t waiters;             /* -1: not known. Set it for READ and LIST */
+    const struct simba_mutex_status *list; /* LIST: its times are on simba_now_ms() */
+    size_t list_count;
+    const struct simba_error *error; /* the sentence for `code`; may be NULL */
+};
+
+#define SIMBA_REPLY_INIT                                                                           \
+    {                                                                                              \
+        SIMBA_OK, NULL, 0, 0, 0, 0, -1, NULL, 0, NULL                                              \
+    }
+
+enum simba_notice {
+    SIMBA_NOTICE_RELEASED, /* the mutex became free: waiters should try now */
+    SIMBA_NOTICE_CHANGED   /* the owner changed: observers should look */
+};
+
+/* A function to run on the loop thread. The memory is the backend's until `run` is called. */
+struct simba_task {
+    void (*run)(struct simba_task *task);
+    struct simba_task *next;
+};
+
+/* What the library offers a backend. All functions may be called from any thread. */
+struct simba_backend_host {
+    struct uv_loop_s *loop; /* for event-driven backends; only on the loop thread */
+
+    void (*reply)(const struct simba_backend_host *host, struct simba_request *request,
+                  const struct simba_reply *reply);
+
+    /* A courtesy. `mutex` NULL: any; `id` NULL: all contenders of the mutex. */
+    void (*notice)(const struct simba_backend_host *host, enum simba_notice notice,
+                   const char *mutex, const char *id);
+
+    /* The session that leases lived in is over: nothing that was held is held. `mutex` NULL: all. */
+    void (*session_lost)(const struct simba_backend_host *host, const char *mutex);
+
+    void (*post)(const struct simba_backend_host *host, struct simba_task *task);
+
+    void (*log)(const struct simba_backend_host *host, enum simba_log_level level,
+                const char *format, ...) SIMBA_PRINTF(3, 4);
+};
+
+/* The URL of a client, taken apart and percent-decoded. Parameters that nobody asked for make
+ * simba_client_open fail, so that a misspelt option is found. */
+typedef struct simba_url simba_url;
+
+SIMBA_API const char *simba_url_scheme(const simba_url *url);
+SIMBA_API const char *simba_url_user(const simba_url *url);     /* NULL: none */
+SIMBA_API const char *simba_url_password(const simba_url *url); /* NULL: none */
+SIMBA_API size_t simba_url_host_count(const simba_url *url);
+SIMBA_API const char *simba_url_host(const simba_url *url, size_t index);
+SIMBA_API int simba_url_port(const simba_url *url, size_t index); /* 0: none */
+SIMBA_API const char *simba_url_path(const simba_url *url); /* "" or what follows the hosts */
+SIMBA_API const char *simba_url_param(simba_url *url, const char *name); /* NULL: none */
+
+/* A duration parameter: `value` stays as it is where the URL has none. */
+SIMBA_API int simba_url_duration(simba_url *url, const char *name, int64_t *value,
+                                 struct simba_error *error);
+
+struct simba_backend_config {
+    size_t size;
+    simba_url *url;
+    int64_t ttl_ms;
+    int64_t transition_ms;
+};
+
+struct simba_backend_ops {
+    size_t size;
+    const char *name; /* "sqlite" */
+
+    /* Whether this backend serves the scheme of a URL. */
+    bool (*serves)(const char *scheme);
+
+    /* Creates. `host` outlives the backend. On failure nothing is left behind. */
+    int (*open)(const struct simba_backend_config *config, const struct simba_backend_host *host,
+                simba_backend **ret_backend, struct simba_error *error);
+
+    /* Takes a batch: requests that became due together, linked by `next`. */
+    void (*submit)(simba_backend *backend, struct simba_request *batch);
+
+    /* May be NULL. A contender (`id`) or an observer (`id` NULL) of the mutex comes or goes. */
+    void (*listen)(simba_backend *backend, const char *mutex, const char *id, bool on);
+
+    /* Destroys. All requests have been answered. Calls closed(argument) on the loop thread, at once or
+     * later, when its handles are closed and its threads have ended. */
+    void (*close)(simba_backend *backend, void (*closed)(void *argument), void *argument);
+};
+
+/* Adds a backend to those that simba_client_open chooses from. Call it before the first client is
+ * opened. `ops` must stay valid. A process can have SIMBA_BACKENDS_MAX of them. */
+#define SIMBA_BACKENDS_MAX 32
+SIMBA_API int simba_backend_register(const struct simba_backend_ops *ops);
+
+/* The backend that serves a scheme, or NULL. */
+SIMBA_API const struct simba_backend_ops *simba_backend_find(const char *scheme);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,533 @@
+/*
+ * simba.h - a distributed mutex and leader election library.
+ *
+ * Contenders fight for a named mutex on a store they share. The owner holds a lease of two parts:
+ *
+ *     acquired_at              ttl_at                        transition_at
+ *        |------ ttl: exclusive ---|--- transition: only the owner may renew ---|  others may acquire
+ *
+ * The owner renews its lease (guards it), gives it back, or loses it; callbacks tell the application.
+ * An owner that cannot renew stops believing by its own clock before anybody else can own.
+ *
+ * Conventions
+ *  - Functions return SIMBA_OK (0) or a negative SIMBA_E... code. Where a struct simba_error can be
+ *    passed it may be NULL; it receives the code and a sentence when the function fails.
+ *  - Results come through `ret_...` parameters, which are left untouched on failure.
+ *  - Strings passed in are copied. Strings handed to a callback die when the callback returns.
+ *  - Every function may be called from any thread unless its comment says otherwise. Functions that
+ *    destroy a handle take NULL; nobody may use the handle afterwards.
+ *  - Option structs start with their size; the ..._INIT macros set it, so that they can grow.
+ *  - Times named ..._at_ms are milliseconds on the clock of simba_now_ms(), not on the wall clock.
+ *  - After fork() the handles of the parent are dead in the child: calls return SIMBA_EFORKED,
+ *    questions answer "no", destructors do nothing. The child opens clients of its own.
+ */
+#ifndef SIMBA_SIMBA_H
+#define SIMBA_SIMBA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SIMBA_VERSION_MAJOR 0
+#define SIMBA_VERSION_MINOR 1
+#define SIMBA_VERSION_PATCH 0
+#define SIMBA_VERSION "0.1.0"
+
+#if defined(SIMBA_BUILD) && defined(__GNUC__)
+#define SIMBA_API __attribute__((visibility("default")))
+#else
+#define SIMBA_API
+#endif
+
+#if defined(__GNUC__)
+#define SIMBA_PRINTF(string, first) __attribute__((format(printf, string, first)))
+#else
+#define SIMBA_PRINTF(string, first)
+#endif
+
+/* The version of the library that is running, such as "0.1.0". */
+SIMBA_API const char *simba_version(void);
+
+/* ---- Errors ------------------------------------------------------------------------------- */
+
+/* What the caller should do about an error. */
+enum simba_error_group {
+    SIMBA_GROUP_NONE,        /* no error */
+    SIMBA_GROUP_MISUSE,      /* the program is wrong: fix the call */
+    SIMBA_GROUP_CONTENDED,   /* somebody else owns, or the wait ran out: try later */
+    SIMBA_GROUP_LOST,        /* it was held and is not any more: stop the work */
+    SIMBA_GROUP_UNKNOWN,     /* the reply was lost: it may or may not have happened */
+    SIMBA_GROUP_UNAVAILABLE, /* the store cannot be reached or cannot serve: wait or call for help */
+    SIMBA_GROUP_DENIED,      /* the store refused the credentials or the permission */
+    SIMBA_GROUP_CONFIG,      /* a name, URL, duration or file is invalid */
+    SIMBA_GROUP_NOMEM        /* out of memory */
+};
+
+/* X(name, number, group, text) */
+#define SIMBA_ERROR_MAP(X)                                                                         \
+    X(EMISUSE, -1, MISUSE, "the call is not allowed here")                                         \
+    X(ESTATE, -2, MISUSE, "the object is not in the state that the call needs")                    \
+    X(EBUSY, -3, MISUSE, "the object is in use")                                                   \
+    X(EFORKED, -4, MISUSE, "the handle belongs to the parent process")                             \
+    X(EUNSUPPORTED, -5, MISUSE, "the store cannot do this")                                        \
+    X(EEXISTS, -6, MISUSE, "it exists already")                                                    \
+    X(ECONTENDED, -10, CONTENDED, "the mutex is owned by somebody else")                           \
+    X(ETIMEDOUT, -11, CONTENDED, "the time ran out")                                               \
+    X(ENOTFOUND, -12, CONTENDED, "there is no such mutex on the store")                            \
+    X(ELOST, -20, LOST, "the lease was lost")                                                      \
+    X(EUNKNOWN, -30, UNKNOWN, "the outcome is unknown")                                            \
+    X(EUNAVAILABLE, -40, UNAVAILABLE, "the store is unavailable")                                  \
+    X(ESTORE, -41, UNAVAILABLE, "the store failed")                                                \
+    X(EDENIED, -50, DENIED, "the store denied access")                                             \
+    X(EINVAL, -60, CONFIG, "a value is invalid")                                                   \
+    X(ECONFIG, -61, CONFIG, "the configuration is invalid")                                        \
+    X(ENOMEM, -70, NOMEM, "out of memory")
+
+enum simba_code {
+    SIMBA_OK = 0,
+#define SIMBA_ERROR_ENUM(name, number, group, text) SIMBA_##name = number,
+    SIMBA_ERROR_MAP(SIMBA_ERROR_ENUM)
+#undef SIMBA_ERROR_ENUM
+};
+
+struct simba_error {
+    int code;         /* SIMBA_OK or SIMBA_E... */
+    int backend_code; /* the store's own number for it, 0 where it has none */
+    char text[256];   /* a sentence that names the value and the rule; cut where it is longer */
+};
+
+/* A fixed text for a code. Never NULL, never freed. */
+SIMBA_API const char *simba_strerror(int code);
+SIMBA_API enum simba_error_group simba_error_group(int code);
+
+/* ---- Hooks of the whole process ----------------------------------------------------------- */
+
+/* Replaces malloc and free for the library. Call it before anything else; later it returns
+ * SIMBA_EMISUSE. The functions must be thread-safe; `resize` follows realloc. */
+struct simba_allocator {
+    void *(*allocate)(void *user, size_t size);
+    void *(*resize)(void *user, void *memory, size_t size);
+    void (*release)(void *user, void *memory);
+    void *user;
+};
+SIMBA_API int simba_set_allocator(const struct simba_allocator *allocator);
+
+/* Frees what the library allocated and handed over. Takes NULL. */
+SIMBA_API void simba_free(void *memory);
+
+enum simba_log_level {
+    SIMBA_LOG_NONE,
+    SIMBA_LOG_ERROR,
+    SIMBA_LOG_WARN,
+    SIMBA_LOG_INFO,
+    SIMBA_LOG_DEBUG
+};
+
+/* Receives one line without a newline. Called from any thread of the client; it must be
+ * thread-safe, must not block for long and must not call into the library. */
+typedef void simba_log_fn(void *user, enum simba_log_level level, const char *line);
+
+/* The clock that all ..._at_ms times are on. It counts while the machine is suspended and does not
+ * follow steps of the wall clock; all processes of a host share it. */
+SIMBA_API int64_t simba_now_ms(void);
+
+/* ---- Durations and names ------------------------------------------------------------------ */
+
+/* Reads "250ms", "10s", "1m30s", "2h", "1d" and "0", and with a leading '-' their negatives, into
+ * milliseconds. Refuses anything else, also what would overflow. */
+SIMBA_API int simba_duration_parse(const char *text, int64_t *ret_ms, struct simba_error *error);
+
+/* Writes the same form. `size` of 32 always suffices. Returns `buffer`. */
+SIMBA_API const char *simba_duration_format(int64_t ms, char *buffer, size_t size);
+
+#define SIMBA_MUTEX_MAX 66   /* bytes in the name of a mutex */
+#define SIMBA_ID_MAX 128     /* bytes in a contender id */
+#define SIMBA_INFINITE INT64_MAX
+
+/* Whether a name or an id keeps the rules: not blank, within its length, no control characters, and
+ * no "@@" in an id. Stores may add rules of their own. */
+SIMBA_API int simba_mutex_validate(const char *mutex, struct simba_error *error);
+SIMBA_API int simba_id_validate(const char *id, struct simba_error *error);
+
+/* Makers of contender ids. Each writes a string of at most SIMBA_ID_MAX bytes and its NUL.
+ *   host     {counter}:{pid}@{host address}          readable; can collide between containers
+ *   uuid     32 hex digits                           says nothing of the host
+ *   default  {counter}:{pid}@{host address}~{six}    the host id and six random characters */
+typedef int simba_id_generator(void *user, char ret_id[SIMBA_ID_MAX + 1]);
+SIMBA_API int simba_id_host(void *user, char ret_id[SIMBA_ID_MAX + 1]);
+SIMBA_API int simba_id_uuid(void *user, char ret_id[SIMBA_ID_MAX + 1]);
+SIMBA_API int simba_id_default(void *user, char ret_id[SIMBA_ID_MAX + 1]);
+
+/* ---- Owner and state: plain values -------------------------------------------------------- */
+
+/* Who owns a mutex. An empty id and zeros are nobody. Stores without leases (ZooKeeper) report
+ * ttl_at_ms = transition_at_ms = SIMBA_INFINITE. */
+struct simba_owner {
+    char id[SIMBA_ID_MAX + 1];
+    int64_t acquired_at_ms;
+    int64_t ttl_at_ms;
+    int64_t transition_at_ms;
+    uint64_t fence; /* the token of the owner's term, 0 where it is not known */
+};
+
+#define SIMBA_OWNER_NONE                                                                           \
+    {                                                                                              \
+        {0}, 0, 0, 0, 0                                                                            \
+    }
+
+SIMBA_API bool simba_owner_is_in_ttl(const struct simba_owner *owner, int64_t now_ms);
+SIMBA_API bool simba_owner_is_in_transition(const struct simba_owner *owner, int64_t now_ms);
+SIMBA_API bool simba_owner_has_owner(const struct simba_owner *owner, int64_t now_ms);
+SIMBA_API bool simba_owner_is_owner(const struct simba_owner *owner, const char *id);
+SIMBA_API bool simba_owner_is_in_ttl_of(const struct simba_owner *owner, const char *id,
+                                        int64_t now_ms);
+SIMBA_API bool simba_owner_is_in_transition_of(const struct simba_owner *owner, const char *id,
+                                               int64_t now_ms);
+
+/* A change of ownership. */
+struct simba_state {
+    struct simba_owner before;
+    struct simba_owner after;
+};
+
+#define SIMBA_STATE_NONE                                                                           \
+    {                                                                                              \
+        SIMBA_OWNER_NONE, SIMBA_OWNER_NONE                                                         \
+    }
+
+SIMBA_API bool simba_state_is_changed(const struct simba_state *state);
+SIMBA_API bool simba_state_is_acquired(const struct simba_state *state, const char *id);
+SIMBA_API bool simba_state_is_released(const struct simba_state *state, const char *id);
+SIMBA_API bool simba_state_is_owner(const struct simba_state *state, const char *id);
+SIMBA_API bool simba_state_is_in_ttl(const struct simba_state *state, const char *id,
+                                     int64_t now_ms);
+
+/* ---- Client: the connection to one store -------------------------------------------------- */
+
+typedef struct simba_client simba_client;
+
+/* Runs callbacks in place of the client's own dispatcher threads. `execute` must arrange for
+ * run(argument) to be called exactly once, soon, on some thread. It is called on threads of the
+ * client: it must not block and must not call run() itself before it returns. */
+struct simba_executor {
+    void (*execute)(void *user, void (*run)(void *argument), void *argument);
+    void *user;
+};
+
+struct simba_backend_ops; /* backend.h */
+
+/* Times are milliseconds. A field left as SIMBA_CLIENT_OPTIONS_INIT set it takes the value of the
+ * URL or, failing that, the default. */
+struct simba_client_options {
+    size_t size;
+    int64_t ttl_ms;           /* default 10 s */
+    int64_t transition_ms;    /* default 6 s; at least twice the drift margin */
+    int64_t initial_delay_ms; /* default 0: before the first attempt */
+    int64_t jitter_min_ms;    /* default -200 ms: added to a contender's delay */
+    int64_t jitter_max_ms;    /* default 1 s */
+    int64_t stop_timeout_ms;  /* default 10 s: how long a stop may take */
+    int dispatcher_threads;   /* default 4: the most threads that run callbacks at once */
+    struct simba_executor executor; /* where set, callbacks run there */
+    simba_id_generator *id_generator; /* default simba_id_default */
+    void *id_user;
+    simba_log_fn *log;
+    void *log_user;
+    enum simba_log_level log_level;
+    const struct simba_backend_ops *backend; /* where set, used whatever the URL's scheme */
+};
+
+#define SIMBA_UNSET INT64_MIN
+#define SIMBA_CLIENT_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        sizeof(struct simba_client_options), SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET,   \
+            SIMBA_UNSET, SIMBA_UNSET, 0, {NULL, NULL}, NULL, NULL, NULL, NULL, SIMBA_LOG_WARN,     \
+            NULL                                                                                   \
+    }
+
+/* Creates a client: `sqlite:PATH`, `memory:NAME` ... with options behind a '?', such as
+ * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&stop-timeout=10s`.
+ * `options` may be NULL. Fails when the URL or the timings are invalid and when the store cannot be
+ * used now. Starts the client's threads. */
+SIMBA_API int simba_client_open(const char *url, const struct simba_client_options *options,
+                                simba_client **ret_client, struct simba_error *error);
+
+/* Destroys a client, after all that was made from it has been closed; until then it returns
+ * SIMBA_EBUSY and changes nothing. Not from a callback (SIMBA_EMISUSE). */
+SIMBA_API int simba_client_close(simba_client *client, struct simba_error *error);
+
+/* The mutexes on the store and who owns them, in the order of their names. */
+struct simba_mutex_status {
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    struct simba_owner owner; /* an empty id when the mutex is free */
+    int64_t waiters;          /* -1 where the store does not know */
+};
+
+/* Uses the store. With `mutex` only that one; it is reported as free when the store does not have
+ * it. *ret_list is the caller's, to be given to simba_free. Waits at most `timeout_ms`. */
+SIMBA_API int simba_client_status(simba_client *client, const char *mutex, int64_t timeout_ms,
+                                  struct simba_mutex_status **ret_list, size_t *ret_count,
+                                  struct simba_error *error);
+
+/* ---- Metrics ------------------------------------------------------------------------------ */
+
+#define SIMBA_HISTOGRAM_BUCKETS 32
+
+/* bucket[i] counts durations d with 2^(i-1) us <= d < 2^i us; bucket[0] those under 1 us and the
+ * last one all that is longer. */
+struct simba_histogram {
+    uint64_t count;
+    uint64_t sum_us;
+    uint64_t bucket[SIMBA_HISTOGRAM_BUCKETS];
+};
+
+struct simba_metrics {
+    size_t size;
+    uint64_t acquisitions;
+    uint64_t losses;   /* terms that ended without a stop */
+    uint64_t releases; /* mutexes given back */
+    uint64_t renewals;
+    uint64_t errors;     /* requests that the store did not carry out, or nobody knows */
+    uint64_t owned;      /* gauge: mutexes owned now */
+    uint64_t contenders; /* gauge: contenders started now */
+    struct simba_histogram contention; /* from the start of a contest to its win */
+    struct simba_histogram operation;  /* from the sending of a request to its answer */
+};
+
+/* Fills in the fields that fit into metrics->size. */
+SIMBA_API int simba_client_metrics(simba_client *client, struct simba_metrics *metrics);
+
+/* ---- Contender: takes part in the contest for a mutex ------------------------------------- */
+
+enum simba_status {
+    SIMBA_INITIAL,  /* not started, or stopped */
+    SIMBA_STARTING, /* started; the store has not answered yet. Staying here: is it reachable? */
+    SIMBA_RUNNING,
+    SIMBA_STOPPING
+};
+
+/* "INITIAL", "STARTING" ... */
+SIMBA_API const char *simba_status_name(enum simba_status status);
+
+/* STARTING or RUNNING. */
+SIMBA_API bool simba_status_is_active(enum simba_status status);
+
+typedef struct simba_contender simba_contender;
+
+typedef void simba_state_fn(void *user, const struct simba_state *state);
+
+/* Callbacks of one contender run one at a time, in order. on_acquired and on_released alternate. A
+ * slow callback delays neither a renewal nor the loss of a lease that cannot be renewed; a term that
+ * was lost before its on_acquired could begin is not reported at all. After a loss the contender
+ * competes again when its callbacks have returned, not before. */
+struct simba_contender_options {
+    size_t size;
+    const char *mutex;           /* required */
+    const char *id;              /* NULL: made by the client's id generator */
+    simba_state_fn *on_acquired; /* may be NULL, like the others */
+    simba_state_fn *on_released;
+    simba_state_fn *on_notify; /* every change of owner, also between others; runs first */
+    void *user;
+    int64_t ttl_ms; /* SIMBA_UNSET: the client's; the same for the next */
+    int64_t transition_ms;
+};
+
+#define SIMBA_CONTENDER_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        sizeof(struct simba_contender_options), NULL, NULL, NULL, NULL, NULL, NULL, SIMBA_UNSET,   \
+            SIMBA_UNSET                                                                            \
+    }
+
+SIMBA_API int simba_contender_create(simba_client *client,
+                                     const struct simba_contender_options *options,
+                                     simba_contender **ret_contender, struct simba_error *error);
+
+/* INITIAL to STARTING. Otherwise SIMBA_ESTATE, and nothing changes. Does not wait for the store. */
+SIMBA_API int simba_contender_start(simba_contender *contender, struct simba_error *error);
+
+/* From STARTING or RUNNING, otherwise SIMBA_ESTATE. is_owner turns false at once; on_released runs
+ * while the lease is still renewed; when it has returned the mutex is given back, and then stop
+ * returns. All that within the stop timeout: past it stop returns SIMBA_ETIMEDOUT and what is left
+ * on the store runs out by itself. Either way the contender is INITIAL again and no callback begins
+ * any more. From inside a callback of this contender it returns at once and the rest follows. */
+SIMBA_API int simba_contender_stop(simba_contender *contender, struct simba_error *error);
+
+/* Destroys it; stops it first where needed. Allowed in its own callbacks. */
+SIMBA_API void simba_contender_close(simba_contender *contender);
+
+/* Questions about this instant; lock-free and cheap enough for every loop of the work. */
+SIMBA_API bool simba_contender_is_owner(const simba_contender *contender);
+SIMBA_API bool simba_contender_is_in_ttl(const simba_contender *contender);
+SIMBA_API uint64_t simba_contender_fence(const simba_contender *contender); /* 0: not the owner */
+SIMBA_API enum simba_status simba_contender_status(const simba_contender *contender);
+
+/* The instant at which this contender stops believing unless a renewal succeeds; 0: not the owner. */
+SIMBA_API int64_t simba_contender_deadline_ms(const simba_contender *contender);
+
+SIMBA_API const char *simba_contender_id(const simba_contender *contender);
+SIMBA_API const char *simba_contender_mutex(const simba_contender *contender);
+
+/* The last change that this contender knows of; `after` is the owner as far as it knows. */
+SIMBA_API void simba_contender_state(simba_contender *contender, struct simba_state *ret_state);
+
+/* What the last request failed with, SIMBA_OK when it did not fail. */
+SIMBA_API int simba_contender_last_error(simba_contender *contender, struct simba_error *error);
+
+/* ---- Observer: follows a mutex without competing for it ----------------------------------- */
+
+typedef struct simba_observer simba_observer;
+
+struct simba_observer_options {
+    size_t size;
+    const char *mutex;         /* required */
+    simba_state_fn *on_notify; /* every change of owner or term */
+    void *user;
+    int64_t poll_ms; /* SIMBA_UNSET: 1 s. The longest time between two looks at the store */
+};
+
+#define SIMBA_OBSERVER_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        sizeof(struct simba_observer_options), NULL, NULL, NULL, SIMBA_UNSET                       \
+    }
+
+SIMBA_API int simba_observer_create(simba_client *client,
+                                    const struct simba_observer_options *options,
+                                    simba_observer **ret_observer, struct simba_error *error);
+SIMBA_API int simba_observer_start(simba_observer *observer, struct simba_error *error);
+SIMBA_API int simba_observer_stop(simba_observer *observer, struct simba_error *error);
+SIMBA_API void simba_observer_close(simba_observer *observer);
+SIMBA_API enum simba_status simba_observer_status(const simba_observer *observer);
+SIMBA_API void simba_observer_state(simba_observer *observer, struct simba_state *ret_state);
+
+/* ---- Locker: acquire, work, release ------------------------------------------------------- */
+
+/* One acquirer at a time, not reentrant: while one thread acquires or holds, another gets
+ * SIMBA_EBUSY. The lease is renewed until the release. */
+typedef struct simba_locker simba_locker;
+
+/* `id` may be NULL. */
+SIMBA_API int simba_locker_create(simba_client *client, const char *mutex, const char *id,
+                                  simba_locker **ret_locker, struct simba_error *error);
+
+/* Waits without a limit. Returns early only with an error that waiting cannot heal. */
+SIMBA_API int simba_locker_acquire(simba_locker *locker, struct simba_error *error);
+
+/* Waits at most `timeout_ms`, then returns SIMBA_ETIMEDOUT with nothing left behind on the store,
+ * or the store's error when that was why. */
+SIMBA_API int simba_locker_acquire_timeout(simba_locker *locker, int64_t timeout_ms,
+                                           struct simba_error *error);
+
+/* One attempt: SIMBA_OK, or SIMBA_ECONTENDED when somebody else owns. */
+SIMBA_API int simba_locker_try_acquire(simba_locker *locker, struct simba_error *error);
+
+/* Ends a wait of another thread, which then returns SIMBA_ECONTENDED. Harmless otherwise.
+ * Async-signal-safe it is not. */
+SIMBA_API void simba_locker_cancel(simba_locker *locker);
+
+/* Gives the mutex back. SIMBA_ELOST when the lease had been lost before, SIMBA_ESTATE when it was
+ * never acquired. Either way it is not held afterwards. */
+SIMBA_API int simba_locker_release(simba_locker *locker, struct simba_error *error);
+
+/* Lock-free. */
+SIMBA_API bool simba_locker_is_held(const simba_locker *locker);
+SIMBA_API uint64_t simba_locker_fence(const simba_locker *locker);
+SIMBA_API int64_t simba_locker_deadline_ms(const simba_locker *locker);
+
+SIMBA_API const char *simba_locker_id(const simba_locker *locker);
+
+/* Who owns as far as the locker knows. */
+SIMBA_API void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner);
+
+/* Destroys it; releases first where needed. No thread may be waiting in it. */
+SIMBA_API void simba_locker_close(simba_locker *locker);
+
+/* ---- Scheduler: periodic work on the leader only ------------------------------------------ */
+
+enum simba_schedule_strategy {
+    /* At initial_delay + n * period after the acquisition. A run that falls due while another one is
+     * still running is skipped, so runs neither overlap nor pile up, and the rhythm stays. */
+    SIMBA_FIXED_RATE,
+    /* `period` after the end of the run before. */
+    SIMBA_FIXED_DELAY
+};
+
+typedef struct simba_scheduler simba_scheduler;
+
+/* Does the work once. A return value other than 0 is counted and logged, and the schedule goes on.
+ * Long work asks simba_scheduler_should_stop() from time to time. */
+typedef int simba_work_fn(void *user, simba_scheduler *scheduler);
+
+struct simba_scheduler_options {
+    size_t size;
+    const char *mutex;  /* required */
+    const char *id;     /* may be NULL */
+    const char *worker; /* name of the work, in logs and as the thread's name; NULL: the mutex */
+    simba_work_fn *work; /* required */
+    void *user;
+    enum simba_schedule_strategy strategy;
+    int64_t initial_delay_ms;
+    int64_t period_ms; /* required, more than 0 */
+};
+
+#define SIMBA_SCHEDULER_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        sizeof(struct simba_scheduler_options), NULL, NULL, NULL, NULL, NULL, SIMBA_FIXED_RATE, 0, \
+            0                                                                                      \
+    }
+
+SIMBA_API int simba_scheduler_create(simba_client *client,
+                                     const struct simba_scheduler_options *options,
+                                     simba_scheduler **ret_scheduler, struct simba_error *error);
+SIMBA_API int simba_scheduler_start(simba_scheduler *scheduler, struct simba_error *error);
+
+/* A run that is under way is waited for, within the stop timeout, before the mutex is given back. */
+SIMBA_API int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_error *error);
+SIMBA_API void simba_scheduler_close(simba_scheduler *scheduler);
+
+/* True when the work under way should end: leadership is lost, or a stop waits for it. Lock-free. */
+SIMBA_API bool simba_scheduler_should_stop(const simba_scheduler *scheduler);
+
+SIMBA_API bool simba_scheduler_is_leader(const simba_scheduler *scheduler);
+SIMBA_API uint64_t simba_scheduler_fence(const simba_scheduler *scheduler);
+SIMBA_API enum simba_status simba_scheduler_status(const simba_scheduler *scheduler);
+
+struct simba_scheduler_counts {
+    uint64_t runs;
+    uint64_t failures; /* runs that returned other than 0 */
+    uint64_t skipped;  /* runs that fell due while another was running */
+};
+SIMBA_API void simba_scheduler_counts(const simba_scheduler *scheduler,
+                                      struct simba_scheduler_counts *ret_counts);
+
+/* ---- Contend period: when to try next ----------------------------------------------------- */
+
+/* The delays between attempts, as the library computes them. `random` is any 64-bit number.
+ * Owner: ttl_at - now. Contender: transition_at - now + jitter, the jitter drawn evenly from
+ * [jitter_min, jitter_max), its lower bound raised to 0 when `transition_ms` is 0. Never negative. */
+SIMBA_API int64_t simba_period_owner_delay_ms(const struct simba_owner *owner, int64_t now_ms);
+SIMBA_API int64_t simba_period_contender_delay_ms(const struct simba_owner *owner, int64_t now_ms,
+                                                  int64_t transition_ms, int64_t jitter_min_ms,
+                                                  int64_t jitter_max_ms, uint64_t random);
+
+/* The drift margin of a lease: how much earlier than the store the owner stops believing. */
+SIMBA_API int64_t simba_drift_margin_ms(int64_t lease_ms);
+
+/* ---- Scope-bound handles for GCC and Clang ------------------------------------------------ */
+
+#if defined(__GNUC__)
+SIMBA_API void simba_client_cleanup(simba_client **client);
+SIMBA_API void simba_contender_cleanup(simba_contender **contender);
+SIMBA_API void simba_locker_cleanup(simba_locker **locker);
+
+/* SIMBA_SCOPED(locker) simba_locker *lock = NULL; ... released and closed when the scope ends. */
+#define SIMBA_SCOPED(noun) __attribute__((cleanup(simba_##noun##_cleanup)))
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * error.c - error codes, their texts and groups, and the struct that callers pass.
+ *
+ * Owns the map from code to text. Knows nothing of who fails or why.
+ */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *simba_strerror(int code)
+{
+    switch (code) {
+    case SIMBA_OK:
+        return "no error";
+#define TEXT_CASE(name, number, group, text)                                                       \
+    case SIMBA_##name:                                                                             \
+        return text;
+        SIMBA_ERROR_MAP(TEXT_CASE)
+#undef TEXT_CASE
+    default:
+        return "an error that this version does not know";
+    }
+}
+
+enum simba_error_group simba_error_group(int code)
+{
+    switch (code) {
+    case SIMBA_OK:
+        return SIMBA_GROUP_NONE;
+#define GROUP_CASE(name, number, group, text)                                                      \
+    case SIMBA_##name:                                                                             \
+        return SIMBA_GROUP_##group;
+        SIMBA_ERROR_MAP(GROUP_CASE)
+#undef GROUP_CASE
+    default:
+        return SIMBA_GROUP_MISUSE;
+    }
+}
+
+/* Formats aside first: the arguments may point into error->text, when one error wraps another. */
+static void fill(struct simba_error *error, int code, int backend_code, const char *format,
+                 va_list arguments)
+{
+    char text[sizeof(error->text)];
+
+    if (vsnprintf(text, sizeof(text), format, arguments) < 0)
+        text[0] = '\0';
+    error->code = code;
+    error->backend_code = backend_code;
+    memcpy(error->text, text, strlen(text) + 1);
+}
+
+int sb_error_set(struct simba_error *error, int code, const char *format, ...)
+{
+    va_list arguments;
+
+    if (error == NULL)
+        return code;
+    va_start(arguments, format);
+    fill(error, code, 0, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+int sb_error_set_backend(struct simba_error *error, int code, int backend_code, const char *format,
+                         ...)
+{
+    va_list arguments;
+
+    if (error == NULL)
+        return code;
+    va_start(arguments, format);
+    fill(error, code, backend_code, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+int sb_error_plain(struct simba_error *error, int code)
+{
+    return sb_error_set(error, code, "%s", simba_strerror(code));
+}

@@ -1,0 +1,19 @@
+/*
+ * error.h - fills in a caller's struct simba_error.
+ */
+#ifndef SB_BASE_ERROR_H
+#define SB_BASE_ERROR_H
+
+#include <simba/simba.h>
+
+/* Writes code and sentence into `error` (which may be NULL) and returns `code`. */
+int sb_error_set(struct simba_error *error, int code, const char *format, ...) SIMBA_PRINTF(3, 4);
+
+/* The same with the store's own number. */
+int sb_error_set_backend(struct simba_error *error, int code, int backend_code, const char *format,
+                         ...) SIMBA_PRINTF(4, 5);
+
+/* The code with its fixed text, without `error` having anything better to say. */
+int sb_error_plain(struct simba_error *error, int code);
+
+#endif

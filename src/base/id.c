@@ -1,0 +1,183 @@
+/*
+ * id.c - the rules for names of mutexes and contenders, and the makers of contender ids.
+ *
+ * Owns what tells this process from all others: its address, a counter, six random characters. All of
+ * it is right after a fork as well: nothing here holds a lock that a child could inherit locked.
+ */
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Rules -------------------------------------------------------------------------------- */
+
+static bool is_control(unsigned char byte)
+{
+    return byte < 0x20 || byte == 0x7f;
+}
+
+static int validate(const char *kind, const char *name, size_t max, struct simba_error *error)
+{
+    size_t length;
+
+    if (name == NULL)
+        return sb_error_set(error, SIMBA_EINVAL, "the %s is missing", kind);
+    for (const char *c = name; *c != '\0'; c++)
+        if (is_control((unsigned char)*c))
+            return sb_error_set(error, SIMBA_EINVAL,
+                                "the %s has a control character (0x%02x) at byte %zu", kind,
+                                (unsigned)(unsigned char)*c, (size_t)(c - name));
+    length = strlen(name);
+    if (strspn(name, " ") == length)
+        return sb_error_set(error, SIMBA_EINVAL, "the %s '%.20s' is blank", kind, name);
+    if (length > max)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the %s '%.20s...' has %zu bytes: %zu are the most", kind, name, length,
+                            max);
+    return SIMBA_OK;
+}
+
+int simba_mutex_validate(const char *mutex, struct simba_error *error)
+{
+    return validate("mutex name", mutex, SIMBA_MUTEX_MAX, error);
+}
+
+int simba_id_validate(const char *id, struct simba_error *error)
+{
+    int code = validate("contender id", id, SIMBA_ID_MAX, error);
+
+    if (code == SIMBA_OK && strstr(id, "@@") != NULL)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the contender id '%s' holds '@@', which delimits messages", id);
+    return code;
+}
+
+/* ---- What tells this process from others -------------------------------------------------- */
+
+#define ADDRESS_MAX 64 /* bytes: an IPv4 address or a host name */
+
+static char host_address[ADDRESS_MAX + 1];
+static pthread_once_t host_address_once = PTHREAD_ONCE_INIT;
+
+static bool find_ipv4(const struct ifaddrs *interfaces)
+{
+    for (const struct ifaddrs *i = interfaces; i != NULL; i = i->ifa_next) {
+        struct sockaddr_in address;
+
+        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET ||
+            (i->ifa_flags & IFF_LOOPBACK) != 0)
+            continue;
+        memcpy(&address, i->ifa_addr, sizeof(address));
+        if (inet_ntop(AF_INET, &address.sin_addr, host_address, ADDRESS_MAX) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* The first IPv4 address that is not loopback; else the host's name, which is there without a net. */
+static void find_host_address(void)
+{
+    struct ifaddrs *interfaces = NULL;
+    bool found = false;
+
+    if (getifaddrs(&interfaces) == 0) {
+        found = find_ipv4(interfaces);
+        freeifaddrs(interfaces);
+    }
+    if (found)
+        return;
+    if (gethostname(host_address, ADDRESS_MAX) != 0 || host_address[0] == '\0')
+        sb_text_copy(host_address, sizeof(host_address), "localhost");
+}
+
+/* Counts on in a forked child, whose pid tells its ids from those of the parent. */
+static uint64_t next_counter(void)
+{
+    static _Atomic uint64_t counter;
+
+    return atomic_fetch_add(&counter, 1);
+}
+
+#define SUFFIX_LENGTH 6
+#define SUFFIX_COUNT INT64_C(2176782336) /* 36^6 */
+
+/* The number behind the six characters, drawn once per process. It shares one atomic word with the
+ * pid that it was drawn for, so that a forked child sees that it needs its own, without a lock. */
+static uint32_t process_number(void)
+{
+    static _Atomic uint64_t drawn; /* pid << 32 | number; 0: none yet, as no process has pid 0 */
+    uint64_t pid = (uint64_t)(uint32_t)getpid();
+    uint64_t known = atomic_load(&drawn);
+
+    while (known >> 32 != pid) {
+        uint64_t number = (uint64_t)sb_random_between(sb_random_seed(), 0, SUFFIX_COUNT);
+        uint64_t fresh = pid << 32 | number;
+
+        if (atomic_compare_exchange_weak(&drawn, &known, fresh))
+            known = fresh;
+    }
+    return (uint32_t)known;
+}
+
+static void write_suffix(char suffix[SUFFIX_LENGTH + 1])
+{
+    uint32_t number = process_number();
+
+    for (size_t i = 0; i < SUFFIX_LENGTH; i++) {
+        suffix[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[number % 36];
+        number /= 36;
+    }
+    suffix[SUFFIX_LENGTH] = '\0';
+}
+
+/* ---- Makers ------------------------------------------------------------------------------- */
+
+static void begin_host_id(struct sb_text *text, char ret_id[SIMBA_ID_MAX + 1])
+{
+    pthread_once(&host_address_once, find_host_address);
+    sb_text_init(text, ret_id, SIMBA_ID_MAX + 1);
+    sb_text_add(text, "%" PRIu64 ":%ld@%s", next_counter(), (long)getpid(), host_address);
+}
+
+int simba_id_host(void *user, char ret_id[SIMBA_ID_MAX + 1])
+{
+    struct sb_text text;
+
+    (void)user;
+    begin_host_id(&text, ret_id);
+    return SIMBA_OK;
+}
+
+int simba_id_default(void *user, char ret_id[SIMBA_ID_MAX + 1])
+{
+    char suffix[SUFFIX_LENGTH + 1];
+    struct sb_text text;
+
+    (void)user;
+    write_suffix(suffix);
+    begin_host_id(&text, ret_id);
+    sb_text_add(&text, "~%s", suffix);
+    return SIMBA_OK;
+}
+
+/* Version 4, variant 1: the bits that say so are fixed, all others are random. */
+int simba_id_uuid(void *user, char ret_id[SIMBA_ID_MAX + 1])
+{
+    uint64_t high = (sb_random_seed() & ~UINT64_C(0xf000)) | UINT64_C(0x4000);
+    uint64_t low = (sb_random_seed() & (UINT64_MAX >> 2)) | UINT64_C(1) << 63;
+    struct sb_text text;
+
+    (void)user;
+    sb_text_init(&text, ret_id, SIMBA_ID_MAX + 1);
+    sb_text_add(&text, "%016" PRIx64 "%016" PRIx64, high, low);
+    return SIMBA_OK;
+}

@@ -1,0 +1,18 @@
+/*
+ * random.h - randomness for jitter, back-off and ids; not for secrets.
+ */
+#ifndef SB_BASE_RANDOM_H
+#define SB_BASE_RANDOM_H
+
+#include <stdint.h>
+
+/* A number from the operating system. */
+uint64_t sb_random_seed(void);
+
+/* The next number of the sequence that *state stands in. Pure. */
+uint64_t sb_random_next(uint64_t *state);
+
+/* Maps a random number onto [low, high); `low` when the range is empty. Pure. */
+int64_t sb_random_between(uint64_t random, int64_t low, int64_t high);
+
+#endif

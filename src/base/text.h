@@ -1,0 +1,24 @@
+/*
+ * text.h - a string builder in memory of the caller's, with a cap.
+ *
+ * What does not fit is cut and remembered; the string is always terminated.
+ */
+#ifndef SB_BASE_TEXT_H
+#define SB_BASE_TEXT_H
+
+#include <simba/simba.h>
+
+struct sb_text {
+    char *data;
+    size_t size; /* with the NUL */
+    size_t length;
+    bool cut;
+};
+
+void sb_text_init(struct sb_text *text, char *data, size_t size);
+void sb_text_add(struct sb_text *text, const char *format, ...) SIMBA_PRINTF(2, 3);
+
+/* Copies `source` into `target` of `size` bytes; returns whether it fitted whole. */
+bool sb_text_copy(char *target, size_t size, const char *source);
+
+#endif

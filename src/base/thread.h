@@ -1,0 +1,14 @@
+/*
+ * thread.h - starts the library's own threads: named, and with all signals blocked, so that the
+ * application's signals stay with its own threads.
+ */
+#ifndef SB_BASE_THREAD_H
+#define SB_BASE_THREAD_H
+
+#include <pthread.h>
+
+/* Returns 0 or an errno. `name` has at most 15 characters. */
+int sb_thread_start(pthread_t *thread, const char *name, void *(*run)(void *argument),
+                    void *argument);
+
+#endif

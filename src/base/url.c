@@ -1,0 +1,446 @@
+/*
+ * url.c - takes a store's URL apart, in one copy of its text, and remembers which parameters were
+ * asked for.
+ *
+ * Everything here comes from outside, so everything is bounded. No sentence of an error quotes a part
+ * that may be a password: not a user, not a port that is no number, not a value.
+ */
+#include "base/url.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <strings.h>
+
+#define URL_MAX 4096 /* bytes */
+#define HOSTS_MAX 16
+#define PARAMS_MAX 64
+
+struct host {
+    const char *name;
+    int port;
+};
+
+struct param {
+    const char *name;
+    const char *value;
+    bool used;
+};
+
+/* All strings point into `text`, which is cut up and decoded in place. */
+struct simba_url {
+    const char *scheme;
+    const char *user;
+    const char *password;
+    const char *path;
+    struct host hosts[HOSTS_MAX];
+    size_t host_count;
+    struct param params[PARAMS_MAX];
+    size_t param_count;
+    char text[];
+};
+
+/* ---- Pieces ------------------------------------------------------------------------------- */
+
+/* Ends the string at its first `delimiter`; returns what follows it, NULL where there is none. */
+static char *split(char *text, char delimiter)
+{
+    char *found = strchr(text, delimiter);
+
+    if (found == NULL)
+        return NULL;
+    *found = '\0';
+    return found + 1;
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* The byte that "%41" stands for; -1 where the two digits are missing or stand for NUL. */
+static int escaped_byte(const char *text)
+{
+    int high = hex_value(text[1]);
+    int low = high < 0 ? -1 : hex_value(text[2]);
+    int byte = low < 0 ? -1 : high * 16 + low;
+
+    return byte > 0 ? byte : -1;
+}
+
+/* Decodes in place; `part` names the text in an error. */
+static int decode(char *text, const char *part, struct simba_error *error)
+{
+    char *out = text;
+
+    for (const char *in = text; *in != '\0'; in++) {
+        int byte;
+
+        if (*in != '%') {
+            *out++ = *in;
+            continue;
+        }
+        byte = escaped_byte(in);
+        if (byte < 0)
+            return sb_error_set(error, SIMBA_EINVAL,
+                                "a '%%' in the URL's %s is not followed by two hex digits other "
+                                "than 00",
+                                part);
+        *out++ = (char)byte;
+        in += 2;
+    }
+    *out = '\0';
+    return SIMBA_OK;
+}
+
+static bool has_control(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return true;
+    return false;
+}
+
+/* ---- Scheme ------------------------------------------------------------------------------- */
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Cuts off the scheme in lower case; returns what follows its ':', NULL where there is none. */
+static char *take_scheme(struct simba_url *url)
+{
+    char *rest = split(url->text, ':');
+
+    if (rest == NULL || !is_letter(url->text[0]))
+        return NULL;
+    for (char *c = url->text; *c != '\0'; c++) {
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c - 'A' + 'a');
+        else if (strchr("abcdefghijklmnopqrstuvwxyz0123456789+-.", *c) == NULL)
+            return NULL;
+    }
+    url->scheme = url->text;
+    return rest;
+}
+
+/* ---- Hosts -------------------------------------------------------------------------------- */
+
+static bool read_port(const char *text, int *ret_port)
+{
+    int port = 0;
+    size_t length = strlen(text);
+
+    if (length == 0 || length > 5 || strspn(text, "0123456789") != length)
+        return false;
+    for (; *text != '\0'; text++)
+        port = port * 10 + (*text - '0');
+    if (port < 1 || port > 65535)
+        return false;
+    *ret_port = port;
+    return true;
+}
+
+/* The address without its zone, as in fe80::1%eth0, must be one. */
+static bool is_ipv6(const char *name)
+{
+    char address[INET6_ADDRSTRLEN];
+    size_t length = strcspn(name, "%");
+    struct in6_addr ignored;
+
+    if (length >= sizeof(address))
+        return false;
+    memcpy(address, name, length);
+    address[length] = '\0';
+    return inet_pton(AF_INET6, address, &ignored) == 1;
+}
+
+/* Cuts "[::1]:70" into name and port; *ret_port is NULL where there is none. */
+static int split_bracketed(char **name, char **ret_port, struct simba_error *error)
+{
+    char *rest;
+    int code;
+
+    (*name)++;
+    rest = split(*name, ']');
+    if (rest == NULL || (*rest != '\0' && *rest != ':'))
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "a host of the URL opens with '[' and is not like [::1] or [::1]:70");
+    code = decode(*name, "host", error);
+    if (code != SIMBA_OK)
+        return code;
+    if (!is_ipv6(*name))
+        return sb_error_set(error, SIMBA_EINVAL, "[%.50s] in the URL is no IPv6 address", *name);
+    *ret_port = *rest == ':' ? rest + 1 : NULL;
+    return SIMBA_OK;
+}
+
+static int split_plain(char *name, char **ret_port, struct simba_error *error)
+{
+    *ret_port = split(name, ':');
+    if (*ret_port != NULL && strchr(*ret_port, ':') != NULL)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "a host of the URL has more than one ':'; an IPv6 address stands in "
+                            "brackets");
+    return decode(name, "host", error);
+}
+
+static int add_host(struct simba_url *url, char *text, struct simba_error *error)
+{
+    struct host *host;
+    char *name = text;
+    char *port = NULL;
+    int code;
+
+    if (url->host_count == HOSTS_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "the URL has more than %d hosts", HOSTS_MAX);
+    code = *name == '[' ? split_bracketed(&name, &port, error) : split_plain(name, &port, error);
+    if (code != SIMBA_OK)
+        return code;
+    if (*name == '\0' || has_control(name))
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "host %zu of the URL is empty or has a control character",
+                            url->host_count + 1);
+    host = &url->hosts[url->host_count];
+    host->name = name;
+    if (port != NULL && !read_port(port, &host->port))
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the port of host %zu of the URL is no number from 1 to 65535 (a '/' or "
+                            "'?' in a password must be percent-encoded)",
+                            url->host_count + 1);
+    url->host_count++;
+    return SIMBA_OK;
+}
+
+static int take_hosts(struct simba_url *url, char *text, struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    if (*text == '\0')
+        return SIMBA_OK;
+    while (text != NULL && code == SIMBA_OK) {
+        char *next = split(text, ',');
+
+        code = add_host(url, text, error);
+        text = next;
+    }
+    return code;
+}
+
+/* ---- User and password -------------------------------------------------------------------- */
+
+static int take_user(struct simba_url *url, char *text, struct simba_error *error)
+{
+    char *password = split(text, ':');
+    int code = decode(text, "user", error);
+
+    if (code == SIMBA_OK && password != NULL)
+        code = decode(password, "password", error);
+    if (code != SIMBA_OK)
+        return code;
+    url->user = *text != '\0' ? text : NULL;
+    url->password = password;
+    return SIMBA_OK;
+}
+
+/* `text` is "user:password@h1:1,h2:2", each part but the hosts being optional. */
+static int take_authority(struct simba_url *url, char *text, struct simba_error *error)
+{
+    char *at = strrchr(text, '@');
+    int code;
+
+    if (at == NULL)
+        return take_hosts(url, text, error);
+    *at = '\0';
+    code = take_user(url, text, error);
+    return code == SIMBA_OK ? take_hosts(url, at + 1, error) : code;
+}
+
+/* ---- Parameters --------------------------------------------------------------------------- */
+
+static struct param *find_param(struct simba_url *url, const char *name)
+{
+    for (size_t i = 0; i < url->param_count; i++)
+        if (strcmp(url->params[i].name, name) == 0)
+            return &url->params[i];
+    return NULL;
+}
+
+static int add_param(struct simba_url *url, char *name, struct simba_error *error)
+{
+    char *value = split(name, '=');
+    int code = decode(name, "parameter name", error);
+
+    if (code == SIMBA_OK && value != NULL)
+        code = decode(value, "parameter value", error);
+    if (code != SIMBA_OK)
+        return code;
+    if (value == NULL || *name == '\0')
+        return sb_error_set(error, SIMBA_EINVAL, "parameter %zu of the URL is not like name=value",
+                            url->param_count + 1);
+    if (find_param(url, name) != NULL)
+        return sb_error_set(error, SIMBA_EINVAL, "the URL has the parameter '%.50s' twice", name);
+    if (url->param_count == PARAMS_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "the URL has more than %d parameters", PARAMS_MAX);
+    url->params[url->param_count].name = name;
+    url->params[url->param_count].value = value;
+    url->param_count++;
+    return SIMBA_OK;
+}
+
+static int take_params(struct simba_url *url, char *text, struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    if (text == NULL || *text == '\0')
+        return SIMBA_OK;
+    while (text != NULL && code == SIMBA_OK) {
+        char *next = split(text, '&');
+
+        code = add_param(url, text, error);
+        text = next;
+    }
+    return code;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+/* Moves the authority, which "//" opens, one byte to the left, so that a NUL fits between it and the
+ * path that follows without a delimiter of its own. */
+static char *take_slashes(char *text, char **ret_authority)
+{
+    size_t length;
+
+    if (strncmp(text, "//", 2) != 0)
+        return text;
+    length = strcspn(text + 2, "/");
+    memmove(text + 1, text + 2, length);
+    text[1 + length] = '\0';
+    *ret_authority = text + 1;
+    return text + 2 + length;
+}
+
+static int take_apart(struct simba_url *url, struct simba_error *error)
+{
+    char *path = take_scheme(url);
+    char *authority = NULL;
+    char *params;
+    int code;
+
+    if (path == NULL)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the URL does not open with a scheme, such as sqlite: or memory:");
+    params = split(path, '?');
+    path = take_slashes(path, &authority);
+    url->path = path;
+    code = decode(path, "path", error);
+    if (code == SIMBA_OK && authority != NULL)
+        code = take_authority(url, authority, error);
+    return code == SIMBA_OK ? take_params(url, params, error) : code;
+}
+
+int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *error)
+{
+    struct simba_url *url;
+    size_t length;
+    int code;
+
+    if (text == NULL)
+        return sb_error_set(error, SIMBA_EINVAL, "the URL is missing");
+    length = strlen(text);
+    if (length > URL_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "the URL has %zu bytes: %d are the most", length,
+                            URL_MAX);
+    if (has_control(text))
+        return sb_error_set(error, SIMBA_EINVAL, "the URL has a control character");
+    url = sb_alloc_zero(sizeof(*url) + length + 1);
+    if (url == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    memcpy(url->text, text, length + 1);
+    code = take_apart(url, error);
+    if (code != SIMBA_OK)
+        sb_url_free(url);
+    else
+        *ret_url = url;
+    return code;
+}
+
+void sb_url_free(simba_url *url)
+{
+    sb_free(url);
+}
+
+/* ---- Accessors ---------------------------------------------------------------------------- */
+
+const char *simba_url_scheme(const simba_url *url)
+{
+    return url->scheme;
+}
+
+const char *simba_url_user(const simba_url *url)
+{
+    return url->user;
+}
+
+const char *simba_url_password(const simba_url *url)
+{
+    return url->password;
+}
+
+size_t simba_url_host_count(const simba_url *url)
+{
+    return url->host_count;
+}
+
+const char *simba_url_host(const simba_url *url, size_t index)
+{
+    return index < url->host_count ? url->hosts[index].name : NULL;
+}
+
+int simba_url_port(const simba_url *url, size_t index)
+{
+    return index < url->host_count ? url->hosts[index].port : 0;
+}
+
+const char *simba_url_path(const simba_url *url)
+{
+    return url->path;
+}
+
+const char *simba_url_param(simba_url *url, const char *name)
+{
+    struct param *param = find_param(url, name);
+
+    if (param == NULL)
+        return NULL;
+    param->used = true;
+    return param->value;
+}
+
+int simba_url_duration(simba_url *url, const char *name, int64_t *value, struct simba_error *error)
+{
+    const char *text = simba_url_param(url, name);
+    struct simba_error why;
+
+    if (text == NULL || simba_duration_parse(text, value, &why) == SIMBA_OK)
+        return SIMBA_OK;
+    return sb_error_set(error, why.code, "the URL's parameter '%s': %s", name, why.text);
+}
+
+const char *sb_url_unused_param(const simba_url *url)
+{
+    for (size_t i = 0; i < url->param_count; i++)
+        if (!url->params[i].used)
+            return url->params[i].name;
+    return NULL;
+}

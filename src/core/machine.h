@@ -1,0 +1,136 @@
+/*
+ * machine.h - the contention machine: one contender of one mutex.
+ *
+ * Pure: it has no clock, does no I/O, allocates nothing. Its driver feeds it events that carry the
+ * time, and does what the step answers. The same machine runs in production and in the simulator.
+ *
+ * Duties of the driver
+ *  1. Step the machine with every event, one at a time, times never going back.
+ *  2. After each step: send the request, deliver the notification, end the stop, in that order, as far as
+ *     the step asks for them; and step it with SB_EVENT_TICK when step->deadline_ms has come.
+ *  3. Answer every request exactly once with SB_EVENT_REPLY, with the generation and the sending time that
+ *     it had. The sending time is taken before the request leaves.
+ *  4. Deliver notifications with `acquired` or `released` in order, and report each with
+ *     SB_EVENT_RETURNED when its callback has returned or will never run.
+ *  5. Believe only while sb_machine_belief_ms() is ahead of the clock.
+ */
+#ifndef SB_CORE_MACHINE_H
+#define SB_CORE_MACHINE_H
+
+#include "core/status.h"
+
+#include <simba/backend.h>
+
+/* The times of a contest, in milliseconds. Many machines share one. */
+struct sb_timing {
+    int64_t ttl_ms;
+    int64_t transition_ms;
+    int64_t margin_ms; /* how much earlier than the store the owner stops believing */
+    int64_t initial_delay_ms;
+    int64_t jitter_min_ms;
+    int64_t jitter_max_ms;
+    int64_t stop_timeout_ms;
+};
+
+enum sb_event_type {
+    SB_EVENT_START,
+    SB_EVENT_STOP,
+    SB_EVENT_TICK,
+    SB_EVENT_REPLY,
+    SB_EVENT_WAKE,        /* somebody says that the mutex was released */
+    SB_EVENT_RETURNED,    /* `returned` callbacks have returned */
+    SB_EVENT_SESSION_LOST /* the store has forgotten all that was held */
+};
+
+enum sb_answer {
+    SB_ANSWER_MINE,   /* I am the owner */
+    SB_ANSWER_OTHER,  /* somebody else is */
+    SB_ANSWER_NOBODY, /* nobody is */
+    SB_ANSWER_FAILED, /* it was not carried out and will not be */
+    SB_ANSWER_UNKNOWN /* nobody knows whether it was or will be carried out */
+};
+
+struct sb_event {
+    enum sb_event_type type;
+    int64_t now_ms;
+    unsigned returned; /* RETURNED */
+    /* REPLY: */
+    uint32_t generation;
+    enum simba_op op;
+    enum sb_answer answer;
+    int code;           /* FAILED and UNKNOWN: SIMBA_E... */
+    int64_t sent_at_ms; /* when the request was sent, or the instant that its lease counts from */
+    const char *owner;  /* MINE and OTHER */
+    int64_t ttl_left_ms;
+    int64_t transition_left_ms;
+    uint64_t revision;
+};
+
+/* What the driver has to do after a step. */
+struct sb_step {
+    struct {
+        enum simba_op op; /* SIMBA_OP_NONE: nothing to send */
+        uint32_t generation;
+        uint64_t revision;
+        int64_t timeout_ms;
+    } request;
+    bool changed;  /* the owner changed: `state` tells from whom to whom */
+    bool acquired; /* and that made me the owner */
+    bool released; /* and I was the owner */
+    struct simba_state state;
+    bool stopped;        /* the stop is complete */
+    int stop_code;       /* SIMBA_OK, or why something may be left on the store */
+    int64_t deadline_ms; /* SIMBA_INFINITE: none */
+};
+
+/* What the store is believed to have of mine. */
+enum sb_claim {
+    SB_CLAIM_NONE,   /* nothing */
+    SB_CLAIM_MINE,   /* a record with `revision` */
+    SB_CLAIM_UNKNOWN /* perhaps a record: a reply was lost */
+};
+
+/* Read it from outside only through the functions below. */
+struct sb_machine {
+    const struct sb_timing *timing;
+    enum simba_status status;
+    enum sb_claim claim;
+    enum simba_op in_flight; /* the one request of this generation that has no answer yet */
+    uint32_t generation;
+    unsigned callbacks; /* that have been asked for and have not returned */
+    unsigned failures;  /* of requests, in a row */
+    bool held;          /* the lease runs and has not been given up */
+    bool touched;       /* a request of this generation has been sent */
+    bool woken;         /* a wake-up came while a request was in flight */
+    bool give_back;     /* a grant came too late to be believed: release it */
+    int last_code;      /* of the last request */
+    int64_t attempt_at_ms; /* when the next request is due */
+    int64_t lease_until_ms; /* the end of the belief while held */
+    int64_t stop_at_ms;     /* the end of a stop's patience */
+    uint64_t fence;         /* of the term, while held */
+    uint64_t revision;      /* of the record, while claim is SB_CLAIM_MINE */
+    uint64_t random;
+    struct simba_owner owner; /* as far as is known */
+};
+
+void sb_machine_init(struct sb_machine *machine, const struct sb_timing *timing, uint64_t seed);
+
+/* Returns SIMBA_OK, or SIMBA_ESTATE when START or STOP does not fit the status; then nothing has
+ * changed. *step is always filled in. */
+int sb_machine_step(struct sb_machine *machine, const struct sb_event *event,
+                    struct sb_step *step);
+
+/* Until when the machine believes that it owns; 0: it does not. False belief ends by itself at that
+ * instant, whether or not anybody steps the machine. */
+int64_t sb_machine_belief_ms(const struct sb_machine *machine);
+
+/* The end of the exclusive part of a belief; 0: none. */
+int64_t sb_machine_ttl_ms(const struct sb_machine *machine);
+
+/* The token of the term that is believed in; 0: none. */
+uint64_t sb_machine_fence(const struct sb_machine *machine);
+
+/* The rule that the machine breaks, or NULL. For assertions and tests. */
+const char *sb_machine_broken_rule(const struct sb_machine *machine);
+
+#endif

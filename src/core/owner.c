@@ -1,0 +1,71 @@
+/*
+ * owner.c - questions to the two plain values: who owns a mutex, and how that changed.
+ *
+ *     acquired_at             ttl_at                   transition_at
+ *        |---- in ttl ----------)                             |
+ *        |---- in transition, has an owner -------------------]
+ *
+ * The ttl ends before its instant, the transition with it: at ttl_at nobody is in ttl any more, at
+ * transition_at the owner may still renew.
+ */
+#include <simba/simba.h>
+
+#include <string.h>
+
+bool simba_owner_is_in_ttl(const struct simba_owner *owner, int64_t now_ms)
+{
+    return owner->ttl_at_ms > now_ms;
+}
+
+bool simba_owner_is_in_transition(const struct simba_owner *owner, int64_t now_ms)
+{
+    return owner->transition_at_ms >= now_ms;
+}
+
+/* Nobody owns when there is no id, whatever the times are: its zeros are not over at the instant 0. */
+bool simba_owner_has_owner(const struct simba_owner *owner, int64_t now_ms)
+{
+    return owner->id[0] != '\0' && simba_owner_is_in_transition(owner, now_ms);
+}
+
+/* No id is nobody's, so an empty one never owns. */
+bool simba_owner_is_owner(const struct simba_owner *owner, const char *id)
+{
+    return id != NULL && id[0] != '\0' && strcmp(owner->id, id) == 0;
+}
+
+bool simba_owner_is_in_ttl_of(const struct simba_owner *owner, const char *id, int64_t now_ms)
+{
+    return simba_owner_is_owner(owner, id) && simba_owner_is_in_ttl(owner, now_ms);
+}
+
+bool simba_owner_is_in_transition_of(const struct simba_owner *owner, const char *id,
+                                     int64_t now_ms)
+{
+    return simba_owner_is_owner(owner, id) && simba_owner_is_in_transition(owner, now_ms);
+}
+
+bool simba_state_is_changed(const struct simba_state *state)
+{
+    return strcmp(state->before.id, state->after.id) != 0;
+}
+
+bool simba_state_is_acquired(const struct simba_state *state, const char *id)
+{
+    return simba_state_is_changed(state) && simba_owner_is_owner(&state->after, id);
+}
+
+bool simba_state_is_released(const struct simba_state *state, const char *id)
+{
+    return simba_state_is_changed(state) && simba_owner_is_owner(&state->before, id);
+}
+
+bool simba_state_is_owner(const struct simba_state *state, const char *id)
+{
+    return simba_owner_is_owner(&state->after, id);
+}
+
+bool simba_state_is_in_ttl(const struct simba_state *state, const char *id, int64_t now_ms)
+{
+    return simba_owner_is_in_ttl_of(&state->after, id, now_ms);
+}
