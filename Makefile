@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
-.PHONY: all deps demo test check asan tsan valgrind coverage install clean help
+.PHONY: all deps demo test check format asan tsan valgrind coverage install clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -30,6 +30,9 @@ check: $(BUILD)/build.ninja ## format, layers, static analysis
 	@scripts/check-format
 	@scripts/check-layers . $(BUILD)/libsimba-core.a
 	@scripts/check-static
+
+format: ## let clang-format rewrite the sources
+	@scripts/check-format --fix
 
 asan: ## all tests under the address and undefined behaviour sanitizers
 	@test -f build-asan/build.ninja || $(SANITIZE) -Db_sanitize=address,undefined build-asan

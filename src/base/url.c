@@ -214,10 +214,11 @@ static int add_host(struct simba_url *url, char *text, struct simba_error *error
     host = &url->hosts[url->host_count];
     host->name = name;
     if (port != NULL && !read_port(port, &host->port))
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "the port of host %zu of the URL is no number from 1 to 65535 (a '/' or "
-                            "'?' in a password must be percent-encoded)",
-                            url->host_count + 1);
+        return sb_error_set(
+            error, SIMBA_EINVAL,
+            "the port of host %zu of the URL is no number from 1 to 65535 (a '/' or "
+            "'?' in a password must be percent-encoded)",
+            url->host_count + 1);
     url->host_count++;
     return SIMBA_OK;
 }

@@ -17,25 +17,37 @@ static void add_bytes(struct sb_text *out, const char *text, size_t length)
     sb_text_add(out, "%.*s", (int)length, text);
 }
 
-/* Where the authority ends: at the last '@' and the hosts behind it. A password with a raw '/' or '?'
- * reaches over what looks like the end, so the search for '@' goes as far as a ':' opens no port. */
-static const char *last_at(const char *authority)
+/* Whether each ':' opens a port, so that none of them can open a password. */
+static bool has_only_ports(const char *hosts, size_t length)
 {
-    size_t length = strcspn(authority, "/?");
-    const char *colon = memchr(authority, ':', length);
-    const char *at = memrchr(authority, '@', length);
-    size_t port;
+    const char *end = hosts + length;
 
-    if (at != NULL || colon == NULL)
-        return at;
-    port = strspn(colon + 1, "0123456789,");
-    return colon + 1 + port == authority + length ? NULL : strrchr(authority, '@');
+    for (const char *c = hosts; c < end; c++) {
+        if (*c != ':')
+            continue;
+        c += 1 + strspn(c + 1, "0123456789");
+        if (c < end && *c != ',')
+            return false;
+    }
+    return true;
 }
 
-/* Writes "//user:***@" and returns what follows it. */
+/* The '@' that ends user and password, NULL where there are none. A password with a raw '/' or '?'
+ * reaches over what looks like the end of the hosts, so in doubt the last '@' of all is taken. */
+static const char *find_at(const char *authority)
+{
+    size_t length = strcspn(authority, "/?");
+    const char *at = memrchr(authority, '@', length);
+
+    if (at != NULL || has_only_ports(authority, length))
+        return at;
+    return strrchr(authority, '@');
+}
+
+/* Writes "user:***" and returns what follows it, from the '@' on. */
 static const char *add_user(struct sb_text *out, const char *text)
 {
-    const char *at = last_at(text);
+    const char *at = find_at(text);
     const char *colon;
 
     if (at == NULL)
@@ -58,7 +70,8 @@ static bool is_secret(const char *name, size_t length)
 
     if (memchr(name, '%', length) != NULL)
         return true;
-    return length >= word_length && strncasecmp(name + length - word_length, word, word_length) == 0;
+    return length >= word_length &&
+           strncasecmp(name + length - word_length, word, word_length) == 0;
 }
 
 /* `text` is "?a=b&c=d". */

@@ -33,7 +33,7 @@ static void numbers_that_are_no_status_move_nowhere(void **state)
 {
     (void)state;
     assert_false(sb_status_may_move((enum simba_status)4, SIMBA_INITIAL));
-    assert_false(sb_status_may_move((enum simba_status)-1, SIMBA_INITIAL));
+    assert_false(sb_status_may_move((enum simba_status) - 1, SIMBA_INITIAL));
     assert_false(sb_status_may_move(SIMBA_INITIAL, (enum simba_status)4));
 }
 

@@ -1,0 +1,223 @@
+/*
+ * Names: what is allowed, and ids that differ between contenders, threads and processes.
+ */
+#include "test.h"
+
+#include <simba/simba.h>
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+static void repeat(char *text, char c, size_t count)
+{
+    memset(text, c, count);
+    text[count] = '\0';
+}
+
+static void good_names_pass(void **state)
+{
+    char longest[SIMBA_MUTEX_MAX + 1];
+    static const char *const names[] = {"m", "backup", "a b", " a", "a/b", "Löwe", "{x}", "a@@b"};
+
+    (void)state;
+    repeat(longest, 'm', SIMBA_MUTEX_MAX);
+    assert_int_equal(simba_mutex_validate(longest, NULL), SIMBA_OK);
+    for (size_t i = 0; i < TEST_COUNT(names); i++)
+        assert_int_equal(simba_mutex_validate(names[i], NULL), SIMBA_OK);
+}
+
+static void bad_names_are_refused_with_the_rule(void **state)
+{
+    char too_long[SIMBA_MUTEX_MAX + 2];
+    struct simba_error error;
+
+    (void)state;
+    repeat(too_long, 'm', SIMBA_MUTEX_MAX + 1);
+    assert_int_equal(simba_mutex_validate(too_long, &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "66"));
+    assert_int_equal(simba_mutex_validate("", &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "blank"));
+    assert_int_equal(simba_mutex_validate("   ", &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "blank"));
+    assert_int_equal(simba_mutex_validate("a\nb", &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "0x0a"));
+    assert_int_equal(simba_mutex_validate("\x7f", &error), SIMBA_EINVAL);
+    assert_int_equal(simba_mutex_validate("\t", &error), SIMBA_EINVAL);
+    assert_int_equal(simba_mutex_validate(NULL, &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "missing"));
+}
+
+static void ids_have_rules_of_their_own(void **state)
+{
+    char text[SIMBA_ID_MAX + 2];
+    struct simba_error error;
+
+    (void)state;
+    repeat(text, 'i', SIMBA_ID_MAX);
+    assert_int_equal(simba_id_validate(text, &error), SIMBA_OK);
+    repeat(text, 'i', SIMBA_ID_MAX + 1);
+    assert_int_equal(simba_id_validate(text, &error), SIMBA_EINVAL);
+    assert_int_equal(simba_id_validate("0:1@10.0.0.1", &error), SIMBA_OK);
+    assert_int_equal(simba_id_validate("a@b@c", &error), SIMBA_OK);
+    assert_int_equal(simba_id_validate("a@@b", &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "@@"));
+    assert_int_equal(simba_id_validate("@@", &error), SIMBA_EINVAL);
+    assert_int_equal(simba_id_validate(" ", &error), SIMBA_EINVAL);
+    assert_int_equal(simba_id_validate("a\x1b", &error), SIMBA_EINVAL);
+    assert_null(strchr(error.text, '\x1b'));
+    assert_int_equal(simba_id_validate(NULL, NULL), SIMBA_EINVAL);
+}
+
+/* Takes "{counter}:{pid}@{address}" apart; returns what follows the '@'. */
+static const char *read_host_id(const char *id, unsigned long *ret_counter, long *ret_pid)
+{
+    int length = 0;
+
+    assert_int_equal(sscanf(id, "%lu:%ld@%n", ret_counter, ret_pid, &length), 2);
+    assert_true(length > 0);
+    return id + length;
+}
+
+static void the_host_id_counts_up_and_names_pid_and_address(void **state)
+{
+    char first[SIMBA_ID_MAX + 1];
+    char second[SIMBA_ID_MAX + 1];
+    unsigned long counters[2];
+    const char *address;
+    long pid;
+
+    (void)state;
+    assert_int_equal(simba_id_host(NULL, first), SIMBA_OK);
+    assert_int_equal(simba_id_host(NULL, second), SIMBA_OK);
+    address = read_host_id(first, &counters[0], &pid);
+    assert_true(strlen(address) > 0);
+    assert_null(strchr(address, '~'));
+    assert_int_equal(pid, getpid());
+    assert_string_equal(read_host_id(second, &counters[1], &pid), address);
+    assert_int_equal(counters[1], counters[0] + 1);
+    assert_int_equal(simba_id_validate(first, NULL), SIMBA_OK);
+}
+
+static void the_default_id_is_the_host_id_with_six_characters(void **state)
+{
+    char first[SIMBA_ID_MAX + 1];
+    char second[SIMBA_ID_MAX + 1];
+    const char *suffix;
+
+    (void)state;
+    assert_int_equal(simba_id_default(NULL, first), SIMBA_OK);
+    assert_int_equal(simba_id_default(NULL, second), SIMBA_OK);
+    suffix = strrchr(first, '~');
+    assert_non_null(suffix);
+    assert_int_equal(strlen(suffix), 7);
+    assert_int_equal(strspn(suffix + 1, "0123456789abcdefghijklmnopqrstuvwxyz"), 6);
+    assert_string_equal(strrchr(second, '~'), suffix);
+    assert_string_not_equal(first, second);
+    assert_int_equal(simba_id_validate(first, NULL), SIMBA_OK);
+}
+
+static void the_uuid_is_32_hex_digits_of_version_4(void **state)
+{
+    char id[SIMBA_ID_MAX + 1];
+    char other[SIMBA_ID_MAX + 1];
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(simba_id_uuid(NULL, id), SIMBA_OK);
+        assert_int_equal(strlen(id), 32);
+        assert_int_equal(strspn(id, "0123456789abcdef"), 32);
+        assert_int_equal(id[12], '4');
+        assert_non_null(strchr("89ab", id[16]));
+    }
+    simba_id_uuid(NULL, other);
+    assert_string_not_equal(id, other);
+}
+
+/* What a forked child gets from the default maker, read through a pipe. */
+static void default_id_of_child(char ret_id[SIMBA_ID_MAX + 1], pid_t *ret_pid)
+{
+    int ends[2];
+    int status;
+
+    assert_int_equal(pipe(ends), 0);
+    *ret_pid = fork();
+    assert_true(*ret_pid >= 0);
+    if (*ret_pid == 0) {
+        char id[SIMBA_ID_MAX + 1] = "";
+
+        simba_id_default(NULL, id);
+        _exit(write(ends[1], id, sizeof(id)) == (ssize_t)sizeof(id) ? 0 : 1);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], ret_id, SIMBA_ID_MAX + 1), SIMBA_ID_MAX + 1);
+    close(ends[0]);
+    assert_int_equal(waitpid(*ret_pid, &status, 0), *ret_pid);
+    assert_int_equal(status, 0);
+}
+
+static void a_forked_child_has_its_own_pid_and_characters(void **state)
+{
+    char own[SIMBA_ID_MAX + 1];
+    char childs[SIMBA_ID_MAX + 1];
+    unsigned long counter;
+    pid_t child;
+    long pid;
+
+    (void)state;
+    simba_id_default(NULL, own);
+    default_id_of_child(childs, &child);
+    read_host_id(childs, &counter, &pid);
+    assert_int_equal(pid, child);
+    assert_string_not_equal(strrchr(childs, '~'), strrchr(own, '~'));
+}
+
+#define THREADS 4
+#define IDS_PER_THREAD 500
+
+static char made[THREADS * IDS_PER_THREAD][SIMBA_ID_MAX + 1];
+
+static void *make_ids(void *argument)
+{
+    char(*ids)[SIMBA_ID_MAX + 1] = argument;
+
+    for (size_t i = 0; i < IDS_PER_THREAD; i++)
+        simba_id_default(NULL, ids[i]);
+    return NULL;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static void threads_never_make_the_same_id(void **state)
+{
+    pthread_t threads[THREADS];
+
+    (void)state;
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, make_ids, made[i * IDS_PER_THREAD]), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    qsort(made, TEST_COUNT(made), sizeof(made[0]), compare_ids);
+    for (size_t i = 1; i < TEST_COUNT(made); i++) {
+        assert_string_not_equal(made[i], made[i - 1]);
+        assert_string_equal(strrchr(made[i], '~'), strrchr(made[0], '~'));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_names_pass),
+        cmocka_unit_test(bad_names_are_refused_with_the_rule),
+        cmocka_unit_test(ids_have_rules_of_their_own),
+        cmocka_unit_test(the_host_id_counts_up_and_names_pid_and_address),
+        cmocka_unit_test(the_default_id_is_the_host_id_with_six_characters),
+        cmocka_unit_test(the_uuid_is_32_hex_digits_of_version_4),
+        cmocka_unit_test(a_forked_child_has_its_own_pid_and_characters),
+        cmocka_unit_test(threads_never_make_the_same_id),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
