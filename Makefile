@@ -26,7 +26,7 @@ test: deps ## build and run all tests
 	@scripts/run-tests $(BUILD)
 
 check: $(BUILD)/build.ninja ## format, layers, static analysis
-	@$(MESON) compile -C $(BUILD) simba-core
+	@ninja --quiet -C $(BUILD) libsimba-core.a
 	@scripts/check-format
 	@scripts/check-layers . $(BUILD)/libsimba-core.a
 	@scripts/check-static
@@ -58,7 +58,8 @@ coverage: ## line coverage of all tests, in build-coverage/meson-logs
 # A release build of its own: optimised, without -Werror.
 install: ## install a release build to PREFIX (below DESTDIR)
 	@test -f build-release/build.ninja || \
-	    $(MESON) setup --buildtype=release --prefix=$(PREFIX) -Dtests=disabled build-release
+	    $(MESON) setup --buildtype=release -Dtests=disabled build-release
+	@$(MESON) configure build-release -Dprefix=$(PREFIX)
 	$(MESON) compile -C build-release
 	DESTDIR=$(DESTDIR) $(MESON) install -C build-release --no-rebuild
 
