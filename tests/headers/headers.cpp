@@ -1,0 +1,2 @@
+/* See headers.c. */
+#include "headers.c"
