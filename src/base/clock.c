@@ -6,8 +6,6 @@
 
 #include <simba/simba.h>
 
-#include <time.h>
-
 int64_t sb_clock_us(void)
 {
     struct timespec now;
@@ -22,4 +20,18 @@ int64_t simba_now_ms(void)
 
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+struct timespec sb_clock_deadline(int64_t ms)
+{
+    struct timespec at;
+
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += (time_t)(ms / 1000);
+    at.tv_nsec += (long)(ms % 1000 * 1000000);
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
 }

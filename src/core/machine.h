@@ -10,8 +10,8 @@
  *     the step asks for them; and step it with SB_EVENT_TICK when step->deadline_ms has come.
  *  3. Answer every request exactly once with SB_EVENT_REPLY, with the generation and the sending time that
  *     it had. The sending time is taken before the request leaves.
- *  4. Deliver notifications with `acquired` or `released` in order, and report each with
- *     SB_EVENT_RETURNED when its callback has returned or will never run.
+ *  4. Deliver the changes in order, and report each with SB_EVENT_RETURNED when its callback has returned
+ *     or will never run.
  *  5. Believe only while sb_machine_belief_ms() is ahead of the clock.
  */
 #ifndef SB_CORE_MACHINE_H
@@ -97,7 +97,7 @@ struct sb_machine {
     enum sb_claim claim;
     enum simba_op in_flight; /* the one request of this generation that has no answer yet */
     uint32_t generation;
-    unsigned callbacks; /* that have been asked for and have not returned */
+    unsigned callbacks; /* changes that have been told and whose callbacks have not returned */
     unsigned failures;  /* of requests, in a row */
     bool held;          /* the lease runs and has not been given up */
     bool touched;       /* a request of this generation has been sent */

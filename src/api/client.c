@@ -1,0 +1,323 @@
+/*
+ * client.c - opens and closes a client, and checks the times that it is given.
+ */
+#include "api/client.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/url.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_TTL_MS 10000
+#define DEFAULT_TRANSITION_MS 6000
+#define DEFAULT_JITTER_MIN_MS (-200)
+#define DEFAULT_JITTER_MAX_MS 1000
+#define DEFAULT_STOP_TIMEOUT_MS 10000
+#define DEFAULT_DISPATCHER_THREADS 4
+#define DISPATCHER_THREADS_MAX 1024
+#define LONGEST_MS ((int64_t)366 * 24 * 3600 * 1000) /* no duration may be longer than a year */
+
+/* ---- Times ---------------------------------------------------------------------------------- */
+
+static int check_range(const char *name, int64_t value_ms, int64_t least_ms,
+                       struct simba_error *error)
+{
+    char value[32];
+    char least[32];
+
+    if (value_ms >= least_ms && value_ms <= LONGEST_MS)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL, "%s is %s; it must be between %s and a year", name,
+                        simba_duration_format(value_ms, value, sizeof value),
+                        simba_duration_format(least_ms, least, sizeof least));
+}
+
+int sb_client_check_lease(int64_t ttl_ms, int64_t transition_ms, struct simba_error *error)
+{
+    char ttl[32];
+    char transition[32];
+    char least[32];
+    int64_t least_ms;
+    int code = check_range("ttl", ttl_ms, 1, error);
+
+    if (code == SIMBA_OK)
+        code = check_range("transition", transition_ms, 0, error);
+    if (code != SIMBA_OK)
+        return code;
+    least_ms = 2 * simba_drift_margin_ms(ttl_ms + transition_ms);
+    if (transition_ms >= least_ms)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL,
+                        "transition %s is too short beside ttl %s: the owner must be able to renew "
+                        "in it, which takes twice the drift margin, here %s",
+                        simba_duration_format(transition_ms, transition, sizeof transition),
+                        simba_duration_format(ttl_ms, ttl, sizeof ttl),
+                        simba_duration_format(least_ms, least, sizeof least));
+}
+
+static int check_timing(const struct sb_timing *t, struct simba_error *error)
+{
+    int code = sb_client_check_lease(t->ttl_ms, t->transition_ms, error);
+
+    if (code == SIMBA_OK)
+        code = check_range("initial-delay", t->initial_delay_ms, 0, error);
+    if (code == SIMBA_OK)
+        code = check_range("stop-timeout", t->stop_timeout_ms, 1, error);
+    if (code == SIMBA_OK)
+        code = check_range("the lower end of jitter", t->jitter_min_ms, -LONGEST_MS, error);
+    if (code == SIMBA_OK)
+        code = check_range("the upper end of jitter", t->jitter_max_ms, t->jitter_min_ms, error);
+    return code;
+}
+
+static int read_jitter(simba_url *url, struct sb_timing *t, struct simba_error *error)
+{
+    const char *text = simba_url_param(url, "jitter");
+    const char *dots = text != NULL ? strstr(text, "..") : NULL;
+    char low[64];
+    int code;
+
+    if (text == NULL)
+        return SIMBA_OK;
+    if (dots == NULL || (size_t)(dots - text) >= sizeof low)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "jitter '%s' is not a range of two durations such as -200ms..1s", text);
+    snprintf(low, sizeof low, "%.*s", (int)(dots - text), text);
+    code = simba_duration_parse(low, &t->jitter_min_ms, error);
+    if (code == SIMBA_OK)
+        code = simba_duration_parse(dots + 2, &t->jitter_max_ms, error);
+    return code;
+}
+
+static int read_url_timing(simba_url *url, struct sb_timing *t, struct simba_error *error)
+{
+    int code = simba_url_duration(url, "ttl", &t->ttl_ms, error);
+
+    if (code == SIMBA_OK)
+        code = simba_url_duration(url, "transition", &t->transition_ms, error);
+    if (code == SIMBA_OK)
+        code = simba_url_duration(url, "initial-delay", &t->initial_delay_ms, error);
+    if (code == SIMBA_OK)
+        code = simba_url_duration(url, "stop-timeout", &t->stop_timeout_ms, error);
+    if (code == SIMBA_OK)
+        code = read_jitter(url, t, error);
+    return code;
+}
+
+static void override(int64_t *value, int64_t option)
+{
+    if (option != SIMBA_UNSET)
+        *value = option;
+}
+
+/* Options go before the URL, and the URL before the defaults. */
+static int read_timing(const struct simba_client_options *options, simba_url *url,
+                       struct sb_timing *t, struct simba_error *error)
+{
+    int code;
+
+    t->ttl_ms = DEFAULT_TTL_MS;
+    t->transition_ms = DEFAULT_TRANSITION_MS;
+    t->initial_delay_ms = 0;
+    t->jitter_min_ms = DEFAULT_JITTER_MIN_MS;
+    t->jitter_max_ms = DEFAULT_JITTER_MAX_MS;
+    t->stop_timeout_ms = DEFAULT_STOP_TIMEOUT_MS;
+    code = read_url_timing(url, t, error);
+    if (code != SIMBA_OK)
+        return code;
+    override(&t->ttl_ms, options->ttl_ms);
+    override(&t->transition_ms, options->transition_ms);
+    override(&t->initial_delay_ms, options->initial_delay_ms);
+    override(&t->jitter_min_ms, options->jitter_min_ms);
+    override(&t->jitter_max_ms, options->jitter_max_ms);
+    override(&t->stop_timeout_ms, options->stop_timeout_ms);
+    code = check_timing(t, error);
+    if (code == SIMBA_OK)
+        t->margin_ms = simba_drift_margin_ms(t->ttl_ms + t->transition_ms);
+    return code;
+}
+
+/* ---- Opening and closing -------------------------------------------------------------------- */
+
+/* Takes over what the caller's version of the struct has. */
+static int read_options(const struct simba_client_options *given,
+                        struct simba_client_options *ret_options, struct simba_error *error)
+{
+    const struct simba_client_options defaults = SIMBA_CLIENT_OPTIONS_INIT;
+
+    *ret_options = defaults;
+    if (given != NULL) {
+        if (given->size < sizeof given->size || given->size > sizeof defaults)
+            return sb_error_set(error, SIMBA_EMISUSE,
+                                "options of size %zu: initialise them with "
+                                "SIMBA_CLIENT_OPTIONS_INIT",
+                                given->size);
+        memcpy(ret_options, given, given->size);
+    }
+    if (ret_options->dispatcher_threads == 0)
+        ret_options->dispatcher_threads = DEFAULT_DISPATCHER_THREADS;
+    if (ret_options->dispatcher_threads < 1 ||
+        ret_options->dispatcher_threads > DISPATCHER_THREADS_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "dispatcher_threads is %d; it must be 1 to %d",
+                            ret_options->dispatcher_threads, DISPATCHER_THREADS_MAX);
+    return SIMBA_OK;
+}
+
+static int find_backend(const struct simba_client_options *options, const simba_url *url,
+                        const struct simba_backend_ops **ret_ops, struct simba_error *error)
+{
+    const struct simba_backend_ops *ops = options->backend;
+
+    if (ops == NULL)
+        ops = simba_backend_find(simba_url_scheme(url));
+    if (ops == NULL)
+        return sb_error_set(error, SIMBA_ECONFIG, "no store is known for URLs that begin with '%s:'",
+                            simba_url_scheme(url));
+    *ret_ops = ops;
+    return SIMBA_OK;
+}
+
+static int open_engine(const struct simba_client_options *options, simba_url *url,
+                       struct sb_engine **ret_engine, struct simba_error *error)
+{
+    struct sb_engine_config config = {
+        .url = url,
+        .log = {options->log, options->log_user, options->log_level},
+        .dispatcher_threads = options->dispatcher_threads,
+        .executor = options->executor,
+    };
+    struct sb_engine *engine;
+    const char *unused;
+    int code = read_timing(options, url, &config.timing, error);
+
+    if (code == SIMBA_OK)
+        code = find_backend(options, url, &config.ops, error);
+    if (code == SIMBA_OK)
+        code = sb_engine_create(&config, &engine, error);
+    if (code != SIMBA_OK)
+        return code;
+    unused = sb_url_unused_param(url);
+    if (unused != NULL) {
+        code = sb_error_set(error, SIMBA_ECONFIG, "the store '%s' has no option '%s'",
+                            config.ops->name, unused);
+        sb_engine_destroy(engine);
+        return code;
+    }
+    *ret_engine = engine;
+    return SIMBA_OK;
+}
+
+int simba_client_open(const char *url_text, const struct simba_client_options *given,
+                      simba_client **ret_client, struct simba_error *error)
+{
+    struct simba_client_options options;
+    simba_client *client;
+    simba_url *url = NULL;
+    int code;
+
+    if (url_text == NULL || ret_client == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_client_open needs a URL and ret_client");
+    code = read_options(given, &options, error);
+    if (code == SIMBA_OK)
+        code = sb_url_parse(url_text, &url, error);
+    if (code != SIMBA_OK)
+        return code;
+    client = sb_alloc_zero(sizeof *client);
+    if (client == NULL)
+        code = sb_error_plain(error, SIMBA_ENOMEM);
+    if (code == SIMBA_OK)
+        code = open_engine(&options, url, &client->engine, error);
+    sb_url_free(url);
+    if (code != SIMBA_OK) {
+        sb_free(client);
+        return code;
+    }
+    client->id_generator =
+        options.id_generator != NULL ? options.id_generator : simba_id_default;
+    client->id_user = options.id_user;
+    *ret_client = client;
+    return SIMBA_OK;
+}
+
+int simba_client_close(simba_client *client, struct simba_error *error)
+{
+    size_t handles;
+    int code;
+
+    if (client == NULL)
+        return SIMBA_OK;
+    code = sb_engine_check_process(client->engine, error);
+    if (code != SIMBA_OK)
+        return code;
+    if (sb_dispatcher_is_on_any())
+        return sb_error_set(error, SIMBA_EMISUSE, "a client cannot be closed from a callback");
+    handles = atomic_load(&client->handles);
+    if (handles > 0)
+        return sb_error_set(error, SIMBA_EBUSY,
+                            "%zu objects of this client are still open; close them first", handles);
+    sb_engine_destroy(client->engine);
+    sb_free(client);
+    return SIMBA_OK;
+}
+
+int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)
+{
+    int code = sb_engine_check_process(client->engine, NULL);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (metrics->size < sizeof metrics->size)
+        return SIMBA_EMISUSE;
+    sb_metrics_read(&client->engine->metrics, metrics);
+    return SIMBA_OK;
+}
+
+/* ---- For the objects made from a client ----------------------------------------------------- */
+
+void sb_client_remember(simba_client *client)
+{
+    atomic_fetch_add(&client->handles, 1);
+}
+
+void sb_client_forget(simba_client *client)
+{
+    atomic_fetch_sub(&client->handles, 1);
+}
+
+static int make_id(simba_client *client, char id[SIMBA_ID_MAX + 1], struct simba_error *error)
+{
+    int code = client->id_generator(client->id_user, id);
+
+    if (code != SIMBA_OK)
+        return sb_error_set(error, code, "the id generator failed: %s", simba_strerror(code));
+    return SIMBA_OK;
+}
+
+int sb_client_contender(simba_client *client, const struct sb_service_config *config,
+                        struct sb_service **ret_service, struct simba_error *error)
+{
+    const struct sb_timing *timing = &client->engine->timing;
+    struct sb_service_config full = *config;
+    char id[SIMBA_ID_MAX + 1];
+    int code = simba_mutex_validate(config->mutex, error);
+
+    if (code == SIMBA_OK && config->id == NULL) {
+        code = make_id(client, id, error);
+        full.id = id;
+    }
+    if (code == SIMBA_OK)
+        code = simba_id_validate(full.id, error);
+    if (config->ttl_ms == SIMBA_UNSET)
+        full.ttl_ms = timing->ttl_ms;
+    if (config->transition_ms == SIMBA_UNSET)
+        full.transition_ms = timing->transition_ms;
+    if (code == SIMBA_OK)
+        code = sb_client_check_lease(full.ttl_ms, full.transition_ms, error);
+    if (code == SIMBA_OK)
+        code = sb_service_create(client->engine, &full, ret_service, error);
+    if (code == SIMBA_OK)
+        sb_client_remember(client);
+    return code;
+}

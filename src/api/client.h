@@ -1,0 +1,27 @@
+/*
+ * client.h - what the objects made from a client need of it.
+ */
+#ifndef SB_API_CLIENT_H
+#define SB_API_CLIENT_H
+
+#include "runtime/service.h"
+
+struct simba_client {
+    struct sb_engine *engine;
+    simba_id_generator *id_generator;
+    void *id_user;
+    _Atomic size_t handles; /* made from this client and not closed */
+};
+
+/* Checks the names and times, makes an id where config->id is NULL, and creates the service of a
+ * contender. Counts as a handle until sb_client_forget. */
+int sb_client_contender(simba_client *client, const struct sb_service_config *config,
+                        struct sb_service **ret_service, struct simba_error *error);
+
+void sb_client_remember(simba_client *client);
+void sb_client_forget(simba_client *client);
+
+/* Whether a lease of these two parts can be kept. */
+int sb_client_check_lease(int64_t ttl_ms, int64_t transition_ms, struct simba_error *error);
+
+#endif

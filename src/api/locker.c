@@ -1,0 +1,325 @@
+/*
+ * locker.c - acquire, work, release: a contender that a thread waits for.
+ *
+ * The contender runs only between an acquire and its release. What happens to it arrives through the hook,
+ * on the loop thread; nothing is decided there but whether the waiting thread should wake.
+ */
+#include "api/client.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum phase {
+    IDLE,
+    ACQUIRING, /* a thread is inside acquire */
+    HELD,      /* acquired and not released, though perhaps lost */
+    LEAVING    /* a thread is giving it back */
+};
+
+struct simba_locker {
+    simba_client *client;
+    struct sb_service *service;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum phase phase;
+    bool once;    /* one attempt is enough */
+    bool settled; /* the wait is over, with `code` */
+    bool lost;    /* the lease was lost while held */
+    int code;
+};
+
+/* ---- What happens to the contender ---------------------------------------------------------- */
+
+static void settle(simba_locker *locker, int code)
+{
+    locker->settled = true;
+    locker->code = code;
+    pthread_cond_signal(&locker->changed);
+}
+
+/* Neither credentials nor a configuration become right by waiting. */
+static bool is_hopeless(int code)
+{
+    enum simba_error_group group = simba_error_group(code);
+
+    return group == SIMBA_GROUP_DENIED || group == SIMBA_GROUP_CONFIG;
+}
+
+static void on_reply(simba_locker *locker, const struct sb_event *event)
+{
+    bool failed = event->answer == SB_ANSWER_FAILED || event->answer == SB_ANSWER_UNKNOWN;
+
+    if (failed && (locker->once || is_hopeless(event->code)))
+        settle(locker, event->code);
+    else if (event->answer == SB_ANSWER_OTHER && locker->once)
+        settle(locker, SIMBA_ECONTENDED);
+}
+
+static void on_step(void *user, struct sb_service *service, const struct sb_event *event,
+                    const struct sb_step *step)
+{
+    simba_locker *locker = user;
+
+    pthread_mutex_lock(&locker->lock);
+    if (locker->phase == ACQUIRING) {
+        if (step->acquired)
+            settle(locker, SIMBA_OK);
+        else if (step->released)
+            locker->settled = false; /* gone before the thread woke: it goes on waiting */
+        else if (event->type == SB_EVENT_REPLY && event->op == SIMBA_OP_ACQUIRE &&
+                 !locker->settled)
+            on_reply(locker, event);
+    } else if (locker->phase == HELD && step->released) {
+        locker->lost = true; /* nobody works under it, so it must not be won back */
+        sb_service_stop_soon(service);
+    }
+    pthread_mutex_unlock(&locker->lock);
+}
+
+/* ---- Acquire -------------------------------------------------------------------------------- */
+
+/* A win counts only while it is believed: after a pause the lease may be over before anybody said so. */
+static bool is_settled(simba_locker *locker)
+{
+    if (locker->settled && locker->code == SIMBA_OK && !sb_service_is_owner(locker->service))
+        locker->settled = false;
+    return locker->settled;
+}
+
+/* Waits with the lock held; returns what the contest came to. */
+static int wait_settled(simba_locker *locker, int64_t timeout_ms)
+{
+    struct timespec until;
+    int timed_out = 0;
+
+    if (timeout_ms != SIMBA_INFINITE)
+        until = sb_clock_deadline(timeout_ms);
+    while (!is_settled(locker) && timed_out == 0) {
+        if (timeout_ms == SIMBA_INFINITE)
+            pthread_cond_wait(&locker->changed, &locker->lock);
+        else
+            timed_out = pthread_cond_timedwait(&locker->changed, &locker->lock, &until);
+    }
+    return locker->settled ? locker->code : SIMBA_ETIMEDOUT;
+}
+
+static int begin(simba_locker *locker, bool once, struct simba_error *error)
+{
+    static const char *const doing[] = {"", "another acquire is under way", "it is held",
+                                        "a release is under way"};
+    int code = SIMBA_OK;
+
+    pthread_mutex_lock(&locker->lock);
+    if (locker->phase != IDLE) {
+        code = sb_error_set(error, SIMBA_EBUSY, "cannot acquire '%s': %s by this locker",
+                            locker->service->member.mutex, doing[locker->phase]);
+    } else {
+        locker->phase = ACQUIRING;
+        locker->once = once;
+        locker->settled = false;
+        locker->lost = false;
+    }
+    pthread_mutex_unlock(&locker->lock);
+    return code;
+}
+
+static void set_phase(simba_locker *locker, enum phase phase)
+{
+    pthread_mutex_lock(&locker->lock);
+    locker->phase = phase;
+    pthread_mutex_unlock(&locker->lock);
+}
+
+/* Tells why a wait came to nothing: who owns, or what the store said. */
+static int explain(simba_locker *locker, int code, struct simba_error *error)
+{
+    const char *mutex = locker->service->member.mutex;
+    struct simba_error last;
+    struct simba_state state;
+    int last_code = sb_service_last_error(locker->service, &last);
+
+    sb_service_state(locker->service, &state);
+    if (code == SIMBA_ETIMEDOUT && last_code != SIMBA_OK)
+        code = last_code;
+    if (code == last_code && last_code != SIMBA_OK)
+        return sb_error_set_backend(error, code, last.backend_code, "cannot acquire '%s': %s",
+                                    mutex, last.text);
+    if (state.after.id[0] != '\0')
+        return sb_error_set(error, code, "'%s' is owned by %s", mutex, state.after.id);
+    return sb_error_set(error, code, "'%s' was not acquired: %s", mutex, simba_strerror(code));
+}
+
+static int acquire(simba_locker *locker, int64_t timeout_ms, bool once, struct simba_error *error)
+{
+    int code = begin(locker, once, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    sb_service_wait_initial(locker->service); /* a lost lease may still be on its way out */
+    code = sb_service_start(locker->service, error);
+    if (code != SIMBA_OK) {
+        set_phase(locker, IDLE);
+        return code;
+    }
+    sb_dispatcher_wait_begin(locker->client->engine->dispatcher);
+    pthread_mutex_lock(&locker->lock);
+    code = wait_settled(locker, timeout_ms);
+    locker->phase = code == SIMBA_OK ? HELD : LEAVING;
+    pthread_mutex_unlock(&locker->lock);
+    sb_dispatcher_wait_end(locker->client->engine->dispatcher);
+    if (code == SIMBA_OK)
+        return SIMBA_OK;
+    code = explain(locker, code, error);
+    sb_service_stop_soon(locker->service); /* also gives back a win that comes in this moment */
+    sb_service_wait_initial(locker->service);
+    set_phase(locker, IDLE);
+    return code;
+}
+
+int simba_locker_acquire(simba_locker *locker, struct simba_error *error)
+{
+    return acquire(locker, SIMBA_INFINITE, false, error);
+}
+
+int simba_locker_acquire_timeout(simba_locker *locker, int64_t timeout_ms,
+                                 struct simba_error *error)
+{
+    if (timeout_ms < 0)
+        return sb_error_set(error, SIMBA_EINVAL, "a time-out of %lld ms is negative",
+                            (long long)timeout_ms);
+    return acquire(locker, timeout_ms, false, error);
+}
+
+int simba_locker_try_acquire(simba_locker *locker, struct simba_error *error)
+{
+    return acquire(locker, SIMBA_INFINITE, true, error);
+}
+
+void simba_locker_cancel(simba_locker *locker)
+{
+    pthread_mutex_lock(&locker->lock);
+    if (locker->phase == ACQUIRING && !locker->settled)
+        settle(locker, SIMBA_ECONTENDED);
+    pthread_mutex_unlock(&locker->lock);
+}
+
+/* ---- Release -------------------------------------------------------------------------------- */
+
+int simba_locker_release(simba_locker *locker, struct simba_error *error)
+{
+    const char *mutex = locker->service->member.mutex;
+    int code = sb_engine_check_process(locker->client->engine, error);
+    bool held;
+    bool lost;
+
+    if (code != SIMBA_OK)
+        return code;
+    pthread_mutex_lock(&locker->lock);
+    held = locker->phase == HELD;
+    if (held)
+        locker->phase = LEAVING;
+    lost = locker->lost || !sb_service_is_owner(locker->service);
+    pthread_mutex_unlock(&locker->lock);
+    if (!held)
+        return sb_error_set(error, SIMBA_ESTATE, "cannot release '%s': it was not acquired", mutex);
+    if (lost) {
+        sb_service_stop_soon(locker->service);
+        sb_service_wait_initial(locker->service);
+        code = sb_error_set(error, SIMBA_ELOST, "the lease of '%s' was lost before the release",
+                            mutex);
+    } else {
+        code = sb_service_stop(locker->service, error);
+        if (code == SIMBA_ESTATE) /* lost in this moment: the hook has stopped it */
+            code = sb_error_set(error, SIMBA_ELOST, "the lease of '%s' was lost before the release",
+                                mutex);
+        sb_service_wait_initial(locker->service);
+    }
+    set_phase(locker, IDLE);
+    return code;
+}
+
+/* ---- Questions ------------------------------------------------------------------------------ */
+
+bool simba_locker_is_held(const simba_locker *locker)
+{
+    return sb_service_is_owner(locker->service);
+}
+
+uint64_t simba_locker_fence(const simba_locker *locker)
+{
+    return sb_service_fence(locker->service);
+}
+
+int64_t simba_locker_deadline_ms(const simba_locker *locker)
+{
+    return sb_service_deadline_ms(locker->service);
+}
+
+const char *simba_locker_id(const simba_locker *locker)
+{
+    return locker->service->member.id;
+}
+
+void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner)
+{
+    struct simba_state state;
+
+    sb_service_state(locker->service, &state);
+    *ret_owner = state.after;
+}
+
+/* ---- Creation ------------------------------------------------------------------------------- */
+
+static void on_gone(void *user)
+{
+    simba_locker *locker = user;
+
+    pthread_cond_destroy(&locker->changed);
+    pthread_mutex_destroy(&locker->lock);
+    sb_free(locker);
+}
+
+int simba_locker_create(simba_client *client, const char *mutex, const char *id,
+                        simba_locker **ret_locker, struct simba_error *error)
+{
+    struct sb_service_config config = {
+        .mutex = mutex,
+        .id = id,
+        .ttl_ms = SIMBA_UNSET,
+        .transition_ms = SIMBA_UNSET,
+        .hook = on_step,
+        .gone = on_gone,
+    };
+    simba_locker *locker = sb_alloc_zero(sizeof *locker);
+    pthread_condattr_t monotonic;
+    int code;
+
+    if (locker == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    locker->client = client;
+    pthread_mutex_init(&locker->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&locker->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    config.user = locker;
+    code = sb_client_contender(client, &config, &locker->service, error);
+    if (code != SIMBA_OK) {
+        on_gone(locker);
+        return code;
+    }
+    *ret_locker = locker;
+    return SIMBA_OK;
+}
+
+void simba_locker_close(simba_locker *locker)
+{
+    simba_client *client;
+
+    if (locker == NULL || sb_engine_check_process(locker->client->engine, NULL) != SIMBA_OK)
+        return;
+    client = locker->client;
+    sb_service_close(locker->service);
+    sb_client_forget(client);
+}

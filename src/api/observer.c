@@ -1,0 +1,91 @@
+/*
+ * observer.c - the public observer: a service that only looks.
+ */
+#include "api/client.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <string.h>
+
+#define DEFAULT_POLL_MS 1000
+
+struct simba_observer {
+    simba_client *client;
+    struct sb_service *service;
+};
+
+static int read_options(const struct simba_observer_options *given,
+                        struct simba_observer_options *ret_options, struct simba_error *error)
+{
+    const struct simba_observer_options defaults = SIMBA_OBSERVER_OPTIONS_INIT;
+
+    *ret_options = defaults;
+    if (given == NULL || given->size < sizeof given->size || given->size > sizeof defaults)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "initialise the options with SIMBA_OBSERVER_OPTIONS_INIT");
+    memcpy(ret_options, given, given->size);
+    if (ret_options->poll_ms == SIMBA_UNSET)
+        ret_options->poll_ms = DEFAULT_POLL_MS;
+    if (ret_options->poll_ms < 1 || ret_options->poll_ms > INT32_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "poll_ms is %lld; it must be at least 1 ms",
+                            (long long)ret_options->poll_ms);
+    return simba_mutex_validate(ret_options->mutex, error);
+}
+
+int simba_observer_create(simba_client *client, const struct simba_observer_options *given,
+                          simba_observer **ret_observer, struct simba_error *error)
+{
+    struct simba_observer_options options;
+    struct sb_service_config config = {0};
+    simba_observer *observer;
+    int code = read_options(given, &options, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    observer = sb_alloc(sizeof *observer);
+    if (observer == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    config.mutex = options.mutex;
+    config.poll_ms = options.poll_ms;
+    config.on_notify = options.on_notify;
+    config.user = options.user;
+    code = sb_service_create(client->engine, &config, &observer->service, error);
+    if (code != SIMBA_OK) {
+        sb_free(observer);
+        return code;
+    }
+    sb_client_remember(client);
+    observer->client = client;
+    *ret_observer = observer;
+    return SIMBA_OK;
+}
+
+int simba_observer_start(simba_observer *observer, struct simba_error *error)
+{
+    return sb_service_start(observer->service, error);
+}
+
+int simba_observer_stop(simba_observer *observer, struct simba_error *error)
+{
+    return sb_service_stop(observer->service, error);
+}
+
+void simba_observer_close(simba_observer *observer)
+{
+    if (observer == NULL || sb_engine_check_process(observer->client->engine, NULL) != SIMBA_OK)
+        return;
+    sb_service_close(observer->service);
+    sb_client_forget(observer->client);
+    sb_free(observer);
+}
+
+enum simba_status simba_observer_status(const simba_observer *observer)
+{
+    return sb_service_status(observer->service);
+}
+
+void simba_observer_state(simba_observer *observer, struct simba_state *ret_state)
+{
+    sb_service_state(observer->service, ret_state);
+}

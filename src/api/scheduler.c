@@ -1,0 +1,303 @@
+/*
+ * scheduler.c - periodic work on the leader only.
+ *
+ * The work runs on the lane of the contender, between its callbacks. So on_released waits for a run that is
+ * under way, and with it the release of the mutex: the next leader's work begins after ours has ended. The
+ * timer belongs to the loop; it decides, the lane works.
+ */
+#include "api/client.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define OF(type, member, pointer) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define THREAD_NAME_SIZE 16
+
+struct simba_scheduler {
+    simba_client *client;
+    struct sb_service *service;
+    struct sb_engine *engine;
+    simba_work_fn *work;
+    void *user;
+    enum simba_schedule_strategy strategy;
+    int64_t initial_delay_ms;
+    int64_t period_ms;
+    char worker[THREAD_NAME_SIZE];
+    _Atomic uint64_t runs;
+    _Atomic uint64_t failures;
+    _Atomic uint64_t skipped;
+
+    /* Loop thread only. */
+    struct sb_timer timer;
+    int64_t due_ms; /* of the run that the timer stands for */
+    bool leading;
+    bool running;
+
+    struct sb_call run_call;
+    struct simba_task lead_task;
+    struct simba_task follow_task;
+    struct simba_task ended_task;
+    struct simba_task close_task;
+};
+
+/* The scheduler lives as long as its service, so a task on its way keeps the service alive. */
+static void post(simba_scheduler *s, struct simba_task *task)
+{
+    sb_service_hold(s->service);
+    sb_loop_post(s->engine->loop, task);
+}
+
+/* ---- On the loop: when to run --------------------------------------------------------------- */
+
+static void plan(simba_scheduler *s, int64_t due_ms)
+{
+    s->due_ms = due_ms;
+    sb_loop_arm(s->engine->loop, &s->timer, due_ms);
+}
+
+/* The next due time of the rhythm that lies ahead; the ones that have passed meanwhile are skipped. */
+static int64_t next_beat(simba_scheduler *s, int64_t now_ms)
+{
+    int64_t missed = now_ms > s->due_ms ? (now_ms - s->due_ms) / s->period_ms : 0;
+
+    atomic_fetch_add(&s->skipped, (uint64_t)missed);
+    return s->due_ms + (missed + 1) * s->period_ms;
+}
+
+static void on_due(struct sb_timer *timer)
+{
+    simba_scheduler *s = OF(simba_scheduler, timer, timer);
+
+    if (!s->leading || !sb_service_is_owner(s->service))
+        return; /* the next on_acquired plans anew */
+    if (s->strategy == SIMBA_FIXED_RATE) {
+        if (s->running)
+            atomic_fetch_add(&s->skipped, 1);
+        plan(s, next_beat(s, simba_now_ms()));
+    }
+    if (s->running)
+        return;
+    s->running = true;
+    sb_service_call(s->service, &s->run_call);
+}
+
+static void run_lead(struct simba_task *task)
+{
+    simba_scheduler *s = OF(simba_scheduler, lead_task, task);
+
+    s->leading = true;
+    plan(s, simba_now_ms() + s->initial_delay_ms);
+    sb_service_drop(s->service);
+}
+
+static void run_follow(struct simba_task *task)
+{
+    simba_scheduler *s = OF(simba_scheduler, follow_task, task);
+
+    s->leading = false;
+    sb_loop_cancel(s->engine->loop, &s->timer);
+    sb_service_drop(s->service);
+}
+
+static void run_ended(struct simba_task *task)
+{
+    simba_scheduler *s = OF(simba_scheduler, ended_task, task);
+
+    s->running = false;
+    if (s->leading && s->strategy == SIMBA_FIXED_DELAY)
+        plan(s, simba_now_ms() + s->period_ms);
+    sb_service_drop(s->service);
+}
+
+static void run_close(struct simba_task *task)
+{
+    simba_scheduler *s = OF(simba_scheduler, close_task, task);
+
+    s->leading = false;
+    sb_loop_cancel(s->engine->loop, &s->timer);
+    sb_service_drop(s->service);
+}
+
+/* ---- On the lane: the work ------------------------------------------------------------------ */
+
+static void work(simba_scheduler *s)
+{
+    char name[THREAD_NAME_SIZE];
+    int code;
+
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    pthread_setname_np(pthread_self(), s->worker);
+    code = s->work(s->user, s);
+    pthread_setname_np(pthread_self(), name);
+    atomic_fetch_add(&s->runs, 1);
+    if (code != 0) {
+        atomic_fetch_add(&s->failures, 1);
+        sb_log(&s->engine->log, SIMBA_LOG_WARN, "the work '%s' failed with %d; it goes on", s->worker,
+               code);
+    }
+}
+
+static void run_work(struct sb_call *call)
+{
+    simba_scheduler *s = OF(simba_scheduler, run_call, call);
+
+    if (!simba_scheduler_should_stop(s))
+        work(s);
+    post(s, &s->ended_task);
+}
+
+static void on_acquired(void *user, const struct simba_state *state)
+{
+    simba_scheduler *s = user;
+
+    (void)state;
+    post(s, &s->lead_task);
+}
+
+static void on_released(void *user, const struct simba_state *state)
+{
+    simba_scheduler *s = user;
+
+    (void)state;
+    post(s, &s->follow_task);
+}
+
+/* ---- The public surface --------------------------------------------------------------------- */
+
+bool simba_scheduler_should_stop(const simba_scheduler *scheduler)
+{
+    return !sb_service_is_owner(scheduler->service);
+}
+
+bool simba_scheduler_is_leader(const simba_scheduler *scheduler)
+{
+    return sb_service_is_owner(scheduler->service);
+}
+
+uint64_t simba_scheduler_fence(const simba_scheduler *scheduler)
+{
+    return sb_service_fence(scheduler->service);
+}
+
+enum simba_status simba_scheduler_status(const simba_scheduler *scheduler)
+{
+    return sb_service_status(scheduler->service);
+}
+
+void simba_scheduler_counts(const simba_scheduler *scheduler,
+                            struct simba_scheduler_counts *ret_counts)
+{
+    ret_counts->runs = atomic_load(&scheduler->runs);
+    ret_counts->failures = atomic_load(&scheduler->failures);
+    ret_counts->skipped = atomic_load(&scheduler->skipped);
+}
+
+int simba_scheduler_start(simba_scheduler *scheduler, struct simba_error *error)
+{
+    return sb_service_start(scheduler->service, error);
+}
+
+int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_error *error)
+{
+    return sb_service_stop(scheduler->service, error);
+}
+
+void simba_scheduler_close(simba_scheduler *scheduler)
+{
+    simba_client *client;
+
+    if (scheduler == NULL || sb_engine_check_process(scheduler->engine, NULL) != SIMBA_OK)
+        return;
+    client = scheduler->client;
+    post(scheduler, &scheduler->close_task);
+    sb_service_close(scheduler->service);
+    sb_client_forget(client);
+}
+
+static int read_options(const struct simba_scheduler_options *given,
+                        struct simba_scheduler_options *ret_options, struct simba_error *error)
+{
+    const struct simba_scheduler_options defaults = SIMBA_SCHEDULER_OPTIONS_INIT;
+
+    *ret_options = defaults;
+    if (given == NULL || given->size < sizeof given->size || given->size > sizeof defaults)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "initialise the options with SIMBA_SCHEDULER_OPTIONS_INIT");
+    memcpy(ret_options, given, given->size);
+    if (ret_options->work == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "a scheduler needs a work function");
+    if (ret_options->period_ms < 1 || ret_options->period_ms > INT32_MAX * (int64_t)1000)
+        return sb_error_set(error, SIMBA_EINVAL, "period_ms is %lld; it must be at least 1 ms",
+                            (long long)ret_options->period_ms);
+    if (ret_options->initial_delay_ms < 0 ||
+        ret_options->initial_delay_ms > INT32_MAX * (int64_t)1000)
+        return sb_error_set(error, SIMBA_EINVAL, "initial_delay_ms is %lld; it must not be negative",
+                            (long long)ret_options->initial_delay_ms);
+    if (ret_options->strategy != SIMBA_FIXED_RATE && ret_options->strategy != SIMBA_FIXED_DELAY)
+        return sb_error_set(error, SIMBA_EINVAL, "there is no schedule strategy %d",
+                            (int)ret_options->strategy);
+    return SIMBA_OK;
+}
+
+static void on_gone(void *user)
+{
+    sb_free(user);
+}
+
+static simba_scheduler *allocate(simba_client *client,
+                                 const struct simba_scheduler_options *options)
+{
+    simba_scheduler *s = sb_alloc_zero(sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    s->client = client;
+    s->engine = client->engine;
+    s->work = options->work;
+    s->user = options->user;
+    s->strategy = options->strategy;
+    s->initial_delay_ms = options->initial_delay_ms;
+    s->period_ms = options->period_ms;
+    s->timer.fire = on_due;
+    s->run_call.run = run_work;
+    s->lead_task.run = run_lead;
+    s->follow_task.run = run_follow;
+    s->ended_task.run = run_ended;
+    s->close_task.run = run_close;
+    return s;
+}
+
+int simba_scheduler_create(simba_client *client, const struct simba_scheduler_options *given,
+                           simba_scheduler **ret_scheduler, struct simba_error *error)
+{
+    struct simba_scheduler_options options;
+    struct sb_service_config config = {0};
+    simba_scheduler *s;
+    int code = read_options(given, &options, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    s = allocate(client, &options);
+    if (s == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    config.mutex = options.mutex;
+    config.id = options.id;
+    config.ttl_ms = SIMBA_UNSET;
+    config.transition_ms = SIMBA_UNSET;
+    config.on_acquired = on_acquired;
+    config.on_released = on_released;
+    config.user = s;
+    config.gone = on_gone;
+    code = sb_client_contender(client, &config, &s->service, error);
+    if (code != SIMBA_OK) {
+        sb_free(s);
+        return code;
+    }
+    sb_text_copy(s->worker, sizeof s->worker,
+                 options.worker != NULL ? options.worker : options.mutex);
+    *ret_scheduler = s;
+    return SIMBA_OK;
+}

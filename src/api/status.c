@@ -1,0 +1,173 @@
+/*
+ * status.c - asks the store who owns what, once, and waits for the answer.
+ */
+#include "api/client.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* Shared by the thread that asks and the request under way; whoever is done last frees it. */
+struct question {
+    struct sb_request base; /* first */
+    struct simba_task task;
+    struct sb_engine *engine;
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    /* Under engine->lock: */
+    bool answered;
+    bool abandoned;
+    int code;
+    struct simba_error error;
+    struct simba_mutex_status *list;
+    size_t count;
+};
+
+static void free_question(struct question *q)
+{
+    sb_free(q->list);
+    sb_free(q);
+}
+
+/* One mutex: the reply's owner in time left becomes a list of one. */
+static int take_one(struct question *q, const struct simba_reply *reply)
+{
+    int64_t now_ms = simba_now_ms();
+    struct simba_mutex_status *one = sb_alloc_zero(sizeof *one);
+    bool session = reply->transition_left_ms == SIMBA_INFINITE;
+
+    if (one == NULL)
+        return SIMBA_ENOMEM;
+    sb_text_copy(one->mutex, sizeof one->mutex, q->mutex);
+    one->waiters = reply->waiters;
+    if (reply->owner != NULL && reply->owner[0] != '\0' && reply->transition_left_ms >= 0) {
+        sb_text_copy(one->owner.id, sizeof one->owner.id, reply->owner);
+        one->owner.ttl_at_ms = session ? SIMBA_INFINITE : now_ms + reply->ttl_left_ms;
+        one->owner.transition_at_ms = session ? SIMBA_INFINITE : now_ms + reply->transition_left_ms;
+        one->owner.fence = reply->revision;
+    }
+    q->list = one;
+    q->count = 1;
+    return SIMBA_OK;
+}
+
+static int take_list(struct question *q, const struct simba_reply *reply)
+{
+    size_t size = reply->list_count * sizeof *q->list;
+
+    q->list = sb_alloc(size > 0 ? size : 1);
+    if (q->list == NULL)
+        return SIMBA_ENOMEM;
+    if (size > 0)
+        memcpy(q->list, reply->list, size);
+    q->count = reply->list_count;
+    return SIMBA_OK;
+}
+
+static void take_answer(struct question *q, const struct simba_reply *reply)
+{
+    q->code = reply->code;
+    if (q->code == SIMBA_OK)
+        q->code = q->base.wire.op == SIMBA_OP_LIST ? take_list(q, reply) : take_one(q, reply);
+    if (q->code != SIMBA_OK) {
+        if (reply->error != NULL)
+            q->error = *reply->error;
+        else
+            sb_error_plain(&q->error, q->code);
+    }
+}
+
+static void on_answered(struct sb_request *base, const struct simba_reply *reply)
+{
+    struct question *q = (struct question *)base;
+    struct sb_engine *engine = q->engine;
+    bool abandoned;
+
+    pthread_mutex_lock(&engine->lock);
+    abandoned = q->abandoned;
+    if (!abandoned)
+        take_answer(q, reply);
+    q->answered = true;
+    pthread_cond_broadcast(&engine->progress);
+    pthread_mutex_unlock(&engine->lock);
+    if (abandoned)
+        free_question(q);
+}
+
+static void run_ask(struct simba_task *task)
+{
+    struct question *q = (struct question *)((char *)task - offsetof(struct question, task));
+
+    sb_engine_send(q->engine, &q->base);
+}
+
+/* Waits for the answer. Returns false when the question was given up; then it is not ours any more. */
+static bool wait_answered(struct question *q, int64_t timeout_ms)
+{
+    struct sb_engine *engine = q->engine;
+    int64_t until_ms =
+        timeout_ms == SIMBA_INFINITE ? SIMBA_INFINITE : simba_now_ms() + timeout_ms;
+    bool answered;
+
+    sb_dispatcher_wait_begin(engine->dispatcher);
+    pthread_mutex_lock(&engine->lock);
+    while (!q->answered && sb_engine_wait(engine, until_ms))
+        ;
+    answered = q->answered;
+    q->abandoned = !answered;
+    pthread_mutex_unlock(&engine->lock);
+    sb_dispatcher_wait_end(engine->dispatcher);
+    return answered;
+}
+
+static struct question *make_question(simba_client *client, const char *mutex, int64_t timeout_ms)
+{
+    struct question *q = sb_alloc_zero(sizeof *q);
+
+    if (q == NULL)
+        return NULL;
+    q->engine = client->engine;
+    q->task.run = run_ask;
+    q->base.answered = on_answered;
+    q->base.wire.op = mutex != NULL ? SIMBA_OP_READ : SIMBA_OP_LIST;
+    q->base.wire.timeout_ms = timeout_ms;
+    if (mutex != NULL) {
+        sb_text_copy(q->mutex, sizeof q->mutex, mutex);
+        q->base.wire.mutex = q->mutex;
+    }
+    return q;
+}
+
+int simba_client_status(simba_client *client, const char *mutex, int64_t timeout_ms,
+                        struct simba_mutex_status **ret_list, size_t *ret_count,
+                        struct simba_error *error)
+{
+    struct question *q;
+    int code = sb_engine_check_process(client->engine, error);
+
+    if (code == SIMBA_OK && mutex != NULL)
+        code = simba_mutex_validate(mutex, error);
+    if (code == SIMBA_OK && timeout_ms < 0)
+        code = sb_error_set(error, SIMBA_EINVAL, "a time-out of %lld ms is negative",
+                            (long long)timeout_ms);
+    if (code != SIMBA_OK)
+        return code;
+    q = make_question(client, mutex, timeout_ms);
+    if (q == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    sb_loop_post(client->engine->loop, &q->task);
+    if (!wait_answered(q, timeout_ms))
+        return sb_error_set(error, SIMBA_EUNAVAILABLE, "the store did not answer within %lld ms",
+                            (long long)timeout_ms);
+    code = q->code;
+    if (code == SIMBA_OK) {
+        *ret_list = q->list;
+        *ret_count = q->count;
+        q->list = NULL;
+    } else if (error != NULL) {
+        *error = q->error;
+    }
+    free_question(q);
+    return code;
+}

@@ -1,0 +1,511 @@
+/*
+ * machine.c - the contention machine. Owns the rules of a contest; must not know clocks, threads,
+ * stores or memory.
+ *
+ * Every step has the same shape: a belief that has run out ends first, then the event is taken in, then
+ * the next request is planned, then the deadline is named. So no order of events can stretch a belief,
+ * and no event has to think of requests.
+ *
+ *     RUNNING, not held   ACQUIRE when due and no callback is owed
+ *     RUNNING, held       GUARD from ttl_at on, with back-off, until lease_until ends the belief
+ *     STOPPING            GUARD while on_released runs, then RELEASE of the exact record, then done
+ *
+ * A release always names the revision of the record. When a lost reply left that unknown, a GUARD asks
+ * first. So a release that reaches the store late can never hit a later term of the same id.
+ */
+#include "core/machine.h"
+
+#include "base/random.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define RETRY_MIN_MS 50
+#define RETRY_MAX_MS 1000
+#define GUARD_RETRY_MIN_MS 5
+#define REQUEST_TIMEOUT_MIN_MS 10
+#define CALLBACKS_MAX 3
+
+/* a + b, where `b` may be SIMBA_INFINITE. */
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > 0 && b > SIMBA_INFINITE - a ? SIMBA_INFINITE : a + b;
+}
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t latest(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool is_active(const struct sb_machine *m)
+{
+    return simba_status_is_active(m->status);
+}
+
+static void set_status(struct sb_machine *m, enum simba_status status)
+{
+    assert(sb_status_may_move(m->status, status));
+    m->status = status;
+}
+
+void sb_machine_init(struct sb_machine *m, const struct sb_timing *timing, uint64_t seed)
+{
+    memset(m, 0, sizeof *m);
+    m->timing = timing;
+    m->random = seed;
+    m->status = SIMBA_INITIAL;
+}
+
+int64_t sb_machine_belief_ms(const struct sb_machine *m)
+{
+    return m->held && m->status == SIMBA_RUNNING ? m->lease_until_ms : 0;
+}
+
+int64_t sb_machine_ttl_ms(const struct sb_machine *m)
+{
+    return earliest(m->owner.ttl_at_ms, sb_machine_belief_ms(m));
+}
+
+uint64_t sb_machine_fence(const struct sb_machine *m)
+{
+    return m->held && m->status == SIMBA_RUNNING ? m->fence : 0;
+}
+
+/* ---- What is known of the owner ------------------------------------------------------------ */
+
+/* Takes in who owns, and tells it once to whoever listens. Several changes within one step are one. */
+static void set_owner(struct sb_machine *m, const struct simba_owner *owner, struct sb_step *step)
+{
+    if (is_active(m) && strcmp(m->owner.id, owner->id) != 0) {
+        if (!step->changed) {
+            step->changed = true;
+            step->state.before = m->owner;
+        }
+        step->state.after = *owner;
+    }
+    m->owner = *owner;
+}
+
+/* The owner that a reply names. Mine counts from when the request was sent, so that a slow reply
+ * shortens the lease; another's counts from now, so that a slow reply does not make us come early. */
+static struct simba_owner owner_of(const struct sb_machine *m, const struct sb_event *e)
+{
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+    int64_t from_ms = e->answer == SB_ANSWER_MINE ? e->sent_at_ms : e->now_ms;
+
+    sb_text_copy(owner.id, sizeof owner.id, e->owner);
+    owner.ttl_at_ms = later(from_ms, e->ttl_left_ms);
+    owner.transition_at_ms = later(from_ms, e->transition_left_ms);
+    owner.acquired_at_ms = owner.ttl_at_ms == SIMBA_INFINITE
+                               ? from_ms
+                               : owner.ttl_at_ms - m->timing->ttl_ms;
+    owner.fence = e->revision;
+    return owner;
+}
+
+/* ---- When to try again --------------------------------------------------------------------- */
+
+/* Doubles with every failure in a row, half of it random. An owner must come back several times
+ * within its transition; a contender has time. */
+static int64_t retry_delay(struct sb_machine *m)
+{
+    int64_t transition_ms = m->timing->transition_ms;
+    int64_t delay = m->held ? latest(transition_ms / 32, GUARD_RETRY_MIN_MS) : RETRY_MIN_MS;
+    int64_t most = m->held ? latest(transition_ms / 4, GUARD_RETRY_MIN_MS) : RETRY_MAX_MS;
+
+    for (unsigned i = 1; i < m->failures && delay < most; i++)
+        delay *= 2;
+    delay = earliest(delay, most);
+    return delay / 2 + sb_random_between(sb_random_next(&m->random), 0, delay / 2 + 1);
+}
+
+static void retry_later(struct sb_machine *m, int64_t now_ms)
+{
+    m->failures++;
+    m->attempt_at_ms = now_ms + retry_delay(m);
+}
+
+static void contend_later(struct sb_machine *m, int64_t now_ms)
+{
+    const struct sb_timing *t = m->timing;
+    int64_t delay = simba_period_contender_delay_ms(&m->owner, now_ms, t->transition_ms,
+                                                    t->jitter_min_ms, t->jitter_max_ms,
+                                                    sb_random_next(&m->random));
+
+    m->attempt_at_ms = later(now_ms, delay);
+}
+
+/* ---- Winning, renewing, losing ------------------------------------------------------------- */
+
+static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    struct simba_owner me = owner_of(m, e);
+
+    assert(m->callbacks == 0);
+    m->held = true;
+    m->fence = e->revision;
+    m->attempt_at_ms = me.ttl_at_ms;
+    set_owner(m, &me, step);
+    step->acquired = true;
+}
+
+static void renew(struct sb_machine *m, const struct sb_event *e)
+{
+    m->owner = owner_of(m, e);
+    m->owner.fence = m->fence;
+    m->attempt_at_ms = m->owner.ttl_at_ms;
+}
+
+/* The term ends without our asking for it, in favour of `owner`. */
+static void lose(struct sb_machine *m, const struct simba_owner *owner, int64_t now_ms,
+                 struct sb_step *step)
+{
+    m->held = false;
+    m->failures = 0;
+    m->attempt_at_ms = now_ms;
+    if (m->status != SIMBA_RUNNING) {
+        m->owner = *owner;
+        return;
+    }
+    set_owner(m, owner, step);
+    step->released = true;
+}
+
+/* Self-fencing: the belief ends by the clock alone, before the store can grant anybody else. */
+static void expire(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
+{
+    const struct simba_owner nobody = SIMBA_OWNER_NONE;
+
+    if (m->held && now_ms >= m->lease_until_ms)
+        lose(m, &nobody, now_ms, step);
+}
+
+/* ---- Replies ------------------------------------------------------------------------------- */
+
+static void finish(struct sb_machine *m, int code, struct sb_step *step)
+{
+    set_status(m, SIMBA_INITIAL);
+    m->held = false;
+    m->in_flight = SIMBA_OP_NONE;
+    step->stopped = true;
+    step->stop_code = code;
+}
+
+static void on_mine(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    int64_t until_ms = later(e->sent_at_ms, e->transition_left_ms);
+
+    if (until_ms != SIMBA_INFINITE)
+        until_ms -= m->timing->margin_ms;
+    m->claim = SB_CLAIM_MINE;
+    m->revision = e->revision;
+    if (e->op == SIMBA_OP_RELEASE) {
+        retry_later(m, e->now_ms); /* a late acquire of ours has raised the revision meanwhile */
+        return;
+    }
+    m->failures = 0;
+    if (m->held) {
+        m->lease_until_ms = until_ms;
+        renew(m, e);
+    } else if (m->status == SIMBA_RUNNING) {
+        if (e->op == SIMBA_OP_ACQUIRE && e->now_ms < until_ms) {
+            m->lease_until_ms = until_ms;
+            win(m, e, step);
+        } else {
+            m->give_back = true; /* it came too late to be believed */
+            m->attempt_at_ms = e->now_ms;
+        }
+    }
+}
+
+static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+
+    if (e->answer == SB_ANSWER_OTHER)
+        owner = owner_of(m, e);
+    m->claim = SB_CLAIM_NONE;
+    m->failures = 0;
+    if (m->status == SIMBA_STOPPING && e->op == SIMBA_OP_RELEASE) {
+        finish(m, SIMBA_OK, step);
+    } else if (m->held) {
+        lose(m, &owner, e->now_ms, step);
+    } else {
+        set_owner(m, &owner, step);
+    }
+    if (e->answer == SB_ANSWER_OTHER && !m->woken)
+        contend_later(m, e->now_ms);
+    else if (e->op == SIMBA_OP_ACQUIRE && !m->woken)
+        retry_later(m, e->now_ms);
+    else
+        m->attempt_at_ms = e->now_ms;
+}
+
+static void on_failure(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    m->last_code = e->code;
+    if (m->status == SIMBA_STOPPING && m->claim == SB_CLAIM_NONE && e->op == SIMBA_OP_RELEASE) {
+        finish(m, e->code, step); /* only the wait queue was to be left */
+        return;
+    }
+    if (e->answer == SB_ANSWER_UNKNOWN && e->op != SIMBA_OP_RELEASE)
+        m->claim = SB_CLAIM_UNKNOWN;
+    retry_later(m, e->now_ms);
+}
+
+/* A reply of an older generation changes nothing here, but what it left on the store is given back.
+ * A guard's answer is used only while nothing newer runs, which could be what it found. */
+static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    bool idle = m->status == SIMBA_INITIAL;
+    bool mine = e->answer == SB_ANSWER_MINE;
+
+    if (mine && (e->op == SIMBA_OP_ACQUIRE || (e->op == SIMBA_OP_GUARD && idle))) {
+        step->request.op = SIMBA_OP_RELEASE;
+        step->request.revision = e->revision;
+    } else if (e->answer == SB_ANSWER_UNKNOWN && e->op == SIMBA_OP_ACQUIRE && idle) {
+        step->request.op = SIMBA_OP_GUARD;
+    }
+    step->request.generation = e->generation;
+    step->request.timeout_ms = later(m->timing->ttl_ms, m->timing->transition_ms) / 2;
+}
+
+static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    bool answered = e->answer != SB_ANSWER_FAILED && e->answer != SB_ANSWER_UNKNOWN;
+
+    if (e->generation != m->generation || e->op != m->in_flight) {
+        on_stale_reply(m, e, step);
+        return;
+    }
+    m->in_flight = SIMBA_OP_NONE;
+    if (e->op == SIMBA_OP_RELEASE)
+        m->give_back = false;
+    if (!answered) {
+        on_failure(m, e, step);
+        return;
+    }
+    m->last_code = SIMBA_OK;
+    if (m->status == SIMBA_STARTING)
+        set_status(m, SIMBA_RUNNING);
+    if (e->answer == SB_ANSWER_MINE)
+        on_mine(m, e, step);
+    else
+        on_not_mine(m, e, step);
+}
+
+/* ---- The other events ---------------------------------------------------------------------- */
+
+static void on_start(struct sb_machine *m, int64_t now_ms)
+{
+    const struct simba_owner nobody = SIMBA_OWNER_NONE;
+
+    set_status(m, SIMBA_STARTING);
+    m->generation++;
+    m->claim = SB_CLAIM_NONE;
+    m->failures = 0;
+    m->touched = false;
+    m->woken = false;
+    m->give_back = false;
+    m->last_code = SIMBA_OK;
+    m->owner = nobody;
+    m->attempt_at_ms = later(now_ms, m->timing->initial_delay_ms);
+}
+
+/* on_released runs first, while the lease is still guarded; the release comes when it has returned. */
+static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
+{
+    const struct simba_owner nobody = SIMBA_OWNER_NONE;
+
+    if (m->held) {
+        set_owner(m, &nobody, step);
+        step->released = true;
+    }
+    set_status(m, SIMBA_STOPPING);
+    m->stop_at_ms = later(now_ms, m->timing->stop_timeout_ms);
+}
+
+static void on_wake(struct sb_machine *m, int64_t now_ms)
+{
+    if (!is_active(m) || m->held || !m->touched)
+        return;
+    if (m->in_flight != SIMBA_OP_NONE)
+        m->woken = true;
+    else
+        m->attempt_at_ms = earliest(m->attempt_at_ms, now_ms);
+}
+
+/* Whatever is still in flight belongs to the session that ended, hence the new generation. */
+static void on_session_lost(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
+{
+    const struct simba_owner nobody = SIMBA_OWNER_NONE;
+
+    if (m->status == SIMBA_INITIAL)
+        return;
+    m->generation++;
+    m->in_flight = SIMBA_OP_NONE;
+    m->claim = SB_CLAIM_NONE;
+    m->give_back = false;
+    if (m->held)
+        lose(m, &nobody, now_ms, step);
+    else if (m->touched)
+        m->attempt_at_ms = now_ms;
+}
+
+static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    switch (e->type) {
+    case SB_EVENT_START:
+        on_start(m, e->now_ms);
+        break;
+    case SB_EVENT_STOP:
+        on_stop(m, e->now_ms, step);
+        break;
+    case SB_EVENT_REPLY:
+        on_reply(m, e, step);
+        break;
+    case SB_EVENT_WAKE:
+        on_wake(m, e->now_ms);
+        break;
+    case SB_EVENT_RETURNED:
+        assert(e->returned <= m->callbacks);
+        m->callbacks -= e->returned;
+        break;
+    case SB_EVENT_SESSION_LOST:
+        on_session_lost(m, e->now_ms, step);
+        break;
+    case SB_EVENT_TICK:
+        break;
+    }
+}
+
+/* ---- The next request ---------------------------------------------------------------------- */
+
+static int64_t request_timeout(const struct sb_machine *m, enum simba_op op, int64_t now_ms)
+{
+    const struct sb_timing *t = m->timing;
+    int64_t timeout = op == SIMBA_OP_GUARD ? t->transition_ms / 3
+                                           : later(t->ttl_ms, t->transition_ms) / 2;
+
+    if (m->status == SIMBA_STOPPING)
+        timeout = earliest(timeout, m->stop_at_ms - now_ms);
+    return latest(timeout, REQUEST_TIMEOUT_MIN_MS);
+}
+
+static void send(struct sb_machine *m, enum simba_op op, int64_t now_ms, struct sb_step *step)
+{
+    m->in_flight = op;
+    m->touched = true;
+    m->woken = false;
+    step->request.op = op;
+    step->request.generation = m->generation;
+    step->request.revision = m->claim == SB_CLAIM_MINE ? m->revision : 0;
+    step->request.timeout_ms = request_timeout(m, op, now_ms);
+}
+
+/* Which request stands next, whenever it is due; SIMBA_OP_NONE while a callback must return first. */
+static enum simba_op next_op(const struct sb_machine *m)
+{
+    if (m->held && (is_active(m) || m->callbacks > 0))
+        return SIMBA_OP_GUARD;
+    if (m->give_back)
+        return SIMBA_OP_RELEASE;
+    if (m->callbacks > 0)
+        return SIMBA_OP_NONE;
+    if (is_active(m))
+        return SIMBA_OP_ACQUIRE;
+    return m->claim == SB_CLAIM_UNKNOWN ? SIMBA_OP_GUARD : SIMBA_OP_RELEASE;
+}
+
+/* When it is due. The last requests of a stop wait for nothing but the back-off. */
+static int64_t next_at(const struct sb_machine *m)
+{
+    if (m->status == SIMBA_STOPPING && m->callbacks == 0 && m->failures == 0)
+        return 0;
+    return m->attempt_at_ms;
+}
+
+static void plan(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
+{
+    enum simba_op op;
+
+    if (m->status == SIMBA_STOPPING) {
+        if (now_ms >= m->stop_at_ms) {
+            finish(m, SIMBA_ETIMEDOUT, step);
+            return;
+        }
+        if (!m->touched && m->callbacks == 0) {
+            finish(m, SIMBA_OK, step);
+            return;
+        }
+    }
+    if (m->status == SIMBA_INITIAL || m->in_flight != SIMBA_OP_NONE ||
+        step->request.op != SIMBA_OP_NONE)
+        return;
+    op = next_op(m);
+    if (op != SIMBA_OP_NONE && next_at(m) <= now_ms)
+        send(m, op, now_ms, step);
+}
+
+static int64_t deadline(const struct sb_machine *m)
+{
+    int64_t at_ms = SIMBA_INFINITE;
+
+    if (m->status == SIMBA_INITIAL)
+        return at_ms;
+    if (m->held)
+        at_ms = m->lease_until_ms;
+    if (m->status == SIMBA_STOPPING)
+        at_ms = earliest(at_ms, m->stop_at_ms);
+    if (m->in_flight == SIMBA_OP_NONE && next_op(m) != SIMBA_OP_NONE)
+        at_ms = earliest(at_ms, next_at(m));
+    return at_ms;
+}
+
+int sb_machine_step(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    memset(step, 0, sizeof *step);
+    if ((e->type == SB_EVENT_START && !sb_status_may_move(m->status, SIMBA_STARTING)) ||
+        (e->type == SB_EVENT_STOP && !sb_status_may_move(m->status, SIMBA_STOPPING))) {
+        step->deadline_ms = deadline(m);
+        return SIMBA_ESTATE;
+    }
+    expire(m, e->now_ms, step);
+    take_in(m, e, step);
+    if (step->changed)
+        m->callbacks++;
+    plan(m, e->now_ms, step);
+    step->deadline_ms = deadline(m);
+    assert(!(step->acquired && step->released));
+    assert(sb_machine_broken_rule(m) == NULL);
+    return SIMBA_OK;
+}
+
+/* ---- Invariants ---------------------------------------------------------------------------- */
+
+const char *sb_machine_broken_rule(const struct sb_machine *m)
+{
+    if (m->status == SIMBA_INITIAL && (m->held || m->in_flight != SIMBA_OP_NONE))
+        return "a stopped machine holds nothing and waits for nothing";
+    if (m->status == SIMBA_STARTING && m->held)
+        return "nobody owns before the store has answered";
+    if (m->held && m->claim == SB_CLAIM_NONE)
+        return "who holds has a record on the store";
+    if (m->held && m->fence == 0)
+        return "every term has a token";
+    if (m->held && m->claim == SB_CLAIM_MINE && m->revision < m->fence)
+        return "a record's revision never goes below the term's token";
+    if (m->callbacks > CALLBACKS_MAX)
+        return "at most an acquisition, its loss and the next owner are owed to the application";
+    if (m->give_back && (m->held || m->claim != SB_CLAIM_MINE))
+        return "only a record that is not believed in is given back";
+    if (m->status == SIMBA_RUNNING && m->held && m->owner.id[0] == '\0')
+        return "who holds is known as the owner";
+    return NULL;
+}

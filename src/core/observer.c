@@ -1,0 +1,185 @@
+/*
+ * observer.c - when to look at the store, and what counts as a change.
+ *
+ * It looks when somebody says that the owner changed, when the lease it knows of ends, and otherwise once
+ * per poll interval, because a notice may be lost.
+ */
+#include "core/observer.h"
+
+#include "base/random.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define RETRY_MAX_MS 1000
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void set_status(struct sb_observer *o, enum simba_status status)
+{
+    assert(sb_status_may_move(o->status, status));
+    o->status = status;
+}
+
+void sb_observer_init(struct sb_observer *o, const struct sb_timing *timing, int64_t poll_ms,
+                      uint64_t seed)
+{
+    memset(o, 0, sizeof *o);
+    o->timing = timing;
+    o->poll_ms = poll_ms;
+    o->random = seed;
+    o->status = SIMBA_INITIAL;
+}
+
+static struct simba_owner owner_of(const struct sb_observer *o, const struct sb_event *e)
+{
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+    bool session = e->transition_left_ms == SIMBA_INFINITE;
+
+    if (e->answer == SB_ANSWER_NOBODY || e->transition_left_ms < 0)
+        return owner;
+    sb_text_copy(owner.id, sizeof owner.id, e->owner);
+    owner.ttl_at_ms = session ? SIMBA_INFINITE : e->now_ms + e->ttl_left_ms;
+    owner.transition_at_ms = session ? SIMBA_INFINITE : e->now_ms + e->transition_left_ms;
+    owner.acquired_at_ms = session ? e->now_ms : owner.ttl_at_ms - o->timing->ttl_ms;
+    owner.fence = e->revision;
+    return owner;
+}
+
+/* The revision of an owner may grow with its renewals, so only the id tells a change. */
+static void set_owner(struct sb_observer *o, const struct simba_owner *owner, struct sb_step *step)
+{
+    if (strcmp(o->owner.id, owner->id) != 0) {
+        step->changed = true;
+        step->state.before = o->owner;
+        step->state.after = *owner;
+        o->callbacks++;
+    }
+    o->owner = *owner;
+}
+
+static void look_later(struct sb_observer *o, int64_t now_ms)
+{
+    int64_t at_ms = now_ms + o->poll_ms;
+
+    if (o->owner.transition_at_ms > now_ms)
+        at_ms = earliest(at_ms, earliest(o->owner.transition_at_ms, SIMBA_INFINITE - 1) + 1);
+    o->read_at_ms = at_ms;
+}
+
+static void on_reply(struct sb_observer *o, const struct sb_event *e, struct sb_step *step)
+{
+    struct simba_owner owner;
+
+    if (e->generation != o->generation || !o->in_flight)
+        return;
+    o->in_flight = false;
+    if (o->status == SIMBA_STOPPING)
+        return;
+    if (e->answer == SB_ANSWER_FAILED || e->answer == SB_ANSWER_UNKNOWN) {
+        int64_t most = earliest(o->poll_ms, RETRY_MAX_MS);
+
+        o->last_code = e->code;
+        o->failures++;
+        o->read_at_ms = e->now_ms + sb_random_between(sb_random_next(&o->random), most / 2, most);
+        return;
+    }
+    o->failures = 0;
+    o->last_code = SIMBA_OK;
+    if (o->status == SIMBA_STARTING)
+        set_status(o, SIMBA_RUNNING);
+    owner = owner_of(o, e);
+    set_owner(o, &owner, step);
+    look_later(o, e->now_ms);
+    if (o->woken)
+        o->read_at_ms = e->now_ms;
+}
+
+static void on_start(struct sb_observer *o, int64_t now_ms)
+{
+    const struct simba_owner nobody = SIMBA_OWNER_NONE;
+
+    set_status(o, SIMBA_STARTING);
+    o->generation++;
+    o->in_flight = false;
+    o->failures = 0;
+    o->last_code = SIMBA_OK;
+    o->owner = nobody;
+    o->read_at_ms = now_ms;
+}
+
+static void on_look(struct sb_observer *o, int64_t now_ms)
+{
+    if (o->in_flight)
+        o->woken = true;
+    else
+        o->read_at_ms = earliest(o->read_at_ms, now_ms);
+}
+
+static void take_in(struct sb_observer *o, const struct sb_event *e, struct sb_step *step)
+{
+    switch (e->type) {
+    case SB_EVENT_START:
+        on_start(o, e->now_ms);
+        break;
+    case SB_EVENT_STOP:
+        set_status(o, SIMBA_STOPPING);
+        o->stop_at_ms = e->now_ms + o->timing->stop_timeout_ms;
+        break;
+    case SB_EVENT_REPLY:
+        on_reply(o, e, step);
+        break;
+    case SB_EVENT_WAKE:
+    case SB_EVENT_SESSION_LOST:
+        on_look(o, e->now_ms);
+        break;
+    case SB_EVENT_RETURNED:
+        assert(e->returned <= o->callbacks);
+        o->callbacks -= e->returned;
+        break;
+    case SB_EVENT_TICK:
+        break;
+    }
+}
+
+static void plan(struct sb_observer *o, int64_t now_ms, struct sb_step *step)
+{
+    if (o->status == SIMBA_STOPPING && (o->callbacks == 0 || now_ms >= o->stop_at_ms)) {
+        set_status(o, SIMBA_INITIAL);
+        o->in_flight = false;
+        step->stopped = true;
+        step->stop_code = o->callbacks == 0 ? SIMBA_OK : SIMBA_ETIMEDOUT;
+    }
+    if (simba_status_is_active(o->status) && !o->in_flight && o->read_at_ms <= now_ms) {
+        o->in_flight = true;
+        o->woken = false;
+        step->request.op = SIMBA_OP_READ;
+        step->request.generation = o->generation;
+        step->request.timeout_ms = o->timing->ttl_ms;
+    }
+}
+
+static int64_t deadline(const struct sb_observer *o)
+{
+    if (o->status == SIMBA_STOPPING)
+        return o->stop_at_ms;
+    return simba_status_is_active(o->status) && !o->in_flight ? o->read_at_ms : SIMBA_INFINITE;
+}
+
+int sb_observer_step(struct sb_observer *o, const struct sb_event *e, struct sb_step *step)
+{
+    memset(step, 0, sizeof *step);
+    if ((e->type == SB_EVENT_START && !sb_status_may_move(o->status, SIMBA_STARTING)) ||
+        (e->type == SB_EVENT_STOP && !sb_status_may_move(o->status, SIMBA_STOPPING))) {
+        step->deadline_ms = deadline(o);
+        return SIMBA_ESTATE;
+    }
+    take_in(o, e, step);
+    plan(o, e->now_ms, step);
+    step->deadline_ms = deadline(o);
+    return SIMBA_OK;
+}

@@ -1,0 +1,377 @@
+/*
+ * engine.c - carries requests to the backend, answers back to the services, and notices to whom they concern.
+ *
+ * Requests that become due within one turn of the loop leave in one batch. Answers and notices may come on
+ * any thread; they are acted upon on the loop thread only.
+ */
+#include "runtime/engine.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "runtime/fork.h"
+#include "runtime/service.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static struct sb_engine *engine_of(const struct simba_backend_host *host)
+{
+    return (struct sb_engine *)host;
+}
+
+int sb_engine_check_process(const struct sb_engine *engine, struct simba_error *error)
+{
+    if (engine->forks == sb_fork_count())
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EFORKED,
+                        "the handle was made before fork() and belongs to the parent process");
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+void sb_engine_pending_add(struct sb_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->pending++;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void sb_engine_pending_remove(struct sb_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    if (--engine->pending == 0)
+        pthread_cond_broadcast(&engine->progress);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+bool sb_engine_wait(struct sb_engine *engine, int64_t at_ms)
+{
+    struct timespec until;
+    int64_t left_ms;
+
+    if (at_ms == SIMBA_INFINITE) {
+        pthread_cond_wait(&engine->progress, &engine->lock);
+        return true;
+    }
+    left_ms = at_ms - simba_now_ms();
+    if (left_ms <= 0)
+        return false;
+    until = sb_clock_deadline(left_ms);
+    pthread_cond_timedwait(&engine->progress, &engine->lock, &until);
+    return true;
+}
+
+/* ---- Requests ------------------------------------------------------------------------------- */
+
+void sb_engine_send(struct sb_engine *engine, struct sb_request *request)
+{
+    request->engine = engine;
+    request->sent_at_us = sb_clock_us();
+    request->sent_at_ms = request->sent_at_us / 1000;
+    request->wire.next = NULL;
+    *engine->batch_end = &request->wire;
+    engine->batch_end = &request->wire.next;
+    sb_engine_pending_add(engine);
+}
+
+/* The end of a turn. Answers that come from within submit may bring new requests. */
+static void send_batch(void *argument)
+{
+    struct sb_engine *engine = argument;
+
+    while (engine->batch != NULL) {
+        struct simba_request *batch = engine->batch;
+
+        engine->batch = NULL;
+        engine->batch_end = &engine->batch;
+        engine->ops->submit(engine->backend, batch);
+    }
+}
+
+static void answer(struct sb_request *request, const struct simba_reply *reply)
+{
+    struct sb_engine *engine = request->engine;
+
+    sb_metrics_observe(&engine->metrics.operation, sb_clock_us() - request->sent_at_us);
+    if (reply->code != SIMBA_OK)
+        sb_metrics_count(&engine->metrics.errors);
+    request->answered(request, reply);
+    sb_engine_pending_remove(engine);
+}
+
+static void run_answer(struct simba_task *task)
+{
+    struct sb_request *request =
+        (struct sb_request *)((char *)task - offsetof(struct sb_request, task));
+    struct simba_mutex_status *list = (struct simba_mutex_status *)request->reply.list;
+    struct simba_error *error = request->error;
+
+    answer(request, &request->reply);
+    sb_free(list);
+    sb_free(error);
+}
+
+/* Keeps what the answer points to, because the backend's memory is its own again when reply returns. */
+static void keep_answer(struct sb_request *request, const struct simba_reply *reply)
+{
+    request->reply = *reply;
+    sb_text_copy(request->owner, sizeof request->owner, reply->owner != NULL ? reply->owner : "");
+    request->reply.owner = request->owner;
+    request->reply.list = NULL;
+    request->reply.error = NULL;
+    if (reply->list_count > 0) {
+        struct simba_mutex_status *list = sb_alloc(reply->list_count * sizeof *list);
+
+        if (list != NULL) {
+            memcpy(list, reply->list, reply->list_count * sizeof *list);
+        } else {
+            request->reply.list_count = 0;
+            request->reply.code = SIMBA_ENOMEM;
+        }
+        request->reply.list = list;
+    }
+    if (reply->error != NULL) {
+        request->error = sb_alloc(sizeof *request->error);
+        if (request->error != NULL)
+            *request->error = *reply->error;
+        request->reply.error = request->error; /* without memory the code has to do */
+    }
+}
+
+static void host_reply(const struct simba_backend_host *host, struct simba_request *wire,
+                       const struct simba_reply *reply)
+{
+    struct sb_request *request = (struct sb_request *)wire;
+    struct sb_engine *engine = engine_of(host);
+
+    if (sb_loop_is_current(engine->loop)) {
+        answer(request, reply);
+        return;
+    }
+    keep_answer(request, reply);
+    request->task.run = run_answer;
+    sb_loop_post(engine->loop, &request->task);
+}
+
+/* ---- Notices -------------------------------------------------------------------------------- */
+
+/* A notice on its way to the loop. An empty string stands for NULL. */
+struct news {
+    struct simba_task task; /* first */
+    struct sb_engine *engine;
+    enum sb_event_type event;
+    bool observers_only;
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    char id[SIMBA_ID_MAX + 1];
+};
+
+static void tell_member(struct sb_member *member, void *argument)
+{
+    const struct news *news = argument;
+
+    if (!news->observers_only || member->id == NULL)
+        sb_service_event(sb_service_of_member(member), news->event);
+}
+
+static void tell(struct news *news)
+{
+    sb_registry_visit(&news->engine->registry, news->mutex[0] != '\0' ? news->mutex : NULL,
+                      news->id[0] != '\0' ? news->id : NULL, tell_member, news);
+}
+
+static void run_news(struct simba_task *task)
+{
+    struct news *news = (struct news *)task;
+
+    tell(news);
+    sb_free(news);
+}
+
+static struct news make_news(struct sb_engine *engine, enum sb_event_type event, const char *mutex,
+                             const char *id)
+{
+    struct news news = {.task.run = run_news, .engine = engine, .event = event};
+
+    sb_text_copy(news.mutex, sizeof news.mutex, mutex != NULL ? mutex : "");
+    sb_text_copy(news.id, sizeof news.id, id != NULL ? id : "");
+    return news;
+}
+
+/* Tells it now on the loop thread, soon from another; false when there is no memory to carry it. */
+static bool spread(struct news *news)
+{
+    struct news *copy;
+
+    if (sb_loop_is_current(news->engine->loop)) {
+        tell(news);
+        return true;
+    }
+    copy = sb_alloc(sizeof *copy);
+    if (copy == NULL)
+        return false;
+    *copy = *news;
+    sb_loop_post(news->engine->loop, &copy->task);
+    return true;
+}
+
+static void host_notice(const struct simba_backend_host *host, enum simba_notice notice,
+                        const char *mutex, const char *id)
+{
+    struct news news = make_news(engine_of(host), SB_EVENT_WAKE, mutex, id);
+
+    news.observers_only = notice == SIMBA_NOTICE_CHANGED;
+    spread(&news); /* a courtesy: without memory the next scheduled attempt finds out */
+}
+
+static void run_session_lost(struct simba_task *task)
+{
+    struct sb_engine *engine =
+        (struct sb_engine *)((char *)task - offsetof(struct sb_engine, session_task));
+    struct news news = make_news(engine, SB_EVENT_SESSION_LOST, NULL, NULL);
+
+    atomic_store(&engine->session_task_posted, false);
+    tell(&news);
+}
+
+/* This must arrive. Without memory for one mutex it is told to all: they just compete anew. */
+static void host_session_lost(const struct simba_backend_host *host, const char *mutex)
+{
+    struct sb_engine *engine = engine_of(host);
+    struct news news = make_news(engine, SB_EVENT_SESSION_LOST, mutex, NULL);
+
+    if (!spread(&news) && !atomic_exchange(&engine->session_task_posted, true))
+        sb_loop_post(engine->loop, &engine->session_task);
+}
+
+static void host_post(const struct simba_backend_host *host, struct simba_task *task)
+{
+    sb_loop_post(engine_of(host)->loop, task);
+}
+
+static void host_log(const struct simba_backend_host *host, enum simba_log_level level,
+                     const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    sb_log_va(&engine_of(host)->log, level, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- Creation ------------------------------------------------------------------------------- */
+
+struct opening {
+    struct sb_engine *engine;
+    const struct sb_engine_config *config;
+    struct simba_error *error;
+    int code;
+};
+
+static void open_backend(void *argument)
+{
+    struct opening *opening = argument;
+    struct sb_engine *engine = opening->engine;
+    struct simba_backend_config config = {
+        .size = sizeof config,
+        .url = opening->config->url,
+        .ttl_ms = engine->timing.ttl_ms,
+        .transition_ms = engine->timing.transition_ms,
+    };
+
+    engine->host.loop = sb_loop_uv(engine->loop);
+    opening->code =
+        engine->ops->open(&config, &engine->host, &engine->backend, opening->error);
+}
+
+static void on_backend_closed(void *argument)
+{
+    sb_engine_pending_remove(argument);
+}
+
+static void close_backend(void *argument)
+{
+    struct sb_engine *engine = argument;
+
+    engine->ops->close(engine->backend, on_backend_closed, engine);
+}
+
+static void wait_for_nothing_pending(struct sb_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    while (engine->pending > 0)
+        sb_engine_wait(engine, SIMBA_INFINITE);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void sb_engine_destroy(struct sb_engine *engine)
+{
+    if (engine == NULL)
+        return;
+    wait_for_nothing_pending(engine);
+    sb_dispatcher_destroy(engine->dispatcher);
+    if (engine->backend != NULL) {
+        sb_engine_pending_add(engine);
+        sb_loop_call(engine->loop, close_backend, engine);
+        wait_for_nothing_pending(engine);
+    }
+    sb_loop_destroy(engine->loop);
+    sb_registry_destroy(&engine->registry);
+    pthread_cond_destroy(&engine->progress);
+    pthread_mutex_destroy(&engine->lock);
+    sb_free(engine);
+}
+
+static void init_waiting(struct sb_engine *engine)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_mutex_init(&engine->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&engine->progress, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,
+                     struct simba_error *error)
+{
+    struct sb_engine *engine = sb_alloc_zero(sizeof *engine);
+    struct opening opening = {.engine = engine, .config = config, .error = error};
+    int code;
+
+    if (engine == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    sb_fork_watch();
+    engine->forks = sb_fork_count();
+    engine->host.reply = host_reply;
+    engine->host.notice = host_notice;
+    engine->host.session_lost = host_session_lost;
+    engine->host.post = host_post;
+    engine->host.log = host_log;
+    engine->session_task.run = run_session_lost;
+    engine->ops = config->ops;
+    engine->timing = config->timing;
+    engine->log = config->log;
+    engine->batch_end = &engine->batch;
+    init_waiting(engine);
+    code = sb_registry_init(&engine->registry);
+    if (code != SIMBA_OK)
+        sb_error_plain(error, code);
+    if (code == SIMBA_OK)
+        code = sb_dispatcher_create(config->dispatcher_threads, &config->executor,
+                                    &engine->dispatcher, error);
+    if (code == SIMBA_OK)
+        code = sb_loop_create(send_batch, engine, &engine->loop, error);
+    if (code == SIMBA_OK) {
+        sb_loop_call(engine->loop, open_backend, &opening);
+        code = opening.code;
+    }
+    if (code != SIMBA_OK) {
+        sb_engine_destroy(engine);
+        return code;
+    }
+    *ret_engine = engine;
+    return SIMBA_OK;
+}

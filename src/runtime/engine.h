@@ -1,0 +1,82 @@
+/*
+ * engine.h - what all services of a client share: the loop, the dispatcher, the backend, the requests under
+ * way, and the list of who takes part, by mutex.
+ */
+#ifndef SB_RUNTIME_ENGINE_H
+#define SB_RUNTIME_ENGINE_H
+
+#include "base/log.h"
+#include "core/machine.h"
+#include "runtime/dispatcher.h"
+#include "runtime/loop.h"
+#include "runtime/metrics.h"
+#include "runtime/registry.h"
+
+#include <pthread.h>
+
+/* A request on its way through the backend. Its maker embeds it in whatever it needs when the answer comes,
+ * which happens on the loop thread, exactly once. */
+struct sb_request {
+    struct simba_request wire;
+    struct sb_engine *engine;
+    void (*answered)(struct sb_request *request, const struct simba_reply *reply);
+    int64_t sent_at_ms;
+    int64_t sent_at_us;
+    /* An answer from another thread, on its way to the loop. */
+    struct simba_task task;
+    struct simba_reply reply;
+    char owner[SIMBA_ID_MAX + 1];
+    struct simba_error *error;
+};
+
+struct sb_engine {
+    struct simba_backend_host host; /* first: the host that a backend sees is the engine */
+    struct sb_loop *loop;
+    struct sb_dispatcher *dispatcher;
+    const struct simba_backend_ops *ops;
+    simba_backend *backend;
+    struct sb_log log;
+    struct sb_timing timing;
+    struct sb_metrics metrics;
+    struct sb_registry registry;
+    struct simba_request *batch; /* becomes due at the end of this turn */
+    struct simba_request **batch_end;
+    unsigned forks;
+    struct simba_task session_task;  /* for the news that a session is over when memory is short */
+    _Atomic bool session_task_posted;
+
+    /* Threads of the application wait here for a stop or for the end of everything. */
+    pthread_mutex_t lock;
+    pthread_cond_t progress;
+    size_t pending; /* services that have not been freed, and requests without an answer */
+};
+
+struct sb_engine_config {
+    const struct simba_backend_ops *ops;
+    simba_url *url;
+    struct sb_timing timing;
+    struct sb_log log;
+    int dispatcher_threads;
+    struct simba_executor executor;
+};
+
+int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,
+                     struct simba_error *error);
+
+/* Waits until all services are gone and all requests are answered, then frees everything. Takes NULL. */
+void sb_engine_destroy(struct sb_engine *engine);
+
+/* SIMBA_OK, or SIMBA_EFORKED in a child of the process that made the engine. */
+int sb_engine_check_process(const struct sb_engine *engine, struct simba_error *error);
+
+/* Sends a request at the end of this turn of the loop, together with the others. Loop thread only. */
+void sb_engine_send(struct sb_engine *engine, struct sb_request *request);
+
+/* Adds to engine->pending, or takes from it and tells whoever waits. From any thread. */
+void sb_engine_pending_add(struct sb_engine *engine);
+void sb_engine_pending_remove(struct sb_engine *engine);
+
+/* Waits on engine->progress with engine->lock held, until `at_ms`; false when that has come. */
+bool sb_engine_wait(struct sb_engine *engine, int64_t at_ms);
+
+#endif

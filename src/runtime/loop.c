@@ -1,0 +1,287 @@
+/*
+ * loop.c - a libuv loop on a thread of its own.
+ *
+ * Deadlines hang on one timerfd of the suspend-aware clock: libuv's timers stand still while the machine
+ * sleeps, and an owner must learn on waking that its lease is over.
+ */
+#include "runtime/loop.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include <uv.h>
+
+struct sb_loop {
+    uv_loop_t uv;
+    uv_async_t inbox_signal;
+    uv_poll_t clock_poll;
+    uv_prepare_t before_wait;
+    uv_check_t after_wait;
+    pthread_t thread;
+    _Atomic(struct simba_task *) inbox; /* newest first */
+    struct sb_timers timers;
+    int64_t armed_for_ms; /* what the timerfd is set to */
+    int clock_fd;
+    void (*turn)(void *argument);
+    void *argument;
+};
+
+/* ---- Inbox ---------------------------------------------------------------------------------- */
+
+void sb_loop_post(struct sb_loop *loop, struct simba_task *task)
+{
+    struct simba_task *head = atomic_load_explicit(&loop->inbox, memory_order_relaxed);
+
+    do {
+        task->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&loop->inbox, &head, task, memory_order_release,
+                                                    memory_order_relaxed));
+    uv_async_send(&loop->inbox_signal);
+}
+
+static struct simba_task *take_inbox(struct sb_loop *loop)
+{
+    struct simba_task *newest = atomic_exchange_explicit(&loop->inbox, NULL, memory_order_acquire);
+    struct simba_task *oldest = NULL;
+
+    while (newest != NULL) {
+        struct simba_task *next = newest->next;
+
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    return oldest;
+}
+
+static void on_inbox(uv_async_t *signal)
+{
+    struct sb_loop *loop = signal->data;
+    struct simba_task *task = take_inbox(loop);
+
+    while (task != NULL) {
+        struct simba_task *next = task->next;
+
+        task->run(task);
+        task = next;
+    }
+}
+
+/* ---- Clock ---------------------------------------------------------------------------------- */
+
+static void set_clock(struct sb_loop *loop)
+{
+    const struct sb_timer *first = sb_timers_first(&loop->timers);
+    int64_t at_ms = first != NULL ? first->at_ms : SIMBA_INFINITE;
+    struct itimerspec when = {0};
+
+    if (at_ms == loop->armed_for_ms)
+        return;
+    loop->armed_for_ms = at_ms;
+    if (at_ms != SIMBA_INFINITE) {
+        int64_t ms = at_ms > 0 ? at_ms : 1; /* zero would disarm it */
+
+        when.it_value.tv_sec = ms / 1000;
+        when.it_value.tv_nsec = ms % 1000 * 1000000;
+    }
+    timerfd_settime(loop->clock_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void on_clock(uv_poll_t *poll, int status, int events)
+{
+    struct sb_loop *loop = poll->data;
+    struct sb_timer *timer;
+    uint64_t expirations;
+    int64_t now_ms;
+
+    (void)status;
+    (void)events;
+    if (read(loop->clock_fd, &expirations, sizeof expirations) < 0 && errno == EAGAIN)
+        return;
+    loop->armed_for_ms = SIMBA_INFINITE;
+    now_ms = simba_now_ms();
+    while ((timer = sb_timers_first(&loop->timers)) != NULL && timer->at_ms <= now_ms) {
+        sb_timers_cancel(&loop->timers, timer);
+        timer->fire(timer);
+    }
+}
+
+void sb_loop_arm(struct sb_loop *loop, struct sb_timer *timer, int64_t at_ms)
+{
+    if (at_ms == SIMBA_INFINITE)
+        sb_timers_cancel(&loop->timers, timer);
+    else
+        sb_timers_arm(&loop->timers, timer, at_ms);
+}
+
+void sb_loop_cancel(struct sb_loop *loop, struct sb_timer *timer)
+{
+    sb_timers_cancel(&loop->timers, timer);
+}
+
+/* ---- The thread ----------------------------------------------------------------------------- */
+
+static void on_after_wait(uv_check_t *check)
+{
+    struct sb_loop *loop = check->data;
+
+    loop->turn(loop->argument);
+}
+
+static void on_before_wait(uv_prepare_t *prepare)
+{
+    struct sb_loop *loop = prepare->data;
+
+    loop->turn(loop->argument);
+    set_clock(loop);
+}
+
+static void close_handles(struct sb_loop *loop)
+{
+    uv_close((uv_handle_t *)&loop->inbox_signal, NULL);
+    uv_close((uv_handle_t *)&loop->clock_poll, NULL);
+    uv_close((uv_handle_t *)&loop->before_wait, NULL);
+    uv_close((uv_handle_t *)&loop->after_wait, NULL);
+}
+
+static void *run_thread(void *argument)
+{
+    struct sb_loop *loop = argument;
+
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+bool sb_loop_is_current(const struct sb_loop *loop)
+{
+    return pthread_equal(pthread_self(), loop->thread) != 0;
+}
+
+struct uv_loop_s *sb_loop_uv(struct sb_loop *loop)
+{
+    return &loop->uv;
+}
+
+/* ---- Calls that wait ------------------------------------------------------------------------ */
+
+struct call {
+    struct simba_task task; /* first: the task is the call */
+    void (*function)(void *argument);
+    void *argument;
+    uv_sem_t done;
+};
+
+static void run_call(struct simba_task *task)
+{
+    struct call *call = (struct call *)task;
+
+    call->function(call->argument);
+    uv_sem_post(&call->done);
+}
+
+void sb_loop_call(struct sb_loop *loop, void (*function)(void *argument), void *argument)
+{
+    struct call call = {.task.run = run_call, .function = function, .argument = argument};
+
+    if (sb_loop_is_current(loop)) {
+        function(argument);
+        return;
+    }
+    uv_sem_init(&call.done, 0);
+    sb_loop_post(loop, &call.task);
+    uv_sem_wait(&call.done);
+    uv_sem_destroy(&call.done);
+}
+
+/* ---- Creation ------------------------------------------------------------------------------- */
+
+static int init_handles(struct sb_loop *loop)
+{
+    int code;
+
+    if ((code = uv_async_init(&loop->uv, &loop->inbox_signal, on_inbox)) < 0)
+        return code;
+    if ((code = uv_poll_init(&loop->uv, &loop->clock_poll, loop->clock_fd)) < 0) {
+        uv_close((uv_handle_t *)&loop->inbox_signal, NULL);
+        return code;
+    }
+    uv_prepare_init(&loop->uv, &loop->before_wait);
+    uv_check_init(&loop->uv, &loop->after_wait);
+    loop->inbox_signal.data = loop;
+    loop->clock_poll.data = loop;
+    loop->before_wait.data = loop;
+    loop->after_wait.data = loop;
+    uv_poll_start(&loop->clock_poll, UV_READABLE, on_clock);
+    uv_prepare_start(&loop->before_wait, on_before_wait);
+    uv_check_start(&loop->after_wait, on_after_wait);
+    return 0;
+}
+
+static void free_loop(struct sb_loop *loop)
+{
+    uv_run(&loop->uv, UV_RUN_DEFAULT); /* lets closing handles close */
+    uv_loop_close(&loop->uv);
+    close(loop->clock_fd);
+    sb_free(loop);
+}
+
+int sb_loop_create(void (*turn)(void *argument), void *argument, struct sb_loop **ret_loop,
+                   struct simba_error *error)
+{
+    struct sb_loop *loop = sb_alloc_zero(sizeof *loop);
+    int code;
+
+    if (loop == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    loop->turn = turn;
+    loop->argument = argument;
+    loop->armed_for_ms = SIMBA_INFINITE;
+    loop->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (loop->clock_fd < 0) {
+        code = errno;
+        sb_free(loop);
+        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code, "cannot create a timer: %s",
+                                    strerror(code));
+    }
+    if ((code = uv_loop_init(&loop->uv)) < 0) {
+        close(loop->clock_fd);
+        sb_free(loop);
+        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
+                                    "cannot create an event loop: %s", uv_strerror(code));
+    }
+    code = init_handles(loop);
+    if (code == 0 && (code = -sb_thread_start(&loop->thread, "simba-loop", run_thread, loop)) < 0)
+        close_handles(loop);
+    if (code < 0) {
+        free_loop(loop);
+        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
+                                    "cannot start the event loop: %s", uv_strerror(code));
+    }
+    *ret_loop = loop;
+    return SIMBA_OK;
+}
+
+static void stop_loop(struct simba_task *task)
+{
+    struct call *call = (struct call *)task;
+
+    close_handles(call->argument);
+}
+
+void sb_loop_destroy(struct sb_loop *loop)
+{
+    struct call last = {.task.run = stop_loop, .argument = loop};
+
+    if (loop == NULL)
+        return;
+    sb_loop_post(loop, &last.task);
+    pthread_join(loop->thread, NULL);
+    free_loop(loop);
+}

@@ -1,0 +1,133 @@
+/*
+ * registry.c - a chained hash table by mutex, with its nodes in the services.
+ */
+#include "runtime/registry.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+#define FIRST_SIZE 64
+
+static size_t hash(const char *text)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return (size_t)(h ^ h >> 32);
+}
+
+static struct sb_member **bucket_of(const struct sb_registry *r, const char *mutex)
+{
+    return &r->buckets[hash(mutex) & (r->size - 1)];
+}
+
+int sb_registry_init(struct sb_registry *r)
+{
+    memset(r, 0, sizeof *r);
+    r->buckets = sb_alloc_zero(FIRST_SIZE * sizeof *r->buckets);
+    if (r->buckets == NULL)
+        return SIMBA_ENOMEM;
+    r->size = FIRST_SIZE;
+    pthread_mutex_init(&r->lock, NULL);
+    return SIMBA_OK;
+}
+
+void sb_registry_destroy(struct sb_registry *r)
+{
+    if (r->buckets == NULL)
+        return;
+    pthread_mutex_destroy(&r->lock);
+    sb_free(r->buckets);
+}
+
+/* Doubles the table. Without memory for it the chains just grow longer. */
+static void grow(struct sb_registry *r)
+{
+    struct sb_registry larger = {.size = r->size * 2};
+
+    larger.buckets = sb_alloc_zero(larger.size * sizeof *larger.buckets);
+    if (larger.buckets == NULL)
+        return;
+    for (size_t i = 0; i < r->size; i++) {
+        while (r->buckets[i] != NULL) {
+            struct sb_member *member = r->buckets[i];
+            struct sb_member **to = bucket_of(&larger, member->mutex);
+
+            r->buckets[i] = member->next;
+            member->next = *to;
+            *to = member;
+        }
+    }
+    sb_free(r->buckets);
+    r->buckets = larger.buckets;
+    r->size = larger.size;
+}
+
+static bool has(const struct sb_registry *r, const char *mutex, const char *id)
+{
+    for (const struct sb_member *m = *bucket_of(r, mutex); m != NULL; m = m->next) {
+        if (m->id != NULL && strcmp(m->mutex, mutex) == 0 && strcmp(m->id, id) == 0)
+            return true;
+    }
+    return false;
+}
+
+int sb_registry_add(struct sb_registry *r, struct sb_member *member)
+{
+    int code = SIMBA_EEXISTS;
+
+    pthread_mutex_lock(&r->lock);
+    if (member->id == NULL || !has(r, member->mutex, member->id)) {
+        struct sb_member **bucket;
+
+        if (r->count >= r->size)
+            grow(r);
+        bucket = bucket_of(r, member->mutex);
+        member->next = *bucket;
+        *bucket = member;
+        r->count++;
+        code = SIMBA_OK;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return code;
+}
+
+void sb_registry_remove(struct sb_registry *r, struct sb_member *member)
+{
+    struct sb_member **at;
+
+    pthread_mutex_lock(&r->lock);
+    for (at = bucket_of(r, member->mutex); *at != NULL; at = &(*at)->next) {
+        if (*at == member) {
+            *at = member->next;
+            r->count--;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void visit_bucket(struct sb_member *first, const char *mutex, const char *id,
+                         void (*visit)(struct sb_member *member, void *argument), void *argument)
+{
+    for (struct sb_member *m = first; m != NULL; m = m->next) {
+        if ((mutex == NULL || strcmp(m->mutex, mutex) == 0) &&
+            (id == NULL || (m->id != NULL && strcmp(m->id, id) == 0)))
+            visit(m, argument);
+    }
+}
+
+void sb_registry_visit(struct sb_registry *r, const char *mutex, const char *id,
+                       void (*visit)(struct sb_member *member, void *argument), void *argument)
+{
+    pthread_mutex_lock(&r->lock);
+    if (mutex != NULL) {
+        visit_bucket(*bucket_of(r, mutex), mutex, id, visit, argument);
+    } else {
+        for (size_t i = 0; i < r->size; i++)
+            visit_bucket(r->buckets[i], mutex, id, visit, argument);
+    }
+    pthread_mutex_unlock(&r->lock);
+}

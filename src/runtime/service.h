@@ -1,0 +1,109 @@
+/*
+ * service.h - drives one machine: a contender or an observer.
+ *
+ * It feeds the machine events with the time, sends its requests, keeps its deadline, delivers its
+ * notifications on a lane of the dispatcher, and shows to all threads what it believes.
+ */
+#ifndef SB_RUNTIME_SERVICE_H
+#define SB_RUNTIME_SERVICE_H
+
+#include "core/observer.h"
+#include "runtime/engine.h"
+
+#include <stdatomic.h>
+
+struct sb_service;
+
+struct sb_service_config {
+    const char *mutex;
+    const char *id; /* NULL: an observer */
+    int64_t poll_ms;
+    int64_t ttl_ms; /* of a contender; the engine's where equal */
+    int64_t transition_ms;
+    simba_state_fn *on_acquired;
+    simba_state_fn *on_released;
+    simba_state_fn *on_notify;
+    void *user;
+    /* For the library's own objects: called on the loop thread after every step, with no lock held. It must
+     * not block. A service with a hook and no callbacks has nobody to wait for. */
+    void (*hook)(void *user, struct sb_service *service, const struct sb_event *event,
+                 const struct sb_step *step);
+    /* Called when the service is gone, on any thread: nothing will use `user` any more. May be NULL. */
+    void (*gone)(void *user);
+};
+
+struct sb_service {
+    struct sb_engine *engine;
+    struct sb_member member;
+    struct sb_timer timer;
+    struct sb_lane lane;
+    struct sb_call report_call;
+    struct simba_task start_task;
+    struct simba_task stop_task;
+    struct simba_task close_task;
+    struct simba_task returned_task;
+    struct sb_timing own_timing; /* where it is not the engine's */
+    struct sb_service_config config;
+    int64_t contest_at_us; /* since when this contest runs; loop thread only */
+    _Atomic unsigned references;
+    _Atomic unsigned returned; /* callbacks that have returned and the machine does not know yet */
+    bool close_when_stopped;   /* loop thread only */
+    bool listening;            /* loop thread only */
+
+    /* What other threads may ask without a lock. */
+    _Atomic int64_t belief_ms;
+    _Atomic int64_t ttl_ms;
+    _Atomic uint64_t fence;
+    _Atomic int status;
+    int stop_code;  /* of the last stop; under engine->lock */
+    unsigned stops; /* that are complete; under engine->lock */
+
+    /* The machine and what waits to be reported; written by the loop thread. */
+    pthread_mutex_t lock;
+    union {
+        struct sb_machine contender;
+        struct sb_observer observer;
+    } machine;
+    struct simba_state report;
+    bool report_queued;  /* its call is on the lane and has not begun */
+    bool report_pending; /* there is something to report */
+    bool report_acquired;
+    bool report_released;
+    struct simba_error *last_error;
+
+    char names[]; /* the strings of `member` */
+};
+
+int sb_service_create(struct sb_engine *engine, const struct sb_service_config *config,
+                      struct sb_service **ret_service, struct simba_error *error);
+
+/* The lifecycle, as the public header tells it. */
+int sb_service_start(struct sb_service *service, struct simba_error *error);
+int sb_service_stop(struct sb_service *service, struct simba_error *error);
+void sb_service_close(struct sb_service *service);
+
+/* A stop that nobody waits for, from any thread; and the wait for the end of whatever stop is under way. */
+void sb_service_stop_soon(struct sb_service *service);
+void sb_service_wait_initial(struct sb_service *service);
+
+/* Feeds an event that has nothing but a time. Loop thread only. */
+void sb_service_event(struct sb_service *service, enum sb_event_type type);
+
+/* Keep it alive for a task of the owner's that is on its way. */
+void sb_service_hold(struct sb_service *service);
+void sb_service_drop(struct sb_service *service);
+
+/* Puts a call of the owner's behind the callbacks. `call` stays valid until it has run. */
+void sb_service_call(struct sb_service *service, struct sb_call *call);
+
+bool sb_service_is_owner(const struct sb_service *service);
+bool sb_service_is_in_ttl(const struct sb_service *service);
+uint64_t sb_service_fence(const struct sb_service *service);
+int64_t sb_service_deadline_ms(const struct sb_service *service);
+enum simba_status sb_service_status(const struct sb_service *service);
+void sb_service_state(struct sb_service *service, struct simba_state *ret_state);
+int sb_service_last_error(struct sb_service *service, struct simba_error *error);
+
+struct sb_service *sb_service_of_member(struct sb_member *member);
+
+#endif
