@@ -13,7 +13,6 @@
 
 #include <arpa/inet.h>
 #include <string.h>
-#include <strings.h>
 
 #define URL_MAX 4096 /* bytes */
 #define HOSTS_MAX 16
