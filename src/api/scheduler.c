@@ -212,8 +212,9 @@ void simba_scheduler_close(simba_scheduler *scheduler)
     if (scheduler == NULL || sb_engine_check_process(scheduler->engine, NULL) != SIMBA_OK)
         return;
     client = scheduler->client;
-    post(scheduler, &scheduler->close_task);
+    sb_service_hold(scheduler->service); /* close_task drops it, when no timer can be armed any more */
     sb_service_close(scheduler->service);
+    sb_loop_post(client->engine->loop, &scheduler->close_task);
     sb_client_forget(client);
 }
 
