@@ -1,0 +1,360 @@
+/*
+ * memory.c - the backend `memory:NAME`. Owns the stores of the process and their clients; the records
+ * are in store.c.
+ *
+ * Clients of one store live on different loop threads. What an operation has to tell others is written
+ * down under the store's lock and told after it: a notice runs foreign code. Meanwhile the client that
+ * is being told counts its tellers, and a close waits for the last of them.
+ */
+#include "backend/memory/memory.h"
+
+#include "backend/memory/store.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct store {
+    struct store *next;
+    unsigned clients; /* guarded by stores_lock */
+    char *name;
+    pthread_mutex_t lock; /* guards the records and the tellers of all clients */
+    struct sb_memory_records records;
+};
+
+struct simba_backend {
+    const struct simba_backend_host *host;
+    struct store *store;
+    unsigned tellers; /* threads that are about to call a function of the host */
+    bool closing;
+    void (*closed)(void *argument);
+    void *argument;
+    struct simba_task last_task;
+};
+
+static pthread_mutex_t stores_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct store *stores;
+
+/* ---- Stores --------------------------------------------------------------------------------- */
+
+static struct store *create_store(const char *name)
+{
+    struct store *store = sb_alloc_zero(sizeof *store);
+
+    if (store == NULL)
+        return NULL;
+    store->name = sb_strdup(name);
+    if (store->name == NULL) {
+        sb_free(store);
+        return NULL;
+    }
+    pthread_mutex_init(&store->lock, NULL);
+    return store;
+}
+
+static void destroy_store(struct store *store)
+{
+    sb_memory_records_free(&store->records);
+    pthread_mutex_destroy(&store->lock);
+    sb_free(store->name);
+    sb_free(store);
+}
+
+/* The store of that name, created for its first client; NULL when memory is short. */
+static struct store *enter_store(const char *name)
+{
+    struct store *store;
+
+    pthread_mutex_lock(&stores_lock);
+    for (store = stores; store != NULL; store = store->next)
+        if (strcmp(store->name, name) == 0)
+            break;
+    if (store == NULL && (store = create_store(name)) != NULL) {
+        store->next = stores;
+        stores = store;
+    }
+    if (store != NULL)
+        store->clients++;
+    pthread_mutex_unlock(&stores_lock);
+    return store;
+}
+
+static void leave_store(struct store *store)
+{
+    struct store **link = &stores;
+
+    pthread_mutex_lock(&stores_lock);
+    if (--store->clients == 0) {
+        while (*link != store)
+            link = &(*link)->next;
+        *link = store->next;
+        destroy_store(store);
+    }
+    pthread_mutex_unlock(&stores_lock);
+}
+
+/* ---- News: what to tell whom once the lock is gone ------------------------------------------ */
+
+struct telling {
+    struct telling *next;
+    simba_backend *client;
+    enum simba_notice notice;
+    bool to_one; /* to `id`, not to all */
+    char id[SIMBA_ID_MAX + 1];
+};
+
+/* With the store's lock held. Notices are courtesies: where memory is short this one is dropped. */
+static void add_news(struct telling **news, simba_backend *client, enum simba_notice notice,
+                     const char *id)
+{
+    struct telling *telling = sb_alloc_zero(sizeof *telling);
+
+    if (telling == NULL)
+        return;
+    telling->client = client;
+    telling->notice = notice;
+    telling->to_one = id != NULL;
+    if (id != NULL)
+        sb_text_copy(telling->id, sizeof telling->id, id);
+    telling->next = *news;
+    *news = telling;
+    client->tellers++;
+}
+
+static void add_change(struct telling **news, const struct sb_memory_record *record)
+{
+    for (const struct sb_memory_watcher *watcher = record->watchers; watcher != NULL;
+         watcher = watcher->next)
+        add_news(news, watcher->client, SIMBA_NOTICE_CHANGED, NULL);
+}
+
+static void add_wake(struct telling **news, const struct sb_memory_record *record)
+{
+    if (record->waiters != NULL)
+        add_news(news, record->waiters->client, SIMBA_NOTICE_RELEASED, record->waiters->id);
+}
+
+/* Without the lock. */
+static void tell(struct store *store, struct telling *news, const char *mutex)
+{
+    while (news != NULL) {
+        struct telling *telling = news;
+        simba_backend *client = telling->client;
+        bool last;
+
+        client->host->notice(client->host, telling->notice, mutex,
+                             telling->to_one ? telling->id : NULL);
+        pthread_mutex_lock(&store->lock);
+        last = --client->tellers == 0 && client->closing;
+        pthread_mutex_unlock(&store->lock);
+        if (last)
+            client->host->post(client->host, &client->last_task);
+        news = telling->next;
+        sb_free(telling);
+    }
+}
+
+/* ---- Operations, all with the store's lock held --------------------------------------------- */
+
+static bool is_mine(const struct sb_memory_record *record, const char *id)
+{
+    return strcmp(record->owner.id, id) == 0;
+}
+
+static int acquire(simba_backend *client, const struct simba_request *request,
+                   struct sb_memory_record **record, int64_t now_ms, struct telling **news)
+{
+    struct sb_memory_records *records = &client->store->records;
+
+    *record = sb_memory_ensure(records, request->mutex);
+    if (*record == NULL)
+        return SIMBA_ENOMEM;
+    if (sb_memory_is_owned(*record, now_ms) && !is_mine(*record, request->id)) {
+        sb_memory_join(*record, client, request->id);
+        return SIMBA_OK;
+    }
+    sb_memory_leave(*record, client, request->id);
+    sb_memory_grant(records, *record, request, now_ms);
+    add_change(news, *record);
+    return SIMBA_OK;
+}
+
+static void guard(const struct simba_request *request, struct sb_memory_record *record,
+                  int64_t now_ms)
+{
+    if (is_mine(record, request->id) && record->owner.transition_at_ms > now_ms)
+        sb_memory_renew(record, request, now_ms);
+}
+
+/* A waiter that gives up while the mutex is free may be the one that was woken: the next one is. */
+static void release(simba_backend *client, const struct simba_request *request,
+                    struct sb_memory_record *record, int64_t now_ms, struct telling **news)
+{
+    sb_memory_leave(record, client, request->id);
+    if (request->revision > 0 && is_mine(record, request->id) &&
+        record->owner.fence == request->revision) {
+        sb_memory_clear(record);
+        add_change(news, record);
+    }
+    if (!sb_memory_is_owned(record, now_ms))
+        add_wake(news, record);
+}
+
+/* Carries the request out; *ret_record is NULL where the store has no such mutex. */
+static int carry_out(simba_backend *client, const struct simba_request *request, int64_t now_ms,
+                     struct sb_memory_record **ret_record, struct telling **news)
+{
+    struct sb_memory_record *record = sb_memory_find(&client->store->records, request->mutex);
+    int code = SIMBA_OK;
+
+    if (request->op == SIMBA_OP_ACQUIRE)
+        code = acquire(client, request, &record, now_ms, news);
+    else if (request->op == SIMBA_OP_GUARD && record != NULL)
+        guard(request, record, now_ms);
+    else if (request->op == SIMBA_OP_RELEASE && record != NULL)
+        release(client, request, record, now_ms, news);
+    *ret_record = record;
+    return code;
+}
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+static void answer(simba_backend *client, struct simba_request *request)
+{
+    struct store *store = client->store;
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+    struct sb_memory_record *record = NULL;
+    struct telling *news = NULL;
+    int64_t now_ms;
+
+    pthread_mutex_lock(&store->lock);
+    now_ms = simba_now_ms();
+    reply.code = carry_out(client, request, now_ms, &record, &news);
+    reply.waiters = 0;
+    if (record != NULL) {
+        reply.revision = record->owner.fence;
+        reply.waiters = (int64_t)sb_memory_waiters(record);
+        if (sb_memory_is_owned(record, now_ms))
+            owner = record->owner;
+    }
+    pthread_mutex_unlock(&store->lock);
+
+    tell(store, news, request->mutex);
+    if (owner.id[0] != '\0') {
+        reply.owner = owner.id;
+        reply.ttl_left_ms = owner.ttl_at_ms - now_ms;
+        reply.transition_left_ms = owner.transition_at_ms - now_ms;
+    }
+    client->host->reply(client->host, request, &reply);
+}
+
+static void answer_list(simba_backend *client, struct simba_request *request)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    struct simba_mutex_status *list = NULL;
+
+    pthread_mutex_lock(&client->store->lock);
+    reply.code = sb_memory_list(&client->store->records, simba_now_ms(), &list, &reply.list_count);
+    pthread_mutex_unlock(&client->store->lock);
+    reply.list = list;
+    client->host->reply(client->host, request, &reply);
+    sb_free(list);
+}
+
+static void submit(simba_backend *client, struct simba_request *batch)
+{
+    while (batch != NULL) {
+        struct simba_request *next = batch->next; /* the request is gone once it is answered */
+
+        if (batch->op == SIMBA_OP_LIST)
+            answer_list(client, batch);
+        else
+            answer(client, batch);
+        batch = next;
+    }
+}
+
+/* ---- Life of a client ----------------------------------------------------------------------- */
+
+static bool serves(const char *scheme)
+{
+    return strcmp(scheme, "memory") == 0;
+}
+
+static void finish_close(struct simba_task *task)
+{
+    simba_backend *client =
+        (simba_backend *)((char *)task - offsetof(struct simba_backend, last_task));
+    void (*closed)(void *argument) = client->closed;
+    void *argument = client->argument;
+
+    leave_store(client->store);
+    sb_free(client);
+    closed(argument);
+}
+
+static int open_client(const struct simba_backend_config *config,
+                       const struct simba_backend_host *host, simba_backend **ret_backend,
+                       struct simba_error *error)
+{
+    simba_backend *client = sb_alloc_zero(sizeof *client);
+
+    if (client == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    client->host = host;
+    client->last_task.run = finish_close;
+    client->store = enter_store(simba_url_path(config->url));
+    if (client->store == NULL) {
+        sb_free(client);
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    }
+    *ret_backend = client;
+    return SIMBA_OK;
+}
+
+/* A contender needs no entry: it is in the wait queue from its first lost attempt on. */
+static void listen_to(simba_backend *client, const char *mutex, const char *id, bool on)
+{
+    struct store *store = client->store;
+    struct sb_memory_record *record;
+
+    pthread_mutex_lock(&store->lock);
+    record = on && id == NULL ? sb_memory_ensure(&store->records, mutex)
+                              : sb_memory_find(&store->records, mutex);
+    if (record != NULL && id == NULL && on)
+        sb_memory_watch(record, client);
+    else if (record != NULL && id == NULL)
+        sb_memory_unwatch(record, client);
+    else if (record != NULL && !on)
+        sb_memory_leave(record, client, id);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void close_client(simba_backend *client, void (*closed)(void *argument), void *argument)
+{
+    struct store *store = client->store;
+    bool told;
+
+    client->closed = closed;
+    client->argument = argument;
+    pthread_mutex_lock(&store->lock);
+    sb_memory_forget(&store->records, client);
+    client->closing = true;
+    told = client->tellers > 0;
+    pthread_mutex_unlock(&store->lock);
+    if (!told)
+        finish_close(&client->last_task);
+}
+
+const struct simba_backend_ops sb_memory_ops = {
+    .size = sizeof(struct simba_backend_ops),
+    .name = "memory",
+    .serves = serves,
+    .open = open_client,
+    .submit = submit,
+    .listen = listen_to,
+    .close = close_client,
+};

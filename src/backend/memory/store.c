@@ -1,0 +1,273 @@
+/*
+ * store.c - the records of one memory store. Owns their memory; must not know locks, clocks or hosts.
+ */
+#include "backend/memory/store.h"
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FNV-1a: short names, no adversary. */
+static size_t bucket_of(const char *mutex)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *mutex != '\0'; mutex++)
+        hash = (hash ^ (unsigned char)*mutex) * 16777619u;
+    return hash % SB_MEMORY_BUCKETS;
+}
+
+static void free_waiters(struct sb_memory_record *record)
+{
+    while (record->waiters != NULL) {
+        struct sb_memory_waiter *waiter = record->waiters;
+
+        record->waiters = waiter->next;
+        sb_free(waiter);
+    }
+}
+
+static void free_watchers(struct sb_memory_record *record)
+{
+    while (record->watchers != NULL) {
+        struct sb_memory_watcher *watcher = record->watchers;
+
+        record->watchers = watcher->next;
+        sb_free(watcher);
+    }
+}
+
+void sb_memory_records_free(struct sb_memory_records *records)
+{
+    for (size_t i = 0; i < SB_MEMORY_BUCKETS; i++) {
+        while (records->buckets[i] != NULL) {
+            struct sb_memory_record *record = records->buckets[i];
+
+            records->buckets[i] = record->next;
+            free_waiters(record);
+            free_watchers(record);
+            sb_free(record);
+        }
+    }
+}
+
+/* ---- Records -------------------------------------------------------------------------------- */
+
+struct sb_memory_record *sb_memory_find(struct sb_memory_records *records, const char *mutex)
+{
+    struct sb_memory_record *record = records->buckets[bucket_of(mutex)];
+
+    while (record != NULL && strcmp(record->mutex, mutex) != 0)
+        record = record->next;
+    return record;
+}
+
+struct sb_memory_record *sb_memory_ensure(struct sb_memory_records *records, const char *mutex)
+{
+    struct sb_memory_record *record = sb_memory_find(records, mutex);
+    struct sb_memory_record **bucket;
+
+    if (record != NULL)
+        return record;
+    record = sb_alloc_zero(sizeof *record);
+    if (record == NULL)
+        return NULL;
+    sb_text_copy(record->mutex, sizeof record->mutex, mutex);
+    bucket = &records->buckets[bucket_of(mutex)];
+    record->next = *bucket;
+    *bucket = record;
+    records->count++;
+    return record;
+}
+
+bool sb_memory_is_owned(const struct sb_memory_record *record, int64_t now_ms)
+{
+    return record->owner.id[0] != '\0' && record->owner.transition_at_ms >= now_ms;
+}
+
+/* a + b, at most SIMBA_INFINITE. */
+static int64_t later(int64_t a, int64_t b)
+{
+    return b > SIMBA_INFINITE - a ? SIMBA_INFINITE : a + b;
+}
+
+void sb_memory_renew(struct sb_memory_record *record, const struct simba_request *request,
+                     int64_t now_ms)
+{
+    struct simba_owner *owner = &record->owner;
+
+    owner->acquired_at_ms = now_ms;
+    owner->ttl_at_ms = later(now_ms, request->ttl_ms);
+    owner->transition_at_ms = later(owner->ttl_at_ms, request->transition_ms);
+}
+
+void sb_memory_grant(struct sb_memory_records *records, struct sb_memory_record *record,
+                     const struct simba_request *request, int64_t now_ms)
+{
+    sb_text_copy(record->owner.id, sizeof record->owner.id, request->id);
+    record->owner.fence = ++records->revision;
+    sb_memory_renew(record, request, now_ms);
+    assert(sb_memory_is_owned(record, now_ms));
+}
+
+void sb_memory_clear(struct sb_memory_record *record)
+{
+    uint64_t revision = record->owner.fence;
+
+    record->owner = (struct simba_owner)SIMBA_OWNER_NONE;
+    record->owner.fence = revision;
+}
+
+/* ---- Wait queue ----------------------------------------------------------------------------- */
+
+/* The link that points to the waiter, or the one at the end of the queue. */
+static struct sb_memory_waiter **find_waiter(struct sb_memory_record *record,
+                                             const simba_backend *client, const char *id)
+{
+    struct sb_memory_waiter **link = &record->waiters;
+
+    while (*link != NULL && ((*link)->client != client || strcmp((*link)->id, id) != 0))
+        link = &(*link)->next;
+    return link;
+}
+
+void sb_memory_join(struct sb_memory_record *record, simba_backend *client, const char *id)
+{
+    struct sb_memory_waiter **link = find_waiter(record, client, id);
+
+    if (*link != NULL)
+        return;
+    *link = sb_alloc_zero(sizeof **link);
+    if (*link == NULL)
+        return;
+    (*link)->client = client;
+    sb_text_copy((*link)->id, sizeof(*link)->id, id);
+}
+
+void sb_memory_leave(struct sb_memory_record *record, const simba_backend *client, const char *id)
+{
+    struct sb_memory_waiter **link = find_waiter(record, client, id);
+    struct sb_memory_waiter *waiter = *link;
+
+    if (waiter == NULL)
+        return;
+    *link = waiter->next;
+    sb_free(waiter);
+}
+
+size_t sb_memory_waiters(const struct sb_memory_record *record)
+{
+    size_t count = 0;
+
+    for (const struct sb_memory_waiter *waiter = record->waiters; waiter != NULL;
+         waiter = waiter->next)
+        count++;
+    return count;
+}
+
+/* ---- Watchers ------------------------------------------------------------------------------- */
+
+static struct sb_memory_watcher **find_watcher(struct sb_memory_record *record,
+                                               const simba_backend *client)
+{
+    struct sb_memory_watcher **link = &record->watchers;
+
+    while (*link != NULL && (*link)->client != client)
+        link = &(*link)->next;
+    return link;
+}
+
+void sb_memory_watch(struct sb_memory_record *record, simba_backend *client)
+{
+    struct sb_memory_watcher **link = find_watcher(record, client);
+
+    if (*link == NULL) {
+        *link = sb_alloc_zero(sizeof **link);
+        if (*link == NULL)
+            return;
+        (*link)->client = client;
+    }
+    (*link)->count++;
+}
+
+void sb_memory_unwatch(struct sb_memory_record *record, const simba_backend *client)
+{
+    struct sb_memory_watcher **link = find_watcher(record, client);
+    struct sb_memory_watcher *watcher = *link;
+
+    if (watcher == NULL || --watcher->count > 0)
+        return;
+    *link = watcher->next;
+    sb_free(watcher);
+}
+
+static void forget_in_record(struct sb_memory_record *record, const simba_backend *client)
+{
+    struct sb_memory_waiter **link = &record->waiters;
+    struct sb_memory_watcher **watch = find_watcher(record, client);
+    struct sb_memory_watcher *watcher = *watch;
+
+    while (*link != NULL) {
+        struct sb_memory_waiter *waiter = *link;
+
+        if (waiter->client != client) {
+            link = &waiter->next;
+            continue;
+        }
+        *link = waiter->next;
+        sb_free(waiter);
+    }
+    if (watcher != NULL) {
+        *watch = watcher->next;
+        sb_free(watcher);
+    }
+}
+
+void sb_memory_forget(struct sb_memory_records *records, const simba_backend *client)
+{
+    for (size_t i = 0; i < SB_MEMORY_BUCKETS; i++)
+        for (struct sb_memory_record *record = records->buckets[i]; record != NULL;
+             record = record->next)
+            forget_in_record(record, client);
+}
+
+/* ---- List ----------------------------------------------------------------------------------- */
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct simba_mutex_status *a = left;
+    const struct simba_mutex_status *b = right;
+
+    return strcmp(a->mutex, b->mutex);
+}
+
+static void fill_status(struct simba_mutex_status *status, const struct sb_memory_record *record,
+                        int64_t now_ms)
+{
+    sb_text_copy(status->mutex, sizeof status->mutex, record->mutex);
+    status->waiters = (int64_t)sb_memory_waiters(record);
+    if (sb_memory_is_owned(record, now_ms))
+        status->owner = record->owner;
+}
+
+int sb_memory_list(const struct sb_memory_records *records, int64_t now_ms,
+                   struct simba_mutex_status **ret_list, size_t *ret_count)
+{
+    struct simba_mutex_status *list = sb_alloc_zero((records->count + 1) * sizeof *list);
+    size_t count = 0;
+
+    if (list == NULL)
+        return SIMBA_ENOMEM;
+    for (size_t i = 0; i < SB_MEMORY_BUCKETS; i++)
+        for (const struct sb_memory_record *record = records->buckets[i]; record != NULL;
+             record = record->next)
+            if (record->owner.fence > 0)
+                fill_status(&list[count++], record, now_ms);
+    qsort(list, count, sizeof *list, compare_names);
+    *ret_list = list;
+    *ret_count = count;
+    return SIMBA_OK;
+}

@@ -1,0 +1,83 @@
+/*
+ * store.h - the records of one memory store: owners, wait queues and who watches.
+ *
+ * Plain data. Knows no lock, no clock and no host: whoever calls holds the store's lock, brings the
+ * time, and tells the clients whatever these functions say should be told.
+ */
+#ifndef SB_BACKEND_MEMORY_STORE_H
+#define SB_BACKEND_MEMORY_STORE_H
+
+#include <simba/backend.h>
+
+/* A contender that tried and lost; the oldest is first. */
+struct sb_memory_waiter {
+    struct sb_memory_waiter *next;
+    simba_backend *client;
+    char id[SIMBA_ID_MAX + 1];
+};
+
+/* A client with observers of the mutex. */
+struct sb_memory_watcher {
+    struct sb_memory_watcher *next;
+    simba_backend *client;
+    unsigned count;
+};
+
+/* Kept when nobody owns, so that its revision never goes back. */
+struct sb_memory_record {
+    struct sb_memory_record *next; /* in its bucket */
+    struct sb_memory_waiter *waiters;
+    struct sb_memory_watcher *watchers;
+    struct simba_owner owner; /* `fence` is the revision; 0: it has only been watched so far */
+    char mutex[SIMBA_MUTEX_MAX + 1];
+};
+
+#define SB_MEMORY_BUCKETS 1024
+
+struct sb_memory_records {
+    struct sb_memory_record *buckets[SB_MEMORY_BUCKETS];
+    size_t count;
+    uint64_t revision; /* the last one given out */
+};
+
+void sb_memory_records_free(struct sb_memory_records *records);
+
+/* NULL where there is none. */
+struct sb_memory_record *sb_memory_find(struct sb_memory_records *records, const char *mutex);
+
+/* The same, created where it is missing; NULL when memory is short. */
+struct sb_memory_record *sb_memory_ensure(struct sb_memory_records *records, const char *mutex);
+
+/* Whether somebody owns at that instant. */
+bool sb_memory_is_owned(const struct sb_memory_record *record, int64_t now_ms);
+
+/* Makes the request's id the owner with a full lease and a new revision. */
+void sb_memory_grant(struct sb_memory_records *records, struct sb_memory_record *record,
+                     const struct simba_request *request, int64_t now_ms);
+
+/* Gives the owner a full lease again. */
+void sb_memory_renew(struct sb_memory_record *record, const struct simba_request *request,
+                     int64_t now_ms);
+
+/* Nobody owns afterwards. */
+void sb_memory_clear(struct sb_memory_record *record);
+
+/* The wait queue. Joining twice keeps the older place. Being woken is a courtesy: where memory is short
+ * the contender does not join and comes back by its own clock. */
+void sb_memory_join(struct sb_memory_record *record, simba_backend *client, const char *id);
+void sb_memory_leave(struct sb_memory_record *record, const simba_backend *client, const char *id);
+size_t sb_memory_waiters(const struct sb_memory_record *record);
+
+/* One observer more or less of the client's. A courtesy as well. */
+void sb_memory_watch(struct sb_memory_record *record, simba_backend *client);
+void sb_memory_unwatch(struct sb_memory_record *record, const simba_backend *client);
+
+/* Takes a client out of all queues and watches. */
+void sb_memory_forget(struct sb_memory_records *records, const simba_backend *client);
+
+/* All mutexes that were ever owned, in the order of their names. *ret_list is the caller's, to be given
+ * to sb_free. SIMBA_ENOMEM when memory is short. */
+int sb_memory_list(const struct sb_memory_records *records, int64_t now_ms,
+                   struct simba_mutex_status **ret_list, size_t *ret_count);
+
+#endif

@@ -1,0 +1,364 @@
+/*
+ * batch.c - requests that are carried out together.
+ *
+ *     look     READ, LIST, and ACQUIREs that cannot win: no write lock, answered at once
+ *     write    what is left, in one transaction where there are several
+ *     settle   is it still the store? then tell the others, then answer
+ *
+ * When one statement fails for a reason of its own, the transaction is rolled back and every job runs
+ * alone, so that only the one that fails is answered with the failure.
+ */
+#include "backend/sql/batch.h"
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <string.h>
+
+void sb_batch_add(struct sb_batch *batch, struct simba_request *request, int64_t deadline_ms)
+{
+    struct sb_job *job = &batch->jobs[batch->count++];
+
+    assert(batch->count <= SB_BATCH_MAX);
+    job->request = request;
+    job->deadline_ms = deadline_ms;
+    job->state = SB_JOB_WAITING;
+}
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+static void answer(struct sb_batch *batch, struct sb_job *job, const struct simba_reply *reply)
+{
+    job->state = SB_JOB_ANSWERED;
+    batch->host->reply(batch->host, job->request, reply);
+    job->request = NULL;
+}
+
+static void answer_error(struct sb_batch *batch, struct sb_job *job,
+                         const struct simba_error *error)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    reply.code = error->code;
+    reply.error = error;
+    answer(batch, job, &reply);
+}
+
+static void answer_record(struct sb_batch *batch, struct sb_job *job)
+{
+    const struct sb_sql_record *record = &job->record;
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    if (job->found)
+        reply.revision = record->version;
+    if (job->found && sb_sql_record_is_owned(record)) {
+        reply.owner = record->owner_id;
+        reply.ttl_left_ms = record->ttl_at_ms - record->current_db_at_ms;
+        reply.transition_left_ms = record->transition_at_ms - record->current_db_at_ms;
+    }
+    answer(batch, job, &reply);
+}
+
+/* Whether only the job that had it is concerned: it is answered and the others go on. */
+static bool is_own_failure(const struct sb_sql_failure *failure)
+{
+    return failure->remedy == SB_SQL_GIVE_UP;
+}
+
+/* ---- Settling ------------------------------------------------------------------------------- */
+
+static void announce(struct sb_repository *r, const struct sb_job *job)
+{
+    const struct sb_sql_driver *driver = r->connection->driver;
+    const struct simba_request *request = job->request;
+
+    if (!job->changed && request->op == SIMBA_OP_ACQUIRE && driver->contended != NULL)
+        driver->contended(r->connection);
+    if (job->changed && driver->announce != NULL)
+        driver->announce(r->connection,
+                         request->op == SIMBA_OP_RELEASE ? SIMBA_NOTICE_RELEASED
+                                                         : SIMBA_NOTICE_CHANGED,
+                         request->mutex);
+}
+
+static int check_store(struct sb_repository *r, struct sb_sql_failure *failure)
+{
+    const struct sb_sql_driver *driver = r->connection->driver;
+
+    return driver->check != NULL ? driver->check(r->connection, failure) : SIMBA_OK;
+}
+
+/* Answers what is done. Where that went to something that is not the store any more it counts for
+ * nothing, and the jobs wait again. The others are told before we answer: they have been waiting. */
+static int settle(struct sb_batch *batch, struct sb_repository *r, struct sb_sql_failure *failure)
+{
+    int code = check_store(r, failure);
+
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_job *job = &batch->jobs[i];
+
+        if (job->state == SB_JOB_DONE && code != SIMBA_OK)
+            job->state = SB_JOB_WAITING;
+        else if (job->state == SB_JOB_DONE)
+            announce(r, job);
+    }
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->jobs[i].state == SB_JOB_DONE)
+            answer_record(batch, &batch->jobs[i]);
+    return code;
+}
+
+/* What was done and not answered counts for nothing, in a transaction or without. */
+static void undo(struct sb_batch *batch, struct sb_repository *r)
+{
+    sb_repository_rollback(r);
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->jobs[i].state == SB_JOB_DONE)
+            batch->jobs[i].state = SB_JOB_WAITING;
+}
+
+/* ---- Looking -------------------------------------------------------------------------------- */
+
+struct list {
+    struct simba_mutex_status *items;
+    size_t count;
+    size_t room;
+    int64_t now_ms;
+};
+
+static int add_to_list(void *user, const struct sb_sql_record *record)
+{
+    struct list *list = user;
+    struct simba_mutex_status *status;
+    int64_t shift_ms = list->now_ms - record->current_db_at_ms;
+
+    if (list->count == list->room) {
+        size_t room = list->room * 2 + 16;
+        void *items = sb_realloc(list->items, room * sizeof *list->items);
+
+        if (items == NULL)
+            return SIMBA_ENOMEM;
+        list->items = items;
+        list->room = room;
+    }
+    status = &list->items[list->count++];
+    memset(status, 0, sizeof *status);
+    sb_text_copy(status->mutex, sizeof status->mutex, record->mutex);
+    status->waiters = -1;
+    if (!sb_sql_record_is_owned(record))
+        return SIMBA_OK;
+    sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner_id);
+    status->owner.acquired_at_ms = record->acquired_at_ms + shift_ms;
+    status->owner.ttl_at_ms = record->ttl_at_ms + shift_ms;
+    status->owner.transition_at_ms = record->transition_at_ms + shift_ms;
+    status->owner.fence = record->version;
+    return SIMBA_OK;
+}
+
+static int look_at_all(struct sb_batch *batch, struct sb_repository *r, struct sb_job *job,
+                       struct sb_sql_failure *failure)
+{
+    struct list list = {.now_ms = simba_now_ms()};
+    const struct sb_sql_sink sink = {add_to_list, &list};
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    int code = sb_repository_list(r, &sink, failure);
+
+    if (code == SIMBA_OK)
+        code = check_store(r, failure);
+    if (code == SIMBA_OK) {
+        reply.list = list.items;
+        reply.list_count = list.count;
+        answer(batch, job, &reply);
+    }
+    sb_free(list.items);
+    return code;
+}
+
+/* Done when it was a READ, or an ACQUIRE that cannot win. */
+static int look_at_one(struct sb_repository *r, struct sb_job *job, struct sb_sql_failure *failure)
+{
+    const struct simba_request *request = job->request;
+    int code = sb_repository_get_owner(r, request->mutex, &job->record, failure);
+    bool others;
+
+    if (code != SIMBA_OK && code != SIMBA_ENOTFOUND)
+        return code;
+    job->found = code == SIMBA_OK;
+    job->changed = false;
+    others = job->found && sb_sql_record_is_owned(&job->record) &&
+             (request->id == NULL || strcmp(job->record.owner_id, request->id) != 0);
+    if (request->op == SIMBA_OP_READ || others)
+        job->state = SB_JOB_DONE;
+    return SIMBA_OK;
+}
+
+static int look(struct sb_batch *batch, struct sb_repository *r, struct sb_job *job,
+                struct sb_sql_failure *failure)
+{
+    switch (job->request->op) {
+    case SIMBA_OP_LIST:
+        return look_at_all(batch, r, job, failure);
+    case SIMBA_OP_READ:
+        return look_at_one(r, job, failure);
+    case SIMBA_OP_ACQUIRE:
+        return r->connection->driver->looks_first ? look_at_one(r, job, failure) : SIMBA_OK;
+    default:
+        return SIMBA_OK;
+    }
+}
+
+static int look_for_all(struct sb_batch *batch, struct sb_repository *r,
+                        struct sb_sql_failure *failure)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_job *job = &batch->jobs[i];
+        int code;
+
+        if (job->state != SB_JOB_WAITING)
+            continue;
+        code = look(batch, r, job, failure);
+        if (code != SIMBA_OK && is_own_failure(failure)) {
+            answer_error(batch, job, &failure->error);
+        } else if (code != SIMBA_OK) {
+            undo(batch, r);
+            return code;
+        }
+        any = any || job->state == SB_JOB_DONE;
+    }
+    return any ? settle(batch, r, failure) : SIMBA_OK;
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+static int write_one(struct sb_repository *r, struct sb_job *job, struct sb_sql_failure *failure)
+{
+    const struct simba_request *request = job->request;
+    const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
+                                       request->transition_ms};
+    bool effect = false;
+    int code;
+
+    if (request->op == SIMBA_OP_ACQUIRE)
+        code = sb_repository_acquire_and_get_owner(r, &claim, &effect, &job->record, failure);
+    else if (request->op == SIMBA_OP_GUARD)
+        code = sb_repository_guard(r, &claim, &effect, &job->record, failure);
+    else
+        code = sb_repository_release(r, request->mutex, request->id, request->revision, &effect,
+                                     &job->record, failure);
+    if (code != SIMBA_OK && code != SIMBA_ENOTFOUND)
+        return code;
+    job->found = code == SIMBA_OK;
+    job->changed = effect && request->op != SIMBA_OP_GUARD;
+    job->state = SB_JOB_DONE;
+    return SIMBA_OK;
+}
+
+/* Each in a transaction of its own. */
+static int write_apart(struct sb_batch *batch, struct sb_repository *r,
+                       struct sb_sql_failure *failure)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_job *job = &batch->jobs[i];
+        int code;
+
+        if (job->state != SB_JOB_WAITING)
+            continue;
+        code = write_one(r, job, failure);
+        if (code == SIMBA_OK)
+            code = settle(batch, r, failure);
+        else if (is_own_failure(failure) || code == SIMBA_EUNKNOWN)
+            answer_error(batch, job, &failure->error);
+        if (code != SIMBA_OK && !is_own_failure(failure))
+            return code;
+    }
+    return SIMBA_OK;
+}
+
+static int write_in_transaction(struct sb_batch *batch, struct sb_repository *r,
+                                struct sb_sql_failure *failure)
+{
+    int code = sb_repository_begin(r, failure);
+
+    for (size_t i = 0; i < batch->count && code == SIMBA_OK; i++)
+        if (batch->jobs[i].state == SB_JOB_WAITING)
+            code = write_one(r, &batch->jobs[i], failure);
+    if (code == SIMBA_OK)
+        code = sb_repository_commit(r, failure);
+    if (code != SIMBA_OK)
+        undo(batch, r);
+    return code;
+}
+
+static int write_together(struct sb_batch *batch, struct sb_repository *r,
+                          struct sb_sql_failure *failure)
+{
+    int code = write_in_transaction(batch, r, failure);
+
+    if (code == SIMBA_OK)
+        return settle(batch, r, failure);
+    if (code == SIMBA_EUNKNOWN)
+        sb_batch_fail(batch, &failure->error);
+    return is_own_failure(failure) ? write_apart(batch, r, failure) : code;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+static size_t count_waiting(const struct sb_batch *batch)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->jobs[i].state == SB_JOB_WAITING)
+            count++;
+    return count;
+}
+
+int sb_batch_run(struct sb_batch *batch, struct sb_repository *repository,
+                 struct sb_sql_failure *failure)
+{
+    int code = look_for_all(batch, repository, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (count_waiting(batch) > 1)
+        return write_together(batch, repository, failure);
+    return write_apart(batch, repository, failure);
+}
+
+bool sb_batch_is_over(const struct sb_batch *batch)
+{
+    return count_waiting(batch) == 0;
+}
+
+int64_t sb_batch_deadline_ms(const struct sb_batch *batch)
+{
+    int64_t deadline_ms = SIMBA_INFINITE;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct sb_job *job = &batch->jobs[i];
+
+        if (job->state == SB_JOB_WAITING && job->deadline_ms < deadline_ms)
+            deadline_ms = job->deadline_ms;
+    }
+    return deadline_ms;
+}
+
+void sb_batch_expire(struct sb_batch *batch, int64_t now_ms, const struct simba_error *error)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_job *job = &batch->jobs[i];
+
+        if (job->state == SB_JOB_WAITING && job->deadline_ms <= now_ms)
+            answer_error(batch, job, error);
+    }
+}
+
+void sb_batch_fail(struct sb_batch *batch, const struct simba_error *error)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->jobs[i].state == SB_JOB_WAITING)
+            answer_error(batch, &batch->jobs[i], error);
+}

@@ -1,0 +1,132 @@
+/*
+ * driver.h - what an SQL dialect brings: its statements, its client library, its words for errors.
+ *
+ * The table and what the statements do are the same everywhere; only their text, the clock expression
+ * and the driver differ. All statements are prepared, all values are bound.
+ *
+ *     simba_mutex(mutex, acquired_at, ttl_at, transition_at, owner_id, version)
+ *
+ * A connection is used by one thread at a time.
+ */
+#ifndef SB_BACKEND_SQL_DRIVER_H
+#define SB_BACKEND_SQL_DRIVER_H
+
+#include <simba/backend.h>
+
+/* The columns of a record in the order in which every statement that yields one does; the last is the
+ * database's clock as it stood during the statement, in milliseconds. */
+#define SB_SQL_COLUMNS "mutex, owner_id, acquired_at, ttl_at, transition_at, version"
+
+enum sb_sql_column {
+    SB_SQL_COLUMN_MUTEX,
+    SB_SQL_COLUMN_OWNER_ID,
+    SB_SQL_COLUMN_ACQUIRED_AT,
+    SB_SQL_COLUMN_TTL_AT,
+    SB_SQL_COLUMN_TRANSITION_AT,
+    SB_SQL_COLUMN_VERSION,
+    SB_SQL_COLUMN_CURRENT_DB_AT
+};
+
+/* One row. All times are on the database's clock. */
+struct sb_sql_record {
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    char owner_id[SIMBA_ID_MAX + 1];
+    int64_t acquired_at_ms;
+    int64_t ttl_at_ms;
+    int64_t transition_at_ms;
+    uint64_t version;
+    int64_t current_db_at_ms;
+};
+
+enum sb_sql_statement {
+    SB_SQL_INSERT,            /* mutex: a free row; a row that is there is SIMBA_EEXISTS */
+    SB_SQL_INSERT_IF_MISSING, /* mutex: a free row; a row that is there is left alone */
+    SB_SQL_SELECT,            /* mutex */
+    SB_SQL_SELECT_ALL,        /* in the order of the names */
+    SB_SQL_ACQUIRE,           /* mutex, id, ttl, lease: where transition_at < now or id owns */
+    SB_SQL_GUARD,             /* mutex, id, ttl, lease: where id owns and transition_at > now */
+    SB_SQL_RELEASE,           /* mutex, id: where id owns */
+    SB_SQL_RELEASE_EXACT,     /* mutex, id, version: where id owns that version */
+    SB_SQL_STATEMENTS
+};
+
+/* The values that statements bind, each the ones that it names. */
+struct sb_sql_values {
+    const char *mutex;
+    const char *id;
+    int64_t ttl_ms;
+    int64_t lease_ms; /* ttl + transition */
+    uint64_t version;
+};
+
+/* What may help after a failure. */
+enum sb_sql_remedy {
+    SB_SQL_GIVE_UP,   /* nothing that we could do */
+    SB_SQL_RETRY,     /* somebody is in the way: try again soon */
+    SB_SQL_RECONNECT, /* the connection is of no more use */
+    SB_SQL_SCHEMA     /* the table is not there: create it */
+};
+
+/* The code is SIMBA_EUNKNOWN when what failed may have been or may still be applied; with any other
+ * code it certainly was not and will not be. */
+struct sb_sql_failure {
+    struct simba_error error;
+    enum sb_sql_remedy remedy;
+};
+
+/* Receives rows; another answer than SIMBA_OK ends the statement with that code. */
+struct sb_sql_sink {
+    int (*row)(void *user, const struct sb_sql_record *record);
+    void *user;
+};
+
+struct sb_sql_driver;
+
+/* Each driver's connection begins with one of these. */
+struct sb_sql_connection {
+    const struct sb_sql_driver *driver;
+};
+
+struct sb_sql_driver {
+    /* ACQUIRE, GUARD and both RELEASEs yield the changed row, so that no SELECT has to follow. */
+    bool returns_rows;
+
+    /* Writers exclude each other in the whole database: an acquire looks first whether it can win, and
+     * looks again when it had to wait. */
+    bool looks_first;
+
+    /* Creates. Connects, creates the schema where it is missing and prepares the statements, in about
+     * `timeout_ms`. `settings` is what the backend gave to its worker. */
+    int (*connect)(void *settings, int64_t timeout_ms, struct sb_sql_connection **ret_connection,
+                   struct sb_sql_failure *failure);
+    void (*disconnect)(struct sb_sql_connection *connection); /* destroys; takes NULL */
+
+    /* Until when the calls that follow may wait for others, on simba_now_ms(). */
+    void (*set_deadline)(struct sb_sql_connection *connection, int64_t deadline_ms);
+
+    /* Whether what was read and written is still the store that others see. May be NULL. */
+    int (*check)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
+
+    /* A transaction that may write. */
+    int (*begin)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
+    int (*commit)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
+    void (*rollback)(struct sb_sql_connection *connection);
+
+    /* Rows go to `sink`, which may be NULL. *ret_count is how many rows were yielded or, by a
+     * statement that yields none, changed; NULL: nobody asks. */
+    int (*run)(struct sb_sql_connection *connection, enum sb_sql_statement statement,
+               const struct sb_sql_values *values, const struct sb_sql_sink *sink,
+               int64_t *ret_count, struct sb_sql_failure *failure);
+
+    /* Creates what is missing of the schema. */
+    int (*init_schema)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
+
+    /* A mutex was released or changed its owner, and that is committed. May be NULL. */
+    void (*announce)(struct sb_sql_connection *connection, enum simba_notice notice,
+                     const char *mutex);
+
+    /* An acquire has found another owner, so somebody is going to wait. May be NULL. */
+    void (*contended)(struct sb_sql_connection *connection);
+};
+
+#endif

@@ -1,0 +1,253 @@
+/*
+ * repository.c - the mutexes of an SQL database. Owns the order of statements; must not know their
+ * text, nor who asks.
+ */
+#include "backend/sql/repository.h"
+
+#include "base/error.h"
+
+#include <assert.h>
+
+/* Longer leases are cut, so that no database has to add what does not fit into its integers. */
+#define LEASE_MAX_MS (INT64_MAX / 4)
+
+bool sb_sql_record_is_owned(const struct sb_sql_record *record)
+{
+    return record->owner_id[0] != '\0' && record->transition_at_ms >= record->current_db_at_ms;
+}
+
+/* ---- Statements ----------------------------------------------------------------------------- */
+
+static int keep_row(void *user, const struct sb_sql_record *record)
+{
+    struct sb_sql_record *target = user;
+
+    *target = *record;
+    return SIMBA_OK;
+}
+
+static int run(struct sb_repository *r, enum sb_sql_statement statement,
+               const struct sb_sql_values *values, struct sb_sql_record *row, int64_t *ret_count,
+               struct sb_sql_failure *failure)
+{
+    const struct sb_sql_sink sink = {keep_row, row};
+
+    return r->connection->driver->run(r->connection, statement, values, row != NULL ? &sink : NULL,
+                                      ret_count, failure);
+}
+
+static int64_t at_most(int64_t value, int64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+static struct sb_sql_values claim_values(const struct sb_sql_claim *claim)
+{
+    struct sb_sql_values values = {.mutex = claim->mutex, .id = claim->id};
+
+    values.ttl_ms = at_most(claim->ttl_ms, LEASE_MAX_MS);
+    values.lease_ms = values.ttl_ms + at_most(claim->transition_ms, LEASE_MAX_MS);
+    return values;
+}
+
+/* ---- Transactions --------------------------------------------------------------------------- */
+
+int sb_repository_begin(struct sb_repository *r, struct sb_sql_failure *failure)
+{
+    int code;
+
+    assert(!r->in_transaction);
+    code = r->connection->driver->begin(r->connection, failure);
+    r->in_transaction = code == SIMBA_OK;
+    return code;
+}
+
+void sb_repository_rollback(struct sb_repository *r)
+{
+    if (r->in_transaction)
+        r->connection->driver->rollback(r->connection);
+    r->in_transaction = false;
+}
+
+int sb_repository_commit(struct sb_repository *r, struct sb_sql_failure *failure)
+{
+    int code;
+
+    assert(r->in_transaction);
+    code = r->connection->driver->commit(r->connection, failure);
+    if (code != SIMBA_OK)
+        r->connection->driver->rollback(r->connection);
+    r->in_transaction = false;
+    return code;
+}
+
+/* ---- Creating ------------------------------------------------------------------------------- */
+
+int sb_repository_init_schema(struct sb_repository *r, struct sb_sql_failure *failure)
+{
+    return r->connection->driver->init_schema(r->connection, failure);
+}
+
+int sb_repository_init_mutex(struct sb_repository *r, const char *mutex,
+                             struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = {.mutex = mutex};
+
+    return run(r, SB_SQL_INSERT, &values, NULL, NULL, failure);
+}
+
+int sb_repository_try_init_mutex(struct sb_repository *r, const char *mutex, bool *ret_created,
+                                 struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = {.mutex = mutex};
+    int64_t count = 0;
+    int code = run(r, SB_SQL_INSERT_IF_MISSING, &values, NULL, &count, failure);
+
+    if (code == SIMBA_OK)
+        *ret_created = count > 0;
+    return code;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+int sb_repository_get_owner(struct sb_repository *r, const char *mutex,
+                            struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = {.mutex = mutex};
+    struct sb_sql_record record;
+    int64_t count = 0;
+    int code = run(r, SB_SQL_SELECT, &values, &record, &count, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (count == 0) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        return sb_error_set(&failure->error, SIMBA_ENOTFOUND,
+                            "there is no mutex \"%s\" on the store", mutex);
+    }
+    *ret_record = record;
+    return SIMBA_OK;
+}
+
+int sb_repository_ensure_owner(struct sb_repository *r, const char *mutex,
+                               struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+{
+    bool created;
+    int code = sb_repository_get_owner(r, mutex, ret_record, failure);
+
+    if (code != SIMBA_ENOTFOUND)
+        return code;
+    code = sb_repository_try_init_mutex(r, mutex, &created, failure);
+    if (code != SIMBA_OK)
+        return code;
+    return sb_repository_get_owner(r, mutex, ret_record, failure);
+}
+
+int sb_repository_list(struct sb_repository *r, const struct sb_sql_sink *sink,
+                       struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values none = {0};
+
+    return r->connection->driver->run(r->connection, SB_SQL_SELECT_ALL, &none, sink, NULL, failure);
+}
+
+/* ---- Changing ------------------------------------------------------------------------------- */
+
+/* Runs a conditional update and tells the record afterwards. */
+static int change(struct sb_repository *r, enum sb_sql_statement statement,
+                  const struct sb_sql_values *values, bool *ret_changed,
+                  struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+{
+    struct sb_sql_record record;
+    int64_t count = 0;
+    int code = run(r, statement, values, &record, &count, failure);
+
+    if (code == SIMBA_OK && (count == 0 || !r->connection->driver->returns_rows))
+        code = sb_repository_get_owner(r, values->mutex, &record, failure);
+    if (code != SIMBA_OK)
+        return code;
+    *ret_changed = count > 0;
+    *ret_record = record;
+    return SIMBA_OK;
+}
+
+/* The same; a mutex that is missing is added before it is acquired. */
+static int change_or_create(struct sb_repository *r, enum sb_sql_statement statement,
+                            const struct sb_sql_values *values, bool *ret_changed,
+                            struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+{
+    bool created;
+    int code = change(r, statement, values, ret_changed, ret_record, failure);
+
+    if (code != SIMBA_ENOTFOUND || statement != SB_SQL_ACQUIRE)
+        return code;
+    code = sb_repository_try_init_mutex(r, values->mutex, &created, failure);
+    if (code != SIMBA_OK)
+        return code;
+    return change(r, statement, values, ret_changed, ret_record, failure);
+}
+
+/* The same in one transaction. Where the update itself yields the row it is atomic alone, and a
+ * transaction would only cost. Elsewhere the SELECT that follows must not fail behind an update that
+ * has been applied: that would be reported as not applied. */
+static int change_at_once(struct sb_repository *r, enum sb_sql_statement statement,
+                          const struct sb_sql_values *values, bool *ret_changed,
+                          struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+{
+    struct sb_sql_record record;
+    bool changed = false;
+    bool alone = !r->in_transaction && !r->connection->driver->returns_rows;
+    int code = alone ? sb_repository_begin(r, failure) : SIMBA_OK;
+
+    if (code == SIMBA_OK)
+        code = change_or_create(r, statement, values, &changed, &record, failure);
+    if (alone && code == SIMBA_OK)
+        code = sb_repository_commit(r, failure);
+    else if (alone)
+        sb_repository_rollback(r);
+    if (code != SIMBA_OK)
+        return code;
+    *ret_changed = changed;
+    *ret_record = record;
+    return SIMBA_OK;
+}
+
+int sb_repository_acquire(struct sb_repository *r, const struct sb_sql_claim *claim,
+                          bool *ret_acquired, struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = claim_values(claim);
+    int64_t count = 0;
+    int code = run(r, SB_SQL_ACQUIRE, &values, NULL, &count, failure);
+
+    if (code == SIMBA_OK)
+        *ret_acquired = count > 0;
+    return code;
+}
+
+int sb_repository_acquire_and_get_owner(struct sb_repository *r, const struct sb_sql_claim *claim,
+                                        bool *ret_acquired, struct sb_sql_record *ret_record,
+                                        struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = claim_values(claim);
+
+    return change_at_once(r, SB_SQL_ACQUIRE, &values, ret_acquired, ret_record, failure);
+}
+
+int sb_repository_guard(struct sb_repository *r, const struct sb_sql_claim *claim,
+                        bool *ret_renewed, struct sb_sql_record *ret_record,
+                        struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = claim_values(claim);
+
+    return change_at_once(r, SB_SQL_GUARD, &values, ret_renewed, ret_record, failure);
+}
+
+int sb_repository_release(struct sb_repository *r, const char *mutex, const char *id,
+                          uint64_t version, bool *ret_released, struct sb_sql_record *ret_record,
+                          struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = {.mutex = mutex, .id = id, .version = version};
+
+    return change_at_once(r, version > 0 ? SB_SQL_RELEASE_EXACT : SB_SQL_RELEASE, &values,
+                          ret_released, ret_record, failure);
+}

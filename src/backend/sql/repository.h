@@ -1,0 +1,86 @@
+/*
+ * repository.h - the mutexes of an SQL database, one call for each thing that can be done to them.
+ *
+ * Works on any dialect. Knows nothing of requests, threads and retries: every call is one attempt.
+ *
+ * Calls return SIMBA_OK or the code in failure->error, and leave the ret_... parameters untouched on
+ * failure. `failure` is required. Between sb_repository_begin and _commit all calls belong to one
+ * transaction; without, each is one of its own.
+ */
+#ifndef SB_BACKEND_SQL_REPOSITORY_H
+#define SB_BACKEND_SQL_REPOSITORY_H
+
+#include "backend/sql/driver.h"
+
+struct sb_repository {
+    struct sb_sql_connection *connection;
+    bool in_transaction;
+};
+
+/* Who wants the mutex and for how long. */
+struct sb_sql_claim {
+    const char *mutex;
+    const char *id;
+    int64_t ttl_ms;
+    int64_t transition_ms;
+};
+
+/* Creates the table where it is missing; harmless where it is not. */
+int sb_repository_init_schema(struct sb_repository *repository, struct sb_sql_failure *failure);
+
+/* Adds a mutex that nobody owns. One that is there already is SIMBA_EEXISTS. */
+int sb_repository_init_mutex(struct sb_repository *repository, const char *mutex,
+                             struct sb_sql_failure *failure);
+
+/* The same, but one that is there already is no error and stays as it is. */
+int sb_repository_try_init_mutex(struct sb_repository *repository, const char *mutex,
+                                 bool *ret_created, struct sb_sql_failure *failure);
+
+/* SIMBA_ENOTFOUND when there is no such mutex. */
+int sb_repository_get_owner(struct sb_repository *repository, const char *mutex,
+                            struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
+
+/* Acquires or renews. A mutex that is missing is not acquired. */
+int sb_repository_acquire(struct sb_repository *repository, const struct sb_sql_claim *claim,
+                          bool *ret_acquired, struct sb_sql_failure *failure);
+
+/* Acquires or renews, and tells the owner afterwards, in one transaction. A mutex that is missing is
+ * added first. */
+int sb_repository_acquire_and_get_owner(struct sb_repository *repository,
+                                        const struct sb_sql_claim *claim, bool *ret_acquired,
+                                        struct sb_sql_record *ret_record,
+                                        struct sb_sql_failure *failure);
+
+/* Renews where the id owns, and tells the owner afterwards. Never acquires, never adds:
+ * SIMBA_ENOTFOUND when there is no such mutex. */
+int sb_repository_guard(struct sb_repository *repository, const struct sb_sql_claim *claim,
+                        bool *ret_renewed, struct sb_sql_record *ret_record,
+                        struct sb_sql_failure *failure);
+
+/* Gives back where the id owns, and tells the owner afterwards. `version` other than 0: only that
+ * very record. SIMBA_ENOTFOUND when there is no such mutex. */
+int sb_repository_release(struct sb_repository *repository, const char *mutex, const char *id,
+                          uint64_t version, bool *ret_released, struct sb_sql_record *ret_record,
+                          struct sb_sql_failure *failure);
+
+/* Tells the owner of a mutex, which is added where it is missing; another who adds it at the same
+ * moment does no harm. */
+int sb_repository_ensure_owner(struct sb_repository *repository, const char *mutex,
+                               struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
+
+/* All mutexes in the order of their names. */
+int sb_repository_list(struct sb_repository *repository, const struct sb_sql_sink *sink,
+                       struct sb_sql_failure *failure);
+
+int sb_repository_begin(struct sb_repository *repository, struct sb_sql_failure *failure);
+
+/* On failure the transaction is over as well. */
+int sb_repository_commit(struct sb_repository *repository, struct sb_sql_failure *failure);
+
+/* Harmless outside a transaction. */
+void sb_repository_rollback(struct sb_repository *repository);
+
+/* Whether somebody owns, by the database's clock when the record was read. */
+bool sb_sql_record_is_owned(const struct sb_sql_record *record);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * worker.h - the thread of an SQL client that owns its connection, so that no loop ever waits for a
+ * database.
+ *
+ * Requests that arrive while it works are taken together. It reconnects with a back-off, creates the
+ * schema again where it vanished, and answers every request by its deadline.
+ */
+#ifndef SB_BACKEND_SQL_WORKER_H
+#define SB_BACKEND_SQL_WORKER_H
+
+#include "backend/sql/driver.h"
+
+struct sb_worker;
+
+struct sb_worker_config {
+    const struct sb_sql_driver *driver;
+    void *settings; /* the driver's; it outlives the worker */
+    const struct simba_backend_host *host;
+    const char *name; /* of the thread and in logs, at most 15 characters; not copied */
+    int64_t wait_ms;  /* how long a request may wait for others at most */
+};
+
+/* Connects on the calling thread, so that what is wrong with the store is known at once; then starts
+ * the worker's. */
+int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **ret_worker,
+                    struct simba_error *error);
+
+/* Takes a batch. Does not block. */
+void sb_worker_submit(struct sb_worker *worker, struct simba_request *batch);
+
+/* Destroys. Carries out what was submitted, ends the thread, and then calls stopped(argument) on the
+ * loop thread. Does not block. */
+void sb_worker_stop(struct sb_worker *worker, void (*stopped)(void *argument), void *argument);
+
+#endif

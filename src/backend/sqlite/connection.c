@@ -1,0 +1,457 @@
+/*
+ * connection.c - the SQLite driver: one connection to the file. Owns the statements of the dialect;
+ * must not know requests.
+ *
+ * Nothing here may open and close the database file itself while SQLite has it open: the close would
+ * drop SQLite's locks on it (POSIX locks belong to the process, not to the descriptor).
+ */
+#include "backend/sqlite/connection.h"
+
+#include "backend/sqlite/failure.h"
+#include "backend/sqlite/schema.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUSY_PAUSE_MIN_US 200
+#define BUSY_PAUSE_MAX_US 5000
+
+/* Parameters have the same number in every statement. */
+enum parameter {
+    PARAMETER_MUTEX = 1,
+    PARAMETER_ID,
+    PARAMETER_TTL,
+    PARAMETER_LEASE,
+    PARAMETER_VERSION
+};
+
+#define COLUMNS SB_SQL_COLUMNS ", simba_now()"
+#define FREE_ROW                                                                                   \
+    "simba_mutex (" SB_SQL_COLUMNS ") VALUES (?1, '', 0, 0, 0,"                                    \
+    " coalesce((SELECT value FROM simba_meta WHERE name = 'version_floor'), 0))"
+#define SET_LEASE                                                                                  \
+    "UPDATE simba_mutex SET owner_id = ?2, acquired_at = simba_now(),"                             \
+    " ttl_at = simba_now() + ?3, transition_at = simba_now() + ?4, version = version + 1"
+#define CLEAR_LEASE                                                                                \
+    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
+    " version = version + 1"
+
+static const char *const statement_texts[SB_SQL_STATEMENTS] = {
+    [SB_SQL_INSERT] = "INSERT INTO " FREE_ROW,
+    [SB_SQL_INSERT_IF_MISSING] = "INSERT OR IGNORE INTO " FREE_ROW,
+    [SB_SQL_SELECT] = "SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ?1",
+    [SB_SQL_SELECT_ALL] = "SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex",
+    [SB_SQL_ACQUIRE] = SET_LEASE
+    " WHERE mutex = ?1 AND (transition_at < simba_now() OR owner_id = ?2) RETURNING " COLUMNS,
+    [SB_SQL_GUARD] = SET_LEASE
+    " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now() RETURNING " COLUMNS,
+    [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 RETURNING " COLUMNS,
+    [SB_SQL_RELEASE_EXACT] =
+        CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?5 RETURNING " COLUMNS,
+};
+
+static struct sb_sqlite_connection *own(struct sb_sql_connection *connection)
+{
+    return (struct sb_sqlite_connection *)connection;
+}
+
+/* ---- Waiting and time ----------------------------------------------------------------------- */
+
+static void pause_us(int64_t us)
+{
+    const struct timespec pause = {0, (long)us * 1000};
+
+    nanosleep(&pause, NULL);
+}
+
+/* SQLite's own handler sleeps up to 100 ms; a lock of ours is held for microseconds. */
+static int on_busy(void *argument, int count)
+{
+    struct sb_sqlite_connection *c = argument;
+    int64_t most_us = BUSY_PAUSE_MIN_US << (count < 5 ? count : 5);
+
+    if (simba_now_ms() >= c->deadline_ms)
+        return 0;
+    if (most_us > BUSY_PAUSE_MAX_US)
+        most_us = BUSY_PAUSE_MAX_US;
+    pause_us(sb_random_between(sb_random_next(&c->random), BUSY_PAUSE_MIN_US, most_us + 1));
+    return 1;
+}
+
+/* simba_now(): the same instant wherever one statement asks. */
+static void tell_now(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    (void)arguments;
+    if (c->clock_ms == 0)
+        c->clock_ms = simba_now_ms();
+    sqlite3_result_int64(context, c->clock_ms);
+}
+
+static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_ms)
+{
+    own(connection)->deadline_ms = deadline_ms;
+}
+
+/* ---- Running statements --------------------------------------------------------------------- */
+
+static int bind_text(sqlite3_stmt *statement, enum parameter parameter, const char *text)
+{
+    return sqlite3_bind_text(statement, parameter, text, -1, SQLITE_STATIC);
+}
+
+/* Binds all that the statement counts; a number that it skips may be bound all the same. */
+static int bind(sqlite3_stmt *statement, const struct sb_sql_values *values)
+{
+    int count = sqlite3_bind_parameter_count(statement);
+    int rc = SQLITE_OK;
+
+    if (count >= PARAMETER_MUTEX)
+        rc = bind_text(statement, PARAMETER_MUTEX, values->mutex);
+    if (rc == SQLITE_OK && count >= PARAMETER_ID)
+        rc = bind_text(statement, PARAMETER_ID, values->id);
+    if (rc == SQLITE_OK && count >= PARAMETER_TTL)
+        rc = sqlite3_bind_int64(statement, PARAMETER_TTL, values->ttl_ms);
+    if (rc == SQLITE_OK && count >= PARAMETER_LEASE)
+        rc = sqlite3_bind_int64(statement, PARAMETER_LEASE, values->lease_ms);
+    if (rc == SQLITE_OK && count >= PARAMETER_VERSION)
+        rc = sqlite3_bind_int64(statement, PARAMETER_VERSION, (sqlite3_int64)values->version);
+    return rc;
+}
+
+static void read_text(sqlite3_stmt *statement, enum sb_sql_column column, char *target, size_t size)
+{
+    const unsigned char *text = sqlite3_column_text(statement, (int)column);
+
+    sb_text_copy(target, size, text != NULL ? (const char *)text : "");
+}
+
+static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
+{
+    read_text(statement, SB_SQL_COLUMN_MUTEX, record->mutex, sizeof record->mutex);
+    read_text(statement, SB_SQL_COLUMN_OWNER_ID, record->owner_id, sizeof record->owner_id);
+    record->acquired_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_ACQUIRED_AT);
+    record->ttl_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_TTL_AT);
+    record->transition_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_TRANSITION_AT);
+    record->version = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_VERSION);
+    record->current_db_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_CURRENT_DB_AT);
+}
+
+/* Hands the row on; returns what the sink answers. */
+static int take_row(struct sb_sqlite_connection *c, sqlite3_stmt *statement,
+                    const struct sb_sql_sink *sink)
+{
+    struct sb_sql_record record;
+
+    if (sink == NULL)
+        return SIMBA_OK;
+    read_record(statement, &record);
+    if (record.version > c->settings->highest_version)
+        c->settings->highest_version = record.version;
+    return sink->row(sink->user, &record);
+}
+
+/* What the receiver of the rows would not go on with. */
+static int fail_sink(int code, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_plain(&failure->error, code);
+}
+
+static int run(struct sb_sql_connection *connection, enum sb_sql_statement which,
+               const struct sb_sql_values *values, const struct sb_sql_sink *sink,
+               int64_t *ret_count, struct sb_sql_failure *failure)
+{
+    struct sb_sqlite_connection *c = own(connection);
+    sqlite3_stmt *statement = c->statements[which];
+    bool alone = sqlite3_get_autocommit(c->db) != 0;
+    int64_t rows = 0;
+    int code = SIMBA_OK;
+    int rc = bind(statement, values);
+
+    c->clock_ms = 0;
+    while (rc == SQLITE_OK && code == SIMBA_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+        rows++;
+        code = take_row(c, statement, sink);
+        rc = SQLITE_OK;
+    }
+    if (rc != SQLITE_OK && rc != SQLITE_DONE)
+        code = sb_sqlite_fail(c, alone && sqlite3_stmt_readonly(statement) == 0, failure);
+    else if (code != SIMBA_OK)
+        code = fail_sink(code, failure);
+    else if (ret_count != NULL)
+        *ret_count = sqlite3_column_count(statement) > 0 ? rows : sqlite3_changes(c->db);
+    sqlite3_reset(statement);
+    return code;
+}
+
+static int run_plain(struct sb_sqlite_connection *c, sqlite3_stmt *statement, bool applies,
+                     struct sb_sql_failure *failure)
+{
+    int rc = sqlite3_step(statement);
+    int code = rc == SQLITE_DONE ? SIMBA_OK : sb_sqlite_fail(c, applies, failure);
+
+    sqlite3_reset(statement);
+    return code;
+}
+
+/* IMMEDIATE: waits for the write lock now. A transaction that reads first and writes later fails when
+ * somebody else wrote in between. */
+static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+{
+    return run_plain(own(connection), own(connection)->begin, false, failure);
+}
+
+static int commit(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+{
+    return run_plain(own(connection), own(connection)->commit, true, failure);
+}
+
+/* After some failures SQLite has rolled back already. */
+static void rollback(struct sb_sql_connection *connection)
+{
+    struct sb_sqlite_connection *c = own(connection);
+    struct sb_sql_failure ignored;
+
+    if (!sqlite3_get_autocommit(c->db))
+        run_plain(c, c->rollback, false, &ignored);
+}
+
+/* ---- Is it still the file? ------------------------------------------------------------------ */
+
+/* A file that was deleted or replaced takes writes as before, but nobody else sees them. */
+static int check(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+{
+    const struct sb_sqlite_connection *c = own(connection);
+    struct stat status;
+
+    if (stat(c->settings->path, &status) == 0 && status.st_dev == c->device &&
+        status.st_ino == c->inode)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                        "the database %s was deleted or replaced", c->settings->path);
+}
+
+/* Notes which file it is, and makes sure that it is the one that SQLite has opened. */
+static int identify(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    const char *path = c->settings->path;
+    struct stat status;
+    int moved = 0;
+
+    if (stat(path, &status) != 0)
+        return sb_sqlite_fail_system(path, errno, failure);
+    c->device = status.st_dev;
+    c->inode = status.st_ino;
+    if (sqlite3_file_control(c->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK)
+        return sb_sqlite_fail(c, false, failure);
+    if (!moved)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_RETRY;
+    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                        "the database %s was replaced while it was opened", path);
+}
+
+/* ---- Connecting ----------------------------------------------------------------------------- */
+
+/* SQLite would create it readable for all. The lock keeps a client of this process from opening the new
+ * file before our descriptor is closed. */
+static int create_file(const char *path, struct sb_sql_failure *failure)
+{
+    static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
+    int fd;
+    int code;
+
+    pthread_mutex_lock(&creating);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    code = fd < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    pthread_mutex_unlock(&creating);
+    if (code == 0 || code == EEXIST)
+        return SIMBA_OK;
+    return sb_sqlite_fail_system(path, code, failure);
+}
+
+static int open_file(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    const char *path = c->settings->path;
+    int rc = sqlite3_open_v2(path, &c->db, flags, NULL);
+
+    if (c->db == NULL) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        return sb_error_plain(&failure->error, SIMBA_ENOMEM);
+    }
+    if (rc != SQLITE_OK)
+        return sb_sqlite_fail(c, false, failure);
+    if (sqlite3_db_readonly(c->db, "main") == 1)
+        return sb_sqlite_fail_system(path, EACCES, failure);
+    return identify(c, failure);
+}
+
+/* Takes "wal" for an answer and nothing else. */
+static int check_journal(void *user, int count, char **values, char **names)
+{
+    bool *ret_is_wal = user;
+
+    (void)names;
+    *ret_is_wal = count == 1 && values[0] != NULL && strcmp(values[0], "wal") == 0;
+    return 0;
+}
+
+static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    const char *sync =
+        c->settings->full_sync ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
+    bool is_wal = false;
+
+    sqlite3_busy_handler(c->db, on_busy, c);
+    if (sqlite3_create_function(c->db, "simba_now", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, c, tell_now,
+                                NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(c->db, "PRAGMA journal_mode = WAL", check_journal, &is_wal, NULL) !=
+            SQLITE_OK ||
+        sqlite3_exec(c->db, sync, NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(c->db, "PRAGMA trusted_schema = OFF", NULL, NULL, NULL) != SQLITE_OK)
+        return sb_sqlite_fail(c, false, failure);
+    if (is_wal)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ESTORE,
+                        "the file system of %s cannot hold a write-ahead log", c->settings->path);
+}
+
+static int prepare(struct sb_sqlite_connection *c, const char *text, sqlite3_stmt **ret_statement)
+{
+    return sqlite3_prepare_v3(c->db, text, -1, SQLITE_PREPARE_PERSISTENT, ret_statement, NULL);
+}
+
+static int prepare_all(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    int rc = prepare(c, "BEGIN IMMEDIATE", &c->begin);
+
+    if (rc == SQLITE_OK)
+        rc = prepare(c, "COMMIT", &c->commit);
+    if (rc == SQLITE_OK)
+        rc = prepare(c, "ROLLBACK", &c->rollback);
+    for (size_t i = 0; i < SB_SQL_STATEMENTS && rc == SQLITE_OK; i++)
+        rc = prepare(c, statement_texts[i], &c->statements[i]);
+    return rc == SQLITE_OK ? SIMBA_OK : sb_sqlite_fail(c, false, failure);
+}
+
+static void disconnect(struct sb_sql_connection *connection)
+{
+    struct sb_sqlite_connection *c = own(connection);
+
+    if (c == NULL)
+        return;
+    for (size_t i = 0; i < SB_SQL_STATEMENTS; i++)
+        sqlite3_finalize(c->statements[i]);
+    sqlite3_finalize(c->begin);
+    sqlite3_finalize(c->commit);
+    sqlite3_finalize(c->rollback);
+    sqlite3_close(c->db);
+    sb_wake_writer_close(&c->wake);
+    sb_free(c);
+}
+
+static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
+                       struct sb_sqlite_connection **ret_connection, struct sb_sql_failure *failure)
+{
+    struct sb_sqlite_connection *c = sb_alloc_zero(sizeof *c);
+    int code;
+
+    if (c == NULL) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        return sb_error_plain(&failure->error, SIMBA_ENOMEM);
+    }
+    c->base.driver = &sb_sqlite_driver;
+    c->settings = settings;
+    c->deadline_ms = deadline_ms;
+    c->random = sb_random_seed();
+    sb_wake_writer_init(&c->wake, settings->host, settings->wake_path, settings->path);
+    code = create_file(settings->path, failure);
+    if (code == SIMBA_OK)
+        code = open_file(c, failure);
+    if (code == SIMBA_OK)
+        code = configure(c, failure);
+    if (code == SIMBA_OK)
+        code = sb_sqlite_init_schema(c, failure);
+    if (code == SIMBA_OK)
+        code = prepare_all(c, failure);
+    if (code != SIMBA_OK) {
+        disconnect(&c->base);
+        return code;
+    }
+    *ret_connection = c;
+    return SIMBA_OK;
+}
+
+/* When many processes open a new file at once, SQLite refuses some of them without asking the busy
+ * handler. */
+static int connect_to_file(void *settings, int64_t timeout_ms,
+                           struct sb_sql_connection **ret_connection,
+                           struct sb_sql_failure *failure)
+{
+    int64_t deadline_ms = simba_now_ms() + timeout_ms;
+    struct sb_sqlite_connection *c = NULL;
+    uint64_t random = sb_random_seed();
+    int code;
+
+    for (;;) {
+        code = try_connect(settings, deadline_ms, &c, failure);
+        if (code == SIMBA_OK)
+            break;
+        if (failure->remedy != SB_SQL_RETRY || simba_now_ms() >= deadline_ms)
+            return code;
+        pause_us(sb_random_between(sb_random_next(&random), BUSY_PAUSE_MIN_US, BUSY_PAUSE_MAX_US));
+    }
+    *ret_connection = &c->base;
+    return SIMBA_OK;
+}
+
+static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+{
+    return sb_sqlite_init_schema(own(connection), failure);
+}
+
+static void announce(struct sb_sql_connection *connection, enum simba_notice notice,
+                     const char *mutex)
+{
+    sb_wake_write(&own(connection)->wake, notice, mutex);
+}
+
+static void contended(struct sb_sql_connection *connection)
+{
+    const struct sb_sqlite_settings *settings = own(connection)->settings;
+
+    settings->contended(settings->user);
+}
+
+const struct sb_sql_driver sb_sqlite_driver = {
+    .returns_rows = true,
+    .looks_first = true,
+    .connect = connect_to_file,
+    .disconnect = disconnect,
+    .set_deadline = set_deadline,
+    .check = check,
+    .begin = begin,
+    .commit = commit,
+    .rollback = rollback,
+    .run = run,
+    .init_schema = init_schema,
+    .announce = announce,
+    .contended = contended,
+};

@@ -1,0 +1,49 @@
+/*
+ * connection.h - the SQLite driver: one connection to the file.
+ *
+ * Clock: leases are counted on the host's boot clock, which all processes share and which no step of
+ * the wall clock moves. It stands still during one statement, and is read when the statement has the lock
+ * that it needs, not before.
+ */
+#ifndef SB_BACKEND_SQLITE_CONNECTION_H
+#define SB_BACKEND_SQLITE_CONNECTION_H
+
+#include "backend/sql/driver.h"
+#include "backend/sqlite/wake.h"
+
+#include <sqlite3.h>
+#include <sys/types.h>
+
+#define SB_BOOT_ID_MAX 64
+
+/* What all connections of one client have in common. */
+struct sb_sqlite_settings {
+    const struct simba_backend_host *host;
+    char *path;      /* absolute, so that it stays the same when the process changes its folder */
+    char *wake_path; /* behind it, the side file of wake.h */
+    bool full_sync;
+    char boot_id[SB_BOOT_ID_MAX];
+    uint64_t highest_version;      /* that any connection has seen; the worker's own */
+    void (*contended)(void *user); /* called by the worker when somebody is going to wait */
+    void *user;
+};
+
+struct sb_sqlite_connection {
+    struct sb_sql_connection base; /* first: the connection is one */
+    struct sb_sqlite_settings *settings;
+    sqlite3 *db;
+    sqlite3_stmt *statements[SB_SQL_STATEMENTS];
+    sqlite3_stmt *begin;
+    sqlite3_stmt *commit;
+    sqlite3_stmt *rollback;
+    dev_t device; /* which file it is that was opened */
+    ino_t inode;
+    int64_t deadline_ms; /* for waiting on locks */
+    int64_t clock_ms;    /* of the statement that runs; 0: nobody has asked yet */
+    uint64_t random;
+    struct sb_wake_writer wake;
+};
+
+extern const struct sb_sql_driver sb_sqlite_driver;
+
+#endif

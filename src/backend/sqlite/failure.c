@@ -1,0 +1,98 @@
+/*
+ * failure.c - what SQLite's codes mean to the library. Owns the sentences; changes nothing.
+ */
+#include "backend/sqlite/failure.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What can be said in one sentence that names the file and SQLite's own message. */
+struct meaning {
+    int primary; /* SQLite's code without its extension */
+    int code;
+    enum sb_sql_remedy remedy;
+    const char *text;
+};
+
+static const struct meaning meanings[] = {
+    {SQLITE_BUSY, SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "is locked by somebody else"},
+    {SQLITE_LOCKED, SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "is locked by somebody else"},
+    {SQLITE_PROTOCOL, SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "is locked by somebody else"},
+    {SQLITE_FULL, SIMBA_ESTORE, SB_SQL_GIVE_UP, "has no room left"},
+    {SQLITE_READONLY, SIMBA_EDENIED, SB_SQL_RECONNECT, "cannot be written"},
+    {SQLITE_PERM, SIMBA_EDENIED, SB_SQL_RECONNECT, "cannot be written"},
+    {SQLITE_AUTH, SIMBA_EDENIED, SB_SQL_RECONNECT, "cannot be used"},
+    {SQLITE_CORRUPT, SIMBA_ESTORE, SB_SQL_RECONNECT, "is damaged"},
+    {SQLITE_NOTADB, SIMBA_ESTORE, SB_SQL_RECONNECT, "is not an SQLite database"},
+    {SQLITE_CONSTRAINT, SIMBA_EEXISTS, SB_SQL_GIVE_UP, "has this mutex already"},
+    {SQLITE_NOMEM, SIMBA_ENOMEM, SB_SQL_GIVE_UP, "needs more memory"},
+};
+
+static const struct meaning *find_meaning(int number)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
+        if (meanings[i].primary == (number & 0xff))
+            return &meanings[i];
+    return NULL;
+}
+
+int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failure *failure)
+{
+    struct simba_error *error = &failure->error;
+
+    failure->remedy = SB_SQL_RECONNECT;
+    switch (system_code) {
+    case ENOENT:
+    case ENOTDIR:
+        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
+                                    "the folder of the database %s does not exist", path);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return sb_error_set_backend(error, SIMBA_EDENIED, system_code,
+                                    "the database %s cannot be written: %s", path,
+                                    strerror(system_code));
+    default:
+        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
+                                    "the database %s cannot be opened: %s", path,
+                                    strerror(system_code));
+    }
+}
+
+/* SQLITE_ERROR stands for all that is wrong with a statement; one case of it can be healed. */
+static int fail_statement(const char *path, const char *message, struct sb_sql_failure *failure)
+{
+    failure->remedy = strncmp(message, "no such table", 13) == 0 ? SB_SQL_SCHEMA : SB_SQL_GIVE_UP;
+    return sb_error_set_backend(&failure->error, SIMBA_ESTORE, SQLITE_ERROR,
+                                "the schema of the database %s does not fit: %s", path, message);
+}
+
+/* An I/O error is the one failure that can strike when the commit is already on the disk. */
+static int fail_io(const char *path, const char *message, int number, bool applied,
+                   struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set_backend(&failure->error, applied ? SIMBA_EUNKNOWN : SIMBA_ESTORE, number,
+                                "the database %s had an I/O error: %s", path, message);
+}
+
+int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
+                   struct sb_sql_failure *failure)
+{
+    const char *path = connection->settings->path;
+    const char *message = sqlite3_errmsg(connection->db);
+    int number = sqlite3_extended_errcode(connection->db);
+    const struct meaning *meaning = find_meaning(number);
+
+    if (number == SQLITE_ERROR)
+        return fail_statement(path, message, failure);
+    if ((number & 0xff) == SQLITE_CANTOPEN)
+        return sb_sqlite_fail_system(path, sqlite3_system_errno(connection->db), failure);
+    if (meaning == NULL)
+        return fail_io(path, message, number, applied, failure);
+    failure->remedy = meaning->remedy;
+    return sb_error_set_backend(&failure->error, meaning->code, number, "the database %s %s: %s",
+                                path, meaning->text, message);
+}

@@ -1,0 +1,17 @@
+/*
+ * failure.h - what SQLite's codes mean to the library: a code, a sentence and what may help.
+ */
+#ifndef SB_BACKEND_SQLITE_FAILURE_H
+#define SB_BACKEND_SQLITE_FAILURE_H
+
+#include "backend/sqlite/connection.h"
+
+/* Describes what the last call on the connection failed with. `applied`: the call may have committed
+ * before it failed. Returns the code. */
+int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
+                   struct sb_sql_failure *failure);
+
+/* Describes a failed system call on the file. */
+int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failure *failure);
+
+#endif

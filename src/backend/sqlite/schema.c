@@ -1,0 +1,230 @@
+/*
+ * schema.c - the tables of the file. Owns what must hold over boots, drops and deletions:
+ *
+ *  - Times are on the boot clock, so they mean nothing after a boot. The leases of an earlier boot died
+ *    with it; they are voided.
+ *  - Versions are fencing tokens and must never go back. A power cut may lose the last commits
+ *    (synchronous=normal), so a new boot moves all of them further ahead than commits could be lost. A row
+ *    that is added starts from a floor that is kept at or above every row that was deleted.
+ */
+#include "backend/sqlite/schema.h"
+
+#include "backend/sqlite/failure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+#define LEAP "1048576" /* versions, 2^20: more than one host commits before it syncs */
+
+/* WITHOUT ROWID: the row is in the index, so that every statement descends one tree. */
+static const char create_tables[] =
+    "CREATE TABLE IF NOT EXISTS simba_mutex ("
+    " mutex VARCHAR(66) NOT NULL PRIMARY KEY,"
+    " acquired_at INTEGER NOT NULL,"
+    " ttl_at INTEGER NOT NULL,"
+    " transition_at INTEGER NOT NULL,"
+    " owner_id VARCHAR(128) NOT NULL,"
+    " version INTEGER NOT NULL"
+    ") WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS simba_meta ("
+    " name TEXT NOT NULL PRIMARY KEY,"
+    " value NOT NULL"
+    ") WITHOUT ROWID;"
+    "CREATE TRIGGER IF NOT EXISTS simba_mutex_deleted AFTER DELETE ON simba_mutex BEGIN"
+    " UPDATE simba_meta SET value = max(value, OLD.version) WHERE name = 'version_floor';"
+    " END;"
+    "INSERT OR IGNORE INTO simba_meta"
+    " SELECT 'version_floor', coalesce(max(version), 0) FROM simba_mutex;";
+
+static const char count_parts[] =
+    "SELECT count(*) FROM sqlite_master"
+    " WHERE name IN ('simba_mutex', 'simba_meta', 'simba_mutex_deleted')";
+
+static const char has_table[] =
+    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1";
+
+static const char is_this_boot[] = "SELECT value = ?1 FROM simba_meta WHERE name = 'boot_id'";
+
+static const char set_boot[] = "INSERT OR REPLACE INTO simba_meta VALUES ('boot_id', ?1)";
+
+static const char raise_floor[] =
+    "UPDATE simba_meta SET value = max(value, ?1) + " LEAP " WHERE name = 'version_floor'";
+
+static const char void_leases[] =
+    "UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, transition_at = 0, owner_id = ''";
+
+/* For leases of which nobody knows the boot: those of this one stay as they are, those of another end at
+ * the latest when they would if they began now. */
+static const char cap_leases[] =
+    "UPDATE simba_mutex SET ttl_at = min(ttl_at, simba_now() + ttl_at - acquired_at),"
+    " transition_at = min(transition_at, simba_now() + transition_at - acquired_at)";
+
+static const char move_versions[] = "UPDATE simba_mutex SET version = version + " LEAP;
+
+int sb_sqlite_read_boot_id(char ret_boot_id[SB_BOOT_ID_MAX])
+{
+    int fd = open(BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
+    ssize_t length;
+    int code;
+
+    if (fd < 0)
+        return errno;
+    length = read(fd, ret_boot_id, SB_BOOT_ID_MAX - 1);
+    code = length < 0 ? errno : 0;
+    close(fd);
+    if (code != 0)
+        return code;
+    ret_boot_id[length] = '\0';
+    ret_boot_id[strcspn(ret_boot_id, "\n")] = '\0';
+    return ret_boot_id[0] != '\0' ? 0 : ENODATA;
+}
+
+/* ---- Small statements ----------------------------------------------------------------------- */
+
+/* What a statement that binds one text, one number or nothing may yield: the first column of its first
+ * row; `none` when there is no row. */
+struct question {
+    const char *sql;
+    const char *text;
+    uint64_t number;
+    int64_t answer;
+    bool none;
+};
+
+static int ask(struct sb_sqlite_connection *c, struct question *question)
+{
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite3_prepare_v2(c->db, question->sql, -1, &statement, NULL);
+
+    if (rc != SQLITE_OK)
+        return rc;
+    if (sqlite3_bind_parameter_count(statement) > 0)
+        rc = question->text != NULL
+                 ? sqlite3_bind_text(statement, 1, question->text, -1, SQLITE_STATIC)
+                 : sqlite3_bind_int64(statement, 1, (sqlite3_int64)question->number);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
+    question->none = rc != SQLITE_ROW;
+    if (rc == SQLITE_ROW)
+        question->answer = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int execute(struct sb_sqlite_connection *c, const char *sql)
+{
+    c->clock_ms = 0;
+    return sqlite3_exec(c->db, sql, NULL, NULL, NULL);
+}
+
+static int execute_with(struct sb_sqlite_connection *c, const char *sql, const char *text,
+                        uint64_t number)
+{
+    struct question question = {.sql = sql, .text = text, .number = number};
+
+    return ask(c, &question);
+}
+
+static int find_table(struct sb_sqlite_connection *c, const char *name, bool *ret_there)
+{
+    struct question question = {.sql = has_table, .text = name};
+    int rc = ask(c, &question);
+
+    if (rc == SQLITE_OK)
+        *ret_there = question.answer > 0;
+    return rc;
+}
+
+enum boot { BOOT_THIS, BOOT_ANOTHER, BOOT_NOT_KNOWN };
+
+static int find_boot(struct sb_sqlite_connection *c, enum boot *ret_boot)
+{
+    struct question question = {.sql = is_this_boot, .text = c->settings->boot_id};
+    int rc = ask(c, &question);
+
+    if (rc != SQLITE_OK)
+        return rc;
+    if (question.none)
+        *ret_boot = BOOT_NOT_KNOWN;
+    else
+        *ret_boot = question.answer != 0 ? BOOT_THIS : BOOT_ANOTHER;
+    return SQLITE_OK;
+}
+
+/* ---- Bringing it up to date ----------------------------------------------------------------- */
+
+static int is_current(struct sb_sqlite_connection *c, bool *ret_current)
+{
+    struct question parts = {.sql = count_parts};
+    enum boot boot = BOOT_NOT_KNOWN;
+    int rc = ask(c, &parts);
+
+    if (rc == SQLITE_OK && parts.answer == 3)
+        rc = find_boot(c, &boot);
+    if (rc == SQLITE_OK)
+        *ret_current = boot == BOOT_THIS;
+    return rc;
+}
+
+static int enter_boot(struct sb_sqlite_connection *c, enum boot boot)
+{
+    int rc = execute(c, boot == BOOT_ANOTHER ? void_leases : cap_leases);
+
+    if (rc == SQLITE_OK)
+        rc = execute(c, move_versions);
+    if (rc == SQLITE_OK)
+        rc = execute_with(c, set_boot, c->settings->boot_id, 0);
+    return rc;
+}
+
+/* Within a transaction. The floor leaps with every boot, and when the table is gone while something of
+ * it is known: from the other table, or from what this client has seen. */
+static int update_schema(struct sb_sqlite_connection *c)
+{
+    enum boot boot = BOOT_THIS;
+    bool had_mutexes = false;
+    bool had_meta = false;
+    int rc = find_table(c, "simba_mutex", &had_mutexes);
+    bool lost;
+
+    if (rc == SQLITE_OK)
+        rc = find_table(c, "simba_meta", &had_meta);
+    if (rc == SQLITE_OK)
+        rc = execute(c, create_tables);
+    if (rc == SQLITE_OK)
+        rc = find_boot(c, &boot);
+    if (rc == SQLITE_OK && boot != BOOT_THIS)
+        rc = enter_boot(c, boot);
+    lost = !had_mutexes && (had_meta || c->settings->highest_version > 0);
+    if (rc == SQLITE_OK && (lost || boot == BOOT_ANOTHER))
+        rc = execute_with(c, raise_floor, NULL, c->settings->highest_version);
+    return rc;
+}
+
+static int update_in_transaction(struct sb_sqlite_connection *c)
+{
+    int rc = execute(c, "BEGIN IMMEDIATE");
+
+    if (rc != SQLITE_OK)
+        return rc;
+    rc = update_schema(c);
+    return rc == SQLITE_OK ? execute(c, "COMMIT") : rc;
+}
+
+int sb_sqlite_init_schema(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    bool current = false;
+    int code = SIMBA_OK;
+    int rc = is_current(c, &current);
+
+    if (rc == SQLITE_OK && !current)
+        rc = update_in_transaction(c);
+    if (rc != SQLITE_OK)
+        code = sb_sqlite_fail(c, false, failure);
+    if (!sqlite3_get_autocommit(c->db))
+        execute(c, "ROLLBACK");
+    return code;
+}

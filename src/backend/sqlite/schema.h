@@ -1,0 +1,16 @@
+/*
+ * schema.h - the tables of the file, and what a new boot of the host means to them.
+ */
+#ifndef SB_BACKEND_SQLITE_SCHEMA_H
+#define SB_BACKEND_SQLITE_SCHEMA_H
+
+#include "backend/sqlite/connection.h"
+
+/* Creates what is missing and voids the leases of an earlier boot, in one transaction; takes no write
+ * lock when there is nothing to do. */
+int sb_sqlite_init_schema(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+
+/* The id of the host's boot. Returns 0 or an errno. */
+int sb_sqlite_read_boot_id(char ret_boot_id[SB_BOOT_ID_MAX]);
+
+#endif

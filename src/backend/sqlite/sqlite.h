@@ -1,0 +1,11 @@
+/*
+ * sqlite.h - `sqlite:PATH`: mutexes of the processes of one host, in one file.
+ */
+#ifndef SB_BACKEND_SQLITE_SQLITE_H
+#define SB_BACKEND_SQLITE_SQLITE_H
+
+#include <simba/backend.h>
+
+extern const struct simba_backend_ops sb_sqlite_ops;
+
+#endif

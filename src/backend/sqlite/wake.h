@@ -1,0 +1,48 @@
+/*
+ * wake.h - the side file PATH-wake by which processes on one database wake each other.
+ *
+ * SQLite has no way to tell another process that something was committed, and a watch on its own files
+ * fires before the commit can be seen. So whoever has committed a release writes into this file, and
+ * whoever waits watches it. Nothing rests on its content: a file that is lost, old or full of noise
+ * costs a late or a needless look at the database.
+ *
+ *     slot 0 | slot 1 | ... | slot 511      8 bytes each; a mutex has the slot of its name's hash
+ *
+ * A release puts a new random number into the slot (the file is modified: IN_MODIFY), so that only those
+ * who wait for such a mutex look. An acquire only touches the times (IN_ATTRIB): it concerns nobody
+ * but observers, and waiters sleep on.
+ */
+#ifndef SB_BACKEND_SQLITE_WAKE_H
+#define SB_BACKEND_SQLITE_WAKE_H
+
+#include <simba/backend.h>
+
+#define SB_WAKE_SLOTS 512
+
+/* The slot of a mutex, less than SB_WAKE_SLOTS. */
+size_t sb_wake_slot(const char *mutex);
+
+/* Opens the file, and creates it with the permissions of the database `path` where it is missing.
+ * Returns a descriptor or -1 with errno. */
+int sb_wake_open(const char *wake_path, const char *path);
+
+/* The writing end. */
+struct sb_wake_writer {
+    const struct simba_backend_host *host;
+    const char *wake_path;
+    const char *path;
+    int fd; /* -1: none yet */
+    bool complained;
+    uint64_t random;
+};
+
+/* The strings are not copied. */
+void sb_wake_writer_init(struct sb_wake_writer *writer, const struct simba_backend_host *host,
+                         const char *wake_path, const char *path);
+void sb_wake_writer_close(struct sb_wake_writer *writer);
+
+/* Tells that a mutex was released or changed its owner. A file that cannot be written is logged once;
+ * the others come by their own clocks then. */
+void sb_wake_write(struct sb_wake_writer *writer, enum simba_notice notice, const char *mutex);
+
+#endif
