@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Holds the documents to the code, and shows that each check can fail.
+
+    docs_test.py ROOT PROGRAM COMPILER...
+
+The C program of the README is the example and compiles; the commands of its section on the command
+line run; its exit codes are those of the program; the layers of the architecture are those that are
+checked; what a document names (a file, a make target, a function) exists.
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
+
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"]
+COMMANDS_HEADING = "## Sixty seconds of the command line"
+NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
+                  r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")
+PATH = re.compile(r"(?<![\w/.-])(?:src|include|tests|examples|scripts|docs|\.ci)/[\w./-]*[\w]")
+PLACEHOLDERS = {"src/backend/NAME", "simba_noun_verb", "sb_module_verb"}
+COMMAND_SECONDS = 60
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def section(text, heading):
+    """What stands below a heading, up to the next of its kind."""
+    _, _, rest = text.partition(heading + "\n")
+    return rest.split("\n## ")[0]
+
+
+# Each check takes the text of a document and returns what is wrong with it, a sentence each.
+
+def check_quickstart(readme):
+    if blocks(readme, "c") == [read("examples/quickstart.c")]:
+        return []
+    return ["the README's C program is not examples/quickstart.c"]
+
+
+def check_compiles(readme):
+    faults = [] if blocks(readme, "c") else ["the README has no C program"]
+    for source in blocks(readme, "c"):
+        command = [*COMPILER, "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                   "-I", os.path.join(ROOT, "include"), "-x", "c", "-"]
+        run = subprocess.run(command, input=source, check=False, capture_output=True, text=True)
+        if run.returncode != 0:
+            faults.append("the README's C program does not compile: " + run.stderr.strip())
+    return faults
+
+
+def check_exit_codes(readme):
+    """Compares the numbers of the README's table with those of enum cli_exit."""
+    codes = re.search(r"enum cli_exit \{(.*?)\};", read("src/cli/cli.h"), re.DOTALL).group(1)
+    known = {int(number) for number in re.findall(r"= (\d+)", codes)}
+    told = {int(number) for number in
+            re.findall(r"^\| (\d+)(?: \+ n)? \|", section(readme, "## Exit codes"), re.MULTILINE)}
+    if not known:
+        return ["the exit codes in src/cli/cli.h are not understood"]
+    return [f"exit code {code} is only in {'src/cli/cli.h' if code in known else 'the README'}"
+            for code in sorted(known ^ told)]
+
+
+def check_layers(architecture):
+    """The rows of the table, from the highest layer down, are those of scripts/check-layers."""
+    checked = re.search(r"^LAYERS = \[(.*?)\]", read("scripts/check-layers"), re.MULTILINE).group(1)
+    checked = re.findall(r'"(\w+)"', checked)[::-1]
+    told = re.findall(r"^\| `src/(\w+)` \|", section(architecture, "## Layers"), re.MULTILINE)
+    return [] if told == checked else [f"the layers are {checked}, the document has {told}"]
+
+
+def check_names(text):
+    code = "".join(known_code())
+    return [f"nothing is called {name}" for name in sorted(set(NAME.findall(text)))
+            if name not in PLACEHOLDERS and not re.search(rf"\b{name}\b", code)]
+
+
+def known_code():
+    for top in ("include", "src"):
+        for path, _, files in os.walk(os.path.join(ROOT, top)):
+            for name in files:
+                yield read(os.path.join(path, name))
+
+
+def check_paths(text, document="README.md"):
+    """Paths in the text, and what links point to, relative to the document."""
+    faults = [f"there is no {path}" for path in sorted(set(PATH.findall(text)))
+              if path not in PLACEHOLDERS and not os.path.exists(os.path.join(ROOT, path))]
+    for link in re.findall(r"\]\(([^)#\s]+)", text):
+        target = os.path.join(ROOT, os.path.dirname(document), link)
+        if not re.match(r"https?:", link) and not os.path.exists(target):
+            faults.append(f"the link to {link} leads nowhere")
+    return faults
+
+
+def check_targets(text):
+    targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^    )make ([a-z]+)", text, re.MULTILINE))
+    return [f"the Makefile has no target {name}" for name in sorted(named - targets)]
+
+
+# ---- The commands of the README, run as they are printed --------------------------------------
+
+def run_command(command, folder):
+    """Runs it as a user would. `watch` goes on until it is interrupted, once it has printed."""
+    environment = {"PATH": os.path.join(folder, "bin") + ":" + os.environ["PATH"], "HOME": folder}
+    environment.update({name: value for name, value in os.environ.items()
+                        if name.endswith("SAN_OPTIONS")})
+    run = subprocess.Popen(["sh", "-c", "exec " + command], cwd=folder, env=environment,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True)
+    output = ""
+    if " watch " in command:
+        output = run.stdout.readline()
+        run.send_signal(signal.SIGINT)
+    try:
+        output += run.communicate(timeout=COMMAND_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        run.kill()
+        run.communicate()
+        return f"'{command}' did not end within {COMMAND_SECONDS} s"
+    return "" if run.returncode == 0 else f"'{command}' ended with {run.returncode}: {output.strip()}"
+
+
+def prepare_folder(folder):
+    """The program, and the scripts that the README's commands run."""
+    os.mkdir(os.path.join(folder, "bin"))
+    os.symlink(PROGRAM, os.path.join(folder, "bin", "simba"))
+    for name in ("backup.sh", "report.sh"):
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nexit 0\n")
+        os.chmod(path, 0o755)
+
+
+def check_commands(readme):
+    commands = [line.split("  #")[0].strip()
+                for block in blocks(section(readme, COMMANDS_HEADING), "sh")
+                for line in block.splitlines() if line.strip()]
+    if not commands:
+        return ["the README's section on the command line shows no command"]
+    with tempfile.TemporaryDirectory() as folder:
+        prepare_folder(folder)
+        return list(filter(None, (run_command(command, folder) for command in commands)))
+
+
+# ---- The cases ------------------------------------------------------------------------------------
+
+def replaced(text, old, new):
+    assert old in text, f"'{old}' is not in the document that it is to be replaced in"
+    return text.replace(old, new)
+
+
+def cases():
+    """The name of each case, what it found, and whether it should have found something."""
+    readme, architecture = read("README.md"), read("docs/architecture.md")
+    yield "the C program is the example", check_quickstart(readme), False
+    yield "the C program compiles", check_compiles(readme), False
+    yield "the commands run", check_commands(readme), False
+    yield "the exit codes are the program's", check_exit_codes(readme), False
+    yield "the layers are those that are checked", check_layers(architecture), False
+    for document in DOCUMENTS:
+        text = read(document)
+        yield f"{document}: names exist", check_names(text), False
+        yield f"{document}: paths and links exist", check_paths(text, document), False
+        yield f"{document}: make targets exist", check_targets(text), False
+    yield from twins(readme, architecture)
+
+
+def twins(readme, architecture):
+    program = replaced(readme, "&lock, &error", "&lock, error")
+    yield "twin: another program", check_quickstart(program), True
+    yield "twin: a program with an error", check_compiles(program), True
+    yield "twin: no program", check_compiles(""), True
+    yield ("twin: an unknown option",
+           check_commands(f"{COMMANDS_HEADING}\n```sh\nsimba status --jason\n```\n"), True)
+    yield "twin: no command", check_commands(""), True
+    yield "twin: an exit code is missing", check_exit_codes(replaced(readme, "| 70 |", "| x |")), True
+    yield "twin: an exit code too many", check_exit_codes(replaced(readme, "| 70 |", "| 73 |")), True
+    yield "twin: a layer is missing", check_layers(replaced(architecture, "`src/tck` |", "x |")), True
+    yield "twin: an unknown name", check_names("`simba_contender_begin`"), True
+    yield "twin: an unknown path", check_paths("see src/core/clock.c"), True
+    yield "twin: a dead link", check_paths("[x](docs/x.md)"), True
+    yield "twin: an unknown target", check_targets("`make world`"), True
+
+
+def main():
+    failed = 0
+    number = 0
+    for number, (name, faults, expected) in enumerate(cases(), 1):
+        passed = bool(faults) == expected
+        failed += not passed
+        print(f"{'ok' if passed else 'not ok'} {number} - {name}")
+        for fault in faults if not passed else []:
+            print("# " + fault.replace("\n", "\n# "))
+    print(f"1..{number}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
