@@ -48,7 +48,8 @@ enum simba_op {
      * nothing. Never makes anybody an owner, never creates a record. */
     SIMBA_OP_GUARD,
     /* If the owner is `id` and the record's revision is `revision`: nobody owns, the next waiter is
-     * woken. With revision 0 nothing is given back. Always: `id` leaves the wait queue. */
+     * woken. With revision 0 nothing is given back, and the answer need not name the owner. Always:
+     * `id` leaves the wait queue. */
     SIMBA_OP_RELEASE,
     /* Tell the owner, change nothing. */
     SIMBA_OP_READ,
