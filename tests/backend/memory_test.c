@@ -1,0 +1,193 @@
+/*
+ * memory_test.c - what the memory store adds to the operations: the wait queue, notices across
+ * clients, and stores that live as long as somebody uses them.
+ */
+#include "host.h"
+
+#include <stdatomic.h>
+
+static int64_t waiters(struct host *host, const char *mutex)
+{
+    return host_do(host, SIMBA_OP_READ, mutex, NULL, 0).waiters;
+}
+
+static void a_release_wakes_the_oldest_waiter(void **state)
+{
+    struct host owner;
+    struct host other;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&owner, "memory:wake"), SIMBA_OK);
+    assert_int_equal(host_open(&other, "memory:wake"), SIMBA_OK);
+    call = host_do(&owner, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    host_do(&other, SIMBA_OP_ACQUIRE, "m", "b", 0);
+    host_do(&owner, SIMBA_OP_ACQUIRE, "m", "c", 0);
+    host_do(&other, SIMBA_OP_ACQUIRE, "m", "b", 0);
+    assert_int_equal(waiters(&owner, "m"), 2);
+    host_do(&owner, SIMBA_OP_RELEASE, "m", "a", call.revision);
+    assert_true(host_wait_notice(&other, SIMBA_NOTICE_RELEASED, "m", "b"));
+    assert_int_equal(host_notices(&owner, SIMBA_NOTICE_RELEASED, "m", NULL), 0);
+
+    /* The winner leaves the queue; the next one is first. */
+    call = host_do(&other, SIMBA_OP_ACQUIRE, "m", "b", 0);
+    assert_int_equal(waiters(&owner, "m"), 1);
+    host_do(&other, SIMBA_OP_RELEASE, "m", "b", call.revision);
+    assert_true(host_wait_notice(&owner, SIMBA_NOTICE_RELEASED, "m", "c"));
+    assert_true(host_close(&other));
+    assert_true(host_close(&owner));
+}
+
+static void a_waiter_that_gives_up_passes_the_wake_up_on(void **state)
+{
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, "memory:pass"), SIMBA_OK);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "c", 0);
+    host_do(&host, SIMBA_OP_RELEASE, "m", "a", call.revision);
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", "c"), 0);
+    host_do(&host, SIMBA_OP_RELEASE, "m", "b", 0);
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", "c"), 1);
+    assert_int_equal(waiters(&host, "m"), 1);
+    assert_true(host_close(&host));
+}
+
+static void a_waiter_that_gives_up_wakes_nobody_while_the_mutex_is_owned(void **state)
+{
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, "memory:owned"), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "c", 0);
+    host_do(&host, SIMBA_OP_RELEASE, "m", "b", 0);
+    host.ops->listen(host.backend, "m", "c", false);
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", NULL), 0);
+    assert_int_equal(waiters(&host, "m"), 0);
+    assert_true(host_close(&host));
+}
+
+static void observers_are_told_of_every_change_but_not_of_renewals(void **state)
+{
+    struct host owner;
+    struct host observer;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&owner, "memory:feed"), SIMBA_OK);
+    assert_int_equal(host_open(&observer, "memory:feed"), SIMBA_OK);
+    observer.ops->listen(observer.backend, "m", NULL, true);
+    call = host_do(&owner, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(host_notices(&observer, SIMBA_NOTICE_CHANGED, "m", NULL), 1);
+    call = host_do(&owner, SIMBA_OP_GUARD, "m", "a", call.revision);
+    assert_int_equal(host_notices(&observer, SIMBA_NOTICE_CHANGED, "m", NULL), 1);
+    host_do(&owner, SIMBA_OP_RELEASE, "m", "a", call.revision);
+    assert_int_equal(host_notices(&observer, SIMBA_NOTICE_CHANGED, "m", NULL), 2);
+    observer.ops->listen(observer.backend, "m", NULL, false);
+    host_do(&owner, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(host_notices(&observer, SIMBA_NOTICE_CHANGED, "m", NULL), 2);
+    assert_true(host_close(&observer));
+    assert_true(host_close(&owner));
+}
+
+static void a_store_lives_as_long_as_its_last_client(void **state)
+{
+    struct host first;
+    struct host second;
+
+    (void)state;
+    assert_int_equal(host_open(&first, "memory:life"), SIMBA_OK);
+    host_do(&first, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(host_open(&second, "memory:life"), SIMBA_OK);
+    assert_true(host_close(&first));
+    assert_string_equal(host_do(&second, SIMBA_OP_READ, "m", NULL, 0).owner, "a");
+    assert_true(host_close(&second));
+    assert_int_equal(host_open(&first, "memory:life"), SIMBA_OK);
+    assert_string_equal(host_do(&first, SIMBA_OP_READ, "m", NULL, 0).owner, "");
+    assert_true(host_close(&first));
+}
+
+static void stores_of_different_names_are_different(void **state)
+{
+    struct host named;
+    struct host unnamed;
+
+    (void)state;
+    assert_int_equal(host_open(&named, "memory:one"), SIMBA_OK);
+    assert_int_equal(host_open(&unnamed, "memory:"), SIMBA_OK);
+    host_do(&named, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_string_equal(host_do(&unnamed, SIMBA_OP_ACQUIRE, "m", "b", 0).owner, "b");
+    assert_true(host_close(&named));
+    assert_true(host_close(&unnamed));
+}
+
+/* ---- A client that closes while another one tells it something ------------------------------ */
+
+#define COMINGS 300
+
+static atomic_bool over;
+
+/* Makes as many changes as it can, each of which is told to whoever observes or waits. */
+static void *change_all_the_time(void *argument)
+{
+    struct host host;
+    bool *ret_fine = argument;
+
+    *ret_fine = host_open(&host, "memory:close") == SIMBA_OK;
+    while (*ret_fine && !atomic_load(&over)) {
+        struct call call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+
+        *ret_fine = call.code == SIMBA_OK;
+        host_do(&host, SIMBA_OP_RELEASE, "m", "a", call.revision);
+    }
+    *ret_fine = host_close(&host) && *ret_fine;
+    return NULL;
+}
+
+static void a_client_may_close_while_others_tell_it_something(void **state)
+{
+    pthread_t thread;
+    bool fine = false;
+    size_t told = 0;
+
+    (void)state;
+    atomic_store(&over, false);
+    assert_int_equal(pthread_create(&thread, NULL, change_all_the_time, &fine), 0);
+    for (int i = 0; i < COMINGS || told == 0; i++) {
+        struct host host;
+
+        assert_int_equal(host_open(&host, "memory:close"), SIMBA_OK);
+        host.ops->listen(host.backend, "m", NULL, true);
+        host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
+        if (i % 16 == 0)
+            host_wait_notice(&host, SIMBA_NOTICE_CHANGED, "m", NULL);
+        told += host_notices(&host, SIMBA_NOTICE_CHANGED, "m", NULL);
+        host_do(&host, SIMBA_OP_RELEASE, "m", "b",
+                host_do(&host, SIMBA_OP_READ, "m", NULL, 0).revision);
+        assert_true(host_close(&host));
+    }
+    atomic_store(&over, true);
+    pthread_join(thread, NULL);
+    assert_true(fine);
+    assert_true(told > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_release_wakes_the_oldest_waiter),
+        cmocka_unit_test(a_waiter_that_gives_up_passes_the_wake_up_on),
+        cmocka_unit_test(a_waiter_that_gives_up_wakes_nobody_while_the_mutex_is_owned),
+        cmocka_unit_test(observers_are_told_of_every_change_but_not_of_renewals),
+        cmocka_unit_test(a_store_lives_as_long_as_its_last_client),
+        cmocka_unit_test(stores_of_different_names_are_different),
+        cmocka_unit_test(a_client_may_close_while_others_tell_it_something),
+    };
+
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}

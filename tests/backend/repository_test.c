@@ -1,0 +1,241 @@
+/*
+ * repository_test.c - the SQL repository on the SQLite driver: each call, and transactions.
+ */
+#include "file.h"
+#include "host.h"
+
+#include "backend/sql/repository.h"
+#include "backend/sqlite/connection.h"
+#include "backend/sqlite/schema.h"
+
+/* ---- A repository on a file ----------------------------------------------------------------- */
+
+struct store {
+    struct file file;
+    char wake_path[TEST_PATH_MAX + 32];
+    struct sb_sqlite_settings settings;
+    struct sb_repository repository;
+    struct sb_sql_failure failure;
+};
+
+static int open_store(void **state)
+{
+    struct store *store = calloc(1, sizeof *store);
+
+    file_create(&store->file);
+    snprintf(store->wake_path, sizeof store->wake_path, "%s-wake", store->file.path);
+    store->settings.path = store->file.path;
+    store->settings.wake_path = store->wake_path;
+    *state = store;
+    if (sb_sqlite_read_boot_id(store->settings.boot_id) != 0)
+        return -1;
+    return sb_sqlite_driver.connect(&store->settings, 1000, &store->repository.connection,
+                                    &store->failure);
+}
+
+static int close_store(void **state)
+{
+    struct store *store = *state;
+
+    sb_sqlite_driver.disconnect(store->repository.connection);
+    file_remove(&store->file);
+    free(store);
+    return 0;
+}
+
+static struct sb_sql_claim claim_of(const char *id)
+{
+    struct sb_sql_claim claim = {"m", id, HOST_TTL_MS, HOST_TRANSITION_MS};
+
+    return claim;
+}
+
+/* ---- Cases ---------------------------------------------------------------------------------- */
+
+static void init_adds_a_free_mutex_and_refuses_a_second(void **state)
+{
+    struct store *store = *state;
+    struct sb_repository *r = &store->repository;
+    struct sb_sql_record record;
+
+    assert_int_equal(sb_repository_init_mutex(r, "m", &store->failure), SIMBA_OK);
+    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_OK);
+    assert_string_equal(record.mutex, "m");
+    assert_string_equal(record.owner_id, "");
+    assert_int_equal(record.acquired_at_ms, 0);
+    assert_int_equal(record.transition_at_ms, 0);
+    assert_true(record.current_db_at_ms > 0);
+    assert_int_equal(sb_repository_init_mutex(r, "m", &store->failure), SIMBA_EEXISTS);
+    assert_int_equal(store->failure.error.code, SIMBA_EEXISTS);
+}
+
+static void try_init_leaves_an_owned_mutex_alone(void **state)
+{
+    struct store *store = *state;
+    struct sb_repository *r = &store->repository;
+    struct sb_sql_claim claim = claim_of("a");
+    struct sb_sql_record record;
+    bool created = false;
+    bool acquired = false;
+
+    assert_int_equal(sb_repository_try_init_mutex(r, "m", &created, &store->failure), SIMBA_OK);
+    assert_true(created);
+    assert_int_equal(sb_repository_acquire(r, &claim, &acquired, &store->failure), SIMBA_OK);
+    assert_true(acquired);
+    assert_int_equal(sb_repository_try_init_mutex(r, "m", &created, &store->failure), SIMBA_OK);
+    assert_false(created);
+    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_OK);
+    assert_string_equal(record.owner_id, "a");
+}
+
+static void what_is_missing_is_not_found_and_results_stay_untouched(void **state)
+{
+    struct store *store = *state;
+    struct sb_repository *r = &store->repository;
+    struct sb_sql_claim claim = claim_of("a");
+    struct sb_sql_record record = {.version = 77};
+    bool result = true;
+
+    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_ENOTFOUND);
+    assert_int_equal(sb_repository_guard(r, &claim, &result, &record, &store->failure),
+                     SIMBA_ENOTFOUND);
+    assert_int_equal(sb_repository_release(r, "m", "a", 0, &result, &record, &store->failure),
+                     SIMBA_ENOTFOUND);
+    assert_int_equal(record.version, 77);
+    assert_true(result);
+    assert_int_equal(sb_repository_acquire(r, &claim, &result, &store->failure), SIMBA_OK);
+    assert_false(result);
+}
+
+static void acquire_and_get_owner_adds_what_is_missing(void **state)
+{
+    struct store *store = *state;
+    struct sb_repository *r = &store->repository;
+    struct sb_sql_claim mine = claim_of("a");
+    struct sb_sql_claim others = claim_of("b");
+    struct sb_sql_record first;
+    struct sb_sql_record second;
+    bool acquired = false;
+
+    assert_int_equal(
+        sb_repository_acquire_and_get_owner(r, &mine, &acquired, &first, &store->failure),
+        SIMBA_OK);
+    assert_true(acquired);
+    assert_string_equal(first.owner_id, "a");
+    assert_int_equal(first.acquired_at_ms, first.current_db_at_ms);
+    assert_int_equal(first.ttl_at_ms, first.acquired_at_ms + HOST_TTL_MS);
+    assert_int_equal(first.transition_at_ms, first.ttl_at_ms + HOST_TRANSITION_MS);
+    assert_int_equal(
+        sb_repository_acquire_and_get_owner(r, &others, &acquired, &second, &store->failure),
+        SIMBA_OK);
+    assert_false(acquired);
+    assert_string_equal(second.owner_id, "a");
+    assert_int_equal(second.version, first.version);
+}
+
+static void every_change_adds_one_to_the_version(void **state)
+{
+    struct store *store = *state;
+    struct sb_repository *r = &store->repository;
+    struct sb_sql_claim claim = claim_of("a");
+    struct sb_sql_record record;
+    bool changed = false;
+    uint64_t version;
+
+    sb_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
+    version = record.version;
+    sb_repository_guard(r, &claim, &changed, &record, &store->failure);
+    assert_true(changed);
+    assert_int_equal(record.version, version + 1);
+    sb_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
+    assert_int_equal(record.version, version + 2);
+    sb_repository_release(r, "m", "a", version, &changed, &record, &store->failure);
+    assert_false(changed);
+    assert_int_equal(record.version, version + 2);
+    sb_repository_release(r, "m", "a", version + 2, &changed, &record, &store->failure);
+    assert_true(changed);
+    assert_int_equal(record.version, version + 3);
+    assert_string_equal(record.owner_id, "");
+}
+
+static void a_release_without_a_version_gives_back_whatever_the_id_owns(void **state)
+{
+    struct store *store = *state;
+    struct sb_repository *r = &store->repository;
+    struct sb_sql_claim claim = claim_of("a");
+    struct sb_sql_record record;
+    bool changed = false;
+
+    sb_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
+    sb_repository_release(r, "m", "b", 0, &changed, &record, &store->failure);
+    assert_false(changed);
+    sb_repository_release(r, "m", "a", 0, &changed, &record, &store->failure);
+    assert_true(changed);
+}
+
+static void ensure_owner_tells_and_adds_what_is_missing(void **state)
+{
+    struct store *store = *state;
+    struct sb_sql_record record;
+
+    assert_int_equal(sb_repository_ensure_owner(&store->repository, "m", &record, &store->failure),
+                     SIMBA_OK);
+    assert_string_equal(record.owner_id, "");
+    assert_int_equal(file_number(&store->file, "SELECT count(*) FROM simba_mutex"), 1);
+    assert_int_equal(sb_repository_ensure_owner(&store->repository, "m", &record, &store->failure),
+                     SIMBA_OK);
+}
+
+static void a_rolled_back_transaction_leaves_nothing(void **state)
+{
+    struct store *store = *state;
+    struct sb_repository *r = &store->repository;
+    struct sb_sql_claim claim = claim_of("a");
+    struct sb_sql_record record;
+    bool acquired = false;
+
+    assert_int_equal(sb_repository_begin(r, &store->failure), SIMBA_OK);
+    sb_repository_acquire_and_get_owner(r, &claim, &acquired, &record, &store->failure);
+    assert_true(acquired);
+    sb_repository_rollback(r);
+    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_ENOTFOUND);
+    assert_int_equal(sb_repository_begin(r, &store->failure), SIMBA_OK);
+    sb_repository_acquire_and_get_owner(r, &claim, &acquired, &record, &store->failure);
+    assert_int_equal(sb_repository_commit(r, &store->failure), SIMBA_OK);
+    assert_int_equal(file_number(&store->file, "SELECT owner_id = 'a' FROM simba_mutex"), 1);
+}
+
+static void init_schema_is_harmless_when_all_is_there(void **state)
+{
+    struct store *store = *state;
+    struct sb_repository *r = &store->repository;
+    struct sb_sql_claim claim = claim_of("a");
+    struct sb_sql_record before;
+    struct sb_sql_record after;
+    bool acquired = false;
+
+    sb_repository_acquire_and_get_owner(r, &claim, &acquired, &before, &store->failure);
+    assert_int_equal(sb_repository_init_schema(r, &store->failure), SIMBA_OK);
+    assert_int_equal(sb_repository_get_owner(r, "m", &after, &store->failure), SIMBA_OK);
+    assert_string_equal(after.owner_id, "a");
+    assert_int_equal(after.version, before.version);
+}
+
+#define ON_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_STORE(init_adds_a_free_mutex_and_refuses_a_second),
+        ON_STORE(try_init_leaves_an_owned_mutex_alone),
+        ON_STORE(what_is_missing_is_not_found_and_results_stay_untouched),
+        ON_STORE(acquire_and_get_owner_adds_what_is_missing),
+        ON_STORE(every_change_adds_one_to_the_version),
+        ON_STORE(a_release_without_a_version_gives_back_whatever_the_id_owns),
+        ON_STORE(ensure_owner_tells_and_adds_what_is_missing),
+        ON_STORE(a_rolled_back_transaction_leaves_nothing),
+        ON_STORE(init_schema_is_harmless_when_all_is_there),
+    };
+
+    return cmocka_run_group_tests_name("repository", tests, NULL, NULL);
+}

@@ -1,0 +1,245 @@
+/*
+ * sqlite_wake_test.c - processes on one file wake each other after the commit, by notification and not
+ * by a timeout: all leases here are longer than the tests are patient.
+ */
+#include "file.h"
+#include "host.h"
+
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+#define CANNOT_TRY 77
+#define SOON_MS 2000 /* far below any lease */
+
+/* ---- Another process that owns and releases when it is told to ------------------------------ */
+
+struct owner {
+    int orders[2]; /* a byte each: release */
+    int facts[2];  /* a byte each: it owns, it has released */
+    pid_t pid;
+};
+
+static struct owner owner;
+
+static bool tell(int fd)
+{
+    return write(fd, "x", 1) == 1;
+}
+
+static bool hear(int fd)
+{
+    char byte;
+
+    return read(fd, &byte, 1) == 1;
+}
+
+static int own_and_release(struct file *file)
+{
+    struct host host;
+    struct call call;
+
+    if (host_open(&host, file->url) != SIMBA_OK)
+        return 1;
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "owner", 0);
+    if (strcmp(call.owner, "owner") != 0 || !tell(owner.facts[1]) || !hear(owner.orders[0]))
+        return 2;
+    call = host_do(&host, SIMBA_OP_RELEASE, "m", "owner", call.revision);
+    if (call.owner[0] != '\0' || !tell(owner.facts[1]))
+        return 3;
+    return host_close(&host) ? 0 : 4;
+}
+
+/* Forks before this process has threads, and returns when the other one owns. */
+static void start_owner(struct file *file)
+{
+    assert_int_equal(pipe(owner.orders), 0);
+    assert_int_equal(pipe(owner.facts), 0);
+    owner.pid = file_fork(own_and_release, file, false);
+    assert_true(owner.pid > 0);
+    assert_true(hear(owner.facts[0]));
+}
+
+static void end_owner(void)
+{
+    assert_int_equal(file_wait(owner.pid), 0);
+    close(owner.orders[0]);
+    close(owner.orders[1]);
+    close(owner.facts[0]);
+    close(owner.facts[1]);
+}
+
+/* Loses an attempt and waits until the watch stands: it begins with a wake-up of its own. */
+static void wait_in_line(struct host *host)
+{
+    struct call call;
+
+    host->ops->listen(host->backend, "m", "waiter", true);
+    call = host_do(host, SIMBA_OP_ACQUIRE, "m", "waiter", 0);
+    assert_string_equal(call.owner, "owner");
+    assert_true(host_wait_notice(host, SIMBA_NOTICE_RELEASED, "m", NULL));
+    host_forget_notices(host);
+    assert_string_equal(host_do(host, SIMBA_OP_ACQUIRE, "m", "waiter", 0).owner, "owner");
+}
+
+/* ---- Cases ---------------------------------------------------------------------------------- */
+
+static void a_release_wakes_the_waiter_of_another_process(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    int64_t begin;
+
+    start_owner(file);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    wait_in_line(&host);
+    begin = test_now_ms();
+    assert_true(tell(owner.orders[1]));
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", NULL));
+    assert_true(test_now_ms() - begin < SOON_MS);
+    /* The first look after the wake-up sees the commit. */
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "waiter", 0).owner, "waiter");
+    assert_true(host_close(&host));
+    end_owner();
+}
+
+static void an_observer_is_told_of_acquires_and_releases(void **state)
+{
+    struct file *file = *state;
+    struct host observer;
+    struct host other;
+    struct call call;
+
+    assert_int_equal(host_open(&observer, file->url), SIMBA_OK);
+    assert_int_equal(host_open(&other, file->url), SIMBA_OK);
+    observer.ops->listen(observer.backend, "m", NULL, true);
+    host_forget_notices(&observer);
+    call = host_do(&other, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_true(host_wait_notice(&observer, SIMBA_NOTICE_CHANGED, "m", NULL));
+    host_forget_notices(&observer);
+    host_do(&other, SIMBA_OP_RELEASE, "m", "a", call.revision);
+    assert_true(host_wait_notice(&observer, SIMBA_NOTICE_CHANGED, "m", NULL));
+    assert_true(host_close(&other));
+    assert_true(host_close(&observer));
+}
+
+static void waiters_sleep_through_what_does_not_concern_them(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct host other;
+    struct call call;
+
+    start_owner(file);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    assert_int_equal(host_open(&other, file->url), SIMBA_OK);
+    wait_in_line(&host);
+    for (int i = 0; i < 20; i++) {
+        call = host_do(&other, SIMBA_OP_ACQUIRE, "unrelated", "b", 0);
+        host_do(&other, SIMBA_OP_RELEASE, "unrelated", "b", call.revision);
+    }
+    tell(owner.orders[1]);
+    assert_true(hear(owner.facts[0]));
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", NULL));
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", NULL), 1);
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "unrelated", NULL), 0);
+    assert_true(host_close(&other));
+    assert_true(host_close(&host));
+    end_owner();
+}
+
+static void nobody_is_told_after_having_stopped_listening(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    start_owner(file);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    wait_in_line(&host);
+    host.ops->listen(host.backend, "m", "waiter", false);
+    tell(owner.orders[1]);
+    assert_true(hear(owner.facts[0]));
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "waiter", 0).owner, "waiter");
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", NULL), 0);
+    assert_true(host_close(&host));
+    end_owner();
+}
+
+static void a_deleted_side_file_is_replaced_and_wakes_again(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    start_owner(file);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    wait_in_line(&host);
+    file_unlink(file, "-wake");
+    /* Found by the regular check, which begins with a wake-up. */
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", NULL));
+    host_forget_notices(&host);
+    tell(owner.orders[1]);
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", NULL));
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "waiter", 0).owner, "waiter");
+    assert_true(host_close(&host));
+    end_owner();
+}
+
+/* ---- Without inotify ------------------------------------------------------------------------ */
+
+/* As a user of its own, so that nobody else runs out of instances. */
+static int wait_without_inotify(struct file *file)
+{
+    struct host host;
+    struct host other;
+    struct call held;
+
+    if (geteuid() == 0)
+        return CANNOT_TRY;
+    while (inotify_init1(IN_CLOEXEC) >= 0)
+        ;
+    if (host_open(&host, file->url) != SIMBA_OK || host_open(&other, file->url) != SIMBA_OK)
+        return 1;
+    held = host_do(&other, SIMBA_OP_ACQUIRE, "m", "owner", 0);
+    host.ops->listen(host.backend, "m", "waiter", true);
+    host.ops->listen(host.backend, "m", NULL, true);
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "waiter", 0);
+    if (host.log_count == 0 || strstr(host.log, "polled") == NULL)
+        return 2;
+    host_forget_notices(&host);
+    host_do(&other, SIMBA_OP_RELEASE, "m", "owner", held.revision);
+    if (!host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", NULL) ||
+        !host_wait_notice(&host, SIMBA_NOTICE_CHANGED, "m", NULL))
+        return 3;
+    if (host.log_count != 1)
+        return 4;
+    return host_close(&other) && host_close(&host) ? 0 : 5;
+}
+
+static void without_inotify_the_side_file_is_polled(void **state)
+{
+    struct file *file = *state;
+    int result;
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(chmod(file->folder, 0777), 0);
+    result = file_wait(file_fork(wait_without_inotify, file, true));
+    if (result == CANNOT_TRY)
+        skip();
+    assert_int_equal(result, 0);
+}
+
+#define ON_FILE(test) cmocka_unit_test_setup_teardown(test, file_setup, file_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_FILE(without_inotify_the_side_file_is_polled),
+        ON_FILE(a_release_wakes_the_waiter_of_another_process),
+        ON_FILE(an_observer_is_told_of_acquires_and_releases),
+        ON_FILE(waiters_sleep_through_what_does_not_concern_them),
+        ON_FILE(nobody_is_told_after_having_stopped_listening),
+        ON_FILE(a_deleted_side_file_is_replaced_and_wakes_again),
+    };
+
+    return cmocka_run_group_tests_name("sqlite_wake", tests, NULL, NULL);
+}
