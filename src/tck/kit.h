@@ -1,0 +1,99 @@
+/*
+ * kit.h - the stage on which one case of the compatibility kit runs.
+ *
+ * Owns what a case makes (clients, probes, shims), its waiting and what it found wrong. A case may
+ * return at any line: all that it made is closed behind it. Knows the public headers only, so that a
+ * backend of anybody's can be put to the test.
+ */
+#ifndef SB_TCK_KIT_H
+#define SB_TCK_KIT_H
+
+#include <simba/tck.h>
+
+#include <pthread.h>
+
+#define SB_KIT_CLIENTS_MAX 4
+#define SB_KIT_PROCESSES_MAX 64
+#define SB_KIT_NAME_MAX 24  /* bytes in the name of a case */
+#define SB_KIT_TEXT_MAX 512 /* bytes kept of what failed; the first failures say the most */
+#define SB_KIT_POLL_MS 5    /* how often conditions that nobody signals are looked at */
+
+struct sb_probe;
+struct sb_shim;
+
+struct sb_kit {
+    struct simba_tck_options options; /* its strings are the kit's own */
+    char *url;
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    pthread_mutex_t lock; /* guards the fields down to `note` */
+    pthread_cond_t changed;
+    unsigned changes;
+    unsigned failures;
+    char failure[SB_KIT_TEXT_MAX];
+    char note[128]; /* what a case that passed has to tell */
+    simba_client *clients[SB_KIT_CLIENTS_MAX];
+    struct sb_shim *shims[SB_KIT_CLIENTS_MAX]; /* NULL where a client has none */
+    size_t client_count;
+    struct sb_probe *probes;
+};
+
+/* How long the leases of a client are. */
+enum sb_kit_lease {
+    SB_KIT_LEASE_PLAIN, /* as the options say: for cases in which leases run out */
+    SB_KIT_LEASE_CALM /* the same ttl and a longer transition: for cases in which none may, however
+                         * busy the machine is */
+};
+
+int sb_kit_create(const struct simba_tck_options *options, const char *name,
+                  struct sb_kit **ret_kit, struct simba_error *error);
+
+/* Destroys it; closes what the case left open. Takes NULL. */
+void sb_kit_free(struct sb_kit *kit);
+
+/* Closes all clients and what was made from them. What cannot be closed fails the case. */
+void sb_kit_close(struct sb_kit *kit);
+
+/* Records a failure. From any thread, also inside callbacks. */
+void sb_kit_fail(struct sb_kit *kit, const char *format, ...) SIMBA_PRINTF(2, 3);
+
+/* Records a failure unless `holds`; returns `holds`. */
+bool sb_kit_check(struct sb_kit *kit, bool holds, const char *format, ...) SIMBA_PRINTF(3, 4);
+
+/* The same for a call that must return SIMBA_OK. */
+bool sb_kit_check_ok(struct sb_kit *kit, int code, const struct simba_error *error,
+                     const char *what);
+
+void sb_kit_note(struct sb_kit *kit, const char *format, ...) SIMBA_PRINTF(2, 3);
+bool sb_kit_failed(struct sb_kit *kit);
+
+/* Tells the waiting thread that a condition may have changed. */
+void sb_kit_signal(struct sb_kit *kit);
+
+typedef bool sb_kit_condition(void *argument);
+
+/* Waits until the condition holds; false when that did not come within `timeout_ms`. */
+bool sb_kit_wait(struct sb_kit *kit, sb_kit_condition *holds, void *argument, int64_t timeout_ms);
+
+/* Waits for what must happen, with patience for a slow machine; otherwise records a failure. */
+bool sb_kit_await(struct sb_kit *kit, sb_kit_condition *holds, void *argument, const char *what);
+
+/* Lets the time pass. */
+void sb_kit_linger(struct sb_kit *kit, int64_t ms);
+
+int64_t sb_kit_lease_ms(const struct sb_kit *kit, enum sb_kit_lease lease);
+int64_t sb_kit_patience_ms(const struct sb_kit *kit);
+
+/* Opens one more client of the store; NULL and a recorded failure when that fails. */
+simba_client *sb_kit_client(struct sb_kit *kit, enum sb_kit_lease lease);
+
+/* The same with a shim between the library and the backend. */
+simba_client *sb_kit_client_with_shim(struct sb_kit *kit, enum sb_kit_lease lease,
+                                      int64_t stop_timeout_ms, struct sb_shim **ret_shim);
+
+/* Who owns the mutex by the store's word; an empty id when nobody does. False: recorded. */
+bool sb_kit_look(struct sb_kit *kit, simba_client *client, struct simba_mutex_status *ret_status);
+
+/* Waits until the store says that nobody owns the mutex. */
+bool sb_kit_await_free(struct sb_kit *kit, simba_client *client);
+
+#endif

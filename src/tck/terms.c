@@ -1,0 +1,130 @@
+/*
+ * terms.c - cases on terms: in which order they follow each other, and their fencing tokens.
+ */
+#include "tck/cases.h"
+#include "tck/probe.h"
+
+#include <inttypes.h>
+
+/* ---- handover_order: the old owner's on_released has returned before the new term begins --- */
+
+/* Longer than a whole lease: only renewals keep the mutex exclusive for that long. */
+static void clean_up_slowly(struct sb_probe *probe, const struct simba_state *state)
+{
+    struct sb_kit *kit = probe->kit;
+
+    (void)state;
+    sb_kit_linger(kit, sb_kit_lease_ms(kit, SB_KIT_LEASE_CALM) + kit->options.ttl_ms);
+}
+
+static void check_predecessor(struct sb_probe *probe, const struct simba_state *state)
+{
+    struct sb_probe *before = probe->user;
+
+    (void)state;
+    sb_kit_check(probe->kit, atomic_load(&before->left) == atomic_load(&before->acquired),
+                 "%s began its term while on_released of %s was running", probe->name,
+                 before->name);
+}
+
+static bool hand_over(struct sb_probe *from, struct sb_probe *to)
+{
+    return sb_probe_start(from) && sb_probe_await_acquired(from, 1) && sb_probe_start(to) &&
+           sb_probe_stop(from) && sb_probe_await_acquired(to, 1) && sb_probe_stop(to);
+}
+
+void sb_case_handover_order(struct sb_kit *kit)
+{
+    simba_client *client = sb_kit_client(kit, SB_KIT_LEASE_CALM);
+    simba_client *other = sb_kit_client(kit, SB_KIT_LEASE_CALM);
+    struct sb_probe *first;
+    struct sb_probe *second;
+
+    if (client == NULL || other == NULL)
+        return;
+    first = sb_probe_create(kit, client, "the first");
+    second = sb_probe_create(kit, other, "the second");
+    if (first == NULL || second == NULL)
+        return;
+    first->in_released = clean_up_slowly;
+    second->in_acquired = check_predecessor;
+    second->user = first;
+    hand_over(first, second);
+}
+
+/* ---- fence_grows: every term has a larger token, and keeps it ----------------------------- */
+
+#define TERMS 6
+#define RENEWALS 3
+
+struct watch {
+    struct sb_kit *kit;
+    simba_client *client;
+    struct sb_probe *probe;
+    uint64_t fence;
+    uint64_t renewals; /* enough of them */
+};
+
+static uint64_t renewals_of(simba_client *client)
+{
+    struct simba_metrics metrics = {.size = sizeof(metrics)};
+
+    return simba_client_metrics(client, &metrics) == SIMBA_OK ? metrics.renewals : 0;
+}
+
+static bool has_renewed_or_changed(void *argument)
+{
+    struct watch *watch = argument;
+
+    return simba_contender_fence(watch->probe->contender) != watch->fence ||
+           renewals_of(watch->client) >= watch->renewals;
+}
+
+static bool check_kept(struct sb_kit *kit, simba_client *client, struct sb_probe *probe)
+{
+    struct watch watch = {kit, client, probe, atomic_load(&probe->fence),
+                          renewals_of(client) + RENEWALS};
+    uint64_t fence;
+
+    if (!sb_kit_await(kit, has_renewed_or_changed, &watch, "the lease was renewed three times"))
+        return false;
+    fence = simba_contender_fence(probe->contender);
+    return sb_kit_check(kit, fence == watch.fence,
+                        "the token went from %" PRIu64 " to %" PRIu64 " within a term", watch.fence,
+                        fence);
+}
+
+static bool run_larger_term(struct sb_probe *probe, unsigned times, uint64_t *fence)
+{
+    uint64_t before = *fence;
+
+    if (!sb_probe_start(probe) || !sb_probe_await_acquired(probe, times))
+        return false;
+    *fence = atomic_load(&probe->fence);
+    return sb_kit_check(probe->kit, *fence > before,
+                        "the token of the next term is %" PRIu64 " after %" PRIu64, *fence, before);
+}
+
+void sb_case_fence_grows(struct sb_kit *kit)
+{
+    simba_client *clients[2] = {sb_kit_client(kit, SB_KIT_LEASE_CALM),
+                                sb_kit_client(kit, SB_KIT_LEASE_CALM)};
+    struct sb_probe *probes[2];
+    unsigned terms[2] = {0, 0};
+    uint64_t fence = 0;
+
+    if (clients[0] == NULL || clients[1] == NULL)
+        return;
+    probes[0] = sb_probe_create(kit, clients[0], "the first");
+    probes[1] = sb_probe_create(kit, clients[1], "the second");
+    if (probes[0] == NULL || probes[1] == NULL)
+        return;
+    /* first, first, second, second, ...: over restarts of one and from one to the other */
+    for (unsigned i = 0; i < TERMS; i++) {
+        unsigned who = i / 2 % 2;
+
+        if (!run_larger_term(probes[who], ++terms[who], &fence) ||
+            (i == 0 && !check_kept(kit, clients[0], probes[0])) || !sb_probe_stop(probes[who]))
+            return;
+    }
+}
