@@ -155,11 +155,15 @@ static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *
     step->acquired = true;
 }
 
+/* Whoever stops has told already that it does not own any more; it guards in silence. */
 static void renew(struct sb_machine *m, const struct sb_event *e)
 {
-    m->owner = owner_of(m, e);
-    m->owner.fence = m->fence;
-    m->attempt_at_ms = m->owner.ttl_at_ms;
+    struct simba_owner me = owner_of(m, e);
+
+    m->attempt_at_ms = me.ttl_at_ms;
+    me.fence = m->fence;
+    if (m->status == SIMBA_RUNNING)
+        m->owner = me;
 }
 
 /* The term ends without our asking for it, in favour of `owner`. */
@@ -259,18 +263,29 @@ static void on_failure(struct sb_machine *m, const struct sb_event *e, struct sb
     retry_later(m, e->now_ms);
 }
 
-/* A reply of an older generation changes nothing here, but what it left on the store is given back.
+/* Whether the record that a grant to an older generation names can be that of a term which is believed in,
+ * or will be when the attempt under way is answered: the older request may have been carried out last. */
+static bool may_be_believed(const struct sb_machine *m)
+{
+    return m->held || (is_active(m) && m->in_flight == SIMBA_OP_ACQUIRE);
+}
+
+/* A reply of an older generation changes nothing here, but what it left on the store is given back. Where a
+ * newer term may live in that record it stays, and the newer generation asks about it when it stops.
  * A guard's answer is used only while nothing newer runs, which could be what it found. */
 static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     bool idle = m->status == SIMBA_INITIAL;
+    bool acquire = e->op == SIMBA_OP_ACQUIRE;
     bool mine = e->answer == SB_ANSWER_MINE;
 
-    if (mine && (e->op == SIMBA_OP_ACQUIRE || (e->op == SIMBA_OP_GUARD && idle))) {
+    if (mine && ((acquire && !may_be_believed(m)) || (e->op == SIMBA_OP_GUARD && idle))) {
         step->request.op = SIMBA_OP_RELEASE;
         step->request.revision = e->revision;
-    } else if (e->answer == SB_ANSWER_UNKNOWN && e->op == SIMBA_OP_ACQUIRE && idle) {
+    } else if (acquire && e->answer == SB_ANSWER_UNKNOWN && idle) {
         step->request.op = SIMBA_OP_GUARD;
+    } else if (acquire && (mine || e->answer == SB_ANSWER_UNKNOWN) && m->claim == SB_CLAIM_NONE) {
+        m->claim = SB_CLAIM_UNKNOWN;
     }
     step->request.generation = e->generation;
     step->request.timeout_ms = later(m->timing->ttl_ms, m->timing->transition_ms) / 2;
