@@ -1,0 +1,72 @@
+/*
+ * cli.h - what all files of the program share: the exit codes, the global options, the shape of a
+ * verb.
+ *
+ * A verb is one file. It exports one struct cli_verb, which main.c lists in its table; nothing else in
+ * the program knows of it.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "cli/option.h"
+
+#include <simba/simba.h>
+
+/* After sysexits.h where it has a word for it. What a child returned is passed on as it is. */
+enum cli_exit {
+    CLI_EXIT_OK = 0,
+    CLI_EXIT_FAILED = 1,       /* the answer is no: a case of the kit failed */
+    CLI_EXIT_USAGE = 64,       /* the command line is wrong */
+    CLI_EXIT_UNAVAILABLE = 69, /* the store cannot be reached or cannot serve */
+    CLI_EXIT_LOST = 70,        /* the lease was lost and the child was stopped */
+    CLI_EXIT_SYSTEM = 71,      /* the system refused: no memory, no process */
+    CLI_EXIT_OUTPUT = 74,      /* standard output cannot be written */
+    CLI_EXIT_CONTENDED = 75,   /* not acquired: held by another, or the wait ran out */
+    CLI_EXIT_DENIED = 77,      /* the store refused the credentials */
+    CLI_EXIT_CONFIG = 78,      /* a URL, name or timing is invalid */
+    CLI_EXIT_NOT_EXECUTABLE = 126,
+    CLI_EXIT_NOT_FOUND = 127,
+    CLI_EXIT_SIGNAL = 128 /* plus the number of the signal */
+};
+
+/* The global options, which stand before or after the verb. */
+struct cli {
+    const char *url; /* NULL: the default store */
+    const char *id;  /* NULL: made by the library */
+    int64_t ttl_ms;
+    int64_t transition_ms;
+    enum simba_log_level log_level;
+    bool help;
+    bool version;
+};
+
+struct cli_verb {
+    const char *name;
+    const char *usage;   /* what follows "simba " in the first line of its help */
+    const char *summary; /* one line, for the list of verbs */
+    const char *details; /* what it does, examples, exit codes */
+    const struct cli_option *options;
+    /* argv[0] is the verb. Returns the exit code. */
+    int (*run)(struct cli *cli, int argc, char **argv);
+};
+
+extern const struct cli_option cli_global_options[];
+
+extern const struct cli_verb cli_verb_lock;
+extern const struct cli_verb cli_verb_status;
+extern const struct cli_verb cli_verb_watch;
+extern const struct cli_verb cli_verb_tck;
+
+/* The verb is to go on: nothing has been decided about the exit code. */
+#define CLI_CONTINUE (-1)
+
+/* Reads the options of a verb and the global ones; see cli_options_parse for the rest. Prints the
+ * help where that was asked for. Returns CLI_CONTINUE or an exit code. */
+int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, size_t operands_max,
+                   int *argc, char **argv);
+
+/* Prints the help of the program (`verb` NULL) or of a verb. */
+void cli_help_print(FILE *stream, const struct cli_verb *const *verbs);
+void cli_help_print_verb(FILE *stream, const struct cli_verb *verb);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * help.c - the texts of --help.
+ */
+#include "cli/cli.h"
+
+static const char introduction[] =
+    "Usage: simba [OPTION...] COMMAND ...\n"
+    "\n"
+    "Runs commands under a mutex that many machines share, and shows who owns it. The owner of\n"
+    "a mutex holds a lease on a store; it is renewed until it is given back or lost.\n"
+    "\n"
+    "Commands:\n";
+
+static const char conclusion[] =
+    "\n"
+    "DURATION is written as 250ms, 10s, 1m30s or 2h. With no URL the store is the SQLite file\n"
+    "simba/simba.db in $XDG_STATE_HOME or ~/.local/state: good for all processes of a user.\n"
+    "\n"
+    "Examples:\n"
+    "  simba lock backup -- ./backup.sh        one backup at a time; wait for the turn\n"
+    "  simba lock -n backup -- ./backup.sh     or give up at once (exit code 75)\n"
+    "  simba status                            who owns what, and for how long\n"
+    "  simba -u sqlite:/srv/jobs.db watch backup\n"
+    "\n"
+    "Exit codes:\n"
+    "  64  the command line is wrong           75  not acquired (lock -E changes it)\n"
+    "  69  the store is unreachable            77  the store refused the credentials\n"
+    "  70  the lease was lost                  78  a URL, name or timing is invalid\n"
+    "  71  the system refused memory or such   74  standard output cannot be written\n"
+    "\n"
+    "'simba COMMAND --help' tells more.\n";
+
+void cli_help_print(FILE *stream, const struct cli_verb *const *verbs)
+{
+    fputs(introduction, stream);
+    for (size_t i = 0; verbs[i] != NULL; i++)
+        fprintf(stream, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+    fputs("\nOptions, before or after the command:\n", stream);
+    cli_options_print(stream, cli_global_options);
+    fputs(conclusion, stream);
+}
+
+void cli_help_print_verb(FILE *stream, const struct cli_verb *verb)
+{
+    fprintf(stream, "Usage: simba %s\n\n%s\n", verb->usage, verb->details);
+    if (verb->options->name != NULL) {
+        fputs("\nOptions:\n", stream);
+        cli_options_print(stream, verb->options);
+    }
+    fputs("\nOptions of all commands:\n", stream);
+    cli_options_print(stream, cli_global_options);
+}

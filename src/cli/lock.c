@@ -1,0 +1,351 @@
+/*
+ * lock.c - `simba lock`: runs a command while holding a mutex.
+ *
+ * The wait for the mutex is on a thread of its own; the main thread listens to signals meanwhile, and
+ * is the one that forks the command.
+ */
+#include "cli/cli.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "cli/store.h"
+#include "cli/supervise.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define GRACE_MAX_MS 5000
+
+/* How often a wait is told to end until it does: a request that comes before the wait is lost. */
+#define CANCEL_INTERVAL_MS 10
+
+struct lock {
+    const struct cli *cli;
+    const char *mutex;
+    char **command;
+    bool try_once;
+    bool quiet;
+    int64_t wait_ms;  /* SIMBA_UNSET: without a limit */
+    int64_t grace_ms; /* SIMBA_UNSET: derived from the lease */
+    int contended_code;
+    int64_t started_ms;
+    int signals_fd;
+
+    /* Written by the waiting thread. The main thread reads all but `locker` only after it has ended. */
+    int done_fd;
+    simba_client *client;
+    _Atomic(simba_locker *) locker;
+    int code;
+    struct simba_error error;
+};
+
+static bool set_try(void *into, const char *value)
+{
+    (void)value;
+    ((struct lock *)into)->try_once = true;
+    return true;
+}
+
+static bool set_quiet(void *into, const char *value)
+{
+    (void)value;
+    ((struct lock *)into)->quiet = true;
+    return true;
+}
+
+static bool set_wait(void *into, const char *value)
+{
+    return cli_option_duration("--wait", value, &((struct lock *)into)->wait_ms);
+}
+
+static bool set_grace(void *into, const char *value)
+{
+    return cli_option_duration("--kill-after", value, &((struct lock *)into)->grace_ms);
+}
+
+static bool set_contended_code(void *into, const char *value)
+{
+    return cli_option_number("--contended-code", value, 0, 255,
+                             &((struct lock *)into)->contended_code);
+}
+
+static const struct cli_option options[] = {
+    {'n', "no-wait", NULL, "give up at once when somebody else owns", set_try},
+    {'w', "wait", "DURATION", "give up when it was not acquired in this time", set_wait},
+    {'E', "contended-code", "CODE", "exit code for giving up, 0 to 255 (75)", set_contended_code},
+    {'k', "kill-after", "DURATION", "from SIGTERM to SIGKILL when the lease runs out", set_grace},
+    {'q', "quiet", NULL, "do not say who owns when giving up", set_quiet},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+/* ---- The waiting thread ------------------------------------------------------------------- */
+
+static int attempt(struct lock *lock, simba_locker *locker)
+{
+    if (lock->try_once || lock->wait_ms == 0)
+        return simba_locker_try_acquire(locker, &lock->error);
+    if (lock->wait_ms == SIMBA_UNSET)
+        return simba_locker_acquire(locker, &lock->error);
+    int64_t left_ms = lock->started_ms + lock->wait_ms - simba_now_ms();
+    return simba_locker_acquire_timeout(locker, left_ms > 0 ? left_ms : 0, &lock->error);
+}
+
+static int open_and_acquire(struct lock *lock)
+{
+    simba_locker *locker = NULL;
+
+    int code = cli_store_open(lock->cli, 1, &lock->client, &lock->error);
+    if (code == SIMBA_OK)
+        code = simba_locker_create(lock->client, lock->mutex, lock->cli->id, &locker, &lock->error);
+    if (code != SIMBA_OK)
+        return code;
+    atomic_store(&lock->locker, locker);
+    return attempt(lock, locker);
+}
+
+static void *wait_for_mutex(void *argument)
+{
+    struct lock *lock = argument;
+
+    lock->code = open_and_acquire(lock);
+    eventfd_write(lock->done_fd, 1);
+    return NULL;
+}
+
+/* ---- The main thread while it waits ------------------------------------------------------- */
+
+/* The signal that asks to end, 0 where none has come. Ctrl-Z works while waiting, too. */
+static int ending_signal(int signals_fd)
+{
+    for (int signal; (signal = cli_signals_next(signals_fd)) != 0;) {
+        if (cli_signal_ends(signal))
+            return signal;
+        if (cli_signal_stops(signal))
+            raise(SIGSTOP);
+    }
+    return 0;
+}
+
+/* Ends the wait. While the store is still being opened nothing can be on it, and nothing says how
+ * long that takes: the program ends there and then. */
+static void cancel_wait(struct lock *lock, int signal)
+{
+    struct pollfd done = {.fd = lock->done_fd, .events = POLLIN};
+
+    if (atomic_load(&lock->locker) == NULL)
+        _exit(CLI_EXIT_SIGNAL + signal);
+    do {
+        simba_locker_cancel(atomic_load(&lock->locker));
+    } while (poll(&done, 1, CANCEL_INTERVAL_MS) == 0);
+}
+
+/* Returns 0 when the waiting thread is done, or the signal that ended the wait. */
+static int listen_while_waiting(struct lock *lock)
+{
+    struct pollfd fds[] = {
+        {.fd = lock->done_fd, .events = POLLIN},
+        {.fd = lock->signals_fd, .events = POLLIN},
+    };
+
+    for (;;) {
+        poll(fds, 2, -1);
+        int signal = ending_signal(lock->signals_fd);
+        if (signal != 0) {
+            cancel_wait(lock, signal);
+            return signal;
+        }
+        if (fds[0].revents != 0)
+            return 0;
+    }
+}
+
+static int say_contended(struct lock *lock)
+{
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+
+    if (!lock->quiet) {
+        simba_locker_owner(lock->locker, &owner);
+        if (owner.id[0] != 0)
+            cli_say("'%s' is owned by %s", lock->mutex, owner.id);
+        else
+            cli_say("'%s' was not acquired: %s", lock->mutex, lock->error.text);
+    }
+    return lock->contended_code;
+}
+
+static int acquire(struct lock *lock)
+{
+    pthread_t thread;
+
+    int failure = pthread_create(&thread, NULL, wait_for_mutex, lock);
+    if (failure != 0) {
+        errno = failure;
+        return cli_fail_system("cannot start a thread");
+    }
+    int signal = listen_while_waiting(lock);
+    pthread_join(thread, NULL);
+    if (signal != 0)
+        return CLI_EXIT_SIGNAL + signal;
+    if (lock->code == SIMBA_OK)
+        return CLI_CONTINUE;
+    if (simba_error_group(lock->code) == SIMBA_GROUP_CONTENDED)
+        return say_contended(lock);
+    return cli_fail(&lock->error);
+}
+
+/* ---- The command -------------------------------------------------------------------------- */
+
+static int64_t locker_deadline(void *locker)
+{
+    return simba_locker_deadline_ms(locker);
+}
+
+/* The part of the lease in which renewals are tried: a store without leases has all of it. */
+static int64_t renewal_window_ms(const struct lock *lock)
+{
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+
+    simba_locker_owner(lock->locker, &owner);
+    int64_t deadline_ms = simba_locker_deadline_ms(lock->locker);
+    int64_t begin_ms = simba_now_ms();
+    if (owner.ttl_at_ms < SIMBA_INFINITE && owner.ttl_at_ms > begin_ms)
+        begin_ms = owner.ttl_at_ms;
+    return deadline_ms > begin_ms ? deadline_ms - begin_ms : 0;
+}
+
+/* The grace is taken from the window; what is left of that must do for a renewal. */
+static int choose_grace(struct lock *lock)
+{
+    int64_t window_ms = renewal_window_ms(lock);
+    char given[32];
+    char longest[32];
+
+    if (lock->grace_ms == SIMBA_UNSET) {
+        lock->grace_ms = window_ms / 3 < GRACE_MAX_MS ? window_ms / 3 : GRACE_MAX_MS;
+        return CLI_CONTINUE;
+    }
+    if (lock->grace_ms <= window_ms / 4 * 3)
+        return CLI_CONTINUE;
+    cli_say("--kill-after %s leaves no time to renew the lease: with this transition it can be %s",
+            simba_duration_format(lock->grace_ms, given, sizeof given),
+            simba_duration_format(window_ms / 4 * 3, longest, sizeof longest));
+    return CLI_EXIT_CONFIG;
+}
+
+static int run_command(struct lock *lock)
+{
+    struct cli_child_lease shown = {lock->mutex, simba_locker_id(lock->locker),
+                                    simba_locker_fence(lock->locker)};
+    struct cli_lease lease = {lock->mutex, locker_deadline, lock->locker, 0};
+    struct cli_child child;
+
+    int status = choose_grace(lock);
+    if (status != CLI_CONTINUE)
+        return status;
+    lease.grace_ms = lock->grace_ms;
+    if (!cli_child_start(&child, lock->command, &shown))
+        return cli_fail_system("cannot start a process");
+    return cli_supervise(&child, &lease, lock->signals_fd);
+}
+
+/* The work is done: a mutex that cannot be given back is free when its lease ends. */
+static void release(struct lock *lock)
+{
+    struct simba_error error;
+
+    int code = simba_locker_release(lock->locker, &error);
+    if (code != SIMBA_OK && simba_error_group(code) != SIMBA_GROUP_LOST &&
+        lock->cli->log_level >= SIMBA_LOG_WARN)
+        cli_say("warning: '%s' was not given back and is free when its lease ends: %s", lock->mutex,
+                error.text);
+}
+
+static int run_lock(struct lock *lock)
+{
+    if (!cli_signals_take(&lock->signals_fd))
+        return cli_fail_system("signals");
+    lock->done_fd = eventfd(0, EFD_CLOEXEC);
+    if (lock->done_fd < 0)
+        return cli_fail_system("eventfd");
+    int status = acquire(lock);
+    if (status == CLI_CONTINUE) {
+        status = run_command(lock);
+        release(lock);
+    }
+    simba_locker_close(lock->locker);
+    cli_store_close(lock->client);
+    close(lock->done_fd);
+    close(lock->signals_fd);
+    return status;
+}
+
+static int usage_error(const char *what)
+{
+    cli_say("lock: %s", what);
+    fputs("Try 'simba lock --help'.\n", stderr);
+    return CLI_EXIT_USAGE;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct lock lock = {
+        .cli = cli,
+        .wait_ms = SIMBA_UNSET,
+        .grace_ms = SIMBA_UNSET,
+        .contended_code = CLI_EXIT_CONTENDED,
+        .started_ms = simba_now_ms(),
+    };
+
+    int status = cli_verb_parse(cli, &cli_verb_lock, &lock, 1, &argc, argv);
+    if (status != CLI_CONTINUE)
+        return status;
+    if (argc < 1)
+        return usage_error("the NAME of a mutex is missing");
+    if (argc < 2)
+        return usage_error("the COMMAND is missing");
+    if (lock.try_once && lock.wait_ms != SIMBA_UNSET)
+        return usage_error("--no-wait and --wait exclude each other");
+    lock.mutex = argv[0];
+    lock.command = argv + 1;
+    status = simba_mutex_validate(lock.mutex, &lock.error);
+    return status == SIMBA_OK ? run_lock(&lock) : cli_fail(&lock.error);
+}
+
+static const char details[] =
+    "Runs COMMAND while holding the mutex NAME, and gives the mutex back when COMMAND ends.\n"
+    "Without -n or -w it waits for its turn without a limit; a signal ends the wait.\n"
+    "\n"
+    "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment. The fence\n"
+    "is a number that grows with every owner: storage that refuses smaller ones than it has\n"
+    "seen is safe from late writes. COMMAND gets every signal that simba gets. When the lease "
+    "cannot\n"
+    "be renewed, COMMAND gets SIGTERM, and all of its process group is killed before anybody else "
+    "can\n"
+    "own the mutex. When simba is killed, so are COMMAND and its process group.\n"
+    "\n"
+    "Examples:\n"
+    "  simba lock backup -- ./backup.sh --full\n"
+    "  simba lock -n nightly -- make report || echo 'somebody else is at it'\n"
+    "  simba lock -w 30s -E 0 deploy -- ./deploy.sh\n"
+    "  simba lock import -- sh -c 'load-data --fence \"$SIMBA_FENCE\"'\n"
+    "\n"
+    "Exit codes:\n"
+    "  that of COMMAND, or 128 and the number of the signal that killed it or ended the wait\n"
+    "  64  the command line is wrong              75   not acquired (see -E)\n"
+    "  69  the store is unreachable               77   the store refused the credentials\n"
+    "  70  the lease was lost, COMMAND stopped    78   a URL, name or timing is invalid\n"
+    "  126 COMMAND cannot be executed             127  COMMAND was not found";
+
+const struct cli_verb cli_verb_lock = {
+    .name = "lock",
+    .usage = "lock [OPTION...] NAME [--] COMMAND [ARGUMENT...]",
+    .summary = "run a command while holding a mutex",
+    .details = details,
+    .options = options,
+    .run = run,
+};

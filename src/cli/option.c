@@ -1,0 +1,190 @@
+/*
+ * option.c - reads command lines from tables of options.
+ *
+ * getopt_long is not used: its tables carry no help texts, it prints in its own words, and it keeps its
+ * place in globals while two sets of options (global ones and those of a verb) are mixed here.
+ */
+#include "cli/option.h"
+
+#include "cli/say.h"
+
+#include <simba/simba.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct parser {
+    const struct cli_option_set *sets;
+    size_t sets_count;
+    int argc;
+    char **argv;
+    int next; /* the argument that is read next */
+};
+
+struct found {
+    const struct cli_option *option;
+    void *into;
+};
+
+static bool name_matches(const struct cli_option *option, char letter, const char *name,
+                         size_t length)
+{
+    if (letter != 0)
+        return option->letter == letter;
+    return strlen(option->name) == length && memcmp(option->name, name, length) == 0;
+}
+
+/* By letter, or where that is 0 by name. */
+static struct found find(const struct parser *parser, char letter, const char *name, size_t length)
+{
+    for (size_t i = 0; i < parser->sets_count; i++) {
+        const struct cli_option *option = parser->sets[i].options;
+        for (; option != NULL && option->name != NULL; option++) {
+            if (name_matches(option, letter, name, length))
+                return (struct found){option, parser->sets[i].into};
+        }
+    }
+    return (struct found){NULL, NULL};
+}
+
+/* `attached` is the value that stands in the same argument, NULL where there is none. */
+static bool apply_with_value(struct parser *parser, struct found found, const char *attached)
+{
+    const char *value = attached;
+
+    if (value == NULL) {
+        if (parser->next >= parser->argc) {
+            cli_say("--%s needs a value: %s", found.option->name, found.option->value);
+            return false;
+        }
+        value = parser->argv[parser->next++];
+    }
+    return found.option->apply(found.into, value);
+}
+
+static bool parse_long(struct parser *parser, const char *argument)
+{
+    const char *name = argument + 2;
+    const char *equals = strchr(name, '=');
+    size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    struct found found = find(parser, 0, name, length);
+
+    if (found.option == NULL) {
+        cli_say("unknown option '%s'", argument);
+        return false;
+    }
+    if (found.option->value != NULL)
+        return apply_with_value(parser, found, equals != NULL ? equals + 1 : NULL);
+    if (equals != NULL) {
+        cli_say("--%s takes no value", found.option->name);
+        return false;
+    }
+    return found.option->apply(found.into, NULL);
+}
+
+/* One letter or several: -n, -nq, -w5s, -qw 5s. */
+static bool parse_letters(struct parser *parser, const char *argument)
+{
+    for (const char *letter = argument + 1; *letter != 0; letter++) {
+        struct found found = find(parser, *letter, NULL, 0);
+        if (found.option == NULL) {
+            cli_say("unknown option '-%c'", *letter);
+            return false;
+        }
+        if (found.option->value != NULL)
+            return apply_with_value(parser, found, letter[1] != 0 ? letter + 1 : NULL);
+        if (!found.option->apply(found.into, NULL))
+            return false;
+    }
+    return true;
+}
+
+static int keep_rest(struct parser *parser, int kept)
+{
+    while (parser->next < parser->argc)
+        parser->argv[kept++] = parser->argv[parser->next++];
+    return kept;
+}
+
+bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, size_t operands_max,
+                       int *argc, char **argv)
+{
+    struct parser parser = {sets, sets_count, *argc, argv, 1};
+    int kept = 0;
+
+    while (parser.next < parser.argc) {
+        char *argument = argv[parser.next++];
+        if (strcmp(argument, "--") == 0)
+            break;
+        if (argument[0] != '-' || argument[1] == 0) {
+            argv[kept++] = argument;
+            if ((size_t)kept > operands_max)
+                break;
+            continue;
+        }
+        bool valid =
+            argument[1] == '-' ? parse_long(&parser, argument) : parse_letters(&parser, argument);
+        if (!valid)
+            return false;
+    }
+    kept = keep_rest(&parser, kept);
+    argv[kept] = NULL;
+    *argc = kept;
+    return true;
+}
+
+/* "-w, --wait DURATION" */
+static void format_names(const struct cli_option *option, char *buffer, size_t size)
+{
+    char letter[8] = "    ";
+
+    if (option->letter != 0)
+        snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    snprintf(buffer, size, "%s--%s%s%s", letter, option->name, option->value != NULL ? " " : "",
+             option->value != NULL ? option->value : "");
+}
+
+void cli_options_print(FILE *stream, const struct cli_option *options)
+{
+    for (const struct cli_option *option = options; option->name != NULL; option++) {
+        char names[64];
+        format_names(option, names, sizeof names);
+        fprintf(stream, "  %-28s %s\n", names, option->help);
+    }
+}
+
+bool cli_option_duration(const char *name, const char *text, int64_t *ret_ms)
+{
+    struct simba_error error;
+    int64_t ms = 0;
+
+    if (simba_duration_parse(text, &ms, &error) != SIMBA_OK) {
+        cli_say("%s: %s", name, error.text);
+        return false;
+    }
+    if (ms < 0) {
+        cli_say("%s: '%s' is negative", name, text);
+        return false;
+    }
+    *ret_ms = ms;
+    return true;
+}
+
+bool cli_option_number(const char *name, const char *text, int low, int high, int *ret_number)
+{
+    char *end = NULL;
+
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != 0 || number < low || number > high) {
+        if (high == INT_MAX)
+            cli_say("%s: '%s' is not a number from %d up", name, text, low);
+        else
+            cli_say("%s: '%s' is not a number from %d to %d", name, text, low, high);
+        return false;
+    }
+    *ret_number = (int)number;
+    return true;
+}

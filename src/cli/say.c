@@ -1,0 +1,79 @@
+/*
+ * say.c - what the program says on standard error, and the exit code that goes with it.
+ */
+#include "cli/say.h"
+
+#include "cli/cli.h"
+#include "cli/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define LINE_MAX_BYTES 1024
+
+/* Names and ids may come from the store: they must not reach the terminal unfiltered. */
+static void print_line(const char *prefix, const char *line)
+{
+    char safe[LINE_MAX_BYTES];
+
+    cli_text_printable(line, safe, sizeof safe);
+    fprintf(stderr, "simba: %s%s\n", prefix, safe);
+}
+
+void cli_say(const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    print_line("", line);
+}
+
+void cli_say_log(void *user, enum simba_log_level level, const char *line)
+{
+    static const char *const prefixes[] = {
+        [SIMBA_LOG_NONE] = "",       [SIMBA_LOG_ERROR] = "error: ", [SIMBA_LOG_WARN] = "warning: ",
+        [SIMBA_LOG_INFO] = "info: ", [SIMBA_LOG_DEBUG] = "debug: ",
+    };
+
+    (void)user;
+    print_line(prefixes[level], line);
+}
+
+int cli_exit_code(int code)
+{
+    switch (simba_error_group(code)) {
+    case SIMBA_GROUP_NONE:
+        return CLI_EXIT_OK;
+    case SIMBA_GROUP_CONTENDED:
+        return CLI_EXIT_CONTENDED;
+    case SIMBA_GROUP_LOST:
+        return CLI_EXIT_LOST;
+    case SIMBA_GROUP_DENIED:
+        return CLI_EXIT_DENIED;
+    case SIMBA_GROUP_CONFIG:
+        return CLI_EXIT_CONFIG;
+    case SIMBA_GROUP_NOMEM:
+        return CLI_EXIT_SYSTEM;
+    case SIMBA_GROUP_MISUSE:
+    case SIMBA_GROUP_UNKNOWN:
+    case SIMBA_GROUP_UNAVAILABLE:
+        break;
+    }
+    return CLI_EXIT_UNAVAILABLE;
+}
+
+int cli_fail(const struct simba_error *error)
+{
+    cli_say("%s", error->text);
+    return cli_exit_code(error->code);
+}
+
+int cli_fail_system(const char *what)
+{
+    cli_say("%s: %s", what, strerror(errno));
+    return CLI_EXIT_SYSTEM;
+}

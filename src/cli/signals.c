@@ -1,0 +1,92 @@
+/*
+ * signals.c - takes signals as events in place of interruptions.
+ */
+#include "cli/signals.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* What the program was started with. Written once, before any thread exists. */
+static struct {
+    sigset_t mask;
+    struct sigaction child;
+    struct sigaction pipe;
+} inherited;
+
+/* Ignoring SIGCHLD can be inherited, too, and would make the child's status disappear. */
+void cli_signals_init(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+
+    sigprocmask(SIG_SETMASK, NULL, &inherited.mask);
+    sigaction(SIGPIPE, &ignore, &inherited.pipe);
+    sigaction(SIGCHLD, &standard, &inherited.child);
+}
+
+void cli_signals_restore(void)
+{
+    sigaction(SIGPIPE, &inherited.pipe, NULL);
+    sigaction(SIGCHLD, &inherited.child, NULL);
+    sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
+}
+
+/* A fault of the program itself; blocking these would only hide it. */
+static bool is_fault(int signal)
+{
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+           signal == SIGTRAP || signal == SIGSYS;
+}
+
+static bool was_ignored(int signal)
+{
+    struct sigaction action;
+
+    if (signal == SIGPIPE)
+        return inherited.pipe.sa_handler == SIG_IGN;
+    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+bool cli_signals_take(int *ret_fd)
+{
+    sigset_t set;
+
+    sigfillset(&set);
+    for (int signal = 1; signal <= SIGRTMAX; signal++) {
+        if (is_fault(signal) || was_ignored(signal))
+            sigdelset(&set, signal);
+    }
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
+        return false;
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0)
+        return false;
+    *ret_fd = fd;
+    return true;
+}
+
+int cli_signals_next(int fd)
+{
+    struct signalfd_siginfo info;
+
+    while (read(fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        bool own_pipe = info.ssi_signo == SIGPIPE && info.ssi_pid == (uint32_t)getpid();
+        if (!own_pipe)
+            return (int)info.ssi_signo;
+    }
+    return 0;
+}
+
+bool cli_signal_stops(int signal)
+{
+    return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+bool cli_signal_ends(int signal)
+{
+    return !cli_signal_stops(signal) && signal != SIGCHLD && signal != SIGCONT &&
+           signal != SIGURG && signal != SIGWINCH;
+}

@@ -1,0 +1,33 @@
+/*
+ * signals.h - takes signals as events in place of interruptions.
+ *
+ * All catchable signals are blocked before the first thread starts, so that none is delivered to a
+ * thread of the library, and are read from a descriptor by the main thread.
+ */
+#ifndef CLI_SIGNALS_H
+#define CLI_SIGNALS_H
+
+#include <stdbool.h>
+
+/* Call it first: remembers what the program was started with, and makes a write into a closed pipe or
+ * socket an error in place of the end of the program. */
+void cli_signals_init(void);
+
+/* Blocks the signals and opens the descriptor. Signals that were ignored when the program was started
+ * (nohup) stay ignored. Returns false, with errno, on failure. */
+bool cli_signals_take(int *ret_fd);
+
+/* The next signal that has come, 0 when there is none. Those that the program caused itself, by
+ * writing into a closed pipe, are dropped. */
+int cli_signals_next(int fd);
+
+/* Whether the default action of the signal is to end the process. */
+bool cli_signal_ends(int signal);
+
+/* Whether its default action is to stop the process. */
+bool cli_signal_stops(int signal);
+
+/* In a child, before exec: as the program was started. Async-signal-safe. */
+void cli_signals_restore(void);
+
+#endif

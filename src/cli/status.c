@@ -1,0 +1,254 @@
+/*
+ * status.c - `simba status`: who owns what.
+ */
+#include "cli/cli.h"
+#include "cli/say.h"
+#include "cli/store.h"
+#include "cli/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_MS 10000
+
+#define COLUMNS 7
+#define CELL_MAX 160
+
+struct status {
+    bool json;
+    struct simba_mutex_status *list;
+    size_t count;
+};
+
+static bool set_json(void *into, const char *value)
+{
+    (void)value;
+    ((struct status *)into)->json = true;
+    return true;
+}
+
+static const struct cli_option options[] = {
+    {0, "json", NULL, "print an array of JSON objects", set_json},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+/* One mutex as it is shown. */
+struct row {
+    const char *mutex;
+    const char *owner; /* "" when it is free */
+    const char *state;
+    int64_t ttl_ms;        /* left; -1: the store has no leases */
+    int64_t transition_ms; /* the same */
+    uint64_t fence;
+    int64_t waiters; /* -1: not known */
+};
+
+static int64_t left_ms(int64_t at_ms, int64_t now_ms)
+{
+    if (at_ms == SIMBA_INFINITE)
+        return -1;
+    return at_ms > now_ms ? at_ms - now_ms : 0;
+}
+
+static struct row describe(const struct simba_mutex_status *entry, int64_t now_ms)
+{
+    const struct simba_owner *owner = &entry->owner;
+    bool held = owner->id[0] != 0 && simba_owner_has_owner(owner, now_ms);
+    struct row row = {
+        .mutex = entry->mutex, .owner = "", .state = "free", .waiters = entry->waiters};
+
+    if (!held)
+        return row;
+    row.owner = owner->id;
+    row.state = simba_owner_is_in_ttl(owner, now_ms) ? "held" : "transition";
+    row.ttl_ms = left_ms(owner->ttl_at_ms, now_ms);
+    row.transition_ms = left_ms(owner->transition_at_ms, now_ms);
+    row.fence = owner->fence;
+    return row;
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static void print_json_row(const struct row *row)
+{
+    fputs("{\"mutex\":", stdout);
+    cli_json_string(stdout, row->mutex);
+    fputs(",\"owner\":", stdout);
+    cli_json_string(stdout, row->owner);
+    printf(",\"state\":\"%s\",\"ttl_ms\":", row->state);
+    cli_json_number(stdout, row->ttl_ms, -1);
+    fputs(",\"transition_ms\":", stdout);
+    cli_json_number(stdout, row->transition_ms, -1);
+    fputs(",\"fence\":", stdout);
+    cli_json_fence(stdout, row->fence);
+    fputs(",\"waiters\":", stdout);
+    cli_json_number(stdout, row->waiters, -1);
+    fputs("}", stdout);
+}
+
+static void print_json(const struct status *status, int64_t now_ms)
+{
+    fputs("[", stdout);
+    for (size_t i = 0; i < status->count; i++) {
+        struct row row = describe(&status->list[i], now_ms);
+        fputs(i > 0 ? ",\n " : "", stdout);
+        print_json_row(&row);
+    }
+    fputs("]\n", stdout);
+}
+
+/* ---- The table ---------------------------------------------------------------------------- */
+
+struct cells {
+    char text[COLUMNS][CELL_MAX];
+};
+
+static void format_left(int64_t ms, char *cell)
+{
+    if (ms < 0)
+        snprintf(cell, CELL_MAX, "-");
+    else
+        simba_duration_format(ms, cell, CELL_MAX);
+}
+
+static void format_row(const struct row *row, struct cells *cells)
+{
+    bool held = row->owner[0] != 0;
+
+    cli_text_printable(row->mutex, cells->text[0], CELL_MAX);
+    cli_text_printable(held ? row->owner : "-", cells->text[1], CELL_MAX);
+    snprintf(cells->text[2], CELL_MAX, "%s", row->state);
+    format_left(held ? row->ttl_ms : -1, cells->text[3]);
+    format_left(held ? row->transition_ms : -1, cells->text[4]);
+    snprintf(cells->text[5], CELL_MAX, row->fence > 0 ? "%" PRIu64 : "-", row->fence);
+    snprintf(cells->text[6], CELL_MAX, row->waiters >= 0 ? "%" PRId64 : "-", row->waiters);
+}
+
+static void widen(size_t *widths, const struct cells *cells)
+{
+    for (size_t i = 0; i < COLUMNS; i++) {
+        size_t width = cli_text_width(cells->text[i]);
+        if (width > widths[i])
+            widths[i] = width;
+    }
+}
+
+/* Pads by hand: printf counts bytes, a column counts characters. */
+static void print_cells(const size_t *widths, const struct cells *cells)
+{
+    for (size_t i = 0; i < COLUMNS; i++) {
+        fputs(cells->text[i], stdout);
+        if (i + 1 < COLUMNS)
+            printf("%*s", (int)(widths[i] - cli_text_width(cells->text[i]) + 2), "");
+    }
+    putchar('\n');
+}
+
+static void print_table(const struct status *status, int64_t now_ms)
+{
+    struct cells cells = {{"MUTEX", "OWNER", "STATE", "TTL", "TRANSITION", "FENCE", "WAITERS"}};
+    struct cells heading = cells;
+    size_t widths[COLUMNS] = {0};
+
+    widen(widths, &heading);
+    for (size_t i = 0; i < status->count; i++) {
+        struct row row = describe(&status->list[i], now_ms);
+        format_row(&row, &cells);
+        widen(widths, &cells);
+    }
+    print_cells(widths, &heading);
+    for (size_t i = 0; i < status->count; i++) {
+        struct row row = describe(&status->list[i], now_ms);
+        format_row(&row, &cells);
+        print_cells(widths, &cells);
+    }
+}
+
+/* ---- The verb ----------------------------------------------------------------------------- */
+
+/* One question for each name, or one for all that the store has. */
+static int ask(simba_client *client, const char *mutex, struct status *status,
+               struct simba_error *error)
+{
+    struct simba_mutex_status *list = NULL;
+    size_t count = 0;
+
+    int code = simba_client_status(client, mutex, TIMEOUT_MS, &list, &count, error);
+    if (code != SIMBA_OK)
+        return cli_fail(error);
+    struct simba_mutex_status *grown =
+        realloc(status->list, (status->count + count + 1) * sizeof *grown);
+    if (grown == NULL) {
+        simba_free(list);
+        return cli_fail_system("status");
+    }
+    if (count > 0)
+        memcpy(grown + status->count, list, count * sizeof *grown);
+    simba_free(list);
+    status->list = grown;
+    status->count += count;
+    return CLI_EXIT_OK;
+}
+
+static int ask_all(simba_client *client, int argc, char **argv, struct status *status)
+{
+    struct simba_error error;
+    int result = CLI_EXIT_OK;
+
+    if (argc == 0)
+        return ask(client, NULL, status, &error);
+    for (int i = 0; i < argc && result == CLI_EXIT_OK; i++)
+        result = ask(client, argv[i], status, &error);
+    return result;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct status status = {0};
+    simba_client *client = NULL;
+    struct simba_error error;
+
+    int result = cli_verb_parse(cli, &cli_verb_status, &status, SIZE_MAX, &argc, argv);
+    if (result != CLI_CONTINUE)
+        return result;
+    if (cli_store_open(cli, 1, &client, &error) != SIMBA_OK)
+        return cli_fail(&error);
+    result = ask_all(client, argc, argv, &status);
+    if (result == CLI_EXIT_OK && status.json)
+        print_json(&status, simba_now_ms());
+    else if (result == CLI_EXIT_OK)
+        print_table(&status, simba_now_ms());
+    free(status.list);
+    cli_store_close(client);
+    return result;
+}
+
+static const char details[] =
+    "Shows who owns the mutexes NAME, or all mutexes on the store: the owner, the time left of "
+    "the\n"
+    "exclusive part of its lease (TTL) and of all of it (TRANSITION), the fencing token of its "
+    "term\n"
+    "and how many contenders wait. A dash stands for what the store does not know. A mutex is "
+    "free,\n"
+    "held, or in transition: not renewed yet, but nobody else may have it.\n"
+    "\n"
+    "With --json it is an array of objects with mutex, owner (empty: nobody), state (free, held,\n"
+    "transition), ttl_ms, transition_ms, fence and waiters (null: not known).\n"
+    "\n"
+    "Examples:\n"
+    "  simba status\n"
+    "  simba status --json backup | jq -r '.[0].owner'\n"
+    "\n"
+    "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them. A mutex that the store does "
+    "not\n"
+    "know is free.";
+
+const struct cli_verb cli_verb_status = {
+    .name = "status",
+    .usage = "status [OPTION...] [NAME...]",
+    .summary = "show who owns what, for how long, and who waits",
+    .details = details,
+    .options = options,
+    .run = run,
+};

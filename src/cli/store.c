@@ -1,0 +1,126 @@
+/*
+ * store.c - opens the store that the user named, or the default one.
+ *
+ * The default store needs no set-up, so that `simba lock NAME -- COMMAND` works on a new machine.
+ */
+#include "cli/store.h"
+
+#include "cli/say.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define HOME_STATE "/.local/state"
+#define DEFAULT_FILE "/simba/simba.db"
+
+static int refuse(struct simba_error *error, const char *format, ...) SIMBA_PRINTF(2, 3);
+static int refuse(struct simba_error *error, const char *format, ...)
+{
+    va_list arguments;
+
+    error->code = SIMBA_ECONFIG;
+    error->backend_code = 0;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return SIMBA_ECONFIG;
+}
+
+/* The XDG rules: a relative XDG_STATE_HOME counts as not set. */
+static int default_path(char *path, size_t size, struct simba_error *error)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    int length;
+
+    if (state != NULL && state[0] == '/')
+        length = snprintf(path, size, "%s" DEFAULT_FILE, state);
+    else if (home != NULL && home[0] == '/')
+        length = snprintf(path, size, "%s" HOME_STATE DEFAULT_FILE, home);
+    else
+        return refuse(error, "no store: HOME is not set, so give one with --url or SIMBA_URL");
+    if (length < 0 || (size_t)length >= size)
+        return refuse(error, "no store: the path of the state folder is too long");
+    return SIMBA_OK;
+}
+
+/* Creates all folders above the file. Those that are missing are for the user alone. */
+static int create_folders(char *path, struct simba_error *error)
+{
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
+        if (failed)
+            refuse(error, "cannot create the folder '%s': %s", path, strerror(errno));
+        *slash = '/';
+        if (failed)
+            return error->code;
+    }
+    return SIMBA_OK;
+}
+
+/* A path may hold what has a meaning in a URL. */
+static bool append_encoded(char *buffer, size_t size, const char *path)
+{
+    size_t used = strlen(buffer);
+
+    for (; *path != 0; path++) {
+        if (used + 4 > size)
+            return false;
+        if (strchr("%?#&=+ ", *path) != NULL)
+            used += (size_t)snprintf(buffer + used, 4, "%%%02X", (unsigned)(unsigned char)*path);
+        else
+            buffer[used++] = *path;
+    }
+    buffer[used] = 0;
+    return true;
+}
+
+int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+{
+    char path[PATH_MAX];
+
+    if (cli->url != NULL) {
+        if ((size_t)snprintf(buffer, size, "%s", cli->url) >= size)
+            return refuse(error, "the URL is longer than %zu bytes", size - 1);
+        return SIMBA_OK;
+    }
+    int code = default_path(path, sizeof path, error);
+    if (code == SIMBA_OK)
+        code = create_folders(path, error);
+    if (code != SIMBA_OK)
+        return code;
+    snprintf(buffer, size, "sqlite:");
+    if (!append_encoded(buffer, size, path))
+        return refuse(error, "no store: the path of the state folder is too long");
+    return SIMBA_OK;
+}
+
+int cli_store_open(const struct cli *cli, int callback_threads, simba_client **ret_client,
+                   struct simba_error *error)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    char url[CLI_URL_MAX];
+
+    int code = cli_store_url(cli, url, sizeof url, error);
+    if (code != SIMBA_OK)
+        return code;
+    options.ttl_ms = cli->ttl_ms;
+    options.transition_ms = cli->transition_ms;
+    options.dispatcher_threads = callback_threads;
+    options.log = cli_say_log;
+    options.log_level = cli->log_level;
+    return simba_client_open(url, &options, ret_client, error);
+}
+
+void cli_store_close(simba_client *client)
+{
+    struct simba_error error;
+
+    if (client != NULL && simba_client_close(client, &error) != SIMBA_OK)
+        cli_say("%s", error.text);
+}

@@ -1,0 +1,23 @@
+/*
+ * store.h - opens the store that the user named, or the default one.
+ */
+#ifndef CLI_STORE_H
+#define CLI_STORE_H
+
+#include "cli/cli.h"
+
+#define CLI_URL_MAX 8192
+
+/* Where nothing is configured: SQLite in the user's state folder, which is created. Returns an error
+ * with its sentence where there is no such folder. */
+int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error);
+
+/* Opens a client with the timings and the log level of the command line. `callback_threads` 0 is the
+ * library's default. */
+int cli_store_open(const struct cli *cli, int callback_threads, simba_client **ret_client,
+                   struct simba_error *error);
+
+/* Closes a client whose children are closed. */
+void cli_store_close(simba_client *client);
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * tck.c - `simba tck`: runs the compatibility kit against a store.
+ */
+#include "cli/cli.h"
+#include "cli/say.h"
+#include "cli/store.h"
+
+#include <simba/tck.h>
+
+#include <limits.h>
+#include <string.h>
+
+struct tck {
+    struct simba_tck_options options;
+    bool list;
+    int64_t started_ms; /* of the case that runs */
+};
+
+static bool set_case(void *into, const char *value)
+{
+    ((struct tck *)into)->options.only = value;
+    return true;
+}
+
+/* A bare number is seconds, as the option's name promises. */
+static bool set_seconds(void *into, const char *value)
+{
+    struct tck *tck = into;
+    int seconds = 0;
+
+    if (value[0] != 0 && value[strspn(value, "0123456789")] == 0) {
+        if (!cli_option_number("--seconds", value, 1, 86400, &seconds))
+            return false;
+        tck->options.contend_ms = (int64_t)seconds * 1000;
+        return true;
+    }
+    return cli_option_duration("--seconds", value, &tck->options.contend_ms);
+}
+
+static bool set_contenders(void *into, const char *value)
+{
+    return cli_option_number("--contenders", value, 1, 10000,
+                             &((struct tck *)into)->options.contenders);
+}
+
+static bool set_processes(void *into, const char *value)
+{
+    return cli_option_number("--processes", value, 1, 1000,
+                             &((struct tck *)into)->options.processes);
+}
+
+static bool set_list(void *into, const char *value)
+{
+    (void)value;
+    ((struct tck *)into)->list = true;
+    return true;
+}
+
+static const struct cli_option options[] = {
+    {0, "case", "NAME", "run only this case", set_case},
+    {0, "seconds", "DURATION", "how long multi_contend lasts (5s)", set_seconds},
+    {0, "contenders", "N", "how many take part in multi_contend (10)", set_contenders},
+    {0, "processes", "N", "run multi_contend across N processes, too (1)", set_processes},
+    {0, "list", NULL, "print the names of the cases and run none", set_list},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+static int print_list(void)
+{
+    for (size_t i = 0; simba_tck_case(i) != NULL; i++)
+        puts(simba_tck_case(i));
+    return CLI_EXIT_OK;
+}
+
+static bool is_case(const char *name)
+{
+    for (size_t i = 0; simba_tck_case(i) != NULL; i++) {
+        if (strcmp(simba_tck_case(i), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Nothing may stay in the buffer of standard output: the kit forks. */
+static void report(void *user, const char *name, int passed, const char *text)
+{
+    struct tck *tck = user;
+
+    if (passed < 0) {
+        tck->started_ms = simba_now_ms();
+        return;
+    }
+    double seconds = (double)(simba_now_ms() - tck->started_ms) / 1000.0;
+    printf("%-4s  %-28s %6.2f s\n", passed ? "ok" : "FAIL", name, seconds);
+    if (!passed)
+        printf("      %s\n", text != NULL ? text : "no reason given");
+    fflush(stdout);
+}
+
+static int run_kit(struct cli *cli, struct tck *tck)
+{
+    struct simba_error error = {0};
+    char url[CLI_URL_MAX];
+    int passed = 0;
+    int failed = 0;
+
+    if (cli_store_url(cli, url, sizeof url, &error) != SIMBA_OK)
+        return cli_fail(&error);
+    tck->options.url = url;
+    if (cli->ttl_ms != SIMBA_UNSET)
+        tck->options.ttl_ms = cli->ttl_ms;
+    if (cli->transition_ms != SIMBA_UNSET)
+        tck->options.transition_ms = cli->transition_ms;
+    tck->options.report = report;
+    tck->options.user = tck;
+    int code = simba_tck_run(&tck->options, &passed, &failed, &error);
+    if (code != SIMBA_OK && failed == 0)
+        return cli_fail(&error);
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}
+
+static int usage_error(const char *what, const char *value)
+{
+    cli_say("tck: %s '%s'", what, value);
+    fputs("Try 'simba tck --help'.\n", stderr);
+    return CLI_EXIT_USAGE;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct tck tck = {.options = SIMBA_TCK_OPTIONS_INIT};
+
+    int status = cli_verb_parse(cli, &cli_verb_tck, &tck, SIZE_MAX, &argc, argv);
+    if (status != CLI_CONTINUE)
+        return status;
+    if (argc > 0)
+        return usage_error("unexpected argument", argv[0]);
+    if (tck.list)
+        return print_list();
+    if (tck.options.only != NULL && !is_case(tck.options.only))
+        return usage_error("there is no case", tck.options.only);
+    return run_kit(cli, &tck);
+}
+
+static const char details[] =
+    "Runs the compatibility kit against the store: the cases that every backend must pass. It\n"
+    "uses mutexes named tck-... and short leases (--ttl and --transition change them), so the "
+    "store\n"
+    "should be quick and nobody else should be using those names.\n"
+    "\n"
+    "Examples:\n"
+    "  simba tck --url sqlite:/tmp/kit.db\n"
+    "  simba tck --case multi_contend --seconds 30 --processes 4\n"
+    "\n"
+    "Exit codes: 0 when all cases passed, 1 when one failed, or 64, 69, 77, 78 as 'simba --help'\n"
+    "lists them when the kit could not run.";
+
+const struct cli_verb cli_verb_tck = {
+    .name = "tck",
+    .usage = "tck [OPTION...]",
+    .summary = "run the compatibility kit against a store",
+    .details = details,
+    .options = options,
+    .run = run,
+};

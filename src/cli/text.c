@@ -1,0 +1,124 @@
+/*
+ * text.c - strings on their way to a terminal or into JSON.
+ */
+#include "cli/text.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* The bytes of a UTF-8 sequence by its first byte; 0 where none begins with it. */
+static size_t sequence_length(unsigned char first)
+{
+    if (first < 0x80)
+        return 1;
+    if (first >= 0xc2 && first <= 0xdf)
+        return 2;
+    if (first >= 0xe0 && first <= 0xef)
+        return 3;
+    if (first >= 0xf0 && first <= 0xf4)
+        return 4;
+    return 0;
+}
+
+/* Overlong forms, surrogates and what lies behind U+10FFFF show in the second byte. */
+static bool second_is_valid(const unsigned char *bytes)
+{
+    switch (bytes[0]) {
+    case 0xe0:
+        return bytes[1] >= 0xa0;
+    case 0xed:
+        return bytes[1] <= 0x9f;
+    case 0xf0:
+        return bytes[1] >= 0x90;
+    case 0xf4:
+        return bytes[1] <= 0x8f;
+    default:
+        return true;
+    }
+}
+
+/* The length of the character that `text` begins with; 0 when it is not UTF-8. */
+static size_t character_length(const char *text)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t length = sequence_length(bytes[0]);
+
+    for (size_t i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    return length > 1 && !second_is_valid(bytes) ? 0 : length;
+}
+
+static bool is_control(const char *text, size_t length)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+
+    if (length == 1)
+        return bytes[0] < 0x20 || bytes[0] == 0x7f;
+    return length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0;
+}
+
+void cli_text_printable(const char *text, char *buffer, size_t size)
+{
+    size_t used = 0;
+
+    while (*text != 0) {
+        size_t length = character_length(text);
+        size_t step = length > 0 ? length : 1;
+        if (used + step >= size)
+            break;
+        if (length == 0 || is_control(text, length)) {
+            buffer[used++] = '?';
+        } else {
+            memcpy(buffer + used, text, length);
+            used += length;
+        }
+        text += step;
+    }
+    buffer[used] = 0;
+}
+
+size_t cli_text_width(const char *text)
+{
+    size_t width = 0;
+
+    for (; *text != 0; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+void cli_json_string(FILE *stream, const char *text)
+{
+    putc('"', stream);
+    while (*text != 0) {
+        size_t length = character_length(text);
+        if (length == 0)
+            fputs("\\ufffd", stream);
+        else if (*text == '"' || *text == '\\')
+            fprintf(stream, "\\%c", *text);
+        else if (length == 1 && is_control(text, length))
+            fprintf(stream, "\\u%04x", (unsigned)(unsigned char)*text);
+        else
+            fwrite(text, 1, length, stream);
+        text += length > 0 ? length : 1;
+    }
+    putc('"', stream);
+}
+
+void cli_json_number(FILE *stream, int64_t number, int64_t unknown)
+{
+    if (number == unknown)
+        fputs("null", stream);
+    else
+        fprintf(stream, "%" PRId64, number);
+}
+
+void cli_json_fence(FILE *stream, uint64_t fence)
+{
+    if (fence == 0)
+        fputs("null", stream);
+    else
+        fprintf(stream, "%" PRIu64, fence);
+}

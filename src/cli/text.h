@@ -1,0 +1,27 @@
+/*
+ * text.h - strings on their way to a terminal or into JSON.
+ *
+ * Names and ids are any bytes that a store holds: other programs may have written them.
+ */
+#ifndef CLI_TEXT_H
+#define CLI_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Copies `text` with every control character and every byte that is not UTF-8 replaced by '?', and cut
+ * at `size`. */
+void cli_text_printable(const char *text, char *buffer, size_t size);
+
+/* The characters of a printable text, as columns of a table count them. */
+size_t cli_text_width(const char *text);
+
+/* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD. */
+void cli_json_string(FILE *stream, const char *text);
+
+/* Prints a number, or null for the value that stands for "not known". */
+void cli_json_number(FILE *stream, int64_t number, int64_t unknown);
+void cli_json_fence(FILE *stream, uint64_t fence);
+
+#endif

@@ -1,0 +1,278 @@
+/*
+ * watch.c - `simba watch`: prints every change of ownership as it happens.
+ *
+ * The callbacks of all observers run on one thread and print; the main thread waits for a signal or for
+ * the reader to leave.
+ */
+#include "cli/cli.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "cli/store.h"
+#include "cli/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS 10000
+
+struct watched {
+    struct watch *watch;
+    const char *mutex;
+    simba_observer *observer;
+    char owner[SIMBA_ID_MAX + 1]; /* as it was printed last */
+};
+
+struct watch {
+    const struct cli *cli;
+    bool json;
+    int broken_fd; /* readable when standard output cannot be written any more */
+    simba_client *client;
+    struct watched *list;
+    size_t count;
+};
+
+static bool set_json(void *into, const char *value)
+{
+    (void)value;
+    ((struct watch *)into)->json = true;
+    return true;
+}
+
+static const struct cli_option options[] = {
+    {0, "json", NULL, "print one JSON object a line", set_json},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+/* ---- Printing ----------------------------------------------------------------------------- */
+
+static void print_json(const struct watched *watched, const char *before,
+                       const struct simba_owner *after, const struct timespec *at)
+{
+    printf("{\"at\":%" PRId64 ",\"mutex\":",
+           (int64_t)at->tv_sec * 1000 + (int64_t)at->tv_nsec / 1000000);
+    cli_json_string(stdout, watched->mutex);
+    fputs(",\"before\":", stdout);
+    cli_json_string(stdout, before);
+    fputs(",\"after\":", stdout);
+    cli_json_string(stdout, after->id);
+    fputs(",\"fence\":", stdout);
+    cli_json_fence(stdout, after->fence);
+    fputs("}\n", stdout);
+}
+
+static void print_time(const struct timespec *at)
+{
+    struct tm tm;
+    char text[32];
+
+    localtime_r(&at->tv_sec, &tm);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
+    printf("%s.%03d", text, (int)(at->tv_nsec / 1000000));
+}
+
+static void print_text(const struct watched *watched, const char *before,
+                       const struct simba_owner *after, const struct timespec *at)
+{
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    char from[SIMBA_ID_MAX + 1];
+    char to[SIMBA_ID_MAX + 1];
+
+    cli_text_printable(watched->mutex, mutex, sizeof mutex);
+    cli_text_printable(before, from, sizeof from);
+    cli_text_printable(after->id, to, sizeof to);
+    print_time(at);
+    if (to[0] == 0)
+        printf("  %s  free%s%s", mutex, from[0] != 0 ? ", was owned by " : "", from);
+    else
+        printf("  %s  owned by %s, fence %" PRIu64 "%s%s", mutex, to, after->fence,
+               from[0] != 0 ? ", was owned by " : "", from);
+    putchar('\n');
+}
+
+static void print_change(struct watched *watched, const char *before,
+                         const struct simba_owner *after)
+{
+    struct timespec at;
+
+    clock_gettime(CLOCK_REALTIME, &at);
+    if (watched->watch->json)
+        print_json(watched, before, after, &at);
+    else
+        print_text(watched, before, after, &at);
+    if (fflush(stdout) != 0)
+        eventfd_write(watched->watch->broken_fd, 1);
+}
+
+/* Prints what differs from the last line of this mutex and remembers it. What an observer finds first
+ * is most often what the first line has said already. */
+static void follow(struct watched *watched, const struct simba_owner *after)
+{
+    char before[SIMBA_ID_MAX + 1];
+
+    if (strcmp(watched->owner, after->id) == 0)
+        return;
+    memcpy(before, watched->owner, sizeof before);
+    memcpy(watched->owner, after->id, sizeof watched->owner);
+    print_change(watched, before, after);
+}
+
+static void on_notify(void *user, const struct simba_state *state)
+{
+    follow(user, &state->after);
+}
+
+/* ---- Starting ----------------------------------------------------------------------------- */
+
+/* The first line of each mutex is its owner now, also when nobody owns it. */
+static int print_first(struct watched *watched, struct simba_error *error)
+{
+    struct simba_mutex_status *list = NULL;
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+    size_t count = 0;
+
+    int code = simba_client_status(watched->watch->client, watched->mutex, TIMEOUT_MS, &list,
+                                   &count, error);
+    if (code != SIMBA_OK)
+        return code;
+    if (count > 0 && simba_owner_has_owner(&list[0].owner, simba_now_ms()))
+        owner = list[0].owner;
+    simba_free(list);
+    memcpy(watched->owner, owner.id, sizeof watched->owner);
+    print_change(watched, "", &owner);
+    return SIMBA_OK;
+}
+
+static int start_one(struct watched *watched, struct simba_error *error)
+{
+    struct simba_observer_options options_of = SIMBA_OBSERVER_OPTIONS_INIT;
+
+    options_of.mutex = watched->mutex;
+    options_of.on_notify = on_notify;
+    options_of.user = watched;
+    int code = print_first(watched, error);
+    if (code == SIMBA_OK)
+        code =
+            simba_observer_create(watched->watch->client, &options_of, &watched->observer, error);
+    if (code == SIMBA_OK)
+        code = simba_observer_start(watched->observer, error);
+    return code;
+}
+
+static int start_all(struct watch *watch, char **names, struct simba_error *error)
+{
+    int code = cli_store_open(watch->cli, 1, &watch->client, error);
+
+    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++) {
+        watch->list[i].watch = watch;
+        watch->list[i].mutex = names[i];
+        code = start_one(&watch->list[i], error);
+    }
+    return code;
+}
+
+static void stop_all(struct watch *watch)
+{
+    for (size_t i = 0; i < watch->count; i++)
+        simba_observer_close(watch->list[i].observer);
+    cli_store_close(watch->client);
+}
+
+/* ---- Waiting for the end ------------------------------------------------------------------ */
+
+/* CLI_CONTINUE, or the exit code that a signal means. To be interrupted is how a watch ends well. */
+static int handle_signals(int signals_fd)
+{
+    for (int signal; (signal = cli_signals_next(signals_fd)) != 0;) {
+        if (signal == SIGINT || signal == SIGTERM)
+            return CLI_EXIT_OK;
+        if (cli_signal_ends(signal))
+            return CLI_EXIT_SIGNAL + signal;
+        if (cli_signal_stops(signal))
+            raise(SIGSTOP);
+    }
+    return CLI_CONTINUE;
+}
+
+/* A pipe whose reader has left shows as an error, also when there is nothing to print. */
+static int wait_for_end(const struct watch *watch, int signals_fd)
+{
+    struct pollfd fds[] = {
+        {.fd = signals_fd, .events = POLLIN},
+        {.fd = watch->broken_fd, .events = POLLIN},
+        {.fd = STDOUT_FILENO, .events = 0},
+    };
+    int status = CLI_CONTINUE;
+
+    while (status == CLI_CONTINUE && fds[1].revents == 0 && fds[2].revents == 0) {
+        poll(fds, 3, -1);
+        status = handle_signals(signals_fd);
+    }
+    return status == CLI_CONTINUE ? CLI_EXIT_OK : status;
+}
+
+static int run_watch(struct watch *watch, char **names)
+{
+    struct simba_error error;
+    int signals_fd = -1;
+
+    watch->broken_fd = eventfd(0, EFD_CLOEXEC);
+    watch->list = calloc(watch->count, sizeof *watch->list);
+    if (watch->broken_fd < 0 || watch->list == NULL || !cli_signals_take(&signals_fd))
+        return cli_fail_system("watch");
+    int status = start_all(watch, names, &error) == SIMBA_OK ? wait_for_end(watch, signals_fd)
+                                                             : cli_fail(&error);
+    stop_all(watch);
+    free(watch->list);
+    close(watch->broken_fd);
+    close(signals_fd);
+    return status;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct watch watch = {.cli = cli};
+
+    int status = cli_verb_parse(cli, &cli_verb_watch, &watch, SIZE_MAX, &argc, argv);
+    if (status != CLI_CONTINUE)
+        return status;
+    if (argc < 1) {
+        cli_say("watch: the NAME of a mutex is missing");
+        fputs("Try 'simba watch --help'.\n", stderr);
+        return CLI_EXIT_USAGE;
+    }
+    watch.count = (size_t)argc;
+    return run_watch(&watch, argv);
+}
+
+static const char details[] =
+    "Prints a line for the owner of each mutex NAME, and then one for every change of ownership "
+    "as\n"
+    "it happens, until it is interrupted (SIGINT, SIGTERM) or its reader leaves. An owner that "
+    "loses\n"
+    "the mutex and wins it again begins a new term: that is a change, too.\n"
+    "\n"
+    "With --json each line is an object with at (milliseconds since 1970), mutex, before and "
+    "after\n"
+    "(the ids, empty for nobody) and fence (null: not known).\n"
+    "\n"
+    "Examples:\n"
+    "  simba watch backup deploy\n"
+    "  simba watch --json backup | while read -r change; do notify \"$change\"; done\n"
+    "\n"
+    "Exit codes: 0 when it was interrupted, or 64, 69, 77, 78 as 'simba --help' lists them.";
+
+const struct cli_verb cli_verb_watch = {
+    .name = "watch",
+    .usage = "watch [OPTION...] NAME...",
+    .summary = "print every change of ownership as it happens",
+    .details = details,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,142 @@
+/*
+ * test_lease.c - a lease that cannot be renewed: the command is stopped before anybody else can own.
+ *
+ * The store is made to hang by a transaction of the test's own on the same file.
+ */
+#include "harness.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static sqlite3 *store_block(void)
+{
+    sqlite3 *store = NULL;
+
+    assert_int_equal(sqlite3_open("store.db", &store), SQLITE_OK);
+    sqlite3_busy_timeout(store, PATIENCE_MS);
+    assert_int_equal(sqlite3_exec(store, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    return store;
+}
+
+static void store_unblock(sqlite3 *store)
+{
+    assert_int_equal(sqlite3_exec(store, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(store), SQLITE_OK);
+}
+
+static void the_command_is_asked_to_stop_when_the_store_hangs(void **state)
+{
+    (void)state;
+    struct process process = simba_start(
+        NULL, "lock", "m", "--", "bash", "-c",
+        "trap 'echo term >stopped; exit 0' TERM; echo $$ >holder; while :; do sleep 0.02; done",
+        NULL);
+    file_wait_number("holder");
+    sqlite3 *store = store_block();
+    int64_t blocked_ms = now_ms();
+    wait_until(file_exists("stopped"));
+    assert_true(now_ms() - blocked_ms < LEASE_MS);
+    store_unblock(store);
+    assert_int_equal(process_wait(&process), 70);
+    assert_contains(file_read(process.err), "lease of 'm'");
+}
+
+static void a_command_that_ignores_it_is_killed_before_the_lease_ends(void **state)
+{
+    (void)state;
+    struct process process = simba_start(
+        NULL, "lock", "-k", "100ms", "m", "--", "sh", "-c",
+        "trap '' TERM; sleep 100 & echo $! >inner; echo $$ >holder; wait; sleep 100", NULL);
+    pid_t command = (pid_t)file_wait_number("holder");
+    pid_t inner = (pid_t)file_wait_number("inner");
+    sqlite3 *store = store_block();
+    int64_t blocked_ms = now_ms();
+    wait_until(!process_is_alive(command) && !process_is_alive(inner));
+    int64_t killed_ms = now_ms();
+    assert_true(killed_ms - blocked_ms < LEASE_MS);
+    store_unblock(store);
+    assert_int_equal(process_wait(&process), 70);
+    assert_contains(file_read(process.err), "killing");
+}
+
+static void a_hiccup_shorter_than_the_window_goes_unnoticed(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    pid_t command = (pid_t)file_wait_number("holder");
+    for (int i = 0; i < 3; i++) {
+        sqlite3 *store = store_block();
+        /* Across the renewal at the end of the ttl, and well before the end of the window. */
+        int64_t end_ms = now_ms() + TRANSITION_MS / 3;
+        wait_until(now_ms() >= end_ms);
+        store_unblock(store);
+        end_ms = now_ms() + LEASE_MS;
+        wait_until(now_ms() >= end_ms);
+    }
+    assert_true(process_is_alive(command));
+    assert_true(process_is_alive(holder.pid));
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(process_wait(&holder), 128 + SIGTERM);
+}
+
+/* Also the lease of a holder that was stopped runs out. Its command must not go on behind its back once
+ * it is continued. */
+static void a_holder_paused_past_its_lease_kills_its_command_when_it_goes_on(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    pid_t command = (pid_t)file_wait_number("holder");
+    kill(holder.pid, SIGSTOP);
+    assert_int_equal(simba_run("lock", "-w", "10s", "m", "--", "true", NULL), 0);
+    assert_true(process_is_alive(command));
+    kill(holder.pid, SIGCONT);
+    assert_int_equal(process_wait(&holder), 70);
+    assert_false(process_is_alive(command));
+}
+
+/* Longer than a lease: it has been renewed meanwhile. */
+static void the_lease_is_renewed_as_long_as_the_command_runs(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    int64_t end_ms = now_ms() + 3 * LEASE_MS;
+    while (now_ms() < end_ms)
+        assert_int_equal(simba_run("lock", "-nq", "m", "--", "true", NULL), 75);
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(process_wait(&holder), 128 + SIGTERM);
+}
+
+/* A command that stopped by itself is none of simba's business without a terminal. */
+static void the_lease_is_renewed_while_the_command_is_stopped(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    pid_t command = (pid_t)file_wait_number("holder");
+    kill(command, SIGSTOP);
+    int64_t end_ms = now_ms() + 2 * LEASE_MS;
+    while (now_ms() < end_ms)
+        assert_int_equal(simba_run("lock", "-nq", "m", "--", "true", NULL), 75);
+    kill(command, SIGCONT);
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(process_wait(&holder), 128 + SIGTERM);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, sandbox_enter, sandbox_leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(the_command_is_asked_to_stop_when_the_store_hangs),
+        CASE(a_command_that_ignores_it_is_killed_before_the_lease_ends),
+        CASE(a_hiccup_shorter_than_the_window_goes_unnoticed),
+        CASE(a_holder_paused_past_its_lease_kills_its_command_when_it_goes_on),
+        CASE(the_lease_is_renewed_as_long_as_the_command_runs),
+        CASE(the_lease_is_renewed_while_the_command_is_stopped),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

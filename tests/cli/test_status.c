@@ -1,0 +1,183 @@
+/*
+ * test_status.c - `simba status`, `simba watch` and `simba tck`.
+ */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Asks Python, which the build needs anyway: `expression` over `data`, the JSON in the file. */
+static void assert_json(const char *path, const char *expression)
+{
+    char command[1024];
+
+    snprintf(command, sizeof command,
+             "python3 -c 'import json,sys; data=json.load(open(sys.argv[1])); "
+             "sys.exit(0 if eval(sys.argv[2]) else 1)' %s '%s'",
+             path, expression);
+    if (system(command) != 0)
+        fail_msg("%s does not hold for %s", expression, file_read(path));
+}
+
+static void assert_status_json(const char *mutex, const char *expression)
+{
+    struct process process = simba_start(NULL, "status", "--json", mutex, NULL);
+
+    assert_int_equal(process_wait(&process), 0);
+    assert_json(process.out, expression);
+}
+
+static void status_of_a_new_store_is_an_empty_table(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("status", NULL), 0);
+    assert_contains(last_out(), "MUTEX");
+    assert_int_equal(count_lines(last_out()), 1);
+    assert_int_equal(simba_run("status", "--json", NULL), 0);
+    assert_string_equal(last_out(), "[]\n");
+    assert_string_equal(last_err(), "");
+}
+
+static void a_name_that_the_store_does_not_know_is_free(void **state)
+{
+    (void)state;
+    assert_status_json("unknown", "len(data) == 1 and data[0][\"mutex\"] == \"unknown\" and "
+                                  "data[0][\"state\"] == \"free\" and data[0][\"owner\"] == \"\"");
+    assert_int_equal(simba_run("status", "a", "b", NULL), 0);
+    assert_contains(last_out(), "\na ");
+    assert_contains(last_out(), "\nb ");
+    assert_contains(last_out(), "free");
+}
+
+static void status_tells_owner_times_and_fence(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", "sqlite:store.db?ttl=10s&transition=6s", 1);
+    struct process holder = holder_start();
+    assert_status_json("m",
+                       "data[0][\"owner\"] == \"holder\" and data[0][\"state\"] == \"held\" and "
+                       "0 < data[0][\"ttl_ms\"] <= 10000 and "
+                       "10000 < data[0][\"transition_ms\"] <= 16000 and data[0][\"fence\"] > 0");
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+    assert_status_json("m", "data[0][\"owner\"] == \"\" and data[0][\"state\"] == \"free\"");
+}
+
+static void names_with_quotes_backslashes_and_bad_utf8_make_valid_json(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("lock", "a\"b\\c d\u00e9", "--", "true", NULL), 0);
+    assert_int_equal(simba_run("lock", "bad\xff\xc3", "--", "true", NULL), 0);
+    struct process process = simba_start(NULL, "status", "--json", NULL);
+    assert_int_equal(process_wait(&process), 0);
+    assert_json(process.out,
+                "len(data) == 2 and data[0][\"mutex\"] == \"a\\\"b\\\\c d\\u00e9\" and "
+                "data[1][\"mutex\"] == \"bad\\ufffd\\ufffd\"");
+    assert_int_equal(simba_run("status", NULL), 0);
+    assert_contains(last_out(), "bad??");
+}
+
+static void watch_prints_the_owner_and_then_every_change(void **state)
+{
+    (void)state;
+    struct process watch = simba_start(NULL, "watch", "m", NULL);
+    wait_until(count_lines(file_read(watch.out)) == 1);
+    assert_contains(file_read(watch.out), "m  free\n");
+    struct process holder = holder_start();
+    wait_until(count_lines(file_read(watch.out)) == 2);
+    assert_contains(file_read(watch.out), "m  owned by holder, fence ");
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+    wait_until(count_lines(file_read(watch.out)) == 3);
+    assert_contains(file_read(watch.out), "m  free, was owned by holder\n");
+    kill(watch.pid, SIGTERM);
+    assert_int_equal(process_wait(&watch), 0);
+    assert_string_equal(file_read(watch.err), "");
+}
+
+static void watch_json_is_an_object_a_line(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    struct process watch = simba_start(NULL, "watch", "--json", "m", "other", NULL);
+    wait_until(count_lines(file_read(watch.out)) == 2);
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+    wait_until(count_lines(file_read(watch.out)) == 3);
+    kill(watch.pid, SIGINT);
+    assert_int_equal(process_wait(&watch), 0);
+    char command[512];
+    snprintf(command, sizeof command, "(echo '['; sed '$!s/$/,/' %s; echo ']') >all.json",
+             watch.out);
+    assert_int_equal(system(command), 0);
+    assert_json(
+        "all.json",
+        "[(d[\"mutex\"], d[\"before\"], d[\"after\"]) for d in data] == "
+        "[(\"m\", \"\", \"holder\"), (\"other\", \"\", \"\"), (\"m\", \"holder\", \"\")] and "
+        "data[0][\"fence\"] > 0 and data[0][\"at\"] > 1600000000000");
+}
+
+static void watch_ends_quietly_when_its_reader_leaves(void **state)
+{
+    char command[512];
+
+    (void)state;
+    snprintf(command, sizeof command, "%s watch m 2>err.watch | head -n 1 >first",
+             getenv("SIMBA_PROGRAM"));
+    int64_t begin_ms = now_ms();
+    assert_int_equal(system(command), 0);
+    assert_true(now_ms() - begin_ms < 5000);
+    assert_contains(file_read("first"), "m  free");
+    assert_string_equal(file_read("err.watch"), "");
+}
+
+static void tck_lists_its_cases(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("tck", "--list", NULL), 0);
+    assert_contains(last_out(), "start\n");
+    assert_contains(last_out(), "restart\n");
+    assert_contains(last_out(), "guard\n");
+    assert_contains(last_out(), "multi_contend\n");
+    assert_contains(last_out(), "schedule\n");
+}
+
+static void tck_runs_a_case_and_counts(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("tck", "--case", "start", NULL), 0);
+    assert_contains(last_out(), "ok    start ");
+    assert_contains(last_out(), "1 passed, 0 failed\n");
+}
+
+static void tck_on_an_unusable_store_is_69(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("tck", "-u", "sqlite:no/such/folder/x.db", "--case", "start", NULL),
+                     69);
+    assert_memory_equal(last_err(), "simba: ", 7);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, sandbox_enter, sandbox_leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(status_of_a_new_store_is_an_empty_table),
+        CASE(a_name_that_the_store_does_not_know_is_free),
+        CASE(status_tells_owner_times_and_fence),
+        CASE(names_with_quotes_backslashes_and_bad_utf8_make_valid_json),
+        CASE(watch_prints_the_owner_and_then_every_change),
+        CASE(watch_json_is_an_object_a_line),
+        CASE(watch_ends_quietly_when_its_reader_leaves),
+        CASE(tck_lists_its_cases),
+        CASE(tck_runs_a_case_and_counts),
+        CASE(tck_on_an_unusable_store_is_69),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
