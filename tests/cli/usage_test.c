@@ -1,5 +1,5 @@
 /*
- * test_usage.c - command lines, help, and the exit codes of what cannot even begin.
+ * usage_test.c - command lines, help, and the exit codes of what cannot even begin.
  */
 #include "harness.h"
 

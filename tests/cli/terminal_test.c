@@ -1,5 +1,5 @@
 /*
- * test_terminal.c - `simba lock` at a terminal: the command reads from it, Ctrl-C, Ctrl-Z.
+ * terminal_test.c - `simba lock` at a terminal: the command reads from it, Ctrl-C, Ctrl-Z.
  *
  * The test plays the terminal; a process of its own plays the part of an interactive shell.
  */

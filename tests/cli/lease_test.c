@@ -1,5 +1,5 @@
 /*
- * test_lease.c - a lease that cannot be renewed: the command is stopped before anybody else can own.
+ * lease_test.c - a lease that cannot be renewed: the command is stopped before anybody else can own.
  *
  * The store is made to hang by a transaction of the test's own on the same file.
  */

@@ -1,5 +1,5 @@
 /*
- * test_lock.c - `simba lock`: what the command gets, what the caller gets, who has to wait.
+ * lock_test.c - `simba lock`: what the command gets, what the caller gets, who has to wait.
  */
 #include "harness.h"
 

@@ -1,5 +1,5 @@
 /*
- * test_signals.c - signals that `simba lock` gets, while it waits and while its command runs.
+ * signals_test.c - signals that `simba lock` gets, while it waits and while its command runs.
  */
 #include "harness.h"
 

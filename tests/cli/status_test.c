@@ -1,5 +1,5 @@
 /*
- * test_status.c - `simba status`, `simba watch` and `simba tck`.
+ * status_test.c - `simba status`, `simba watch` and `simba tck`.
  */
 #include "harness.h"
 
