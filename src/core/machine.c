@@ -236,8 +236,8 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
         owner = owner_of(m, e);
     m->claim = SB_CLAIM_NONE;
     m->failures = 0;
-    if (m->status == SIMBA_STOPPING && e->op == SIMBA_OP_RELEASE) {
-        finish(m, SIMBA_OK, step);
+    if (m->status == SIMBA_STOPPING && e->op == SIMBA_OP_RELEASE && m->callbacks == 0) {
+        finish(m, SIMBA_OK, step); /* a grant may be given back while a callback still runs */
     } else if (m->held) {
         lose(m, &owner, e->now_ms, step);
     } else {
