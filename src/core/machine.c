@@ -243,12 +243,12 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
     } else {
         set_owner(m, &owner, step);
     }
-    if (e->answer == SB_ANSWER_OTHER && !m->woken)
+    if (e->op != SIMBA_OP_ACQUIRE || m->woken)
+        m->attempt_at_ms = e->now_ms; /* only an ACQUIRE takes a place in the wait queue */
+    else if (e->answer == SB_ANSWER_OTHER)
         contend_later(m, e->now_ms);
-    else if (e->op == SIMBA_OP_ACQUIRE && !m->woken)
-        retry_later(m, e->now_ms);
     else
-        m->attempt_at_ms = e->now_ms;
+        retry_later(m, e->now_ms);
 }
 
 static void on_failure(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
