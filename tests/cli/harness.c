@@ -220,6 +220,15 @@ bool process_is_alive(pid_t pid)
     return state != NULL && state[2] != 'Z' && state[2] != 'X';
 }
 
+long process_threads(pid_t pid)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    const char *line = strstr(file_read(path), "Threads:");
+    return line != NULL ? strtol(line + strlen("Threads:"), NULL, 10) : 0;
+}
+
 /* ---- Files -------------------------------------------------------------------------------- */
 
 const char *file_read(const char *path)
