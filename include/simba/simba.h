@@ -412,6 +412,11 @@ typedef struct simba_locker simba_locker;
 SIMBA_API int simba_locker_create(simba_client *client, const char *mutex, const char *id,
                                   simba_locker **ret_locker, struct simba_error *error);
 
+/* Sets what is called, as a callback, when the lease is lost while it is held: the work should end. Not while
+ * it is acquired or held (SIMBA_EBUSY). */
+SIMBA_API int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
+                                   struct simba_error *error);
+
 /* Waits without a limit. Returns early only with an error that waiting cannot heal. */
 SIMBA_API int simba_locker_acquire(simba_locker *locker, struct simba_error *error);
 

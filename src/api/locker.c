@@ -27,6 +27,10 @@ struct simba_locker {
     bool settled; /* the wait is over, with `code` */
     bool lost;    /* the lease was lost while held */
     int code;
+    void (*on_lost)(void *user);
+    void *user;
+    struct sb_call lost_call;
+    bool lost_queued; /* the call is on the lane and has not begun */
 };
 
 /* ---- What happens to the contender ---------------------------------------------------------- */
@@ -56,11 +60,39 @@ static void on_reply(simba_locker *locker, const struct sb_event *event)
         settle(locker, SIMBA_ECONTENDED);
 }
 
+static void run_lost(struct sb_call *call)
+{
+    simba_locker *locker =
+        (simba_locker *)(void *)((char *)call - offsetof(simba_locker, lost_call));
+    void (*on_lost)(void *user);
+    void *user;
+
+    pthread_mutex_lock(&locker->lock);
+    locker->lost_queued = false;
+    on_lost = locker->on_lost;
+    user = locker->user;
+    pthread_mutex_unlock(&locker->lock);
+    if (on_lost != NULL)
+        on_lost(user);
+}
+
+/* Nobody works under it any more, so it must not be won back. */
+static void on_loss(simba_locker *locker)
+{
+    locker->lost = true;
+    sb_service_stop_soon(locker->service);
+    if (locker->on_lost != NULL && !locker->lost_queued) {
+        locker->lost_queued = true;
+        sb_service_call(locker->service, &locker->lost_call);
+    }
+}
+
 static void on_step(void *user, struct sb_service *service, const struct sb_event *event,
                     const struct sb_step *step)
 {
     simba_locker *locker = user;
 
+    (void)service;
     pthread_mutex_lock(&locker->lock);
     if (locker->phase == ACQUIRING) {
         if (step->acquired)
@@ -71,8 +103,7 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
                  !locker->settled)
             on_reply(locker, event);
     } else if (locker->phase == HELD && step->released) {
-        locker->lost = true; /* nobody works under it, so it must not be won back */
-        sb_service_stop_soon(service);
+        on_loss(locker);
     }
     pthread_mutex_unlock(&locker->lock);
 }
@@ -102,6 +133,24 @@ static int wait_settled(simba_locker *locker, int64_t timeout_ms)
             timed_out = pthread_cond_timedwait(&locker->changed, &locker->lock, &until);
     }
     return locker->settled ? locker->code : SIMBA_ETIMEDOUT;
+}
+
+int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
+                         struct simba_error *error)
+{
+    bool idle;
+
+    pthread_mutex_lock(&locker->lock);
+    idle = locker->phase == IDLE;
+    if (idle) {
+        locker->on_lost = on_lost;
+        locker->user = user;
+    }
+    pthread_mutex_unlock(&locker->lock);
+    if (!idle)
+        return sb_error_set(error, SIMBA_EBUSY, "on_lost of '%s' can be set only while it is not held",
+                            locker->service->member.mutex);
+    return SIMBA_OK;
 }
 
 static int begin(simba_locker *locker, bool once, struct simba_error *error)
@@ -303,6 +352,7 @@ int simba_locker_create(simba_client *client, const char *mutex, const char *id,
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&locker->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    locker->lost_call.run = run_lost;
     config.user = locker;
     code = sb_client_contender(client, &config, &locker->service, error);
     if (code != SIMBA_OK) {
