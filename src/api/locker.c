@@ -201,8 +201,10 @@ static int explain(simba_locker *locker, int code, struct simba_error *error)
 
 static int acquire(simba_locker *locker, int64_t timeout_ms, bool once, struct simba_error *error)
 {
-    int code = begin(locker, once, error);
+    int code = sb_engine_check_process(locker->client->engine, error);
 
+    if (code == SIMBA_OK)
+        code = begin(locker, once, error);
     if (code != SIMBA_OK)
         return code;
     sb_service_wait_initial(locker->service); /* a lost lease may still be on its way out */
@@ -247,6 +249,8 @@ int simba_locker_try_acquire(simba_locker *locker, struct simba_error *error)
 
 void simba_locker_cancel(simba_locker *locker)
 {
+    if (sb_engine_check_process(locker->client->engine, NULL) != SIMBA_OK)
+        return;
     pthread_mutex_lock(&locker->lock);
     if (locker->phase == ACQUIRING && !locker->settled)
         settle(locker, SIMBA_ECONTENDED);

@@ -91,8 +91,14 @@ uint64_t sb_service_fence(const struct sb_service *s)
     }
 }
 
+/* In a child the lock may be held by a thread that is not there, so it is not touched. */
 void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
 {
+    const struct simba_state none = SIMBA_STATE_NONE;
+
+    *ret_state = none;
+    if (sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
+        return;
     pthread_mutex_lock(&s->lock);
     ret_state->before = s->report.before;
     ret_state->after =
@@ -102,8 +108,10 @@ void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
 
 int sb_service_last_error(struct sb_service *s, struct simba_error *error)
 {
-    int code;
+    int code = sb_engine_check_process(s->engine, error);
 
+    if (code != SIMBA_OK)
+        return code;
     pthread_mutex_lock(&s->lock);
     code = is_observer(s) ? s->machine.observer.last_code : s->machine.contender.last_code;
     if (code != SIMBA_OK && s->last_error != NULL && s->last_error->code == code && error != NULL)
@@ -495,36 +503,47 @@ static void run_close(struct simba_task *task)
     sb_service_drop(s);
 }
 
+/* A move and the posting of its task are one under the lock: otherwise the stop of another thread could
+ * reach the loop before the start that it ends. */
 int sb_service_start(struct sb_service *s, struct simba_error *error)
 {
+    struct sb_engine *engine = s->engine;
     int status = SIMBA_INITIAL;
-    int code = sb_engine_check_process(s->engine, error);
+    int code = sb_engine_check_process(engine, error);
+    bool moved;
 
     if (code != SIMBA_OK)
         return code;
-    if (!atomic_compare_exchange_strong(&s->status, &status, SIMBA_STARTING))
+    pthread_mutex_lock(&engine->lock);
+    moved = atomic_compare_exchange_strong(&s->status, &status, SIMBA_STARTING);
+    if (moved)
+        sb_loop_post(engine->loop, &s->start_task);
+    pthread_mutex_unlock(&engine->lock);
+    if (!moved)
         return sb_error_set(error, SIMBA_ESTATE, "cannot start '%s': it is %s, start needs %s",
                             s->member.mutex, simba_status_name((enum simba_status)status),
                             simba_status_name(SIMBA_INITIAL));
-    sb_loop_post(s->engine->loop, &s->start_task);
     return SIMBA_OK;
 }
 
-/* Nothing changes `stops` between the move to STOPPING and the posting of the task. */
 static int begin_stop(struct sb_service *s, unsigned *ret_stops, struct simba_error *error)
 {
+    struct sb_engine *engine = s->engine;
     int status = atomic_load(&s->status);
+    bool moved = false;
 
-    do {
-        if (!simba_status_is_active((enum simba_status)status))
-            return sb_error_set(error, SIMBA_ESTATE, "cannot stop '%s': it is %s, stop needs %s",
-                                s->member.mutex, simba_status_name((enum simba_status)status),
-                                "STARTING or RUNNING");
-    } while (!atomic_compare_exchange_weak(&s->status, &status, SIMBA_STOPPING));
-    pthread_mutex_lock(&s->engine->lock);
-    *ret_stops = s->stops;
-    pthread_mutex_unlock(&s->engine->lock);
-    sb_loop_post(s->engine->loop, &s->stop_task);
+    pthread_mutex_lock(&engine->lock);
+    while (!moved && simba_status_is_active((enum simba_status)status))
+        moved = atomic_compare_exchange_weak(&s->status, &status, SIMBA_STOPPING);
+    if (moved) {
+        *ret_stops = s->stops;
+        sb_loop_post(engine->loop, &s->stop_task);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    if (!moved)
+        return sb_error_set(error, SIMBA_ESTATE, "cannot stop '%s': it is %s, stop needs %s",
+                            s->member.mutex, simba_status_name((enum simba_status)status),
+                            "STARTING or RUNNING");
     return SIMBA_OK;
 }
 
@@ -550,16 +569,8 @@ void sb_service_stop_soon(struct sb_service *s)
     begin_stop(s, &stops, NULL); /* not active: it stops or has stopped already */
 }
 
-int sb_service_stop(struct sb_service *s, struct simba_error *error)
+static int explain_stop(const struct sb_service *s, int code, struct simba_error *error)
 {
-    unsigned stops;
-    int code = sb_engine_check_process(s->engine, error);
-
-    if (code == SIMBA_OK)
-        code = begin_stop(s, &stops, error);
-    if (code != SIMBA_OK || sb_dispatcher_is_on(&s->lane))
-        return code;
-    code = wait_stopped(s, stops);
     if (code == SIMBA_ETIMEDOUT)
         return sb_error_set(error, code,
                             "the stop of '%s' was given up: a callback has not returned or the "
@@ -569,6 +580,22 @@ int sb_service_stop(struct sb_service *s, struct simba_error *error)
         return sb_error_set(error, code, "'%s' was stopped, but the store could not be told: %s",
                             s->member.mutex, simba_strerror(code));
     return SIMBA_OK;
+}
+
+/* It is held meanwhile, because on_released may close it. */
+int sb_service_stop(struct sb_service *s, struct simba_error *error)
+{
+    unsigned stops;
+    int code = sb_engine_check_process(s->engine, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    sb_service_hold(s);
+    code = begin_stop(s, &stops, error);
+    if (code == SIMBA_OK && !sb_dispatcher_is_on(&s->lane))
+        code = explain_stop(s, wait_stopped(s, stops), error);
+    sb_service_drop(s);
+    return code;
 }
 
 void sb_service_wait_initial(struct sb_service *s)
@@ -588,8 +615,10 @@ void sb_service_close(struct sb_service *s)
     if (s == NULL || sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
         return;
     sb_service_stop_soon(s);
-    if (!sb_dispatcher_is_on(&s->lane))
+    if (!sb_dispatcher_is_on(&s->lane)) {
         sb_service_wait_initial(s);
+        sb_registry_remove(&s->engine->registry, &s->member); /* the id is free when close returns */
+    }
     sb_loop_post(s->engine->loop, &s->close_task);
 }
 
