@@ -106,6 +106,25 @@ static void a_lease_lost_while_the_callback_runs_is_not_told_twice(void **state)
     assert_true(d.step.stopped);
 }
 
+static void a_stop_waits_for_the_callback_while_a_late_grant_is_given_back(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_to_owner(&d, 7);
+    drive_tick_at(&d, NOW + TTL);
+    d.now_ms = NOW + LEASE - MARGIN;
+    drive_mine(&d, 8); /* lost, and the renewal that came too late is given back */
+    assert_int_equal(d.step.request.op, SIMBA_OP_RELEASE);
+    drive_event(&d, SB_EVENT_STOP);
+    drive_nobody(&d);
+    assert_false(d.step.stopped); /* on_released still runs */
+    drive_returned(&d, 1);
+    assert_int_equal(d.step.request.op, SIMBA_OP_RELEASE);
+    drive_nobody(&d);
+    assert_true(d.step.stopped);
+}
+
 static void a_release_that_fails_is_retried(void **state)
 {
     struct drive d;
@@ -457,6 +476,7 @@ int main(void)
         cmocka_unit_test(the_lease_is_guarded_while_the_callback_runs),
         cmocka_unit_test(a_stopped_machine_no_longer_names_itself_as_the_owner),
         cmocka_unit_test(a_lease_lost_while_the_callback_runs_is_not_told_twice),
+        cmocka_unit_test(a_stop_waits_for_the_callback_while_a_late_grant_is_given_back),
         cmocka_unit_test(a_release_that_fails_is_retried),
         cmocka_unit_test(a_release_that_missed_because_the_record_moved_is_repeated),
         cmocka_unit_test(a_queue_that_cannot_be_left_does_not_hold_up_the_stop),

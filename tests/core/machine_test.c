@@ -309,6 +309,8 @@ static void a_guard_that_finds_another_owner_ends_the_term(void **state)
     assert_string_equal(d.step.state.after.id, "other");
     assert_int_equal(sb_machine_belief_ms(&d.machine), 0);
     drive_returned(&d, 1);
+    assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE); /* takes a place in the wait queue */
+    drive_other(&d, LEASE);
     assert_in_range(d.step.deadline_ms, d.now_ms + LEASE - 200, d.now_ms + LEASE + 1000);
 }
 

@@ -1,0 +1,563 @@
+/*
+ * The client: what it refuses and how it says so, its hooks, its status list and its metrics.
+ */
+#include "probe.h"
+
+#include "tck/shim.h"
+
+#include <fcntl.h>
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static void expect_refusal(const char *url, const struct simba_client_options *options, int code,
+                           const char *const words[])
+{
+    simba_client *const untouched = (simba_client *)(uintptr_t)1;
+    simba_client *client = untouched;
+    struct simba_error error = {0};
+
+    if (simba_client_open(url, options, &client, &error) != code)
+        fail_msg("'%s': code %d was expected, not: %d, %s", url, code, error.code, error.text);
+    assert_ptr_equal(client, untouched);
+    assert_int_equal(error.code, code);
+    for (; *words != NULL; words++)
+        probe_assert_names(error.text, *words);
+}
+
+static void bad_urls_are_refused_with_a_sentence(void **state)
+{
+    static const struct {
+        const char *url;
+        int code;
+        const char *words[4];
+    } cases[] = {
+        {"", SIMBA_EINVAL, {"scheme", NULL}},
+        {"memory", SIMBA_EINVAL, {"scheme", NULL}},
+        {"nosuch:store", SIMBA_ECONFIG, {"nosuch", NULL}},
+        {"memory:a?colour=red", SIMBA_ECONFIG, {"colour", "memory", NULL}},
+        {"memory:a?ttl=soon", SIMBA_EINVAL, {"soon", NULL}},
+        {"memory:a?ttl=0", SIMBA_EINVAL, {"ttl", "0", "1ms", NULL}},
+        {"memory:a?ttl=-1s", SIMBA_EINVAL, {"ttl", "-1s", NULL}},
+        {"memory:a?ttl=9999d", SIMBA_EINVAL, {"ttl", "9999d", "year", NULL}},
+        {"memory:a?ttl=99999999999999999999s", SIMBA_EINVAL, {"99999999999999999999s", NULL}},
+        {"memory:a?transition=-5s", SIMBA_EINVAL, {"transition", "-5s", NULL}},
+        {"memory:a?ttl=10s&transition=50ms", SIMBA_EINVAL, {"50ms", "10s", "margin", NULL}},
+        {"memory:a?ttl=10s&transition=0", SIMBA_EINVAL, {"transition", "margin", NULL}},
+        {"memory:a?initial-delay=-1ms", SIMBA_EINVAL, {"initial-delay", "-1ms", NULL}},
+        {"memory:a?stop-timeout=0", SIMBA_EINVAL, {"stop-timeout", "1ms", NULL}},
+        {"memory:a?jitter=5s", SIMBA_ECONFIG, {"jitter", "5s", NULL}},
+        {"memory:a?jitter=1s..-1s", SIMBA_EINVAL, {"jitter", "-1s", NULL}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++)
+        expect_refusal(cases[i].url, NULL, cases[i].code, cases[i].words);
+}
+
+static void options_go_before_the_url_and_keep_its_rules(void **state)
+{
+    static const char *const words[] = {"transition", "30ms", "10s", NULL};
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+
+    (void)state;
+    options.transition_ms = 30;
+    expect_refusal("memory:a?ttl=10s&transition=5s", &options, SIMBA_EINVAL, words);
+    options.transition_ms = 5000;
+    probe_close(probe_open_with("memory:a?ttl=10s&transition=30ms", &options));
+}
+
+static void a_number_of_threads_must_be_sensible(void **state)
+{
+    static const char *const words[] = {"dispatcher_threads", "-3", NULL};
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+
+    (void)state;
+    options.dispatcher_threads = -3;
+    expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
+}
+
+static void options_of_an_older_library_are_taken_as_far_as_they_go(void **state)
+{
+    static const char *const words[] = {"SIMBA_CLIENT_OPTIONS_INIT", NULL};
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+
+    (void)state;
+    options.dispatcher_threads = -3; /* beyond the size, hence not seen */
+    options.size = offsetof(struct simba_client_options, dispatcher_threads);
+    probe_close(probe_open_with("memory:a", &options));
+    options.size = sizeof options.size;
+    probe_close(probe_open_with("memory:a", &options));
+    options.size = 0;
+    expect_refusal("memory:a", &options, SIMBA_EMISUSE, words);
+    options.size = sizeof options + 8;
+    expect_refusal("memory:a", &options, SIMBA_EMISUSE, words);
+}
+
+static void a_client_needs_a_url_and_a_place_for_the_result(void **state)
+{
+    simba_client *client;
+
+    (void)state;
+    assert_int_equal(simba_client_open(NULL, NULL, &client, NULL), SIMBA_EMISUSE);
+    assert_int_equal(simba_client_open("memory:a", NULL, NULL, NULL), SIMBA_EMISUSE);
+}
+
+/* ---- Closing -------------------------------------------------------------------------------- */
+
+static int idle_work(void *user, simba_scheduler *scheduler)
+{
+    (void)user;
+    (void)scheduler;
+    return 0;
+}
+
+static void expect_busy(simba_client *client)
+{
+    struct simba_error error = {0};
+
+    assert_int_equal(simba_client_close(client, &error), SIMBA_EBUSY);
+    probe_assert_names(error.text, "1 object");
+}
+
+static void a_client_with_open_handles_is_not_closed(void **state)
+{
+    struct simba_observer_options observer_options = SIMBA_OBSERVER_OPTIONS_INIT;
+    struct simba_scheduler_options scheduler_options = SIMBA_SCHEDULER_OPTIONS_INIT;
+    simba_client *client = probe_open("memory:a?" PROBE_LONG);
+    struct probe p = {0};
+    simba_observer *observer;
+    simba_scheduler *scheduler;
+    simba_locker *locker;
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    expect_busy(client);
+    probe_end(&p);
+    observer_options.mutex = "m";
+    assert_int_equal(simba_observer_create(client, &observer_options, &observer, NULL), SIMBA_OK);
+    expect_busy(client);
+    simba_observer_close(observer);
+    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    expect_busy(client);
+    simba_locker_close(locker);
+    scheduler_options.mutex = "m";
+    scheduler_options.work = idle_work;
+    scheduler_options.period_ms = 1000;
+    assert_int_equal(simba_scheduler_create(client, &scheduler_options, &scheduler, NULL),
+                     SIMBA_OK);
+    expect_busy(client);
+    simba_scheduler_close(scheduler);
+    probe_close(client);
+}
+
+static void destructors_take_null(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_client_close(NULL, NULL), SIMBA_OK);
+    simba_contender_close(NULL);
+    simba_observer_close(NULL);
+    simba_locker_close(NULL);
+    simba_scheduler_close(NULL);
+    simba_free(NULL);
+}
+
+static atomic_int close_code;
+
+static void close_client(struct probe *p)
+{
+    atomic_store(&close_code, simba_client_close(p->user, NULL));
+}
+
+static void a_client_is_not_closed_from_a_callback(void **state)
+{
+    simba_client *client = probe_open("memory:a?" PROBE_LONG);
+    struct probe p = {.in_acquired = close_client, .user = client};
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.returned, 1);
+    assert_int_equal(atomic_load(&close_code), SIMBA_EMISUSE);
+    probe_end(&p);
+    probe_close(client);
+}
+
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+
+    for (int fd = 0; fd < 256; fd++)
+        count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+    return count;
+}
+
+static void a_closed_client_leaves_no_thread_and_no_descriptor(void **state)
+{
+    unsigned threads = probe_thread_count();
+    unsigned descriptors = count_descriptors();
+    struct simba_error error;
+    simba_client *client;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct probe p = {0};
+
+        client = probe_open("memory:a?" PROBE_LONG);
+        probe_create(&p, client, "m", NULL);
+        probe_start(&p);
+        probe_wait_owner(&p);
+        probe_end(&p);
+        probe_close(client);
+        assert_int_equal(simba_client_open("memory:a?colour=red", NULL, &client, &error),
+                         SIMBA_ECONFIG);
+    }
+    assert_int_equal(probe_thread_count(), threads);
+    assert_int_equal(count_descriptors(), descriptors);
+}
+
+static void descriptors_are_closed_on_exec(void **state)
+{
+    simba_client *client = probe_open("memory:a");
+
+    (void)state;
+    for (int fd = 3; fd < 256; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+        char link[64];
+        char target[64] = "";
+
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        if (flags < 0 || readlink(link, target, sizeof target - 1) < 0)
+            continue;
+        if (strstr(target, "event") != NULL || strstr(target, "timerfd") != NULL)
+            assert_true((flags & FD_CLOEXEC) != 0);
+    }
+    probe_close(client);
+}
+
+/* ---- Status --------------------------------------------------------------------------------- */
+
+static void the_status_list_is_sorted_and_tells_owner_and_token(void **state)
+{
+    simba_client *client = probe_open("memory:status?" PROBE_LONG);
+    struct simba_mutex_status *list = NULL;
+    struct probe b = {0};
+    struct probe a = {0};
+    size_t count = 0;
+
+    (void)state;
+    assert_int_equal(simba_client_status(client, NULL, 1000, &list, &count, NULL), SIMBA_OK);
+    assert_int_equal(count, 0);
+    simba_free(list);
+    probe_create(&b, client, "b", "id-of-b");
+    probe_create(&a, client, "a", "id-of-a");
+    probe_start(&b);
+    probe_wait_owner(&b);
+    probe_start(&a);
+    probe_wait_owner(&a);
+    probe_stop(&a);
+    assert_int_equal(simba_client_status(client, NULL, 1000, &list, &count, NULL), SIMBA_OK);
+    assert_int_equal(count, 2);
+    assert_string_equal(list[0].mutex, "a");
+    assert_string_equal(list[0].owner.id, "");
+    assert_string_equal(list[1].mutex, "b");
+    assert_string_equal(list[1].owner.id, "id-of-b");
+    assert_int_equal(list[1].owner.fence, simba_contender_fence(b.contender));
+    assert_true(simba_owner_is_in_ttl(&list[1].owner, simba_now_ms()));
+    simba_free(list);
+    probe_end(&a);
+    probe_end(&b);
+    probe_close(client);
+}
+
+static void the_status_of_an_unknown_mutex_is_free(void **state)
+{
+    simba_client *client = probe_open("memory:status?" PROBE_LONG);
+
+    (void)state;
+    assert_true(probe_is_free(client, "never-seen"));
+    probe_close(client);
+}
+
+static void the_status_call_checks_what_it_is_given(void **state)
+{
+    simba_client *client = probe_open("memory:status?" PROBE_LONG);
+    struct simba_mutex_status *list = NULL;
+    struct simba_error error = {0};
+    size_t count = 77;
+
+    (void)state;
+    assert_int_equal(simba_client_status(client, "a", -5, &list, &count, &error), SIMBA_EINVAL);
+    probe_assert_names(error.text, "-5");
+    assert_int_equal(simba_client_status(client, "\n", 5, &list, &count, &error), SIMBA_EINVAL);
+    assert_null(list);
+    assert_int_equal(count, 77);
+    assert_int_equal(simba_client_status(client, "a", SIMBA_INFINITE - 1, &list, &count, NULL),
+                     SIMBA_OK);
+    simba_free(list);
+    probe_close(client);
+}
+
+static void a_status_that_gets_no_answer_is_given_up(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    struct simba_mutex_status *list = NULL;
+    struct simba_error error = {0};
+    struct sb_shim *shim;
+    simba_client *client;
+    size_t count = 0;
+
+    (void)state;
+    assert_int_equal(sb_shim_create("memory:status", NULL, &shim, NULL), SIMBA_OK);
+    assert_int_equal(sb_shim_open(shim, "memory:status", &options, &client, NULL), SIMBA_OK);
+    sb_shim_hold_replies(shim, SB_SHIM_ALL);
+    assert_int_equal(simba_client_status(client, "a", 30, &list, &count, &error),
+                     SIMBA_EUNAVAILABLE);
+    probe_assert_names(error.text, "30 ms");
+    sb_shim_let_go(shim); /* the late answer finds nobody who waits */
+    probe_close(client);
+    sb_shim_free(shim);
+}
+
+/* ---- Metrics -------------------------------------------------------------------------------- */
+
+static uint64_t sum_of_buckets(const struct simba_histogram *histogram)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < SIMBA_HISTOGRAM_BUCKETS; i++)
+        sum += histogram->bucket[i];
+    return sum;
+}
+
+static void metrics_follow_a_term(void **state)
+{
+    simba_client *client = probe_open("memory:metrics?" PROBE_LONG);
+    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct probe p = {0};
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_owner(&p);
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    assert_int_equal(metrics.acquisitions, 1);
+    assert_int_equal(metrics.owned, 1);
+    assert_int_equal(metrics.contenders, 1);
+    assert_int_equal(metrics.releases, 0);
+    assert_int_equal(metrics.contention.count, 1);
+    probe_stop(&p);
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    assert_int_equal(metrics.owned, 0);
+    assert_int_equal(metrics.contenders, 0);
+    assert_int_equal(metrics.releases, 1);
+    assert_int_equal(metrics.losses, 0);
+    assert_int_equal(metrics.errors, 0);
+    assert_int_equal(metrics.operation.count, 2);
+    assert_int_equal(sum_of_buckets(&metrics.operation), metrics.operation.count);
+    probe_end(&p);
+    probe_close(client);
+}
+
+static void metrics_count_renewals_errors_and_losses(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    struct simba_metrics metrics = {.size = sizeof metrics};
+    const char *url = "memory:metrics?" PROBE_SHORT;
+    struct sb_shim *shim;
+    simba_client *client;
+    struct probe p = {0};
+
+    (void)state;
+    assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
+    assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_owner(&p);
+    while (metrics.renewals < 2) {
+        assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+        test_pause_ms(5);
+    }
+    sb_shim_refuse(shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
+    probe_wait_count(&p.released, 1);
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    assert_int_equal(metrics.losses, metrics.acquisitions);
+    assert_true(metrics.errors > 0);
+    sb_shim_let_go(shim);
+    probe_end(&p);
+    probe_close(client);
+    sb_shim_free(shim);
+}
+
+static void metrics_fill_only_what_fits(void **state)
+{
+    simba_client *client = probe_open("memory:metrics");
+    struct simba_metrics metrics;
+
+    (void)state;
+    memset(&metrics, 0x55, sizeof metrics);
+    metrics.size = offsetof(struct simba_metrics, losses);
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    assert_int_equal(metrics.acquisitions, 0);
+    assert_int_equal(metrics.losses, UINT64_C(0x5555555555555555));
+    metrics.size = 0;
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_EMISUSE);
+    probe_close(client);
+}
+
+/* ---- Logging -------------------------------------------------------------------------------- */
+
+struct lines {
+    atomic_uint count;
+    atomic_uint with_mutex;
+    atomic_uint too_detailed;
+};
+
+static void take_line(void *user, enum simba_log_level level, const char *line)
+{
+    struct lines *lines = user;
+
+    atomic_fetch_add(&lines->count, 1);
+    if (strstr(line, "logged-mutex") != NULL)
+        atomic_fetch_add(&lines->with_mutex, 1);
+    if (level > SIMBA_LOG_INFO || strchr(line, '\n') != NULL)
+        atomic_fetch_add(&lines->too_detailed, 1);
+}
+
+static void lead_once(const struct simba_client_options *options)
+{
+    simba_client *client = probe_open_with("memory:log?" PROBE_LONG, options);
+    struct probe p = {0};
+
+    probe_create(&p, client, "logged-mutex", NULL);
+    probe_start(&p);
+    probe_wait_owner(&p);
+    probe_stop(&p);
+    probe_end(&p);
+    probe_close(client);
+}
+
+static void the_log_hook_gets_the_lines_of_its_level(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    struct lines lines = {0};
+
+    (void)state;
+    options.log = take_line;
+    options.log_user = &lines;
+    options.log_level = SIMBA_LOG_INFO;
+    lead_once(&options);
+    assert_true(atomic_load(&lines.with_mutex) >= 2); /* owns, and gives it up */
+    assert_int_equal(atomic_load(&lines.too_detailed), 0);
+    memset(&lines, 0, sizeof lines);
+    options.log_level = SIMBA_LOG_NONE;
+    lead_once(&options);
+    assert_int_equal(atomic_load(&lines.count), 0);
+}
+
+static void the_library_prints_nothing(void **state)
+{
+    FILE *captured = tmpfile();
+    int out = dup(STDOUT_FILENO);
+    int err = dup(STDERR_FILENO);
+    off_t size;
+
+    (void)state;
+    assert_non_null(captured);
+    fflush(NULL);
+    dup2(fileno(captured), STDOUT_FILENO);
+    dup2(fileno(captured), STDERR_FILENO);
+    lead_once(NULL);
+    simba_client_open("memory:a?ttl=soon", NULL, &(simba_client *){NULL}, NULL);
+    fflush(NULL);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    close(out);
+    close(err);
+    size = lseek(fileno(captured), 0, SEEK_END);
+    fclose(captured);
+    assert_int_equal(size, 0);
+}
+
+/* ---- Ids ------------------------------------------------------------------------------------ */
+
+static int make_test_id(void *user, char ret_id[SIMBA_ID_MAX + 1])
+{
+    snprintf(ret_id, SIMBA_ID_MAX + 1, "%s", (const char *)user);
+    return SIMBA_OK;
+}
+
+static int fail_to_make_id(void *user, char ret_id[SIMBA_ID_MAX + 1])
+{
+    (void)user;
+    (void)ret_id;
+    return SIMBA_EUNAVAILABLE;
+}
+
+static void ids_come_from_the_generator_of_the_client(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    simba_client *client;
+    simba_locker *locker;
+
+    (void)state;
+    options.id_generator = make_test_id;
+    options.id_user = "made-here";
+    client = probe_open_with("memory:ids", &options);
+    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    assert_string_equal(simba_locker_id(locker), "made-here");
+    simba_locker_close(locker);
+    assert_int_equal(simba_locker_create(client, "m", "given", &locker, NULL), SIMBA_OK);
+    assert_string_equal(simba_locker_id(locker), "given");
+    simba_locker_close(locker);
+    probe_close(client);
+}
+
+static void a_generator_that_fails_or_breaks_the_rules_is_told(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    struct simba_error error = {0};
+    simba_client *client;
+    simba_locker *locker;
+
+    (void)state;
+    options.id_generator = fail_to_make_id;
+    client = probe_open_with("memory:ids", &options);
+    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, &error), SIMBA_EUNAVAILABLE);
+    probe_assert_names(error.text, "generator");
+    probe_close(client);
+    options.id_generator = make_test_id;
+    options.id_user = "a@@b";
+    client = probe_open_with("memory:ids", &options);
+    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, &error), SIMBA_EINVAL);
+    probe_assert_names(error.text, "a@@b");
+    probe_close(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_urls_are_refused_with_a_sentence),
+        cmocka_unit_test(options_go_before_the_url_and_keep_its_rules),
+        cmocka_unit_test(a_number_of_threads_must_be_sensible),
+        cmocka_unit_test(options_of_an_older_library_are_taken_as_far_as_they_go),
+        cmocka_unit_test(a_client_needs_a_url_and_a_place_for_the_result),
+        cmocka_unit_test(a_client_with_open_handles_is_not_closed),
+        cmocka_unit_test(destructors_take_null),
+        cmocka_unit_test(a_client_is_not_closed_from_a_callback),
+        cmocka_unit_test(a_closed_client_leaves_no_thread_and_no_descriptor),
+        cmocka_unit_test(descriptors_are_closed_on_exec),
+        cmocka_unit_test(the_status_list_is_sorted_and_tells_owner_and_token),
+        cmocka_unit_test(the_status_of_an_unknown_mutex_is_free),
+        cmocka_unit_test(the_status_call_checks_what_it_is_given),
+        cmocka_unit_test(a_status_that_gets_no_answer_is_given_up),
+        cmocka_unit_test(metrics_follow_a_term),
+        cmocka_unit_test(metrics_count_renewals_errors_and_losses),
+        cmocka_unit_test(metrics_fill_only_what_fits),
+        cmocka_unit_test(the_log_hook_gets_the_lines_of_its_level),
+        cmocka_unit_test(the_library_prints_nothing),
+        cmocka_unit_test(ids_come_from_the_generator_of_the_client),
+        cmocka_unit_test(a_generator_that_fails_or_breaks_the_rules_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
