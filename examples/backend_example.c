@@ -71,7 +71,8 @@ static void grant(struct record *record, const struct simba_request *request, in
     snprintf(record->owner, sizeof(record->owner), "%s", request->id);
 }
 
-/* Returns whether the record has changed. The revision also grows with renewals, which is allowed. */
+/* Returns whether the record has changed. The revision stands for the owner's term, so it stays through
+ * renewals and can be shown as the fencing token. */
 static bool apply(struct record *record, const struct simba_request *request, int64_t now_ms)
 {
     bool over = lease_is_over(record, now_ms);
@@ -84,7 +85,8 @@ static bool apply(struct record *record, const struct simba_request *request, in
         record->owner[0] = '\0';
     else
         return false;
-    record->revision++;
+    if (request->op != SIMBA_OP_GUARD)
+        record->revision++;
     return true;
 }
 
@@ -163,6 +165,7 @@ static void answer(simba_backend *backend, struct simba_request *request, int co
     reply.revision = record->revision;
     if (!lease_is_over(record, now_ms)) {
         reply.owner = record->owner;
+        reply.fence = record->revision;
         reply.ttl_left_ms = record->ttl_at_ms - now_ms;
         reply.transition_left_ms = record->transition_at_ms - now_ms;
     }

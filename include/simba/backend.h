@@ -75,6 +75,7 @@ struct simba_reply {
     int64_t ttl_left_ms;         /* may be negative when that part is over */
     int64_t transition_left_ms;  /* SIMBA_INFINITE for both: no lease, a session */
     uint64_t revision;           /* of the record, 0 when there is none */
+    uint64_t fence;              /* the token of the owner's term; 0 where the store does not know it */
     int64_t as_of_ms;            /* 0, or the earlier instant that a session is proved alive for */
     int64_t waiters;             /* -1: not known. Set it for READ and LIST */
     const struct simba_mutex_status *list; /* LIST: its times are on simba_now_ms() */
@@ -84,7 +85,7 @@ struct simba_reply {
 
 #define SIMBA_REPLY_INIT                                                                           \
     {                                                                                              \
-        SIMBA_OK, NULL, 0, 0, 0, 0, -1, NULL, 0, NULL                                              \
+        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL                                           \
     }
 
 enum simba_notice {

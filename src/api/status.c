@@ -45,7 +45,7 @@ static int take_one(struct question *q, const struct simba_reply *reply)
         sb_text_copy(one->owner.id, sizeof one->owner.id, reply->owner);
         one->owner.ttl_at_ms = session ? SIMBA_INFINITE : now_ms + reply->ttl_left_ms;
         one->owner.transition_at_ms = session ? SIMBA_INFINITE : now_ms + reply->transition_left_ms;
-        one->owner.fence = reply->revision;
+        one->owner.fence = reply->fence;
     }
     q->list = one;
     q->count = 1;

@@ -105,7 +105,7 @@ static struct simba_owner owner_of(const struct sb_machine *m, const struct sb_e
     owner.acquired_at_ms = owner.ttl_at_ms == SIMBA_INFINITE
                                ? from_ms
                                : owner.ttl_at_ms - m->timing->ttl_ms;
-    owner.fence = e->revision;
+    owner.fence = e->answer == SB_ANSWER_MINE ? e->revision : e->fence;
     return owner;
 }
 

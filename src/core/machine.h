@@ -64,6 +64,7 @@ struct sb_event {
     int64_t ttl_left_ms;
     int64_t transition_left_ms;
     uint64_t revision;
+    uint64_t fence; /* OTHER: of the owner's term, 0 where it is not known */
 };
 
 /* What the driver has to do after a step. */

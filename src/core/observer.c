@@ -46,14 +46,14 @@ static struct simba_owner owner_of(const struct sb_observer *o, const struct sb_
     owner.ttl_at_ms = session ? SIMBA_INFINITE : e->now_ms + e->ttl_left_ms;
     owner.transition_at_ms = session ? SIMBA_INFINITE : e->now_ms + e->transition_left_ms;
     owner.acquired_at_ms = session ? e->now_ms : owner.ttl_at_ms - o->timing->ttl_ms;
-    owner.fence = e->revision;
+    owner.fence = e->fence;
     return owner;
 }
 
-/* The revision of an owner may grow with its renewals, so only the id tells a change. */
+/* The same owner in a new term is a change too, where the store knows the terms. */
 static void set_owner(struct sb_observer *o, const struct simba_owner *owner, struct sb_step *step)
 {
-    if (strcmp(o->owner.id, owner->id) != 0) {
+    if (strcmp(o->owner.id, owner->id) != 0 || o->owner.fence != owner->fence) {
         step->changed = true;
         step->state.before = o->owner;
         step->state.after = *owner;

@@ -197,7 +197,7 @@ static void call_back(const struct sb_service *s, const struct simba_state *stat
 {
     const struct sb_service_config *c = &s->config;
 
-    if (c->on_notify != NULL && simba_state_is_changed(state))
+    if (c->on_notify != NULL && (simba_state_is_changed(state) || is_observer(s)))
         c->on_notify(c->user, state);
     if (acquired && c->on_acquired != NULL)
         c->on_acquired(c->user, state);
@@ -257,6 +257,13 @@ static enum sb_answer answer_of(const struct sb_service *s, const struct simba_r
                                                                        : SB_ANSWER_OTHER;
 }
 
+static const char *op_name(enum simba_op op)
+{
+    static const char *const names[] = {"nothing", "acquire", "guard", "release", "read", "list"};
+
+    return names[op];
+}
+
 static void keep_error(struct sb_service *s, enum simba_op op, const struct simba_reply *reply)
 {
     bool first;
@@ -274,7 +281,7 @@ static void keep_error(struct sb_service *s, enum simba_op op, const struct simb
     }
     pthread_mutex_unlock(&s->lock);
     sb_log(&s->engine->log, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG,
-           "mutex '%s': request %d failed: %s", s->member.mutex, (int)op,
+           "mutex '%s': %s failed: %s", s->member.mutex, op_name(op),
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }
 
@@ -314,6 +321,7 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
         .ttl_left_ms = reply->ttl_left_ms,
         .transition_left_ms = reply->transition_left_ms,
         .revision = reply->revision,
+        .fence = reply->fence,
     };
 
     if (reply->code != SIMBA_OK)

@@ -49,7 +49,8 @@ static void tick_at(struct watch *w, int64_t at_ms)
 }
 
 /* "" stands for nobody. */
-static void answer(struct watch *w, const char *owner, int64_t transition_left_ms)
+static void answer_term(struct watch *w, const char *owner, int64_t transition_left_ms,
+                        uint64_t fence)
 {
     feed(w, (struct sb_event){
                 .type = SB_EVENT_REPLY,
@@ -59,8 +60,14 @@ static void answer(struct watch *w, const char *owner, int64_t transition_left_m
                 .owner = owner,
                 .ttl_left_ms = transition_left_ms - 600,
                 .transition_left_ms = transition_left_ms,
-                .revision = 9,
+                .revision = fence,
+                .fence = fence,
             });
+}
+
+static void answer(struct watch *w, const char *owner, int64_t transition_left_ms)
+{
+    answer_term(w, owner, transition_left_ms, 9);
 }
 
 static void fail_answer(struct watch *w)
@@ -120,6 +127,20 @@ static void it_tells_every_change_of_owner_once(void **state)
     answer(&w, "", 0);
     assert_true(w.step.changed);
     assert_string_equal(w.step.state.after.id, "");
+}
+
+static void a_new_term_of_the_same_owner_is_a_change(void **state)
+{
+    struct watch w;
+
+    (void)state;
+    start(&w);
+    answer_term(&w, "a", 10000, 9);
+    tick_at(&w, w.step.deadline_ms);
+    answer_term(&w, "a", 10000, 10);
+    assert_true(w.step.changed);
+    assert_int_equal(w.step.state.before.fence, 9);
+    assert_int_equal(w.step.state.after.fence, 10);
 }
 
 static void a_lease_that_is_over_belongs_to_nobody(void **state)
@@ -270,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_looks_at_once_and_then_runs),
         cmocka_unit_test(it_tells_every_change_of_owner_once),
+        cmocka_unit_test(a_new_term_of_the_same_owner_is_a_change),
         cmocka_unit_test(a_lease_that_is_over_belongs_to_nobody),
         cmocka_unit_test(it_looks_when_the_lease_it_knows_ends),
         cmocka_unit_test(a_session_is_looked_at_once_per_poll),

@@ -245,6 +245,7 @@ static void answer(simba_backend *client, struct simba_request *request)
     tell(store, news, request->mutex);
     if (owner.id[0] != '\0') {
         reply.owner = owner.id;
+        reply.fence = owner.fence;
         reply.ttl_left_ms = owner.ttl_at_ms - now_ms;
         reply.transition_left_ms = owner.transition_at_ms - now_ms;
     }
