@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
-.PHONY: all deps demo test check format asan tsan valgrind coverage install clean help
+.PHONY: all deps demo test check format asan tsan valgrind coverage sim mutants install clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -54,6 +54,12 @@ coverage: ## line coverage of all tests, in build-coverage/meson-logs
 	@scripts/run-tests build-coverage
 	@ninja -C build-coverage coverage-text
 	@cat build-coverage/meson-logs/coverage.txt
+
+sim: all ## a million simulated worlds on 2 cores
+	@$(BUILD)/tests/sim/simba-sim --jobs 2 --seeds $(or $(SEEDS),1000000)
+
+mutants: ## break the core's rules one by one; the simulator must notice each
+	@tests/sim/mutants/run .
 
 # A release build of its own: optimised, without -Werror.
 install: ## install a release build to PREFIX (below DESTDIR)

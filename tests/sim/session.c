@@ -1,0 +1,269 @@
+/*
+ * session.c - a store of sessions, as ZooKeeper is one: each contender has a node in a queue, the first
+ * node owns, and the nodes of a session that is over are taken off the list some time later.
+ *
+ * A reply counts from an instant at which the session was alive; the session's timeout is the lease. A node
+ * that lies there from an older session of the same id is not mine: nobody is reported then.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPELLED_US (5 * SIM_MS)
+
+static struct sim_session *find_session(struct sim_world *w, uint64_t session)
+{
+    return &w->store.sessions[session - 1];
+}
+
+uint64_t sim_session_open(struct sim_world *w, int process)
+{
+    struct sim_session *s;
+
+    if (w->store.session_count == SIM_SESSIONS_MAX) {
+        fputs("simba-sim: SIM_SESSIONS_MAX is too small\n", stderr);
+        exit(2);
+    }
+    s = &w->store.sessions[w->store.session_count++];
+    s->process = process;
+    s->heard_ms = sim_store_ms(w);
+    return w->store.session_count;
+}
+
+/* ---- The queue of nodes ----------------------------------------------------------------------- */
+
+static struct sim_node *first_node(struct sim_world *w)
+{
+    return w->store.node_count > 0 ? &w->store.nodes[0] : NULL;
+}
+
+/* Whoever stands first now owns, whether or not anybody has told it. */
+static void tell_first(struct sim_world *w)
+{
+    struct sim_node *first = first_node(w);
+
+    if (first == NULL)
+        return;
+    first->touched_ms = sim_store_ms(w);
+    sim_check_grant(w, first->origin.member, 0, first->origin.given_up);
+    sim_net_wake(w, first->origin.member, w->store.endless);
+}
+
+static void remove_node(struct sim_world *w, size_t index)
+{
+    struct sim_store *s = &w->store;
+
+    s->node_count--;
+    memmove(&s->nodes[index], &s->nodes[index + 1], (s->node_count - index) * sizeof s->nodes[0]);
+    if (index == 0)
+        tell_first(w);
+}
+
+/* A contender watches its own node too: one that waits for its turn must learn that it lost its place, be
+ * it to a late release of its own. */
+static void take_away(struct sim_world *w, size_t index)
+{
+    sim_net_wake(w, w->store.nodes[index].origin.member, w->store.endless);
+    remove_node(w, index);
+}
+
+static struct sim_node *find_node(struct sim_world *w, int member, uint64_t session)
+{
+    for (size_t i = 0; i < w->store.node_count; i++) {
+        struct sim_node *node = &w->store.nodes[i];
+
+        if (node->origin.member == member && node->session == session)
+            return node;
+    }
+    return NULL;
+}
+
+static struct sim_node *add_node(struct sim_world *w, const struct sim_request *r)
+{
+    struct sim_node *node = &w->store.nodes[w->store.node_count++];
+
+    if (w->store.node_count == SIM_NODES_MAX) {
+        fputs("simba-sim: SIM_NODES_MAX is too small\n", stderr);
+        exit(2);
+    }
+    node->session = r->session;
+    node->revision = sim_store_new_revision(w);
+    return node;
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+static void acquire(struct sim_world *w, const struct sim_request *r)
+{
+    struct sim_node *node = find_node(w, r->member, r->session);
+
+    if (node == NULL)
+        node = add_node(w, r);
+    node->origin.member = r->member;
+    node->origin.start = r->start;
+    node->origin.given_up = r->answered;
+    if (node != first_node(w))
+        return;
+    node->revision = sim_store_new_revision(w);
+    node->touched_ms = sim_store_ms(w);
+    sim_check_grant(w, r->member, node->revision, sim_request_is_old(w, r));
+}
+
+static void guard(struct sim_world *w, const struct sim_request *r)
+{
+    struct sim_node *node = find_node(w, r->member, r->session);
+
+    if (node == NULL || node != first_node(w))
+        return;
+    node->touched_ms = sim_store_ms(w);
+    sim_check_renewal(w, r->member);
+}
+
+static void release(struct sim_world *w, const struct sim_request *r)
+{
+    struct sim_node *node = find_node(w, r->member, r->session);
+
+    if (node == NULL)
+        return;
+    if (node == first_node(w)) {
+        if (node->revision != r->revision)
+            return;
+        sim_check_release(w, r->member);
+    }
+    take_away(w, (size_t)(node - w->store.nodes));
+}
+
+static void answer(struct sim_world *w, struct sim_request *r)
+{
+    const struct sim_node *first = first_node(w);
+    bool mine = first != NULL && first->origin.member == r->member;
+    bool session = mine && first->session == r->session;
+    int64_t proved_ms = w->processes[w->members[r->member].process].proved_ms;
+
+    if (first == NULL || (mine && !session))
+        return;
+    r->owner = first->origin.member;
+    r->reply_revision = first->revision;
+    r->transition_left_ms = w->store.session_ms;
+    r->ttl_left_ms = w->members[r->member].timing.ttl_ms;
+    if (mine && proved_ms != 0 && proved_ms < r->sent_at_ms && sim_chance(w, 200))
+        r->as_of_ms = proved_ms;
+    if (!mine && w->store.endless) {
+        r->ttl_left_ms = SIMBA_INFINITE;
+        r->transition_left_ms = SIMBA_INFINITE;
+    }
+}
+
+static bool is_over(const struct sim_world *w, const struct sim_session *s)
+{
+    return s->over || s->heard_ms + w->store.session_ms < sim_store_ms(w);
+}
+
+void sim_session_apply(struct sim_world *w, struct sim_request *r)
+{
+    struct sim_session *s = find_session(w, r->session);
+
+    if (is_over(w, s)) {
+        r->expelled = true;
+        if (r->code == SIMBA_OK)
+            r->code = SIMBA_EUNAVAILABLE;
+        return;
+    }
+    s->heard_ms = sim_store_ms(w);
+    if (r->op == SIMBA_OP_ACQUIRE)
+        acquire(w, r);
+    else if (r->op == SIMBA_OP_GUARD)
+        guard(w, r);
+    else if (r->op == SIMBA_OP_RELEASE)
+        release(w, r);
+    answer(w, r);
+}
+
+/* ---- Sessions -------------------------------------------------------------------------------- */
+
+/* A node lives as long as its session, but a contender may have let go of it without telling, because the
+ * release was lost or a callback of it is stuck. So the backend takes away, as if a lease had run out, the
+ * first node when nobody has acquired or guarded it for that long, and a waiting one whose contender has
+ * gone. */
+static bool is_forsaken(const struct sim_world *w, size_t index)
+{
+    const struct sim_node *node = &w->store.nodes[index];
+
+    if (index > 0)
+        return sim_member_status(&w->members[node->origin.member]) == SIMBA_INITIAL;
+    return node->touched_ms + w->store.session_ms < sim_store_ms(w);
+}
+
+/* The nodes of a session that is over stay listed for a moment. */
+void sim_session_sweep(struct sim_world *w)
+{
+    int64_t now_ms = sim_store_ms(w);
+
+    for (size_t i = 0; i < w->store.node_count;) {
+        struct sim_session *s = find_session(w, w->store.nodes[i].session);
+
+        if (!s->over && is_over(w, s)) {
+            s->over = true;
+            s->removed_ms = now_ms + sim_roll(w, 0, w->store.session_ms / 4);
+        }
+        if ((s->over && s->removed_ms <= now_ms) || is_forsaken(w, i))
+            take_away(w, i);
+        else
+            i++;
+    }
+    if (!w->over)
+        sim_after(w, w->store.session_ms * SIM_MS / 4, SIM_SWEEP, 0, 0);
+}
+
+/* The heartbeat is modelled as one instant: it arrives and is answered, or it is lost. */
+void sim_session_ping(struct sim_world *w, int process)
+{
+    struct sim_process *p = &w->processes[process];
+    struct sim_session *s;
+    bool lost = p->cut_until_us > w->now_us || w->store.down_until_us > w->now_us ||
+                (!w->healed && sim_chance(w, w->network.lost));
+
+    if (!w->over)
+        sim_after(w, w->store.session_ms * SIM_MS / 4, SIM_PING, process, 0);
+    if (p->session == 0 || lost)
+        return;
+    s = find_session(w, p->session);
+    if (is_over(w, s)) {
+        sim_after(w, sim_roll(w, 0, EXPELLED_US), SIM_EXPELLED, process, p->session);
+        return;
+    }
+    s->heard_ms = sim_store_ms(w);
+    p->proved_ms = sim_process_ms(w, process);
+}
+
+int sim_session_owner(struct sim_world *w)
+{
+    const struct sim_node *first = first_node(w);
+
+    return first != NULL ? first->origin.member : SIM_NOBODY;
+}
+
+void sim_session_force_release(struct sim_world *w)
+{
+    take_away(w, 0);
+}
+
+void sim_session_lose_data(struct sim_world *w)
+{
+    w->store.node_count = 0;
+    for (uint64_t i = 0; i < w->store.session_count; i++)
+        w->store.sessions[i].over = true;
+}
+
+bool sim_session_has_left(struct sim_world *w, int member, uint32_t start)
+{
+    for (size_t i = 0; i < w->store.node_count; i++) {
+        const struct sim_origin *origin = &w->store.nodes[i].origin;
+
+        if (origin->member == member && origin->start == start && !origin->given_up &&
+            !is_over(w, find_session(w, w->store.nodes[i].session)))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,417 @@
+/*
+ * sim.h - the simulator: whole clusters of contention machines in one thread, in virtual time.
+ *
+ * A world is drawn from one 64-bit seed and run event by event; nothing else enters it, so a seed is a
+ * run. True time is in microseconds; every host has a clock of its own, and the store counts true
+ * milliseconds. All memory is inside the world: a run allocates nothing.
+ *
+ *     faults ........................ heal ........ demand ........ finale ........ end
+ *     safety only                      |  a leader by  |  it stays   |  all stop, nothing is left
+ *
+ * Files: world.c draws and runs, app.c is the application, member.c drives a machine as the runtime does,
+ * net.c carries requests, store.c and session.c are the stores, fault.c breaks things, check.c judges.
+ */
+#ifndef SIMBA_SIM_H
+#define SIMBA_SIM_H
+
+#include "core/observer.h"
+
+#include <stdio.h>
+
+#define SIM_MEMBERS_MAX 22 /* 20 contenders and 2 observers */
+#define SIM_PROCESSES_MAX 6
+#define SIM_HOSTS_MAX 4
+#define SIM_REQUESTS_MAX 2048
+#define SIM_EVENTS_MAX 4096
+#define SIM_SESSIONS_MAX 512
+#define SIM_NODES_MAX 256
+#define SIM_GRANTS 16 /* of one member, that are remembered */
+#define SIM_NOBODY (-1)
+#define SIM_NEVER INT64_MAX
+#define SIM_MS 1000 /* microseconds */
+#define SIM_S (1000 * SIM_MS)
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+enum sim_event_type {
+    /* of a member's process: they wait while it is paused, and are lost when it has crashed */
+    SIM_TICK,     /* the machine's deadline */
+    SIM_ANSWER,   /* a reply reaches the process */
+    SIM_TIMEOUT,  /* the backend gives a request up */
+    SIM_WAKE,     /* a notice that the mutex was released, true or not */
+    SIM_BEGIN,    /* a callback begins */
+    SIM_RETURN,   /* a callback returns */
+    SIM_APP,      /* the application starts or stops the member */
+    SIM_STOP,     /* a stop that a callback asked for */
+    SIM_WRITE,    /* the application writes to the fenced resource if it believes */
+    SIM_PING,     /* the session's heartbeat; `who` is a process */
+    SIM_EXPELLED, /* the process learns that its session is over; `who` is a process */
+    /* of everybody else */
+    SIM_ARRIVE,   /* a request reaches the store */
+    SIM_RESOURCE, /* a write reaches the fenced resource */
+    SIM_SWEEP,    /* the store looks for sessions that ended */
+    SIM_FAULT,    /* `who` is an enum sim_fault */
+    SIM_HEAL,
+    SIM_DEMAND,
+    SIM_FINALE,
+    SIM_END
+};
+
+struct sim_event {
+    int64_t at_us;
+    uint64_t order; /* of two events at one instant the earlier made comes first */
+    enum sim_event_type type;
+    int who;
+    uint32_t life; /* of the process, when it was made */
+    uint64_t argument;
+};
+
+struct sim_queue {
+    struct sim_event heap[SIM_EVENTS_MAX];
+    size_t count;
+    uint64_t order;
+};
+
+/* ---- Hosts, processes, members --------------------------------------------------------------- */
+
+/* Runs at (1 + ppm / 1000000) of true time. It counts through pauses and suspends. */
+struct sim_clock {
+    int64_t offset_us;
+    int64_t ppm;
+};
+
+struct sim_process {
+    int host;
+    uint32_t life; /* crashes so far */
+    int64_t paused_until_us;
+    int64_t cut_until_us; /* partitioned from the store */
+    uint64_t session;     /* 0: none yet */
+    int64_t proved_ms;    /* when the session was last proved alive, on the process' clock */
+};
+
+/* A request on its way. It lives while an event refers to it. */
+struct sim_request {
+    bool used;
+    unsigned events;
+    int member;
+    uint32_t life;
+    uint32_t start; /* the how-many-th start of the member it belongs to */
+    uint64_t session;
+    enum simba_op op;
+    uint32_t generation;
+    uint64_t revision;
+    int64_t timeout_ms;
+    int64_t sent_at_ms;
+    bool applied;
+    bool answered; /* the machine has its answer: what comes later is dropped */
+    bool reply_lost;
+    bool expelled; /* the store no longer knows the session */
+    /* the answer: */
+    int code;
+    int owner; /* a member or SIM_NOBODY */
+    int64_t ttl_left_ms;
+    int64_t transition_left_ms;
+    int64_t as_of_ms;
+    uint64_t reply_revision;
+};
+
+/* How the application of a member behaves. */
+struct sim_habits {
+    int64_t callback_us;      /* the longest usual callback */
+    int slow_permille;        /* callbacks that take about a lease or more */
+    int stuck_permille;       /* callbacks that never return */
+    int stop_inside_permille; /* callbacks that stop their own member */
+    int64_t run_us;           /* the longest time between start and stop; 0: it stays */
+    int64_t rest_us;          /* the longest time between stop and start */
+};
+
+struct sim_member {
+    int process;
+    bool observer;
+    bool stuck; /* a callback will never return */
+    uint32_t starts;
+    uint32_t timer; /* only the newest SIM_TICK counts */
+    struct sb_timing timing;
+    struct sim_habits habits;
+    char id[8];
+    union {
+        struct sb_machine contender;
+        struct sb_observer observer;
+    } machine;
+
+    /* The lane of callbacks, as runtime/service.c keeps it. */
+    struct simba_state report;
+    bool report_queued;
+    bool report_pending;
+    bool report_acquired;
+    bool report_released;
+    bool lane_busy;
+};
+
+/* ---- The store ------------------------------------------------------------------------------- */
+
+enum sim_kind {
+    SIM_SQL,    /* a row: the revision grows with every change */
+    SIM_REDIS,  /* a key that expires: the revision grows with acquisitions; data can be lost */
+    SIM_SESSION /* nodes of sessions in a queue, as ZooKeeper has them */
+};
+
+/* What a request left on the store, and whether whoever sent it had given it up by then. */
+struct sim_origin {
+    int member;
+    uint32_t start;
+    bool given_up;
+};
+
+struct sim_waiter {
+    struct sim_origin origin;
+    bool waiting;
+    uint64_t joined;
+};
+
+struct sim_node {
+    struct sim_origin origin;
+    uint64_t session;
+    uint64_t revision;
+    int64_t touched_ms; /* when it last was acquired or guarded, or came first */
+};
+
+struct sim_session {
+    int process;
+    bool over;
+    int64_t heard_ms;
+    int64_t removed_ms; /* when the nodes of a session that is over are taken off the list */
+};
+
+struct sim_store {
+    enum sim_kind kind;
+    int64_t down_until_us;
+    uint64_t counter; /* the last revision; never handed out twice */
+    uint64_t joined;
+    /* SIM_SQL and SIM_REDIS: */
+    struct sim_origin owner; /* .member is SIM_NOBODY when nobody owns */
+    uint64_t revision;
+    int64_t ttl_at_ms;
+    int64_t transition_at_ms;
+    struct sim_waiter waiters[SIM_MEMBERS_MAX];
+    /* SIM_SESSION: */
+    int64_t session_ms;
+    bool endless; /* another's lease is reported as SIMBA_INFINITE; watches are reliable then */
+    struct sim_node nodes[SIM_NODES_MAX];
+    size_t node_count;
+    struct sim_session sessions[SIM_SESSIONS_MAX];
+    uint64_t session_count;
+};
+
+/* ---- Faults ---------------------------------------------------------------------------------- */
+
+enum sim_fault {
+    SIM_FAULT_PARTITION,
+    SIM_FAULT_PAUSE,
+    SIM_FAULT_SUSPEND,
+    SIM_FAULT_CRASH,
+    SIM_FAULT_STORE_DOWN,
+    SIM_FAULT_DATA_LOSS,
+    SIM_FAULT_FORCE_RELEASE,
+    SIM_FAULT_FALSE_WAKE,
+    SIM_FAULT_COUNT
+};
+
+/* In a thousand messages, before the faults heal. */
+struct sim_network {
+    int refused;    /* reset before it was sent: certainly never carried out */
+    int lost;       /* never arrives */
+    int reset;      /* given up at once, and carried out at any time or never */
+    int reply_lost; /* carried out, but nobody is told */
+    int slow;       /* delayed by up to two leases */
+    int wake_lost;
+    int64_t delay_us;
+    int64_t patience; /* how many times its timeout a request is waited for */
+};
+
+/* ---- The checker ------------------------------------------------------------------------------ */
+
+/* What can be seen of a member from outside. */
+struct sim_seen {
+    int64_t until_us; /* the end of its belief in true time; 0: it does not believe */
+    uint64_t token;
+    uint64_t last_token; /* of all its terms */
+    uint64_t term;       /* the how-many-th belief of the world */
+    uint64_t grants[SIM_GRANTS];
+    size_t grant_count;
+    int64_t voided_us;  /* when its term was taken away by force, or with the data; 0: it was not */
+    uint64_t voided_to; /* the tokens up to this one are void then */
+    bool restored;      /* an old request of its own brought the voided record back */
+    bool acquired_told; /* on_acquired has begun and on_released has not */
+    bool handing_over;  /* it stops, and on_released has not returned */
+    bool stopped;       /* a stop is complete and no start has come since */
+    bool asked_to_stop; /* in the finale */
+    int stop_code;      /* of the last stop */
+    int64_t stop_by_us; /* when a stop has to be complete; 0: none runs */
+    int64_t ttl_us;     /* the end of the ttl in true time */
+    bool tried;         /* a request has been sent since the last renewal */
+    int64_t loss_due_us; /* the end of a belief that no step has told of yet; 0: none */
+    char owner_told[8];  /* whom the last callback named */
+};
+
+struct sim_check {
+    struct sim_seen seen[SIM_MEMBERS_MAX];
+    uint64_t terms;
+    uint64_t last_token; /* the largest that was believed in */
+    uint64_t last_grant; /* the largest that the store has given */
+    uint64_t resource_token;
+    uint64_t resource_term;
+    int leader; /* when one was demanded; SIM_NOBODY: there was nobody to lead */
+    uint64_t leader_term;
+    char violation[256];
+};
+
+/* What happened, to show that the worlds are not dull. */
+struct sim_counts {
+    uint64_t events;
+    uint64_t terms;
+    uint64_t renewals;
+    uint64_t losses;
+    uint64_t unknown;      /* answers */
+    uint64_t late_applied; /* carried out after they had been given up */
+    uint64_t late_dropped; /* replies to what had been given up */
+    uint64_t stops_ok;
+    uint64_t stops_failed;
+    uint64_t sessions_lost;
+    uint64_t voided;   /* terms taken away by force or with the data */
+    uint64_t overlaps; /* of beliefs, beyond the drift bound or after a term was voided */
+    uint64_t refused_writes;
+    uint64_t writes;
+    uint64_t faults[SIM_FAULT_COUNT];
+};
+
+/* ---- The world ------------------------------------------------------------------------------- */
+
+struct sim_options {
+    bool beyond_drift;
+    FILE *trace; /* NULL: none */
+};
+
+struct sim_world {
+    const struct sim_options *options;
+    uint64_t seed;
+    uint64_t dice;
+    int64_t now_us;
+    int64_t heal_us;
+    int64_t lease_ms; /* the longest of all members */
+    bool healed;
+    bool over; /* the finale has come */
+    struct sim_network network;
+    int64_t fault_gap_us[SIM_FAULT_COUNT]; /* 0: does not happen */
+    struct sim_queue queue;
+    struct sim_clock clocks[SIM_HOSTS_MAX];
+    int host_count;
+    struct sim_process processes[SIM_PROCESSES_MAX];
+    int process_count;
+    struct sim_member members[SIM_MEMBERS_MAX];
+    int member_count;
+    struct sim_request requests[SIM_REQUESTS_MAX];
+    size_t request_hint; /* where a free one may be */
+    struct sim_store store;
+    struct sim_check check;
+    struct sim_counts counts;
+};
+
+/* world.c: runs a seed; NULL, or the rule that was broken. `world` is the caller's memory. */
+const char *sim_world_run(struct sim_world *world, uint64_t seed,
+                          const struct sim_options *options);
+
+/* dice.c: draws. `high` is not reached. */
+int64_t sim_roll(struct sim_world *w, int64_t low, int64_t high);
+bool sim_chance(struct sim_world *w, int permille);
+
+/* clock.c: what a clock shows, and the first instant at which it shows `ms`. */
+int64_t sim_clock_ms(const struct sim_clock *clock, int64_t true_us);
+int64_t sim_clock_true_us(const struct sim_clock *clock, int64_t ms);
+int64_t sim_process_ms(const struct sim_world *w, int process);
+
+/* queue.c */
+void sim_queue_push(struct sim_queue *queue, struct sim_event event);
+bool sim_queue_pop(struct sim_queue *queue, struct sim_event *ret_event);
+
+/* world.c: makes an event `in_us` from now. */
+void sim_after(struct sim_world *w, int64_t in_us, enum sim_event_type type, int who,
+               uint64_t argument);
+
+/* member.c: drives the machine of a member. */
+enum simba_status sim_member_status(const struct sim_member *m);
+void sim_member_event(struct sim_world *w, int member, enum sb_event_type type);
+void sim_member_drive(struct sim_world *w, int member, const struct sb_event *event);
+void sim_member_tick(struct sim_world *w, int member, uint32_t timer);
+void sim_member_begin(struct sim_world *w, int member);
+void sim_member_return(struct sim_world *w, int member);
+void sim_member_reset(struct sim_world *w, int member);
+
+/* app.c */
+void sim_app_start(struct sim_world *w, int member);
+void sim_app_stop(struct sim_world *w, int member);
+void sim_app_turn(struct sim_world *w, int member);
+void sim_app_next_turn(struct sim_world *w, int member);
+void sim_app_write(struct sim_world *w, int member);
+int64_t sim_app_callback_us(struct sim_world *w, int member); /* SIM_NEVER: it gets stuck */
+
+/* net.c */
+bool sim_request_is_old(const struct sim_world *w, const struct sim_request *request);
+void sim_net_send(struct sim_world *w, int member, const struct sb_step *step);
+void sim_net_arrive(struct sim_world *w, size_t request);
+void sim_net_answer(struct sim_world *w, size_t request);
+void sim_net_timeout(struct sim_world *w, size_t request);
+void sim_net_drop(struct sim_world *w, size_t request); /* an event that referred to it is gone */
+void sim_net_wake(struct sim_world *w, int member, bool reliable);
+void sim_net_expelled(struct sim_world *w, int process);
+
+/* store.c and session.c: carries a request out and fills in the answer. */
+int64_t sim_store_ms(const struct sim_world *w);
+void sim_store_init(struct sim_world *w);
+void sim_store_apply(struct sim_world *w, struct sim_request *request);
+void sim_store_force_release(struct sim_world *w);
+void sim_store_lose_data(struct sim_world *w);
+int sim_store_owner(struct sim_world *w);             /* by the store's clock; or SIM_NOBODY */
+uint64_t sim_store_new_revision(struct sim_world *w); /* larger than all before */
+bool sim_store_has_left(struct sim_world *w, int member, uint32_t start); /* a trace of it */
+
+uint64_t sim_session_open(struct sim_world *w, int process);
+void sim_session_apply(struct sim_world *w, struct sim_request *request);
+void sim_session_sweep(struct sim_world *w);
+void sim_session_ping(struct sim_world *w, int process);
+void sim_session_force_release(struct sim_world *w);
+void sim_session_lose_data(struct sim_world *w);
+int sim_session_owner(struct sim_world *w);
+bool sim_session_has_left(struct sim_world *w, int member, uint32_t start);
+
+/* fault.c */
+void sim_fault_plan(struct sim_world *w, enum sim_fault fault);
+void sim_fault_strike(struct sim_world *w, enum sim_fault fault);
+
+/* check.c: what the checker sees. */
+void sim_check_belief(struct sim_world *w, int member, int64_t until_us, uint64_t token);
+void sim_check_ttl(struct sim_world *w, int member, int64_t ttl_us);
+void sim_check_step(struct sim_world *w, int member, const struct sb_event *event,
+                    const struct sb_step *step);
+void sim_check_sent(struct sim_world *w, int member);
+void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool old);
+void sim_check_renewal(struct sim_world *w, int member);
+void sim_check_release(struct sim_world *w, int member);
+void sim_check_voided(struct sim_world *w, int member);
+void sim_check_stopping(struct sim_world *w, int member);
+void sim_check_started(struct sim_world *w, int member);
+void sim_check_callback(struct sim_world *w, int member);
+void sim_check_paused(struct sim_world *w, int process, int64_t until_us);
+void sim_check_lane_idle(struct sim_world *w, int member);
+void sim_check_crashed(struct sim_world *w, int member);
+void sim_check_write(struct sim_world *w, uint64_t token, uint64_t term);
+void sim_check_demand(struct sim_world *w);
+void sim_check_finale(struct sim_world *w);
+void sim_check_end(struct sim_world *w);
+void sim_violate(struct sim_world *w, const char *format, ...) SIMBA_PRINTF(2, 3);
+
+/* trace.c: prints a line when the world is traced. */
+void sim_trace(const struct sim_world *w, const char *format, ...) SIMBA_PRINTF(2, 3);
+const char *sim_op_name(enum simba_op op);
+
+#endif
