@@ -30,7 +30,8 @@ struct simba_locker {
     void (*on_lost)(void *user);
     void *user;
     struct sb_call lost_call;
-    bool lost_queued; /* the call is on the lane and has not begun */
+    bool lost_queued;  /* the call is on the lane and has not begun */
+    bool lost_running; /* on_lost has begun and has not returned */
 };
 
 /* ---- What happens to the contender ---------------------------------------------------------- */
@@ -60,20 +61,34 @@ static void on_reply(simba_locker *locker, const struct sb_event *event)
         settle(locker, SIMBA_ECONTENDED);
 }
 
+/* on_lost can be set only while the locker is idle, so it stands still here. Whoever has begun to release
+ * learns of the loss from the release. */
 static void run_lost(struct sb_call *call)
 {
     simba_locker *locker =
         (simba_locker *)(void *)((char *)call - offsetof(simba_locker, lost_call));
-    void (*on_lost)(void *user);
-    void *user;
+    bool run;
 
     pthread_mutex_lock(&locker->lock);
     locker->lost_queued = false;
-    on_lost = locker->on_lost;
-    user = locker->user;
+    run = locker->phase == HELD && locker->lost;
+    locker->lost_running = run;
     pthread_mutex_unlock(&locker->lock);
-    if (on_lost != NULL)
-        on_lost(user);
+    if (!run)
+        return;
+    locker->on_lost(locker->user);
+    pthread_mutex_lock(&locker->lock);
+    locker->lost_running = false;
+    pthread_cond_broadcast(&locker->changed);
+    pthread_mutex_unlock(&locker->lock);
+}
+
+/* With the lock held. After it on_lost does not run and will not begin, except around its own caller. */
+static void leave(simba_locker *locker)
+{
+    locker->phase = LEAVING;
+    while (locker->lost_running && !sb_dispatcher_is_on(&locker->service->lane))
+        pthread_cond_wait(&locker->changed, &locker->lock);
 }
 
 /* Nobody works under it any more, so it must not be won back. */
@@ -138,8 +153,11 @@ static int wait_settled(simba_locker *locker, int64_t timeout_ms)
 int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
                          struct simba_error *error)
 {
+    int code = sb_engine_check_process(locker->client->engine, error);
     bool idle;
 
+    if (code != SIMBA_OK)
+        return code;
     pthread_mutex_lock(&locker->lock);
     idle = locker->phase == IDLE;
     if (idle) {
@@ -271,7 +289,7 @@ int simba_locker_release(simba_locker *locker, struct simba_error *error)
     pthread_mutex_lock(&locker->lock);
     held = locker->phase == HELD;
     if (held)
-        locker->phase = LEAVING;
+        leave(locker);
     lost = locker->lost || !sb_service_is_owner(locker->service);
     pthread_mutex_unlock(&locker->lock);
     if (!held)
@@ -374,6 +392,9 @@ void simba_locker_close(simba_locker *locker)
     if (locker == NULL || sb_engine_check_process(locker->client->engine, NULL) != SIMBA_OK)
         return;
     client = locker->client;
+    pthread_mutex_lock(&locker->lock);
+    leave(locker);
+    pthread_mutex_unlock(&locker->lock);
     sb_service_close(locker->service);
     sb_client_forget(client);
 }
