@@ -46,6 +46,7 @@ struct contest {
     struct sb_contest_arena *arena;
     struct rival *rivals;
     unsigned count;
+    unsigned cuts; /* terms that were made to end by expiry: one at least */
     uint64_t random;
 };
 
@@ -179,6 +180,7 @@ static void rest(struct rival *rival)
 
 static void cut_off(struct rival *rival)
 {
+    rival->contest->cuts++;
     sb_shim_hold_requests(rival->shim, SB_SHIM_ALL);
     move(rival, PHASE_CUT_OFF, 4 * sb_kit_lease_ms(rival->contest->kit, SB_KIT_LEASE_PLAIN));
 }
@@ -191,7 +193,9 @@ static void step_waiting(struct rival *rival)
 
 static void step_holding(struct rival *rival)
 {
-    bool cut = rival->shim != NULL && random_ms(rival->contest, CUT_EVERY - 1) == 0;
+    struct contest *contest = rival->contest;
+    bool cut =
+        rival->shim != NULL && (contest->cuts == 0 || random_ms(contest, CUT_EVERY - 1) == 0);
 
     sample(rival);
     if (!is_inside(rival))

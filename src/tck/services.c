@@ -41,6 +41,7 @@ static int work(void *user, simba_scheduler *scheduler)
     if (tireless) {
         atomic_store(&worker->toiling, true);
         sb_kit_await(worker->kit, should_stop, scheduler, "work is asked to stop");
+        atomic_store(&worker->toiling, false);
     }
     atomic_fetch_sub(worker->working, 1);
     return 0;
@@ -98,14 +99,22 @@ static bool is_toiling(void *argument)
     return atomic_load(&worker->toiling);
 }
 
-/* The stop falls into a run: it must ask the run to end, and wait for that. */
-static bool stop_while_working(struct worker *worker)
+static bool has_begun(void *argument)
 {
-    atomic_store(&worker->tireless, true);
-    return sb_kit_await(worker->kit, is_toiling, worker, "a long run begins") &&
-           stop_worker(worker) &&
-           sb_kit_check(worker->kit, atomic_load(worker->working) == 0,
-                        "a scheduler's stop returned while it was working");
+    struct worker *worker = argument;
+
+    return atomic_load(&worker->runs) > 0;
+}
+
+/* The first leads and works for long; meanwhile the second must not work, however often it would. */
+static bool keep_working(struct worker *first, struct worker *second)
+{
+    struct sb_kit *kit = first->kit;
+
+    atomic_store(&first->tireless, true);
+    return sb_kit_await(kit, is_toiling, first, "a long run begins") &&
+           sb_kit_check(kit, !sb_kit_wait(kit, has_begun, second, 5 * WORK_PERIOD_MS),
+                        "a scheduler works while another one leads");
 }
 
 static void run_schedule(struct sb_kit *kit, struct worker *first, struct worker *second)
@@ -114,7 +123,11 @@ static void run_schedule(struct sb_kit *kit, struct worker *first, struct worker
 
     if (!start_worker(first) ||
         !sb_kit_await(kit, has_worked, first, "the first scheduler has worked three times") ||
-        !start_worker(second) || !stop_while_working(first))
+        !start_worker(second) || !keep_working(first, second))
+        return;
+    /* The stop falls into a run: it must ask the run to end, and wait for that. */
+    if (!stop_worker(first) || !sb_kit_check(kit, !atomic_load(&first->toiling),
+                                             "a scheduler's stop returned while it was working"))
         return;
     runs = atomic_load(&first->runs);
     if (!sb_kit_await(kit, has_worked, second, "the second scheduler has worked three times"))
