@@ -1,0 +1,210 @@
+/*
+ * An executor of the application: callbacks run there and nowhere else, and keep their order.
+ */
+#include "probe.h"
+
+#define QUEUE_MAX 1024
+
+/* A pool of one thread, or of none: then the test itself runs what was handed over. */
+struct pool {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    void (*run[QUEUE_MAX])(void *argument);
+    void *argument[QUEUE_MAX];
+    unsigned head;
+    unsigned tail;
+    bool closing;
+    pthread_t thread;
+};
+
+static void execute(void *user, void (*run)(void *argument), void *argument)
+{
+    struct pool *pool = user;
+
+    pthread_mutex_lock(&pool->lock);
+    pool->run[pool->tail % QUEUE_MAX] = run;
+    pool->argument[pool->tail % QUEUE_MAX] = argument;
+    pool->tail++;
+    pthread_cond_signal(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Runs the first one; waits for it where `wait` says so. Returns false when there was none. */
+static bool run_first(struct pool *pool, bool wait)
+{
+    void (*run)(void *argument);
+    void *argument;
+
+    pthread_mutex_lock(&pool->lock);
+    while (wait && pool->head == pool->tail && !pool->closing)
+        pthread_cond_wait(&pool->changed, &pool->lock);
+    if (pool->head == pool->tail) {
+        pthread_mutex_unlock(&pool->lock);
+        return false;
+    }
+    run = pool->run[pool->head % QUEUE_MAX];
+    argument = pool->argument[pool->head % QUEUE_MAX];
+    pool->head++;
+    pthread_mutex_unlock(&pool->lock);
+    run(argument);
+    return true;
+}
+
+static void *run_pool(void *user)
+{
+    while (run_first(user, true))
+        ;
+    return NULL;
+}
+
+static void pool_init(struct pool *pool)
+{
+    memset(pool, 0, sizeof *pool);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->changed, NULL);
+}
+
+static void pool_start(struct pool *pool)
+{
+    pool_init(pool);
+    pthread_create(&pool->thread, NULL, run_pool, pool);
+}
+
+static void pool_end(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->closing = true;
+    pthread_cond_signal(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+    pthread_join(pool->thread, NULL);
+}
+
+static simba_client *open_on(struct pool *pool, const char *url)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+
+    options.executor.execute = execute;
+    options.executor.user = pool;
+    return probe_open_with(url, &options);
+}
+
+static void note_wrong_thread(struct probe *p)
+{
+    struct pool *pool = p->user;
+
+    if (!pthread_equal(pthread_self(), pool->thread))
+        atomic_fetch_add(&p->disorder, 1);
+}
+
+static void callbacks_run_on_the_executor(void **state)
+{
+    static struct pool pool;
+    struct probe p = {
+        .in_acquired = note_wrong_thread, .in_released = note_wrong_thread, .user = &pool};
+    simba_client *client;
+
+    (void)state;
+    pool_start(&pool);
+    client = open_on(&pool, "memory:executor?" PROBE_LONG);
+    probe_create(&p, client, "m", NULL);
+    for (unsigned i = 1; i <= 20; i++) {
+        probe_start(&p);
+        probe_wait_count(&p.acquired, i);
+        probe_stop(&p);
+        assert_int_equal(atomic_load(&p.released), i);
+    }
+    probe_end(&p);
+    probe_close(client);
+    pool_end(&pool);
+}
+
+static void stop_myself(struct probe *p)
+{
+    if (simba_contender_stop(p->contender, NULL) != SIMBA_OK)
+        atomic_fetch_add(&p->disorder, 1);
+}
+
+static void a_stop_inside_a_callback_does_not_wait_for_a_single_thread(void **state)
+{
+    static struct pool pool;
+    struct probe p = {.in_acquired = stop_myself};
+    simba_client *client;
+
+    (void)state;
+    pool_start(&pool);
+    client = open_on(&pool, "memory:executor?" PROBE_LONG);
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.released, 1);
+    probe_wait_status(p.contender, SIMBA_INITIAL);
+    probe_end(&p);
+    probe_close(client);
+    pool_end(&pool);
+}
+
+static bool has_work(void *user)
+{
+    struct pool *pool = user;
+    bool has;
+
+    pthread_mutex_lock(&pool->lock);
+    has = pool->head != pool->tail;
+    pthread_mutex_unlock(&pool->lock);
+    return has;
+}
+
+static void an_executor_that_takes_its_time_delays_no_renewal(void **state)
+{
+    static struct pool pool; /* without a thread: nothing runs before the test runs it */
+    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct probe p = {0};
+    simba_client *client;
+
+    (void)state;
+    pool_init(&pool);
+    client = open_on(&pool, "memory:executor?" PROBE_SHORT);
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    while (metrics.renewals < 3) {
+        assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+        test_pause_ms(5);
+    }
+    assert_true(simba_contender_is_owner(p.contender));
+    assert_int_equal(atomic_load(&p.acquired), 0);
+    assert_true(run_first(&pool, false));
+    assert_int_equal(atomic_load(&p.acquired), 1);
+    pthread_create(&pool.thread, NULL, run_pool, &pool);
+    probe_stop(&p);
+    assert_int_equal(atomic_load(&p.released), 1);
+    probe_end(&p);
+    probe_close(client);
+    pool_end(&pool);
+    assert_false(has_work(&pool));
+}
+
+static void a_client_with_an_executor_has_no_callback_threads(void **state)
+{
+    static struct pool pool;
+    unsigned before;
+    simba_client *client;
+
+    (void)state;
+    pool_start(&pool);
+    before = probe_thread_count();
+    client = open_on(&pool, "memory:executor");
+    assert_int_equal(probe_thread_count(), before + 1); /* the loop */
+    probe_close(client);
+    pool_end(&pool);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(callbacks_run_on_the_executor),
+        cmocka_unit_test(a_stop_inside_a_callback_does_not_wait_for_a_single_thread),
+        cmocka_unit_test(an_executor_that_takes_its_time_delays_no_renewal),
+        cmocka_unit_test(a_client_with_an_executor_has_no_callback_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
