@@ -229,6 +229,7 @@ static void tell_machine(struct sim_world *w, size_t index)
         .ttl_left_ms = r->ttl_left_ms,
         .transition_left_ms = r->transition_left_ms,
         .revision = r->reply_revision,
+        .fence = r->reply_fence,
     };
     static const char *const names[] = {"MINE", "OTHER", "NOBODY", "FAILED", "UNKNOWN"};
 

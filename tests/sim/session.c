@@ -145,6 +145,7 @@ static void answer(struct sim_world *w, struct sim_request *r)
         return;
     r->owner = first->origin.member;
     r->reply_revision = first->revision;
+    r->reply_fence = first->revision;
     r->transition_left_ms = w->store.session_ms;
     r->ttl_left_ms = w->members[r->member].timing.ttl_ms;
     if (mine && proved_ms != 0 && proved_ms < r->sent_at_ms && sim_chance(w, 200))

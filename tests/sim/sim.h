@@ -113,6 +113,7 @@ struct sim_request {
     int64_t transition_left_ms;
     int64_t as_of_ms;
     uint64_t reply_revision;
+    uint64_t reply_fence; /* 0: the store does not know it */
 };
 
 /* How the application of a member behaves. */

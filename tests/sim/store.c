@@ -164,6 +164,7 @@ static void answer(struct sim_world *w, struct sim_request *r)
     r->ttl_left_ms = w->store.ttl_at_ms - now_ms;
     r->transition_left_ms = w->store.transition_at_ms - now_ms;
     r->reply_revision = w->store.revision;
+    r->reply_fence = w->store.kind == SIM_REDIS ? w->store.revision : 0; /* a row has no token */
 }
 
 void sim_store_apply(struct sim_world *w, struct sim_request *r)
