@@ -132,12 +132,18 @@ bool host_run_until(struct host *host, bool (*condition)(void *user), void *user
     return met;
 }
 
+/* libuv closes descriptors past the C library, so that a thread sanitizer takes their reuse by another
+ * thread for a race. One loop at a time comes or goes. */
+static pthread_mutex_t loops_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void start_loop(struct host *host)
 {
     memset(host, 0, sizeof *host);
+    pthread_mutex_lock(&loops_lock);
     uv_loop_init(&host->loop);
     uv_async_init(&host->loop, &host->signal, on_signal);
     uv_timer_init(&host->loop, &host->pulse);
+    pthread_mutex_unlock(&loops_lock);
     host->signal.data = host;
     pthread_mutex_init(&host->lock, NULL);
     host->base.loop = &host->loop;
@@ -151,11 +157,16 @@ static void start_loop(struct host *host)
 /* Returns whether nothing but our own handles had been left on it. */
 static bool stop_loop(struct host *host)
 {
+    bool empty;
+
     uv_close((uv_handle_t *)&host->signal, NULL);
     uv_close((uv_handle_t *)&host->pulse, NULL);
     uv_run(&host->loop, UV_RUN_NOWAIT);
     pthread_mutex_destroy(&host->lock);
-    return uv_loop_close(&host->loop) == 0;
+    pthread_mutex_lock(&loops_lock);
+    empty = uv_loop_close(&host->loop) == 0;
+    pthread_mutex_unlock(&loops_lock);
+    return empty;
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -218,7 +229,7 @@ struct call host_call(enum simba_op op, const char *mutex, const char *id, uint6
     call.request.revision = revision;
     call.request.ttl_ms = HOST_TTL_MS;
     call.request.transition_ms = HOST_TRANSITION_MS;
-    call.request.timeout_ms = 1000;
+    call.request.timeout_ms = TEST_PATIENCE_MS / 2;
     call.code = HOST_NO_ANSWER;
     return call;
 }

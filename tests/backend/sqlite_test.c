@@ -131,6 +131,28 @@ static void a_relative_path_stays_the_same_file_when_the_process_moves(void **st
     assert_int_equal(chdir(before), 0);
 }
 
+static void a_link_to_the_file_is_the_same_store(void **state)
+{
+    struct file *file = *state;
+    char link[TEST_PATH_MAX + 16];
+    char url[TEST_PATH_MAX + 32];
+    struct host host;
+    struct host other;
+
+    snprintf(link, sizeof link, "%s/link", file->folder);
+    snprintf(url, sizeof url, "sqlite:%s", link);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    assert_int_equal(symlink(file->path, link), 0);
+    assert_int_equal(host_open(&other, url), SIMBA_OK);
+    host.ops->listen(host.backend, "m", NULL, true);
+    host_forget_notices(&host);
+    assert_string_equal(host_do(&other, SIMBA_OP_ACQUIRE, "m", "a", 0).owner, "a");
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_CHANGED, "m", NULL));
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0).owner, "a");
+    assert_true(host_close(&other));
+    assert_true(host_close(&host));
+}
+
 static void both_synchronous_modes_work(void **state)
 {
     struct file *file = *state;
@@ -330,12 +352,14 @@ static bool count_up(const struct file *file)
 
 static int take_turns(struct file *file)
 {
+    char url[sizeof file->url + 32];
     char id[32];
     struct host host;
     int turns = 0;
 
     snprintf(id, sizeof id, "%d", (int)getpid());
-    if (host_open(&host, file->url) != SIMBA_OK)
+    snprintf(url, sizeof url, "%s?busy-timeout=1m", file->url);
+    if (host_open(&host, url) != SIMBA_OK)
         return 1;
     while (turns < TURNS) {
         struct call call = host_do(&host, SIMBA_OP_ACQUIRE, "m", id, 0);
@@ -386,6 +410,7 @@ int main(void)
         ON_FILE(the_file_is_private),
         cmocka_unit_test(what_cannot_be_a_database_is_refused_with_a_sentence),
         ON_FILE(a_relative_path_stays_the_same_file_when_the_process_moves),
+        ON_FILE(a_link_to_the_file_is_the_same_store),
         ON_FILE(both_synchronous_modes_work),
         ON_FILE(leases_outlive_the_client),
         ON_FILE(a_new_boot_voids_leases_and_moves_tokens_ahead),

@@ -12,10 +12,13 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #define BACKOFF_MIN_MS 20
 #define BACKOFF_MAX_MS 2000
 #define HEALINGS_MAX 2 /* reconnects or new schemas for the sake of one batch */
+#define RETRY_PAUSE_MIN_US 100
+#define RETRY_PAUSE_MAX_US 1000
 
 /* How long writers of a database that has one at a time wait before they look again whether they can
  * still win. Most of a herd gives up then without ever having had the lock. */
@@ -222,6 +225,16 @@ static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *f
     return sb_batch_run(&w->batch, &w->repository, failure);
 }
 
+/* Not every driver has waited when it says that somebody is in the way. */
+static void pause_before_retry(struct sb_worker *w)
+{
+    int64_t us =
+        sb_random_between(sb_random_next(&w->random), RETRY_PAUSE_MIN_US, RETRY_PAUSE_MAX_US);
+    const struct timespec pause = {0, (long)us * 1000};
+
+    nanosleep(&pause, NULL);
+}
+
 /* Does what may help; returns whether another attempt makes sense. */
 static bool heal(struct sb_worker *w, struct sb_sql_failure *failure, unsigned healings)
 {
@@ -234,6 +247,7 @@ static bool heal(struct sb_worker *w, struct sb_sql_failure *failure, unsigned h
         *failure = moved;
     switch (failure->remedy) {
     case SB_SQL_RETRY:
+        pause_before_retry(w);
         return true;
     case SB_SQL_RECONNECT:
         host->log(host, SIMBA_LOG_WARN, "%s: connecting again: %s", w->config.name,

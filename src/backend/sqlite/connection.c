@@ -1,29 +1,20 @@
 /*
  * connection.c - the SQLite driver: one connection to the file. Owns the statements of the dialect;
  * must not know requests.
- *
- * Nothing here may open and close the database file itself while SQLite has it open: the close would
- * drop SQLite's locks on it (POSIX locks belong to the process, not to the descriptor).
  */
 #include "backend/sqlite/connection.h"
 
 #include "backend/sqlite/failure.h"
+#include "backend/sqlite/file.h"
 #include "backend/sqlite/schema.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#define BUSY_PAUSE_MIN_US 200
-#define BUSY_PAUSE_MAX_US 5000
+#define RECONNECT_PAUSE_US 1000
 
 /* Parameters have the same number in every statement. */
 enum parameter {
@@ -66,24 +57,15 @@ static struct sb_sqlite_connection *own(struct sb_sql_connection *connection)
 
 /* ---- Waiting and time ----------------------------------------------------------------------- */
 
-static void pause_us(int64_t us)
-{
-    const struct timespec pause = {0, (long)us * 1000};
-
-    nanosleep(&pause, NULL);
-}
-
 /* SQLite's own handler sleeps up to 100 ms; a lock of ours is held for microseconds. */
 static int on_busy(void *argument, int count)
 {
     struct sb_sqlite_connection *c = argument;
-    int64_t most_us = BUSY_PAUSE_MIN_US << (count < 5 ? count : 5);
+    int64_t most_us = SB_SQLITE_PAUSE_MIN_US << (count < 5 ? count : 5);
 
     if (simba_now_ms() >= c->deadline_ms)
         return 0;
-    if (most_us > BUSY_PAUSE_MAX_US)
-        most_us = BUSY_PAUSE_MAX_US;
-    pause_us(sb_random_between(sb_random_next(&c->random), BUSY_PAUSE_MIN_US, most_us + 1));
+    sb_sqlite_pause(c, most_us < SB_SQLITE_PAUSE_MAX_US ? most_us : SB_SQLITE_PAUSE_MAX_US);
     return 1;
 }
 
@@ -228,109 +210,44 @@ static void rollback(struct sb_sql_connection *connection)
         run_plain(c, c->rollback, false, &ignored);
 }
 
-/* ---- Is it still the file? ------------------------------------------------------------------ */
-
-/* A file that was deleted or replaced takes writes as before, but nobody else sees them. */
 static int check(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
-    const struct sb_sqlite_connection *c = own(connection);
-    struct stat status;
-
-    if (stat(c->settings->path, &status) == 0 && status.st_dev == c->device &&
-        status.st_ino == c->inode)
-        return SIMBA_OK;
-    failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
-                        "the database %s was deleted or replaced", c->settings->path);
-}
-
-/* Notes which file it is, and makes sure that it is the one that SQLite has opened. */
-static int identify(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
-{
-    const char *path = c->settings->path;
-    struct stat status;
-    int moved = 0;
-
-    if (stat(path, &status) != 0)
-        return sb_sqlite_fail_system(path, errno, failure);
-    c->device = status.st_dev;
-    c->inode = status.st_ino;
-    if (sqlite3_file_control(c->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK)
-        return sb_sqlite_fail(c, false, failure);
-    if (!moved)
-        return SIMBA_OK;
-    failure->remedy = SB_SQL_RETRY;
-    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
-                        "the database %s was replaced while it was opened", path);
+    return sb_sqlite_check(own(connection), failure);
 }
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
-/* SQLite would create it readable for all. The lock keeps a client of this process from opening the new
- * file before our descriptor is closed. */
-static int create_file(const char *path, struct sb_sql_failure *failure)
-{
-    static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
-    int fd;
-    int code;
-
-    pthread_mutex_lock(&creating);
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    code = fd < 0 ? errno : 0;
-    if (fd >= 0)
-        close(fd);
-    pthread_mutex_unlock(&creating);
-    if (code == 0 || code == EEXIST)
-        return SIMBA_OK;
-    return sb_sqlite_fail_system(path, code, failure);
-}
-
-static int open_file(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
-{
-    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    const char *path = c->settings->path;
-    int rc = sqlite3_open_v2(path, &c->db, flags, NULL);
-
-    if (c->db == NULL) {
-        failure->remedy = SB_SQL_GIVE_UP;
-        return sb_error_plain(&failure->error, SIMBA_ENOMEM);
-    }
-    if (rc != SQLITE_OK)
-        return sb_sqlite_fail(c, false, failure);
-    if (sqlite3_db_readonly(c->db, "main") == 1)
-        return sb_sqlite_fail_system(path, EACCES, failure);
-    return identify(c, failure);
-}
-
-/* Takes "wal" for an answer and nothing else. */
-static int check_journal(void *user, int count, char **values, char **names)
-{
-    bool *ret_is_wal = user;
-
-    (void)names;
-    *ret_is_wal = count == 1 && values[0] != NULL && strcmp(values[0], "wal") == 0;
-    return 0;
-}
-
+/* The log stays when the last connection closes: moving it into the file costs two syncs, milliseconds
+ * that every short-lived process would pay. It moves when it has grown, as under load. */
 static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     const char *sync =
         c->settings->full_sync ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
-    bool is_wal = false;
 
-    sqlite3_busy_handler(c->db, on_busy, c);
-    if (sqlite3_create_function(c->db, "simba_now", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, c, tell_now,
+    if (sqlite3_busy_handler(c->db, on_busy, c) != SQLITE_OK ||
+        sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK ||
+        sqlite3_create_function(c->db, "simba_now", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, c, tell_now,
                                 NULL, NULL) != SQLITE_OK ||
-        sqlite3_exec(c->db, "PRAGMA journal_mode = WAL", check_journal, &is_wal, NULL) !=
-            SQLITE_OK ||
         sqlite3_exec(c->db, sync, NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_exec(c->db, "PRAGMA trusted_schema = OFF", NULL, NULL, NULL) != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
-    if (is_wal)
+    return SIMBA_OK;
+}
+
+/* Mostly there is nothing to do, and nothing is locked to find that out. */
+static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    int lock;
+    int code;
+
+    if (sb_sqlite_is_wal(c) && sb_sqlite_schema_is_current(c))
         return SIMBA_OK;
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_ESTORE,
-                        "the file system of %s cannot hold a write-ahead log", c->settings->path);
+    lock = sb_sqlite_lock_set_up(c);
+    code = sb_sqlite_enable_wal(c, failure);
+    if (code == SIMBA_OK)
+        code = sb_sqlite_init_schema(c, failure);
+    sb_sqlite_unlock_set_up(lock);
+    return code;
 }
 
 static int prepare(struct sb_sqlite_connection *c, const char *text, sqlite3_stmt **ret_statement)
@@ -382,13 +299,11 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     c->deadline_ms = deadline_ms;
     c->random = sb_random_seed();
     sb_wake_writer_init(&c->wake, settings->host, settings->wake_path, settings->path);
-    code = create_file(settings->path, failure);
-    if (code == SIMBA_OK)
-        code = open_file(c, failure);
+    code = sb_sqlite_open(c, failure);
     if (code == SIMBA_OK)
         code = configure(c, failure);
     if (code == SIMBA_OK)
-        code = sb_sqlite_init_schema(c, failure);
+        code = set_up(c, failure);
     if (code == SIMBA_OK)
         code = prepare_all(c, failure);
     if (code != SIMBA_OK) {
@@ -399,27 +314,24 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     return SIMBA_OK;
 }
 
-/* When many processes open a new file at once, SQLite refuses some of them without asking the busy
- * handler. */
+/* SQLite refuses some locks without asking the busy handler, and a file can be replaced while it is being
+ * opened. */
 static int connect_to_file(void *settings, int64_t timeout_ms,
                            struct sb_sql_connection **ret_connection,
                            struct sb_sql_failure *failure)
 {
+    const struct timespec pause = {0, RECONNECT_PAUSE_US * 1000};
     int64_t deadline_ms = simba_now_ms() + timeout_ms;
     struct sb_sqlite_connection *c = NULL;
-    uint64_t random = sb_random_seed();
-    int code;
+    int code = try_connect(settings, deadline_ms, &c, failure);
 
-    for (;;) {
+    while (code != SIMBA_OK && failure->remedy == SB_SQL_RETRY && simba_now_ms() < deadline_ms) {
+        nanosleep(&pause, NULL);
         code = try_connect(settings, deadline_ms, &c, failure);
-        if (code == SIMBA_OK)
-            break;
-        if (failure->remedy != SB_SQL_RETRY || simba_now_ms() >= deadline_ms)
-            return code;
-        pause_us(sb_random_between(sb_random_next(&random), BUSY_PAUSE_MIN_US, BUSY_PAUSE_MAX_US));
     }
-    *ret_connection = &c->base;
-    return SIMBA_OK;
+    if (code == SIMBA_OK)
+        *ret_connection = &c->base;
+    return code;
 }
 
 static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failure *failure)

@@ -204,14 +204,24 @@ static int update_schema(struct sb_sqlite_connection *c)
     return rc;
 }
 
+/* Somebody else may have been faster. */
 static int update_in_transaction(struct sb_sqlite_connection *c)
 {
+    bool current = false;
     int rc = execute(c, "BEGIN IMMEDIATE");
 
-    if (rc != SQLITE_OK)
-        return rc;
-    rc = update_schema(c);
+    if (rc == SQLITE_OK)
+        rc = is_current(c, &current);
+    if (rc == SQLITE_OK && !current)
+        rc = update_schema(c);
     return rc == SQLITE_OK ? execute(c, "COMMIT") : rc;
+}
+
+bool sb_sqlite_schema_is_current(struct sb_sqlite_connection *c)
+{
+    bool current = false;
+
+    return is_current(c, &current) == SQLITE_OK && current;
 }
 
 int sb_sqlite_init_schema(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)

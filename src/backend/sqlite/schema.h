@@ -10,6 +10,9 @@
  * lock when there is nothing to do. */
 int sb_sqlite_init_schema(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
+/* Whether there is nothing to do. Takes no write lock. */
+bool sb_sqlite_schema_is_current(struct sb_sqlite_connection *connection);
+
 /* The id of the host's boot. Returns 0 or an errno. */
 int sb_sqlite_read_boot_id(char ret_boot_id[SB_BOOT_ID_MAX]);
 

@@ -41,34 +41,46 @@ static bool serves(const char *scheme)
 
 /* ---- The URL -------------------------------------------------------------------------------- */
 
-/* The folder of `path` made absolute, with the file's name behind it and room for a suffix. */
-static int resolve_path(const char *path, char **ret_path, struct simba_error *error)
+/* The folder of `path` made absolute, with `name` behind it: the file itself may not be there yet. */
+static int resolve_folder(const char *path, const char *name, char target[PATH_MAX],
+                          struct simba_error *error)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
     char folder[PATH_MAX];
     char resolved[PATH_MAX];
-    char whole[PATH_MAX];
     struct sb_text text;
 
     sb_text_init(&text, folder, sizeof folder);
     sb_text_add(&text, "%.*s.", (int)(name - path), path);
-    if (name[0] == '\0')
-        return sb_error_set(error, SIMBA_EINVAL, "the path %s names a folder, not a file", path);
     if (text.cut || realpath(folder, resolved) == NULL)
         return sb_error_set(error, SIMBA_EUNAVAILABLE,
                             "the folder of the database %s does not exist", path);
-    sb_text_init(&text, whole, sizeof whole - sizeof WAKE_SUFFIX);
+    sb_text_init(&text, target, PATH_MAX);
     sb_text_add(&text, "%s/%s", strcmp(resolved, "/") != 0 ? resolved : "", name);
-    if (text.cut)
-        return sb_error_set(error, SIMBA_EINVAL, "the path %s is too long", path);
-    *ret_path = sb_strdup(whole);
+    return text.cut ? sb_error_set(error, SIMBA_EINVAL, "the path %s is too long", path) : SIMBA_OK;
+}
+
+/* One absolute name for all who mean the same file, by whatever links. */
+static int resolve_path(const char *path, char **ret_path, struct simba_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    char resolved[PATH_MAX];
+    int code = SIMBA_OK;
+
+    if (name[0] == '\0')
+        return sb_error_set(error, SIMBA_EINVAL, "the path %s names a folder, not a file", path);
+    if (realpath(path, resolved) == NULL)
+        code = resolve_folder(path, name, resolved, error);
+    if (code != SIMBA_OK)
+        return code;
+    *ret_path = sb_strdup(resolved);
     return *ret_path != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
 static int read_paths(simba_backend *b, simba_url *url, struct simba_error *error)
 {
     const char *path = simba_url_path(url);
+    struct sb_text text;
     size_t size;
     int code;
 
@@ -82,8 +94,8 @@ static int read_paths(simba_backend *b, simba_url *url, struct simba_error *erro
     b->settings.wake_path = sb_alloc(size);
     if (b->settings.wake_path == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    sb_text_copy(b->settings.wake_path, size, b->settings.path);
-    strcat(b->settings.wake_path, WAKE_SUFFIX);
+    sb_text_init(&text, b->settings.wake_path, size);
+    sb_text_add(&text, "%s" WAKE_SUFFIX, b->settings.path);
     return SIMBA_OK;
 }
 

@@ -23,6 +23,16 @@ size_t sb_wake_slot(const char *mutex)
     return hash % SB_WAKE_SLOTS;
 }
 
+/* Whoever may use the database may wake. Where that cannot be arranged, only processes of our own
+ * user can, and the others come by their clocks. */
+static void share_with(int fd, const struct stat *database)
+{
+    if (fchmod(fd, database->st_mode & 0666) != 0)
+        return;
+    if (geteuid() == 0 && fchown(fd, database->st_uid, database->st_gid) != 0)
+        return;
+}
+
 int sb_wake_open(const char *wake_path, const char *path)
 {
     struct stat database;
@@ -31,9 +41,8 @@ int sb_wake_open(const char *wake_path, const char *path)
     if (fd >= 0 || errno != ENOENT)
         return fd;
     fd = open(wake_path, O_RDWR | O_CREAT | O_CLOEXEC, WAKE_MODE);
-    /* Whoever may use the database may wake; failing that, only its owner's processes can. */
     if (fd >= 0 && stat(path, &database) == 0)
-        (void)fchmod(fd, database.st_mode & 0666);
+        share_with(fd, &database);
     return fd;
 }
 

@@ -242,18 +242,21 @@ static void on_event(uv_poll_t *poll, int status, int events)
         look(w, true);
 }
 
-/* Creates the instance for the first who needs it. */
+/* Creates the instance for the first who needs it. On failure errno tells why. */
 static bool ensure_inotify(struct sb_watch *w)
 {
+    int code;
+
     if (w->inotify >= 0)
         return true;
     w->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (w->inotify < 0)
         return false;
-    if (uv_poll_init(w->host->loop, &w->poll, w->inotify) != 0) {
+    code = uv_poll_init(w->host->loop, &w->poll, w->inotify);
+    if (code < 0) {
         close(w->inotify);
         w->inotify = -1;
-        errno = EMFILE;
+        errno = -code;
         return false;
     }
     w->poll.data = w;
@@ -263,15 +266,14 @@ static bool ensure_inotify(struct sb_watch *w)
 }
 
 /* Waiters sleep through acquires; with observers here, nobody does. */
-static bool watch_file(struct sb_watch *w)
+static void watch_file(struct sb_watch *w)
 {
     uint32_t mask = w->observers > 0 ? IN_MODIFY | IN_ATTRIB : IN_MODIFY;
 
-    if (w->inotify >= 0 || ensure_inotify(w))
+    if (ensure_inotify(w))
         w->watch = inotify_add_watch(w->inotify, w->wake_path, mask);
     if (w->watch < 0)
         complain(w, "cannot be watched and is polled instead", errno);
-    return w->watch >= 0;
 }
 
 static void unwatch_file(struct sb_watch *w)
