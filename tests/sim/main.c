@@ -58,10 +58,10 @@ static void work(const struct plan *plan, int number, struct job *job)
         if (violation != NULL) {
             memcpy(job->violation, violation, strlen(violation) + 1);
             job->failed = true;
-            _exit(1);
+            exit(1);
         }
     }
-    _exit(0);
+    exit(0);
 }
 
 static void start(const struct plan *plan, int number, struct job *job)
