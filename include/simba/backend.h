@@ -53,7 +53,7 @@ enum simba_op {
     SIMBA_OP_RELEASE,
     /* Tell the owner, change nothing. */
     SIMBA_OP_READ,
-    /* Tell all mutexes (mutex == NULL), change nothing. */
+    /* Tell all mutexes (mutex == NULL) in the order of their names' bytes, change nothing. */
     SIMBA_OP_LIST
 };
 

@@ -39,13 +39,13 @@ static bool set_seconds(void *into, const char *value)
 
 static bool set_contenders(void *into, const char *value)
 {
-    return cli_option_number("--contenders", value, 1, 10000,
+    return cli_option_number("--contenders", value, 2, 512,
                              &((struct tck *)into)->options.contenders);
 }
 
 static bool set_processes(void *into, const char *value)
 {
-    return cli_option_number("--processes", value, 1, 1000,
+    return cli_option_number("--processes", value, 1, 64,
                              &((struct tck *)into)->options.processes);
 }
 
