@@ -211,7 +211,7 @@ static void a_closed_client_leaves_no_thread_and_no_descriptor(void **state)
         assert_int_equal(simba_client_open("memory:a?colour=red", NULL, &client, &error),
                          SIMBA_ECONFIG);
     }
-    assert_int_equal(probe_thread_count(), threads);
+    probe_wait_thread_count(threads);
     assert_int_equal(count_descriptors(), descriptors);
 }
 

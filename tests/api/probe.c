@@ -255,6 +255,17 @@ unsigned probe_thread_count(void)
     return count;
 }
 
+static bool has_thread_count(void *count)
+{
+    return probe_thread_count() == *(const unsigned *)count;
+}
+
+void probe_wait_thread_count(unsigned count)
+{
+    if (!test_wait(has_thread_count, &count))
+        fail_msg("%u threads were expected, there are %u", count, probe_thread_count());
+}
+
 bool probe_is_slowed(void)
 {
     const char *preload = getenv("LD_PRELOAD");
