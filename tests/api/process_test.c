@@ -150,9 +150,11 @@ struct holder {
 
 static void holder_start(struct holder *holder, const char *url)
 {
+    char program[TEST_PATH_MAX] = "";
     int down[2];
     int up[2];
 
+    assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
     assert_int_equal(pipe2(down, O_CLOEXEC), 0);
     assert_int_equal(pipe2(up, O_CLOEXEC), 0);
     holder->pid = fork();
@@ -161,7 +163,7 @@ static void holder_start(struct holder *holder, const char *url)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(down[0], STDIN_FILENO);
         dup2(up[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "holder", url, (char *)NULL);
+        execl(program, program, "holder", url, (char *)NULL);
         _exit(127);
     }
     close(down[0]);
@@ -347,7 +349,7 @@ int main(int argc, char *argv[])
                                         make_folder, remove_folder),
     };
 
-    if (argc == 2 && strcmp(argv[0], "holder") == 0)
-        return run_holder(argv[1]);
+    if (argc == 3 && strcmp(argv[1], "holder") == 0)
+        return run_holder(argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
