@@ -16,12 +16,14 @@ import tempfile
 
 ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
+             "docs/architecture.md", "docs/testing.md"]
 COMMANDS_HEADING = "## Sixty seconds of the command line"
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
                   r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")
 PATH = re.compile(r"(?<![\w/.-])(?:src|include|tests|examples|scripts|docs|\.ci)/[\w./-]*[\w]")
-PLACEHOLDERS = {"src/backend/NAME", "simba_noun_verb", "sb_module_verb"}
+PLACEHOLDERS = {"src/backend/NAME", "tests/sim/mutants/NAME.patch", "simba_noun_verb",
+                "sb_module_verb"}
 COMMAND_SECONDS = 60
 
 
@@ -104,12 +106,12 @@ def check_paths(text, document="README.md"):
 
 
 def check_targets(text):
-    targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
-    named = set(re.findall(r"(?:`|^    )make ([a-z]+)", text, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE))
     return [f"the Makefile has no target {name}" for name in sorted(named - targets)]
 
 
-# ---- The commands of the README, run as they are printed --------------------------------------
+# ---- The commands of the README, run as they are printed -----------------------------------
 
 def run_command(command, folder):
     """Runs it as a user would. `watch` goes on until it is interrupted, once it has printed."""
@@ -129,7 +131,9 @@ def run_command(command, folder):
         run.kill()
         run.communicate()
         return f"'{command}' did not end within {COMMAND_SECONDS} s"
-    return "" if run.returncode == 0 else f"'{command}' ended with {run.returncode}: {output.strip()}"
+    if run.returncode == 0:
+        return ""
+    return f"'{command}' ended with {run.returncode}: {output.strip()}"
 
 
 def prepare_folder(folder):
@@ -154,7 +158,7 @@ def check_commands(readme):
         return list(filter(None, (run_command(command, folder) for command in commands)))
 
 
-# ---- The cases ------------------------------------------------------------------------------------
+# ---- The cases -----------------------------------------------------------------------------
 
 def replaced(text, old, new):
     assert old in text, f"'{old}' is not in the document that it is to be replaced in"
@@ -185,9 +189,12 @@ def twins(readme, architecture):
     yield ("twin: an unknown option",
            check_commands(f"{COMMANDS_HEADING}\n```sh\nsimba status --jason\n```\n"), True)
     yield "twin: no command", check_commands(""), True
-    yield "twin: an exit code is missing", check_exit_codes(replaced(readme, "| 70 |", "| x |")), True
-    yield "twin: an exit code too many", check_exit_codes(replaced(readme, "| 70 |", "| 73 |")), True
-    yield "twin: a layer is missing", check_layers(replaced(architecture, "`src/tck` |", "x |")), True
+    yield ("twin: an exit code is missing",
+           check_exit_codes(replaced(readme, "| 70 |", "| x |")), True)
+    yield ("twin: an exit code too many",
+           check_exit_codes(replaced(readme, "| 70 |", "| 73 |")), True)
+    yield ("twin: a layer is missing",
+           check_layers(replaced(architecture, "`src/tck` |", "x |")), True)
     yield "twin: an unknown name", check_names("`simba_contender_begin`"), True
     yield "twin: an unknown path", check_paths("see src/core/clock.c"), True
     yield "twin: a dead link", check_paths("[x](docs/x.md)"), True
