@@ -31,6 +31,7 @@ static void on_reply(const struct simba_backend_host *base, struct simba_request
     call->ttl_left_ms = reply->ttl_left_ms;
     call->transition_left_ms = reply->transition_left_ms;
     call->revision = reply->revision;
+    call->fence = reply->fence;
     call->waiters = reply->waiters;
     copy_list(call, reply);
     if (reply->error != NULL)

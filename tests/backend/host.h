@@ -52,6 +52,7 @@ struct call {
     int64_t ttl_left_ms;
     int64_t transition_left_ms;
     uint64_t revision;
+    uint64_t fence;
     int64_t waiters;
     struct simba_mutex_status list[8];
     size_t list_count;

@@ -226,6 +226,19 @@ static void the_transition_is_not_acquired_by_another_but_guarded(void **state)
     assert_full_lease(&call);
 }
 
+static void others_are_told_the_token_with_which_the_term_began(void **state)
+{
+    struct store *store = *state;
+    struct call call = host_do(&store->host, ACQUIRE, "token", "a", 0);
+    uint64_t token = call.revision;
+
+    call = host_do(&store->host, GUARD, "token", "a", call.revision);
+    call = host_do(&store->host, GUARD, "token", "a", call.revision);
+    assert_int_equal(host_do(&store->host, READ, "token", NULL, 0).fence, token);
+    call = host_do(&store->host, SIMBA_OP_LIST, NULL, NULL, 0);
+    assert_int_equal(call.list[0].owner.fence, token);
+}
+
 /* ---- Many ----------------------------------------------------------------------------------- */
 
 #define BATCH 600 /* more than any backend carries out at once */
@@ -296,6 +309,7 @@ static void two_clients_share_the_store(void **state)
     ON(open_function, every_operation_does_what_the_list_says),                                    \
         ON(open_function, an_acquire_and_a_guard_give_a_full_lease),                               \
         ON(open_function, every_term_has_a_larger_revision),                                       \
+        ON(open_function, others_are_told_the_token_with_which_the_term_began),                    \
         ON(open_function, a_lease_that_ended_is_free_and_cannot_be_guarded),                       \
         ON(open_function, the_transition_is_not_acquired_by_another_but_guarded),                  \
         ON(open_function, a_batch_is_answered_exactly_once_each),                                  \

@@ -54,6 +54,7 @@ static void answer_record(struct sb_batch *batch, struct sb_job *job)
         reply.revision = record->version;
     if (job->found && sb_sql_record_is_owned(record)) {
         reply.owner = record->owner_id;
+        reply.fence = record->fence;
         reply.ttl_left_ms = record->ttl_at_ms - record->current_db_at_ms;
         reply.transition_left_ms = record->transition_at_ms - record->current_db_at_ms;
     }
@@ -152,7 +153,7 @@ static int add_to_list(void *user, const struct sb_sql_record *record)
     status->owner.acquired_at_ms = record->acquired_at_ms + shift_ms;
     status->owner.ttl_at_ms = record->ttl_at_ms + shift_ms;
     status->owner.transition_at_ms = record->transition_at_ms + shift_ms;
-    status->owner.fence = record->version;
+    status->owner.fence = record->fence;
     return SIMBA_OK;
 }
 

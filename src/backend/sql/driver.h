@@ -13,8 +13,9 @@
 
 #include <simba/backend.h>
 
-/* The columns of a record in the order in which every statement that yields one does; the last is the
- * database's clock as it stood during the statement, in milliseconds. */
+/* The columns of a record in the order in which every statement that yields one does. Behind them stand
+ * the database's clock as it stood during the statement, in milliseconds, and the token of the owner's
+ * term, or 0 where the table does not keep it. */
 #define SB_SQL_COLUMNS "mutex, owner_id, acquired_at, ttl_at, transition_at, version"
 
 enum sb_sql_column {
@@ -24,7 +25,8 @@ enum sb_sql_column {
     SB_SQL_COLUMN_TTL_AT,
     SB_SQL_COLUMN_TRANSITION_AT,
     SB_SQL_COLUMN_VERSION,
-    SB_SQL_COLUMN_CURRENT_DB_AT
+    SB_SQL_COLUMN_CURRENT_DB_AT,
+    SB_SQL_COLUMN_FENCE
 };
 
 /* One row. All times are on the database's clock. */
@@ -36,6 +38,7 @@ struct sb_sql_record {
     int64_t transition_at_ms;
     uint64_t version;
     int64_t current_db_at_ms;
+    uint64_t fence; /* 0: not known */
 };
 
 enum sb_sql_statement {

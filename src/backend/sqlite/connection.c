@@ -25,7 +25,7 @@ enum parameter {
     PARAMETER_VERSION
 };
 
-#define COLUMNS SB_SQL_COLUMNS ", simba_now()"
+#define COLUMNS SB_SQL_COLUMNS ", simba_now(), fence"
 #define FREE_ROW                                                                                   \
     "simba_mutex (" SB_SQL_COLUMNS ") VALUES (?1, '', 0, 0, 0,"                                    \
     " coalesce((SELECT value FROM simba_meta WHERE name = 'version_floor'), 0))"
@@ -42,7 +42,7 @@ static const char *const statement_texts[SB_SQL_STATEMENTS] = {
     [SB_SQL_SELECT] = "SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ?1",
     [SB_SQL_SELECT_ALL] = "SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex",
     [SB_SQL_ACQUIRE] = SET_LEASE
-    " WHERE mutex = ?1 AND (transition_at < simba_now() OR owner_id = ?2) RETURNING " COLUMNS,
+    ", fence = version + 1 WHERE mutex = ?1 AND (transition_at < simba_now() OR owner_id = ?2) RETURNING " COLUMNS,
     [SB_SQL_GUARD] = SET_LEASE
     " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now() RETURNING " COLUMNS,
     [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 RETURNING " COLUMNS,
@@ -128,6 +128,7 @@ static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
     record->transition_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_TRANSITION_AT);
     record->version = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_VERSION);
     record->current_db_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_CURRENT_DB_AT);
+    record->fence = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_FENCE);
 }
 
 /* Hands the row on; returns what the sink answers. */

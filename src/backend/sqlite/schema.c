@@ -5,7 +5,8 @@
  *    with it; they are voided.
  *  - Versions are fencing tokens and must never go back. A power cut may lose the last commits
  *    (synchronous=normal), so a new boot moves all of them further ahead than commits could be lost. A row
- *    that is added starts from a floor that is kept at or above every row that was deleted.
+ *    that is added starts from a floor that is kept at or above every row that was deleted. The column
+ *    `fence` is ours alone: the version with which the owner's term began, to be shown to others.
  */
 #include "backend/sqlite/schema.h"
 
@@ -27,7 +28,8 @@ static const char create_tables[] =
     " ttl_at INTEGER NOT NULL,"
     " transition_at INTEGER NOT NULL,"
     " owner_id VARCHAR(128) NOT NULL,"
-    " version INTEGER NOT NULL"
+    " version INTEGER NOT NULL,"
+    " fence INTEGER NOT NULL DEFAULT 0"
     ") WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS simba_meta ("
     " name TEXT NOT NULL PRIMARY KEY,"
