@@ -46,7 +46,7 @@ static void a_stop_inside_on_released_after_a_loss_completes(void **state)
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
-    probe_wait_owner(&p);
+    probe_wait_count(&p.acquired, 1);
     sb_shim_refuse(shim, SB_SHIM_OP(SIMBA_OP_GUARD), SIMBA_EUNAVAILABLE);
     probe_wait_count(&p.returned, 2);
     probe_wait_status(p.contender, SIMBA_INITIAL);
@@ -263,7 +263,7 @@ static void a_slow_on_released_stays_exclusive_until_it_has_returned(void **stat
     probe_create(&slow, client, "m", NULL);
     probe_create(&next, other, "m", NULL);
     probe_start(&slow);
-    probe_wait_owner(&slow);
+    probe_wait_count(&slow.acquired, 1);
     probe_start(&next);
     pthread_create(&stopper, NULL, stop_it, &slow);
     probe_wait_count(&slow.released, 1);
@@ -389,7 +389,7 @@ static void on_notify_tells_the_changes_between_others(void **state)
     probe_create(&first, client, "m", "first");
     probe_create(&second, client, "m", "second");
     probe_start(&first);
-    probe_wait_owner(&first);
+    probe_wait_count(&first.acquired, 1);
     probe_start(&second);
     probe_wait_count(&second.notified, 1);
     assert_int_equal(atomic_load(&second.acquired), 0);

@@ -372,7 +372,7 @@ static void metrics_count_renewals_errors_and_losses(void **state)
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
-    probe_wait_owner(&p);
+    probe_wait_count(&p.acquired, 1);
     while (metrics.renewals < 2) {
         assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
         test_pause_ms(5);

@@ -337,7 +337,7 @@ static void an_owner_that_cannot_renew_lets_go_by_itself_in_time(void **state)
     probe_create(&p, client, "m", NULL);
     probe_create(&next, other, "m", NULL);
     probe_start(&p);
-    probe_wait_owner(&p);
+    probe_wait_count(&p.acquired, 1);
     sb_shim_hold_requests(shim, SB_SHIM_ALL);
     deadline = simba_contender_deadline_ms(p.contender);
     probe_start(&next);

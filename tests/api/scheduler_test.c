@@ -145,32 +145,52 @@ static void start_and_stop_obey_the_lifecycle(void **state)
 
 /* ---- Rhythm --------------------------------------------------------------------------------- */
 
-#define PERIOD 40
+#define BEAT 100
+#define BEATS 9
 
-/* How far a run may be behind its time on a machine that others use too. */
-#define LATENESS 30
+/* How far a run may be behind its beat on a machine that others use too. */
+#define LATENESS 25
+
+/* The most runs that are whole periods apart from one of them. A schedule that adds the work of 33 ms to the
+ * period comes back to the same beat with every third run only. */
+static int count_on_beat(const struct journal *j)
+{
+    int most = 0;
+
+    for (int first = 0; first < BEATS; first++) {
+        int on_beat = 0;
+
+        for (int i = 0; i < BEATS; i++) {
+            int64_t off = (j->began_ms[i] - j->began_ms[first] + BEATS * 10 * BEAT) % BEAT;
+
+            on_beat += off <= LATENESS || off >= BEAT - 2 ? 1 : 0;
+        }
+        most = on_beat > most ? on_beat : most;
+    }
+    return most;
+}
 
 static void a_fixed_rate_keeps_its_rhythm_however_long_the_work_takes(void **state)
 {
     simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
-    struct journal journal = {.work_ms = PERIOD / 4};
-    simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_RATE, 0, PERIOD);
     int on_beat = 0;
 
     (void)state;
-    start(scheduler);
-    probe_wait_count(&journal.ended, 12);
-    simba_scheduler_close(scheduler);
-    for (int i = 1; i < 12; i++) {
-        int64_t since = journal.began_ms[i] - journal.began_ms[0];
+    for (int attempt = 0; attempt < 4 && on_beat < 2 * BEATS / 3; attempt++) {
+        struct journal journal = {.work_ms = 33};
+        simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_RATE, 0, BEAT);
 
-        on_beat += since % PERIOD <= LATENESS || since % PERIOD >= PERIOD - 2 ? 1 : 0;
+        start(scheduler);
+        probe_wait_count(&journal.ended, BEATS);
+        simba_scheduler_close(scheduler);
+        assert_int_equal(atomic_load(&journal.overlaps), 0);
+        on_beat = count_on_beat(&journal);
     }
-    assert_true(on_beat >= 8); /* with the work added to the period it would wander off */
-    assert_true(journal.began_ms[11] - journal.began_ms[0] >= 11 * PERIOD - LATENESS);
-    assert_int_equal(atomic_load(&journal.overlaps), 0);
+    assert_true(on_beat >= 2 * BEATS / 3);
     probe_close(client);
 }
+
+#define PERIOD 40
 
 static void runs_that_fall_due_during_a_run_are_skipped_and_counted(void **state)
 {
@@ -178,15 +198,18 @@ static void runs_that_fall_due_during_a_run_are_skipped_and_counted(void **state
     struct journal journal = {.work_ms = 3 * PERIOD + PERIOD / 2};
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_RATE, 0, PERIOD);
     struct simba_scheduler_counts counts;
+    int64_t elapsed_ms = -test_now_ms();
 
     (void)state;
     start(scheduler);
     probe_wait_count(&journal.ended, 4);
     simba_scheduler_counts(scheduler, &counts);
+    elapsed_ms += test_now_ms();
     simba_scheduler_close(scheduler);
     assert_int_equal(atomic_load(&journal.overlaps), 0);
-    assert_in_range(counts.runs, 3, 5);
-    assert_in_range(counts.skipped, 3 * 3, 3 * 5);
+    assert_true(counts.runs >= 3);
+    assert_true(counts.skipped >= 3 * 3);
+    assert_true((int64_t)(counts.runs + counts.skipped) <= elapsed_ms / PERIOD + 2);
     for (int i = 1; i < 4; i++) /* they do not pile up: each waits for the next beat */
         assert_true(journal.began_ms[i] - journal.began_ms[i - 1] >= 3 * PERIOD + PERIOD / 2);
     probe_close(client);
