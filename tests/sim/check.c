@@ -205,6 +205,13 @@ void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool ol
     seen->grants[seen->grant_count++ % SIM_GRANTS] = revision;
 }
 
+/* Nobody owned: whoever was handing over has run out of its lease, and there is nothing to keep. */
+void sim_check_lapsed(struct sim_world *w)
+{
+    for (int i = 0; i < w->member_count; i++)
+        w->check.seen[i].handing_over = false;
+}
+
 void sim_check_renewal(struct sim_world *w, int member)
 {
     int other = other_believer(w, member);

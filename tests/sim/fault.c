@@ -96,7 +96,7 @@ static void strike(struct sim_world *w, enum sim_fault fault)
         sim_store_force_release(w);
         break;
     case SIM_FAULT_FALSE_WAKE:
-        sim_net_wake(w, (int)sim_roll(w, 0, w->member_count), false);
+        sim_net_wake(w, (int)sim_roll(w, 0, w->member_count));
         break;
     case SIM_FAULT_COUNT:
         break;

@@ -270,8 +270,10 @@ void sim_net_timeout(struct sim_world *w, size_t index)
 
 /* ---- Notices --------------------------------------------------------------------------------- */
 
-void sim_net_wake(struct sim_world *w, int member, bool reliable)
+/* Messages get lost; the watch of a session comes, be it after the partition. */
+void sim_net_wake(struct sim_world *w, int member)
 {
+    bool reliable = w->store.kind == SIM_SESSION;
     int64_t in_us = delay(w);
 
     if (!reliable && sim_chance(w, w->network.wake_lost))

@@ -47,7 +47,7 @@ static void tell_first(struct sim_world *w)
         return;
     first->touched_ms = sim_store_ms(w);
     sim_check_grant(w, first->origin.member, 0, first->origin.given_up);
-    sim_net_wake(w, first->origin.member, w->store.endless);
+    sim_net_wake(w, first->origin.member);
 }
 
 static void remove_node(struct sim_world *w, size_t index)
@@ -64,7 +64,7 @@ static void remove_node(struct sim_world *w, size_t index)
  * it to a late release of its own. */
 static void take_away(struct sim_world *w, size_t index)
 {
-    sim_net_wake(w, w->store.nodes[index].origin.member, w->store.endless);
+    sim_net_wake(w, w->store.nodes[index].origin.member);
     remove_node(w, index);
 }
 
@@ -88,6 +88,7 @@ static struct sim_node *add_node(struct sim_world *w, const struct sim_request *
         exit(2);
     }
     node->session = r->session;
+    node->touched_ms = 0;
     node->revision = sim_store_new_revision(w);
     return node;
 }
@@ -105,6 +106,8 @@ static void acquire(struct sim_world *w, const struct sim_request *r)
     node->origin.given_up = r->answered;
     if (node != first_node(w))
         return;
+    if (w->store.node_count == 1 && node->touched_ms == 0)
+        sim_check_lapsed(w);
     node->revision = sim_store_new_revision(w);
     node->touched_ms = sim_store_ms(w);
     sim_check_grant(w, r->member, node->revision, sim_request_is_old(w, r));

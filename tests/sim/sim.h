@@ -197,7 +197,7 @@ struct sim_store {
     struct sim_waiter waiters[SIM_MEMBERS_MAX];
     /* SIM_SESSION: */
     int64_t session_ms;
-    bool endless; /* another's lease is reported as SIMBA_INFINITE; watches are reliable then */
+    bool endless; /* another's lease is reported as SIMBA_INFINITE */
     struct sim_node nodes[SIM_NODES_MAX];
     size_t node_count;
     struct sim_session sessions[SIM_SESSIONS_MAX];
@@ -363,7 +363,7 @@ void sim_net_arrive(struct sim_world *w, size_t request);
 void sim_net_answer(struct sim_world *w, size_t request);
 void sim_net_timeout(struct sim_world *w, size_t request);
 void sim_net_drop(struct sim_world *w, size_t request); /* an event that referred to it is gone */
-void sim_net_wake(struct sim_world *w, int member, bool reliable);
+void sim_net_wake(struct sim_world *w, int member);
 void sim_net_expelled(struct sim_world *w, int process);
 
 /* store.c and session.c: carries a request out and fills in the answer. */
@@ -396,6 +396,7 @@ void sim_check_step(struct sim_world *w, int member, const struct sb_event *even
                     const struct sb_step *step);
 void sim_check_sent(struct sim_world *w, int member);
 void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool old);
+void sim_check_lapsed(struct sim_world *w);
 void sim_check_renewal(struct sim_world *w, int member);
 void sim_check_release(struct sim_world *w, int member);
 void sim_check_voided(struct sim_world *w, int member);

@@ -81,6 +81,8 @@ static void acquire(struct sim_world *w, const struct sim_request *r)
         join(w, r);
         return;
     }
+    if (owner == SIM_NOBODY)
+        sim_check_lapsed(w);
     w->store.owner = origin_of(r);
     w->store.revision = sim_store_new_revision(w);
     begin_lease(w, r);
@@ -124,11 +126,11 @@ static void wake(struct sim_world *w)
         int oldest = take_waiter(w);
 
         if (oldest != SIM_NOBODY)
-            sim_net_wake(w, oldest, false);
+            sim_net_wake(w, oldest);
         return;
     }
     for (int i = 0; i < w->member_count; i++)
-        sim_net_wake(w, i, false);
+        sim_net_wake(w, i);
 }
 
 static void clear(struct sim_world *w)
