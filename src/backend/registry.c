@@ -5,6 +5,9 @@
  * names its own backend in simba_client_options where it wants to.
  */
 #include "backend/memory/memory.h"
+#ifdef SIMBA_HAVE_REDIS
+#include "backend/redis/redis.h"
+#endif
 #ifdef SIMBA_HAVE_SQLITE
 #include "backend/sqlite/sqlite.h"
 #endif
@@ -18,6 +21,9 @@ static const struct simba_backend_ops *const built_in[] = {
     &sb_memory_ops,
 #ifdef SIMBA_HAVE_SQLITE
     &sb_sqlite_ops,
+#endif
+#ifdef SIMBA_HAVE_REDIS
+    &sb_redis_ops,
 #endif
 };
 

@@ -1,0 +1,475 @@
+/*
+ * connection.c - RESP on a stream. Owns the order of commands and replies and all time limits of a
+ * connection; must not know mutexes, nor which server it is and why.
+ *
+ * Replies come in the order of commands, so each command has a slot in a ring. A command whose deadline
+ * passes is answered and leaves its slot empty: the reply, should it come, finds the empty slot and is not
+ * taken for that of a later command. One that has not been sent by then never is.
+ *
+ * Silence is what tells a dead connection from a slow one. It is measured from when something became
+ * owed, or from the last byte that came, and ends the connection when it lasts too long.
+ */
+#include "backend/redis/connection.h"
+
+#include "backend/redis/greeting.h"
+#include "backend/redis/ring.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <assert.h>
+#include <hiredis/hiredis.h>
+#include <string.h>
+#include <uv.h>
+
+#define INPUT_MAX ((size_t)64 * 1024 * 1024) /* bytes of one reply */
+#define SUSPICIOUS_MS 100 /* silence after which a missed deadline ends the connection */
+#define NEVER INT64_MAX
+
+enum state { CONNECTING, GREETING, READY, DOWN, CLOSING };
+
+struct sb_connection {
+    struct sb_connection_config config;
+    struct sb_redis_place place;
+    enum state state;
+    struct sb_stream *stream;
+    redisReader *reader;
+    uv_timer_t timer;
+    int64_t timer_at_ms; /* what it is set to */
+    unsigned handles;    /* the stream and the timer */
+
+    struct sb_greeting greeting;
+    struct sb_ring ring;
+    struct sb_buffer out;
+    size_t unsent;         /* of the newest commands in the ring: still in `out` */
+    int64_t first_due_ms;  /* no deadline of a command is earlier */
+    int64_t connect_by_ms; /* until READY */
+    int64_t heard_at_ms;   /* the last byte */
+    int64_t owed_since_ms; /* NEVER: nothing is owed */
+    struct sb_command ping;
+    bool pinging;
+};
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool is_pushed_to(const struct sb_connection *c)
+{
+    return c->config.events->pushed != NULL;
+}
+
+bool sb_connection_is_ready(const struct sb_connection *c)
+{
+    return c->state == READY;
+}
+
+/* ---- Going down ----------------------------------------------------------------------------- */
+
+/* The commands that are still in `out` certainly did not reach the server. */
+static void answer_all(struct sb_connection *c, const struct simba_error *error)
+{
+    struct sb_answer answer = {.error = error};
+
+    while (sb_ring_count(&c->ring) > 0) {
+        struct sb_command *command;
+
+        answer.sent = sb_ring_count(&c->ring) > c->unsent;
+        command = sb_ring_take(&c->ring).command;
+        if (command != NULL)
+            command->answered(command, &answer);
+    }
+    c->unsent = 0;
+    c->out.length = 0;
+}
+
+void sb_connection_drop(struct sb_connection *c, const struct simba_error *error)
+{
+    if (c->state >= DOWN)
+        return;
+    c->state = DOWN;
+    sb_stream_close(c->stream);
+    uv_timer_stop(&c->timer);
+    answer_all(c, error);
+    if (c->state == DOWN)
+        c->config.events->down(c->config.user, error);
+}
+
+static void drop_because(struct sb_connection *c, const char *what)
+{
+    char place[SB_REDIS_PLACE_TEXT_MAX];
+    struct simba_error error;
+
+    sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s %s",
+                 sb_redis_place_text(&c->place, place), what);
+    sb_connection_drop(c, &error);
+}
+
+/* ---- Time ----------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer);
+
+static int64_t next_check_ms(const struct sb_connection *c)
+{
+    const struct sb_redis_options *o = c->config.options;
+    int64_t at_ms = c->first_due_ms;
+
+    if (c->state < READY)
+        return earliest(at_ms, c->connect_by_ms);
+    if (c->owed_since_ms != NEVER)
+        return earliest(at_ms, c->owed_since_ms + o->command_timeout_ms);
+    return earliest(at_ms, c->heard_at_ms + o->idle_timeout_ms);
+}
+
+/* Moves the timer forward only: when it fires too early it is set again. */
+static void set_timer(struct sb_connection *c)
+{
+    int64_t at_ms = next_check_ms(c);
+    int64_t now_ms;
+
+    if (c->state >= DOWN || at_ms >= c->timer_at_ms)
+        return;
+    now_ms = simba_now_ms();
+    c->timer_at_ms = at_ms;
+    uv_timer_start(&c->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
+}
+
+/* Answers the commands that are due, and finds the next deadline. Returns whether there was any. */
+static bool expire(struct sb_connection *c, int64_t now_ms)
+{
+    char place[SB_REDIS_PLACE_TEXT_MAX];
+    struct simba_error error;
+    struct sb_answer answer = {.error = &error};
+    size_t count = sb_ring_count(&c->ring);
+    size_t sent = count - c->unsent;
+    bool any = false;
+
+    c->first_due_ms = NEVER;
+    sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s did not answer in time",
+                 sb_redis_place_text(&c->place, place));
+    for (size_t i = 0; i < count && c->state < DOWN; i++) {
+        struct sb_slot *slot = sb_ring_at(&c->ring, i);
+        struct sb_command *command = slot->command;
+
+        if (command == NULL)
+            continue;
+        if (command->deadline_ms > now_ms) {
+            c->first_due_ms = earliest(c->first_due_ms, command->deadline_ms);
+            continue;
+        }
+        any = true;
+        answer.sent = i < sent;
+        slot->command = NULL;
+        command->answered(command, &answer);
+    }
+    return any;
+}
+
+static void on_ping_answered(struct sb_command *command, const struct sb_answer *answer)
+{
+    struct sb_connection *c =
+        (struct sb_connection *)((char *)command - offsetof(struct sb_connection, ping));
+
+    (void)answer; /* the silence rule judges */
+    c->pinging = false;
+}
+
+/* Nothing was heard for long: asks whether the server is still there. */
+static void ping(struct sb_connection *c, int64_t now_ms)
+{
+    const struct sb_argument word = {"PING", 4};
+
+    if (is_pushed_to(c)) {
+        sb_connection_push(c, &word, 1);
+    } else if (!c->pinging) {
+        c->ping.answered = on_ping_answered;
+        c->ping.deadline_ms = now_ms + c->config.options->command_timeout_ms;
+        c->pinging = sb_connection_send(c, &c->ping, &word, 1) == SIMBA_OK;
+    }
+    sb_connection_flush(c);
+}
+
+static void check_silence(struct sb_connection *c, bool missed, int64_t now_ms)
+{
+    const struct sb_redis_options *o = c->config.options;
+
+    if (c->owed_since_ms == NEVER) {
+        if (now_ms - c->heard_at_ms >= o->idle_timeout_ms)
+            ping(c, now_ms);
+    } else if (now_ms - c->owed_since_ms >= (missed ? SUSPICIOUS_MS : o->command_timeout_ms)) {
+        drop_because(c, "does not answer any more");
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct sb_connection *c = timer->data;
+    int64_t now_ms = simba_now_ms();
+    bool missed = false;
+
+    c->timer_at_ms = NEVER;
+    if (c->state < READY && now_ms >= c->connect_by_ms) {
+        drop_because(c, "could not be connected to within the connect-timeout");
+        return;
+    }
+    if (now_ms >= c->first_due_ms)
+        missed = expire(c, now_ms);
+    if (c->state == READY)
+        check_silence(c, missed, now_ms);
+    set_timer(c);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+int sb_connection_send(struct sb_connection *c, struct sb_command *command,
+                       const struct sb_argument *arguments, size_t count)
+{
+    size_t before = c->out.length;
+
+    if (c->state >= DOWN)
+        return SIMBA_EUNAVAILABLE;
+    if (!sb_ring_reserve(&c->ring) || !sb_buffer_add_command(&c->out, arguments, count))
+        return SIMBA_ENOMEM;
+    sb_ring_add(&c->ring, (struct sb_slot){command, c->out.length - before});
+    c->unsent++;
+    c->first_due_ms = earliest(c->first_due_ms, command->deadline_ms);
+    return SIMBA_OK;
+}
+
+int sb_connection_push(struct sb_connection *c, const struct sb_argument *arguments, size_t count)
+{
+    if (c->state != READY)
+        return SIMBA_EUNAVAILABLE;
+    return sb_buffer_add_command(&c->out, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
+}
+
+void sb_connection_flush(struct sb_connection *c)
+{
+    if (c->state == READY && c->out.length > 0) {
+        sb_stream_write(c->stream, &c->out);
+        c->unsent = 0;
+        if (c->owed_since_ms == NEVER)
+            c->owed_since_ms = simba_now_ms();
+    }
+    set_timer(c);
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------ */
+
+/* Commands that were answered while they waited for the connection are not sent any more. */
+static void forget_expired(struct sb_connection *c)
+{
+    size_t count = sb_ring_count(&c->ring);
+    size_t from = 0;
+    size_t to = 0;
+
+    assert(c->unsent == count);
+    for (size_t i = 0; i < count; i++) {
+        struct sb_slot slot = sb_ring_take(&c->ring);
+
+        if (slot.command != NULL) {
+            memmove(c->out.data + to, c->out.data + from, slot.size);
+            to += slot.size;
+            sb_ring_add(&c->ring, slot);
+        }
+        from += slot.size;
+    }
+    c->out.length = to;
+    c->unsent = sb_ring_count(&c->ring);
+}
+
+static void become_ready(struct sb_connection *c)
+{
+    forget_expired(c);
+    c->state = READY;
+    c->config.events->ready(c->config.user);
+    if (c->state == READY)
+        sb_connection_flush(c);
+}
+
+static void take_greeting(struct sb_connection *c, const redisReply *reply)
+{
+    struct simba_error error;
+    bool done = false;
+    int code = sb_greeting_take(&c->greeting, &c->place, reply, &done, &error);
+
+    if (code != SIMBA_OK)
+        sb_connection_drop(c, &error);
+    else if (done)
+        become_ready(c);
+}
+
+static void take_reply(struct sb_connection *c, const redisReply *reply)
+{
+    struct sb_answer answer = {.reply = reply, .place = &c->place};
+    struct sb_command *command;
+
+    if (c->state == GREETING) {
+        take_greeting(c, reply);
+    } else if (is_pushed_to(c)) {
+        c->config.events->pushed(c->config.user, reply);
+    } else if (sb_ring_count(&c->ring) == c->unsent) {
+        drop_because(c, "sent a reply that nobody asked for");
+    } else {
+        command = sb_ring_take(&c->ring).command;
+        if (command != NULL)
+            command->answered(command, &answer);
+    }
+}
+
+static void take_replies(struct sb_connection *c)
+{
+    void *reply = NULL;
+
+    while (c->state == GREETING || c->state == READY) {
+        if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
+            drop_because(c, "does not speak the protocol of Redis");
+            return;
+        }
+        if (reply == NULL)
+            break;
+        take_reply(c, reply);
+        freeReplyObject(reply);
+        reply = NULL;
+    }
+    if (c->state < DOWN && c->reader->len > INPUT_MAX)
+        drop_because(c, "sent a reply that is too long");
+}
+
+/* What is owed after a byte has come: the replies of commands, or nothing that can be counted. */
+static void note_heard(struct sb_connection *c)
+{
+    bool owed = c->state == READY && !is_pushed_to(c) && sb_ring_count(&c->ring) > c->unsent;
+
+    c->owed_since_ms = owed ? c->heard_at_ms : NEVER;
+}
+
+static void on_data(void *user, const char *bytes, size_t length)
+{
+    struct sb_connection *c = user;
+
+    c->heard_at_ms = simba_now_ms();
+    if (redisReaderFeed(c->reader, bytes, length) != REDIS_OK) {
+        drop_because(c, "sent more than there is memory for");
+        return;
+    }
+    take_replies(c);
+    if (c->state >= DOWN)
+        return;
+    note_heard(c);
+    sb_connection_flush(c);
+}
+
+/* ---- The stream ----------------------------------------------------------------------------- */
+
+static void on_up(void *user)
+{
+    struct sb_connection *c = user;
+    struct sb_buffer hello = {0};
+
+    c->state = GREETING;
+    if (!sb_greeting_write(&c->greeting, &c->config, &hello))
+        drop_because(c, "cannot be greeted: out of memory");
+    else if (hello.length == 0)
+        become_ready(c);
+    else
+        sb_stream_write(c->stream, &hello);
+    sb_buffer_free(&hello);
+}
+
+static void on_down(void *user, const struct simba_error *error)
+{
+    sb_connection_drop(user, error);
+}
+
+static void release(struct sb_connection *c)
+{
+    void (*closed)(void *user) = c->config.events->closed;
+    void *user = c->config.user;
+
+    if (--c->handles > 0)
+        return;
+    redisReaderFree(c->reader);
+    sb_ring_free(&c->ring);
+    sb_buffer_free(&c->out);
+    sb_free(c);
+    closed(user);
+}
+
+static void on_stream_closed(void *user)
+{
+    release(user);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+static const struct sb_stream_events stream_events = {on_up, on_data, on_down, on_stream_closed};
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static struct sb_connection *allocate(void)
+{
+    struct sb_connection *c = sb_alloc_zero(sizeof *c);
+
+    if (c == NULL)
+        return NULL;
+    c->reader = redisReaderCreate();
+    if (c->reader == NULL) {
+        sb_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+struct sb_connection *sb_connection_open(const struct sb_connection_config *config,
+                                         const struct sb_endpoint *endpoint)
+{
+    struct sb_connection *c = allocate();
+    struct sb_stream_config stream = {
+        .loop = config->loop,
+        .endpoint = endpoint,
+        .tls = config->tls,
+        .keep_alive_ms = config->options->keep_alive_ms,
+        .events = &stream_events,
+        .user = c,
+    };
+
+    if (c == NULL)
+        return NULL;
+    c->config = *config;
+    c->place = endpoint->place;
+    c->state = CONNECTING;
+    c->heard_at_ms = simba_now_ms();
+    c->connect_by_ms = c->heard_at_ms + config->options->connect_timeout_ms;
+    c->first_due_ms = NEVER;
+    c->owed_since_ms = NEVER;
+    c->timer_at_ms = NEVER;
+    c->stream = sb_stream_open(&stream);
+    if (c->stream == NULL) {
+        redisReaderFree(c->reader);
+        sb_free(c);
+        return NULL;
+    }
+    uv_timer_init(config->loop, &c->timer);
+    c->timer.data = c;
+    c->handles = 2;
+    set_timer(c);
+    return c;
+}
+
+void sb_connection_close(struct sb_connection *c)
+{
+    struct simba_error error;
+    enum state before = c->state;
+
+    assert(before != CLOSING);
+    c->state = CLOSING;
+    if (before != DOWN)
+        sb_stream_close(c->stream);
+    sb_error_set(&error, SIMBA_EUNAVAILABLE, "the client is being closed");
+    answer_all(c, &error);
+    uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+}

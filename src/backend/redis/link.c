@@ -1,0 +1,281 @@
+/*
+ * link.c - when to connect. Owns the back-off; must not know what is said, nor how a server is found.
+ */
+#include "backend/redis/link.h"
+
+#include "backend/redis/scout.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/random.h"
+
+#include <string.h>
+#include <uv.h>
+
+#define DELAY_MIN_MS 20
+#define DELAY_MAX_MS 2000
+#define STABLE_MS 1000 /* a connection that lasted so long was a good one */
+
+enum state { IDLE, SEARCHING, CONNECTED, PAUSED, CLOSING };
+
+struct sb_link {
+    struct sb_link_config config;
+    enum state state;
+    struct sb_connection *connection; /* CONNECTED: ready, or on its way to that */
+    unsigned connections;             /* with those that are being closed */
+    uv_timer_t timer;
+    bool has_timer; /* the timer is open */
+    uint64_t random;
+    unsigned failures; /* in a row */
+    int64_t connected_at_ms;
+    struct simba_error last_error;
+
+    struct sb_scout scout;
+    bool is_out;
+    struct sb_endpoint endpoint; /* the scout's, while it is out */
+    int found;                   /* the scout's code */
+    struct simba_error search_error;
+};
+
+static void search(struct sb_link *l);
+
+bool sb_link_is_ready(const struct sb_link *l)
+{
+    return l->state == CONNECTED && sb_connection_is_ready(l->connection);
+}
+
+/* ---- Pauses --------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    search(timer->data);
+}
+
+static int64_t delay_ms(struct sb_link *l)
+{
+    int64_t delay = DELAY_MIN_MS;
+
+    for (unsigned i = 1; i < l->failures && delay < DELAY_MAX_MS; i++)
+        delay *= 2;
+    if (delay > DELAY_MAX_MS)
+        delay = DELAY_MAX_MS;
+    return delay / 2 + sb_random_between(sb_random_next(&l->random), 0, delay / 2 + 1);
+}
+
+static void pause_after(struct sb_link *l, const struct simba_error *error)
+{
+    l->failures++;
+    l->config.host->log(l->config.host, l->failures == 1 ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG,
+                        "redis: %s", error->text);
+    l->last_error = *error;
+    l->state = PAUSED;
+    uv_timer_start(&l->timer, on_timer, (uint64_t)delay_ms(l), 0);
+}
+
+/* ---- Connections ---------------------------------------------------------------------------- */
+
+static void finish_close(struct sb_link *l)
+{
+    void (*closed)(void *user) = l->config.events->closed;
+    void *user = l->config.user;
+
+    if (l->state != CLOSING || l->connections > 0 || l->has_timer || l->is_out)
+        return;
+    sb_free(l);
+    closed(user);
+}
+
+static void on_ready(void *user)
+{
+    struct sb_link *l = user;
+
+    l->connected_at_ms = simba_now_ms();
+    if (l->config.events->ready != NULL)
+        l->config.events->ready(l->config.user);
+}
+
+static void on_pushed(void *user, const struct redisReply *reply)
+{
+    struct sb_link *l = user;
+
+    l->config.events->pushed(l->config.user, reply);
+}
+
+static void on_down(void *user, const struct simba_error *error)
+{
+    struct sb_link *l = user;
+
+    if (l->connected_at_ms > 0 && simba_now_ms() - l->connected_at_ms >= STABLE_MS)
+        l->failures = 0;
+    l->connected_at_ms = 0;
+    sb_connection_close(l->connection);
+    l->connection = NULL;
+    pause_after(l, error);
+}
+
+static void on_closed(void *user)
+{
+    struct sb_link *l = user;
+
+    l->connections--;
+    finish_close(l);
+}
+
+static const struct sb_connection_events command_events = {on_ready, NULL, on_down, on_closed};
+static const struct sb_connection_events push_events = {on_ready, on_pushed, on_down, on_closed};
+
+static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
+{
+    const struct sb_connection_config config = {
+        .loop = l->config.host->loop,
+        .options = l->config.options,
+        .tls = l->config.tls,
+        .credentials = &l->config.options->credentials,
+        .database = l->config.options->database,
+        .master_only = l->config.master_only,
+        .events = l->config.events->pushed != NULL ? &push_events : &command_events,
+        .user = l,
+    };
+    struct simba_error error;
+
+    l->connection = sb_connection_open(&config, endpoint);
+    if (l->connection == NULL) {
+        sb_error_plain(&error, SIMBA_ENOMEM);
+        pause_after(l, &error);
+        return;
+    }
+    l->connections++;
+    l->state = CONNECTED;
+}
+
+/* ---- The search ----------------------------------------------------------------------------- */
+
+static void act_on_search(struct sb_link *l, int code, const struct simba_error *error)
+{
+    if (code == SIMBA_OK)
+        connect_to(l, &l->endpoint);
+    else
+        pause_after(l, error);
+}
+
+static void run_search(void *user)
+{
+    struct sb_link *l = user;
+
+    l->found = l->config.find(l->config.user, &l->endpoint, &l->search_error);
+}
+
+static void on_search_back(void *user)
+{
+    struct sb_link *l = user;
+
+    l->is_out = false;
+    if (l->state == SEARCHING)
+        act_on_search(l, l->found, &l->search_error);
+    finish_close(l);
+}
+
+static void search(struct sb_link *l)
+{
+    struct simba_error error;
+    int code;
+
+    l->state = SEARCHING;
+    if (!l->config.find_blocks) {
+        code = l->config.find(l->config.user, &l->endpoint, &error);
+        act_on_search(l, code, &error);
+        return;
+    }
+    code = sb_scout_send(&l->scout);
+    l->is_out = code == 0;
+    if (code != 0) {
+        sb_error_set_backend(&error, SIMBA_EUNAVAILABLE, code, "cannot start a thread: %s",
+                             strerror(code));
+        pause_after(l, &error);
+    }
+}
+
+void sb_link_start(struct sb_link *l, const struct sb_endpoint *known)
+{
+    if (l->state != IDLE)
+        return;
+    uv_timer_init(l->config.host->loop, &l->timer);
+    l->timer.data = l;
+    l->has_timer = true;
+    if (known != NULL)
+        connect_to(l, known);
+    else
+        search(l);
+}
+
+/* ---- Use ------------------------------------------------------------------------------------ */
+
+int sb_link_send(struct sb_link *l, struct sb_command *command, const struct sb_argument *arguments,
+                 size_t count, struct simba_error *error)
+{
+    int code = SIMBA_EUNAVAILABLE;
+
+    if (l->state == CONNECTED) {
+        code = sb_connection_send(l->connection, command, arguments, count);
+        return code == SIMBA_OK ? code : sb_error_plain(error, code);
+    }
+    *error = l->last_error;
+    if (error->code == SIMBA_OK)
+        sb_error_set(error, code, "the server is being looked for");
+    return error->code;
+}
+
+int sb_link_push(struct sb_link *l, const struct sb_argument *arguments, size_t count)
+{
+    if (l->state != CONNECTED)
+        return SIMBA_EUNAVAILABLE;
+    return sb_connection_push(l->connection, arguments, count);
+}
+
+void sb_link_flush(struct sb_link *l)
+{
+    if (l->state == CONNECTED)
+        sb_connection_flush(l->connection);
+}
+
+void sb_link_drop(struct sb_link *l, const struct simba_error *error)
+{
+    if (l->state == CONNECTED)
+        sb_connection_drop(l->connection, error);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+struct sb_link *sb_link_create(const struct sb_link_config *config)
+{
+    struct sb_link *l = sb_alloc_zero(sizeof *l);
+
+    if (l == NULL)
+        return NULL;
+    l->config = *config;
+    l->random = sb_random_seed();
+    l->scout.host = config->host;
+    l->scout.run = run_search;
+    l->scout.back = on_search_back;
+    l->scout.user = l;
+    return l;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct sb_link *l = handle->data;
+
+    l->has_timer = false;
+    finish_close(l);
+}
+
+void sb_link_close(struct sb_link *l)
+{
+    l->state = CLOSING;
+    if (l->connection != NULL)
+        sb_connection_close(l->connection);
+    l->connection = NULL;
+    if (l->has_timer)
+        uv_close((uv_handle_t *)&l->timer, on_timer_closed);
+    else
+        finish_close(l);
+}

@@ -1,0 +1,50 @@
+/*
+ * link.h - keeps a connection to a server: finds out where it is, connects, and connects again with a
+ * growing, jittered delay when the connection went down.
+ */
+#ifndef SB_REDIS_LINK_H
+#define SB_REDIS_LINK_H
+
+#include "backend/redis/connection.h"
+
+struct sb_link;
+
+struct sb_link_events {
+    void (*ready)(void *user);                                  /* may be NULL */
+    void (*pushed)(void *user, const struct redisReply *reply); /* NULL: a link for commands */
+    void (*closed)(void *user); /* after sb_link_close; the link is gone */
+};
+
+struct sb_link_config {
+    const struct simba_backend_host *host;
+    const struct sb_redis_options *options;
+    const struct sb_tls *tls;
+    bool master_only;
+    /* Where the server is now. Called on a thread of its own when it may take long (`find_blocks`). */
+    int (*find)(void *user, struct sb_endpoint *ret_endpoint, struct simba_error *error);
+    bool find_blocks;
+    const struct sb_link_events *events;
+    void *user;
+};
+
+/* Creates it, connected to nothing. NULL when memory is short. */
+struct sb_link *sb_link_create(const struct sb_link_config *config);
+
+/* Begins to connect, where it has not; `known` may be NULL, or where the server is. */
+void sb_link_start(struct sb_link *link, const struct sb_endpoint *known);
+
+/* Takes a command. SIMBA_OK: it will be answered. Otherwise it will not, and *error says why. */
+int sb_link_send(struct sb_link *link, struct sb_command *command,
+                 const struct sb_argument *arguments, size_t count, struct simba_error *error);
+int sb_link_push(struct sb_link *link, const struct sb_argument *arguments, size_t count);
+void sb_link_flush(struct sb_link *link);
+
+/* The server is not the right one any more: takes the connection down and finds it anew. */
+void sb_link_drop(struct sb_link *link, const struct simba_error *error);
+
+bool sb_link_is_ready(const struct sb_link *link);
+
+/* Destroys it; at once, when it was never started. */
+void sb_link_close(struct sb_link *link);
+
+#endif

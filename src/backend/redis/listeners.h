@@ -1,0 +1,67 @@
+/*
+ * listeners.h - who of this client listens to which channel, by the name of the channel.
+ */
+#ifndef SB_REDIS_LISTENERS_H
+#define SB_REDIS_LISTENERS_H
+
+#include "backend/redis/names.h"
+
+#include <simba/backend.h>
+
+struct sb_subscriber;
+
+/* A contender, or all observers of a mutex. */
+struct sb_listener {
+    struct sb_listener *next;
+    struct sb_subscriber *at; /* where the channel is subscribed to; NULL: nowhere yet */
+    uint64_t ticket;          /* of the subscription at `at`, 0 while it has not been asked for */
+    bool wanted;              /* it should be subscribed to */
+    unsigned count;           /* observers that share it */
+    size_t mutex_length;
+    size_t length;
+    char channel[]; /* without a NUL */
+};
+
+struct sb_listeners {
+    const struct simba_backend_host *host;
+    struct sb_listener **buckets;
+    size_t size; /* a power of two */
+    size_t count;
+};
+
+int sb_listeners_init(struct sb_listeners *listeners, const struct simba_backend_host *host);
+
+/* Frees all that is left. */
+void sb_listeners_free(struct sb_listeners *listeners);
+
+bool sb_listener_is_observer(const struct sb_listener *listener);
+void sb_listener_mutex(const struct sb_listener *listener, char ret_mutex[SIMBA_MUTEX_MAX + 1]);
+
+/* The listener of a contender or (`id` NULL) of the observers, NULL where there is none. */
+struct sb_listener *sb_listeners_find(const struct sb_listeners *listeners, const char *mutex,
+                                      const char *id);
+
+/* Adds it or counts one more; NULL when memory is short. */
+struct sb_listener *sb_listeners_add(struct sb_listeners *listeners, const char *mutex,
+                                     const char *id);
+
+/* Counts one less. True when that was the last one: then it is out of the table and the caller's to
+ * free with sb_free. */
+bool sb_listeners_remove(struct sb_listeners *listeners, struct sb_listener *listener);
+
+/* Whether somebody else listens to the same channel: names can be made so that two are one. */
+bool sb_listeners_share(const struct sb_listeners *listeners, const struct sb_listener *listener);
+
+/* Calls visit(argument, listener) for each. The table must not change meanwhile. */
+void sb_listeners_each(const struct sb_listeners *listeners,
+                       void (*visit)(void *argument, struct sb_listener *listener), void *argument);
+
+/* The next listener of a channel behind `after` (NULL: the first one). */
+struct sb_listener *sb_listeners_next(const struct sb_listeners *listeners,
+                                      const struct sb_listener *after, const char *channel,
+                                      size_t length);
+
+/* Tells the listener that it should look: the mutex was released, or has changed. */
+void sb_listener_wake(const struct sb_listeners *listeners, const struct sb_listener *listener);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * names.h - the names of keys and channels, which contenders of every language agree on.
+ *
+ *     simba:{MUTEX}             the owner's key, and the channel of all changes
+ *     simba:{MUTEX}:contender   the wait queue
+ *     simba:{MUTEX}:fence       the counter behind the token
+ *     simba:{MUTEX}:ID          the channel of one contender
+ */
+#ifndef SB_REDIS_NAMES_H
+#define SB_REDIS_NAMES_H
+
+#include "backend/redis/buffer.h"
+
+#include <simba/simba.h>
+
+#define SB_KEY_PATTERN "simba:{*}*" /* all keys, for SCAN */
+#define SB_KEY_MAX (SIMBA_MUTEX_MAX + 24)
+#define SB_CHANNEL_MAX (SIMBA_MUTEX_MAX + SIMBA_ID_MAX + 16)
+#define SB_CHANNEL_MUTEX_AT 7 /* where MUTEX begins in the name of a channel */
+
+/* The three keys, as arguments of a script. */
+struct sb_keys {
+    char owner[SB_KEY_MAX];
+    char queue[SB_KEY_MAX];
+    char fence[SB_KEY_MAX];
+    struct sb_argument arguments[3];
+};
+
+void sb_keys_make(struct sb_keys *keys, const char *mutex);
+
+/* The mutex that a key belongs to, whichever of the three it is. False for other keys, and for what cannot
+ * be the name of a mutex. */
+bool sb_key_mutex(const char *key, size_t length, char ret_mutex[SIMBA_MUTEX_MAX + 1]);
+
+/* The channel of a contender, or of the mutex (`id` NULL). Returns its length. */
+size_t sb_channel_make(char target[SB_CHANNEL_MAX], const char *mutex, const char *id);
+
+/* The slot of a cluster that the mutex is in. */
+#define SB_SLOTS 16384
+unsigned sb_slot_of(const char *mutex);
+
+/* Without a first byte of its own the braces are no hash tag: the keys would be in different slots. */
+bool sb_slot_is_one(const char *mutex);
+
+#endif

@@ -1,0 +1,133 @@
+/*
+ * node.c - the servers of a client. Owns their connections; must not know what is said on them.
+ */
+#include "backend/redis/store.h"
+
+#include "backend/redis/cluster.h"
+#include "backend/redis/discover.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* ---- Where a node is ------------------------------------------------------------------------ */
+
+static int find_master(void *user, struct sb_endpoint *ret_endpoint, struct simba_error *error)
+{
+    struct sb_node *node = user;
+
+    return sb_redis_find_master(&node->store->options, node->store->tls, ret_endpoint, error);
+}
+
+static int find_place(void *user, struct sb_endpoint *ret_endpoint, struct simba_error *error)
+{
+    struct sb_node *node = user;
+
+    return sb_endpoint_resolve(&node->place, ret_endpoint, error);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static void on_part_closed(void *user)
+{
+    struct sb_node *node = user;
+    simba_backend *store = node->store;
+
+    if (--node->parts > 0)
+        return;
+    sb_free(node);
+    store->node_count--;
+    sb_store_finish_close(store);
+}
+
+static const struct sb_link_events command_events = {NULL, NULL, on_part_closed};
+
+static struct sb_link_config link_config(struct sb_node *node, bool in_cluster)
+{
+    const simba_backend *store = node->store;
+
+    return (struct sb_link_config){
+        .host = store->host,
+        .options = &store->options,
+        .tls = store->tls,
+        .master_only = store->options.mode == SB_REDIS_SENTINEL,
+        .find = in_cluster ? find_place : find_master,
+        .find_blocks = in_cluster ? sb_endpoint_must_be_looked_up(&node->place)
+                                  : sb_redis_find_blocks(&store->options),
+        .events = &command_events,
+        .user = node,
+    };
+}
+
+struct sb_node *sb_node_add(simba_backend *store, const struct sb_redis_place *place)
+{
+    struct sb_node *node = sb_alloc_zero(sizeof *node);
+    struct sb_link_config config;
+
+    if (node == NULL)
+        return NULL;
+    node->store = store;
+    if (place != NULL)
+        node->place = *place;
+    config = link_config(node, place != NULL);
+    node->subscriber = sb_subscriber_create(&config, &store->listeners, on_part_closed);
+    if (node->subscriber == NULL) {
+        sb_free(node);
+        return NULL;
+    }
+    node->parts = 1;
+    store->node_count++;
+    node->commands = sb_link_create(&config);
+    if (node->commands == NULL) {
+        sb_subscriber_close(node->subscriber); /* and with it, at once, the node */
+        return NULL;
+    }
+    node->parts = 2;
+    node->next = store->nodes;
+    store->nodes = node;
+    return node;
+}
+
+void sb_node_remove(struct sb_node *node)
+{
+    struct sb_node **link = &node->store->nodes;
+
+    while (*link != node)
+        link = &(*link)->next;
+    *link = node->next;
+    sb_link_close(node->commands);
+    sb_subscriber_close(node->subscriber);
+}
+
+void sb_node_drop(struct sb_node *node, const struct simba_error *error)
+{
+    sb_link_drop(node->commands, error);
+    sb_subscriber_drop(node->subscriber, error);
+}
+
+/* ---- All of them ---------------------------------------------------------------------------- */
+
+struct sb_node *sb_store_route(simba_backend *store, const char *mutex, struct simba_error *error)
+{
+    if (store->cluster != NULL)
+        return sb_cluster_route(store->cluster, mutex, error);
+    return store->nodes;
+}
+
+void sb_store_subscribe(simba_backend *store, struct sb_listener *listener)
+{
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    struct sb_node *node;
+
+    listener->wanted = true;
+    if (listener->at != NULL)
+        return;
+    sb_listener_mutex(listener, mutex);
+    node = sb_store_route(store, mutex, NULL);
+    if (node != NULL) /* otherwise the next refresh of the cluster's map finds a place for it */
+        sb_subscriber_add(node->subscriber, listener);
+}
+
+void sb_store_flush(simba_backend *store)
+{
+    for (struct sb_node *node = store->nodes; node != NULL; node = node->next)
+        sb_link_flush(node->commands);
+}

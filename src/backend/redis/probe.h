@@ -1,0 +1,28 @@
+/*
+ * probe.h - one question to one server on a connection of its own, waited for.
+ *
+ * It runs a loop of its own, so that it can be used where the client's loop cannot go on: while a client
+ * is being opened, and on a scout's thread.
+ */
+#ifndef SB_REDIS_PROBE_H
+#define SB_REDIS_PROBE_H
+
+#include "backend/redis/connection.h"
+
+struct sb_probe_config {
+    const struct sb_redis_options *options;
+    const struct sb_tls *tls;
+    const struct sb_redis_credentials *credentials;
+    int64_t database;
+    bool master_only;
+};
+
+/* Takes the reply, which is no error reply; the result is that of the probe. */
+typedef int sb_probe_take(void *user, const struct redisReply *reply, struct simba_error *error);
+
+/* Blocks, at most for about the connect-timeout twice. `take` may be NULL: any reply will do. */
+int sb_redis_ask(const struct sb_probe_config *config, const struct sb_endpoint *endpoint,
+                 const struct sb_argument *arguments, size_t count, sb_probe_take *take, void *user,
+                 struct simba_error *error);
+
+#endif

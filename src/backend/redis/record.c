@@ -1,0 +1,57 @@
+/*
+ * record.c - reads the reply of a script. It comes from outside: anybody can write the keys.
+ */
+#include "backend/redis/request.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whatever the key holds becomes a printable name of the length of an id. */
+static void read_owner(struct sb_record *record, const redisReply *text, const char *id)
+{
+    size_t length = text->len < SIMBA_ID_MAX ? text->len : SIMBA_ID_MAX;
+    char *owner = record->owner;
+
+    memcpy(owner, text->str, length);
+    owner[length] = '\0';
+    if (id != NULL && text->len == strlen(id) && memcmp(text->str, id, text->len) == 0)
+        return;
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)owner[i] < 0x20 || owner[i] == 0x7f)
+            owner[i] = '?';
+    if (length == 0)
+        memcpy(owner, "?", 2);
+    if (id != NULL && strcmp(owner, id) == 0)
+        owner[0] = owner[0] == '?' ? '!' : '?'; /* cut or replaced until it looked like ours */
+}
+
+static bool is_record(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3 &&
+           (reply->element[0]->type == REDIS_REPLY_STRING ||
+            reply->element[0]->type == REDIS_REPLY_NIL) &&
+           reply->element[1]->type == REDIS_REPLY_INTEGER &&
+           reply->element[2]->type == REDIS_REPLY_STRING;
+}
+
+/* A key without an expiry is somebody's mistake: it is looked at again after a lease. */
+bool sb_record_read(struct sb_record *record, const redisReply *reply, const char *id,
+                    const struct sb_redis_options *options)
+{
+    if (!is_record(reply))
+        return false;
+    memset(record, 0, sizeof *record);
+    record->owned = reply->element[0]->type == REDIS_REPLY_STRING;
+    if (record->owned) {
+        read_owner(record, reply->element[0], id);
+        record->left_ms = reply->element[1]->integer;
+        if (record->left_ms < 0)
+            record->left_ms = options->lease_ms;
+    }
+    record->revision = strtoull(reply->element[2]->str, NULL, 10);
+    record->waiters = -1;
+    if (reply->elements > 3 && reply->element[3]->type == REDIS_REPLY_INTEGER)
+        record->waiters = reply->element[3]->integer;
+    return true;
+}

@@ -1,0 +1,167 @@
+/*
+ * redis.c - the backend's operations and the life of a client.
+ */
+#include "backend/redis/redis.h"
+
+#include "backend/redis/cluster.h"
+#include "backend/redis/discover.h"
+#include "backend/redis/list.h"
+#include "backend/redis/request.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <uv.h>
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+/* The server is asked whether it can be used before anything is put on the loop. */
+static int open_server(simba_backend *store, struct simba_error *error)
+{
+    struct sb_endpoint endpoint;
+    struct sb_node *node;
+    int code = sb_redis_find_master(&store->options, store->tls, &endpoint, error);
+
+    if (code == SIMBA_OK)
+        code = sb_redis_check(&store->options, store->tls, &endpoint, error);
+    if (code != SIMBA_OK)
+        return code;
+    node = sb_node_add(store, NULL);
+    if (node == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    uv_update_time(store->host->loop); /* the above may have taken long */
+    sb_link_start(node->commands, &endpoint);
+    return SIMBA_OK;
+}
+
+static int open_cluster(simba_backend *store, struct simba_error *error)
+{
+    return sb_cluster_open(store, &store->cluster, error);
+}
+
+static void free_store(simba_backend *store)
+{
+    sb_listeners_free(&store->listeners);
+    sb_tls_free(store->tls);
+    sb_redis_options_free(&store->options);
+    sb_free(store);
+}
+
+static int open_store(simba_backend *store, const struct simba_backend_config *config,
+                      struct simba_error *error)
+{
+    int code = sb_redis_options_read(&store->options, config, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_listeners_init(&store->listeners, store->host);
+    if (code != SIMBA_OK)
+        return sb_error_plain(error, code);
+    if (store->options.tls)
+        code = sb_tls_create(&store->options, &store->tls, error);
+    if (code != SIMBA_OK)
+        return code;
+    return store->options.mode == SB_REDIS_CLUSTER ? open_cluster(store, error)
+                                                   : open_server(store, error);
+}
+
+static int open_client(const struct simba_backend_config *config,
+                       const struct simba_backend_host *host, simba_backend **ret_backend,
+                       struct simba_error *error)
+{
+    simba_backend *store = sb_alloc_zero(sizeof *store);
+    int code;
+
+    if (store == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    store->host = host;
+    code = open_store(store, config, error);
+    if (code != SIMBA_OK) {
+        free_store(store);
+        return code;
+    }
+    *ret_backend = store;
+    return SIMBA_OK;
+}
+
+/* ---- Use ------------------------------------------------------------------------------------ */
+
+static void submit(simba_backend *store, struct simba_request *batch)
+{
+    while (batch != NULL) {
+        struct simba_request *next = batch->next; /* the request may be gone once it is started */
+
+        if (batch->op == SIMBA_OP_LIST)
+            sb_list_start(store, batch);
+        else
+            sb_request_start(store, batch, sb_request_reply);
+        batch = next;
+    }
+    sb_request_batch_end(store);
+}
+
+/* A contender is only noted down: it listens when it has lost an attempt. */
+static void start_listening(simba_backend *store, const char *mutex, const char *id)
+{
+    struct sb_listener *listener = sb_listeners_add(&store->listeners, mutex, id);
+
+    if (listener == NULL)
+        store->host->log(store->host, SIMBA_LOG_WARN,
+                         "redis: no memory to listen for '%s': it is polled", mutex);
+    else if (id == NULL)
+        sb_store_subscribe(store, listener);
+}
+
+static void stop_listening(simba_backend *store, const char *mutex, const char *id)
+{
+    struct sb_listener *listener = sb_listeners_find(&store->listeners, mutex, id);
+
+    if (listener == NULL || !sb_listeners_remove(&store->listeners, listener))
+        return;
+    if (listener->at != NULL)
+        sb_subscriber_remove(listener->at, listener);
+    sb_free(listener);
+}
+
+static void listen_to(simba_backend *store, const char *mutex, const char *id, bool on)
+{
+    if (on)
+        start_listening(store, mutex, id);
+    else
+        stop_listening(store, mutex, id);
+}
+
+/* ---- Closing -------------------------------------------------------------------------------- */
+
+void sb_store_finish_close(simba_backend *store)
+{
+    void (*closed)(void *argument) = store->closed;
+    void *argument = store->argument;
+
+    if (!store->closing || store->node_count > 0 || store->cluster != NULL)
+        return;
+    free_store(store);
+    closed(argument);
+}
+
+static void close_client(simba_backend *store, void (*closed)(void *argument), void *argument)
+{
+    store->closed = closed;
+    store->argument = argument;
+    while (store->nodes != NULL)
+        sb_node_remove(store->nodes);
+    store->closing = true;
+    if (store->cluster != NULL)
+        sb_cluster_close(store->cluster);
+    else
+        sb_store_finish_close(store);
+}
+
+const struct simba_backend_ops sb_redis_ops = {
+    .size = sizeof(struct simba_backend_ops),
+    .name = "redis",
+    .serves = sb_redis_serves,
+    .open = open_client,
+    .submit = submit,
+    .listen = listen_to,
+    .close = close_client,
+};

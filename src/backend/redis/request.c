@@ -1,0 +1,382 @@
+/*
+ * request.c - a request becomes a call of a script, and its reply an answer. Owns what is known when a
+ * reply is missing or is an error; must not know connections.
+ *
+ *     EVALSHA --> record         answered, or held back until replicas have it (quorum.c)
+ *             --> NOSCRIPT       sent again with the script's text
+ *             --> MOVED, ASK     sent again to another node of the cluster
+ *             --> other errors   not carried out
+ *             --> nothing        unknown, unless it never left or changes nothing
+ */
+#include "backend/redis/request.h"
+
+#include "backend/redis/cluster.h"
+#include "backend/redis/failure.h"
+#include "backend/redis/job.h"
+#include "backend/redis/quorum.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <hiredis/hiredis.h>
+#include <string.h>
+
+#define ATTEMPTS_MAX 8 /* of one request, by scripts that are missing and nodes that moved */
+
+static int send_job(struct sb_job *job, struct simba_error *error);
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+static void reply_error(simba_backend *store, struct simba_request *request,
+                        const struct simba_error *error)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    reply.code = error->code;
+    reply.error = error;
+    store->host->reply(store->host, request, &reply);
+}
+
+void sb_request_reply(simba_backend *store, struct simba_request *request,
+                      const struct sb_record *record, const struct simba_error *error)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    bool knows_its_times = request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_GUARD;
+    int64_t transition_ms = knows_its_times ? request->transition_ms : store->options.transition_ms;
+
+    if (record == NULL) {
+        reply_error(store, request, error);
+        return;
+    }
+    reply.revision = record->revision;
+    reply.waiters = record->waiters;
+    if (record->owned) {
+        reply.owner = record->owner;
+        reply.transition_left_ms = record->left_ms;
+        reply.ttl_left_ms = record->left_ms - transition_ms;
+    }
+    store->host->reply(store->host, request, &reply);
+}
+
+static void end_job(struct sb_job *job, const struct sb_record *record,
+                    const struct simba_error *error)
+{
+    job->take(job->store, job->request, record, error);
+    sb_quorum_leave(job);
+    sb_free(job);
+}
+
+/* It may or may not have been carried out; a READ changes nothing in either case. */
+void sb_job_lose(struct sb_job *job, const struct simba_error *why)
+{
+    struct simba_error error = *why;
+
+    if (job->request->op != SIMBA_OP_READ)
+        error.code = SIMBA_EUNKNOWN;
+    end_job(job, NULL, &error);
+}
+
+void sb_job_fail(struct sb_job *job, const struct simba_error *error)
+{
+    if (job->giving_back) {
+        sb_job_lose(job, error); /* the lease is still there */
+        return;
+    }
+    end_job(job, NULL, error);
+}
+
+static void tell_given_back(struct sb_job *job)
+{
+    struct simba_error error;
+
+    sb_error_set(&error, SIMBA_EUNAVAILABLE,
+                 "the lease was given back: %lld of %lld replicas acknowledged it", job->replicas,
+                 (long long)job->store->options.wait_replicas);
+    end_job(job, NULL, &error);
+}
+
+void sb_job_succeed(struct sb_job *job, const struct sb_record *record)
+{
+    if (job->giving_back) {
+        tell_given_back(job);
+        return;
+    }
+    end_job(job, record, NULL);
+}
+
+/* ---- Records -------------------------------------------------------------------------------- */
+
+static bool is_mine(const struct sb_job *job, const struct sb_record *record)
+{
+    return record->owned && job->request->id != NULL &&
+           strcmp(record->owner, job->request->id) == 0;
+}
+
+/* Who has lost listens from now on: before, nobody had a reason to wake it. */
+static void listen_for_release(struct sb_job *job, const struct sb_record *record)
+{
+    struct sb_listener *listener;
+
+    if (job->op != SIMBA_OP_ACQUIRE || !record->owned || is_mine(job, record))
+        return;
+    listener = sb_listeners_find(&job->store->listeners, job->request->mutex, job->request->id);
+    if (listener != NULL)
+        sb_store_subscribe(job->store, listener);
+}
+
+static void take_record(struct sb_job *job, const struct redisReply *reply)
+{
+    struct simba_error error;
+    struct sb_record record;
+
+    if (!sb_record_read(&record, reply, job->request->id, &job->store->options)) {
+        sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
+        sb_job_lose(job, &error);
+        return;
+    }
+    listen_for_release(job, &record);
+    if (job->quorum != NULL && is_mine(job, &record))
+        sb_quorum_hold(job, &record);
+    else
+        sb_job_succeed(job, &record);
+}
+
+/* ---- Error replies -------------------------------------------------------------------------- */
+
+static void send_again(struct sb_job *job, struct sb_node *node)
+{
+    struct simba_error error;
+    int code;
+
+    job->node = node;
+    sb_quorum_leave(job);
+    if (++job->attempts > ATTEMPTS_MAX)
+        code = sb_error_set(&error, SIMBA_EUNAVAILABLE,
+                            "the store sent a request away again and again");
+    else
+        code = send_job(job, &error);
+    if (code != SIMBA_OK) {
+        sb_job_fail(job, &error);
+        return;
+    }
+    sb_quorum_ask(node);
+    sb_link_flush(node->commands);
+}
+
+static bool is_redirection(const char *text)
+{
+    return sb_redis_failed_with(text, "MOVED") || sb_redis_failed_with(text, "ASK");
+}
+
+static void redirect(struct sb_job *job, const struct sb_redis_place *from, const char *text)
+{
+    struct simba_error error;
+    struct sb_node *node =
+        sb_cluster_redirect(job->store->cluster, text, from, &job->asking, &error);
+
+    if (node == NULL)
+        sb_job_fail(job, &error);
+    else
+        send_again(job, node);
+}
+
+/* The server is a replica by now, or has lost its place in the cluster. */
+static void look_elsewhere(struct sb_node *node, const char *text, const struct simba_error *error)
+{
+    if (node->store->cluster != NULL &&
+        (sb_redis_failed_with(text, "READONLY") || sb_redis_failed_with(text, "CLUSTERDOWN")))
+        sb_cluster_refresh(node->store->cluster);
+    else if (node->store->options.mode == SB_REDIS_SENTINEL &&
+             sb_redis_failed_with(text, "READONLY"))
+        sb_node_drop(node, error);
+}
+
+static void take_failure(struct sb_job *job, const struct sb_redis_place *place, const char *text)
+{
+    struct sb_node *node = job->node;
+    struct simba_error error;
+
+    if (sb_redis_failed_with(text, "NOSCRIPT")) {
+        job->needs_text = true;
+        send_again(job, node);
+    } else if (job->store->cluster != NULL && is_redirection(text)) {
+        redirect(job, place, text);
+    } else {
+        sb_redis_fail(place, text, &error);
+        sb_job_fail(job, &error);
+        look_elsewhere(node, text, &error);
+    }
+}
+
+/* A master of a cluster that does not answer may have been replaced. */
+static void suspect(simba_backend *store)
+{
+    if (store->cluster != NULL)
+        sb_cluster_refresh(store->cluster);
+}
+
+static void on_answered(struct sb_command *command, const struct sb_answer *answer)
+{
+    struct sb_job *job = (struct sb_job *)command;
+
+    if (answer->reply == NULL)
+        suspect(job->store);
+    if (answer->reply == NULL && answer->sent)
+        sb_job_lose(job, answer->error);
+    else if (answer->reply == NULL)
+        sb_job_fail(job, answer->error);
+    else if (answer->reply->type == REDIS_REPLY_ERROR)
+        take_failure(job, answer->place, answer->reply->str);
+    else
+        take_record(job, answer->reply);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+static enum sb_script_name script_of(enum simba_op op)
+{
+    switch (op) {
+    case SIMBA_OP_ACQUIRE:
+        return SB_SCRIPT_ACQUIRE;
+    case SIMBA_OP_GUARD:
+        return SB_SCRIPT_GUARD;
+    case SIMBA_OP_RELEASE:
+        return SB_SCRIPT_RELEASE;
+    default:
+        return SB_SCRIPT_READ;
+    }
+}
+
+/* EVALSHA, or EVAL when the server has said that it does not know the script, and the text has not been
+ * sent since: many may be told so at once. */
+static void name_script(struct sb_job *job, struct sb_argument arguments[2])
+{
+    enum sb_script_name name = script_of(job->op);
+    struct sb_node *node = job->node;
+
+    node->sent++;
+    if (job->needs_text && node->loaded[name] <= job->sent_as) {
+        arguments[0] = (struct sb_argument){"EVAL", 4};
+        arguments[1] = sb_argument_text(sb_scripts[name].text);
+        node->loaded[name] = node->sent;
+    } else {
+        arguments[0] = (struct sb_argument){"EVALSHA", 7};
+        arguments[1] = (struct sb_argument){sb_scripts[name].sha1, 40};
+    }
+    job->needs_text = false;
+    job->sent_as = node->sent;
+}
+
+/* Behind the keys: what each script documents as its ARGV. */
+static size_t add_values(const struct sb_job *job, struct sb_argument *arguments,
+                         struct sb_digits digits[2])
+{
+    const struct simba_request *r = job->request;
+    size_t count = 0;
+
+    if (job->op == SIMBA_OP_READ)
+        return 0;
+    arguments[count++] = sb_argument_text(r->id);
+    if (job->op != SIMBA_OP_RELEASE)
+        arguments[count++] = sb_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
+    arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[1]);
+    return count;
+}
+
+static void on_asking_answered(struct sb_command *command, const struct sb_answer *answer)
+{
+    (void)answer; /* the command behind it tells how it went */
+    sb_free(command);
+}
+
+/* Lets the next command into a slot that is on its way to the node. */
+static int send_asking(struct sb_job *job, struct simba_error *error)
+{
+    const struct sb_argument word = {"ASKING", 6};
+    struct sb_command *command = sb_alloc_zero(sizeof *command);
+    int code;
+
+    job->asking = false;
+    if (command == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    command->answered = on_asking_answered;
+    command->deadline_ms = job->command.deadline_ms;
+    code = sb_link_send(job->node->commands, command, &word, 1, error);
+    if (code != SIMBA_OK)
+        sb_free(command);
+    return code;
+}
+
+static int send_job(struct sb_job *job, struct simba_error *error)
+{
+    struct sb_argument arguments[9];
+    struct sb_digits digits[2];
+    struct sb_keys keys;
+    size_t count = 3;
+    int code = SIMBA_OK;
+
+    if (!sb_quorum_prepare(job))
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    name_script(job, arguments);
+    arguments[2] = (struct sb_argument){"3", 1};
+    sb_keys_make(&keys, job->request->mutex);
+    for (size_t i = 0; i < 3; i++)
+        arguments[count++] = keys.arguments[i];
+    count += add_values(job, arguments + count, digits);
+    if (job->asking)
+        code = send_asking(job, error);
+    if (code == SIMBA_OK)
+        code = sb_link_send(job->node->commands, &job->command, arguments, count, error);
+    if (code == SIMBA_OK)
+        sb_quorum_join(job);
+    return code;
+}
+
+void sb_job_give_back(struct sb_job *job, long long replicas)
+{
+    job->giving_back = true;
+    job->replicas = replicas;
+    job->op = SIMBA_OP_RELEASE;
+    job->revision = job->record.revision;
+    send_again(job, job->node);
+}
+
+static int64_t deadline_of(const struct simba_request *request)
+{
+    int64_t now_ms = simba_now_ms();
+
+    return request->timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + request->timeout_ms
+                                                         : SIMBA_INFINITE;
+}
+
+void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
+{
+    struct sb_job *job = sb_alloc_zero(sizeof *job);
+    struct simba_error error;
+    int code;
+
+    if (job == NULL) {
+        sb_error_plain(&error, SIMBA_ENOMEM);
+        take(store, request, NULL, &error);
+        return;
+    }
+    job->command.answered = on_answered;
+    job->command.deadline_ms = deadline_of(request);
+    job->store = store;
+    job->request = request;
+    job->take = take;
+    job->op = request->op;
+    job->revision = request->revision;
+    job->node = sb_store_route(store, request->mutex, &error);
+    code = job->node != NULL ? send_job(job, &error) : error.code;
+    if (code != SIMBA_OK) {
+        suspect(store);
+        sb_job_fail(job, &error);
+    }
+}
+
+void sb_request_batch_end(simba_backend *store)
+{
+    for (struct sb_node *node = store->nodes; node != NULL; node = node->next)
+        sb_quorum_ask(node);
+    sb_store_flush(store);
+}

@@ -1,0 +1,39 @@
+/*
+ * request.h - carries requests out: one script each.
+ */
+#ifndef SB_REDIS_REQUEST_H
+#define SB_REDIS_REQUEST_H
+
+#include "backend/redis/store.h"
+
+struct redisReply;
+
+/* Owner, time left, token and waiters as a script's reply tells them. */
+struct sb_record {
+    bool owned;
+    char owner[SIMBA_ID_MAX + 1];
+    int64_t left_ms;
+    uint64_t revision;
+    int64_t waiters; /* -1: not told */
+};
+
+/* False when it is no such reply. `id` is whose request it was, NULL for nobody's: no other owner's name
+ * is ever written like this one. */
+bool sb_record_read(struct sb_record *record, const struct redisReply *reply, const char *id,
+                    const struct sb_redis_options *options);
+
+/* Takes what became of a request: a record, or an error (then `record` is NULL). */
+typedef void sb_request_take(simba_backend *store, struct simba_request *request,
+                             const struct sb_record *record, const struct simba_error *error);
+
+/* Tells the host. */
+sb_request_take sb_request_reply;
+
+/* Begins to carry out a request, any but LIST; `take` is called exactly once, perhaps at once. */
+void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take);
+
+/* To be called when a batch has been started: asks for the acknowledgements that were demanded, and lets
+ * everything go. */
+void sb_request_batch_end(simba_backend *store);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * ring.h - the commands of a connection that have no reply yet, oldest first.
+ */
+#ifndef SB_REDIS_RING_H
+#define SB_REDIS_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sb_command;
+
+struct sb_slot {
+    struct sb_command *command; /* NULL: answered already */
+    size_t size;                /* of its bytes */
+};
+
+/* Empty when it is all zeros. */
+struct sb_ring {
+    struct sb_slot *slots;
+    size_t capacity; /* a power of two, or 0 */
+    size_t first;
+    size_t count;
+};
+
+void sb_ring_free(struct sb_ring *ring);
+size_t sb_ring_count(const struct sb_ring *ring);
+
+/* Makes room for one more; false when memory is short. */
+bool sb_ring_reserve(struct sb_ring *ring);
+
+/* Adds the newest one; the room has been reserved. */
+void sb_ring_add(struct sb_ring *ring, struct sb_slot slot);
+
+/* Takes the oldest slot away. */
+struct sb_slot sb_ring_take(struct sb_ring *ring);
+
+/* The slot at a place, the oldest being at 0. Valid until the next call that changes the ring. */
+struct sb_slot *sb_ring_at(const struct sb_ring *ring, size_t place);
+
+#endif

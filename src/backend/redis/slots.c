@@ -1,0 +1,103 @@
+/*
+ * slots.c - CLUSTER SLOTS, asked for and read.
+ */
+#include "backend/redis/slots.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <hiredis/hiredis.h>
+#include <string.h>
+
+struct reading {
+    struct sb_slot_map map;
+    const struct sb_redis_place *asked;
+};
+
+void sb_slot_map_free(struct sb_slot_map *map)
+{
+    sb_free(map->ranges);
+    memset(map, 0, sizeof *map);
+}
+
+/* A node that does not know its own address is where it was asked. */
+static bool read_master(struct reading *reading, const redisReply *node,
+                        struct sb_redis_place *place)
+{
+    const redisReply *host;
+
+    if (node->type != REDIS_REPLY_ARRAY || node->elements < 2 ||
+        node->element[1]->type != REDIS_REPLY_INTEGER || node->element[1]->integer < 1 ||
+        node->element[1]->integer > 65535)
+        return false;
+    host = node->element[0];
+    place->port = (int)node->element[1]->integer;
+    if (host->type != REDIS_REPLY_STRING || host->len == 0 || strcmp(host->str, "?") == 0)
+        return sb_text_copy(place->host, sizeof place->host, reading->asked->host);
+    return sb_text_copy(place->host, sizeof place->host, host->str);
+}
+
+static bool is_slot(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < SB_SLOTS;
+}
+
+/* First slot, last slot, master, replicas. */
+static bool read_range(struct reading *reading, const redisReply *row, struct sb_slot_range *range)
+{
+    if (row->type != REDIS_REPLY_ARRAY || row->elements < 3 || !is_slot(row->element[0]) ||
+        !is_slot(row->element[1]))
+        return false;
+    range->first = (unsigned)row->element[0]->integer;
+    range->last = (unsigned)row->element[1]->integer;
+    return read_master(reading, row->element[2], &range->master);
+}
+
+static int take_map(void *user, const redisReply *reply, struct simba_error *error)
+{
+    struct reading *reading = user;
+    struct sb_slot_map *map = &reading->map;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
+        return sb_error_set(error, SIMBA_EUNAVAILABLE, "the cluster has no slots assigned yet");
+    map->ranges = sb_alloc_zero(reply->elements * sizeof *map->ranges);
+    if (map->ranges == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    for (size_t i = 0; i < reply->elements; i++)
+        map->count += read_range(reading, reply->element[i], &map->ranges[map->count]);
+    if (map->count > 0)
+        return SIMBA_OK;
+    sb_slot_map_free(map);
+    return sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots makes no sense");
+}
+
+static int ask(const struct sb_redis_options *o, const struct sb_tls *tls,
+               const struct sb_redis_place *place, struct reading *reading,
+               struct simba_error *error)
+{
+    const struct sb_probe_config config = {
+        .options = o, .tls = tls, .credentials = &o->credentials};
+    const struct sb_argument arguments[2] = {{"CLUSTER", 7}, {"SLOTS", 5}};
+    struct sb_endpoint endpoint;
+    int code = sb_endpoint_resolve(place, &endpoint, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    reading->asked = place;
+    return sb_redis_ask(&config, &endpoint, arguments, 2, take_map, reading, error);
+}
+
+int sb_slot_map_find(const struct sb_redis_options *o, const struct sb_tls *tls,
+                     const struct sb_redis_place *places, size_t count, struct sb_slot_map *ret_map,
+                     struct simba_error *error)
+{
+    struct reading reading = {.asked = NULL};
+    int code = SIMBA_EUNAVAILABLE;
+
+    for (size_t i = 0; i < count && code != SIMBA_OK; i++)
+        code = ask(o, tls, &places[i], &reading, error);
+    if (code == SIMBA_OK)
+        *ret_map = reading.map;
+    return code;
+}

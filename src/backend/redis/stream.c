@@ -1,0 +1,373 @@
+/*
+ * stream.c - a libuv stream and, where wanted, a TLS session on it. Must not know what is said on it.
+ *
+ *     next address --connect--> [handshake] --> up --data...--> down
+ *
+ * Failures inside a call are kept and told from the loop, so that nobody is called back from a call of
+ * his own.
+ */
+#include "backend/redis/stream.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <string.h>
+#include <sys/un.h>
+#include <uv.h>
+
+#define READ_SIZE (64 * 1024)
+
+enum state { CONNECTING, HANDSHAKE, UP, BROKEN, CLOSING };
+
+struct sb_stream {
+    struct sb_stream_config config;
+    struct sb_endpoint endpoint;
+    size_t next_address;
+    enum state state;
+    bool has_socket; /* `socket` is a handle of the loop */
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } socket;
+    uv_connect_t connect;
+    uv_timer_t later; /* tells of a failure inside a call */
+    unsigned handles;
+    struct sb_tls_session *tls;
+    struct sb_buffer encrypted;
+    struct simba_error error; /* why it is BROKEN */
+    char *input;
+};
+
+struct write {
+    uv_write_t request; /* first */
+    char *data;
+};
+
+static void connect_next(struct sb_stream *s);
+
+/* ---- Going down ----------------------------------------------------------------------------- */
+
+static void tell_down(uv_timer_t *timer)
+{
+    struct sb_stream *s = timer->data;
+
+    if (s->state == BROKEN)
+        s->config.events->down(s->config.user, &s->error);
+}
+
+/* Keeps the reason and tells it soon. */
+static void break_down(struct sb_stream *s, const struct simba_error *error)
+{
+    if (s->state >= BROKEN)
+        return;
+    s->state = BROKEN;
+    s->error = *error;
+    if (s->has_socket)
+        uv_read_stop(&s->socket.stream);
+    uv_timer_start(&s->later, tell_down, 0, 0);
+}
+
+/* `what` follows the name of the server, `number` is libuv's. */
+static void break_by(struct sb_stream *s, const char *what, int number)
+{
+    char place[SB_REDIS_PLACE_TEXT_MAX];
+    struct simba_error error;
+
+    sb_error_set_backend(&error, SIMBA_EUNAVAILABLE, number, "the server at %s %s: %s",
+                         sb_redis_place_text(&s->endpoint.place, place), what, uv_strerror(number));
+    break_down(s, &error);
+}
+
+static void break_because(struct sb_stream *s, const struct simba_error *why)
+{
+    char place[SB_REDIS_PLACE_TEXT_MAX];
+    struct simba_error error;
+
+    sb_error_set_backend(&error, why->code, why->backend_code, "the server at %s: %.180s",
+                         sb_redis_place_text(&s->endpoint.place, place), why->text);
+    break_down(s, &error);
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+static void on_written(uv_write_t *request, int status)
+{
+    struct write *write = (struct write *)request;
+    struct sb_stream *s = request->data;
+
+    sb_free(write->data);
+    sb_free(write);
+    if (status < 0 && status != UV_ECANCELED)
+        break_by(s, "cannot be written to", status);
+}
+
+/* What the socket does not take at once waits in a request that takes the buffer's memory over. */
+static void write_rest(struct sb_stream *s, struct sb_buffer *bytes, size_t done)
+{
+    struct write *write = sb_alloc_zero(sizeof *write);
+    uv_buf_t rest = uv_buf_init(bytes->data + done, (unsigned)(bytes->length - done));
+    int code;
+
+    if (write == NULL) {
+        break_by(s, "cannot be written to", UV_ENOMEM);
+        return;
+    }
+    write->data = bytes->data;
+    write->request.data = s;
+    code = uv_write(&write->request, &s->socket.stream, &rest, 1, on_written);
+    if (code < 0) {
+        sb_free(write);
+        break_by(s, "cannot be written to", code);
+        return;
+    }
+    memset(bytes, 0, sizeof *bytes);
+}
+
+static void write_plain(struct sb_stream *s, struct sb_buffer *bytes)
+{
+    uv_buf_t all = uv_buf_init(bytes->data, (unsigned)bytes->length);
+    int done;
+
+    if (bytes->length == 0 || s->state >= BROKEN)
+        return;
+    done = uv_try_write(&s->socket.stream, &all, 1);
+    if (done < 0 && done != UV_EAGAIN)
+        break_by(s, "cannot be written to", done);
+    else if (done < 0 || (size_t)done < bytes->length)
+        write_rest(s, bytes, done < 0 ? 0 : (size_t)done);
+    bytes->length = 0;
+}
+
+static void write_encrypted(struct sb_stream *s)
+{
+    if (!sb_tls_take(s->tls, &s->encrypted))
+        break_by(s, "cannot be written to", UV_ENOMEM);
+    write_plain(s, &s->encrypted);
+}
+
+void sb_stream_write(struct sb_stream *s, struct sb_buffer *bytes)
+{
+    if (s->tls == NULL || s->state >= BROKEN) {
+        write_plain(s, bytes);
+    } else if (sb_tls_write(s->tls, bytes->data, bytes->length)) {
+        write_encrypted(s);
+    } else {
+        break_by(s, "cannot be written to", UV_EPROTO);
+    }
+    bytes->length = 0;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+static void come_up(struct sb_stream *s)
+{
+    s->state = UP;
+    s->config.events->up(s->config.user);
+}
+
+static void read_decrypted(struct sb_stream *s)
+{
+    char plain[16 * 1024]; /* the most that one record holds */
+    int count = 0;
+
+    while (s->state == UP && (count = sb_tls_read(s->tls, plain, sizeof plain)) > 0)
+        s->config.events->data(s->config.user, plain, (size_t)count);
+    if (s->state == UP && count < 0)
+        break_by(s, "ended the connection", UV_EOF);
+    if (s->state == UP)
+        write_encrypted(s); /* an answer of the protocol's own */
+}
+
+static void go_on_with_handshake(struct sb_stream *s)
+{
+    struct simba_error error;
+    bool done = false;
+    int code = sb_tls_handshake(s->tls, &done, &error);
+
+    write_encrypted(s); /* also the alert that says why it failed */
+    if (code != SIMBA_OK)
+        break_because(s, &error);
+    else if (done && s->state == HANDSHAKE)
+        come_up(s);
+}
+
+static void take_encrypted(struct sb_stream *s, const char *bytes, size_t length)
+{
+    if (!sb_tls_feed(s->tls, bytes, length)) {
+        break_by(s, "cannot be read from", UV_ENOMEM);
+        return;
+    }
+    if (s->state == HANDSHAKE)
+        go_on_with_handshake(s);
+    if (s->state == UP)
+        read_decrypted(s);
+}
+
+static void give_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+    struct sb_stream *s = handle->data;
+
+    (void)suggested;
+    *buffer = uv_buf_init(s->input, READ_SIZE);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+{
+    struct sb_stream *s = stream->data;
+
+    if (count < 0 && s->state == HANDSHAKE)
+        break_by(s, "ended the TLS handshake", (int)count);
+    else if (count < 0)
+        break_by(s, "ended the connection", (int)count);
+    else if (count > 0 && s->tls != NULL)
+        take_encrypted(s, buffer->base, (size_t)count);
+    else if (count > 0)
+        s->config.events->data(s->config.user, buffer->base, (size_t)count);
+}
+
+/* ---- Connecting ----------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct sb_stream *s = handle->data;
+    void (*closed)(void *user) = s->config.events->closed;
+    void *user = s->config.user;
+
+    if (--s->handles > 0)
+        return;
+    sb_tls_session_free(s->tls);
+    sb_buffer_free(&s->encrypted);
+    sb_free(s->input);
+    sb_free(s);
+    closed(user);
+}
+
+/* The stream may have been closed while its socket was. */
+static void on_socket_closed(uv_handle_t *handle)
+{
+    struct sb_stream *s = handle->data;
+
+    if (s->state == CLOSING) {
+        on_closed(handle);
+        return;
+    }
+    s->has_socket = false;
+    s->handles--;
+    connect_next(s);
+}
+
+static void begin(struct sb_stream *s)
+{
+    int code = uv_read_start(&s->socket.stream, give_input, on_read);
+
+    if (code < 0) {
+        break_by(s, "cannot be read from", code);
+        return;
+    }
+    if (s->config.tls == NULL) {
+        come_up(s);
+        return;
+    }
+    s->tls = sb_tls_session_create(s->config.tls, s->endpoint.place.host);
+    if (s->tls == NULL) {
+        break_by(s, "cannot be spoken to", UV_ENOMEM);
+        return;
+    }
+    s->state = HANDSHAKE;
+    go_on_with_handshake(s);
+}
+
+/* An address that does not answer gives way to the next one, on a socket of its own. */
+static void on_connected(uv_connect_t *connect, int status)
+{
+    struct sb_stream *s = connect->data;
+
+    if (s->state != CONNECTING)
+        return;
+    if (status == 0)
+        begin(s);
+    else if (s->next_address < s->endpoint.address_count)
+        uv_close(&s->socket.handle, on_socket_closed);
+    else
+        break_by(s, "cannot be reached", status);
+}
+
+static int connect_tcp(struct sb_stream *s, const struct sockaddr *address)
+{
+    int code = uv_tcp_init(s->config.loop, &s->socket.tcp);
+
+    if (code < 0)
+        return code;
+    s->has_socket = true;
+    s->handles++;
+    s->socket.handle.data = s;
+    code = uv_tcp_connect(&s->connect, &s->socket.tcp, address, on_connected);
+    if (code < 0)
+        return code;
+    uv_tcp_nodelay(&s->socket.tcp, 1);
+    if (s->config.keep_alive_ms > 0)
+        uv_tcp_keepalive(&s->socket.tcp, 1, (unsigned)((s->config.keep_alive_ms + 999) / 1000));
+    return 0;
+}
+
+static int connect_socket(struct sb_stream *s, const char *path)
+{
+    int code = uv_pipe_init(s->config.loop, &s->socket.pipe, 0);
+
+    if (code < 0)
+        return code;
+    s->has_socket = true;
+    s->handles++;
+    s->socket.handle.data = s;
+    uv_pipe_connect(&s->connect, &s->socket.pipe, path, on_connected);
+    return 0;
+}
+
+static void connect_next(struct sb_stream *s)
+{
+    const struct sockaddr_storage *address = &s->endpoint.addresses[s->next_address++];
+    int code;
+
+    if (s->state != CONNECTING)
+        return;
+    s->connect.data = s;
+    if (address->ss_family == AF_UNIX)
+        code = connect_socket(s, s->endpoint.place.host);
+    else
+        code = connect_tcp(s, (const struct sockaddr *)address);
+    if (code < 0)
+        break_by(s, "cannot be reached", code);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+struct sb_stream *sb_stream_open(const struct sb_stream_config *config)
+{
+    struct sb_stream *s = sb_alloc_zero(sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    s->input = sb_alloc(READ_SIZE);
+    if (s->input == NULL) {
+        sb_free(s);
+        return NULL;
+    }
+    s->config = *config;
+    s->endpoint = *config->endpoint;
+    s->config.endpoint = &s->endpoint;
+    uv_timer_init(config->loop, &s->later);
+    s->later.data = s;
+    s->handles = 1;
+    connect_next(s);
+    return s;
+}
+
+void sb_stream_close(struct sb_stream *s)
+{
+    s->state = CLOSING;
+    uv_close((uv_handle_t *)&s->later, on_closed);
+    if (s->has_socket && !uv_is_closing(&s->socket.handle))
+        uv_close(&s->socket.handle, on_closed);
+}

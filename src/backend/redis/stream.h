@@ -1,0 +1,44 @@
+/*
+ * stream.h - bytes to and from a server over TCP or a unix socket, plain or encrypted.
+ *
+ * A stream is made, comes up or goes down once, and is closed by its owner in any case. All on the
+ * thread of its loop.
+ */
+#ifndef SB_REDIS_STREAM_H
+#define SB_REDIS_STREAM_H
+
+#include "backend/redis/buffer.h"
+#include "backend/redis/endpoint.h"
+#include "backend/redis/tls.h"
+
+struct uv_loop_s;
+struct sb_stream;
+
+struct sb_stream_events {
+    void (*up)(void *user);
+    void (*data)(void *user, const char *bytes, size_t length);
+    /* It broke or was ended by the server; comes at most once and never from within a call. */
+    void (*down)(void *user, const struct simba_error *error);
+    /* After sb_stream_close; the stream is gone. */
+    void (*closed)(void *user);
+};
+
+struct sb_stream_config {
+    struct uv_loop_s *loop;
+    const struct sb_endpoint *endpoint; /* copied */
+    const struct sb_tls *tls;           /* NULL: plain */
+    int64_t keep_alive_ms;
+    const struct sb_stream_events *events;
+    void *user;
+};
+
+/* Creates it and begins to connect. NULL when memory is short. */
+struct sb_stream *sb_stream_open(const struct sb_stream_config *config);
+
+/* Sends what is in the buffer and leaves it empty. Only while it is up. */
+void sb_stream_write(struct sb_stream *stream, struct sb_buffer *bytes);
+
+/* Destroys it. No event but `closed` comes any more. */
+void sb_stream_close(struct sb_stream *stream);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * subscriber.h - the subscriptions at one server.
+ *
+ * Its connection is made for the first one. After each (re)connection everything is subscribed to again,
+ * and then everybody is told once to look, because messages may have been missed.
+ */
+#ifndef SB_REDIS_SUBSCRIBER_H
+#define SB_REDIS_SUBSCRIBER_H
+
+#include "backend/redis/link.h"
+#include "backend/redis/listeners.h"
+
+struct sb_subscriber;
+
+/* `link` says how the server is reached; its events are the subscriber's own. `closed` is called with
+ * `user` when it is gone. NULL when memory is short. */
+struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
+                                           struct sb_listeners *listeners,
+                                           void (*closed)(void *user));
+
+/* Subscribes for a listener that is nowhere yet, and tells it to look when that is done. */
+void sb_subscriber_add(struct sb_subscriber *subscriber, struct sb_listener *listener);
+
+/* The listener, which is at this subscriber, is not there any more. */
+void sb_subscriber_remove(struct sb_subscriber *subscriber, struct sb_listener *listener);
+
+/* Finds its server anew. */
+void sb_subscriber_drop(struct sb_subscriber *subscriber, const struct simba_error *error);
+
+/* Destroys it; at once, when nobody ever listened there. */
+void sb_subscriber_close(struct sb_subscriber *subscriber);
+
+#endif

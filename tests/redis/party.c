@@ -1,0 +1,87 @@
+/*
+ * party.c - a client with one contender.
+ */
+#include "party.h"
+
+static void on_acquired(void *user, const struct simba_state *state)
+{
+    struct party *party = user;
+
+    atomic_store(&party->fence, state->after.fence);
+    atomic_fetch_add(&party->acquired, 1);
+}
+
+static void on_released(void *user, const struct simba_state *state)
+{
+    struct party *party = user;
+
+    (void)state;
+    atomic_fetch_add(&party->released, 1);
+}
+
+void party_join(struct party *party, const char *url, const char *mutex, const char *id)
+{
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+    struct simba_error error = {0};
+
+    memset(party, 0, sizeof *party);
+    options.mutex = mutex;
+    options.id = id;
+    options.on_acquired = on_acquired;
+    options.on_released = on_released;
+    options.user = party;
+    if (simba_client_open(url, NULL, &party->client, &error) != SIMBA_OK ||
+        simba_contender_create(party->client, &options, &party->contender, &error) != SIMBA_OK ||
+        simba_contender_start(party->contender, &error) != SIMBA_OK)
+        fail_msg("%s: %s", url, error.text);
+}
+
+void party_leave(struct party *party)
+{
+    simba_contender_close(party->contender);
+    assert_int_equal(simba_client_close(party->client, NULL), SIMBA_OK);
+    party->client = NULL;
+}
+
+struct expected {
+    _Atomic unsigned *counter;
+    unsigned count;
+};
+
+static bool has_counted(void *user)
+{
+    const struct expected *expected = user;
+
+    return atomic_load(expected->counter) >= expected->count;
+}
+
+static void await_count(_Atomic unsigned *counter, unsigned count, const char *what)
+{
+    struct expected expected = {counter, count};
+
+    if (!test_wait(has_counted, &expected))
+        fail_msg("%u %s, not %u", atomic_load(counter), what, count);
+}
+
+void party_await_acquired(struct party *party, unsigned count)
+{
+    await_count(&party->acquired, count, "terms began");
+}
+
+void party_await_released(struct party *party, unsigned count)
+{
+    await_count(&party->released, count, "terms ended");
+}
+
+bool party_is_owner(const struct party *party)
+{
+    return simba_contender_is_owner(party->contender);
+}
+
+struct simba_metrics party_metrics(struct party *party)
+{
+    struct simba_metrics metrics = {.size = sizeof metrics};
+
+    assert_int_equal(simba_client_metrics(party->client, &metrics), SIMBA_OK);
+    return metrics;
+}

@@ -1,0 +1,306 @@
+/*
+ * wire_test.c - the wire itself, step by step: keys, expiries, the wait queue, channels and messages as
+ * somebody else sees them, and what somebody else writes by hand understood.
+ *
+ * "We" are the backend; the others use plain commands, as a contender of the JVM library would.
+ */
+#include "backend/host.h"
+#include "server.h"
+
+static struct server server;
+static struct host host;
+static redisContext *ear; /* a subscriber that is not ours */
+
+static int begin(void **state)
+{
+    (void)state;
+    server_do(&server, "FLUSHALL");
+    ear = redisConnect("127.0.0.1", server.port);
+    return ear->err == 0 && host_open(&host, server_url(&server, "")) == SIMBA_OK ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    redisFree(ear);
+    return host_close(&host) ? 0 : -1;
+}
+
+static struct call ask(enum simba_op op, const char *id, uint64_t revision)
+{
+    struct call call = host_do(&host, op, "m", id, revision);
+
+    if (call.code != SIMBA_OK)
+        fail_msg("operation %d: %d: %s", (int)op, call.code, call.error.text);
+    return call;
+}
+
+#define ACQUIRE SIMBA_OP_ACQUIRE
+#define GUARD SIMBA_OP_GUARD
+#define RELEASE SIMBA_OP_RELEASE
+#define READ SIMBA_OP_READ
+
+/* ---- The ear -------------------------------------------------------------------------------- */
+
+static void hear(const char *channel)
+{
+    redisReply *reply = redisCommand(ear, "SUBSCRIBE %s", channel);
+
+    assert_non_null(reply);
+    freeReplyObject(reply);
+}
+
+/* The next message must be this one. A PING of our own comes behind all that was published before. */
+static void assert_heard(const char *channel, const char *text)
+{
+    void *next = NULL;
+    redisReply *reply;
+
+    redisSetTimeout(ear, (struct timeval){5, 0});
+    assert_int_equal(redisGetReply(ear, &next), REDIS_OK);
+    reply = next;
+    assert_int_equal(reply->elements, 3);
+    assert_string_equal(reply->element[0]->str, "message");
+    assert_string_equal(reply->element[1]->str, channel);
+    assert_string_equal(reply->element[2]->str, text);
+    freeReplyObject(reply);
+}
+
+static void assert_heard_no_more(void)
+{
+    redisReply *reply = redisCommand(ear, "PING");
+
+    assert_non_null(reply);
+    assert_string_equal(reply->element[0]->str, "pong");
+    freeReplyObject(reply);
+}
+
+static void assert_lease(const char *key, long long lease_ms)
+{
+    long long left_ms = server_number(&server, "PTTL %s", key);
+
+    assert_in_range(left_ms, lease_ms - 2000, lease_ms);
+}
+
+/* ---- What we write -------------------------------------------------------------------------- */
+
+static void an_acquire_sets_the_key_with_the_whole_lease_and_tells_the_mutex_channel(void **state)
+{
+    struct call call;
+
+    (void)state;
+    hear("simba:{m}");
+    call = ask(ACQUIRE, "a", 0);
+    assert_string_equal(call.owner, "a");
+    assert_string_equal(server_text(&server, "GET simba:{m}"), "a");
+    assert_lease("simba:{m}", HOST_LEASE_MS);
+    assert_heard("simba:{m}", "acquired@@a");
+    assert_heard_no_more();
+    assert_int_equal(server_number(&server, "DBSIZE"), 2);
+    assert_int_equal(server_number(&server, "PTTL simba:{m}:fence"), -1);
+    assert_int_equal(strtoull(server_text(&server, "GET simba:{m}:fence"), NULL, 10),
+                     call.revision);
+}
+
+static void a_lost_acquire_joins_the_queue_once_with_the_servers_time(void **state)
+{
+    char first[64];
+    double score;
+
+    (void)state;
+    hear("simba:{m}");
+    ask(ACQUIRE, "a", 0);
+    assert_heard("simba:{m}", "acquired@@a");
+    assert_string_equal(ask(ACQUIRE, "b", 0).owner, "a");
+    snprintf(first, sizeof first, "%s", server_text(&server, "ZSCORE simba:{m}:contender b"));
+    score = strtod(first, NULL);
+    assert_true(score > (double)time(NULL) - 60 && score < (double)time(NULL) + 60);
+    ask(ACQUIRE, "b", 0);
+    assert_string_equal(server_text(&server, "ZSCORE simba:{m}:contender b"), first);
+    assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), 1);
+    assert_heard_no_more();
+}
+
+static void a_guard_sets_the_whole_lease_again_and_says_nothing(void **state)
+{
+    struct call call;
+
+    (void)state;
+    hear("simba:{m}");
+    call = ask(ACQUIRE, "a", 0);
+    assert_heard("simba:{m}", "acquired@@a");
+    server_do(&server, "PEXPIRE simba:{m} 5000");
+    assert_string_equal(ask(GUARD, "a", call.revision).owner, "a");
+    assert_lease("simba:{m}", HOST_LEASE_MS);
+    assert_heard_no_more();
+}
+
+static void a_release_deletes_the_key_and_tells_the_oldest_waiter_on_its_own_channel(void **state)
+{
+    struct call call;
+
+    (void)state;
+    call = ask(ACQUIRE, "a", 0);
+    ask(ACQUIRE, "b", 0);
+    ask(ACQUIRE, "c", 0);
+    hear("simba:{m}:b");
+    hear("simba:{m}:c");
+    hear("simba:{m}");
+    assert_string_equal(ask(RELEASE, "a", call.revision).owner, "");
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
+    assert_heard("simba:{m}:b", "released@@a");
+    assert_heard_no_more();
+    assert_string_equal(server_text(&server, "ZSCORE simba:{m}:contender b"), "");
+    assert_string_not_equal(server_text(&server, "ZSCORE simba:{m}:contender c"), "");
+}
+
+static void a_release_of_what_is_not_ours_only_leaves_the_queue(void **state)
+{
+    struct call call;
+
+    (void)state;
+    call = ask(ACQUIRE, "a", 0);
+    ask(ACQUIRE, "b", 0);
+    ask(ACQUIRE, "c", 0);
+    hear("simba:{m}:c");
+    ask(RELEASE, "b", call.revision);
+    ask(RELEASE, "c", 0);
+    assert_string_equal(server_text(&server, "GET simba:{m}"), "a");
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}:contender"), 0);
+    assert_heard_no_more();
+}
+
+static void a_waiter_that_wins_leaves_the_queue(void **state)
+{
+    (void)state;
+    server_do(&server, "SET simba:{m} other PX 60000");
+    ask(ACQUIRE, "b", 0);
+    assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), 1);
+    server_do(&server, "DEL simba:{m}");
+    assert_string_equal(ask(ACQUIRE, "b", 0).owner, "b");
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}:contender"), 0);
+}
+
+/* The one that was told gives up, so the next one is told; both keep what is theirs. */
+static void a_waiter_that_gives_up_a_free_mutex_passes_the_word_on(void **state)
+{
+    (void)state;
+    server_do(&server, "ZADD simba:{m}:contender 1 dead 2 c 3 d");
+    hear("simba:{m}:c");
+    hear("simba:{m}:d");
+    ask(RELEASE, "b", 0);
+    assert_heard("simba:{m}:c", "released@@b");
+    assert_heard_no_more();
+    assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), 3);
+}
+
+/* ---- What others write ---------------------------------------------------------------------- */
+
+static void the_key_of_another_owner_is_respected(void **state)
+{
+    struct call call;
+
+    (void)state;
+    server_do(&server, "SET simba:{m} 0:77@10.0.0.9 NX PX 25000");
+    call = ask(ACQUIRE, "a", 0);
+    assert_string_equal(call.owner, "0:77@10.0.0.9");
+    assert_in_range(call.transition_left_ms, 20000, 25000);
+    assert_int_equal(call.transition_left_ms - call.ttl_left_ms, HOST_TRANSITION_MS);
+    assert_string_equal(ask(GUARD, "a", 0).owner, "0:77@10.0.0.9");
+    assert_string_equal(ask(RELEASE, "a", 1).owner, "0:77@10.0.0.9");
+    assert_string_equal(ask(READ, NULL, 0).owner, "0:77@10.0.0.9");
+    assert_in_range(server_number(&server, "PTTL simba:{m}"), 15000, 25000);
+}
+
+/* The JVM library pops the oldest waiter and publishes on its channel. */
+static void a_release_by_hand_wakes_our_waiter(void **state)
+{
+    (void)state;
+    server_do(&server, "SET simba:{m} jvm PX 60000");
+    host.ops->listen(host.backend, "m", "a", true);
+    ask(ACQUIRE, "a", 0);
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "", "")); /* subscribed */
+    host_forget_notices(&host);
+    server_do(&server, "DEL simba:{m}");
+    server_do(&server, "ZPOPMIN simba:{m}:contender");
+    assert_int_equal(server_number(&server, "PUBLISH simba:{m}:a released@@jvm"), 1);
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", "a"));
+    assert_string_equal(ask(ACQUIRE, "a", 0).owner, "a");
+    host.ops->listen(host.backend, "m", "a", false);
+}
+
+static void an_acquire_by_hand_is_told_to_our_observer(void **state)
+{
+    (void)state;
+    host.ops->listen(host.backend, "m", NULL, true);
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "", ""));
+    server_do(&server, "SET simba:{m} jvm NX PX 60000");
+    assert_int_equal(server_number(&server, "PUBLISH simba:{m} acquired@@jvm"), 1);
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_CHANGED, "m", ""));
+    assert_string_equal(ask(READ, NULL, 0).owner, "jvm");
+    host.ops->listen(host.backend, "m", NULL, false);
+}
+
+static void a_waiter_written_by_hand_gets_its_turn_and_its_message(void **state)
+{
+    struct call call = ask(ACQUIRE, "a", 0);
+
+    (void)state;
+    server_do(&server, "ZADD simba:{m}:contender NX 1700000000 0:77@10.0.0.9");
+    ask(ACQUIRE, "b", 0);
+    hear("simba:{m}:0:77@10.0.0.9");
+    ask(RELEASE, "a", call.revision);
+    assert_heard("simba:{m}:0:77@10.0.0.9", "released@@a");
+    assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), 1);
+}
+
+static void the_token_grows_over_the_terms_of_others_and_the_loss_of_the_counter(void **state)
+{
+    struct call first = ask(ACQUIRE, "a", 0);
+    struct call call;
+
+    (void)state;
+    ask(RELEASE, "a", first.revision);
+    server_do(&server, "SET simba:{m} jvm PX 60000");
+    server_do(&server, "DEL simba:{m}");
+    call = ask(ACQUIRE, "a", 0);
+    assert_true(call.revision > first.revision);
+    first = call;
+    server_do(&server, "FLUSHALL");
+    test_pause_ms(2); /* the token is at least the time in milliseconds */
+    call = ask(ACQUIRE, "b", 0);
+    assert_true(call.revision > first.revision);
+    first = call;
+    server_do(&server, "SET simba:{m}:fence 7"); /* older data came back */
+    assert_true(ask(GUARD, "b", first.revision).revision >= first.revision);
+    server_do(&server, "DEL simba:{m}:fence");
+    assert_string_equal(ask(RELEASE, "b", first.revision).owner, "");
+    assert_true(ask(ACQUIRE, "a", 0).revision > first.revision);
+    server_do(&server, "SET simba:{m}:fence nonsense");
+    assert_true(ask(ACQUIRE, "a", 0).revision > first.revision);
+}
+
+int main(void)
+{
+#define STEP(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        STEP(an_acquire_sets_the_key_with_the_whole_lease_and_tells_the_mutex_channel),
+        STEP(a_lost_acquire_joins_the_queue_once_with_the_servers_time),
+        STEP(a_guard_sets_the_whole_lease_again_and_says_nothing),
+        STEP(a_release_deletes_the_key_and_tells_the_oldest_waiter_on_its_own_channel),
+        STEP(a_release_of_what_is_not_ours_only_leaves_the_queue),
+        STEP(a_waiter_that_wins_leaves_the_queue),
+        STEP(a_waiter_that_gives_up_a_free_mutex_passes_the_word_on),
+        STEP(the_key_of_another_owner_is_respected),
+        STEP(a_release_by_hand_wakes_our_waiter),
+        STEP(an_acquire_by_hand_is_told_to_our_observer),
+        STEP(a_waiter_written_by_hand_gets_its_turn_and_its_message),
+        STEP(the_token_grows_over_the_terms_of_others_and_the_loss_of_the_counter),
+    };
+    int failed;
+
+    server_start(&server, NULL);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    server_stop(&server);
+    return failed;
+}
