@@ -72,12 +72,23 @@ static void a_signal_that_was_ignored_at_the_start_does_not_end_the_wait(void **
     assert_int_equal(process_wait(&waiter), 0);
 }
 
+/* What this process ignores itself, perhaps since before the test began, is ignored by the command, too. */
 static void the_command_starts_with_the_signal_mask_of_the_caller(void **state)
 {
+    char expected[256] = "";
+    char line[128];
+    FILE *status = fopen("/proc/self/status", "r");
+
     (void)state;
+    assert_non_null(status);
+    while (fgets(line, sizeof line, status) != NULL) {
+        if (strncmp(line, "SigBlk:", 7) == 0 || strncmp(line, "SigIgn:", 7) == 0)
+            strcat(expected, line);
+    }
+    fclose(status);
     assert_int_equal(
         simba_run("lock", "m", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status", NULL), 0);
-    assert_string_equal(last_out(), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+    assert_string_equal(last_out(), expected);
 }
 
 static void an_ignored_sigchld_does_not_hide_the_exit_code(void **state)
