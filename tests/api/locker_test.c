@@ -5,6 +5,9 @@
 
 #include "tck/shim.h"
 
+/* For a time-out before which the store has surely answered once. */
+#define ENOUGH_MS 300
+
 static simba_locker *make_locker(simba_client *client, const char *id)
 {
     struct simba_error error = {0};
@@ -213,8 +216,8 @@ static void a_wait_that_ran_out_leaves_nothing_behind(void **state)
 
     (void)state;
     assert_int_equal(simba_locker_acquire(holder, NULL), SIMBA_OK);
-    expect(simba_locker_acquire_timeout(locker, 50, &error), SIMBA_ETIMEDOUT, &error);
-    assert_true(test_now_ms() - begin >= 50);
+    expect(simba_locker_acquire_timeout(locker, ENOUGH_MS, &error), SIMBA_ETIMEDOUT, &error);
+    assert_true(test_now_ms() - begin >= ENOUGH_MS);
     probe_assert_names(error.text, "the-holder");
     assert_false(is_waited_for(client));
     probe_create(&next, client, "m", NULL);
@@ -302,7 +305,7 @@ static void the_error_of_the_store_is_told(void **state)
     sb_shim_refuse(t.shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
     expect(simba_locker_try_acquire(t.locker, &error), SIMBA_EUNAVAILABLE, &error);
     probe_assert_names(error.text, "refused");
-    expect(simba_locker_acquire_timeout(t.locker, 30, &error), SIMBA_EUNAVAILABLE, &error);
+    expect(simba_locker_acquire_timeout(t.locker, ENOUGH_MS, &error), SIMBA_EUNAVAILABLE, &error);
     sb_shim_refuse(t.shim, SB_SHIM_ALL, SIMBA_EDENIED);
     expect(simba_locker_acquire(t.locker, &error), SIMBA_EDENIED,
            &error); /* waiting heals it not */

@@ -1,0 +1,236 @@
+/*
+ * What a client offers beside its objects: metrics, the log hook and the makers of ids.
+ */
+#include "probe.h"
+
+#include "tck/shim.h"
+
+/* ---- Metrics -------------------------------------------------------------------------------- */
+
+static uint64_t sum_of_buckets(const struct simba_histogram *histogram)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < SIMBA_HISTOGRAM_BUCKETS; i++)
+        sum += histogram->bucket[i];
+    return sum;
+}
+
+static void metrics_follow_a_term(void **state)
+{
+    simba_client *client = probe_open("memory:metrics?" PROBE_LONG);
+    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct probe p = {0};
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_owner(&p);
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    assert_int_equal(metrics.acquisitions, 1);
+    assert_int_equal(metrics.owned, 1);
+    assert_int_equal(metrics.contenders, 1);
+    assert_int_equal(metrics.releases, 0);
+    assert_int_equal(metrics.contention.count, 1);
+    probe_stop(&p);
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    assert_int_equal(metrics.owned, 0);
+    assert_int_equal(metrics.contenders, 0);
+    assert_int_equal(metrics.releases, 1);
+    assert_int_equal(metrics.losses, 0);
+    assert_int_equal(metrics.errors, 0);
+    assert_int_equal(metrics.operation.count, 2);
+    assert_int_equal(sum_of_buckets(&metrics.operation), metrics.operation.count);
+    probe_end(&p);
+    probe_close(client);
+}
+
+static void metrics_count_renewals_errors_and_losses(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    struct simba_metrics metrics = {.size = sizeof metrics};
+    const char *url = "memory:metrics?" PROBE_SHORT;
+    struct sb_shim *shim;
+    simba_client *client;
+    struct probe p = {0};
+
+    (void)state;
+    assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
+    assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.acquired, 1);
+    while (metrics.renewals < 2) {
+        assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+        test_pause_ms(5);
+    }
+    sb_shim_refuse(shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
+    probe_wait_count(&p.released, 1);
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    assert_int_equal(metrics.losses, metrics.acquisitions);
+    assert_true(metrics.errors > 0);
+    sb_shim_let_go(shim);
+    probe_end(&p);
+    probe_close(client);
+    sb_shim_free(shim);
+}
+
+static void metrics_fill_only_what_fits(void **state)
+{
+    simba_client *client = probe_open("memory:metrics");
+    struct simba_metrics metrics;
+
+    (void)state;
+    memset(&metrics, 0x55, sizeof metrics);
+    metrics.size = offsetof(struct simba_metrics, losses);
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    assert_int_equal(metrics.acquisitions, 0);
+    assert_int_equal(metrics.losses, UINT64_C(0x5555555555555555));
+    metrics.size = 0;
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_EMISUSE);
+    probe_close(client);
+}
+
+/* ---- Logging -------------------------------------------------------------------------------- */
+
+struct lines {
+    atomic_uint count;
+    atomic_uint with_mutex;
+    atomic_uint too_detailed;
+};
+
+static void take_line(void *user, enum simba_log_level level, const char *line)
+{
+    struct lines *lines = user;
+
+    atomic_fetch_add(&lines->count, 1);
+    if (strstr(line, "logged-mutex") != NULL)
+        atomic_fetch_add(&lines->with_mutex, 1);
+    if (level > SIMBA_LOG_INFO || strchr(line, '\n') != NULL)
+        atomic_fetch_add(&lines->too_detailed, 1);
+}
+
+static void lead_once(const struct simba_client_options *options)
+{
+    simba_client *client = probe_open_with("memory:log?" PROBE_LONG, options);
+    struct probe p = {0};
+
+    probe_create(&p, client, "logged-mutex", NULL);
+    probe_start(&p);
+    probe_wait_owner(&p);
+    probe_stop(&p);
+    probe_end(&p);
+    probe_close(client);
+}
+
+static void the_log_hook_gets_the_lines_of_its_level(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    struct lines lines = {0};
+
+    (void)state;
+    options.log = take_line;
+    options.log_user = &lines;
+    options.log_level = SIMBA_LOG_INFO;
+    lead_once(&options);
+    assert_true(atomic_load(&lines.with_mutex) >= 2); /* owns, and gives it up */
+    assert_int_equal(atomic_load(&lines.too_detailed), 0);
+    memset(&lines, 0, sizeof lines);
+    options.log_level = SIMBA_LOG_NONE;
+    lead_once(&options);
+    assert_int_equal(atomic_load(&lines.count), 0);
+}
+
+static void the_library_prints_nothing(void **state)
+{
+    FILE *captured = tmpfile();
+    int out = dup(STDOUT_FILENO);
+    int err = dup(STDERR_FILENO);
+    off_t size;
+
+    (void)state;
+    assert_non_null(captured);
+    fflush(NULL);
+    dup2(fileno(captured), STDOUT_FILENO);
+    dup2(fileno(captured), STDERR_FILENO);
+    lead_once(NULL);
+    simba_client_open("memory:a?ttl=soon", NULL, &(simba_client *){NULL}, NULL);
+    fflush(NULL);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    close(out);
+    close(err);
+    size = lseek(fileno(captured), 0, SEEK_END);
+    fclose(captured);
+    assert_int_equal(size, 0);
+}
+
+/* ---- Ids ------------------------------------------------------------------------------------ */
+
+static int make_test_id(void *user, char ret_id[SIMBA_ID_MAX + 1])
+{
+    snprintf(ret_id, SIMBA_ID_MAX + 1, "%s", (const char *)user);
+    return SIMBA_OK;
+}
+
+static int fail_to_make_id(void *user, char ret_id[SIMBA_ID_MAX + 1])
+{
+    (void)user;
+    (void)ret_id;
+    return SIMBA_EUNAVAILABLE;
+}
+
+static void ids_come_from_the_generator_of_the_client(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    simba_client *client;
+    simba_locker *locker;
+
+    (void)state;
+    options.id_generator = make_test_id;
+    options.id_user = "made-here";
+    client = probe_open_with("memory:ids", &options);
+    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    assert_string_equal(simba_locker_id(locker), "made-here");
+    simba_locker_close(locker);
+    assert_int_equal(simba_locker_create(client, "m", "given", &locker, NULL), SIMBA_OK);
+    assert_string_equal(simba_locker_id(locker), "given");
+    simba_locker_close(locker);
+    probe_close(client);
+}
+
+static void a_generator_that_fails_or_breaks_the_rules_is_told(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    struct simba_error error = {0};
+    simba_client *client;
+    simba_locker *locker;
+
+    (void)state;
+    options.id_generator = fail_to_make_id;
+    client = probe_open_with("memory:ids", &options);
+    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, &error), SIMBA_EUNAVAILABLE);
+    probe_assert_names(error.text, "generator");
+    probe_close(client);
+    options.id_generator = make_test_id;
+    options.id_user = "a@@b";
+    client = probe_open_with("memory:ids", &options);
+    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, &error), SIMBA_EINVAL);
+    probe_assert_names(error.text, "a@@b");
+    probe_close(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(metrics_follow_a_term),
+        cmocka_unit_test(metrics_count_renewals_errors_and_losses),
+        cmocka_unit_test(metrics_fill_only_what_fits),
+        cmocka_unit_test(the_log_hook_gets_the_lines_of_its_level),
+        cmocka_unit_test(the_library_prints_nothing),
+        cmocka_unit_test(ids_come_from_the_generator_of_the_client),
+        cmocka_unit_test(a_generator_that_fails_or_breaks_the_rules_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,224 @@
+/*
+ * The machine as a contender: when it tries again, what wakes it, and what a lost session means to it.
+ */
+#include "machine_drive.h"
+
+/* ---- Contending ----------------------------------------------------------------------------- */
+
+static void a_contender_comes_back_when_the_lease_ends_with_a_jitter(void **state)
+{
+    int64_t least = INT64_MAX;
+    int64_t most = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        struct drive d;
+        int64_t delay;
+
+        drive_init(&d);
+        d.machine.random = seed;
+        drive_event(&d, SB_EVENT_START);
+        drive_other(&d, LEASE);
+        drive_returned(&d, 1);
+        delay = d.step.deadline_ms - d.now_ms;
+        least = delay < least ? delay : least;
+        most = delay > most ? delay : most;
+    }
+    assert_in_range(least, LEASE - 200, LEASE - 190);
+    assert_in_range(most, LEASE + 990, LEASE + 999);
+}
+
+static void a_contender_waits_for_a_lease_that_is_longer_than_its_own(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_init(&d);
+    drive_event(&d, SB_EVENT_START);
+    drive_other(&d, 10 * LEASE);
+    drive_returned(&d, 1);
+    assert_in_range(d.step.deadline_ms, NOW + 10 * LEASE - 200, NOW + 10 * LEASE + 1000);
+}
+
+static void a_slow_answer_does_not_make_a_contender_come_early(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_init(&d);
+    drive_event(&d, SB_EVENT_START);
+    d.now_ms += 700;
+    drive_other(&d, LEASE);
+    assert_int_equal(d.step.state.after.transition_at_ms, NOW + 700 + LEASE);
+}
+
+static void failed_attempts_are_retried_with_a_bounded_back_off(void **state)
+{
+    struct drive d;
+    int64_t pause = 0;
+
+    (void)state;
+    drive_init(&d);
+    drive_event(&d, SB_EVENT_START);
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
+        drive_failed(&d);
+        pause = d.step.deadline_ms - d.now_ms;
+        assert_in_range(pause, 25, 1000);
+        drive_tick_at(&d, d.step.deadline_ms);
+    }
+    assert_in_range(pause, 500, 1000);
+}
+
+static void a_wake_up_makes_a_contender_try_at_once(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_to_contender(&d);
+    d.now_ms += 10;
+    drive_event(&d, SB_EVENT_WAKE);
+    assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
+}
+
+static void a_wake_up_during_a_request_brings_another_one(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_to_contender(&d);
+    drive_event(&d, SB_EVENT_WAKE);
+    drive_event(&d, SB_EVENT_WAKE); /* the mutex is free again, but the answer may be older */
+    assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
+    drive_other(&d, LEASE);
+    assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
+    drive_other(&d, LEASE);
+    assert_int_equal(d.step.request.op, SIMBA_OP_NONE); /* one wake-up, one attempt */
+}
+
+static void a_wake_up_means_nothing_to_an_owner(void **state)
+{
+    struct drive d;
+    int64_t deadline;
+
+    (void)state;
+    drive_to_owner(&d, 1);
+    deadline = d.step.deadline_ms;
+    drive_event(&d, SB_EVENT_WAKE);
+    assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
+    assert_int_equal(d.step.deadline_ms, deadline);
+}
+
+static void a_change_between_others_is_told_once(void **state)
+{
+    struct drive d;
+    struct sb_event event;
+
+    (void)state;
+    drive_to_contender(&d);
+    drive_event(&d, SB_EVENT_WAKE);
+    drive_other(&d, LEASE); /* the same one renewed */
+    assert_false(d.step.changed);
+    drive_event(&d, SB_EVENT_WAKE);
+    event = drive_reply(&d, SB_ANSWER_OTHER);
+    event.owner = "third";
+    event.transition_left_ms = LEASE;
+    drive_feed(&d, event);
+    assert_true(d.step.changed);
+    assert_false(d.step.acquired || d.step.released);
+    assert_string_equal(d.step.state.before.id, "other");
+    assert_string_equal(d.step.state.after.id, "third");
+}
+
+static void an_unknown_attempt_is_not_believed_and_adopted_by_the_next(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_init(&d);
+    drive_event(&d, SB_EVENT_START);
+    drive_unknown(&d);
+    assert_int_equal(sb_machine_belief_ms(&d.machine), 0);
+    assert_int_equal(d.machine.claim, SB_CLAIM_UNKNOWN);
+    drive_tick_at(&d, d.step.deadline_ms);
+    assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
+    drive_mine(&d, 2);
+    assert_true(d.step.acquired);
+    assert_int_equal(sb_machine_fence(&d.machine), 2);
+}
+
+static void nobody_competes_again_before_its_callbacks_have_returned(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_init(&d);
+    drive_event(&d, SB_EVENT_START);
+    drive_mine(&d, 1); /* on_acquired begins and does not return */
+    drive_tick_at(&d, d.step.deadline_ms);
+    assert_int_equal(d.step.request.op, SIMBA_OP_GUARD); /* a slow callback delays no renewal */
+    drive_tick_at(&d, d.step.deadline_ms);
+    assert_true(d.step.released); /* and no loss */
+    drive_failed(&d);
+    drive_tick_at(&d, d.now_ms + 100 * LEASE);
+    assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
+    drive_returned(&d, 1);
+    assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
+    drive_returned(&d, 1);
+    assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
+}
+
+/* ---- Sessions ------------------------------------------------------------------------------- */
+
+static void a_lost_session_ends_the_term_and_begins_a_new_contest(void **state)
+{
+    struct drive d;
+    uint32_t generation;
+
+    (void)state;
+    drive_to_owner(&d, 1);
+    generation = d.generation;
+    drive_event(&d, SB_EVENT_SESSION_LOST);
+    assert_true(d.step.released);
+    assert_int_equal(sb_machine_belief_ms(&d.machine), 0);
+    drive_returned(&d, 1);
+    assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
+    assert_int_not_equal(d.step.request.generation, generation);
+}
+
+static void an_answer_of_the_lost_session_is_not_believed(void **state)
+{
+    struct drive d;
+    struct drive old;
+
+    (void)state;
+    drive_to_contender(&d);
+    drive_event(&d, SB_EVENT_WAKE);
+    old = d;
+    drive_event(&d, SB_EVENT_SESSION_LOST);
+    assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
+    d.generation = old.generation;
+    drive_mine(&d, 3);
+    assert_false(d.step.acquired);
+    assert_int_equal(sb_machine_belief_ms(&d.machine), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_contender_comes_back_when_the_lease_ends_with_a_jitter),
+        cmocka_unit_test(a_contender_waits_for_a_lease_that_is_longer_than_its_own),
+        cmocka_unit_test(a_slow_answer_does_not_make_a_contender_come_early),
+        cmocka_unit_test(failed_attempts_are_retried_with_a_bounded_back_off),
+        cmocka_unit_test(a_wake_up_makes_a_contender_try_at_once),
+        cmocka_unit_test(a_wake_up_during_a_request_brings_another_one),
+        cmocka_unit_test(a_wake_up_means_nothing_to_an_owner),
+        cmocka_unit_test(a_change_between_others_is_told_once),
+        cmocka_unit_test(an_unknown_attempt_is_not_believed_and_adopted_by_the_next),
+        cmocka_unit_test(nobody_competes_again_before_its_callbacks_have_returned),
+        cmocka_unit_test(a_lost_session_ends_the_term_and_begins_a_new_contest),
+        cmocka_unit_test(an_answer_of_the_lost_session_is_not_believed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
