@@ -1,0 +1,34 @@
+/*
+ * proxy.h - stands between a client and a server and misbehaves on demand.
+ */
+#ifndef SIMBA_TEST_REDIS_PROXY_H
+#define SIMBA_TEST_REDIS_PROXY_H
+
+#include "test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define PROXY_PAIRS_MAX 64
+
+struct proxy {
+    int port;        /* where it listens */
+    int server_port; /* where it leads to */
+    atomic_bool swallow;   /* what the server says is thrown away */
+    atomic_bool cut;       /* all connections are cut, once */
+    atomic_ulong swallowed; /* bytes thrown away */
+    atomic_ulong writes;    /* pieces that came from clients */
+    atomic_bool stop;
+    pthread_t thread;
+    int listener;
+    struct {
+        int client;
+        int server;
+    } pairs[PROXY_PAIRS_MAX];
+    size_t count;
+};
+
+void proxy_start(struct proxy *proxy, int server_port);
+void proxy_stop(struct proxy *proxy);
+
+#endif
