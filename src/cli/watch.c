@@ -27,6 +27,7 @@ struct watched {
     const char *mutex;
     simba_observer *observer;
     char owner[SIMBA_ID_MAX + 1]; /* as it was printed last */
+    uint64_t fence;
 };
 
 struct watch {
@@ -116,10 +117,11 @@ static void follow(struct watched *watched, const struct simba_owner *after)
 {
     char before[SIMBA_ID_MAX + 1];
 
-    if (strcmp(watched->owner, after->id) == 0)
+    if (strcmp(watched->owner, after->id) == 0 && watched->fence == after->fence)
         return;
     memcpy(before, watched->owner, sizeof before);
     memcpy(watched->owner, after->id, sizeof watched->owner);
+    watched->fence = after->fence;
     print_change(watched, before, after);
 }
 
@@ -145,6 +147,7 @@ static int print_first(struct watched *watched, struct simba_error *error)
         owner = list[0].owner;
     simba_free(list);
     memcpy(watched->owner, owner.id, sizeof watched->owner);
+    watched->fence = owner.fence;
     print_change(watched, "", &owner);
     return SIMBA_OK;
 }
