@@ -30,6 +30,7 @@ static const struct meaning meanings[] = {
     {"MOVED", SIMBA_ESTORE, "belongs to a cluster: use redis+cluster://"},
     {"ASK", SIMBA_ESTORE, "belongs to a cluster: use redis+cluster://"},
     {"WRONGTYPE", SIMBA_ESTORE, "has something else under the keys of the mutex"},
+    {"ERR The user executing the script", SIMBA_EDENIED, "does not permit this to the user"},
     {"ERR invalid password", SIMBA_EDENIED, "refused the password"},
     {"ERR AUTH", SIMBA_EDENIED, "has no password, and one was given"},
     {"ERR Client sent AUTH", SIMBA_EDENIED, "has no password, and one was given"},
@@ -64,14 +65,25 @@ bool sb_redis_failed_with(const char *text, const char *word)
     return opens_with(unwrap(text), word);
 }
 
+/* Redis 7 adds where in a script it happened, which tells a user nothing. */
+static int words_of(const char *text)
+{
+    const char *script = strstr(text, " script: ");
+
+    return (int)(script != NULL ? (size_t)(script - text) : strlen(text));
+}
+
 int sb_redis_fail(const struct sb_redis_place *place, const char *text, struct simba_error *error)
 {
     char where[SB_REDIS_PLACE_TEXT_MAX];
+    const char *words = unwrap(text);
+    int length = words_of(words);
 
     sb_redis_place_text(place, where);
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
         if (sb_redis_failed_with(text, meanings[i].word))
-            return sb_error_set(error, meanings[i].code, "the server at %.80s %s: %s", where,
-                                meanings[i].text, unwrap(text));
-    return sb_error_set(error, SIMBA_ESTORE, "the server at %.80s failed: %s", where, unwrap(text));
+            return sb_error_set(error, meanings[i].code, "the server at %.80s %s: %.*s", where,
+                                meanings[i].text, length, words);
+    return sb_error_set(error, SIMBA_ESTORE, "the server at %.80s failed: %.*s", where, length,
+                        words);
 }

@@ -1,0 +1,336 @@
+/*
+ * tls_test.c - encrypted connections, certificates on both sides, and a user that may do just what is
+ * needed.
+ */
+#include "backend/host.h"
+#include "party.h"
+#include "server.h"
+
+static struct server server;
+static char folder[TEST_PATH_MAX];
+static int tls_port;
+
+/* ---- Certificates --------------------------------------------------------------------------- */
+
+static const char *file(const char *name)
+{
+    static char paths[8][TEST_PATH_MAX + 32];
+    static unsigned turn;
+    char *path = paths[turn++ % 8];
+
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void run(const char *format, ...)
+{
+    char command[2048];
+    char line[2048 + TEST_PATH_MAX + 64];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(command, sizeof command, format, list);
+    va_end(list);
+    snprintf(line, sizeof line, "cd %s && (%s) >openssl.log 2>&1", folder, command);
+    if (system(line) != 0)
+        fail_msg("failed: %s", line);
+}
+
+static void make_authority(const char *name)
+{
+    run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        "-subj /CN=%s -keyout %s.key -out %s.crt",
+        name, name, name);
+}
+
+static void make_certificate(const char *name, const char *authority, const char *names)
+{
+    run("openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=%s "
+        "-keyout %s.key -out %s.csr && printf 'subjectAltName=%s' >%s.ext && "
+        "openssl x509 -req -in %s.csr -CA %s.crt -CAkey %s.key -CAcreateserial -days 2 "
+        "-extfile %s.ext -out %s.crt",
+        name, name, name, names, name, name, authority, authority, name, name);
+}
+
+static void make_all(void)
+{
+    test_folder_create(folder);
+    make_authority("ca");
+    make_authority("stranger");
+    make_certificate("server", "ca", "IP:127.0.0.1,DNS:redis.example");
+    make_certificate("client", "ca", "DNS:client");
+    make_certificate("intruder", "stranger", "DNS:client");
+    run("openssl ec -in client.key -aes128 -passout pass:opensesame -out locked.key");
+}
+
+/* ---- URLs ----------------------------------------------------------------------------------- */
+
+static const char *tls_url(const char *format, ...)
+{
+    static char url[2048];
+    char rest[1900];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(rest, sizeof rest, format, list);
+    va_end(list);
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%d?%s", tls_port, rest);
+    return url;
+}
+
+static void assert_works(const char *url)
+{
+    struct host host;
+    int code = host_open(&host, url);
+
+    if (code != SIMBA_OK)
+        fail_msg("%s: %s", url, host.open_error.text);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0).owner, "a");
+    assert_true(host_close(&host));
+}
+
+static void assert_refused(const char *url, int code, const char *sentence)
+{
+    struct host host;
+    int got = host_open(&host, url);
+
+    if (got == SIMBA_OK)
+        host_close(&host);
+    if (got != code || strstr(host.open_error.text, sentence) == NULL)
+        fail_msg("%s: code %d (%s), not %d with '%s'", url, got, host.open_error.text, code,
+                 sentence);
+}
+
+/* ---- TLS ------------------------------------------------------------------------------------ */
+
+static void a_server_with_a_trusted_certificate_is_used(void **state)
+{
+    (void)state;
+    assert_works(tls_url("tls-ca=%s", file("ca.crt")));
+}
+
+static void a_certificate_of_a_wrong_authority_is_refused(void **state)
+{
+    (void)state;
+    assert_refused(tls_url("tls-ca=%s", file("stranger.crt")), SIMBA_EUNAVAILABLE, "not trusted");
+    assert_refused(tls_url(""), SIMBA_EUNAVAILABLE, "not trusted");
+    assert_works(tls_url("tls-verify=no"));
+}
+
+static void the_name_in_the_certificate_is_checked(void **state)
+{
+    (void)state;
+    assert_works(tls_url("tls-ca=%s&tls-server-name=redis.example", file("ca.crt")));
+    assert_refused(tls_url("tls-ca=%s&tls-server-name=other.example", file("ca.crt")),
+                   SIMBA_EUNAVAILABLE, "not trusted");
+}
+
+static void files_that_cannot_be_used_are_a_wrong_configuration(void **state)
+{
+    (void)state;
+    assert_refused(tls_url("tls-ca=%s", file("missing.crt")), SIMBA_ECONFIG, "missing.crt");
+    assert_refused(tls_url("tls-cert=%s", file("client.crt")), SIMBA_EINVAL, "need each other");
+    assert_refused(tls_url("tls-verify=perhaps"), SIMBA_EINVAL, "tls-verify");
+    assert_refused(tls_url("tls-ca=%s&tls-cert=%s&tls-key=%s", file("ca.crt"), file("client.crt"),
+                           file("locked.key")),
+                   SIMBA_ECONFIG, "locked.key");
+}
+
+static void a_client_certificate_is_shown_when_it_is_wanted(void **state)
+{
+    (void)state;
+    server_do(&server, "CONFIG SET tls-auth-clients yes");
+    assert_refused(tls_url("tls-ca=%s", file("ca.crt")), SIMBA_EUNAVAILABLE, "127.0.0.1");
+    assert_refused(tls_url("tls-ca=%s&tls-cert=%s&tls-key=%s", file("ca.crt"), file("intruder.crt"),
+                           file("intruder.key")),
+                   SIMBA_EUNAVAILABLE, "127.0.0.1");
+    assert_works(tls_url("tls-ca=%s&tls-cert=%s&tls-key=%s", file("ca.crt"), file("client.crt"),
+                         file("client.key")));
+    assert_works(tls_url("tls-ca=%s&tls-cert=%s&tls-key=%s&tls-key-password=opensesame",
+                         file("ca.crt"), file("client.crt"), file("locked.key")));
+    server_do(&server, "CONFIG SET tls-auth-clients no");
+}
+
+static void plain_and_encrypted_do_not_meet(void **state)
+{
+    char url[128];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d?connect-timeout=2s", tls_port);
+    assert_refused(url, SIMBA_EUNAVAILABLE, "127.0.0.1");
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%d?connect-timeout=2s", server.port);
+    assert_refused(url, SIMBA_EUNAVAILABLE, "127.0.0.1");
+}
+
+/* Longer than a record of TLS, in both directions. */
+static void a_large_batch_goes_through(void **state)
+{
+    enum { COUNT = 2000 };
+    struct call *calls = calloc(COUNT, sizeof *calls);
+    char(*names)[16] = calloc(COUNT, sizeof *names);
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, tls_url("tls-ca=%s", file("ca.crt"))), SIMBA_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "batch-%zu", i);
+        calls[i] = host_call(SIMBA_OP_ACQUIRE, names[i], "a", 0);
+    }
+    host_submit(&host, calls, COUNT);
+    assert_true(host_wait(&host, calls, COUNT));
+    for (size_t i = 0; i < COUNT; i++)
+        assert_string_equal(calls[i].owner, "a");
+    assert_true(host_close(&host));
+    free(names);
+    free(calls);
+}
+
+static void a_waiter_is_woken_over_tls(void **state)
+{
+    char url[1024];
+    struct party owner;
+    struct party waiter;
+
+    (void)state;
+    snprintf(url, sizeof url, "%s", tls_url("tls-ca=%s&ttl=20s&transition=20s", file("ca.crt")));
+    party_join(&owner, url, "wake", "a");
+    party_await_acquired(&owner, 1);
+    party_join(&waiter, url, "wake", "b");
+    while (server_number(&server, "EXISTS simba:{wake}:contender") == 0)
+        test_pause_ms(1);
+    party_leave(&owner);
+    party_await_acquired(&waiter, 1);
+    party_leave(&waiter);
+}
+
+/* ---- Rights --------------------------------------------------------------------------------- */
+
+/* The rule of docs/redis.md. */
+#define RULE                                                                                       \
+    "reset on >secret ~simba:{* &simba:{* +evalsha +eval +get +set +del +pexpire +pttl +time "     \
+    "+zadd +zrem +zrange +zpopmin +zcard +publish +subscribe +unsubscribe +ping +scan "            \
+    "+client|setname +select"
+
+static void set_user(const char *rule)
+{
+    char command[1100];
+
+    snprintf(command, sizeof command, "ACL SETUSER simba %s", rule);
+    server_do(&server, command);
+}
+
+static const char *user_url(const char *rest)
+{
+    static char url[256];
+
+    snprintf(url, sizeof url, "redis://simba:secret@127.0.0.1:%d/1?%s", server.port, rest);
+    return url;
+}
+
+static void the_documented_rights_are_enough(void **state)
+{
+    struct simba_mutex_status *list = NULL;
+    struct party owner;
+    struct party waiter;
+    size_t count = 0;
+
+    (void)state;
+    set_user(RULE);
+    party_join(&owner, user_url("ttl=300ms&transition=600ms"), "m", "a");
+    party_await_acquired(&owner, 1);
+    party_join(&waiter, user_url("ttl=300ms&transition=600ms"), "m", "b");
+    while (party_metrics(&owner).renewals < 3)
+        test_pause_ms(1);
+    assert_int_equal(simba_client_status(owner.client, NULL, 5000, &list, &count, NULL), SIMBA_OK);
+    assert_int_equal(count, 1);
+    simba_free(list);
+    party_leave(&owner);
+    party_await_acquired(&waiter, 1);
+    party_leave(&waiter);
+    server_do(&server, "ACL LOG RESET");
+}
+
+/* Without any one of them something does not work: what was denied is in the server's own log. */
+static void every_documented_right_is_needed(void **state)
+{
+    static const char *const words[] = {"evalsha", "eval",    "get",  "set",    "del",
+                                        "pexpire", "pttl",    "time", "zadd",   "zrem",
+                                        "zpopmin", "publish", "ping", "select", "client|setname"};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(words); i++) {
+        char rule[1024];
+        struct host host;
+        struct call call;
+        redisReply *log;
+
+        snprintf(rule, sizeof rule, RULE " -%s", words[i]);
+        set_user(rule);
+        server_do(&server, "ACL LOG RESET");
+        server_do(&server, "SCRIPT FLUSH");
+        server_do(&server, "FLUSHALL");
+        if (host_open(&host, user_url("")) == SIMBA_OK) {
+            call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+            host_do(&host, SIMBA_OP_GUARD, "m", "a", call.revision);
+            host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
+            host_do(&host, SIMBA_OP_RELEASE, "m", "a", call.revision);
+            assert_true(host_close(&host));
+        } else {
+            assert_int_equal(host.open_error.code, SIMBA_EDENIED);
+        }
+        log = server_ask(&server, "ACL LOG");
+        if (log->elements == 0)
+            fail_msg("nothing needed +%s", words[i]);
+        freeReplyObject(log);
+    }
+}
+
+static void a_right_that_is_missing_is_told_and_grants_nothing(void **state)
+{
+    struct host host;
+    struct call call;
+
+    (void)state;
+    server_do(&server, "FLUSHALL");
+    set_user(RULE " resetkeys ~other:*");
+    assert_int_equal(host_open(&host, user_url("")), SIMBA_OK);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(call.code, SIMBA_EDENIED);
+    assert_non_null(strstr(call.error.text, "does not permit"));
+    set_user(RULE " resetchannels");
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(call.code, SIMBA_EDENIED);
+    set_user(RULE);
+    assert_string_equal(host_do(&host, SIMBA_OP_READ, "m", NULL, 0).owner, "");
+    assert_true(host_close(&host));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_with_a_trusted_certificate_is_used),
+        cmocka_unit_test(a_certificate_of_a_wrong_authority_is_refused),
+        cmocka_unit_test(the_name_in_the_certificate_is_checked),
+        cmocka_unit_test(files_that_cannot_be_used_are_a_wrong_configuration),
+        cmocka_unit_test(a_client_certificate_is_shown_when_it_is_wanted),
+        cmocka_unit_test(plain_and_encrypted_do_not_meet),
+        cmocka_unit_test(a_large_batch_goes_through),
+        cmocka_unit_test(a_waiter_is_woken_over_tls),
+        cmocka_unit_test(the_documented_rights_are_enough),
+        cmocka_unit_test(every_documented_right_is_needed),
+        cmocka_unit_test(a_right_that_is_missing_is_told_and_grants_nothing),
+    };
+    char port[16];
+    int failed;
+
+    make_all();
+    tls_port = server_free_port();
+    snprintf(port, sizeof port, "%d", tls_port);
+    server_start(&server, "--tls-port", port, "--tls-cert-file", file("server.crt"),
+                 "--tls-key-file", file("server.key"), "--tls-ca-cert-file", file("ca.crt"),
+                 "--tls-auth-clients", "no", NULL);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    server_stop(&server);
+    test_folder_remove(folder);
+    return failed;
+}
