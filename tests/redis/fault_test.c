@@ -201,8 +201,7 @@ static void a_grant_whose_reply_was_lost_does_not_lock_its_contender_out(void **
 
     (void)state;
     proxy_start(&proxy, server.port);
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d%s&command-timeout=1s",
-             proxy.port, LONG_LEASE);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d%s&command-timeout=1s", proxy.port, LONG_LEASE);
     party_join(&party, url, "warm-up", "a"); /* the connection is up */
     party_await_acquired(&party, 1);
     simba_contender_close(party.contender);
@@ -213,8 +212,8 @@ static void a_grant_whose_reply_was_lost_does_not_lock_its_contender_out(void **
 
         options.mutex = "m";
         options.id = "a";
-        assert_int_equal(
-            simba_contender_create(party.client, &options, &party.contender, NULL), SIMBA_OK);
+        assert_int_equal(simba_contender_create(party.client, &options, &party.contender, NULL),
+                         SIMBA_OK);
         assert_int_equal(simba_contender_start(party.contender, NULL), SIMBA_OK);
     }
     while (server_number(&server, "EXISTS simba:{m}") == 0)
@@ -349,8 +348,8 @@ static void a_release_wakes_exactly_one_live_waiter(void **state)
 
 static void foreign_and_malformed_messages_do_no_harm(void **state)
 {
-    static const char *const texts[] = {
-        "", "released", "released@@", "released@@x@@y", "acquired@@", "@@", "\x01\xff", "nonsense"};
+    static const char *const texts[] = {"",           "released", "released@@", "released@@x@@y",
+                                        "acquired@@", "@@",       "\x01\xff",   "nonsense"};
     struct party owner;
     struct party waiter;
 

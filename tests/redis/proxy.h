@@ -12,10 +12,10 @@
 #define PROXY_PAIRS_MAX 64
 
 struct proxy {
-    int port;        /* where it listens */
-    int server_port; /* where it leads to */
-    atomic_bool swallow;   /* what the server says is thrown away */
-    atomic_bool cut;       /* all connections are cut, once */
+    int port;               /* where it listens */
+    int server_port;        /* where it leads to */
+    atomic_bool swallow;    /* what the server says is thrown away */
+    atomic_bool cut;        /* all connections are cut, once */
     atomic_ulong swallowed; /* bytes thrown away */
     atomic_ulong writes;    /* pieces that came from clients */
     atomic_bool stop;

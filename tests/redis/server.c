@@ -28,6 +28,15 @@ int server_free_port(void)
 
 /* ---- The process ---------------------------------------------------------------------------- */
 
+static void run_sentinel(const struct server *server)
+{
+    const char *arguments[] = {"redis-server", "sentinel.conf", "--sentinel", NULL};
+
+    if (chdir(server->folder) == 0)
+        execvp(arguments[0], (char **)(uintptr_t)arguments);
+    _exit(121);
+}
+
 static void run(const struct server *server)
 {
     char port[16];
@@ -44,6 +53,8 @@ static void run(const struct server *server)
     dup2(null, 0);
     dup2(null, 1);
     dup2(null, 2);
+    if (server->sentinel)
+        run_sentinel(server);
     execvp(arguments[0], (char **)(uintptr_t)arguments);
     _exit(121);
 }
@@ -112,6 +123,29 @@ void server_start(struct server *server, ...)
         fail_msg("redis-server on port %d does not answer", server->port);
 }
 
+void server_start_sentinel(struct server *server, int master_port)
+{
+    char path[TEST_PATH_MAX + 32];
+    FILE *file;
+
+    server->sentinel = true;
+    server->port = server_free_port();
+    test_folder_create(server->folder);
+    snprintf(path, sizeof path, "%s/sentinel.conf", server->folder);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file,
+            "bind 127.0.0.1\nport %d\ndir %s\nlogfile log\n"
+            "sentinel monitor main 127.0.0.1 %d 2\n"
+            "sentinel down-after-milliseconds main 700\n"
+            "sentinel failover-timeout main 3000\n",
+            server->port, server->folder, master_port);
+    assert_int_equal(fclose(file), 0);
+    launch(server);
+    if (!test_wait(answers, server))
+        fail_msg("the sentinel on port %d does not answer", server->port);
+}
+
 void server_start_again(struct server *server)
 {
     launch(server);
@@ -155,13 +189,26 @@ void server_stop(struct server *server)
 
 /* ---- Asking --------------------------------------------------------------------------------- */
 
-static redisReply *ask(struct server *server, const char *format, va_list list)
+static redisReply *ask_once(struct server *server, const char *format, va_list list)
 {
+    va_list copy;
     redisReply *reply;
 
     if ((server->context == NULL || server->context->err != 0) && !test_wait(answers, server))
         fail_msg("redis-server on port %d does not answer", server->port);
-    reply = redisvCommand(server->context, format, list);
+    va_copy(copy, list);
+    reply = redisvCommand(server->context, format, copy);
+    va_end(copy);
+    return reply;
+}
+
+/* A server that changes its role cuts its clients off: then it is asked again. */
+static redisReply *ask(struct server *server, const char *format, va_list list)
+{
+    redisReply *reply = ask_once(server, format, list);
+
+    if (reply == NULL)
+        reply = ask_once(server, format, list);
     if (reply == NULL)
         fail_msg("no reply to %s: %s", format, server->context->errstr);
     return reply;

@@ -17,6 +17,7 @@ struct server {
     int port;
     char folder[TEST_PATH_MAX];
     const char *arguments[SERVER_ARGUMENTS_MAX]; /* what the test added to the command line */
+    bool sentinel;                               /* it reads its configuration from a file */
     const char *password;                        /* that server_ask gives */
     const char *user;                            /* with the password; NULL: the default one */
     redisContext *context;
@@ -28,6 +29,9 @@ int server_free_port(void);
 /* Starts it with more arguments, NULL behind the last one (strings that stay valid), and waits until it
  * answers. */
 void server_start(struct server *server, ...) __attribute__((sentinel));
+
+/* Starts a sentinel that watches a master under the name "main", which two must find dead. */
+void server_start_sentinel(struct server *server, int master_port);
 
 /* Starts it again on the same port, in the same folder. */
 void server_start_again(struct server *server);

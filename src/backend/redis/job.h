@@ -17,7 +17,7 @@ struct sb_job {
     unsigned attempts;  /* before this one */
     uint64_t sent_as;   /* node->sent at this one */
     bool needs_text;    /* the server did not know the script */
-    bool asking;        /* the next attempt needs ASKING */
+    bool asking;        /* the slot is on its way to the node */
     bool giving_back;   /* an acquire that too few replicas have */
     long long replicas; /* that have it */
 

@@ -295,7 +295,6 @@ static int send_asking(struct sb_job *job, struct simba_error *error)
     struct sb_command *command = sb_alloc_zero(sizeof *command);
     int code;
 
-    job->asking = false;
     if (command == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     command->answered = on_asking_answered;

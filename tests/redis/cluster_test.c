@@ -1,0 +1,291 @@
+/*
+ * cluster_test.c - three masters: each mutex on its slot's node, slots that move while a mutex is held,
+ * and nodes that die.
+ */
+#include "backend/host.h"
+#include "backend/redis/names.h"
+#include "party.h"
+#include "server.h"
+
+#include <signal.h>
+
+#define NODES 3
+
+static struct server nodes[NODES];
+static char buses[NODES][16];
+static char ids[NODES][64];
+
+/* ---- The cluster ---------------------------------------------------------------------------- */
+
+static bool is_whole(void *user)
+{
+    const char *info = server_text(user, "CLUSTER INFO");
+
+    return strstr(info, "cluster_state:ok") != NULL &&
+           strstr(info, "cluster_known_nodes:3") != NULL &&
+           strstr(info, "cluster_slots_ok:16384") != NULL;
+}
+
+static void start_node(size_t index)
+{
+    memset(&nodes[index], 0, sizeof nodes[index]);
+    snprintf(buses[index], sizeof buses[index], "%d", server_free_port());
+    server_start(&nodes[index], "--cluster-enabled", "yes", "--cluster-port", buses[index],
+                 "--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no", NULL);
+    snprintf(ids[index], sizeof ids[index], "%s", server_text(&nodes[index], "CLUSTER MYID"));
+}
+
+static int start(void **state)
+{
+    static const char *const ranges[NODES] = {"0 5460", "5461 10922", "10923 16383"};
+
+    (void)state;
+    for (size_t i = 0; i < NODES; i++) {
+        char command[64];
+
+        start_node(i);
+        snprintf(command, sizeof command, "CLUSTER ADDSLOTSRANGE %s", ranges[i]);
+        server_do(&nodes[i], command);
+    }
+    for (size_t i = 1; i < NODES; i++)
+        server_do(&nodes[0], "CLUSTER MEET 127.0.0.1 %d %s", nodes[i].port, buses[i]);
+    for (size_t i = 0; i < NODES; i++)
+        assert_true(test_wait(is_whole, &nodes[i]));
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < NODES; i++)
+        server_stop(&nodes[i]);
+    return 0;
+}
+
+static const char *cluster_url(const char *rest)
+{
+    static char url[256];
+
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d?%s", nodes[0].port,
+             nodes[1].port, rest);
+    return url;
+}
+
+static size_t node_of(const char *mutex)
+{
+    unsigned slot = sb_slot_of(mutex);
+
+    return slot <= 5460 ? 0 : slot <= 10922 ? 1 : 2;
+}
+
+static void assert_works(struct host *host, const char *mutex)
+{
+    struct call call = host_do(host, SIMBA_OP_ACQUIRE, mutex, "a", 0);
+
+    if (call.code != SIMBA_OK)
+        fail_msg("%s: %s", mutex, call.error.text);
+    assert_string_equal(call.owner, "a");
+}
+
+/* ---- Routing -------------------------------------------------------------------------------- */
+
+static void each_mutex_is_on_its_slots_node(void **state)
+{
+    struct host host;
+    struct call call;
+    char mutex[16];
+
+    (void)state;
+    assert_int_equal(host_open(&host, cluster_url("")), SIMBA_OK);
+    for (int i = 0; i < 30; i++) {
+        snprintf(mutex, sizeof mutex, "mutex-%d", i);
+        assert_works(&host, mutex);
+        assert_int_equal(server_number(&nodes[node_of(mutex)], "EXISTS simba:{%s}", mutex), 1);
+    }
+    call = host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0);
+    assert_int_equal(call.code, SIMBA_OK);
+    assert_int_equal(call.list_count, 30);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "}x", "a", 0);
+    assert_int_equal(call.code, SIMBA_EINVAL);
+    assert_true(host_close(&host));
+}
+
+static bool has_subscriber(struct server *server, const char *channel)
+{
+    redisReply *reply = server_ask(server, "PUBSUB NUMSUB %s", channel);
+    bool subscribed = reply->elements == 2 && reply->element[1]->integer == 1;
+
+    freeReplyObject(reply);
+    return subscribed;
+}
+
+struct expected {
+    struct server *server;
+    const char *channel;
+};
+
+static bool is_subscribed(void *user)
+{
+    struct expected *expected = user;
+
+    return has_subscriber(expected->server, expected->channel);
+}
+
+#define LONG_LEASE "ttl=20s&transition=20s&jitter=0ms..50ms"
+
+static void a_waiter_listens_where_the_release_publishes(void **state)
+{
+    static const char *const mutexes[] = {"mutex-0", "mutex-1", "mutex-2", "mutex-3", "mutex-4"};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(mutexes); i++) {
+        struct party owner;
+        struct party waiter;
+        char channel[64];
+        struct expected expected = {&nodes[node_of(mutexes[i])], channel};
+
+        snprintf(channel, sizeof channel, "simba:{%s}:b", mutexes[i]);
+        party_join(&owner, cluster_url(LONG_LEASE), mutexes[i], "a");
+        party_await_acquired(&owner, 1);
+        party_join(&waiter, cluster_url(LONG_LEASE), mutexes[i], "b");
+        assert_true(test_wait(is_subscribed, &expected));
+        party_leave(&owner);
+        party_await_acquired(&waiter, 1);
+        party_leave(&waiter);
+    }
+}
+
+/* ---- Slots that move ------------------------------------------------------------------------ */
+
+static void begin_move(const char *mutex, size_t from, size_t to)
+{
+    unsigned slot = sb_slot_of(mutex);
+
+    server_do(&nodes[to], "CLUSTER SETSLOT %u IMPORTING %s", slot, ids[from]);
+    server_do(&nodes[from], "CLUSTER SETSLOT %u MIGRATING %s", slot, ids[to]);
+}
+
+static void move_keys(const char *mutex, size_t from, size_t to)
+{
+    server_do(&nodes[from],
+              "MIGRATE 127.0.0.1 %d %s 0 5000 KEYS simba:{%s} simba:{%s}:contender "
+              "simba:{%s}:fence",
+              nodes[to].port, "", mutex, mutex, mutex);
+}
+
+static void end_move(const char *mutex, size_t to)
+{
+    unsigned slot = sb_slot_of(mutex);
+
+    server_do(&nodes[to], "CLUSTER SETSLOT %u NODE %s", slot, ids[to]);
+    for (size_t i = 0; i < NODES; i++)
+        server_do(&nodes[i], "CLUSTER SETSLOT %u NODE %s", slot, ids[to]);
+}
+
+static void a_slot_on_the_move_is_asked_for_where_its_keys_are(void **state)
+{
+    size_t from = node_of("m");
+    size_t to = (from + 1) % NODES;
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, cluster_url("")), SIMBA_OK);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0); /* all three keys are there */
+    begin_move("m", from, to);
+    move_keys("m", from, to);
+    assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "a", call.revision).owner, "a");
+    assert_int_equal(server_number(&nodes[from], "DBSIZE"), 0);
+    end_move("m", to);
+    assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "a", call.revision).owner, "a");
+    assert_string_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", call.revision).owner, "");
+    assert_true(host_close(&host));
+}
+
+static void a_held_mutex_and_its_waiter_move_along_with_their_slot(void **state)
+{
+    size_t from = node_of("m");
+    size_t to = (from + 2) % NODES;
+    struct expected expected = {&nodes[from], "simba:{m}:b"};
+    struct party owner;
+    struct party waiter;
+
+    (void)state;
+    party_join(&owner, cluster_url("ttl=300ms&transition=15s"), "m", "a");
+    party_await_acquired(&owner, 1);
+    party_join(&waiter, cluster_url("ttl=300ms&transition=15s"), "m", "b");
+    assert_true(test_wait(is_subscribed, &expected));
+    begin_move("m", from, to);
+    move_keys("m", from, to);
+    end_move("m", to);
+    expected.server = &nodes[to]; /* found by the waiter's own next request, or told by a refresh */
+    while (server_number(&nodes[to], "PTTL simba:{m}") < 15000)
+        test_pause_ms(1); /* the owner renews there */
+    assert_int_equal(atomic_load(&owner.released), 0);
+    party_leave(&owner);
+    party_await_acquired(&waiter, 1);
+    party_leave(&waiter);
+}
+
+/* ---- Nodes that die ------------------------------------------------------------------------- */
+
+static const char *mutex_on(size_t node)
+{
+    static char mutexes[NODES][32];
+    int i = 0;
+
+    do {
+        snprintf(mutexes[node], sizeof mutexes[node], "mutex-%d", i++);
+    } while (node_of(mutexes[node]) != node);
+    return mutexes[node];
+}
+
+static bool has_come(void *user)
+{
+    return test_now_ms() >= *(int64_t *)user;
+}
+
+static bool works_again(void *user)
+{
+    struct host *host = user;
+    int64_t at_ms = test_now_ms() + 5;
+
+    host_run_until(host, has_come, &at_ms); /* lets the loop connect meanwhile */
+    return host_do(host, SIMBA_OP_ACQUIRE, mutex_on(2), "a", 0).code == SIMBA_OK;
+}
+
+static void a_dead_node_takes_only_its_own_mutexes_with_it(void **state)
+{
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, cluster_url("connect-timeout=1s")), SIMBA_OK);
+    for (size_t i = 0; i < NODES; i++)
+        assert_works(&host, mutex_on(i));
+    server_kill(&nodes[2], SIGKILL);
+    do {
+        call = host_do(&host, SIMBA_OP_ACQUIRE, mutex_on(2), "a", 0);
+    } while (call.code == SIMBA_EUNKNOWN);
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_works(&host, mutex_on(0));
+    assert_works(&host, mutex_on(1));
+    server_start_again(&nodes[2]);
+    assert_true(test_wait(works_again, &host));
+    assert_true(host_close(&host));
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, start, stop)
+    const struct CMUnitTest tests[] = {
+        CASE(each_mutex_is_on_its_slots_node),
+        CASE(a_waiter_listens_where_the_release_publishes),
+        CASE(a_slot_on_the_move_is_asked_for_where_its_keys_are),
+        CASE(a_held_mutex_and_its_waiter_move_along_with_their_slot),
+        CASE(a_dead_node_takes_only_its_own_mutexes_with_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

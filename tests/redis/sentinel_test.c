@@ -1,0 +1,234 @@
+/*
+ * sentinel_test.c - a master, a replica and three sentinels: fail-over is followed, and acknowledgement by
+ * replicas is demanded where it is asked for.
+ */
+#include "backend/host.h"
+#include "party.h"
+#include "server.h"
+
+#include <signal.h>
+
+static struct server master;
+static struct server replica;
+static struct server sentinels[3];
+
+static bool is_acknowledged(void *user)
+{
+    struct server *server = user;
+
+    server_do(server, "SET started 1");
+    return server_number(server, "WAIT 1 100") == 1;
+}
+
+static void start_pair(void)
+{
+    char port[16];
+
+    memset(&master, 0, sizeof master);
+    memset(&replica, 0, sizeof replica);
+    server_start(&master, "--repl-diskless-sync-delay", "0", NULL);
+    snprintf(port, sizeof port, "%d", master.port);
+    server_start(&replica, "--replicaof", "127.0.0.1", port, NULL);
+    assert_true(test_wait(is_acknowledged, &master));
+}
+
+static void stop_pair(void)
+{
+    server_stop(&replica);
+    server_stop(&master);
+}
+
+/* The value of a field in the reply of SENTINEL MASTER. */
+static long field(struct server *sentinel, const char *name)
+{
+    redisReply *reply = server_ask(sentinel, "SENTINEL MASTER main");
+    long value = -1;
+
+    for (size_t i = 0; i + 1 < reply->elements; i += 2)
+        if (strcmp(reply->element[i]->str, name) == 0)
+            value = strtol(reply->element[i + 1]->str, NULL, 10);
+    freeReplyObject(reply);
+    return value;
+}
+
+static bool knows_all(void *user)
+{
+    return field(user, "num-other-sentinels") == 2 && field(user, "num-slaves") == 1;
+}
+
+static int start_sentinels(void **state)
+{
+    (void)state;
+    start_pair();
+    memset(sentinels, 0, sizeof sentinels);
+    for (size_t i = 0; i < 3; i++)
+        server_start_sentinel(&sentinels[i], master.port);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(test_wait(knows_all, &sentinels[i]));
+    return 0;
+}
+
+static int stop_sentinels(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        server_stop(&sentinels[i]);
+    stop_pair();
+    return 0;
+}
+
+static const char *sentinel_url(const char *name, const char *rest)
+{
+    static char url[512];
+
+    snprintf(url, sizeof url,
+             "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/%s?connect-timeout=1s&%s",
+             sentinels[0].port, sentinels[1].port, sentinels[2].port, name, rest);
+    return url;
+}
+
+static bool has_renewed(void *user)
+{
+    return server_number(&replica, "PTTL simba:{m}") > *(long long *)user;
+}
+
+static bool is_master(void *user)
+{
+    return strstr(server_text(user, "INFO replication"), "role:master") != NULL;
+}
+
+/* The lease is long enough for the fail-over; the replica has it, so the owner goes on there. */
+static void a_failover_is_followed_and_the_lease_kept(void **state)
+{
+    long long most = 0;
+    struct party party;
+    struct party waiter;
+
+    (void)state;
+    server_kill(&sentinels[0], SIGKILL); /* the first one asked does not answer */
+    party_join(&party, sentinel_url("main", "ttl=500ms&transition=15s"), "m", "a");
+    party_await_acquired(&party, 1);
+    party_join(&waiter, sentinel_url("main", "ttl=500ms&transition=15s"), "m", "b");
+    while (server_number(&replica, "EXISTS simba:{m}:contender") == 0)
+        test_pause_ms(1);
+    server_start_again(&sentinels[0]); /* two of three must agree */
+    server_kill(&master, SIGKILL);
+    assert_true(test_wait(is_master, &replica));
+    most = server_number(&replica, "PTTL simba:{m}");
+    assert_true(most > 0);
+    assert_true(test_wait(has_renewed, &most));
+    assert_true(party_is_owner(&party));
+    assert_int_equal(atomic_load(&party.released), 0);
+    party_leave(&party);
+    party_await_acquired(&waiter, 1);
+    assert_string_equal(server_text(&replica, "GET simba:{m}"), "b");
+    party_leave(&waiter);
+}
+
+static void a_master_that_nobody_knows_is_told(void **state)
+{
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, sentinel_url("other", "ttl=1s")), SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(host.open_error.text, "knows no master named 'other'"));
+}
+
+/* ---- Replicas that must have it ------------------------------------------------------------- */
+
+static int start_two(void **state)
+{
+    (void)state;
+    start_pair();
+    return 0;
+}
+
+static int stop_two(void **state)
+{
+    (void)state;
+    stop_pair();
+    return 0;
+}
+
+#define WAITING "?wait-replicas=1&wait-timeout=300ms"
+
+static void a_lease_that_replicas_have_counts(void **state)
+{
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server_url(&master, WAITING)), SIMBA_OK);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_string_equal(call.owner, "a");
+    assert_string_equal(server_text(&replica, "GET simba:{m}"), "a");
+    assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "a", call.revision).owner, "a");
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0).owner, "a");
+    assert_string_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", call.revision).owner, "");
+    assert_true(host_close(&host));
+}
+
+static void an_acquire_that_replicas_do_not_have_is_given_back(void **state)
+{
+    struct host host;
+    struct call held;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server_url(&master, WAITING)), SIMBA_OK);
+    held = host_do(&host, SIMBA_OP_ACQUIRE, "held", "a", 0);
+    assert_int_equal(held.code, SIMBA_OK);
+    server_pause(&replica);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(call.error.text, "0 of 1 replicas"));
+    assert_int_equal(server_number(&master, "EXISTS simba:{m}"), 0);
+    assert_int_equal(host_do(&host, SIMBA_OP_GUARD, "held", "a", held.revision).code,
+                     SIMBA_EUNKNOWN);
+    assert_int_equal(host_do(&host, SIMBA_OP_READ, "held", NULL, 0).code, SIMBA_OK);
+    server_go_on(&replica);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0).owner, "a");
+    assert_true(host_close(&host));
+}
+
+#define BATCH 500
+
+static void a_batch_waits_once_for_all(void **state)
+{
+    struct call *calls = calloc(BATCH, sizeof *calls);
+    char(*names)[16] = calloc(BATCH, sizeof *names);
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server_url(&master, WAITING)), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "warm-up", "a", 0);
+    server_do(&master, "CONFIG RESETSTAT");
+    for (size_t i = 0; i < BATCH; i++) {
+        snprintf(names[i], sizeof names[i], "batch-%zu", i);
+        calls[i] = host_call(SIMBA_OP_ACQUIRE, names[i], "a", 0);
+    }
+    host_submit(&host, calls, BATCH);
+    assert_true(host_wait(&host, calls, BATCH));
+    for (size_t i = 0; i < BATCH; i++)
+        if (calls[i].code != SIMBA_OK)
+            fail_msg("%zu: %s", i, calls[i].error.text);
+    assert_non_null(strstr(server_text(&master, "INFO commandstats"), "cmdstat_wait:calls=1,"));
+    assert_true(host_close(&host));
+    free(names);
+    free(calls);
+}
+
+int main(void)
+{
+#define WITH_SENTINELS(test) cmocka_unit_test_setup_teardown(test, start_sentinels, stop_sentinels)
+#define WITH_REPLICA(test) cmocka_unit_test_setup_teardown(test, start_two, stop_two)
+    const struct CMUnitTest tests[] = {
+        WITH_SENTINELS(a_failover_is_followed_and_the_lease_kept),
+        WITH_SENTINELS(a_master_that_nobody_knows_is_told),
+        WITH_REPLICA(a_lease_that_replicas_have_counts),
+        WITH_REPLICA(an_acquire_that_replicas_do_not_have_is_given_back),
+        WITH_REPLICA(a_batch_waits_once_for_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
