@@ -205,13 +205,6 @@ void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool ol
     seen->grants[seen->grant_count++ % SIM_GRANTS] = revision;
 }
 
-/* Nobody owned: whoever was handing over has run out of its lease, and there is nothing to keep. */
-void sim_check_lapsed(struct sim_world *w)
-{
-    for (int i = 0; i < w->member_count; i++)
-        w->check.seen[i].handing_over = false;
-}
-
 void sim_check_renewal(struct sim_world *w, int member)
 {
     int other = other_believer(w, member);
@@ -230,7 +223,7 @@ void sim_check_release(struct sim_world *w, int member)
         return;
     if (believes(w, member))
         sim_violate(w, "6: the record of %s is released while it believes", id_of(w, member));
-    if (seen->handing_over)
+    if (seen->handing_over && seen->kept_until_us > w->now_us)
         sim_violate(w, "hand-over: the record of %s is released before on_released has returned",
                     id_of(w, member));
 }
@@ -297,7 +290,14 @@ void sim_check_stopping(struct sim_world *w, int member)
     int64_t timeout_us = w->members[member].timing.stop_timeout_ms * SIM_MS;
 
     seen->handing_over = believes(w, member);
+    seen->kept_until_us = seen->until_us;
     seen->stop_by_us = w->now_us + timeout_us * 3 / 2 + STOP_LATE_US;
+}
+
+/* It still guards then, in silence. What its guards do not prove any more need not be kept. */
+void sim_check_kept(struct sim_world *w, int member, int64_t until_us)
+{
+    w->check.seen[member].kept_until_us = until_us;
 }
 
 /* A process that does not run cannot stop in time. */

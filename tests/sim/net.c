@@ -212,6 +212,19 @@ static enum sb_answer answer_of(const struct sim_request *r)
     return r->owner == r->member ? SB_ANSWER_MINE : SB_ANSWER_OTHER;
 }
 
+/* A guard that was answered proves the lease from when it was sent, less the margin. */
+static void show_renewal(struct sim_world *w, const struct sim_request *r,
+                         const struct sb_event *event)
+{
+    const struct sim_member *m = &w->members[r->member];
+
+    if (event->op == SIMBA_OP_GUARD && event->answer == SB_ANSWER_MINE && r->start == m->starts)
+        sim_check_kept(
+            w, r->member,
+            sim_clock_true_us(&w->clocks[w->processes[m->process].host],
+                              event->sent_at_ms + event->transition_left_ms - m->timing.margin_ms));
+}
+
 static void tell_machine(struct sim_world *w, size_t index)
 {
     struct sim_request *r = &w->requests[index];
@@ -239,6 +252,7 @@ static void tell_machine(struct sim_world *w, size_t index)
     w->counts.unknown += answer == SB_ANSWER_UNKNOWN;
     sim_trace(w, "%s answer #%zu %s %s %s revision %llu", m->id, index, sim_op_name(r->op),
               names[event.answer], event.owner, (unsigned long long)event.revision);
+    show_renewal(w, r, &event);
     sim_member_drive(w, r->member, &event);
 }
 

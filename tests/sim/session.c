@@ -88,7 +88,6 @@ static struct sim_node *add_node(struct sim_world *w, const struct sim_request *
         exit(2);
     }
     node->session = r->session;
-    node->touched_ms = 0;
     node->revision = sim_store_new_revision(w);
     return node;
 }
@@ -106,8 +105,6 @@ static void acquire(struct sim_world *w, const struct sim_request *r)
     node->origin.given_up = r->answered;
     if (node != first_node(w))
         return;
-    if (w->store.node_count == 1 && node->touched_ms == 0)
-        sim_check_lapsed(w);
     node->revision = sim_store_new_revision(w);
     node->touched_ms = sim_store_ms(w);
     sim_check_grant(w, r->member, node->revision, sim_request_is_old(w, r));

@@ -245,14 +245,15 @@ struct sim_seen {
     bool restored;      /* an old request of its own brought the voided record back */
     bool acquired_told; /* on_acquired has begun and on_released has not */
     bool handing_over;  /* it stops, and on_released has not returned */
-    bool stopped;       /* a stop is complete and no start has come since */
-    bool asked_to_stop; /* in the finale */
-    int stop_code;      /* of the last stop */
-    int64_t stop_by_us; /* when a stop has to be complete; 0: none runs */
-    int64_t ttl_us;     /* the end of the ttl in true time */
-    bool tried;         /* a request has been sent since the last renewal */
-    int64_t loss_due_us; /* the end of a belief that no step has told of yet; 0: none */
-    char owner_told[8];  /* whom the last callback named */
+    int64_t kept_until_us; /* as far as its lease is proved while it hands over */
+    bool stopped;          /* a stop is complete and no start has come since */
+    bool asked_to_stop;    /* in the finale */
+    int stop_code;         /* of the last stop */
+    int64_t stop_by_us;    /* when a stop has to be complete; 0: none runs */
+    int64_t ttl_us;        /* the end of the ttl in true time */
+    bool tried;            /* a request has been sent since the last renewal */
+    int64_t loss_due_us;   /* the end of a belief that no step has told of yet; 0: none */
+    char owner_told[8];    /* whom the last callback named */
 };
 
 struct sim_check {
@@ -396,7 +397,7 @@ void sim_check_step(struct sim_world *w, int member, const struct sb_event *even
                     const struct sb_step *step);
 void sim_check_sent(struct sim_world *w, int member);
 void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool old);
-void sim_check_lapsed(struct sim_world *w);
+void sim_check_kept(struct sim_world *w, int member, int64_t until_us);
 void sim_check_renewal(struct sim_world *w, int member);
 void sim_check_release(struct sim_world *w, int member);
 void sim_check_voided(struct sim_world *w, int member);

@@ -81,8 +81,6 @@ static void acquire(struct sim_world *w, const struct sim_request *r)
         join(w, r);
         return;
     }
-    if (owner == SIM_NOBODY)
-        sim_check_lapsed(w);
     w->store.owner = origin_of(r);
     w->store.revision = sim_store_new_revision(w);
     begin_lease(w, r);
