@@ -29,6 +29,9 @@ enum cli_exit {
     CLI_EXIT_SIGNAL = 128 /* plus the number of the signal */
 };
 
+/* How long the program stays only to leave in good order: the last messages, the end of a client. */
+#define CLI_PATIENCE_MS 1000
+
 /* The global options, which stand before or after the verb. */
 struct cli {
     const char *url; /* NULL: the default store */

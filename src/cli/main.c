@@ -2,6 +2,7 @@
  * main.c - the program `simba`: the global options and the table of verbs.
  */
 #include "cli/cli.h"
+#include "cli/printer.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 
@@ -189,5 +190,7 @@ int main(int argc, char **argv)
     cli_signals_init();
     if (!read_environment(&cli))
         return CLI_EXIT_CONFIG;
-    return flush_output(run(&cli, argc, argv));
+    int status = flush_output(run(&cli, argc, argv));
+    cli_printer_finish(CLI_PATIENCE_MS);
+    return status;
 }

@@ -4,6 +4,7 @@
 #include "cli/say.h"
 
 #include "cli/cli.h"
+#include "cli/printer.h"
 #include "cli/text.h"
 
 #include <errno.h>
@@ -16,9 +17,11 @@
 static void print_line(const char *prefix, const char *line)
 {
     char safe[LINE_MAX_BYTES];
+    char whole[CLI_PRINTER_LINE_MAX];
 
     cli_text_printable(line, safe, sizeof safe);
-    fprintf(stderr, "simba: %s%s\n", prefix, safe);
+    snprintf(whole, sizeof whole, "simba: %s%s\n", prefix, safe);
+    cli_printer_put(whole);
 }
 
 void cli_say(const char *format, ...)

@@ -5,6 +5,7 @@
  */
 #include "cli/store.h"
 
+#include "cli/printer.h"
 #include "cli/say.h"
 
 #include <errno.h>
@@ -17,17 +18,17 @@
 #define HOME_STATE "/.local/state"
 #define DEFAULT_FILE "/simba/simba.db"
 
-static int refuse(struct simba_error *error, const char *format, ...) SIMBA_PRINTF(2, 3);
-static int refuse(struct simba_error *error, const char *format, ...)
+static int fail(struct simba_error *error, int code, const char *format, ...) SIMBA_PRINTF(3, 4);
+static int fail(struct simba_error *error, int code, const char *format, ...)
 {
     va_list arguments;
 
-    error->code = SIMBA_ECONFIG;
+    error->code = code;
     error->backend_code = 0;
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    return SIMBA_ECONFIG;
+    return code;
 }
 
 /* The XDG rules: a relative XDG_STATE_HOME counts as not set. */
@@ -42,9 +43,10 @@ static int default_path(char *path, size_t size, struct simba_error *error)
     else if (home != NULL && home[0] == '/')
         length = snprintf(path, size, "%s" HOME_STATE DEFAULT_FILE, home);
     else
-        return refuse(error, "no store: HOME is not set, so give one with --url or SIMBA_URL");
+        return fail(error, SIMBA_ECONFIG,
+                    "no store: HOME is not set, so give one with --url or SIMBA_URL");
     if (length < 0 || (size_t)length >= size)
-        return refuse(error, "no store: the path of the state folder is too long");
+        return fail(error, SIMBA_ECONFIG, "no store: the path of the state folder is too long");
     return SIMBA_OK;
 }
 
@@ -55,7 +57,7 @@ static int create_folders(char *path, struct simba_error *error)
         *slash = 0;
         int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
         if (failed)
-            refuse(error, "cannot create the folder '%s': %s", path, strerror(errno));
+            fail(error, SIMBA_ECONFIG, "cannot create the folder '%s': %s", path, strerror(errno));
         *slash = '/';
         if (failed)
             return error->code;
@@ -86,7 +88,7 @@ int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba
 
     if (cli->url != NULL) {
         if ((size_t)snprintf(buffer, size, "%s", cli->url) >= size)
-            return refuse(error, "the URL is longer than %zu bytes", size - 1);
+            return fail(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
         return SIMBA_OK;
     }
     int code = default_path(path, sizeof path, error);
@@ -96,7 +98,7 @@ int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba
         return code;
     snprintf(buffer, size, "sqlite:");
     if (!append_encoded(buffer, size, path))
-        return refuse(error, "no store: the path of the state folder is too long");
+        return fail(error, SIMBA_ECONFIG, "no store: the path of the state folder is too long");
     return SIMBA_OK;
 }
 
@@ -109,6 +111,8 @@ int cli_store_open(const struct cli *cli, int callback_threads, simba_client **r
     int code = cli_store_url(cli, url, sizeof url, error);
     if (code != SIMBA_OK)
         return code;
+    if (!cli_printer_start())
+        return fail(error, SIMBA_ENOMEM, "cannot start a thread: %s", strerror(errno));
     options.ttl_ms = cli->ttl_ms;
     options.transition_ms = cli->transition_ms;
     options.dispatcher_threads = callback_threads;

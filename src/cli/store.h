@@ -12,8 +12,8 @@
  * with its sentence where there is no such folder. */
 int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error);
 
-/* Opens a client with the timings and the log level of the command line. `callback_threads` 0 is the
- * library's default. */
+/* Opens a client with the timings and the log level of the command line. From here on nothing that is
+ * said on standard error holds anybody up. `callback_threads` 0 is the library's default. */
 int cli_store_open(const struct cli *cli, int callback_threads, simba_client **ret_client,
                    struct simba_error *error);
 

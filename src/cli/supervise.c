@@ -35,26 +35,26 @@ struct supervision {
     int64_t deadline_ms; /* the last one that was known */
 };
 
-/* SIGCONT lets a stopped child act on it. */
+/* First the signal, then the words. SIGCONT lets a stopped child act on it. */
 static void ask_to_end(struct supervision *supervision)
 {
     const char *mutex = supervision->lease->mutex;
 
+    cli_child_signal(supervision->child, SIGTERM);
+    cli_child_signal(supervision->child, SIGCONT);
+    supervision->phase = PHASE_ASKED;
     if (supervision->lost)
         cli_say("the lease of '%s' is lost: stopping the command", mutex);
     else
         cli_say("the lease of '%s' could not be renewed: stopping the command", mutex);
-    cli_child_signal(supervision->child, SIGTERM);
-    cli_child_signal(supervision->child, SIGCONT);
-    supervision->phase = PHASE_ASKED;
 }
 
 static void kill_now(struct supervision *supervision)
 {
-    cli_say("the lease of '%s' is over: killing the command", supervision->lease->mutex);
     cli_child_signal(supervision->child, SIGKILL);
     supervision->lost = true;
     supervision->phase = PHASE_KILLED;
+    cli_say("the lease of '%s' is over: killing the command", supervision->lease->mutex);
 }
 
 static void refresh_deadline(struct supervision *supervision)

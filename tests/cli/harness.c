@@ -125,10 +125,10 @@ static void redirect(int fd, const char *path, int flags)
         _exit(120);
 }
 
-static struct process start(const char *input, va_list list)
+static struct process start(const char *file, const char *input, va_list list)
 {
     struct process process;
-    char *arguments[ARGUMENTS_MAX + 2] = {(char *)"simba"};
+    char *arguments[ARGUMENTS_MAX + 2] = {(char *)file};
     int count = 1;
 
     while (count <= ARGUMENTS_MAX && (arguments[count] = va_arg(list, char *)) != NULL)
@@ -142,7 +142,7 @@ static struct process start(const char *input, va_list list)
         redirect(0, input != NULL ? input : "/dev/null", O_RDONLY);
         redirect(1, process.out, O_WRONLY | O_CREAT | O_TRUNC);
         redirect(2, process.err, O_WRONLY | O_CREAT | O_TRUNC);
-        execv(program, arguments);
+        execvp(file, arguments);
         _exit(121);
     }
     assert_true(process.pid > 0);
@@ -155,7 +155,17 @@ struct process simba_start(const char *input, ...)
     va_list list;
 
     va_start(list, input);
-    struct process process = start(input, list);
+    struct process process = start(program, input, list);
+    va_end(list);
+    return process;
+}
+
+struct process command_start(const char *file, ...)
+{
+    va_list list;
+
+    va_start(list, file);
+    struct process process = start(file, NULL, list);
     va_end(list);
     return process;
 }
@@ -188,7 +198,7 @@ int simba_run_input(const char *input, ...)
     va_list list;
 
     va_start(list, input);
-    last = start(input, list);
+    last = start(program, input, list);
     va_end(list);
     return process_wait(&last);
 }
@@ -291,4 +301,20 @@ struct process holder_start(void)
                     "echo $$ >holder.new; mv holder.new holder; exec sleep 100", NULL);
     file_wait_number("holder");
     return process;
+}
+
+sqlite3 *store_block(void)
+{
+    sqlite3 *store = NULL;
+
+    assert_int_equal(sqlite3_open("store.db", &store), SQLITE_OK);
+    sqlite3_busy_timeout(store, PATIENCE_MS);
+    assert_int_equal(sqlite3_exec(store, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    return store;
+}
+
+void store_unblock(sqlite3 *store)
+{
+    assert_int_equal(sqlite3_exec(store, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(store), SQLITE_OK);
 }

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #define TEXT_MAX 65536
 #define PATIENCE_MS 20000
@@ -37,6 +38,9 @@ struct process {
 /* Starts the program with the arguments, NULL behind the last one, standard input from `input` (NULL:
  * /dev/null), in a process group of its own. */
 struct process simba_start(const char *input, ...) __attribute__((sentinel));
+
+/* The same with any command in place of the program, which it finds as $SIMBA_PROGRAM. */
+struct process command_start(const char *file, ...) __attribute__((sentinel));
 
 /* The exit code, or minus the signal that ended it. */
 int process_wait(const struct process *process);
@@ -83,5 +87,9 @@ void assert_contains_at(const char *text, const char *part, const char *file, in
 /* Starts a holder of the mutex "m" that runs until it is told to end, and returns when it holds. Its
  * child's pid is in the file "holder". */
 struct process holder_start(void);
+
+/* Makes the store hang for all who write, by a transaction of the test's own on the same file. */
+sqlite3 *store_block(void);
+void store_unblock(sqlite3 *store);
 
 #endif

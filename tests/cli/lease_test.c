@@ -1,32 +1,13 @@
 /*
  * lease_test.c - a lease that cannot be renewed: the command is stopped before anybody else can own.
- *
- * The store is made to hang by a transaction of the test's own on the same file.
  */
 #include "harness.h"
 
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static sqlite3 *store_block(void)
-{
-    sqlite3 *store = NULL;
-
-    assert_int_equal(sqlite3_open("store.db", &store), SQLITE_OK);
-    sqlite3_busy_timeout(store, PATIENCE_MS);
-    assert_int_equal(sqlite3_exec(store, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
-    return store;
-}
-
-static void store_unblock(sqlite3 *store)
-{
-    assert_int_equal(sqlite3_exec(store, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_close(store), SQLITE_OK);
-}
 
 static void the_command_is_asked_to_stop_when_the_store_hangs(void **state)
 {

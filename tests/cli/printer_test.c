@@ -1,0 +1,148 @@
+/*
+ * printer_test.c - the printer of standard error, alone: order, completeness, and a reader that is stuck.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cli/printer.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FINISH_MS 10000
+
+/* A pipe takes the place of standard error. */
+struct reader {
+    int fd;
+    int before; /* standard error as it was */
+    char text[1 << 20];
+    size_t length;
+};
+
+static struct reader reader;
+
+static int reader_enter(void **state)
+{
+    int fds[2];
+
+    (void)state;
+    fflush(stderr);
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return -1;
+    reader.fd = fds[0];
+    reader.before = dup(STDERR_FILENO);
+    reader.length = 0;
+    dup2(fds[1], STDERR_FILENO);
+    close(fds[1]);
+    return cli_printer_start() ? 0 : -1;
+}
+
+static int reader_leave(void **state)
+{
+    (void)state;
+    dup2(reader.before, STDERR_FILENO);
+    close(reader.before);
+    close(reader.fd);
+    return 0;
+}
+
+/* Reads until the text ends in `end`. */
+static const char *read_until(const char *end)
+{
+    size_t wanted = strlen(end);
+
+    for (;;) {
+        ssize_t got =
+            read(reader.fd, reader.text + reader.length, sizeof reader.text - reader.length - 1);
+        assert_true(got > 0);
+        reader.length += (size_t)got;
+        reader.text[reader.length] = 0;
+        if (reader.length >= wanted && strcmp(reader.text + reader.length - wanted, end) == 0)
+            return reader.text;
+    }
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Wide lines, so that a pipe takes few of them. */
+static void put_numbers(int count)
+{
+    for (int i = 0; i < count; i++) {
+        char line[CLI_PRINTER_LINE_MAX];
+        snprintf(line, sizeof line, "%-1000d\n", i);
+        cli_printer_put(line);
+    }
+}
+
+static void lines_that_are_read_come_in_order_and_completely(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        put_numbers(20);
+        cli_printer_put("end\n");
+        char *place = (char *)(uintptr_t)read_until("\nend\n");
+        for (int i = 0; i < 20; i++)
+            assert_int_equal(strtol(place, &place, 10), i);
+        reader.length = 0;
+    }
+    cli_printer_finish(FINISH_MS);
+}
+
+/* The pipe and the queue together hold far fewer. */
+static void lines_that_nobody_reads_hold_nobody_up_and_are_counted_where_they_miss(void **state)
+{
+    enum { MANY = 2000 };
+    unsigned missing = 0;
+    int shown = 0;
+
+    (void)state;
+    put_numbers(MANY);
+    int64_t begin_ms = now_ms();
+    cli_printer_finish(100);
+    assert_in_range(now_ms() - begin_ms, 100, 5000);
+    char *place = (char *)(uintptr_t)read_until("not being read\n");
+    for (; strncmp(place, "simba: ", 7) != 0; shown++) {
+        assert_int_equal(strtol(place, &place, 10), shown);
+        place = strchr(place, '\n') + 1;
+    }
+    assert_int_equal(sscanf(place, "simba: %u messages are missing here", &missing), 1);
+    assert_true(shown > CLI_PRINTER_LINES);
+    assert_int_equal(shown + (int)missing, MANY);
+}
+
+static void a_line_that_is_too_long_is_cut_and_still_a_line(void **state)
+{
+    static char line[2 * CLI_PRINTER_LINE_MAX];
+
+    (void)state;
+    memset(line, 'x', sizeof line - 1);
+    cli_printer_put(line);
+    assert_int_equal(strlen(read_until("x\n")), CLI_PRINTER_LINE_MAX - 1);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, reader_enter, reader_leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(lines_that_are_read_come_in_order_and_completely),
+        CASE(lines_that_nobody_reads_hold_nobody_up_and_are_counted_where_they_miss),
+        CASE(a_line_that_is_too_long_is_cut_and_still_a_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
