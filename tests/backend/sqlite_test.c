@@ -1,6 +1,6 @@
 /*
- * sqlite_test.c - what the SQLite store promises beyond the operations: its file, its clock, its
- * tokens, and transactions that many requests share.
+ * sqlite_test.c - what the SQLite store promises beyond the operations: its file, its clock, and
+ * transactions that many requests share.
  */
 #include "file.h"
 #include "host.h"
@@ -184,97 +184,6 @@ static void leases_outlive_the_client(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Boots and tokens ----------------------------------------------------------------------- */
-
-#define LEAP (1 << 20)
-
-/* Acquires, does something to the file while nobody has it open, and looks what is left. */
-static void acquire_and_close(struct file *file, struct call *ret_held)
-{
-    struct host host;
-
-    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
-    *ret_held = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
-    assert_string_equal(ret_held->owner, "a");
-    assert_true(host_close(&host));
-}
-
-static void a_new_boot_voids_leases_and_moves_tokens_ahead(void **state)
-{
-    struct file *file = *state;
-    struct host host;
-    struct call held;
-    struct call call;
-
-    acquire_and_close(file, &held);
-    assert_true(file_sql(file, "UPDATE simba_meta SET value = 'another' WHERE name = 'boot_id'"));
-    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
-    assert_string_equal(host_do(&host, SIMBA_OP_READ, "m", NULL, 0).owner, "");
-    assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "a", held.revision).owner, "");
-    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
-    assert_string_equal(call.owner, "b");
-    assert_true(call.revision > held.revision + LEAP);
-    call = host_do(&host, SIMBA_OP_ACQUIRE, "new", "b", 0);
-    assert_true(call.revision > LEAP);
-    assert_true(host_close(&host));
-}
-
-static void a_missing_boot_id_cuts_leases_that_cannot_be_of_this_boot(void **state)
-{
-    struct file *file = *state;
-    struct host host;
-    struct call held;
-    struct call call;
-
-    acquire_and_close(file, &held);
-    assert_true(file_sql(file, "DELETE FROM simba_meta WHERE name = 'boot_id';"
-                               "UPDATE simba_mutex SET acquired_at = acquired_at + 86400000,"
-                               " ttl_at = ttl_at + 86400000,"
-                               " transition_at = transition_at + 86400000"));
-    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
-    call = host_do(&host, SIMBA_OP_READ, "m", NULL, 0);
-    assert_string_equal(call.owner, "a");
-    assert_in_range(call.transition_left_ms, 1, HOST_LEASE_MS);
-    assert_true(call.revision > held.revision);
-    assert_true(host_close(&host));
-}
-
-struct loss {
-    const char *name;
-    const char *sql;
-};
-
-static void tokens_grow_over_whatever_is_deleted(void **state)
-{
-    static const struct loss losses[] = {
-        {"a row", "DELETE FROM simba_mutex WHERE mutex = 'm'"},
-        {"all rows", "DELETE FROM simba_mutex"},
-        {"the table", "DROP TABLE simba_mutex"},
-        {"the other table", "DROP TABLE simba_meta"},
-        {"both tables", "DROP TABLE simba_mutex; DROP TABLE IF EXISTS simba_meta"},
-    };
-    struct file *file = *state;
-    struct host host;
-    uint64_t last = 0;
-
-    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
-    for (size_t i = 0; i < TEST_COUNT(losses); i++) {
-        struct call call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
-
-        if (call.code != SIMBA_OK || call.revision <= last)
-            fail_msg("before %s: code %d: %s", losses[i].name, call.code, call.error.text);
-        last = call.revision;
-        assert_true(file_sql(file, losses[i].sql));
-        call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
-        if (call.code != SIMBA_OK || (call.revision <= last && call.owner[0] == 'b'))
-            fail_msg("after %s: code %d, revision %llu after %llu: %s", losses[i].name, call.code,
-                     (unsigned long long)call.revision, (unsigned long long)last, call.error.text);
-        last = call.revision;
-        host_do(&host, SIMBA_OP_RELEASE, "m", call.owner, call.revision);
-    }
-    assert_true(host_close(&host));
-}
-
 /* ---- Transactions --------------------------------------------------------------------------- */
 
 #define MIXED 60
@@ -413,9 +322,6 @@ int main(void)
         ON_FILE(a_link_to_the_file_is_the_same_store),
         ON_FILE(both_synchronous_modes_work),
         ON_FILE(leases_outlive_the_client),
-        ON_FILE(a_new_boot_voids_leases_and_moves_tokens_ahead),
-        ON_FILE(a_missing_boot_id_cuts_leases_that_cannot_be_of_this_boot),
-        ON_FILE(tokens_grow_over_whatever_is_deleted),
         ON_FILE(a_batch_of_mixed_requests_is_one_commit),
         ON_FILE(what_cannot_win_writes_nothing),
     };

@@ -26,12 +26,12 @@ enum parameter {
 };
 
 #define COLUMNS SB_SQL_COLUMNS ", simba_now(), fence"
-#define FREE_ROW                                                                                   \
-    "simba_mutex (" SB_SQL_COLUMNS ") VALUES (?1, '', 0, 0, 0,"                                    \
-    " coalesce((SELECT value FROM simba_meta WHERE name = 'version_floor'), 0))"
+#define FLOOR "coalesce((SELECT value FROM simba_meta WHERE name = 'version_floor'), 0)"
+#define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES (?1, '', 0, 0, 0, " FLOOR ")"
+#define NEXT_TERM "max(version, " FLOOR ") + 1"
 #define SET_LEASE                                                                                  \
     "UPDATE simba_mutex SET owner_id = ?2, acquired_at = simba_now(),"                             \
-    " ttl_at = simba_now() + ?3, transition_at = simba_now() + ?4, version = version + 1"
+    " ttl_at = simba_now() + ?3, transition_at = simba_now() + ?4"
 #define CLEAR_LEASE                                                                                \
     "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
     " version = version + 1"
@@ -42,9 +42,10 @@ static const char *const statement_texts[SB_SQL_STATEMENTS] = {
     [SB_SQL_SELECT] = "SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ?1",
     [SB_SQL_SELECT_ALL] = "SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex",
     [SB_SQL_ACQUIRE] = SET_LEASE
-    ", fence = version + 1 WHERE mutex = ?1 AND (transition_at < simba_now() OR owner_id = ?2) RETURNING " COLUMNS,
+    ", version = " NEXT_TERM ", fence = " NEXT_TERM
+    " WHERE mutex = ?1 AND (transition_at < simba_now() OR owner_id = ?2) RETURNING " COLUMNS,
     [SB_SQL_GUARD] = SET_LEASE
-    " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now() RETURNING " COLUMNS,
+    ", version = version + 1 WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now() RETURNING " COLUMNS,
     [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 RETURNING " COLUMNS,
     [SB_SQL_RELEASE_EXACT] =
         CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?5 RETURNING " COLUMNS,

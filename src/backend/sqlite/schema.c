@@ -1,12 +1,17 @@
 /*
  * schema.c - the tables of the file. Owns what must hold over boots, drops and deletions:
  *
- *  - Times are on the boot clock, so they mean nothing after a boot. The leases of an earlier boot died
- *    with it; they are voided.
+ *  - Times are on the boot clock, so they mean nothing after a boot. But another boot id alone is no proof
+ *    of a boot: containers have ids of their own on one kernel and one clock, and their leases are alive.
+ *    So a boot that the file does not know voids only what the clock refutes: leases that began in the
+ *    future. Any other lease of an earlier boot ends by the clock, at most its own length from now.
  *  - Versions are fencing tokens and must never go back. A power cut may lose the last commits
- *    (synchronous=normal), so a new boot moves all of them further ahead than commits could be lost. A row
- *    that is added starts from a floor that is kept at or above every row that was deleted. The column
- *    `fence` is ours alone: the version with which the owner's term began, to be shown to others.
+ *    (synchronous=normal), so every boot that the file does not know raises a floor further than commits
+ *    could be lost, and each term begins above the floor. It is kept at or above every row that was deleted,
+ *    too. The rows themselves stay as they are: an owner that is alive still knows its own.
+ *  - The column `fence` is ours alone: the version with which the owner's term began, to be shown to others.
+ *
+ * The boots that the file knows are rows `boot:ID` of the second table, numbered as they came.
  */
 #include "backend/sqlite/schema.h"
 
@@ -18,7 +23,8 @@
 #include <unistd.h>
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
-#define LEAP "1048576" /* versions, 2^20: more than one host commits before it syncs */
+#define LEAP "1048576"  /* versions, 2^20: more than one host commits before it syncs */
+#define BOOTS_KEPT "64" /* more containers than use one file at a time; to forget one costs a leap */
 
 /* WITHOUT ROWID: the row is in the index, so that every statement descends one tree. */
 static const char create_tables[] =
@@ -48,23 +54,22 @@ static const char count_parts[] =
 static const char has_table[] =
     "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1";
 
-static const char is_this_boot[] = "SELECT value = ?1 FROM simba_meta WHERE name = 'boot_id'";
+static const char knows_boot[] = "SELECT count(*) FROM simba_meta WHERE name = 'boot:' || ?1";
 
-static const char set_boot[] = "INSERT OR REPLACE INTO simba_meta VALUES ('boot_id', ?1)";
+static const char add_boot[] = "INSERT INTO simba_meta SELECT 'boot:' || ?1, coalesce(max(value), 0) + 1"
+                               " FROM simba_meta WHERE name GLOB 'boot:*'";
+
+static const char forget_boots[] =
+    "DELETE FROM simba_meta WHERE name GLOB 'boot:*' AND value <= (SELECT max(value) - " BOOTS_KEPT
+    " FROM simba_meta WHERE name GLOB 'boot:*')";
 
 static const char raise_floor[] =
-    "UPDATE simba_meta SET value = max(value, ?1) + " LEAP " WHERE name = 'version_floor'";
+    "UPDATE simba_meta SET value = " LEAP
+    " + max(value, ?1, (SELECT coalesce(max(version), 0) FROM simba_mutex))"
+    " WHERE name = 'version_floor'";
 
-static const char void_leases[] =
-    "UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, transition_at = 0, owner_id = ''";
-
-/* For leases of which nobody knows the boot: those of this one stay as they are, those of another end at
- * the latest when they would if they began now. */
-static const char cap_leases[] =
-    "UPDATE simba_mutex SET ttl_at = min(ttl_at, simba_now() + ttl_at - acquired_at),"
-    " transition_at = min(transition_at, simba_now() + transition_at - acquired_at)";
-
-static const char move_versions[] = "UPDATE simba_mutex SET version = version + " LEAP;
+static const char void_refuted[] = "UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, transition_at = 0,"
+                                   " owner_id = '' WHERE acquired_at > simba_now()";
 
 int sb_sqlite_read_boot_id(char ret_boot_id[SB_BOOT_ID_MAX])
 {
@@ -140,20 +145,14 @@ static int find_table(struct sb_sqlite_connection *c, const char *name, bool *re
     return rc;
 }
 
-enum boot { BOOT_THIS, BOOT_ANOTHER, BOOT_NOT_KNOWN };
-
-static int find_boot(struct sb_sqlite_connection *c, enum boot *ret_boot)
+static int find_boot(struct sb_sqlite_connection *c, bool *ret_known)
 {
-    struct question question = {.sql = is_this_boot, .text = c->settings->boot_id};
+    struct question question = {.sql = knows_boot, .text = c->settings->boot_id};
     int rc = ask(c, &question);
 
-    if (rc != SQLITE_OK)
-        return rc;
-    if (question.none)
-        *ret_boot = BOOT_NOT_KNOWN;
-    else
-        *ret_boot = question.answer != 0 ? BOOT_THIS : BOOT_ANOTHER;
-    return SQLITE_OK;
+    if (rc == SQLITE_OK)
+        *ret_known = question.answer > 0;
+    return rc;
 }
 
 /* ---- Bringing it up to date ----------------------------------------------------------------- */
@@ -161,47 +160,47 @@ static int find_boot(struct sb_sqlite_connection *c, enum boot *ret_boot)
 static int is_current(struct sb_sqlite_connection *c, bool *ret_current)
 {
     struct question parts = {.sql = count_parts};
-    enum boot boot = BOOT_NOT_KNOWN;
+    bool known = false;
     int rc = ask(c, &parts);
 
     if (rc == SQLITE_OK && parts.answer == 3)
-        rc = find_boot(c, &boot);
+        rc = find_boot(c, &known);
     if (rc == SQLITE_OK)
-        *ret_current = boot == BOOT_THIS;
+        *ret_current = known;
     return rc;
 }
 
-static int enter_boot(struct sb_sqlite_connection *c, enum boot boot)
+static int enter_boot(struct sb_sqlite_connection *c)
 {
-    int rc = execute(c, boot == BOOT_ANOTHER ? void_leases : cap_leases);
+    int rc = execute(c, void_refuted);
 
     if (rc == SQLITE_OK)
-        rc = execute(c, move_versions);
+        rc = execute_with(c, add_boot, c->settings->boot_id, 0);
     if (rc == SQLITE_OK)
-        rc = execute_with(c, set_boot, c->settings->boot_id, 0);
+        rc = execute(c, forget_boots);
     return rc;
 }
 
-/* Within a transaction. The floor leaps with every boot, and when the table is gone while something of
- * it is known: from the other table, or from what this client has seen. */
+/* Within a transaction. The floor leaps with every boot that comes to a used file, and when the table is
+ * gone while something of it is known: from the other table, or from what this client has seen. */
 static int update_schema(struct sb_sqlite_connection *c)
 {
-    enum boot boot = BOOT_THIS;
     bool had_mutexes = false;
     bool had_meta = false;
+    bool known_boot = false;
     int rc = find_table(c, "simba_mutex", &had_mutexes);
-    bool lost;
+    bool used;
 
     if (rc == SQLITE_OK)
         rc = find_table(c, "simba_meta", &had_meta);
     if (rc == SQLITE_OK)
         rc = execute(c, create_tables);
     if (rc == SQLITE_OK)
-        rc = find_boot(c, &boot);
-    if (rc == SQLITE_OK && boot != BOOT_THIS)
-        rc = enter_boot(c, boot);
-    lost = !had_mutexes && (had_meta || c->settings->highest_version > 0);
-    if (rc == SQLITE_OK && (lost || boot == BOOT_ANOTHER))
+        rc = find_boot(c, &known_boot);
+    if (rc == SQLITE_OK && !known_boot)
+        rc = enter_boot(c);
+    used = had_mutexes || had_meta || c->settings->highest_version > 0;
+    if (rc == SQLITE_OK && used && (!known_boot || !had_mutexes))
         rc = execute_with(c, raise_floor, NULL, c->settings->highest_version);
     return rc;
 }

@@ -6,8 +6,8 @@
 
 #include "backend/sqlite/connection.h"
 
-/* Creates what is missing and voids the leases of an earlier boot, in one transaction; takes no write
- * lock when there is nothing to do. */
+/* Creates what is missing and enters a boot that the file does not know, in one transaction; takes no
+ * write lock when there is nothing to do. */
 int sb_sqlite_init_schema(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
 /* Whether there is nothing to do. Takes no write lock. */
