@@ -5,6 +5,8 @@
 #include "file.h"
 #include "host.h"
 
+#include <fcntl.h>
+#include <grp.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
@@ -228,6 +230,117 @@ static void without_inotify_the_side_file_is_polled(void **state)
     assert_int_equal(result, 0);
 }
 
+/* ---- Who may touch what --------------------------------------------------------------------- */
+
+#define SHARED_GROUP 54322
+#define MEMBER 54323
+
+static void name_beside(const struct file *file, const char *suffix, char path[TEST_PATH_MAX + 32])
+{
+    snprintf(path, TEST_PATH_MAX + 32, "%s%s", file->path, suffix);
+}
+
+/* Uses the store in every way that opens the side file. */
+static void use_store(const struct file *file)
+{
+    struct host host;
+    struct call call;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    host.ops->listen(host.backend, "m", NULL, true);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_string_equal(call.owner, "a");
+    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", call.revision).code, SIMBA_OK);
+    assert_true(host_close(&host));
+}
+
+static void create_plain(const char *path, mode_t mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+
+    assert_true(fd >= 0);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static void assert_untouched(const char *path)
+{
+    struct stat status;
+
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_size, 0);
+    assert_int_equal(status.st_mode & 07777, 0640);
+}
+
+static void a_link_in_place_of_the_side_file_is_not_followed(void **state)
+{
+    struct file *file = *state;
+    char victim[TEST_PATH_MAX + 32];
+    char wake[TEST_PATH_MAX + 32];
+
+    name_beside(file, ".victim", victim);
+    name_beside(file, "-wake", wake);
+    create_plain(victim, 0640);
+    assert_int_equal(symlink(victim, wake), 0);
+    use_store(file);
+    assert_untouched(victim);
+    assert_int_equal(unlink(wake), 0);
+    assert_int_equal(link(victim, wake), 0);
+    use_store(file);
+    assert_untouched(victim);
+}
+
+static void a_link_to_nothing_creates_nothing_elsewhere(void **state)
+{
+    struct file *file = *state;
+    char victim[TEST_PATH_MAX + 32];
+    char wake[TEST_PATH_MAX + 32];
+
+    name_beside(file, ".victim", victim);
+    name_beside(file, "-wake", wake);
+    assert_int_equal(symlink(victim, wake), 0);
+    use_store(file);
+    assert_int_equal(access(victim, F_OK), -1);
+}
+
+/* As a user who gets at the database by a group that is not its first one. */
+static int use_as_member(struct file *file)
+{
+    const gid_t group = SHARED_GROUP;
+    struct host host;
+
+    if (setgroups(1, &group) != 0 || setgid(MEMBER) != 0 || setuid(MEMBER) != 0)
+        return CANNOT_TRY;
+    umask(077);
+    if (host_open(&host, file->url) != SIMBA_OK)
+        return 1;
+    return host_close(&host) ? 0 : 2;
+}
+
+static void a_database_of_a_group_has_a_side_file_of_that_group(void **state)
+{
+    struct file *file = *state;
+    char wake[TEST_PATH_MAX + 32];
+    struct stat status;
+    int result;
+
+    if (geteuid() != 0)
+        skip();
+    create_plain(file->path, 0660);
+    assert_int_equal(chown(file->path, 0, SHARED_GROUP), 0);
+    assert_int_equal(chown(file->folder, 0, SHARED_GROUP), 0);
+    assert_int_equal(chmod(file->folder, 0770), 0);
+    result = file_wait(file_fork(use_as_member, file, false));
+    if (result == CANNOT_TRY)
+        skip();
+    assert_int_equal(result, 0);
+    name_beside(file, "-wake", wake);
+    assert_int_equal(stat(wake, &status), 0);
+    assert_int_equal(status.st_gid, SHARED_GROUP);
+    assert_int_equal(status.st_uid, MEMBER);
+    assert_int_equal(status.st_mode & 07777, 0660);
+}
+
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, file_setup, file_teardown)
 
 int main(void)
@@ -239,6 +352,9 @@ int main(void)
         ON_FILE(waiters_sleep_through_what_does_not_concern_them),
         ON_FILE(nobody_is_told_after_having_stopped_listening),
         ON_FILE(a_deleted_side_file_is_replaced_and_wakes_again),
+        ON_FILE(a_link_in_place_of_the_side_file_is_not_followed),
+        ON_FILE(a_link_to_nothing_creates_nothing_elsewhere),
+        ON_FILE(a_database_of_a_group_has_a_side_file_of_that_group),
     };
 
     return cmocka_run_group_tests_name("sqlite_wake", tests, NULL, NULL);

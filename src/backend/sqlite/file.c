@@ -74,7 +74,7 @@ static int create_file(const char *path, struct sb_sql_failure *failure)
     int code;
 
     pthread_mutex_lock(&creating);
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     code = fd < 0 ? errno : 0;
     if (fd >= 0)
         close(fd);
@@ -86,7 +86,8 @@ static int create_file(const char *path, struct sb_sql_failure *failure)
 
 int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
-    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
+                      SQLITE_OPEN_NOFOLLOW; /* the path was resolved: a link came later */
     const char *path = c->settings->path;
     int code = create_file(path, failure);
     int rc;

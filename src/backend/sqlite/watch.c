@@ -221,7 +221,7 @@ static bool is_same_file(const struct sb_watch *w)
     struct stat named;
     struct stat opened;
 
-    return w->file >= 0 && stat(w->wake_path, &named) == 0 && fstat(w->file, &opened) == 0 &&
+    return w->file >= 0 && lstat(w->wake_path, &named) == 0 && fstat(w->file, &opened) == 0 &&
            named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
@@ -268,7 +268,7 @@ static bool ensure_inotify(struct sb_watch *w)
 /* Waiters sleep through acquires; with observers here, nobody does. */
 static void watch_file(struct sb_watch *w)
 {
-    uint32_t mask = w->observers > 0 ? IN_MODIFY | IN_ATTRIB : IN_MODIFY;
+    uint32_t mask = IN_DONT_FOLLOW | (w->observers > 0 ? IN_MODIFY | IN_ATTRIB : IN_MODIFY);
 
     if (ensure_inotify(w))
         w->watch = inotify_add_watch(w->inotify, w->wake_path, mask);
