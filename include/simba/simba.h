@@ -227,7 +227,7 @@ struct simba_client_options {
     int64_t ttl_ms;           /* default 10 s */
     int64_t transition_ms;    /* default 6 s; at least twice the drift margin */
     int64_t initial_delay_ms; /* default 0: before the first attempt */
-    int64_t jitter_min_ms;    /* default -200 ms: added to a contender's delay */
+    int64_t jitter_min_ms;    /* default -200 ms, at least -1 s: added to a contender's delay */
     int64_t jitter_max_ms;    /* default 1 s */
     int64_t stop_timeout_ms;  /* default 10 s: how long a stop may take */
     int dispatcher_threads;   /* default 4: the most threads that run callbacks at once */
@@ -258,6 +258,10 @@ SIMBA_API int simba_client_open(const char *url, const struct simba_client_optio
 /* Destroys a client, after all that was made from it has been closed; until then it returns
  * SIMBA_EBUSY and changes nothing. Not from a callback (SIMBA_EMISUSE). */
 SIMBA_API int simba_client_close(simba_client *client, struct simba_error *error);
+
+/* The two parts of the lease that contenders of this client ask for. */
+SIMBA_API int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms,
+                                 int64_t *ret_transition_ms);
 
 /* The mutexes on the store and who owns them, in the order of their names. */
 struct simba_mutex_status {
@@ -320,16 +324,18 @@ typedef struct simba_contender simba_contender;
 typedef void simba_state_fn(void *user, const struct simba_state *state);
 
 /* Callbacks of one contender run one at a time, in order. on_acquired and on_released alternate. A
- * slow callback delays neither a renewal nor the loss of a lease that cannot be renewed; a term that
- * was lost before its on_acquired could begin is not reported at all. After a loss the contender
- * competes again when its callbacks have returned, not before. */
+ * slow callback delays neither a renewal nor the loss of a lease that cannot be renewed. Changes that
+ * come while a callback runs are told as one, from the first `before` to the last `after`: a term that
+ * was lost before its on_acquired could begin is not reported at all. An on_released that cannot begin
+ * before a stop is given up is dropped. After a loss the contender competes again when its callbacks
+ * have returned, not before. */
 struct simba_contender_options {
     size_t size;
     const char *mutex;           /* required */
     const char *id;              /* NULL: made by the client's id generator */
     simba_state_fn *on_acquired; /* may be NULL, like the others */
     simba_state_fn *on_released;
-    simba_state_fn *on_notify; /* every change of owner, also between others; runs first */
+    simba_state_fn *on_notify; /* changes of owner, also between others; runs first */
     void *user;
     int64_t ttl_ms; /* SIMBA_UNSET: the client's; the same for the next */
     int64_t transition_ms;
@@ -383,7 +389,7 @@ typedef struct simba_observer simba_observer;
 struct simba_observer_options {
     size_t size;
     const char *mutex;         /* required */
-    simba_state_fn *on_notify; /* every change of owner or term */
+    simba_state_fn *on_notify; /* changes of owner or term, as far as the store tells terms apart */
     void *user;
     int64_t poll_ms; /* SIMBA_UNSET: 1 s. The longest time between two looks at the store */
 };
@@ -413,15 +419,16 @@ SIMBA_API int simba_locker_create(simba_client *client, const char *mutex, const
                                   simba_locker **ret_locker, struct simba_error *error);
 
 /* Sets what is called, as a callback, when the lease is lost while it is held: the work should end. Not while
- * it is acquired or held (SIMBA_EBUSY). */
+ * it is acquired or held (SIMBA_EBUSY). Release and close wait for it, unless they are called from it. */
 SIMBA_API int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
                                    struct simba_error *error);
 
 /* Waits without a limit. Returns early only with an error that waiting cannot heal. */
 SIMBA_API int simba_locker_acquire(simba_locker *locker, struct simba_error *error);
 
-/* Waits at most `timeout_ms`, then returns SIMBA_ETIMEDOUT with nothing left behind on the store,
- * or the store's error when that was why. */
+/* Waits at most `timeout_ms`, then returns SIMBA_ETIMEDOUT with nothing left behind on the store, or the
+ * store's error when that was why. A store that hangs costs a fifth of a second more; what it may have
+ * granted meanwhile is given back when it answers, or runs out. */
 SIMBA_API int simba_locker_acquire_timeout(simba_locker *locker, int64_t timeout_ms,
                                            struct simba_error *error);
 

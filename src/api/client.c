@@ -14,6 +14,7 @@
 #define DEFAULT_TRANSITION_MS 6000
 #define DEFAULT_JITTER_MIN_MS (-200)
 #define DEFAULT_JITTER_MAX_MS 1000
+#define JITTER_LEAST_MS (-1000) /* whoever comes much too early asks the store again and again */
 #define DEFAULT_STOP_TIMEOUT_MS 10000
 #define DEFAULT_DISPATCHER_THREADS 4
 #define DISPATCHER_THREADS_MAX 1024
@@ -66,7 +67,7 @@ static int check_timing(const struct sb_timing *t, struct simba_error *error)
     if (code == SIMBA_OK)
         code = check_range("stop-timeout", t->stop_timeout_ms, 1, error);
     if (code == SIMBA_OK)
-        code = check_range("the lower end of jitter", t->jitter_min_ms, -LONGEST_MS, error);
+        code = check_range("the lower end of jitter", t->jitter_min_ms, JITTER_LEAST_MS, error);
     if (code == SIMBA_OK)
         code = check_range("the upper end of jitter", t->jitter_max_ms, t->jitter_min_ms, error);
     return code;
@@ -141,21 +142,29 @@ static int read_timing(const struct simba_client_options *options, simba_url *ur
 
 /* ---- Opening and closing -------------------------------------------------------------------- */
 
-/* Takes over what the caller's version of the struct has. */
+int sb_client_read_options(const char *init_name, const void *given, void *options, size_t size,
+                           struct simba_error *error)
+{
+    size_t given_size = given != NULL ? *(const size_t *)given : 0;
+
+    if (given_size < sizeof given_size || given_size > size)
+        return sb_error_set(error, SIMBA_EMISUSE, "initialise the options with %s", init_name);
+    memcpy(options, given, given_size);
+    return SIMBA_OK;
+}
+
 static int read_options(const struct simba_client_options *given,
                         struct simba_client_options *ret_options, struct simba_error *error)
 {
     const struct simba_client_options defaults = SIMBA_CLIENT_OPTIONS_INIT;
+    int code = SIMBA_OK;
 
     *ret_options = defaults;
-    if (given != NULL) {
-        if (given->size < sizeof given->size || given->size > sizeof defaults)
-            return sb_error_set(error, SIMBA_EMISUSE,
-                                "options of size %zu: initialise them with "
-                                "SIMBA_CLIENT_OPTIONS_INIT",
-                                given->size);
-        memcpy(ret_options, given, given->size);
-    }
+    if (given != NULL)
+        code = sb_client_read_options("SIMBA_CLIENT_OPTIONS_INIT", given, ret_options,
+                                      sizeof defaults, error);
+    if (code != SIMBA_OK)
+        return code;
     if (ret_options->dispatcher_threads == 0)
         ret_options->dispatcher_threads = DEFAULT_DISPATCHER_THREADS;
     if (ret_options->dispatcher_threads < 1 ||
@@ -259,6 +268,13 @@ int simba_client_close(simba_client *client, struct simba_error *error)
                             "%zu objects of this client are still open; close them first", handles);
     sb_engine_destroy(client->engine);
     sb_free(client);
+    return SIMBA_OK;
+}
+
+int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms, int64_t *ret_transition_ms)
+{
+    *ret_ttl_ms = client->engine->timing.ttl_ms;
+    *ret_transition_ms = client->engine->timing.transition_ms;
     return SIMBA_OK;
 }
 

@@ -18,6 +18,11 @@ struct simba_client {
 int sb_client_contender(simba_client *client, const struct sb_service_config *config,
                         struct sb_service **ret_service, struct simba_error *error);
 
+/* Copies the part of a caller's options struct that its version has; both begin with their size. `options`
+ * holds the defaults. SIMBA_EMISUSE, naming the initialiser, where the size cannot be right. */
+int sb_client_read_options(const char *init_name, const void *given, void *options, size_t size,
+                           struct simba_error *error);
+
 void sb_client_remember(simba_client *client);
 void sb_client_forget(simba_client *client);
 

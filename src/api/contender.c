@@ -6,33 +6,19 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#include <string.h>
-
 struct simba_contender {
     simba_client *client;
     struct sb_service *service;
 };
 
-static int read_options(const struct simba_contender_options *given,
-                        struct simba_contender_options *ret_options, struct simba_error *error)
-{
-    const struct simba_contender_options defaults = SIMBA_CONTENDER_OPTIONS_INIT;
-
-    *ret_options = defaults;
-    if (given == NULL || given->size < sizeof given->size || given->size > sizeof defaults)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "initialise the options with SIMBA_CONTENDER_OPTIONS_INIT");
-    memcpy(ret_options, given, given->size);
-    return SIMBA_OK;
-}
-
 int simba_contender_create(simba_client *client, const struct simba_contender_options *given,
                            simba_contender **ret_contender, struct simba_error *error)
 {
-    struct simba_contender_options options;
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
     struct sb_service_config config = {0};
     simba_contender *contender;
-    int code = read_options(given, &options, error);
+    int code = sb_client_read_options("SIMBA_CONTENDER_OPTIONS_INIT", given, &options,
+                                      sizeof options, error);
 
     if (code != SIMBA_OK)
         return code;

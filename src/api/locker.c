@@ -8,7 +8,15 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/error.h"
+#include "core/owner.h"
+
+/* How much longer than its time-out an acquire may take to leave the store clean behind it. */
+#define CLEAN_UP_MS 200
+
+/* A store that has said nothing for so long is the reason why nothing was acquired. */
+#define SILENCE_MS 100
 
 enum phase {
     IDLE,
@@ -65,8 +73,7 @@ static void on_reply(simba_locker *locker, const struct sb_event *event)
  * learns of the loss from the release. */
 static void run_lost(struct sb_call *call)
 {
-    simba_locker *locker =
-        (simba_locker *)(void *)((char *)call - offsetof(simba_locker, lost_call));
+    simba_locker *locker = SB_CONTAINER(simba_locker, lost_call, call);
     bool run;
 
     pthread_mutex_lock(&locker->lock);
@@ -91,24 +98,10 @@ static void leave(simba_locker *locker)
         pthread_cond_wait(&locker->changed, &locker->lock);
 }
 
-/* Nobody works under it any more, so it must not be won back. */
-static void on_loss(simba_locker *locker)
+/* What a step means is decided under the lock; what it leads to is done without, because it may call the
+ * application's executor. Returns whether the lease was lost. */
+static bool take_in(simba_locker *locker, const struct sb_event *event, const struct sb_step *step)
 {
-    locker->lost = true;
-    sb_service_stop_soon(locker->service);
-    if (locker->on_lost != NULL && !locker->lost_queued) {
-        locker->lost_queued = true;
-        sb_service_call(locker->service, &locker->lost_call);
-    }
-}
-
-static void on_step(void *user, struct sb_service *service, const struct sb_event *event,
-                    const struct sb_step *step)
-{
-    simba_locker *locker = user;
-
-    (void)service;
-    pthread_mutex_lock(&locker->lock);
     if (locker->phase == ACQUIRING) {
         if (step->acquired)
             settle(locker, SIMBA_OK);
@@ -117,10 +110,29 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
         else if (event->type == SB_EVENT_REPLY && event->op == SIMBA_OP_ACQUIRE &&
                  !locker->settled)
             on_reply(locker, event);
-    } else if (locker->phase == HELD && step->released) {
-        on_loss(locker);
     }
+    if (locker->phase != HELD || !step->released)
+        return false;
+    locker->lost = true;
+    return true;
+}
+
+static void on_step(void *user, struct sb_service *service, const struct sb_event *event,
+                    const struct sb_step *step)
+{
+    simba_locker *locker = user;
+    bool lost;
+    bool tell;
+
+    pthread_mutex_lock(&locker->lock);
+    lost = take_in(locker, event, step);
+    tell = lost && locker->on_lost != NULL && !locker->lost_queued;
+    locker->lost_queued |= tell;
     pthread_mutex_unlock(&locker->lock);
+    if (lost)
+        sb_service_stop_soon(service); /* nobody works under it: it must not be won back */
+    if (tell)
+        sb_service_call(service, &locker->lost_call);
 }
 
 /* ---- Acquire -------------------------------------------------------------------------------- */
@@ -134,20 +146,22 @@ static bool is_settled(simba_locker *locker)
 }
 
 /* Waits with the lock held; returns what the contest came to. */
-static int wait_settled(simba_locker *locker, int64_t timeout_ms)
+static int wait_settled(simba_locker *locker, int64_t until_ms)
 {
-    struct timespec until;
-    int timed_out = 0;
+    while (!is_settled(locker)) {
+        int64_t left_ms = until_ms - simba_now_ms();
+        struct timespec until;
 
-    if (timeout_ms != SIMBA_INFINITE)
-        until = sb_clock_deadline(timeout_ms);
-    while (!is_settled(locker) && timed_out == 0) {
-        if (timeout_ms == SIMBA_INFINITE)
+        if (until_ms == SIMBA_INFINITE) {
             pthread_cond_wait(&locker->changed, &locker->lock);
-        else
-            timed_out = pthread_cond_timedwait(&locker->changed, &locker->lock, &until);
+            continue;
+        }
+        if (left_ms <= 0)
+            return SIMBA_ETIMEDOUT;
+        until = sb_clock_deadline(left_ms);
+        pthread_cond_timedwait(&locker->changed, &locker->lock, &until);
     }
-    return locker->settled ? locker->code : SIMBA_ETIMEDOUT;
+    return locker->code;
 }
 
 int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
@@ -198,10 +212,11 @@ static void set_phase(simba_locker *locker, enum phase phase)
     pthread_mutex_unlock(&locker->lock);
 }
 
-/* Tells why a wait came to nothing: who owns, or what the store said. */
-static int explain(simba_locker *locker, int code, struct simba_error *error)
+/* Tells why a wait came to nothing: who owns, or what the store said, or that it said nothing at all. */
+static int explain(simba_locker *locker, int code, int64_t timeout_ms, struct simba_error *error)
 {
     const char *mutex = locker->service->member.mutex;
+    bool unanswered = sb_service_status(locker->service) == SIMBA_STARTING;
     struct simba_error last;
     struct simba_state state;
     int last_code = sb_service_last_error(locker->service, &last);
@@ -212,37 +227,57 @@ static int explain(simba_locker *locker, int code, struct simba_error *error)
     if (code == last_code && last_code != SIMBA_OK)
         return sb_error_set_backend(error, code, last.backend_code, "cannot acquire '%s': %s",
                                     mutex, last.text);
+    if (code == SIMBA_ETIMEDOUT && unanswered)
+        return sb_error_set(error, timeout_ms < SILENCE_MS ? SIMBA_ETIMEDOUT : SIMBA_EUNAVAILABLE,
+                            "cannot acquire '%s': the store has not answered in time", mutex);
     if (state.after.id[0] != '\0')
         return sb_error_set(error, code, "'%s' is owned by %s", mutex, state.after.id);
     return sb_error_set(error, code, "'%s' was not acquired: %s", mutex, simba_strerror(code));
 }
 
+/* Starts the contest; the remains of an earlier one may still be on their way out. */
+static int start(simba_locker *locker, int64_t until_ms, struct simba_error *error)
+{
+    if (!sb_service_wait_initial(locker->service, until_ms))
+        return sb_error_set(error, SIMBA_EUNAVAILABLE,
+                            "cannot acquire '%s': the store has not answered an earlier request yet",
+                            locker->service->member.mutex);
+    return sb_service_start(locker->service, error);
+}
+
+/* Also gives back a win that comes in this moment. A store that hangs is not waited for: what is left on it
+ * is cleaned up when it answers, or runs out. */
+static void give_up(simba_locker *locker)
+{
+    sb_service_stop_soon(locker->service);
+    sb_service_wait_initial(locker->service, simba_now_ms() + CLEAN_UP_MS);
+    set_phase(locker, IDLE);
+}
+
 static int acquire(simba_locker *locker, int64_t timeout_ms, bool once, struct simba_error *error)
 {
+    int64_t until_ms = sb_later(simba_now_ms(), timeout_ms);
     int code = sb_engine_check_process(locker->client->engine, error);
 
     if (code == SIMBA_OK)
         code = begin(locker, once, error);
     if (code != SIMBA_OK)
         return code;
-    sb_service_wait_initial(locker->service); /* a lost lease may still be on its way out */
-    code = sb_service_start(locker->service, error);
+    code = start(locker, until_ms, error);
     if (code != SIMBA_OK) {
         set_phase(locker, IDLE);
         return code;
     }
     sb_dispatcher_wait_begin(locker->client->engine->dispatcher);
     pthread_mutex_lock(&locker->lock);
-    code = wait_settled(locker, timeout_ms);
+    code = wait_settled(locker, until_ms);
     locker->phase = code == SIMBA_OK ? HELD : LEAVING;
     pthread_mutex_unlock(&locker->lock);
     sb_dispatcher_wait_end(locker->client->engine->dispatcher);
     if (code == SIMBA_OK)
         return SIMBA_OK;
-    code = explain(locker, code, error);
-    sb_service_stop_soon(locker->service); /* also gives back a win that comes in this moment */
-    sb_service_wait_initial(locker->service);
-    set_phase(locker, IDLE);
+    code = explain(locker, code, timeout_ms, error);
+    give_up(locker);
     return code;
 }
 
@@ -296,7 +331,7 @@ int simba_locker_release(simba_locker *locker, struct simba_error *error)
         return sb_error_set(error, SIMBA_ESTATE, "cannot release '%s': it was not acquired", mutex);
     if (lost) {
         sb_service_stop_soon(locker->service);
-        sb_service_wait_initial(locker->service);
+        sb_service_wait_initial(locker->service, SIMBA_INFINITE);
         code = sb_error_set(error, SIMBA_ELOST, "the lease of '%s' was lost before the release",
                             mutex);
     } else {
@@ -304,7 +339,7 @@ int simba_locker_release(simba_locker *locker, struct simba_error *error)
         if (code == SIMBA_ESTATE) /* lost in this moment: the hook has stopped it */
             code = sb_error_set(error, SIMBA_ELOST, "the lease of '%s' was lost before the release",
                                 mutex);
-        sb_service_wait_initial(locker->service);
+        sb_service_wait_initial(locker->service, SIMBA_INFINITE);
     }
     set_phase(locker, IDLE);
     return code;

@@ -6,8 +6,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#include <string.h>
-
 #define DEFAULT_POLL_MS 1000
 
 struct simba_observer {
@@ -19,12 +17,13 @@ static int read_options(const struct simba_observer_options *given,
                         struct simba_observer_options *ret_options, struct simba_error *error)
 {
     const struct simba_observer_options defaults = SIMBA_OBSERVER_OPTIONS_INIT;
+    int code;
 
     *ret_options = defaults;
-    if (given == NULL || given->size < sizeof given->size || given->size > sizeof defaults)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "initialise the options with SIMBA_OBSERVER_OPTIONS_INIT");
-    memcpy(ret_options, given, given->size);
+    code = sb_client_read_options("SIMBA_OBSERVER_OPTIONS_INIT", given, ret_options, sizeof defaults,
+                                  error);
+    if (code != SIMBA_OK)
+        return code;
     if (ret_options->poll_ms == SIMBA_UNSET)
         ret_options->poll_ms = DEFAULT_POLL_MS;
     if (ret_options->poll_ms < 1 || ret_options->poll_ms > INT32_MAX)

@@ -8,12 +8,10 @@
 #include "api/client.h"
 
 #include "base/alloc.h"
+#include "base/container.h"
 #include "base/error.h"
 #include "base/text.h"
 
-#include <string.h>
-
-#define OF(type, member, pointer) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 #define THREAD_NAME_SIZE 16
 
 struct simba_scheduler {
@@ -69,7 +67,7 @@ static int64_t next_beat(simba_scheduler *s, int64_t now_ms)
 
 static void on_due(struct sb_timer *timer)
 {
-    simba_scheduler *s = OF(simba_scheduler, timer, timer);
+    simba_scheduler *s = SB_CONTAINER(simba_scheduler, timer, timer);
 
     if (!s->leading || !sb_service_is_owner(s->service))
         return; /* the next on_acquired plans anew */
@@ -86,7 +84,7 @@ static void on_due(struct sb_timer *timer)
 
 static void run_lead(struct simba_task *task)
 {
-    simba_scheduler *s = OF(simba_scheduler, lead_task, task);
+    simba_scheduler *s = SB_CONTAINER(simba_scheduler, lead_task, task);
 
     s->leading = true;
     plan(s, simba_now_ms() + s->initial_delay_ms);
@@ -95,7 +93,7 @@ static void run_lead(struct simba_task *task)
 
 static void run_follow(struct simba_task *task)
 {
-    simba_scheduler *s = OF(simba_scheduler, follow_task, task);
+    simba_scheduler *s = SB_CONTAINER(simba_scheduler, follow_task, task);
 
     s->leading = false;
     sb_loop_cancel(s->engine->loop, &s->timer);
@@ -104,7 +102,7 @@ static void run_follow(struct simba_task *task)
 
 static void run_ended(struct simba_task *task)
 {
-    simba_scheduler *s = OF(simba_scheduler, ended_task, task);
+    simba_scheduler *s = SB_CONTAINER(simba_scheduler, ended_task, task);
 
     s->running = false;
     if (s->leading && s->strategy == SIMBA_FIXED_DELAY)
@@ -114,7 +112,7 @@ static void run_ended(struct simba_task *task)
 
 static void run_close(struct simba_task *task)
 {
-    simba_scheduler *s = OF(simba_scheduler, close_task, task);
+    simba_scheduler *s = SB_CONTAINER(simba_scheduler, close_task, task);
 
     s->leading = false;
     sb_loop_cancel(s->engine->loop, &s->timer);
@@ -142,7 +140,7 @@ static void work(simba_scheduler *s)
 
 static void run_work(struct sb_call *call)
 {
-    simba_scheduler *s = OF(simba_scheduler, run_call, call);
+    simba_scheduler *s = SB_CONTAINER(simba_scheduler, run_call, call);
 
     if (!simba_scheduler_should_stop(s))
         work(s);
@@ -222,12 +220,13 @@ static int read_options(const struct simba_scheduler_options *given,
                         struct simba_scheduler_options *ret_options, struct simba_error *error)
 {
     const struct simba_scheduler_options defaults = SIMBA_SCHEDULER_OPTIONS_INIT;
+    int code;
 
     *ret_options = defaults;
-    if (given == NULL || given->size < sizeof given->size || given->size > sizeof defaults)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "initialise the options with SIMBA_SCHEDULER_OPTIONS_INIT");
-    memcpy(ret_options, given, given->size);
+    code = sb_client_read_options("SIMBA_SCHEDULER_OPTIONS_INIT", given, ret_options, sizeof defaults,
+                                  error);
+    if (code != SIMBA_OK)
+        return code;
     if (ret_options->work == NULL)
         return sb_error_set(error, SIMBA_EMISUSE, "a scheduler needs a work function");
     if (ret_options->period_ms < 1 || ret_options->period_ms > INT32_MAX * (int64_t)1000)

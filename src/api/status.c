@@ -5,7 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/container.h"
 #include "base/text.h"
+#include "core/owner.h"
 
 #include <string.h>
 
@@ -33,20 +35,16 @@ static void free_question(struct question *q)
 /* One mutex: the reply's owner in time left becomes a list of one. */
 static int take_one(struct question *q, const struct simba_reply *reply)
 {
-    int64_t now_ms = simba_now_ms();
     struct simba_mutex_status *one = sb_alloc_zero(sizeof *one);
-    bool session = reply->transition_left_ms == SIMBA_INFINITE;
 
     if (one == NULL)
         return SIMBA_ENOMEM;
     sb_text_copy(one->mutex, sizeof one->mutex, q->mutex);
     one->waiters = reply->waiters;
-    if (reply->owner != NULL && reply->owner[0] != '\0' && reply->transition_left_ms >= 0) {
-        sb_text_copy(one->owner.id, sizeof one->owner.id, reply->owner);
-        one->owner.ttl_at_ms = session ? SIMBA_INFINITE : now_ms + reply->ttl_left_ms;
-        one->owner.transition_at_ms = session ? SIMBA_INFINITE : now_ms + reply->transition_left_ms;
-        one->owner.fence = reply->fence;
-    }
+    if (reply->owner != NULL && reply->owner[0] != '\0' && reply->transition_left_ms >= 0)
+        one->owner = sb_owner_in_time_left(reply->owner, simba_now_ms(), reply->ttl_left_ms,
+                                           reply->transition_left_ms, q->engine->timing.ttl_ms,
+                                           reply->fence);
     q->list = one;
     q->count = 1;
     return SIMBA_OK;
@@ -93,11 +91,12 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     pthread_mutex_unlock(&engine->lock);
     if (abandoned)
         free_question(q);
+    sb_engine_pending_remove(engine);
 }
 
 static void run_ask(struct simba_task *task)
 {
-    struct question *q = (struct question *)((char *)task - offsetof(struct question, task));
+    struct question *q = SB_CONTAINER(struct question, task, task);
 
     sb_engine_send(q->engine, &q->base);
 }
@@ -157,6 +156,7 @@ int simba_client_status(simba_client *client, const char *mutex, int64_t timeout
     q = make_question(client, mutex, timeout_ms);
     if (q == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
+    sb_engine_pending_add(client->engine); /* a close must wait for it from here on */
     sb_loop_post(client->engine->loop, &q->task);
     if (!wait_answered(q, timeout_ms))
         return sb_error_set(error, SIMBA_EUNAVAILABLE, "the store did not answer within %lld ms",

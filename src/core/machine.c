@@ -16,7 +16,7 @@
 #include "core/machine.h"
 
 #include "base/random.h"
-#include "base/text.h"
+#include "core/owner.h"
 
 #include <assert.h>
 #include <string.h>
@@ -26,12 +26,6 @@
 #define GUARD_RETRY_MIN_MS 5
 #define REQUEST_TIMEOUT_MIN_MS 10
 #define CALLBACKS_MAX 3
-
-/* a + b, where `b` may be SIMBA_INFINITE. */
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > 0 && b > SIMBA_INFINITE - a ? SIMBA_INFINITE : a + b;
-}
 
 static int64_t earliest(int64_t a, int64_t b)
 {
@@ -96,17 +90,11 @@ static void set_owner(struct sb_machine *m, const struct simba_owner *owner, str
  * shortens the lease; another's counts from now, so that a slow reply does not make us come early. */
 static struct simba_owner owner_of(const struct sb_machine *m, const struct sb_event *e)
 {
-    struct simba_owner owner = SIMBA_OWNER_NONE;
-    int64_t from_ms = e->answer == SB_ANSWER_MINE ? e->sent_at_ms : e->now_ms;
+    bool mine = e->answer == SB_ANSWER_MINE;
 
-    sb_text_copy(owner.id, sizeof owner.id, e->owner);
-    owner.ttl_at_ms = later(from_ms, e->ttl_left_ms);
-    owner.transition_at_ms = later(from_ms, e->transition_left_ms);
-    owner.acquired_at_ms = owner.ttl_at_ms == SIMBA_INFINITE
-                               ? from_ms
-                               : owner.ttl_at_ms - m->timing->ttl_ms;
-    owner.fence = e->answer == SB_ANSWER_MINE ? e->revision : e->fence;
-    return owner;
+    return sb_owner_in_time_left(e->owner, mine ? e->sent_at_ms : e->now_ms, e->ttl_left_ms,
+                                 e->transition_left_ms, m->timing->ttl_ms,
+                                 mine ? e->revision : e->fence);
 }
 
 /* ---- When to try again --------------------------------------------------------------------- */
@@ -138,7 +126,7 @@ static void contend_later(struct sb_machine *m, int64_t now_ms)
                                                     t->jitter_min_ms, t->jitter_max_ms,
                                                     sb_random_next(&m->random));
 
-    m->attempt_at_ms = later(now_ms, delay);
+    m->attempt_at_ms = sb_later(now_ms, delay);
 }
 
 /* ---- Winning, renewing, losing ------------------------------------------------------------- */
@@ -203,7 +191,7 @@ static void finish(struct sb_machine *m, int code, struct sb_step *step)
 
 static void on_mine(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
-    int64_t until_ms = later(e->sent_at_ms, e->transition_left_ms);
+    int64_t until_ms = sb_later(e->sent_at_ms, e->transition_left_ms);
 
     if (until_ms != SIMBA_INFINITE)
         until_ms -= m->timing->margin_ms;
@@ -288,7 +276,7 @@ static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struc
         m->claim = SB_CLAIM_UNKNOWN;
     }
     step->request.generation = e->generation;
-    step->request.timeout_ms = later(m->timing->ttl_ms, m->timing->transition_ms) / 2;
+    step->request.timeout_ms = sb_later(m->timing->ttl_ms, m->timing->transition_ms) / 2;
 }
 
 static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
@@ -330,7 +318,7 @@ static void on_start(struct sb_machine *m, int64_t now_ms)
     m->give_back = false;
     m->last_code = SIMBA_OK;
     m->owner = nobody;
-    m->attempt_at_ms = later(now_ms, m->timing->initial_delay_ms);
+    m->attempt_at_ms = sb_later(now_ms, m->timing->initial_delay_ms);
 }
 
 /* on_released runs first, while the lease is still guarded; the release comes when it has returned. */
@@ -343,7 +331,7 @@ static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
         step->released = true;
     }
     set_status(m, SIMBA_STOPPING);
-    m->stop_at_ms = later(now_ms, m->timing->stop_timeout_ms);
+    m->stop_at_ms = sb_later(now_ms, m->timing->stop_timeout_ms);
 }
 
 static void on_wake(struct sb_machine *m, int64_t now_ms)
@@ -406,7 +394,7 @@ static int64_t request_timeout(const struct sb_machine *m, enum simba_op op, int
 {
     const struct sb_timing *t = m->timing;
     int64_t timeout = op == SIMBA_OP_GUARD ? t->transition_ms / 3
-                                           : later(t->ttl_ms, t->transition_ms) / 2;
+                                           : sb_later(t->ttl_ms, t->transition_ms) / 2;
 
     if (m->status == SIMBA_STOPPING)
         timeout = earliest(timeout, m->stop_at_ms - now_ms);

@@ -7,7 +7,7 @@
 #include "core/observer.h"
 
 #include "base/random.h"
-#include "base/text.h"
+#include "core/owner.h"
 
 #include <assert.h>
 #include <string.h>
@@ -37,17 +37,12 @@ void sb_observer_init(struct sb_observer *o, const struct sb_timing *timing, int
 
 static struct simba_owner owner_of(const struct sb_observer *o, const struct sb_event *e)
 {
-    struct simba_owner owner = SIMBA_OWNER_NONE;
-    bool session = e->transition_left_ms == SIMBA_INFINITE;
+    const struct simba_owner nobody = SIMBA_OWNER_NONE;
 
     if (e->answer == SB_ANSWER_NOBODY || e->transition_left_ms < 0)
-        return owner;
-    sb_text_copy(owner.id, sizeof owner.id, e->owner);
-    owner.ttl_at_ms = session ? SIMBA_INFINITE : e->now_ms + e->ttl_left_ms;
-    owner.transition_at_ms = session ? SIMBA_INFINITE : e->now_ms + e->transition_left_ms;
-    owner.acquired_at_ms = session ? e->now_ms : owner.ttl_at_ms - o->timing->ttl_ms;
-    owner.fence = e->fence;
-    return owner;
+        return nobody;
+    return sb_owner_in_time_left(e->owner, e->now_ms, e->ttl_left_ms, e->transition_left_ms,
+                                 o->timing->ttl_ms, e->fence);
 }
 
 /* The same owner in a new term is a change too, where the store knows the terms. */
@@ -84,11 +79,9 @@ static void on_reply(struct sb_observer *o, const struct sb_event *e, struct sb_
         int64_t most = earliest(o->poll_ms, RETRY_MAX_MS);
 
         o->last_code = e->code;
-        o->failures++;
-        o->read_at_ms = e->now_ms + sb_random_between(sb_random_next(&o->random), most / 2, most);
+            o->read_at_ms = e->now_ms + sb_random_between(sb_random_next(&o->random), most / 2, most);
         return;
     }
-    o->failures = 0;
     o->last_code = SIMBA_OK;
     if (o->status == SIMBA_STARTING)
         set_status(o, SIMBA_RUNNING);
@@ -106,7 +99,6 @@ static void on_start(struct sb_observer *o, int64_t now_ms)
     set_status(o, SIMBA_STARTING);
     o->generation++;
     o->in_flight = false;
-    o->failures = 0;
     o->last_code = SIMBA_OK;
     o->owner = nobody;
     o->read_at_ms = now_ms;

@@ -17,7 +17,6 @@ struct sb_observer {
     bool woken;
     uint32_t generation;
     unsigned callbacks;
-    unsigned failures;
     int last_code;
     int64_t read_at_ms;
     int64_t stop_at_ms;

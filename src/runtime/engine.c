@@ -8,11 +8,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/fork.h"
 #include "runtime/service.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -103,8 +105,7 @@ static void answer(struct sb_request *request, const struct simba_reply *reply)
 
 static void run_answer(struct simba_task *task)
 {
-    struct sb_request *request =
-        (struct sb_request *)((char *)task - offsetof(struct sb_request, task));
+    struct sb_request *request = SB_CONTAINER(struct sb_request, task, task);
     struct simba_mutex_status *list = (struct simba_mutex_status *)request->reply.list;
     struct simba_error *error = request->error;
 
@@ -167,18 +168,32 @@ struct news {
     char id[SIMBA_ID_MAX + 1];
 };
 
-static void tell_member(struct sb_member *member, void *argument)
+/* Takes the members out of the registry's lock: what a step leads to may want it. */
+static void collect_member(struct sb_member *member, void *argument)
 {
-    const struct news *news = argument;
+    struct sb_member **list = argument;
 
-    if (!news->observers_only || member->id == NULL)
-        sb_service_event(sb_service_of_member(member), news->event);
+    sb_service_hold(sb_service_of_member(member));
+    member->found = *list;
+    *list = member;
 }
 
+/* Only from the inbox, never from within a step, so that there is one list of found members at a time. */
 static void tell(struct news *news)
 {
+    struct sb_member *list = NULL;
+
     sb_registry_visit(&news->engine->registry, news->mutex[0] != '\0' ? news->mutex : NULL,
-                      news->id[0] != '\0' ? news->id : NULL, tell_member, news);
+                      news->id[0] != '\0' ? news->id : NULL, collect_member, &list);
+    while (list != NULL) {
+        struct sb_member *member = list;
+        struct sb_service *service = sb_service_of_member(member);
+
+        list = member->found;
+        if (!news->observers_only || member->id == NULL)
+            sb_service_event(service, news->event);
+        sb_service_drop(service);
+    }
 }
 
 static void run_news(struct simba_task *task)
@@ -199,16 +214,11 @@ static struct news make_news(struct sb_engine *engine, enum sb_event_type event,
     return news;
 }
 
-/* Tells it now on the loop thread, soon from another; false when there is no memory to carry it. */
-static bool spread(struct news *news)
+/* False when there is no memory to carry it. */
+static bool spread(const struct news *news)
 {
-    struct news *copy;
+    struct news *copy = sb_alloc(sizeof *copy);
 
-    if (sb_loop_is_current(news->engine->loop)) {
-        tell(news);
-        return true;
-    }
-    copy = sb_alloc(sizeof *copy);
     if (copy == NULL)
         return false;
     *copy = *news;
@@ -227,8 +237,7 @@ static void host_notice(const struct simba_backend_host *host, enum simba_notice
 
 static void run_session_lost(struct simba_task *task)
 {
-    struct sb_engine *engine =
-        (struct sb_engine *)((char *)task - offsetof(struct sb_engine, session_task));
+    struct sb_engine *engine = SB_CONTAINER(struct sb_engine, session_task, task);
     struct news news = make_news(engine, SB_EVENT_SESSION_LOST, NULL, NULL);
 
     atomic_store(&engine->session_task_posted, false);
@@ -294,6 +303,7 @@ static void close_backend(void *argument)
 {
     struct sb_engine *engine = argument;
 
+    assert(engine->batch == NULL);
     engine->ops->close(engine->backend, on_backend_closed, engine);
 }
 

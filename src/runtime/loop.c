@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -26,6 +27,7 @@ struct sb_loop {
     uv_check_t after_wait;
     pthread_t thread;
     _Atomic(struct simba_task *) inbox; /* newest first */
+    _Atomic unsigned posting;           /* threads inside sb_loop_post */
     struct sb_timers timers;
     int64_t armed_for_ms; /* what the timerfd is set to */
     int clock_fd;
@@ -35,15 +37,19 @@ struct sb_loop {
 
 /* ---- Inbox ---------------------------------------------------------------------------------- */
 
+/* From the exchange on the task may run, and what it does may end the loop: hence the count, which the end
+ * waits for. */
 void sb_loop_post(struct sb_loop *loop, struct simba_task *task)
 {
     struct simba_task *head = atomic_load_explicit(&loop->inbox, memory_order_relaxed);
 
+    atomic_fetch_add(&loop->posting, 1);
     do {
         task->next = head;
     } while (!atomic_compare_exchange_weak_explicit(&loop->inbox, &head, task, memory_order_release,
                                                     memory_order_relaxed));
     uv_async_send(&loop->inbox_signal);
+    atomic_fetch_sub(&loop->posting, 1);
 }
 
 static struct simba_task *take_inbox(struct sb_loop *loop)
@@ -271,8 +277,11 @@ int sb_loop_create(void (*turn)(void *argument), void *argument, struct sb_loop 
 static void stop_loop(struct simba_task *task)
 {
     struct call *call = (struct call *)task;
+    struct sb_loop *loop = call->argument;
 
-    close_handles(call->argument);
+    while (atomic_load(&loop->posting) > 0)
+        sched_yield();
+    close_handles(loop);
 }
 
 void sb_loop_destroy(struct sb_loop *loop)

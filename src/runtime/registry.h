@@ -13,6 +13,7 @@ struct sb_member {
     const char *mutex;
     const char *id; /* NULL: an observer */
     struct sb_member *next;
+    struct sb_member *found; /* links what a visit has found; the visitor's */
 };
 
 struct sb_registry {
@@ -30,7 +31,7 @@ int sb_registry_add(struct sb_registry *registry, struct sb_member *member);
 void sb_registry_remove(struct sb_registry *registry, struct sb_member *member);
 
 /* Calls `visit` for all members of a mutex, or of all when it is NULL, with this id, or with any when it is
- * NULL. `visit` must neither add nor remove. */
+ * NULL, under the lock: it must not add, remove or call anything foreign. */
 void sb_registry_visit(struct sb_registry *registry, const char *mutex, const char *id,
                        void (*visit)(struct sb_member *member, void *argument), void *argument);
 

@@ -11,17 +11,16 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "runtime/fork.h"
 
 #include <string.h>
 
-#define OF(type, member, pointer) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
-
 struct sb_service *sb_service_of_member(struct sb_member *member)
 {
-    return OF(struct sb_service, member, member);
+    return SB_CONTAINER(struct sb_service, member, member);
 }
 
 static bool is_observer(const struct sb_service *s)
@@ -149,7 +148,7 @@ static bool has_callbacks(const struct sb_service *s)
 
 static void on_lane_idle(struct sb_lane *lane)
 {
-    sb_service_drop(OF(struct sb_service, lane, lane));
+    sb_service_drop(SB_CONTAINER(struct sb_service, lane, lane));
 }
 
 void sb_service_call(struct sb_service *s, struct sb_call *call)
@@ -197,7 +196,8 @@ static void call_back(const struct sb_service *s, const struct simba_state *stat
 {
     const struct sb_service_config *c = &s->config;
 
-    if (c->on_notify != NULL && (simba_state_is_changed(state) || is_observer(s)))
+    if (c->on_notify != NULL &&
+        (simba_state_is_changed(state) || state->before.fence != state->after.fence))
         c->on_notify(c->user, state);
     if (acquired && c->on_acquired != NULL)
         c->on_acquired(c->user, state);
@@ -215,7 +215,7 @@ static void tell_returned(struct sb_service *s)
 
 static void run_report(struct sb_call *call)
 {
-    struct sb_service *s = OF(struct sb_service, report_call, call);
+    struct sb_service *s = SB_CONTAINER(struct sb_service, report_call, call);
     struct simba_state state;
     bool pending;
     bool acquired;
@@ -467,12 +467,12 @@ void sb_service_event(struct sb_service *s, enum sb_event_type type)
 
 static void on_timer(struct sb_timer *timer)
 {
-    sb_service_event(OF(struct sb_service, timer, timer), SB_EVENT_TICK);
+    sb_service_event(SB_CONTAINER(struct sb_service, timer, timer), SB_EVENT_TICK);
 }
 
 static void run_returned(struct simba_task *task)
 {
-    struct sb_service *s = OF(struct sb_service, returned_task, task);
+    struct sb_service *s = SB_CONTAINER(struct sb_service, returned_task, task);
     struct sb_event event = {.type = SB_EVENT_RETURNED, .now_ms = simba_now_ms()};
 
     event.returned = atomic_exchange(&s->returned, 0);
@@ -484,7 +484,7 @@ static void run_returned(struct simba_task *task)
 
 static void run_start(struct simba_task *task)
 {
-    struct sb_service *s = OF(struct sb_service, start_task, task);
+    struct sb_service *s = SB_CONTAINER(struct sb_service, start_task, task);
 
     if (!is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
@@ -495,12 +495,12 @@ static void run_start(struct simba_task *task)
 
 static void run_stop(struct simba_task *task)
 {
-    sb_service_event(OF(struct sb_service, stop_task, task), SB_EVENT_STOP);
+    sb_service_event(SB_CONTAINER(struct sb_service, stop_task, task), SB_EVENT_STOP);
 }
 
 static void run_close(struct simba_task *task)
 {
-    struct sb_service *s = OF(struct sb_service, close_task, task);
+    struct sb_service *s = SB_CONTAINER(struct sb_service, close_task, task);
 
     if (sb_service_status(s) != SIMBA_INITIAL) {
         s->close_when_stopped = true;
@@ -606,16 +606,19 @@ int sb_service_stop(struct sb_service *s, struct simba_error *error)
     return code;
 }
 
-void sb_service_wait_initial(struct sb_service *s)
+bool sb_service_wait_initial(struct sb_service *s, int64_t until_ms)
 {
     struct sb_engine *engine = s->engine;
+    bool initial;
 
     sb_dispatcher_wait_begin(engine->dispatcher);
     pthread_mutex_lock(&engine->lock);
-    while (sb_service_status(s) == SIMBA_STOPPING)
-        sb_engine_wait(engine, SIMBA_INFINITE);
+    while (sb_service_status(s) == SIMBA_STOPPING && sb_engine_wait(engine, until_ms))
+        continue;
+    initial = sb_service_status(s) != SIMBA_STOPPING;
     pthread_mutex_unlock(&engine->lock);
     sb_dispatcher_wait_end(engine->dispatcher);
+    return initial;
 }
 
 void sb_service_close(struct sb_service *s)
@@ -624,7 +627,7 @@ void sb_service_close(struct sb_service *s)
         return;
     sb_service_stop_soon(s);
     if (!sb_dispatcher_is_on(&s->lane)) {
-        sb_service_wait_initial(s);
+        sb_service_wait_initial(s, SIMBA_INFINITE);
         sb_registry_remove(&s->engine->registry, &s->member); /* the id is free when close returns */
     }
     sb_loop_post(s->engine->loop, &s->close_task);

@@ -82,9 +82,10 @@ int sb_service_start(struct sb_service *service, struct simba_error *error);
 int sb_service_stop(struct sb_service *service, struct simba_error *error);
 void sb_service_close(struct sb_service *service);
 
-/* A stop that nobody waits for, from any thread; and the wait for the end of whatever stop is under way. */
+/* A stop that nobody waits for, from any thread; and the wait for the end of whatever stop is under way,
+ * which is false when that has not come by `until_ms`. */
 void sb_service_stop_soon(struct sb_service *service);
-void sb_service_wait_initial(struct sb_service *service);
+bool sb_service_wait_initial(struct sb_service *service, int64_t until_ms);
 
 /* Feeds an event that has nothing but a time. Loop thread only. */
 void sb_service_event(struct sb_service *service, enum sb_event_type type);
