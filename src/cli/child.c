@@ -144,9 +144,17 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
     return true;
 }
 
-void cli_child_signal(const struct cli_child *child, int signal)
+bool cli_child_signal(const struct cli_child *child, int signal)
 {
-    kill(-child->pid, signal);
+    return kill(-child->pid, signal) == 0;
+}
+
+/* For a group it counts as success to have reached one of many. What is said of the child itself is
+ * certain, also when it has joined another group. */
+bool cli_child_kill(const struct cli_child *child)
+{
+    kill(-child->pid, SIGKILL);
+    return kill(child->pid, SIGKILL) == 0;
 }
 
 enum cli_child_event cli_child_look(const struct cli_child *child)
@@ -216,4 +224,17 @@ int cli_child_collect(struct cli_child *child)
         return WEXITSTATUS(status);
     share_interrupt(child, WTERMSIG(status));
     return CLI_EXIT_SIGNAL + WTERMSIG(status);
+}
+
+/* A group keeps its id from being used again as long as it has members. */
+bool cli_child_left_others(const struct cli_child *child)
+{
+    return kill(-child->pid, 0) != 0 && errno == EPERM;
+}
+
+void cli_child_abandon(struct cli_child *child)
+{
+    cli_guardian_dismiss(&child->guardian);
+    take_terminal_back(child);
+    close(child->failure_fd);
 }

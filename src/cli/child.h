@@ -34,8 +34,12 @@ struct cli_child_lease {
  * on standard input, the child gets that place. Returns false, with errno, when it cannot fork. */
 bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_lease *lease);
 
-/* Sends a signal to all of its group. */
-void cli_child_signal(const struct cli_child *child, int signal);
+/* Sends a signal to all of its group. Returns false, with errno, when nobody in it could be reached:
+ * who has changed its user is not this process's to signal. */
+bool cli_child_signal(const struct cli_child *child, int signal);
+
+/* Kills the child and all of its group. Returns false, with errno, when the child cannot be killed. */
+bool cli_child_kill(const struct cli_child *child);
 
 enum cli_child_event {
     CLI_CHILD_RUNS,    /* nothing new */
@@ -54,5 +58,11 @@ void cli_child_continue(struct cli_child *child);
 /* Collects a child that has ended, takes the terminal back and says so when the command could not be
  * executed. Returns its exit code, or 128 and the signal that killed it. */
 int cli_child_collect(struct cli_child *child);
+
+/* After cli_child_collect: whether somebody of the group is left who could not be killed. */
+bool cli_child_left_others(const struct cli_child *child);
+
+/* In place of cli_child_collect, for a child that cannot be killed: leaves it to itself. */
+void cli_child_abandon(struct cli_child *child);
 
 #endif

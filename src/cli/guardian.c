@@ -19,7 +19,8 @@ static void keep_only(int fd)
     close_range(STDIN_FILENO + 1, ~0U, 0);
 }
 
-/* A group of its own keeps the signals of a terminal away; all others are blocked already. */
+/* A group of its own keeps the signals of a terminal away; all others are blocked already. Whom it may
+ * not kill, because of another user, it leaves: there is nobody left to tell. */
 static void guard(int fd)
 {
     pid_t group = 0;

@@ -14,8 +14,10 @@
 #include "cli/say.h"
 #include "cli/signals.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 
 /* How late a loss that the store tells of, or the end of a suspend of the machine, may be noticed. */
 #define TICK_MS 100
@@ -23,7 +25,8 @@
 enum phase {
     PHASE_RUNS,
     PHASE_ASKED, /* SIGTERM was sent */
-    PHASE_KILLED
+    PHASE_KILLED,
+    PHASE_ESCAPED /* it cannot be killed */
 };
 
 struct supervision {
@@ -35,12 +38,18 @@ struct supervision {
     int64_t deadline_ms; /* the last one that was known */
 };
 
+static void pass_signal(const struct supervision *supervision, int signal)
+{
+    if (!cli_child_signal(supervision->child, signal))
+        cli_say("the command cannot be sent signal %d: %s", signal, strerror(errno));
+}
+
 /* First the signal, then the words. SIGCONT lets a stopped child act on it. */
 static void ask_to_end(struct supervision *supervision)
 {
     const char *mutex = supervision->lease->mutex;
 
-    cli_child_signal(supervision->child, SIGTERM);
+    pass_signal(supervision, SIGTERM);
     cli_child_signal(supervision->child, SIGCONT);
     supervision->phase = PHASE_ASKED;
     if (supervision->lost)
@@ -51,10 +60,17 @@ static void ask_to_end(struct supervision *supervision)
 
 static void kill_now(struct supervision *supervision)
 {
-    cli_child_signal(supervision->child, SIGKILL);
+    const char *mutex = supervision->lease->mutex;
+    bool killed = cli_child_kill(supervision->child);
+
     supervision->lost = true;
-    supervision->phase = PHASE_KILLED;
-    cli_say("the lease of '%s' is over: killing the command", supervision->lease->mutex);
+    supervision->phase = killed ? PHASE_KILLED : PHASE_ESCAPED;
+    if (killed)
+        cli_say("the lease of '%s' is over: killing the command", mutex);
+    else
+        cli_say("the lease of '%s' is over, but the command cannot be killed (%s): it may go on "
+                "without the mutex",
+                mutex, strerror(errno));
 }
 
 static void refresh_deadline(struct supervision *supervision)
@@ -69,7 +85,7 @@ static void refresh_deadline(struct supervision *supervision)
 
 static void check_lease(struct supervision *supervision)
 {
-    if (supervision->phase == PHASE_KILLED)
+    if (supervision->phase >= PHASE_KILLED)
         return;
     refresh_deadline(supervision);
     int64_t left_ms = supervision->deadline_ms - simba_now_ms();
@@ -100,7 +116,7 @@ static void pass_signals(struct supervision *supervision)
         if (signal == SIGCONT)
             cli_child_continue(supervision->child);
         else
-            cli_child_signal(supervision->child, signal);
+            pass_signal(supervision, signal);
     }
 }
 
@@ -111,10 +127,13 @@ static int conclude(struct supervision *supervision)
     refresh_deadline(supervision);
     bool lost = supervision->lost || supervision->phase != PHASE_RUNS;
     if (lost)
-        cli_child_signal(supervision->child, SIGKILL);
+        cli_child_kill(supervision->child);
     if (lost && supervision->phase == PHASE_RUNS)
         cli_say("the lease of '%s' was lost before the command ended", supervision->lease->mutex);
     int status = cli_child_collect(supervision->child);
+    if (lost && cli_child_left_others(supervision->child))
+        cli_say("processes of the command cannot be killed: they may go on without '%s'",
+                supervision->lease->mutex);
     return lost ? CLI_EXIT_LOST : status;
 }
 
@@ -127,6 +146,10 @@ int cli_supervise(struct cli_child *child, const struct cli_lease *lease, int si
         /* First the lease: after a stop of this process it may be over, and then the child must not be
          * continued. */
         check_lease(&supervision);
+        if (supervision.phase == PHASE_ESCAPED) {
+            cli_child_abandon(child);
+            return CLI_EXIT_LOST;
+        }
         enum cli_child_event event = cli_child_look(child);
         if (event == CLI_CHILD_ENDED)
             return conclude(&supervision);

@@ -230,13 +230,24 @@ bool process_is_alive(pid_t pid)
     return state != NULL && state[2] != 'Z' && state[2] != 'X';
 }
 
-long process_threads(pid_t pid)
+/* A number in /proc/PID/status, 0 where there is none. */
+static long status_number(pid_t pid, const char *name)
 {
     char path[64];
 
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    const char *line = strstr(file_read(path), "Threads:");
-    return line != NULL ? strtol(line + strlen("Threads:"), NULL, 10) : 0;
+    const char *line = strstr(file_read(path), name);
+    return line != NULL ? strtol(line + strlen(name), NULL, 10) : 0;
+}
+
+long process_threads(pid_t pid)
+{
+    return status_number(pid, "Threads:");
+}
+
+long process_user(pid_t pid)
+{
+    return status_number(pid, "Uid:");
 }
 
 /* ---- Files -------------------------------------------------------------------------------- */

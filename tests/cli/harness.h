@@ -58,6 +58,9 @@ bool process_is_alive(pid_t pid);
 /* The program has threads once it has taken over its signals and turned to the store. */
 long process_threads(pid_t pid);
 
+/* The real user. */
+long process_user(pid_t pid);
+
 /* Files in the sandbox. The text is valid until the next call. */
 const char *file_read(const char *path);
 void file_write(const char *path, const char *text);

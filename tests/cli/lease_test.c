@@ -106,6 +106,51 @@ static void the_lease_is_renewed_while_the_command_is_stopped(void **state)
     assert_int_equal(process_wait(&holder), 128 + SIGTERM);
 }
 
+/* A process with the rights of root but one is what every user is to a command that became another
+ * user. Only root can set that up. */
+static struct process start_without_the_right_to_kill(const char *script)
+{
+    if (geteuid() != 0)
+        skip();
+    return command_start("setpriv", "--bounding-set", "-kill", getenv("SIMBA_PROGRAM"), "lock",
+                         "-k", "100ms", "m", "--", "sh", "-c", script, NULL);
+}
+
+#define BECOME_NOBODY "setpriv --reuid 65534 --clear-groups "
+
+static void a_command_that_cannot_be_killed_is_told_of_and_is_70(void **state)
+{
+    (void)state;
+    struct process process =
+        start_without_the_right_to_kill("echo $$ >holder; exec " BECOME_NOBODY "sleep 100");
+    pid_t command = (pid_t)file_wait_number("holder");
+    wait_until(process_user(command) == 65534);
+    sqlite3 *store = store_block();
+    int status = process_wait(&process);
+    store_unblock(store);
+    kill(command, SIGKILL);
+    assert_int_equal(status, 70);
+    assert_contains(file_read(process.err),
+                    "the command cannot be killed (Operation not permitted)");
+    assert_null(strstr(file_read(process.err), "killing the command"));
+}
+
+static void what_is_left_of_a_group_that_was_killed_is_told_of(void **state)
+{
+    (void)state;
+    struct process process = start_without_the_right_to_kill(
+        BECOME_NOBODY "sleep 100 & echo $! >inner.new; mv inner.new inner; wait");
+    pid_t inner = (pid_t)file_wait_number("inner");
+    wait_until(process_user(inner) == 65534);
+    sqlite3 *store = store_block();
+    int status = process_wait(&process);
+    store_unblock(store);
+    assert_true(process_is_alive(inner));
+    kill(inner, SIGKILL);
+    assert_int_equal(status, 70);
+    assert_contains(file_read(process.err), "processes of the command cannot be killed");
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, sandbox_enter, sandbox_leave)
 
 int main(void)
@@ -117,6 +162,8 @@ int main(void)
         CASE(a_holder_paused_past_its_lease_kills_its_command_when_it_goes_on),
         CASE(the_lease_is_renewed_as_long_as_the_command_runs),
         CASE(the_lease_is_renewed_while_the_command_is_stopped),
+        CASE(a_command_that_cannot_be_killed_is_told_of_and_is_70),
+        CASE(what_is_left_of_a_group_that_was_killed_is_told_of),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
