@@ -164,17 +164,11 @@ static int listen_while_waiting(struct lock *lock)
     }
 }
 
-static int say_contended(struct lock *lock)
+/* The library's sentence names the mutex and, where it is known, the owner. */
+static int say_contended(const struct lock *lock)
 {
-    struct simba_owner owner = SIMBA_OWNER_NONE;
-
-    if (!lock->quiet) {
-        simba_locker_owner(lock->locker, &owner);
-        if (owner.id[0] != 0)
-            cli_say("'%s' is owned by %s", lock->mutex, owner.id);
-        else
-            cli_say("'%s' was not acquired: %s", lock->mutex, lock->error.text);
-    }
+    if (!lock->quiet)
+        cli_say("%s", lock->error.text);
     return lock->contended_code;
 }
 

@@ -147,6 +147,19 @@ static void a_bounded_wait_ends_in_time(void **state)
     process_wait(&holder);
 }
 
+/* The first attempt would come later: nobody is known to own it. */
+static void a_wait_that_met_no_owner_says_what_happened_once(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", "sqlite:store.db?initial-delay=1m", 1);
+    assert_int_equal(simba_run("lock", "-w", "50ms", "m", "--", "touch", "ran", NULL), 75);
+    assert_int_equal(count_lines(last_err()), 1);
+    const char *name = strstr(last_err(), "'m'");
+    assert_non_null(name);
+    assert_null(strstr(name + 1, "'m'"));
+    assert_false(file_exists("ran"));
+}
+
 /* The lease is far longer than the time that this may take: only the release can have woken it. */
 static void a_waiter_runs_soon_after_the_holder_has_ended(void **state)
 {
@@ -206,6 +219,7 @@ int main(void)
         CASE(no_wait_gives_up_at_once_and_says_who_owns),
         CASE(the_exit_code_for_giving_up_can_be_chosen),
         CASE(a_bounded_wait_ends_in_time),
+        CASE(a_wait_that_met_no_owner_says_what_happened_once),
         CASE(a_waiter_runs_soon_after_the_holder_has_ended),
         CASE(two_hundred_at_once_are_one_after_the_other),
         CASE(without_the_lock_increments_get_lost),
