@@ -5,12 +5,17 @@
  * names its own backend in simba_client_options where it wants to.
  */
 #include "backend/memory/memory.h"
+#ifdef SIMBA_HAVE_MYSQL
+#include "backend/mysql/mysql.h"
+#endif
 #ifdef SIMBA_HAVE_REDIS
 #include "backend/redis/redis.h"
 #endif
 #ifdef SIMBA_HAVE_SQLITE
 #include "backend/sqlite/sqlite.h"
 #endif
+
+#include "base/fork.h"
 
 #include <simba/backend.h>
 
@@ -22,6 +27,9 @@ static const struct simba_backend_ops *const built_in[] = {
 #ifdef SIMBA_HAVE_SQLITE
     &sb_sqlite_ops,
 #endif
+#ifdef SIMBA_HAVE_MYSQL
+    &sb_mysql_ops,
+#endif
 #ifdef SIMBA_HAVE_REDIS
     &sb_redis_ops,
 #endif
@@ -30,6 +38,7 @@ static const struct simba_backend_ops *const built_in[] = {
 #define BUILT_IN_COUNT (sizeof built_in / sizeof built_in[0])
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sb_fork_guard lock_guard = {.lock = &lock};
 static const struct simba_backend_ops *registered[SIMBA_BACKENDS_MAX - BUILT_IN_COUNT];
 static size_t registered_count;
 
@@ -64,6 +73,7 @@ int simba_backend_register(const struct simba_backend_ops *ops)
         return SIMBA_EINVAL;
     if (is_built_in(ops->name))
         return SIMBA_EEXISTS;
+    sb_fork_guard(&lock_guard);
     pthread_mutex_lock(&lock);
     if (is_registered(ops->name))
         code = SIMBA_EEXISTS;
@@ -93,6 +103,7 @@ const struct simba_backend_ops *simba_backend_find(const char *scheme)
     ops = find_in(built_in, BUILT_IN_COUNT, scheme);
     if (ops != NULL)
         return ops;
+    sb_fork_guard(&lock_guard);
     pthread_mutex_lock(&lock);
     ops = find_in(registered, registered_count, scheme);
     pthread_mutex_unlock(&lock);

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/text.h"
-#include "runtime/fork.h"
 #include "runtime/service.h"
 
 #include <assert.h>

@@ -11,6 +11,7 @@
 #include "backend/memory/store.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/text.h"
 
 #include <pthread.h>
@@ -36,6 +37,15 @@ struct simba_backend {
 
 static pthread_mutex_t stores_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct store *stores;
+
+/* The stores of the parent are not the child's: their locks may be held, and by threads that it does not
+ * have. Nobody there can use or free them. */
+static void forget_stores(void)
+{
+    stores = NULL;
+}
+
+static struct sb_fork_guard stores_guard = {.lock = &stores_lock, .in_child = forget_stores};
 
 /* ---- Stores --------------------------------------------------------------------------------- */
 
@@ -67,6 +77,7 @@ static struct store *enter_store(const char *name)
 {
     struct store *store;
 
+    sb_fork_guard(&stores_guard);
     pthread_mutex_lock(&stores_lock);
     for (store = stores; store != NULL; store = store->next)
         if (strcmp(store->name, name) == 0)
