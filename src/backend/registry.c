@@ -5,6 +5,12 @@
  * names its own backend in simba_client_options where it wants to.
  */
 #include "backend/memory/memory.h"
+#ifdef SIMBA_HAVE_MYSQL
+#include "backend/mysql/mysql.h"
+#endif
+#ifdef SIMBA_HAVE_POSTGRES
+#include "backend/postgres/postgres.h"
+#endif
 #ifdef SIMBA_HAVE_REDIS
 #include "backend/redis/redis.h"
 #endif
@@ -23,6 +29,12 @@ static const struct simba_backend_ops *const built_in[] = {
     &sb_memory_ops,
 #ifdef SIMBA_HAVE_SQLITE
     &sb_sqlite_ops,
+#endif
+#ifdef SIMBA_HAVE_MYSQL
+    &sb_mysql_ops,
+#endif
+#ifdef SIMBA_HAVE_POSTGRES
+    &sb_postgres_ops,
 #endif
 #ifdef SIMBA_HAVE_REDIS
     &sb_redis_ops,

@@ -2,7 +2,7 @@
  * batch.c - requests that are carried out together.
  *
  *     look     READ, LIST, and ACQUIREs that cannot win: no write lock, answered at once
- *     write    what is left, in one transaction where there are several
+ *     write    what is left, in one transaction where there are several; rows.h on stores that lock rows
  *     settle   is it still the store? then tell the others, then answer
  *
  * When one statement fails for a reason of its own, the transaction is rolled back and every job runs
@@ -10,20 +10,25 @@
  */
 #include "backend/sql/batch.h"
 
+#include "backend/sql/rows.h"
 #include "base/alloc.h"
 #include "base/text.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
-void sb_batch_add(struct sb_batch *batch, struct simba_request *request, int64_t deadline_ms)
+struct sb_job *sb_batch_add(struct sb_batch *batch, struct simba_request *request,
+                            int64_t deadline_ms)
 {
     struct sb_job *job = &batch->jobs[batch->count++];
 
     assert(batch->count <= SB_BATCH_MAX);
     job->request = request;
     job->deadline_ms = deadline_ms;
+    job->attempts = 0;
     job->state = SB_JOB_WAITING;
+    return job;
 }
 
 /* ---- Answers -------------------------------------------------------------------------------- */
@@ -35,8 +40,7 @@ static void answer(struct sb_batch *batch, struct sb_job *job, const struct simb
     job->request = NULL;
 }
 
-static void answer_error(struct sb_batch *batch, struct sb_job *job,
-                         const struct simba_error *error)
+void sb_batch_refuse(struct sb_batch *batch, struct sb_job *job, const struct simba_error *error)
 {
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
@@ -47,7 +51,7 @@ static void answer_error(struct sb_batch *batch, struct sb_job *job,
 
 static void answer_record(struct sb_batch *batch, struct sb_job *job)
 {
-    const struct sb_sql_record *record = &job->record;
+    const struct sb_sql_record *record = &job->item.record;
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
     if (job->found)
@@ -69,11 +73,13 @@ static bool is_own_failure(const struct sb_sql_failure *failure)
 
 /* ---- Settling ------------------------------------------------------------------------------- */
 
-static void announce(struct sb_repository *r, const struct sb_job *job)
+static void announce(struct sb_batch *batch, struct sb_repository *r, const struct sb_job *job)
 {
     const struct sb_sql_driver *driver = r->connection->driver;
     const struct simba_request *request = job->request;
 
+    if (request->op == SIMBA_OP_ACQUIRE && batch->waiters != NULL)
+        sb_waiters_note(batch->waiters, request->mutex, !job->changed);
     if (!job->changed && request->op == SIMBA_OP_ACQUIRE && driver->contended != NULL)
         driver->contended(r->connection);
     if (job->changed && driver->announce != NULL)
@@ -90,9 +96,8 @@ static int check_store(struct sb_repository *r, struct sb_sql_failure *failure)
     return driver->check != NULL ? driver->check(r->connection, failure) : SIMBA_OK;
 }
 
-/* Answers what is done. Where that went to something that is not the store any more it counts for
- * nothing, and the jobs wait again. The others are told before we answer: they have been waiting. */
-static int settle(struct sb_batch *batch, struct sb_repository *r, struct sb_sql_failure *failure)
+/* The others are told before we answer: they have been waiting. */
+int sb_batch_settle(struct sb_batch *batch, struct sb_repository *r, struct sb_sql_failure *failure)
 {
     int code = check_store(r, failure);
 
@@ -102,7 +107,7 @@ static int settle(struct sb_batch *batch, struct sb_repository *r, struct sb_sql
         if (job->state == SB_JOB_DONE && code != SIMBA_OK)
             job->state = SB_JOB_WAITING;
         else if (job->state == SB_JOB_DONE)
-            announce(r, job);
+            announce(batch, r, job);
     }
     for (size_t i = 0; i < batch->count; i++)
         if (batch->jobs[i].state == SB_JOB_DONE)
@@ -157,6 +162,15 @@ static int add_to_list(void *user, const struct sb_sql_record *record)
     return SIMBA_OK;
 }
 
+static int compare_names(const void *left, const void *right)
+{
+    const struct simba_mutex_status *a = left;
+    const struct simba_mutex_status *b = right;
+
+    return strcmp(a->mutex, b->mutex);
+}
+
+/* The order of the names' bytes is not every database's own. */
 static int look_at_all(struct sb_batch *batch, struct sb_repository *r, struct sb_job *job,
                        struct sb_sql_failure *failure)
 {
@@ -168,6 +182,8 @@ static int look_at_all(struct sb_batch *batch, struct sb_repository *r, struct s
     if (code == SIMBA_OK)
         code = check_store(r, failure);
     if (code == SIMBA_OK) {
+        if (list.count > 1)
+            qsort(list.items, list.count, sizeof *list.items, compare_names);
         reply.list = list.items;
         reply.list_count = list.count;
         answer(batch, job, &reply);
@@ -180,15 +196,15 @@ static int look_at_all(struct sb_batch *batch, struct sb_repository *r, struct s
 static int look_at_one(struct sb_repository *r, struct sb_job *job, struct sb_sql_failure *failure)
 {
     const struct simba_request *request = job->request;
-    int code = sb_repository_get_owner(r, request->mutex, &job->record, failure);
+    int code = sb_repository_get_owner(r, request->mutex, &job->item.record, failure);
     bool others;
 
     if (code != SIMBA_OK && code != SIMBA_ENOTFOUND)
         return code;
     job->found = code == SIMBA_OK;
     job->changed = false;
-    others = job->found && sb_sql_record_is_owned(&job->record) &&
-             (request->id == NULL || strcmp(job->record.owner_id, request->id) != 0);
+    others = job->found && sb_sql_record_is_owned(&job->item.record) &&
+             (request->id == NULL || strcmp(job->item.record.owner_id, request->id) != 0);
     if (request->op == SIMBA_OP_READ || others)
         job->state = SB_JOB_DONE;
     return SIMBA_OK;
@@ -201,7 +217,7 @@ static int look(struct sb_batch *batch, struct sb_repository *r, struct sb_job *
     case SIMBA_OP_LIST:
         return look_at_all(batch, r, job, failure);
     case SIMBA_OP_READ:
-        return look_at_one(r, job, failure);
+        return r->connection->driver->run_all == NULL ? look_at_one(r, job, failure) : SIMBA_OK;
     case SIMBA_OP_ACQUIRE:
         return r->connection->driver->looks_first ? look_at_one(r, job, failure) : SIMBA_OK;
     default:
@@ -222,14 +238,14 @@ static int look_for_all(struct sb_batch *batch, struct sb_repository *r,
             continue;
         code = look(batch, r, job, failure);
         if (code != SIMBA_OK && is_own_failure(failure)) {
-            answer_error(batch, job, &failure->error);
+            sb_batch_refuse(batch, job, &failure->error);
         } else if (code != SIMBA_OK) {
             undo(batch, r);
             return code;
         }
         any = any || job->state == SB_JOB_DONE;
     }
-    return any ? settle(batch, r, failure) : SIMBA_OK;
+    return any ? sb_batch_settle(batch, r, failure) : SIMBA_OK;
 }
 
 /* ---- Writing -------------------------------------------------------------------------------- */
@@ -243,12 +259,12 @@ static int write_one(struct sb_repository *r, struct sb_job *job, struct sb_sql_
     int code;
 
     if (request->op == SIMBA_OP_ACQUIRE)
-        code = sb_repository_acquire_and_get_owner(r, &claim, &effect, &job->record, failure);
+        code = sb_repository_acquire_and_get_owner(r, &claim, &effect, &job->item.record, failure);
     else if (request->op == SIMBA_OP_GUARD)
-        code = sb_repository_guard(r, &claim, &effect, &job->record, failure);
+        code = sb_repository_guard(r, &claim, &effect, &job->item.record, failure);
     else
         code = sb_repository_release(r, request->mutex, request->id, request->revision, &effect,
-                                     &job->record, failure);
+                                     &job->item.record, failure);
     if (code != SIMBA_OK && code != SIMBA_ENOTFOUND)
         return code;
     job->found = code == SIMBA_OK;
@@ -269,9 +285,9 @@ static int write_apart(struct sb_batch *batch, struct sb_repository *r,
             continue;
         code = write_one(r, job, failure);
         if (code == SIMBA_OK)
-            code = settle(batch, r, failure);
+            code = sb_batch_settle(batch, r, failure);
         else if (is_own_failure(failure) || code == SIMBA_EUNKNOWN)
-            answer_error(batch, job, &failure->error);
+            sb_batch_refuse(batch, job, &failure->error);
         if (code != SIMBA_OK && !is_own_failure(failure))
             return code;
     }
@@ -299,7 +315,7 @@ static int write_together(struct sb_batch *batch, struct sb_repository *r,
     int code = write_in_transaction(batch, r, failure);
 
     if (code == SIMBA_OK)
-        return settle(batch, r, failure);
+        return sb_batch_settle(batch, r, failure);
     if (code == SIMBA_EUNKNOWN)
         sb_batch_fail(batch, &failure->error);
     return is_own_failure(failure) ? write_apart(batch, r, failure) : code;
@@ -324,6 +340,8 @@ int sb_batch_run(struct sb_batch *batch, struct sb_repository *repository,
 
     if (code != SIMBA_OK)
         return code;
+    if (repository->connection->driver->run_all != NULL)
+        return sb_rows_write(batch, repository, failure);
     if (count_waiting(batch) > 1)
         return write_together(batch, repository, failure);
     return write_apart(batch, repository, failure);
@@ -353,7 +371,7 @@ void sb_batch_expire(struct sb_batch *batch, int64_t now_ms, const struct simba_
         struct sb_job *job = &batch->jobs[i];
 
         if (job->state == SB_JOB_WAITING && job->deadline_ms <= now_ms)
-            answer_error(batch, job, error);
+            sb_batch_refuse(batch, job, error);
     }
 }
 
@@ -361,5 +379,5 @@ void sb_batch_fail(struct sb_batch *batch, const struct simba_error *error)
 {
     for (size_t i = 0; i < batch->count; i++)
         if (batch->jobs[i].state == SB_JOB_WAITING)
-            answer_error(batch, &batch->jobs[i], error);
+            sb_batch_refuse(batch, &batch->jobs[i], error);
 }

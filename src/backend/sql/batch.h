@@ -8,6 +8,7 @@
 #define SB_BACKEND_SQL_BATCH_H
 
 #include "backend/sql/repository.h"
+#include "backend/sql/waiters.h"
 
 #define SB_BATCH_MAX 256 /* requests in one transaction */
 
@@ -20,22 +21,29 @@ enum sb_job_state {
 struct sb_job {
     struct simba_request *request;
     int64_t deadline_ms;
+    unsigned attempts; /* that somebody was in the way of */
     enum sb_job_state state;
-    bool found;   /* the mutex is on the store: `record` is set */
+    bool found;   /* the mutex is on the store: item.record is set */
     bool changed; /* the request had an effect that others may want to know of */
-    struct sb_sql_record record;
+    bool blocked; /* somebody else has the row: not in this run any more */
+    struct sb_sql_item item;
 };
 
 struct sb_batch {
     const struct simba_backend_host *host;
+    struct sb_waiters *waiters; /* NULL: the store tells by other means */
     size_t count;
     struct sb_job jobs[SB_BATCH_MAX];
+    struct sb_sql_item *items[SB_BATCH_MAX]; /* of the statements that are run together */
 };
 
-void sb_batch_add(struct sb_batch *batch, struct simba_request *request, int64_t deadline_ms);
+/* Returns the job, for what the caller knows of it. */
+struct sb_job *sb_batch_add(struct sb_batch *batch, struct simba_request *request,
+                            int64_t deadline_ms);
 
-/* One attempt at all that is waiting, answering what was carried out and what never can be. On failure
- * the jobs that are still waiting were not carried out, and failure->remedy says what may help them. */
+/* One attempt at all that is waiting, answering what was carried out and what never can be. Jobs that are
+ * still waiting were not carried out: on success somebody was in their way, on failure failure->remedy
+ * says what may help them. */
 int sb_batch_run(struct sb_batch *batch, struct sb_repository *repository,
                  struct sb_sql_failure *failure);
 
@@ -50,5 +58,15 @@ void sb_batch_expire(struct sb_batch *batch, int64_t now_ms, const struct simba_
 
 /* Answers all that are waiting. */
 void sb_batch_fail(struct sb_batch *batch, const struct simba_error *error);
+
+/* For the parts of a run: */
+
+/* Answers one job with a failure. */
+void sb_batch_refuse(struct sb_batch *batch, struct sb_job *job, const struct simba_error *error);
+
+/* Answers what is done. Where that went to something that is not the store any more it counts for
+ * nothing, and the jobs wait again. */
+int sb_batch_settle(struct sb_batch *batch, struct sb_repository *repository,
+                    struct sb_sql_failure *failure);
 
 #endif

@@ -83,11 +83,21 @@ struct sb_sql_sink {
     void *user;
 };
 
+/* One statement of many that are run together, and what became of it. */
+struct sb_sql_item {
+    enum sb_sql_statement statement; /* one that concerns a single row */
+    struct sb_sql_values values;
+    bool hit;                    /* a row was found, added or changed */
+    struct sb_sql_record record; /* where it was found or changed */
+};
+
 struct sb_sql_driver;
 
 /* Each driver's connection begins with one of these. */
 struct sb_sql_connection {
     const struct sb_sql_driver *driver;
+    size_t owner_id_max;  /* characters that the column takes */
+    uint64_t version_max; /* the last version; no term can begin or go on behind it */
 };
 
 struct sb_sql_driver {
@@ -120,6 +130,13 @@ struct sb_sql_driver {
     int (*run)(struct sb_sql_connection *connection, enum sb_sql_statement statement,
                const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                int64_t *ret_count, struct sb_sql_failure *failure);
+
+    /* Runs statements on single rows in one transaction, in as few round trips as it can. NULL where
+     * writers exclude each other in the whole database. A changed record is told with its own clock:
+     * only the differences between its times count. What somebody else has locked is waited for briefly
+     * at most, and then not hit. On failure nothing was applied, or the code is SIMBA_EUNKNOWN. */
+    int (*run_all)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                   size_t count, struct sb_sql_failure *failure);
 
     /* Creates what is missing of the schema. */
     int (*init_schema)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);

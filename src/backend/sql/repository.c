@@ -41,13 +41,39 @@ static int64_t at_most(int64_t value, int64_t limit)
     return value < limit ? value : limit;
 }
 
-static struct sb_sql_values claim_values(const struct sb_sql_claim *claim)
+struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim)
 {
     struct sb_sql_values values = {.mutex = claim->mutex, .id = claim->id};
 
     values.ttl_ms = at_most(claim->ttl_ms, LEASE_MAX_MS);
     values.lease_ms = values.ttl_ms + at_most(claim->transition_ms, LEASE_MAX_MS);
     return values;
+}
+
+/* ---- Ids ------------------------------------------------------------------------------------ */
+
+/* Characters, as columns count them: bytes that go on with a character of UTF-8 do not count. */
+static size_t count_characters(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text != '\0'; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+int sb_repository_check_id(struct sb_repository *r, const char *id, struct sb_sql_failure *failure)
+{
+    size_t most = r->connection->owner_id_max;
+    size_t length = count_characters(id);
+
+    if (length <= most)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_EINVAL,
+                        "the id \"%.60s\" has %zu characters and the table's column owner_id takes "
+                        "%zu",
+                        id, length, most);
 }
 
 /* ---- Transactions --------------------------------------------------------------------------- */
@@ -215,10 +241,12 @@ static int change_at_once(struct sb_repository *r, enum sb_sql_statement stateme
 int sb_repository_acquire(struct sb_repository *r, const struct sb_sql_claim *claim,
                           bool *ret_acquired, struct sb_sql_failure *failure)
 {
-    const struct sb_sql_values values = claim_values(claim);
+    const struct sb_sql_values values = sb_sql_claim_values(claim);
     int64_t count = 0;
-    int code = run(r, SB_SQL_ACQUIRE, &values, NULL, &count, failure);
+    int code = sb_repository_check_id(r, claim->id, failure);
 
+    if (code == SIMBA_OK)
+        code = run(r, SB_SQL_ACQUIRE, &values, NULL, &count, failure);
     if (code == SIMBA_OK)
         *ret_acquired = count > 0;
     return code;
@@ -228,8 +256,11 @@ int sb_repository_acquire_and_get_owner(struct sb_repository *r, const struct sb
                                         bool *ret_acquired, struct sb_sql_record *ret_record,
                                         struct sb_sql_failure *failure)
 {
-    const struct sb_sql_values values = claim_values(claim);
+    const struct sb_sql_values values = sb_sql_claim_values(claim);
+    int code = sb_repository_check_id(r, claim->id, failure);
 
+    if (code != SIMBA_OK)
+        return code;
     return change_at_once(r, SB_SQL_ACQUIRE, &values, ret_acquired, ret_record, failure);
 }
 
@@ -237,7 +268,7 @@ int sb_repository_guard(struct sb_repository *r, const struct sb_sql_claim *clai
                         bool *ret_renewed, struct sb_sql_record *ret_record,
                         struct sb_sql_failure *failure)
 {
-    const struct sb_sql_values values = claim_values(claim);
+    const struct sb_sql_values values = sb_sql_claim_values(claim);
 
     return change_at_once(r, SB_SQL_GUARD, &values, ret_renewed, ret_record, failure);
 }

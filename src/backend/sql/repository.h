@@ -25,6 +25,13 @@ struct sb_sql_claim {
     int64_t transition_ms;
 };
 
+/* The values that a claim binds. */
+struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim);
+
+/* SIMBA_EINVAL for an id that the table's column cannot hold. */
+int sb_repository_check_id(struct sb_repository *repository, const char *id,
+                           struct sb_sql_failure *failure);
+
 /* Creates the table where it is missing; harmless where it is not. */
 int sb_repository_init_schema(struct sb_repository *repository, struct sb_sql_failure *failure);
 

@@ -6,6 +6,7 @@
 
 #include "backend/sql/batch.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/thread.h"
@@ -17,6 +18,7 @@
 #define BACKOFF_MIN_MS 20
 #define BACKOFF_MAX_MS 2000
 #define HEALINGS_MAX 2 /* reconnects or new schemas for the sake of one batch */
+#define GATHER_PART 50 /* of the transition may be spent on waiting for more renewals */
 #define RETRY_PAUSE_MIN_US 100
 #define RETRY_PAUSE_MAX_US 1000
 
@@ -24,15 +26,27 @@
  * still win. Most of a herd gives up then without ever having had the lock. */
 #define LOOK_AGAIN_MS 10
 
+/* The pause before a request that somebody was in the way of is tried again; it doubles. */
+#define BLOCKED_MIN_MS 1
+#define BLOCKED_MAX_MS 50
+
+/* Servers are given at least this long for an answer: a connection that is given up costs more than one
+ * request's punctuality. */
+#define ANSWER_MIN_MS 300
+
 struct entry {
     struct simba_request *request;
     int64_t deadline_ms;
+    int64_t due_ms;    /* not before */
+    unsigned attempts; /* that somebody was in the way of */
 };
+
+enum work { WORK_END, WORK_REQUESTS, WORK_LOOK };
 
 struct sb_worker {
     struct sb_worker_config config;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards the queue and `stopping` */
+    pthread_mutex_t lock; /* guards what follows up to `stopping` */
     pthread_cond_t arrived;
     struct entry *queue;
     size_t queue_count;
@@ -71,8 +85,16 @@ static int64_t deadline_of(const struct sb_worker *w, const struct simba_request
     return simba_now_ms() + wait_ms;
 }
 
+/* Short leases have less time to give away. */
+static int64_t gather_ms(const struct sb_worker *w, const struct simba_request *request)
+{
+    int64_t most = request->transition_ms / GATHER_PART;
+
+    return w->config.gather_ms < most ? w->config.gather_ms : most;
+}
+
 /* With the lock held. False when memory is short. */
-static bool enqueue(struct sb_worker *w, struct simba_request *request)
+static bool enqueue(struct sb_worker *w, const struct entry *entry)
 {
     if (w->queue_count == w->queue_room) {
         size_t room = w->queue_room * 2 + 64;
@@ -83,10 +105,19 @@ static bool enqueue(struct sb_worker *w, struct simba_request *request)
         w->queue = queue;
         w->queue_room = room;
     }
-    w->queue[w->queue_count].request = request;
-    w->queue[w->queue_count].deadline_ms = deadline_of(w, request);
-    w->queue_count++;
+    w->queue[w->queue_count++] = *entry;
     return true;
+}
+
+/* Renewals wait for company: they have the whole transition, and a commit costs the same for many. */
+static bool enqueue_new(struct sb_worker *w, struct simba_request *request)
+{
+    struct entry entry = {.request = request, .deadline_ms = deadline_of(w, request)};
+
+    entry.due_ms = simba_now_ms();
+    if (request->op == SIMBA_OP_GUARD)
+        entry.due_ms += gather_ms(w, request);
+    return enqueue(w, &entry);
 }
 
 /* A release of nothing only leaves a wait queue, and SQL stores have none. */
@@ -124,7 +155,7 @@ void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
     if (rest == NULL)
         return;
     pthread_mutex_lock(&w->lock);
-    while (rest != NULL && enqueue(w, rest))
+    while (rest != NULL && enqueue_new(w, rest))
         rest = rest->next;
     pthread_mutex_unlock(&w->lock);
     pthread_cond_signal(&w->arrived);
@@ -136,23 +167,121 @@ void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
     }
 }
 
-/* Waits for requests and moves them into the batch. False when it is time to end. */
-static bool take(struct sb_worker *w)
+void sb_worker_nudge(struct sb_worker *w)
 {
-    size_t count;
+    pthread_mutex_lock(&w->lock); /* it may be about to wait */
+    pthread_mutex_unlock(&w->lock);
+    pthread_cond_signal(&w->arrived);
+}
+
+/* With the lock held. When the first of the queue is due; a full batch is due at once, and so is all that
+ * is left when the worker stops. */
+static int64_t queue_due_ms(const struct sb_worker *w)
+{
+    int64_t due_ms = SIMBA_INFINITE;
+
+    if (w->queue_count >= SB_BATCH_MAX || (w->stopping && w->queue_count > 0))
+        return 0;
+    for (size_t i = 0; i < w->queue_count; i++)
+        if (w->queue[i].due_ms < due_ms)
+            due_ms = w->queue[i].due_ms;
+    return due_ms;
+}
+
+/* With the lock held. Renewals that are not due yet go along, blocked requests do not. */
+static bool is_ready(const struct sb_worker *w, const struct entry *entry, int64_t now_ms)
+{
+    return entry->due_ms <= now_ms || entry->attempts == 0 || w->stopping;
+}
+
+/* With the lock held. Moves what is ready into the batch. */
+static void fill_batch(struct sb_worker *w, int64_t now_ms)
+{
+    size_t left = 0;
+
+    w->batch.count = 0;
+    for (size_t i = 0; i < w->queue_count; i++) {
+        const struct entry *entry = &w->queue[i];
+
+        if (w->batch.count < SB_BATCH_MAX && is_ready(w, entry, now_ms))
+            sb_batch_add(&w->batch, entry->request, entry->deadline_ms)->attempts = entry->attempts;
+        else
+            w->queue[left++] = *entry;
+    }
+    w->queue_count = left;
+}
+
+/* With the lock held. */
+static void wait_until(struct sb_worker *w, int64_t at_ms, int64_t now_ms)
+{
+    struct timespec until;
+
+    if (at_ms == SIMBA_INFINITE) {
+        pthread_cond_wait(&w->arrived, &w->lock);
+        return;
+    }
+    until = sb_clock_deadline(at_ms - now_ms);
+    pthread_cond_timedwait(&w->arrived, &w->lock, &until);
+}
+
+/* Waits for something to do. Requests come first: a look is a courtesy. */
+static enum work take(struct sb_worker *w)
+{
+    enum work work = WORK_END;
 
     pthread_mutex_lock(&w->lock);
-    while (w->queue_count == 0 && !w->stopping)
-        pthread_cond_wait(&w->arrived, &w->lock);
-    count = w->queue_count < SB_BATCH_MAX ? w->queue_count : SB_BATCH_MAX;
-    w->batch.count = 0;
-    for (size_t i = 0; i < count; i++)
-        sb_batch_add(&w->batch, w->queue[i].request, w->queue[i].deadline_ms);
-    w->queue_count -= count;
-    if (w->queue_count > 0)
-        memmove(w->queue, w->queue + count, w->queue_count * sizeof *w->queue);
+    for (;;) {
+        int64_t now_ms = simba_now_ms();
+        int64_t due_ms = queue_due_ms(w);
+        int64_t look_ms =
+            w->config.waiters != NULL ? sb_waiters_due_ms(w->config.waiters) : SIMBA_INFINITE;
+
+        if (due_ms <= now_ms) {
+            fill_batch(w, now_ms);
+            work = WORK_REQUESTS;
+            break;
+        }
+        if (w->stopping && w->queue_count == 0)
+            break;
+        if (look_ms <= now_ms) {
+            work = WORK_LOOK;
+            break;
+        }
+        wait_until(w, due_ms < look_ms ? due_ms : look_ms, now_ms);
+    }
     pthread_mutex_unlock(&w->lock);
-    return count > 0;
+    return work;
+}
+
+static int64_t blocked_ms(unsigned attempts)
+{
+    int64_t pause_ms = BLOCKED_MIN_MS;
+
+    for (unsigned i = 1; i < attempts && pause_ms < BLOCKED_MAX_MS; i++)
+        pause_ms *= 2;
+    return pause_ms < BLOCKED_MAX_MS ? pause_ms : BLOCKED_MAX_MS;
+}
+
+/* Puts the jobs that somebody was in the way of back into the queue; false when memory is short. */
+static bool take_back(struct sb_worker *w)
+{
+    int64_t now_ms = simba_now_ms();
+    bool kept = true;
+
+    pthread_mutex_lock(&w->lock);
+    for (size_t i = 0; i < w->batch.count && kept; i++) {
+        struct sb_job *job = &w->batch.jobs[i];
+        struct entry entry = {job->request, job->deadline_ms, now_ms, job->attempts + 1};
+
+        if (job->state != SB_JOB_WAITING)
+            continue;
+        entry.due_ms += blocked_ms(entry.attempts);
+        kept = enqueue(w, &entry);
+        if (kept)
+            job->state = SB_JOB_ANSWERED;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return kept;
 }
 
 /* ---- Connection ----------------------------------------------------------------------------- */
@@ -192,6 +321,8 @@ static int ensure_connection(struct sb_worker *w, int64_t now_ms, struct sb_sql_
     const struct simba_backend_host *host = w->config.host;
     int64_t timeout_ms = sb_batch_deadline_ms(&w->batch) - now_ms;
 
+    if (timeout_ms > w->config.connect_ms)
+        timeout_ms = w->config.connect_ms;
     if (w->repository.connection != NULL)
         return SIMBA_OK;
     failure->remedy = SB_SQL_GIVE_UP;
@@ -221,6 +352,8 @@ static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *f
         return code;
     if (driver->looks_first && deadline_ms > now_ms + LOOK_AGAIN_MS)
         deadline_ms = now_ms + LOOK_AGAIN_MS;
+    if (driver->run_all != NULL && deadline_ms < now_ms + ANSWER_MIN_MS)
+        deadline_ms = now_ms + ANSWER_MIN_MS;
     driver->set_deadline(w->repository.connection, deadline_ms);
     return sb_batch_run(&w->batch, &w->repository, failure);
 }
@@ -274,8 +407,17 @@ static void serve(struct sb_worker *w)
         int64_t now_ms = simba_now_ms();
 
         sb_batch_expire(&w->batch, now_ms, &failure.error);
-        if (sb_batch_is_over(&w->batch) || attempt(w, now_ms, &failure) == SIMBA_OK)
+        if (sb_batch_is_over(&w->batch))
             return;
+        if (attempt(w, now_ms, &failure) == SIMBA_OK) {
+            sb_error_set(&failure.error, SIMBA_EUNAVAILABLE,
+                         "the row was locked by somebody else all the time");
+            sb_batch_expire(&w->batch, simba_now_ms(), &failure.error);
+            if (take_back(w))
+                return;
+            sb_error_plain(&failure.error, SIMBA_ENOMEM);
+            break;
+        }
         if (!heal(w, &failure, healings))
             break;
         if (failure.remedy != SB_SQL_RETRY)
@@ -284,12 +426,33 @@ static void serve(struct sb_worker *w)
     sb_batch_fail(&w->batch, &failure.error);
 }
 
+/* A courtesy: what fails here fails again for somebody who waits for the answer, and is told there. */
+static void look(struct sb_worker *w)
+{
+    struct sb_sql_failure failure;
+    int64_t now_ms = simba_now_ms();
+
+    if (w->repository.connection == NULL) {
+        sb_waiters_skip(w->config.waiters);
+        return;
+    }
+    w->config.driver->set_deadline(w->repository.connection, now_ms + w->config.wait_ms);
+    if (sb_waiters_look(w->config.waiters, w->repository.connection, &failure) != SIMBA_OK &&
+        failure.remedy == SB_SQL_RECONNECT)
+        drop_connection(w);
+}
+
 static void *run_thread(void *argument)
 {
     struct sb_worker *w = argument;
+    enum work work;
 
-    while (take(w))
-        serve(w);
+    while ((work = take(w)) != WORK_END) {
+        if (work == WORK_LOOK)
+            look(w);
+        else
+            serve(w);
+    }
     drop_connection(w);
     w->config.host->post(w->config.host, &w->last_task);
     return NULL;
@@ -331,7 +494,7 @@ void sb_worker_stop(struct sb_worker *w, void (*stopped)(void *argument), void *
 static int connect_and_start(struct sb_worker *w, struct simba_error *error)
 {
     struct sb_sql_failure failure;
-    int code = w->config.driver->connect(w->config.settings, w->config.wait_ms,
+    int code = w->config.driver->connect(w->config.settings, w->config.connect_ms,
                                          &w->repository.connection, &failure);
 
     if (code != SIMBA_OK) {
@@ -347,6 +510,17 @@ static int connect_and_start(struct sb_worker *w, struct simba_error *error)
                                 strerror(code));
 }
 
+static void init_waiting(struct sb_worker *w)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->arrived, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
 int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **ret_worker,
                     struct simba_error *error)
 {
@@ -357,10 +531,10 @@ int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **re
         return sb_error_plain(error, SIMBA_ENOMEM);
     w->config = *config;
     w->batch.host = config->host;
+    w->batch.waiters = config->waiters;
     w->random = sb_random_seed();
     w->last_task.run = finish_stop;
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->arrived, NULL);
+    init_waiting(w);
     code = connect_and_start(w, error);
     if (code != SIMBA_OK) {
         free_worker(w);

@@ -2,13 +2,14 @@
  * worker.h - the thread of an SQL client that owns its connection, so that no loop ever waits for a
  * database.
  *
- * Requests that arrive while it works are taken together. It reconnects with a back-off, creates the
+ * Requests that arrive while it works are taken together; those that somebody is in the way of come back
+ * later, without delaying the others. It reconnects with a back-off, creates the
  * schema again where it vanished, and answers every request by its deadline.
  */
 #ifndef SB_BACKEND_SQL_WORKER_H
 #define SB_BACKEND_SQL_WORKER_H
 
-#include "backend/sql/driver.h"
+#include "backend/sql/waiters.h"
 
 struct sb_worker;
 
@@ -16,8 +17,11 @@ struct sb_worker_config {
     const struct sb_sql_driver *driver;
     void *settings; /* the driver's; it outlives the worker */
     const struct simba_backend_host *host;
-    const char *name; /* of the thread and in logs, at most 15 characters; not copied */
-    int64_t wait_ms;  /* how long a request may wait for others at most */
+    const char *name;           /* of the thread and in logs, at most 15 characters; not copied */
+    int64_t wait_ms;            /* how long a request may wait for others at most */
+    int64_t connect_ms;         /* and a connection for being made */
+    int64_t gather_ms;          /* how long renewals may wait for more of them to come */
+    struct sb_waiters *waiters; /* what to look at from time to time; NULL: nothing */
 };
 
 /* Connects on the calling thread, so that what is wrong with the store is known at once; then starts
@@ -27,6 +31,9 @@ int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **re
 
 /* Takes a batch. Does not block. */
 void sb_worker_submit(struct sb_worker *worker, struct simba_request *batch);
+
+/* The waiters have something new to look at. From any thread. */
+void sb_worker_nudge(struct sb_worker *worker);
 
 /* Destroys. Carries out what was submitted, ends the thread, and then calls stopped(argument) on the
  * loop thread. Does not block. */

@@ -297,6 +297,8 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
         return sb_error_plain(&failure->error, SIMBA_ENOMEM);
     }
     c->base.driver = &sb_sqlite_driver;
+    c->base.owner_id_max = SIMBA_ID_MAX;
+    c->base.version_max = INT64_MAX;
     c->settings = settings;
     c->deadline_ms = deadline_ms;
     c->random = sb_random_seed();

@@ -176,6 +176,7 @@ static int start(simba_backend *b, struct simba_error *error)
         .host = b->host,
         .name = "simba-sqlite",
         .wait_ms = b->busy_timeout_ms,
+        .connect_ms = b->busy_timeout_ms,
     };
     int code = sb_watch_create(b->host, b->settings.wake_path, b->settings.path, &b->watch, error);
 

@@ -1,0 +1,120 @@
+/*
+ * call.c - waits for the server with a deadline. Owns nothing.
+ */
+#include "backend/mysql/call.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+
+static short wanted_events(int wanted)
+{
+    return (short)(((wanted & MYSQL_WAIT_READ) != 0 ? POLLIN : 0) |
+                   ((wanted & MYSQL_WAIT_WRITE) != 0 ? POLLOUT : 0) |
+                   ((wanted & MYSQL_WAIT_EXCEPT) != 0 ? POLLPRI : 0));
+}
+
+/* What is wrong with a socket shows when it is used. */
+static int occurred(short events)
+{
+    return ((events & (POLLIN | POLLHUP | POLLERR)) != 0 ? MYSQL_WAIT_READ : 0) |
+           ((events & (POLLOUT | POLLERR)) != 0 ? MYSQL_WAIT_WRITE : 0) |
+           ((events & POLLPRI) != 0 ? MYSQL_WAIT_EXCEPT : 0);
+}
+
+/* Waits for what the library waits for, and tells it what came. The library's own time-outs are whole
+ * seconds and not used. */
+static int await(struct sb_mysql_connection *c, int wanted)
+{
+    struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = wanted_events(wanted)};
+
+    for (;;) {
+        int64_t left_ms = c->deadline_ms - simba_now_ms();
+        int ready = left_ms > 0 ? poll(&socket, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) : 0;
+
+        if (ready > 0)
+            return occurred(socket.revents);
+        if (ready == 0) {
+            c->timed_out = true;
+            return MYSQL_WAIT_TIMEOUT;
+        }
+        if (errno != EINTR)
+            return MYSQL_WAIT_TIMEOUT;
+    }
+}
+
+bool sb_mysql_call_connect(struct sb_mysql_connection *c, size_t host)
+{
+    const struct sb_sql_address *a = &c->settings->address;
+    const char *name = host < a->host_count ? a->hosts[host].name : NULL;
+    unsigned port = host < a->host_count ? (unsigned)a->hosts[host].port : 0;
+    MYSQL *result = NULL;
+    int status;
+
+    if (name == NULL && a->socket != NULL)
+        name = "localhost"; /* which stands for the socket */
+    status = mysql_real_connect_start(&result, c->mysql, name, a->user, a->password, a->database,
+                                      port, a->socket, 0);
+    while (status != 0)
+        status = mysql_real_connect_cont(&result, c->mysql, await(c, status));
+    return result != NULL;
+}
+
+int sb_mysql_call_query(struct sb_mysql_connection *c, const char *text)
+{
+    int result = 0;
+    int status = mysql_real_query_start(&result, c->mysql, text, strlen(text));
+
+    while (status != 0)
+        status = mysql_real_query_cont(&result, c->mysql, await(c, status));
+    return result;
+}
+
+MYSQL_RES *sb_mysql_call_store(struct sb_mysql_connection *c)
+{
+    MYSQL_RES *result = NULL;
+    int status = mysql_store_result_start(&result, c->mysql);
+
+    while (status != 0)
+        status = mysql_store_result_cont(&result, c->mysql, await(c, status));
+    return result;
+}
+
+int sb_mysql_call_prepare(struct sb_mysql_connection *c, MYSQL_STMT *statement, const char *text)
+{
+    int result = 0;
+    int status = mysql_stmt_prepare_start(&result, statement, text, strlen(text));
+
+    while (status != 0)
+        status = mysql_stmt_prepare_cont(&result, statement, await(c, status));
+    return result;
+}
+
+int sb_mysql_call_execute(struct sb_mysql_connection *c, MYSQL_STMT *statement)
+{
+    int result = 0;
+    int status = mysql_stmt_execute_start(&result, statement);
+
+    while (status != 0)
+        status = mysql_stmt_execute_cont(&result, statement, await(c, status));
+    return result;
+}
+
+int sb_mysql_call_store_rows(struct sb_mysql_connection *c, MYSQL_STMT *statement)
+{
+    int result = 0;
+    int status = mysql_stmt_store_result_start(&result, statement);
+
+    while (status != 0)
+        status = mysql_stmt_store_result_cont(&result, statement, await(c, status));
+    return result;
+}
+
+/* Between two statements a server says nothing but its farewell. */
+bool sb_mysql_is_closed(const struct sb_mysql_connection *c)
+{
+    struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = POLLIN | POLLRDHUP};
+
+    return poll(&socket, 1, 0) != 0;
+}

@@ -1,0 +1,25 @@
+/*
+ * call.h - the calls of libmariadb that wait for the server, each with the connection's deadline.
+ *
+ * They return what their namesakes do. When the deadline has come the call fails, and the connection is of
+ * no more use.
+ */
+#ifndef SB_BACKEND_MYSQL_CALL_H
+#define SB_BACKEND_MYSQL_CALL_H
+
+#include "backend/mysql/connection.h"
+
+/* To hosts[host], or to the socket or whatever the library's own files name when there is none. */
+bool sb_mysql_call_connect(struct sb_mysql_connection *connection, size_t host);
+
+int sb_mysql_call_query(struct sb_mysql_connection *connection, const char *text);
+MYSQL_RES *sb_mysql_call_store(struct sb_mysql_connection *connection);
+int sb_mysql_call_prepare(struct sb_mysql_connection *connection, MYSQL_STMT *statement,
+                          const char *text);
+int sb_mysql_call_execute(struct sb_mysql_connection *connection, MYSQL_STMT *statement);
+int sb_mysql_call_store_rows(struct sb_mysql_connection *connection, MYSQL_STMT *statement);
+
+/* Whether the server has closed the connection while nobody was looking. */
+bool sb_mysql_is_closed(const struct sb_mysql_connection *connection);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * connection.h - the MySQL and MariaDB driver: one connection to a server.
+ *
+ * libmariadb is used in its non-blocking way, so that every wait has an end to the millisecond.
+ */
+#ifndef SB_BACKEND_MYSQL_CONNECTION_H
+#define SB_BACKEND_MYSQL_CONNECTION_H
+
+#include "backend/sql/address.h"
+#include "backend/sql/driver.h"
+
+#include <mysql.h>
+
+/* What all connections of one client have in common. */
+struct sb_mysql_settings {
+    struct sb_sql_address address;
+};
+
+struct sb_mysql_connection {
+    struct sb_sql_connection base; /* first: the connection is one */
+    struct sb_mysql_settings *settings;
+    MYSQL *mysql;
+    MYSQL_STMT *statements[SB_SQL_STATEMENTS]; /* prepared at their first use */
+    int64_t deadline_ms;                       /* for answers */
+    bool timed_out;                            /* it came */
+    bool in_transaction;
+    bool exact_names;      /* names that differ in any byte are different rows */
+    bool timeout_ends_all; /* a lock wait in vain rolls back the transaction, not the statement */
+};
+
+extern const struct sb_sql_driver sb_mysql_driver;
+
+#endif

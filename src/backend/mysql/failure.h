@@ -1,0 +1,25 @@
+/*
+ * failure.h - what the numbers of MySQL and MariaDB mean to the library.
+ */
+#ifndef SB_BACKEND_MYSQL_FAILURE_H
+#define SB_BACKEND_MYSQL_FAILURE_H
+
+#include "backend/mysql/connection.h"
+
+/* The last call on the connection failed; `sent` tells whether it might have changed something. */
+int sb_mysql_fail(const struct sb_mysql_connection *connection, bool sent,
+                  struct sb_sql_failure *failure);
+
+/* The same for a call on a statement. */
+int sb_mysql_fail_statement(const struct sb_mysql_connection *connection, MYSQL_STMT *statement,
+                            bool sent, struct sb_sql_failure *failure);
+
+/* The server has closed the connection before anything was sent. */
+int sb_mysql_fail_closed(struct sb_sql_failure *failure);
+
+int sb_mysql_fail_memory(struct sb_sql_failure *failure);
+
+/* Whether a row or table is locked by somebody else. */
+bool sb_mysql_is_lock_wait(unsigned number);
+
+#endif

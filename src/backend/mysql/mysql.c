@@ -1,0 +1,119 @@
+/*
+ * mysql.c - the backend `mysql://` and `mariadb://`. Owns the life of a client: a worker with the
+ * connection, which also looks from time to time at what is waited for.
+ */
+#include "backend/mysql/mysql.h"
+
+#include "backend/mysql/connection.h"
+#include "backend/sql/worker.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <string.h>
+
+#define GATHER_MS 25
+
+struct simba_backend {
+    const struct simba_backend_host *host;
+    struct sb_mysql_settings settings;
+    struct sb_worker *worker;
+    struct sb_waiters *waiters;
+    void (*closed)(void *argument);
+    void *argument;
+};
+
+static bool serves(const char *scheme)
+{
+    return strcmp(scheme, "mysql") == 0 || strcmp(scheme, "mariadb") == 0;
+}
+
+static void free_backend(simba_backend *b)
+{
+    sb_waiters_destroy(b->waiters);
+    sb_sql_address_clear(&b->settings.address);
+    sb_free(b);
+}
+
+static int start(simba_backend *b, struct simba_error *error)
+{
+    const struct sb_sql_address *address = &b->settings.address;
+    const struct sb_waiters_config waiters = {
+        .host = b->host,
+        .poll_max_ms = address->poll_ms,
+    };
+    struct sb_worker_config worker = {
+        .driver = &sb_mysql_driver,
+        .settings = &b->settings,
+        .host = b->host,
+        .name = "simba-mysql",
+        .wait_ms = address->timeout_ms,
+        .connect_ms = address->connect_timeout_ms,
+        .gather_ms = GATHER_MS,
+    };
+    int code = sb_waiters_create(&waiters, &b->waiters, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    worker.waiters = b->waiters;
+    return sb_worker_start(&worker, &b->worker, error);
+}
+
+static int open_client(const struct simba_backend_config *config,
+                       const struct simba_backend_host *host, simba_backend **ret_backend,
+                       struct simba_error *error)
+{
+    simba_backend *b = sb_alloc_zero(sizeof *b);
+    int code;
+
+    if (b == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    b->host = host;
+    code = sb_sql_address_read(&b->settings.address, config->url, error);
+    if (code == SIMBA_OK)
+        code = start(b, error);
+    if (code != SIMBA_OK) {
+        free_backend(b);
+        return code;
+    }
+    *ret_backend = b;
+    return SIMBA_OK;
+}
+
+static void submit(simba_backend *b, struct simba_request *batch)
+{
+    sb_worker_submit(b->worker, batch);
+}
+
+/* Observers look by themselves. */
+static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
+{
+    if (id != NULL)
+        sb_waiters_listen(b->waiters, mutex, on);
+}
+
+static void on_worker_stopped(void *argument)
+{
+    simba_backend *b = argument;
+    void (*closed)(void *argument) = b->closed;
+    void *closed_argument = b->argument;
+
+    free_backend(b);
+    closed(closed_argument);
+}
+
+static void close_client(simba_backend *b, void (*closed)(void *argument), void *argument)
+{
+    b->closed = closed;
+    b->argument = argument;
+    sb_worker_stop(b->worker, on_worker_stopped, b);
+}
+
+const struct simba_backend_ops sb_mysql_ops = {
+    .size = sizeof(struct simba_backend_ops),
+    .name = "mysql",
+    .serves = serves,
+    .open = open_client,
+    .submit = submit,
+    .listen = listen_to,
+    .close = close_client,
+};

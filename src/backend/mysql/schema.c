@@ -1,0 +1,82 @@
+/*
+ * schema.c - the table on a MySQL or MariaDB server.
+ */
+#include "backend/mysql/schema.h"
+
+#include "backend/mysql/call.h"
+#include "backend/mysql/failure.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Binary collation: names and ids that differ are different. */
+#define CREATE_TABLE                                                                               \
+    "simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint unsigned NOT NULL, ttl_at"     \
+    " bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL, owner_id varchar(128) NOT" \
+    " NULL, version int unsigned NOT NULL)"
+
+static const char create_table[] =
+    "CREATE TABLE IF NOT EXISTS " CREATE_TABLE " ENGINE = InnoDB COLLATE utf8mb4_bin";
+
+static const char describe_table[] =
+    "SELECT column_name, character_maximum_length, collation_name LIKE '%\\_bin' OR"
+    " collation_name LIKE 'binary' FROM information_schema.columns WHERE table_schema = database()"
+    " AND table_name = 'simba_mutex' AND column_name IN ('mutex', 'owner_id')";
+
+static void take_columns(struct sb_mysql_connection *c, MYSQL_RES *result)
+{
+    MYSQL_ROW row;
+
+    while ((row = mysql_fetch_row(result)) != NULL) {
+        if (strcmp(row[0], "mutex") == 0)
+            c->exact_names = row[2] != NULL && strcmp(row[2], "1") == 0;
+        else if (row[1] != NULL)
+            c->base.owner_id_max = strtoul(row[1], NULL, 10);
+    }
+}
+
+static int look_for_table(struct sb_mysql_connection *c, bool *ret_there,
+                          struct sb_sql_failure *failure)
+{
+    MYSQL_RES *result;
+
+    if (sb_mysql_call_query(c, describe_table) != 0)
+        return sb_mysql_fail(c, false, failure);
+    result = sb_mysql_call_store(c);
+    if (result == NULL)
+        return sb_mysql_fail(c, false, failure);
+    *ret_there = mysql_num_rows(result) > 0;
+    take_columns(c, result);
+    mysql_free_result(result);
+    return SIMBA_OK;
+}
+
+static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    int code;
+
+    if (sb_mysql_call_query(c, create_table) == 0)
+        return SIMBA_OK;
+    code = sb_mysql_fail(c, false, failure);
+    if (code == SIMBA_EDENIED)
+        return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
+                                    "may not create the table: CREATE TABLE " CREATE_TABLE);
+    return code == SIMBA_EEXISTS ? SIMBA_OK : code;
+}
+
+/* Who may not see the table in the catalogue may not use it either. */
+int sb_mysql_init_schema(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    bool there = false;
+    int code;
+
+    c->base.owner_id_max = SIMBA_ID_MAX;
+    code = look_for_table(c, &there, failure);
+    if (code == SIMBA_OK && !there) {
+        code = create(c, failure);
+        if (code == SIMBA_OK)
+            code = look_for_table(c, &there, failure);
+    }
+    return code;
+}

@@ -1,0 +1,318 @@
+/*
+ * statement.c - the statements of the MySQL dialect. Owns their text and parameters.
+ *
+ * Clock: utc_timestamp(3) is the start of the statement, later than the request, even when the statement
+ * then waits for a row. So the lease that is recorded ends no earlier than the client believes; and what is
+ * decided by an older time is decided the careful way. Unlike sysdate() it replicates statement by statement,
+ * and unlike current_timestamp() it knows no summer time. The JVM library's expression has the same value.
+ *
+ * Owners are compared byte by byte: to the collation of an existing table "a" and "A" may be one.
+ */
+#include "backend/mysql/statement.h"
+
+#include "backend/mysql/call.h"
+#include "backend/mysql/failure.h"
+#include "base/alloc.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define NOW "timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 1000"
+#define COLUMNS SB_SQL_COLUMNS ", " NOW ", 0"
+#define VERSION_MAX "4294967295"
+#define IS_OWNER "cast(convert(owner_id USING utf8mb4) AS binary) = cast(? AS binary)"
+
+#define FREE_ROW "(?, '', 0, 0, 0, 0)"
+#define INSERT "INSERT INTO simba_mutex (" SB_SQL_COLUMNS ") VALUES " FREE_ROW
+#define UNLESS_THERE " ON DUPLICATE KEY UPDATE mutex = mutex"
+
+/* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. */
+#define SET_LEASE                                                                                  \
+    "UPDATE simba_mutex SET owner_id = ?, acquired_at = " NOW ", ttl_at = " NOW " + ?,"            \
+    " transition_at = " NOW " + ?, version = last_insert_id(version + 1)"
+
+/* A release goes through at the last version too; only nobody can acquire any more. */
+#define CLEAR_LEASE                                                                                \
+    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
+    " version = last_insert_id(least(version + 1, " VERSION_MAX "))"
+
+#define PARAMETERS_MAX 5
+
+/* Which value stands for each question mark: (m)utex, (i)d, (t)tl, (l)ease, (v)ersion. */
+struct statement {
+    const char *text;
+    const char *parameters;
+};
+
+static const struct statement statements[SB_SQL_STATEMENTS] = {
+    [SB_SQL_INSERT] = {INSERT, "m"},
+    [SB_SQL_INSERT_IF_MISSING] = {INSERT UNLESS_THERE, "m"},
+    [SB_SQL_SELECT] = {"SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ?", "m"},
+    [SB_SQL_SELECT_ALL] = {"SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex", ""},
+    [SB_SQL_ACQUIRE] = {SET_LEASE " WHERE mutex = ? AND (transition_at < " NOW " OR " IS_OWNER
+                                  ") AND version < " VERSION_MAX,
+                        "itlmi"},
+    [SB_SQL_GUARD] = {SET_LEASE " WHERE mutex = ? AND " IS_OWNER " AND transition_at > " NOW
+                                " AND version < " VERSION_MAX,
+                      "itlmi"},
+    [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER, "mi"},
+    [SB_SQL_RELEASE_EXACT] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER " AND version = ?",
+                              "miv"},
+};
+
+bool sb_mysql_writes(enum sb_sql_statement which)
+{
+    return which != SB_SQL_SELECT && which != SB_SQL_SELECT_ALL;
+}
+
+/* ---- Parameters ----------------------------------------------------------------------------- */
+
+static void bind_text(MYSQL_BIND *bind, const char *text)
+{
+    bind->buffer_type = MYSQL_TYPE_STRING;
+    bind->buffer = (void *)(uintptr_t)text;
+    bind->buffer_length = strlen(text);
+}
+
+static void bind_number(MYSQL_BIND *bind, const void *number)
+{
+    bind->buffer_type = MYSQL_TYPE_LONGLONG;
+    bind->buffer = (void *)(uintptr_t)number;
+    bind->is_unsigned = 1; /* none of them is negative */
+}
+
+static void bind_values(MYSQL_BIND *binds, const char *parameters,
+                        const struct sb_sql_values *values)
+{
+    memset(binds, 0, PARAMETERS_MAX * sizeof *binds);
+    for (; *parameters != '\0'; parameters++, binds++) {
+        if (*parameters == 'm')
+            bind_text(binds, values->mutex);
+        else if (*parameters == 'i')
+            bind_text(binds, values->id);
+        else
+            bind_number(binds, *parameters == 't'   ? (const void *)&values->ttl_ms
+                               : *parameters == 'l' ? (const void *)&values->lease_ms
+                                                    : (const void *)&values->version);
+    }
+}
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+static void take_text(MYSQL_BIND *bind, char *target, size_t size, unsigned long *length)
+{
+    bind->buffer_type = MYSQL_TYPE_STRING;
+    bind->buffer = target;
+    bind->buffer_length = size - 1;
+    bind->length = length;
+}
+
+static void take_number(MYSQL_BIND *bind, void *target)
+{
+    bind->buffer_type = MYSQL_TYPE_LONGLONG;
+    bind->buffer = target;
+}
+
+bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
+{
+    struct sb_sql_record *r = &row->record;
+    MYSQL_BIND binds[SB_SQL_COLUMN_FENCE + 2];
+
+    memset(binds, 0, sizeof binds);
+    take_text(&binds[SB_SQL_COLUMN_MUTEX], r->mutex, sizeof r->mutex, &row->mutex_length);
+    take_text(&binds[SB_SQL_COLUMN_OWNER_ID], r->owner_id, sizeof r->owner_id,
+              &row->owner_id_length);
+    take_number(&binds[SB_SQL_COLUMN_ACQUIRED_AT], &r->acquired_at_ms);
+    take_number(&binds[SB_SQL_COLUMN_TTL_AT], &r->ttl_at_ms);
+    take_number(&binds[SB_SQL_COLUMN_TRANSITION_AT], &r->transition_at_ms);
+    take_number(&binds[SB_SQL_COLUMN_VERSION], &r->version);
+    take_number(&binds[SB_SQL_COLUMN_CURRENT_DB_AT], &r->current_db_at_ms);
+    take_number(&binds[SB_SQL_COLUMN_FENCE], &r->fence);
+    take_number(&binds[SB_SQL_COLUMN_FENCE + 1], &row->place);
+    return mysql_stmt_bind_result(statement, binds) == 0;
+}
+
+static void end_text(char *text, size_t size, unsigned long length)
+{
+    text[length < size ? length : size - 1] = '\0';
+}
+
+bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
+{
+    int fetched = mysql_stmt_fetch(statement);
+
+    if (fetched != 0 && fetched != MYSQL_DATA_TRUNCATED)
+        return false;
+    end_text(row->record.mutex, sizeof row->record.mutex, row->mutex_length);
+    end_text(row->record.owner_id, sizeof row->record.owner_id, row->owner_id_length);
+    return true;
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+static int prepare(struct sb_mysql_connection *c, const char *text, MYSQL_STMT **ret_statement,
+                   struct sb_sql_failure *failure)
+{
+    MYSQL_STMT *statement = mysql_stmt_init(c->mysql);
+    int code;
+
+    if (statement == NULL)
+        return sb_mysql_fail_memory(failure);
+    if (sb_mysql_call_prepare(c, statement, text) != 0) {
+        code = sb_mysql_fail_statement(c, statement, false, failure);
+        mysql_stmt_close(statement);
+        return code;
+    }
+    *ret_statement = statement;
+    return SIMBA_OK;
+}
+
+static int execute(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYSQL_BIND *binds,
+                   bool writes, struct sb_sql_failure *failure)
+{
+    if (mysql_stmt_bind_param(statement, binds) != 0)
+        return sb_mysql_fail_statement(c, statement, false, failure);
+    if (sb_mysql_call_execute(c, statement) != 0 ||
+        (!writes && sb_mysql_call_store_rows(c, statement) != 0))
+        return sb_mysql_fail_statement(c, statement, writes && !c->in_transaction, failure);
+    return SIMBA_OK;
+}
+
+int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
+                     const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
+                     struct sb_sql_failure *failure)
+{
+    MYSQL_BIND binds[PARAMETERS_MAX];
+    int code = SIMBA_OK;
+
+    if (!c->in_transaction && sb_mysql_is_closed(c))
+        return sb_mysql_fail_closed(failure);
+    if (c->statements[which] == NULL)
+        code = prepare(c, statements[which].text, &c->statements[which], failure);
+    if (code != SIMBA_OK)
+        return code;
+    bind_values(binds, statements[which].parameters, values);
+    code = execute(c, c->statements[which], binds, sb_mysql_writes(which), failure);
+    if (code == SIMBA_OK)
+        *ret_statement = c->statements[which];
+    return code;
+}
+
+/* ---- Many rows at once ---------------------------------------------------------------------- */
+
+/* A statement whose length depends on the number of its rows, with a question mark or more for each. */
+struct long_statement {
+    char *text;
+    MYSQL_BIND *binds;
+    size_t bound;
+    MYSQL_STMT *statement;
+};
+
+static void end_long(struct long_statement *l)
+{
+    if (l->statement != NULL)
+        mysql_stmt_close(l->statement);
+    sb_free(l->binds);
+    sb_free(l->text);
+}
+
+static void add_repeated(struct sb_text *text, const char *part, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sb_text_add(text, "%s%s", i > 0 ? ", " : "", part);
+}
+
+static void bind_names(struct long_statement *l, struct sb_sql_item *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bind_text(&l->binds[l->bound++], items[i]->values.mutex);
+}
+
+/* Room for the fixed parts and for `count` repetitions of at most `part` bytes. */
+static bool begin_long(struct long_statement *l, struct sb_text *text, size_t count, size_t part,
+                       size_t parameters)
+{
+    const size_t fixed = 512;
+    size_t size = fixed + count * (part + 2);
+
+    memset(l, 0, sizeof *l);
+    l->text = sb_alloc(size);
+    l->binds = sb_alloc_zero(parameters * sizeof *l->binds);
+    if (l->text != NULL)
+        sb_text_init(text, l->text, size);
+    return l->text != NULL && l->binds != NULL;
+}
+
+static int run_long(struct sb_mysql_connection *c, struct long_statement *l, bool writes,
+                    struct sb_sql_failure *failure)
+{
+    int code = prepare(c, l->text, &l->statement, failure);
+
+    return code == SIMBA_OK ? execute(c, l->statement, l->binds, writes, failure) : code;
+}
+
+/* The name that was asked for stays: the row's own may differ from it to a collation that does not
+ * mind. */
+static void take_places(struct long_statement *l, struct sb_sql_item *const *items, size_t count)
+{
+    struct sb_mysql_row row;
+
+    if (!sb_mysql_bind_row(l->statement, &row))
+        return;
+    while (sb_mysql_fetch_row(l->statement, &row)) {
+        struct sb_sql_item *item;
+
+        if (row.place < 1 || row.place > count)
+            continue;
+        item = items[row.place - 1];
+        item->hit = true;
+        item->record = row.record;
+    }
+}
+
+int sb_mysql_select_some(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
+                         size_t count, struct sb_sql_failure *failure)
+{
+    struct long_statement l;
+    struct sb_text text;
+    int code = SIMBA_ENOMEM;
+
+    if (!begin_long(&l, &text, 2 * count, 1, 2 * count)) {
+        sb_mysql_fail_memory(failure);
+        goto end;
+    }
+    sb_text_add(&text, "SELECT " COLUMNS ", field(mutex, ");
+    add_repeated(&text, "?", count);
+    sb_text_add(&text, ") FROM simba_mutex WHERE mutex IN (");
+    add_repeated(&text, "?", count);
+    sb_text_add(&text, ")");
+    bind_names(&l, items, count);
+    bind_names(&l, items, count);
+    code = run_long(c, &l, false, failure);
+    if (code == SIMBA_OK)
+        take_places(&l, items, count);
+end:
+    end_long(&l);
+    return code;
+}
+
+int sb_mysql_insert_some(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
+                         size_t count, struct sb_sql_failure *failure)
+{
+    struct long_statement l;
+    struct sb_text text;
+    int code = SIMBA_ENOMEM;
+
+    if (!begin_long(&l, &text, count, sizeof FREE_ROW, count)) {
+        sb_mysql_fail_memory(failure);
+        goto end;
+    }
+    sb_text_add(&text, "INSERT INTO simba_mutex (" SB_SQL_COLUMNS ") VALUES ");
+    add_repeated(&text, FREE_ROW, count);
+    sb_text_add(&text, UNLESS_THERE);
+    bind_names(&l, items, count);
+    code = run_long(c, &l, true, failure);
+end:
+    end_long(&l);
+    return code;
+}

@@ -1,0 +1,291 @@
+/*
+ * connection.c - the PostgreSQL driver. Owns the life of a connection and what it does with a failure; must
+ * not know requests.
+ */
+#include "backend/postgres/connection.h"
+
+#include "backend/postgres/exchange.h"
+#include "backend/postgres/failure.h"
+#include "backend/postgres/schema.h"
+#include "backend/postgres/statement.h"
+#include "base/alloc.h"
+
+#include <poll.h>
+#include <stdlib.h>
+
+/* For how long rows that are locked are passed over after one was waited for in vain. Passing over costs
+ * every statement more, so it is not the rule. */
+#define CAREFUL_MS 10000
+
+static struct sb_postgres_connection *own(struct sb_sql_connection *connection)
+{
+    return (struct sb_postgres_connection *)connection;
+}
+
+static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_ms)
+{
+    own(connection)->deadline_ms = deadline_ms;
+}
+
+/* A lock that is waited for in vain once will mostly be there the next time. */
+static int note_failure(struct sb_postgres_connection *c, int code,
+                        const struct sb_sql_failure *failure)
+{
+    if (code != SIMBA_OK && failure->remedy == SB_SQL_RETRY)
+        c->careful_until_ms = simba_now_ms() + CAREFUL_MS;
+    return code;
+}
+
+/* ---- One statement -------------------------------------------------------------------------- */
+
+struct rows {
+    const struct sb_sql_sink *sink;
+    size_t skip; /* results before that of the statement */
+    int64_t count;
+};
+
+static int64_t count_of(const PGresult *result)
+{
+    const char *changed = PQcmdTuples((PGresult *)(uintptr_t)result);
+
+    if (PQresultStatus(result) == PGRES_TUPLES_OK)
+        return PQntuples(result);
+    return changed[0] != '\0' ? strtoll(changed, NULL, 10) : 0;
+}
+
+static int take_rows(void *user, size_t index, const PGresult *result)
+{
+    struct rows *rows = user;
+    struct sb_sql_record record;
+    int code = SIMBA_OK;
+
+    if (index < rows->skip)
+        return SIMBA_OK;
+    rows->count = count_of(result);
+    for (int row = 0; rows->sink != NULL && row < PQntuples(result) && code == SIMBA_OK; row++) {
+        sb_postgres_read_record(result, row, &record);
+        code = rows->sink->row(rows->sink->user, &record);
+    }
+    return code;
+}
+
+/* In a transaction of its own where none is open. */
+static int run(struct sb_sql_connection *connection, enum sb_sql_statement statement,
+               const struct sb_sql_values *values, const struct sb_sql_sink *sink,
+               int64_t *ret_count, struct sb_sql_failure *failure)
+{
+    struct sb_postgres_connection *c = own(connection);
+    struct rows rows = {.sink = sink};
+    struct sb_postgres_exchange exchange = {.take = take_rows, .user = &rows};
+    int code = sb_postgres_exchange_begin(&exchange, c, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (sb_postgres_writes((int)statement)) {
+        sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
+        rows.skip = 1;
+    }
+    sb_postgres_exchange_send(&exchange, (int)statement, values);
+    exchange.writes = exchange.writes && !c->in_transaction; /* the commit decides */
+    code = note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
+    if (code == SIMBA_OK && ret_count != NULL)
+        *ret_count = rows.count;
+    return code;
+}
+
+/* ---- Many statements ------------------------------------------------------------------------ */
+
+struct many {
+    struct sb_sql_item *const *items;
+    size_t skip;
+};
+
+static int take_item(void *user, size_t index, const PGresult *result)
+{
+    const struct many *many = user;
+    struct sb_sql_item *item;
+
+    if (index < many->skip)
+        return SIMBA_OK;
+    item = many->items[index - many->skip];
+    item->hit = count_of(result) > 0;
+    if (item->hit && PQntuples(result) > 0)
+        sb_postgres_read_record(result, 0, &item->record);
+    return SIMBA_OK;
+}
+
+static bool any_writes(struct sb_sql_item *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (sb_postgres_writes((int)items[i]->statement))
+            return true;
+    return false;
+}
+
+static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                   size_t count, struct sb_sql_failure *failure)
+{
+    struct sb_postgres_connection *c = own(connection);
+    struct many many = {.items = items};
+    struct sb_postgres_exchange exchange = {.take = take_item, .user = &many};
+    bool careful = simba_now_ms() < c->careful_until_ms;
+    int code = sb_postgres_exchange_begin(&exchange, c, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (any_writes(items, count)) {
+        sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
+        many.skip = 1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int statement = (int)items[i]->statement;
+
+        sb_postgres_exchange_send(&exchange,
+                                  careful ? sb_postgres_free_statement(statement) : statement,
+                                  &items[i]->values);
+    }
+    return note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
+}
+
+/* ---- Transactions --------------------------------------------------------------------------- */
+
+static int run_plain(struct sb_postgres_connection *c, int statement,
+                     struct sb_sql_failure *failure)
+{
+    struct sb_postgres_exchange exchange = {.take = NULL};
+    int code = sb_postgres_exchange_begin(&exchange, c, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    sb_postgres_exchange_send(&exchange, statement, NULL);
+    return sb_postgres_exchange_end(&exchange, failure);
+}
+
+static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+{
+    int code = run_plain(own(connection), SB_POSTGRES_BEGIN, failure);
+
+    own(connection)->in_transaction = code == SIMBA_OK;
+    return code;
+}
+
+static int commit(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+{
+    own(connection)->in_transaction = false;
+    return run_plain(own(connection), SB_POSTGRES_COMMIT, failure);
+}
+
+/* Where even that fails the connection is broken, and the server rolls back by itself. */
+static void rollback(struct sb_sql_connection *connection)
+{
+    struct sb_sql_failure ignored;
+
+    own(connection)->in_transaction = false;
+    if (PQtransactionStatus(own(connection)->pg) != PQTRANS_IDLE)
+        run_plain(own(connection), SB_POSTGRES_ROLLBACK, &ignored);
+}
+
+/* ---- Connecting ----------------------------------------------------------------------------- */
+
+static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
+{
+    struct sb_postgres_exchange exchange = {.take = NULL};
+    int code;
+
+    if (atomic_load(&c->settings->unprepared))
+        return SIMBA_OK;
+    code = sb_postgres_exchange_begin(&exchange, c, failure);
+    if (code != SIMBA_OK)
+        return code;
+    for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++)
+        sb_postgres_exchange_prepare(&exchange, i);
+    code = sb_postgres_exchange_end(&exchange, failure);
+    c->prepared = code == SIMBA_OK;
+    return code;
+}
+
+static int await_connection(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
+{
+    PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+
+    while (status == PGRES_POLLING_WRITING || status == PGRES_POLLING_READING) {
+        short events = status == PGRES_POLLING_WRITING ? POLLOUT : POLLIN;
+
+        if (PQstatus(c->pg) == CONNECTION_BAD)
+            break;
+        if (!sb_postgres_wait(c->pg, events, c->deadline_ms))
+            return sb_postgres_fail_lost(c, false, "cannot connect in time", failure);
+        status = PQconnectPoll(c->pg);
+    }
+    if (status != PGRES_POLLING_OK)
+        return sb_postgres_fail_connect(c->pg, failure);
+    if (PQsetnonblocking(c->pg, 1) != 0 || PQenterPipelineMode(c->pg) != 1)
+        return sb_postgres_fail_lost(c, false, "the connection cannot be used", failure);
+    return SIMBA_OK;
+}
+
+static void disconnect(struct sb_sql_connection *connection)
+{
+    if (connection == NULL)
+        return;
+    PQfinish(own(connection)->pg);
+    sb_free(connection);
+}
+
+static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_ms,
+                        struct sb_sql_connection **ret_connection, struct sb_sql_failure *failure)
+{
+    struct sb_postgres_connection *c = sb_alloc_zero(sizeof *c);
+    int code;
+
+    if (c == NULL)
+        return sb_postgres_fail_memory(failure);
+    c->base.driver = &sb_postgres_driver;
+    c->base.version_max = UINT32_MAX;
+    c->settings = settings;
+    c->deadline_ms = deadline_ms;
+    c->pg = sb_postgres_settings_connect(settings);
+    code = c->pg != NULL ? await_connection(c, failure) : sb_postgres_fail_memory(failure);
+    if (code == SIMBA_OK)
+        code = sb_postgres_init_schema(c, failure);
+    if (code == SIMBA_OK)
+        code = prepare_all(c, failure);
+    if (code != SIMBA_OK) {
+        disconnect(&c->base);
+        return code;
+    }
+    *ret_connection = &c->base;
+    return SIMBA_OK;
+}
+
+/* Behind a pooler the first attempt may find somebody else's prepared statements. */
+static int connect_to_server(void *user, int64_t timeout_ms,
+                             struct sb_sql_connection **ret_connection,
+                             struct sb_sql_failure *failure)
+{
+    struct sb_postgres_settings *settings = user;
+    int64_t deadline_ms = simba_now_ms() + timeout_ms;
+    bool unprepared = atomic_load(&settings->unprepared);
+    int code = connect_once(settings, deadline_ms, ret_connection, failure);
+
+    if (code != SIMBA_OK && !unprepared && atomic_load(&settings->unprepared))
+        code = connect_once(settings, deadline_ms, ret_connection, failure);
+    return code;
+}
+
+static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+{
+    return sb_postgres_init_schema(own(connection), failure);
+}
+
+const struct sb_sql_driver sb_postgres_driver = {
+    .connect = connect_to_server,
+    .disconnect = disconnect,
+    .set_deadline = set_deadline,
+    .begin = begin,
+    .commit = commit,
+    .rollback = rollback,
+    .run = run,
+    .run_all = run_all,
+    .init_schema = init_schema,
+};

@@ -1,0 +1,39 @@
+/*
+ * exchange.h - one round trip: statements are sent together, and their results taken in order.
+ *
+ * All of an exchange is one transaction, unless one is open already.
+ */
+#ifndef SB_BACKEND_POSTGRES_EXCHANGE_H
+#define SB_BACKEND_POSTGRES_EXCHANGE_H
+
+#include "backend/postgres/connection.h"
+#include "backend/postgres/statement.h"
+
+struct sb_postgres_exchange {
+    struct sb_postgres_connection *connection;
+    bool writes; /* something that was sent may change something */
+    bool broken; /* something could not be sent */
+    /* Receives each result that is no error, with the number of its statement. An answer other than
+     * SIMBA_OK becomes that of the exchange. May be NULL. */
+    int (*take)(void *user, size_t index, const PGresult *result);
+    void *user;
+};
+
+/* Begins. A connection that was closed meanwhile is found here, before anything is sent. */
+int sb_postgres_exchange_begin(struct sb_postgres_exchange *exchange,
+                               struct sb_postgres_connection *connection,
+                               struct sb_sql_failure *failure);
+
+void sb_postgres_exchange_send(struct sb_postgres_exchange *exchange, int statement,
+                               const struct sb_sql_values *values);
+void sb_postgres_exchange_send_text(struct sb_postgres_exchange *exchange, const char *text);
+void sb_postgres_exchange_prepare(struct sb_postgres_exchange *exchange, int statement);
+
+/* Waits for all results. On failure the transaction has been rolled back, or the code is
+ * SIMBA_EUNKNOWN. */
+int sb_postgres_exchange_end(struct sb_postgres_exchange *exchange, struct sb_sql_failure *failure);
+
+/* Waits until the socket is ready for `events` of poll(); false when the deadline has come. */
+bool sb_postgres_wait(const PGconn *pg, short events, int64_t deadline_ms);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * failure.h - what PostgreSQL's states mean to the library.
+ */
+#ifndef SB_BACKEND_POSTGRES_FAILURE_H
+#define SB_BACKEND_POSTGRES_FAILURE_H
+
+#include "backend/postgres/connection.h"
+
+/* A result that is an error; returns the code. */
+int sb_postgres_fail_result(struct sb_postgres_connection *connection, const PGresult *result,
+                            struct sb_sql_failure *failure);
+
+/* The connection broke or kept silent; `sent` tells whether a change was on its way. */
+int sb_postgres_fail_lost(const struct sb_postgres_connection *connection, bool sent,
+                          const char *what, struct sb_sql_failure *failure);
+
+/* There is no connection: why the last attempt failed. */
+int sb_postgres_fail_connect(const PGconn *pg, struct sb_sql_failure *failure);
+
+int sb_postgres_fail_memory(struct sb_sql_failure *failure);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * listener.h - hears of releases: a connection of its own that LISTENs, on the client's loop.
+ *
+ * It is made when somebody has to wait or observe for the first time, and then kept. Where it cannot be had,
+ * or a pooler sits in between that would swallow what is told, the waiters are looked at instead.
+ */
+#ifndef SB_BACKEND_POSTGRES_LISTENER_H
+#define SB_BACKEND_POSTGRES_LISTENER_H
+
+#include "backend/postgres/settings.h"
+
+struct sb_postgres_listener;
+
+struct sb_postgres_listener_config {
+    const struct simba_backend_host *host;
+    const struct sb_postgres_settings *settings;
+    void (*hears)(void *user, bool on); /* whether releases are heard of from now on */
+    void *user;
+};
+
+/* Creates. Puts nothing on the loop yet. */
+int sb_postgres_listener_create(const struct sb_postgres_listener_config *config,
+                                struct sb_postgres_listener **ret_listener,
+                                struct simba_error *error);
+
+/* Somebody wants to hear; harmless when that is known. */
+void sb_postgres_listener_want(struct sb_postgres_listener *listener);
+
+/* Destroys; closed(argument) is called when its handles are closed, at once where it has none. */
+void sb_postgres_listener_close(struct sb_postgres_listener *listener,
+                                void (*closed)(void *argument), void *argument);
+
+#endif

@@ -1,0 +1,201 @@
+/*
+ * postgres.c - the backend `postgres://`. Owns the life of a client: a worker with the connection for
+ * requests, and a listener with the one that hears of releases.
+ */
+#include "backend/postgres/postgres.h"
+
+#include "backend/postgres/connection.h"
+#include "backend/postgres/listener.h"
+#include "backend/sql/worker.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <string.h>
+
+#define GATHER_MS 25
+
+struct simba_backend {
+    const struct simba_backend_host *host;
+    struct sb_postgres_settings settings;
+    struct sb_worker *worker;
+    struct sb_waiters *waiters;
+    struct sb_postgres_listener *listener;
+
+    struct simba_task wait_task;
+    atomic_bool wait_posted; /* the task is on its way to the loop */
+    bool closing;            /* the worker is gone; only the task is waited for */
+    void (*closed)(void *argument);
+    void *argument;
+};
+
+static bool serves(const char *scheme)
+{
+    return strcmp(scheme, "postgres") == 0 || strcmp(scheme, "postgresql") == 0;
+}
+
+/* ---- Waiting: from the worker to the listener ------------------------------------------------ */
+
+static void finish_close(simba_backend *b);
+
+static void run_wait(struct simba_task *task)
+{
+    simba_backend *b = (simba_backend *)((char *)task - offsetof(struct simba_backend, wait_task));
+
+    atomic_store(&b->wait_posted, false);
+    if (b->closing)
+        finish_close(b);
+    else
+        sb_postgres_listener_want(b->listener);
+}
+
+static void on_first_waiter(void *user)
+{
+    simba_backend *b = user;
+
+    if (!atomic_exchange(&b->wait_posted, true))
+        b->host->post(b->host, &b->wait_task);
+}
+
+static void on_hears(void *user, bool on)
+{
+    simba_backend *b = user;
+
+    sb_waiters_set_push(b->waiters, on);
+    if (b->worker != NULL)
+        sb_worker_nudge(b->worker);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static void free_backend(simba_backend *b)
+{
+    sb_waiters_destroy(b->waiters);
+    sb_postgres_settings_clear(&b->settings);
+    sb_free(b);
+}
+
+static void forget(void *argument)
+{
+    (void)argument;
+}
+
+static int start_worker(simba_backend *b, struct simba_error *error)
+{
+    const struct sb_worker_config config = {
+        .driver = &sb_postgres_driver,
+        .settings = &b->settings,
+        .host = b->host,
+        .name = "simba-postgres",
+        .wait_ms = b->settings.address.timeout_ms,
+        .connect_ms = b->settings.address.connect_timeout_ms,
+        .gather_ms = GATHER_MS,
+        .waiters = b->waiters,
+    };
+
+    return sb_worker_start(&config, &b->worker, error);
+}
+
+/* The listener has nothing on the loop yet, so it can be taken back at once. */
+static int start(simba_backend *b, struct simba_error *error)
+{
+    const struct sb_waiters_config waiters = {
+        .host = b->host,
+        .poll_max_ms = b->settings.address.poll_ms,
+        .first = on_first_waiter,
+        .user = b,
+    };
+    const struct sb_postgres_listener_config listener = {
+        .host = b->host,
+        .settings = &b->settings,
+        .hears = on_hears,
+        .user = b,
+    };
+    int code = sb_waiters_create(&waiters, &b->waiters, error);
+
+    if (code == SIMBA_OK)
+        code = sb_postgres_listener_create(&listener, &b->listener, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = start_worker(b, error);
+    if (code != SIMBA_OK)
+        sb_postgres_listener_close(b->listener, forget, NULL);
+    return code;
+}
+
+static int open_client(const struct simba_backend_config *config,
+                       const struct simba_backend_host *host, simba_backend **ret_backend,
+                       struct simba_error *error)
+{
+    simba_backend *b = sb_alloc_zero(sizeof *b);
+    int code;
+
+    if (b == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    b->host = host;
+    b->wait_task.run = run_wait;
+    code = sb_postgres_settings_read(&b->settings, config->url, error);
+    if (code == SIMBA_OK)
+        code = start(b, error);
+    if (code != SIMBA_OK) {
+        free_backend(b);
+        return code;
+    }
+    *ret_backend = b;
+    return SIMBA_OK;
+}
+
+static void submit(simba_backend *b, struct simba_request *batch)
+{
+    sb_worker_submit(b->worker, batch);
+}
+
+static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
+{
+    if (id != NULL)
+        sb_waiters_listen(b->waiters, mutex, on);
+    else if (on)
+        sb_postgres_listener_want(b->listener);
+}
+
+static void on_listener_closed(void *argument)
+{
+    simba_backend *b = argument;
+    void (*closed)(void *argument) = b->closed;
+    void *closed_argument = b->argument;
+
+    free_backend(b);
+    closed(closed_argument);
+}
+
+static void finish_close(simba_backend *b)
+{
+    sb_postgres_listener_close(b->listener, on_listener_closed, b);
+}
+
+/* The task has to come in before its memory goes. */
+static void on_worker_stopped(void *argument)
+{
+    simba_backend *b = argument;
+
+    b->worker = NULL;
+    b->closing = true;
+    if (!atomic_load(&b->wait_posted))
+        finish_close(b);
+}
+
+static void close_client(simba_backend *b, void (*closed)(void *argument), void *argument)
+{
+    b->closed = closed;
+    b->argument = argument;
+    sb_worker_stop(b->worker, on_worker_stopped, b);
+}
+
+const struct simba_backend_ops sb_postgres_ops = {
+    .size = sizeof(struct simba_backend_ops),
+    .name = "postgres",
+    .serves = serves,
+    .open = open_client,
+    .submit = submit,
+    .listen = listen_to,
+    .close = close_client,
+};

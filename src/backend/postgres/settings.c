@@ -1,0 +1,147 @@
+/*
+ * settings.c - turns the URL into the keywords of libpq.
+ */
+#include "backend/postgres/settings.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define LIST_MAX 4096
+
+static int copy(char **target, const char *text, struct simba_error *error)
+{
+    if (text == NULL)
+        return SIMBA_OK;
+    *target = sb_strdup(text);
+    return *target != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
+}
+
+/* libpq takes several hosts as a list, and a folder with a socket in it as a host. */
+static int list_hosts(struct sb_postgres_settings *s, struct simba_error *error)
+{
+    const struct sb_sql_address *a = &s->address;
+    char hosts[LIST_MAX];
+    char ports[LIST_MAX];
+    struct sb_text host_text;
+    struct sb_text port_text;
+    int code;
+
+    if (a->host_count == 0)
+        return copy(&s->hosts, a->socket, error);
+    sb_text_init(&host_text, hosts, sizeof hosts);
+    sb_text_init(&port_text, ports, sizeof ports);
+    for (size_t i = 0; i < a->host_count; i++) {
+        sb_text_add(&host_text, "%s%s", i > 0 ? "," : "", a->hosts[i].name);
+        if (a->hosts[i].port != 0)
+            sb_text_add(&port_text, "%s%d", i > 0 ? "," : "", a->hosts[i].port);
+        else
+            sb_text_add(&port_text, "%s", i > 0 ? "," : "");
+    }
+    if (host_text.cut)
+        return sb_error_set(error, SIMBA_EINVAL, "the hosts of the URL are too long");
+    code = copy(&s->hosts, hosts, error);
+    return code == SIMBA_OK ? copy(&s->ports, ports, error) : code;
+}
+
+static int read_target(struct sb_postgres_settings *s, simba_url *url, struct simba_error *error)
+{
+    const char *target = simba_url_param(url, "target-session-attrs");
+
+    if (target == NULL && s->address.host_count > 1)
+        target = "read-write"; /* only the primary can hold leases */
+    return copy(&s->target, target, error);
+}
+
+static const char *ssl_mode(enum sb_sql_tls tls)
+{
+    switch (tls) {
+    case SB_SQL_TLS_OFF:
+        return "disable";
+    case SB_SQL_TLS_ENCRYPT:
+        return "require";
+    case SB_SQL_TLS_VERIFY:
+        return "verify-full";
+    default:
+        return NULL;
+    }
+}
+
+static void add_keyword(struct sb_postgres_settings *s, size_t *count, const char *keyword,
+                        const char *value)
+{
+    if (value == NULL)
+        return;
+    assert(*count + 1 < SB_POSTGRES_KEYWORDS_MAX);
+    s->keywords[*count] = keyword;
+    s->values[*count] = value;
+    (*count)++;
+}
+
+/* The keep-alive finds a server that vanished while nobody was asking it anything. */
+static void list_keywords(struct sb_postgres_settings *s)
+{
+    const struct sb_sql_address *a = &s->address;
+    size_t count = 0;
+
+    add_keyword(s, &count, "service", s->service);
+    add_keyword(s, &count, "host", s->hosts);
+    add_keyword(s, &count, "port", s->ports);
+    add_keyword(s, &count, "user", a->user);
+    add_keyword(s, &count, "password", a->password);
+    add_keyword(s, &count, "dbname", a->database);
+    add_keyword(s, &count, "sslmode", ssl_mode(a->tls));
+    add_keyword(s, &count, "sslrootcert", a->tls_ca);
+    add_keyword(s, &count, "sslcert", a->tls_cert);
+    add_keyword(s, &count, "sslkey", a->tls_key);
+    add_keyword(s, &count, "target_session_attrs", s->target);
+    add_keyword(s, &count, "fallback_application_name", "simba");
+    add_keyword(s, &count, "client_encoding", "UTF8");
+    add_keyword(s, &count, "keepalives_idle", "30");
+    add_keyword(s, &count, "keepalives_interval", "10");
+    add_keyword(s, &count, "keepalives_count", "3");
+}
+
+int sb_postgres_settings_read(struct sb_postgres_settings *s, simba_url *url,
+                              struct simba_error *error)
+{
+    int code;
+
+    memset(s, 0, sizeof *s);
+    code = sb_sql_address_read(&s->address, url, error);
+    if (code == SIMBA_OK)
+        code = list_hosts(s, error);
+    if (code == SIMBA_OK)
+        code = read_target(s, url, error);
+    if (code == SIMBA_OK)
+        code = copy(&s->service, simba_url_param(url, "service"), error);
+    if (code != SIMBA_OK) {
+        sb_postgres_settings_clear(s);
+        return code;
+    }
+    list_keywords(s);
+    return SIMBA_OK;
+}
+
+void sb_postgres_settings_clear(struct sb_postgres_settings *s)
+{
+    sb_sql_address_clear(&s->address);
+    sb_free(s->hosts);
+    sb_free(s->ports);
+    sb_free(s->service);
+    sb_free(s->target);
+    memset(s, 0, sizeof *s);
+}
+
+/* The verbose form of messages holds the state, by which a refusal is told from an absence. */
+PGconn *sb_postgres_settings_connect(const struct sb_postgres_settings *s)
+{
+    PGconn *pg = PQconnectStartParams(s->keywords, s->values, 0);
+
+    if (pg != NULL)
+        PQsetErrorVerbosity(pg, PQERRORS_VERBOSE);
+    return pg;
+}

@@ -1,0 +1,38 @@
+/*
+ * settings.h - what all connections of one PostgreSQL client have in common, in the words of libpq.
+ *
+ * The URL's values win; what it leaves out libpq takes from PGSERVICE, PGHOST, ~/.pgpass and its other
+ * sources as it always does.
+ */
+#ifndef SB_BACKEND_POSTGRES_SETTINGS_H
+#define SB_BACKEND_POSTGRES_SETTINGS_H
+
+#include "backend/sql/address.h"
+
+#include <libpq-fe.h>
+#include <stdatomic.h>
+
+#define SB_POSTGRES_KEYWORDS_MAX 24
+
+struct sb_postgres_settings {
+    struct sb_sql_address address;
+    char *hosts; /* separated by commas, like the ports */
+    char *ports;
+    char *service;
+    char *target; /* which of several hosts to use: "read-write", "any" */
+    const char *keywords[SB_POSTGRES_KEYWORDS_MAX];
+    const char *values[SB_POSTGRES_KEYWORDS_MAX];
+
+    /* A pooler hands every transaction to another session, which does not have what was prepared. */
+    atomic_bool unprepared;
+};
+
+/* On failure `settings` holds nothing. */
+int sb_postgres_settings_read(struct sb_postgres_settings *settings, simba_url *url,
+                              struct simba_error *error);
+void sb_postgres_settings_clear(struct sb_postgres_settings *settings);
+
+/* Begins to connect; see PQconnectPoll. NULL when memory is short. */
+PGconn *sb_postgres_settings_connect(const struct sb_postgres_settings *settings);
+
+#endif

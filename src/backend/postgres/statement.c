@@ -1,0 +1,171 @@
+/*
+ * statement.c - the statements of the PostgreSQL dialect. Owns their text; must not know connections.
+ *
+ * Clock: clock_timestamp() is the time at which it is evaluated. In a transaction now() stands still at its
+ * start, which may lie before the request was made. Where an update had to wait for a row, PostgreSQL
+ * evaluates its condition and its values again when it has the row; so the lease that is recorded begins
+ * after the request was sent, and ends no earlier than the client believes.
+ */
+#include "backend/postgres/statement.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOW "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+#define COLUMNS SB_SQL_COLUMNS ", " NOW ", 0"
+#define VERSION_MAX "4294967295"
+
+#define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, 0)"
+
+#define SET_LEASE                                                                                  \
+    "UPDATE simba_mutex SET owner_id = $2, acquired_at = " NOW ", ttl_at = " NOW " + $3::bigint,"  \
+    " transition_at = " NOW " + $4::bigint, version = version + 1"
+
+/* A release goes through at the last version too; only nobody can acquire any more. */
+#define CLEAR_LEASE                                                                                \
+    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
+    " version = least(version + 1, " VERSION_MAX ")"
+
+#define MAY_ACQUIRE                                                                                \
+    "mutex = $1 AND (transition_at < " NOW " OR owner_id = $2) AND version < " VERSION_MAX
+#define MAY_GUARD                                                                                  \
+    "mutex = $1 AND owner_id = $2 AND transition_at > " NOW " AND version < " VERSION_MAX
+#define MAY_RELEASE "mutex = $1 AND owner_id = $2"
+#define MAY_RELEASE_EXACT MAY_RELEASE " AND version = $3::bigint"
+
+#define FREE_OF_LOCKS(condition)                                                                   \
+    "mutex = (SELECT mutex FROM simba_mutex WHERE " condition " FOR UPDATE SKIP LOCKED)"
+
+#define TELL ", pg_notify('" SB_POSTGRES_CHANNEL "', mutex)"
+
+struct statement {
+    const char *name;
+    const char *text;
+};
+
+static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
+    [SB_SQL_INSERT] = {"simba_insert", "INSERT INTO " FREE_ROW},
+    [SB_SQL_INSERT_IF_MISSING] = {"simba_insert_if_missing",
+                                  "INSERT INTO " FREE_ROW " ON CONFLICT DO NOTHING"},
+    [SB_SQL_SELECT] = {"simba_select", "SELECT " COLUMNS " FROM simba_mutex WHERE mutex = $1"},
+    [SB_SQL_SELECT_ALL] = {"simba_select_all",
+                           "SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex"},
+    [SB_SQL_ACQUIRE] = {"simba_acquire", SET_LEASE " WHERE " MAY_ACQUIRE " RETURNING " COLUMNS},
+    [SB_SQL_GUARD] = {"simba_guard", SET_LEASE " WHERE " MAY_GUARD " RETURNING " COLUMNS},
+    [SB_SQL_RELEASE] = {"simba_release",
+                        CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " COLUMNS TELL},
+    [SB_SQL_RELEASE_EXACT] = {"simba_release_exact",
+                              CLEAR_LEASE " WHERE " MAY_RELEASE_EXACT " RETURNING " COLUMNS TELL},
+    [SB_POSTGRES_ACQUIRE_FREE] = {"simba_acquire_free", SET_LEASE
+                                  " WHERE " FREE_OF_LOCKS(MAY_ACQUIRE) " RETURNING " COLUMNS},
+    [SB_POSTGRES_GUARD_FREE] = {"simba_guard_free",
+                                SET_LEASE " WHERE " FREE_OF_LOCKS(MAY_GUARD) " RETURNING " COLUMNS},
+    [SB_POSTGRES_RELEASE_EXACT_FREE] = {"simba_release_exact_free",
+                                        CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
+                                            MAY_RELEASE_EXACT) " RETURNING " COLUMNS TELL},
+    [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait",
+                                "SELECT set_config('lock_timeout', '100ms', true)"},
+    [SB_POSTGRES_BEGIN] = {"simba_begin", "BEGIN"},
+    [SB_POSTGRES_COMMIT] = {"simba_commit", "COMMIT"},
+    [SB_POSTGRES_ROLLBACK] = {"simba_rollback", "ROLLBACK"},
+};
+
+const char *sb_postgres_statement_name(int statement)
+{
+    return statements[statement].name;
+}
+
+const char *sb_postgres_statement_text(int statement)
+{
+    return statements[statement].text;
+}
+
+int sb_postgres_free_statement(int statement)
+{
+    switch (statement) {
+    case SB_SQL_ACQUIRE:
+        return SB_POSTGRES_ACQUIRE_FREE;
+    case SB_SQL_GUARD:
+        return SB_POSTGRES_GUARD_FREE;
+    case SB_SQL_RELEASE_EXACT:
+        return SB_POSTGRES_RELEASE_EXACT_FREE;
+    default:
+        return statement;
+    }
+}
+
+bool sb_postgres_writes(int statement)
+{
+    return statement != SB_SQL_SELECT && statement != SB_SQL_SELECT_ALL &&
+           statement != SB_POSTGRES_LIMIT_WAIT && statement != SB_POSTGRES_BEGIN &&
+           statement != SB_POSTGRES_ROLLBACK;
+}
+
+/* ---- Parameters ----------------------------------------------------------------------------- */
+
+static void bind_text(struct sb_postgres_parameters *p, const char *text)
+{
+    p->values[p->count++] = text;
+}
+
+static void bind_number(struct sb_postgres_parameters *p, uint64_t number)
+{
+    char *text = p->numbers[p->count];
+    struct sb_text builder;
+
+    sb_text_init(&builder, text, SB_POSTGRES_NUMBER_MAX);
+    sb_text_add(&builder, "%" PRIu64, number);
+    p->values[p->count++] = text;
+}
+
+void sb_postgres_bind(int statement, const struct sb_sql_values *values,
+                      struct sb_postgres_parameters *p)
+{
+    p->count = 0;
+    if (statement >= SB_POSTGRES_LIMIT_WAIT || statement == SB_SQL_SELECT_ALL)
+        return;
+    bind_text(p, values->mutex);
+    switch (statement) {
+    case SB_SQL_ACQUIRE:
+    case SB_SQL_GUARD:
+    case SB_POSTGRES_ACQUIRE_FREE:
+    case SB_POSTGRES_GUARD_FREE:
+        bind_text(p, values->id);
+        bind_number(p, (uint64_t)values->ttl_ms);
+        bind_number(p, (uint64_t)values->lease_ms);
+        break;
+    case SB_SQL_RELEASE:
+        bind_text(p, values->id);
+        break;
+    case SB_SQL_RELEASE_EXACT:
+    case SB_POSTGRES_RELEASE_EXACT_FREE:
+        bind_text(p, values->id);
+        bind_number(p, values->version);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+static int64_t read_number(const PGresult *result, int row, enum sb_sql_column column)
+{
+    return strtoll(PQgetvalue(result, row, (int)column), NULL, 10);
+}
+
+void sb_postgres_read_record(const PGresult *result, int row, struct sb_sql_record *record)
+{
+    sb_text_copy(record->mutex, sizeof record->mutex, PQgetvalue(result, row, SB_SQL_COLUMN_MUTEX));
+    sb_text_copy(record->owner_id, sizeof record->owner_id,
+                 PQgetvalue(result, row, SB_SQL_COLUMN_OWNER_ID));
+    record->acquired_at_ms = read_number(result, row, SB_SQL_COLUMN_ACQUIRED_AT);
+    record->ttl_at_ms = read_number(result, row, SB_SQL_COLUMN_TTL_AT);
+    record->transition_at_ms = read_number(result, row, SB_SQL_COLUMN_TRANSITION_AT);
+    record->version = (uint64_t)read_number(result, row, SB_SQL_COLUMN_VERSION);
+    record->current_db_at_ms = read_number(result, row, SB_SQL_COLUMN_CURRENT_DB_AT);
+    record->fence = (uint64_t)read_number(result, row, SB_SQL_COLUMN_FENCE);
+}

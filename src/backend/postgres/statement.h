@@ -1,0 +1,53 @@
+/*
+ * statement.h - the statements of the PostgreSQL dialect: their text, their parameters, their rows.
+ */
+#ifndef SB_BACKEND_POSTGRES_STATEMENT_H
+#define SB_BACKEND_POSTGRES_STATEMENT_H
+
+#include "backend/sql/driver.h"
+
+#include <libpq-fe.h>
+
+/* Behind those of the repository: */
+enum sb_postgres_statement {
+    /* The same as their namesakes, but a row that somebody else has locked is passed over. */
+    SB_POSTGRES_ACQUIRE_FREE = SB_SQL_STATEMENTS,
+    SB_POSTGRES_GUARD_FREE,
+    SB_POSTGRES_RELEASE_EXACT_FREE,
+    /* How long the transaction waits for a lock. Not SET, which would outlive it in a pooled session. */
+    SB_POSTGRES_LIMIT_WAIT,
+    SB_POSTGRES_BEGIN,
+    SB_POSTGRES_COMMIT,
+    SB_POSTGRES_ROLLBACK,
+    SB_POSTGRES_STATEMENTS
+};
+
+#define SB_POSTGRES_PARAMETERS_MAX 4
+#define SB_POSTGRES_NUMBER_MAX 24
+
+/* Where a release is told, inside its transaction; the payload is the mutex. */
+#define SB_POSTGRES_CHANNEL "simba_mutex"
+
+/* The name under which a statement is prepared, and its text. */
+const char *sb_postgres_statement_name(int statement);
+const char *sb_postgres_statement_text(int statement);
+
+/* What a statement binds, in the order of its numbers. The values point into `values` and `numbers`. */
+struct sb_postgres_parameters {
+    int count;
+    const char *values[SB_POSTGRES_PARAMETERS_MAX];
+    char numbers[SB_POSTGRES_PARAMETERS_MAX][SB_POSTGRES_NUMBER_MAX];
+};
+
+void sb_postgres_bind(int statement, const struct sb_sql_values *values,
+                      struct sb_postgres_parameters *ret_parameters);
+
+/* The version of a statement that passes over what is locked; itself where it has none. */
+int sb_postgres_free_statement(int statement);
+
+/* Whether it may change anything. */
+bool sb_postgres_writes(int statement);
+
+void sb_postgres_read_record(const PGresult *result, int row, struct sb_sql_record *ret_record);
+
+#endif

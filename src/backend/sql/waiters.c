@@ -1,0 +1,279 @@
+/*
+ * waiters.c - the mutexes that contenders of one client wait for. Owns who waits and the rhythm of the
+ * looks; must not know how a look is taken.
+ */
+#include "backend/sql/waiters.h"
+
+#include "backend/sql/repository.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define SLOTS 1024
+#define POLL_MIN_MS 10
+
+struct waited {
+    struct waited *next; /* in its slot */
+    struct waited *left; /* in the ring of those that are waited for */
+    struct waited *right;
+    unsigned contenders; /* that have come and not gone */
+    bool waits;          /* is in the ring */
+    char mutex[SIMBA_MUTEX_MAX + 1];
+};
+
+struct sb_waiters {
+    struct sb_waiters_config config;
+    pthread_mutex_t lock; /* guards all but what is the worker's own */
+    struct waited *slots[SLOTS];
+    struct waited ring; /* its head */
+    size_t waiting;
+    bool push;
+    int64_t interval_ms;
+    int64_t due_ms;
+
+    /* The worker's own: */
+    uint64_t random;
+    bool news; /* the look has found a mutex that is free */
+    struct sb_sql_item items[SB_WAITERS_LOOK_MAX];
+    struct sb_sql_item *pointers[SB_WAITERS_LOOK_MAX];
+    char names[SB_WAITERS_LOOK_MAX][SIMBA_MUTEX_MAX + 1];
+};
+
+/* ---- Who waits ------------------------------------------------------------------------------ */
+
+static struct waited **find(struct sb_waiters *w, const char *mutex)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    struct waited **link;
+
+    for (const char *c = mutex; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    link = &w->slots[hash % SLOTS];
+    while (*link != NULL && strcmp((*link)->mutex, mutex) != 0)
+        link = &(*link)->next;
+    return link;
+}
+
+static void enter_ring(struct sb_waiters *w, struct waited *waited)
+{
+    waited->waits = true;
+    waited->left = w->ring.left;
+    waited->right = &w->ring;
+    waited->left->right = waited;
+    w->ring.left = waited;
+    w->waiting++;
+}
+
+static void leave_ring(struct sb_waiters *w, struct waited *waited)
+{
+    if (!waited->waits)
+        return;
+    waited->waits = false;
+    waited->left->right = waited->right;
+    waited->right->left = waited->left;
+    w->waiting--;
+}
+
+static void add_contender(struct sb_waiters *w, const char *mutex)
+{
+    struct waited **link = find(w, mutex);
+
+    if (*link == NULL) {
+        *link = sb_alloc_zero(sizeof **link);
+        if (*link == NULL)
+            return; /* it is not looked for; its own attempts find out */
+        sb_text_copy((*link)->mutex, sizeof(*link)->mutex, mutex);
+    }
+    (*link)->contenders++;
+}
+
+static void remove_contender(struct sb_waiters *w, const char *mutex)
+{
+    struct waited **link = find(w, mutex);
+    struct waited *waited = *link;
+
+    if (waited == NULL || --waited->contenders > 0)
+        return;
+    leave_ring(w, waited);
+    *link = waited->next;
+    sb_free(waited);
+}
+
+void sb_waiters_listen(struct sb_waiters *w, const char *mutex, bool on)
+{
+    pthread_mutex_lock(&w->lock);
+    if (on)
+        add_contender(w, mutex);
+    else
+        remove_contender(w, mutex);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void look_soon(struct sb_waiters *w)
+{
+    w->interval_ms = POLL_MIN_MS;
+    w->due_ms = simba_now_ms() + w->interval_ms;
+}
+
+/* The one that won does not wait; where this client has more contenders of the mutex, the others do. */
+void sb_waiters_note(struct sb_waiters *w, const char *mutex, bool waits)
+{
+    struct waited *waited;
+    bool first = false;
+
+    pthread_mutex_lock(&w->lock);
+    waited = *find(w, mutex);
+    if (waited != NULL && waits && !waited->waits) {
+        first = w->waiting == 0;
+        enter_ring(w, waited);
+        look_soon(w);
+    } else if (waited != NULL && !waits && waited->contenders == 1) {
+        leave_ring(w, waited);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (first && w->config.first != NULL)
+        w->config.first(w->config.user);
+}
+
+void sb_waiters_set_push(struct sb_waiters *w, bool on)
+{
+    pthread_mutex_lock(&w->lock);
+    w->push = on;
+    if (!on)
+        look_soon(w);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- Looking -------------------------------------------------------------------------------- */
+
+int64_t sb_waiters_due_ms(struct sb_waiters *w)
+{
+    int64_t due_ms;
+
+    pthread_mutex_lock(&w->lock);
+    due_ms = w->waiting > 0 && !w->push ? w->due_ms : SIMBA_INFINITE;
+    pthread_mutex_unlock(&w->lock);
+    return due_ms;
+}
+
+static void prepare_item(struct sb_waiters *w, size_t index, const char *mutex)
+{
+    struct sb_sql_item *item = &w->items[index];
+
+    sb_text_copy(w->names[index], sizeof w->names[index], mutex);
+    item->statement = SB_SQL_SELECT;
+    item->values.mutex = w->names[index];
+    item->hit = false;
+    w->pointers[index] = item;
+}
+
+/* Takes the first ones and puts them to the end, so that the next call goes on behind them. */
+static size_t take_names(struct sb_waiters *w, size_t most)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&w->lock);
+    while (count < most && count < SB_WAITERS_LOOK_MAX && count < w->waiting) {
+        struct waited *waited = w->ring.right;
+
+        prepare_item(w, count++, waited->mutex);
+        leave_ring(w, waited);
+        enter_ring(w, waited);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return count;
+}
+
+static void give_notice(struct sb_waiters *w, size_t count)
+{
+    const struct simba_backend_host *host = w->config.host;
+
+    for (size_t i = 0; i < count; i++) {
+        if (w->items[i].hit && sb_sql_record_is_owned(&w->items[i].record))
+            continue;
+        w->news = true;
+        host->notice(host, SIMBA_NOTICE_RELEASED, w->names[i], NULL);
+    }
+}
+
+/* Doubles while nothing happens. The jitter keeps clients that began together apart. */
+static void plan_next(struct sb_waiters *w)
+{
+    int64_t jitter_ms;
+
+    pthread_mutex_lock(&w->lock);
+    w->interval_ms = w->news ? POLL_MIN_MS : w->interval_ms * 2;
+    if (w->interval_ms > w->config.poll_max_ms)
+        w->interval_ms = w->config.poll_max_ms;
+    jitter_ms = sb_random_between(sb_random_next(&w->random), 0, w->interval_ms / 4 + 1);
+    w->due_ms = simba_now_ms() + w->interval_ms - jitter_ms;
+    pthread_mutex_unlock(&w->lock);
+}
+
+int sb_waiters_look(struct sb_waiters *w, struct sb_sql_connection *connection,
+                    struct sb_sql_failure *failure)
+{
+    size_t left;
+    int code = SIMBA_OK;
+
+    pthread_mutex_lock(&w->lock);
+    left = w->waiting;
+    pthread_mutex_unlock(&w->lock);
+    w->news = false;
+    while (left > 0 && code == SIMBA_OK) {
+        size_t count = take_names(w, left);
+
+        if (count == 0)
+            break;
+        code = connection->driver->run_all(connection, w->pointers, count, failure);
+        if (code == SIMBA_OK)
+            give_notice(w, count);
+        left -= count;
+    }
+    plan_next(w);
+    return code;
+}
+
+void sb_waiters_skip(struct sb_waiters *w)
+{
+    w->news = false;
+    plan_next(w);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+int sb_waiters_create(const struct sb_waiters_config *config, struct sb_waiters **ret_waiters,
+                      struct simba_error *error)
+{
+    struct sb_waiters *w = sb_alloc_zero(sizeof *w);
+
+    if (w == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    w->config = *config;
+    w->ring.left = &w->ring;
+    w->ring.right = &w->ring;
+    w->random = sb_random_seed();
+    pthread_mutex_init(&w->lock, NULL);
+    *ret_waiters = w;
+    return SIMBA_OK;
+}
+
+void sb_waiters_destroy(struct sb_waiters *w)
+{
+    if (w == NULL)
+        return;
+    for (size_t slot = 0; slot < SLOTS; slot++) {
+        while (w->slots[slot] != NULL) {
+            struct waited *waited = w->slots[slot];
+
+            w->slots[slot] = waited->next;
+            sb_free(waited);
+        }
+    }
+    pthread_mutex_destroy(&w->lock);
+    sb_free(w);
+}

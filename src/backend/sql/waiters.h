@@ -1,0 +1,49 @@
+/*
+ * waiters.h - the mutexes that contenders of one client wait for, and when to look at them next.
+ *
+ * For stores that cannot push a release to whom it concerns: one look at all of them serves the whole
+ * client, however many contenders it has. The interval is short when something has just happened, and grows
+ * while nothing does.
+ *
+ * Threads: contenders come and go on the loop thread; who has to wait is found out on the worker's.
+ */
+#ifndef SB_BACKEND_SQL_WAITERS_H
+#define SB_BACKEND_SQL_WAITERS_H
+
+#include "backend/sql/driver.h"
+
+#define SB_WAITERS_LOOK_MAX 256 /* mutexes in one look */
+
+struct sb_waiters;
+
+struct sb_waiters_config {
+    const struct simba_backend_host *host;
+    int64_t poll_max_ms;       /* the longest interval */
+    void (*first)(void *user); /* may be NULL. On the worker's thread: now somebody waits */
+    void *user;
+};
+
+int sb_waiters_create(const struct sb_waiters_config *config, struct sb_waiters **ret_waiters,
+                      struct simba_error *error);
+void sb_waiters_destroy(struct sb_waiters *waiters); /* takes NULL */
+
+/* Loop thread: a contender of the mutex comes or goes. */
+void sb_waiters_listen(struct sb_waiters *waiters, const char *mutex, bool on);
+
+/* Loop thread: while releases are pushed, nobody has to look. */
+void sb_waiters_set_push(struct sb_waiters *waiters, bool on);
+
+/* Worker: an acquire has found another owner, or has won. */
+void sb_waiters_note(struct sb_waiters *waiters, const char *mutex, bool waits);
+
+/* Worker: when the next look is due; SIMBA_INFINITE: never. */
+int64_t sb_waiters_due_ms(struct sb_waiters *waiters);
+
+/* Worker: takes the look that is due: reads all that is waited for and gives notice of what is free. */
+int sb_waiters_look(struct sb_waiters *waiters, struct sb_sql_connection *connection,
+                    struct sb_sql_failure *failure);
+
+/* Worker: lets the look that is due pass, because there is no connection to take it with. */
+void sb_waiters_skip(struct sb_waiters *waiters);
+
+#endif
