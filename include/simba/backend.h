@@ -21,7 +21,10 @@
  *     invented one does no harm.
  *  8. After a broken connection the backend reconnects by itself with a back-off, and creates again
  *     what a store that lost its data no longer has.
- *  9. All descriptors are close-on-exec. The backend prints nothing and never ends the process.
+ *  9. A store of sessions (ZooKeeper) answers MINE with a finite lease that counts from as_of_ms, the last
+ *     proof that the session lives; it takes a contender's entry away when nobody has acquired or guarded
+ *     it for a lease, and tells an entry of an older session of the same id as nobody's.
+ * 10. All descriptors are close-on-exec. The backend prints nothing and never ends the process.
  *
  * Threads: open, submit, listen and close are called on the client's loop thread and must not block
  * there, except open, which may take as long as it needs to find out whether the store can be used.

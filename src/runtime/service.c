@@ -1,8 +1,5 @@
 /*
- * service.c - the driver of a machine; see its duties in core/machine.h.
- *
- * All steps happen on the loop thread. The lock of a service lets other threads copy what the machine
- * knows; it is never held while anything foreign runs.
+ * service.c - the life of a service and what other threads may ask of it. How it is driven is in drive.c.
  *
  * Life: whoever holds the handle has one reference; so do each request under way, a busy lane, and a task
  * in the inbox that comes from the lane. The last one frees the service, on whatever thread.
@@ -10,9 +7,9 @@
 #include "runtime/service.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/container.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/fork.h"
 #include "base/random.h"
 
@@ -121,30 +118,7 @@ int sb_service_last_error(struct sb_service *s, struct simba_error *error)
     return code;
 }
 
-/* Called after every step with the lock held. STARTING turns into RUNNING only where no stop has come in
- * between; the end of a stop is shown when all is done. */
-static void show(struct sb_service *s)
-{
-    const struct sb_machine *m = &s->machine.contender;
-    int starting = SIMBA_STARTING;
-    enum simba_status status = is_observer(s) ? s->machine.observer.status : m->status;
-
-    if (!is_observer(s)) {
-        atomic_store_explicit(&s->fence, sb_machine_fence(m), memory_order_release);
-        atomic_store_explicit(&s->ttl_ms, sb_machine_ttl_ms(m), memory_order_release);
-        atomic_store_explicit(&s->belief_ms, sb_machine_belief_ms(m), memory_order_release);
-    }
-    if (status == SIMBA_RUNNING)
-        atomic_compare_exchange_strong(&s->status, &starting, SIMBA_RUNNING);
-}
-
-/* ---- Reports to the application ------------------------------------------------------------- */
-
-static bool has_callbacks(const struct sb_service *s)
-{
-    return s->config.on_notify != NULL || s->config.on_acquired != NULL ||
-           s->config.on_released != NULL;
-}
+/* ---- The lane ------------------------------------------------------------------------------- */
 
 static void on_lane_idle(struct sb_lane *lane)
 {
@@ -158,345 +132,7 @@ void sb_service_call(struct sb_service *s, struct sb_call *call)
         sb_service_drop(s);
 }
 
-/* Keeps what a step has to tell until its call runs. What is not told yet merges with what comes: a term
- * that was lost before its on_acquired began is not told at all. Returns how many of the machine's changes
- * will have no callback of their own. */
-static unsigned keep_report(struct sb_service *s, const struct sb_step *step)
-{
-    if (!step->changed)
-        return 0;
-    if (!s->report_pending) {
-        s->report = step->state;
-        s->report_acquired = step->acquired;
-        s->report_released = step->released;
-        s->report_pending = has_callbacks(s);
-        return s->report_pending ? 0 : 1;
-    }
-    s->report.after = step->state.after;
-    if (s->report_acquired && step->released) {
-        s->report_acquired = false;
-    } else {
-        s->report_acquired |= step->acquired;
-        s->report_released |= step->released;
-    }
-    return 1;
-}
-
-/* After the end of a stop nothing begins any more. */
-static unsigned drop_report(struct sb_service *s)
-{
-    bool pending = s->report_pending;
-
-    s->report_pending = false;
-    return pending ? 1 : 0;
-}
-
-static void call_back(const struct sb_service *s, const struct simba_state *state, bool acquired,
-                      bool released)
-{
-    const struct sb_service_config *c = &s->config;
-
-    if (c->on_notify != NULL &&
-        (simba_state_is_changed(state) || state->before.fence != state->after.fence))
-        c->on_notify(c->user, state);
-    if (acquired && c->on_acquired != NULL)
-        c->on_acquired(c->user, state);
-    if (released && c->on_released != NULL)
-        c->on_released(c->user, state);
-}
-
-static void tell_returned(struct sb_service *s)
-{
-    if (atomic_fetch_add(&s->returned, 1) == 0) {
-        sb_service_hold(s);
-        sb_loop_post(s->engine->loop, &s->returned_task);
-    }
-}
-
-static void run_report(struct sb_call *call)
-{
-    struct sb_service *s = SB_CONTAINER(struct sb_service, report_call, call);
-    struct simba_state state;
-    bool pending;
-    bool acquired;
-    bool released;
-
-    pthread_mutex_lock(&s->lock);
-    state = s->report;
-    pending = s->report_pending;
-    acquired = s->report_acquired;
-    released = s->report_released;
-    s->report_pending = false;
-    s->report_queued = false;
-    pthread_mutex_unlock(&s->lock);
-    if (pending) {
-        call_back(s, &state, acquired, released);
-        tell_returned(s);
-    }
-}
-
-/* ---- Requests ------------------------------------------------------------------------------- */
-
-struct service_request {
-    struct sb_request base; /* first */
-    struct sb_service *service;
-    uint32_t generation;
-};
-
-static void drive(struct sb_service *s, const struct sb_event *event);
-
-static enum sb_answer answer_of(const struct sb_service *s, const struct simba_reply *reply)
-{
-    if (reply->code == SIMBA_EUNKNOWN)
-        return SB_ANSWER_UNKNOWN;
-    if (reply->code != SIMBA_OK)
-        return SB_ANSWER_FAILED;
-    if (reply->owner == NULL || reply->owner[0] == '\0' || reply->transition_left_ms < 0)
-        return SB_ANSWER_NOBODY;
-    return !is_observer(s) && strcmp(reply->owner, s->member.id) == 0 ? SB_ANSWER_MINE
-                                                                       : SB_ANSWER_OTHER;
-}
-
-static const char *op_name(enum simba_op op)
-{
-    static const char *const names[] = {"nothing", "acquire", "guard", "release", "read", "list"};
-
-    return names[op];
-}
-
-static void keep_error(struct sb_service *s, enum simba_op op, const struct simba_reply *reply)
-{
-    bool first;
-
-    pthread_mutex_lock(&s->lock);
-    if (s->last_error == NULL)
-        s->last_error = sb_alloc_zero(sizeof *s->last_error);
-    first = s->last_error == NULL || s->last_error->code != reply->code;
-    if (s->last_error != NULL) {
-        if (reply->error != NULL)
-            *s->last_error = *reply->error;
-        else
-            sb_error_plain(s->last_error, reply->code);
-        s->last_error->code = reply->code;
-    }
-    pthread_mutex_unlock(&s->lock);
-    sb_log(&s->engine->log, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG,
-           "mutex '%s': %s failed: %s", s->member.mutex, op_name(op),
-           reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
-}
-
-static void forget_error(struct sb_service *s)
-{
-    pthread_mutex_lock(&s->lock);
-    if (s->last_error != NULL)
-        s->last_error->code = SIMBA_OK;
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void count_answer(struct sb_service *s, const struct sb_event *e,
-                         const struct simba_request *wire)
-{
-    struct sb_metrics *metrics = &s->engine->metrics;
-
-    if (e->op == SIMBA_OP_GUARD && e->answer == SB_ANSWER_MINE)
-        sb_metrics_count(&metrics->renewals);
-    if (e->op == SIMBA_OP_RELEASE && wire->revision != 0 && e->code == SIMBA_OK &&
-        e->answer != SB_ANSWER_MINE)
-        sb_metrics_count(&metrics->releases);
-}
-
-static void on_answered(struct sb_request *base, const struct simba_reply *reply)
-{
-    struct service_request *request = (struct service_request *)base;
-    struct sb_service *s = request->service;
-    struct sb_event event = {
-        .type = SB_EVENT_REPLY,
-        .now_ms = simba_now_ms(),
-        .generation = request->generation,
-        .op = base->wire.op,
-        .answer = answer_of(s, reply),
-        .code = reply->code,
-        .sent_at_ms = reply->as_of_ms != 0 ? reply->as_of_ms : base->sent_at_ms,
-        .owner = reply->owner,
-        .ttl_left_ms = reply->ttl_left_ms,
-        .transition_left_ms = reply->transition_left_ms,
-        .revision = reply->revision,
-        .fence = reply->fence,
-    };
-
-    if (reply->code != SIMBA_OK)
-        keep_error(s, event.op, reply);
-    else
-        forget_error(s);
-    count_answer(s, &event, &base->wire);
-    drive(s, &event);
-    sb_free(request);
-    sb_service_drop(s);
-}
-
-static void send_request(struct sb_service *s, const struct sb_step *step)
-{
-    const struct sb_timing *timing =
-        is_observer(s) ? s->machine.observer.timing : s->machine.contender.timing;
-    struct service_request *request = sb_alloc_zero(sizeof *request);
-
-    if (request == NULL) {
-        struct sb_event event = {
-            .type = SB_EVENT_REPLY,
-            .now_ms = simba_now_ms(),
-            .generation = step->request.generation,
-            .op = step->request.op,
-            .answer = SB_ANSWER_FAILED,
-            .code = SIMBA_ENOMEM,
-        };
-        drive(s, &event);
-        return;
-    }
-    request->service = s;
-    request->generation = step->request.generation;
-    request->base.answered = on_answered;
-    request->base.wire.op = step->request.op;
-    request->base.wire.mutex = s->member.mutex;
-    request->base.wire.id = s->member.id;
-    request->base.wire.ttl_ms = timing->ttl_ms;
-    request->base.wire.transition_ms = timing->transition_ms;
-    request->base.wire.revision = step->request.revision;
-    request->base.wire.timeout_ms = step->request.timeout_ms;
-    sb_service_hold(s);
-    sb_engine_send(s->engine, &request->base);
-}
-
-/* ---- Steps ---------------------------------------------------------------------------------- */
-
-static void count_step(struct sb_service *s, const struct sb_event *event,
-                       const struct sb_step *step)
-{
-    struct sb_metrics *metrics = &s->engine->metrics;
-    int64_t now_us = step->acquired || step->released ? sb_clock_us() : 0;
-
-    if (step->acquired) {
-        sb_metrics_count(&metrics->acquisitions);
-        sb_metrics_count(&metrics->owned);
-        sb_metrics_observe(&metrics->contention, now_us - s->contest_at_us);
-        sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s owns, token %llu", s->member.mutex,
-               s->member.id, (unsigned long long)step->state.after.fence);
-    }
-    if (step->released) {
-        bool lost = event->type != SB_EVENT_STOP;
-
-        sb_metrics_uncount(&metrics->owned);
-        s->contest_at_us = now_us;
-        if (lost)
-            sb_metrics_count(&metrics->losses);
-        sb_log(&s->engine->log, lost ? SIMBA_LOG_WARN : SIMBA_LOG_INFO, "mutex '%s': %s %s",
-               s->member.mutex, s->member.id, lost ? "lost the lease" : "gives it up");
-    }
-}
-
-static void set_listening(struct sb_service *s, bool on)
-{
-    const struct simba_backend_ops *ops = s->engine->ops;
-
-    if (s->listening == on)
-        return;
-    s->listening = on;
-    if (ops->listen != NULL)
-        ops->listen(s->engine->backend, s->member.mutex, s->member.id, on);
-}
-
-static void on_stopped(struct sb_service *s, int code)
-{
-    struct sb_engine *engine = s->engine;
-
-    set_listening(s, false);
-    if (!is_observer(s))
-        sb_metrics_uncount(&engine->metrics.contenders);
-    if (s->close_when_stopped)
-        sb_loop_post(engine->loop, &s->close_task);
-    pthread_mutex_lock(&engine->lock);
-    s->stop_code = code;
-    s->stops++;
-    atomic_store_explicit(&s->status, SIMBA_INITIAL, memory_order_release);
-    pthread_cond_broadcast(&engine->progress);
-    pthread_mutex_unlock(&engine->lock);
-}
-
-/* One step and all that it asks for. */
-static void drive(struct sb_service *s, const struct sb_event *event)
-{
-    struct sb_step step;
-    unsigned untold;
-    bool report;
-
-    pthread_mutex_lock(&s->lock);
-    if (is_observer(s))
-        sb_observer_step(&s->machine.observer, event, &step);
-    else
-        sb_machine_step(&s->machine.contender, event, &step);
-    show(s);
-    untold = keep_report(s, &step);
-    if (step.stopped)
-        untold += drop_report(s);
-    report = s->report_pending && !s->report_queued;
-    s->report_queued |= report;
-    pthread_mutex_unlock(&s->lock);
-
-    count_step(s, event, &step);
-    sb_loop_arm(s->engine->loop, &s->timer, step.deadline_ms);
-    if (report)
-        sb_service_call(s, &s->report_call);
-    if (s->config.hook != NULL)
-        s->config.hook(s->config.user, s, event, &step);
-    if (step.request.op != SIMBA_OP_NONE)
-        send_request(s, &step);
-    if (untold > 0) {
-        struct sb_event returned = {
-            .type = SB_EVENT_RETURNED, .now_ms = event->now_ms, .returned = untold};
-        drive(s, &returned);
-    }
-    if (step.stopped)
-        on_stopped(s, step.stop_code);
-}
-
-void sb_service_event(struct sb_service *s, enum sb_event_type type)
-{
-    struct sb_event event = {.type = type, .now_ms = simba_now_ms()};
-
-    drive(s, &event);
-}
-
-static void on_timer(struct sb_timer *timer)
-{
-    sb_service_event(SB_CONTAINER(struct sb_service, timer, timer), SB_EVENT_TICK);
-}
-
-static void run_returned(struct simba_task *task)
-{
-    struct sb_service *s = SB_CONTAINER(struct sb_service, returned_task, task);
-    struct sb_event event = {.type = SB_EVENT_RETURNED, .now_ms = simba_now_ms()};
-
-    event.returned = atomic_exchange(&s->returned, 0);
-    drive(s, &event);
-    sb_service_drop(s);
-}
-
 /* ---- Lifecycle ------------------------------------------------------------------------------ */
-
-static void run_start(struct simba_task *task)
-{
-    struct sb_service *s = SB_CONTAINER(struct sb_service, start_task, task);
-
-    if (!is_observer(s))
-        sb_metrics_count(&s->engine->metrics.contenders);
-    s->contest_at_us = sb_clock_us();
-    set_listening(s, true);
-    sb_service_event(s, SB_EVENT_START);
-}
-
-static void run_stop(struct simba_task *task)
-{
-    sb_service_event(SB_CONTAINER(struct sb_service, stop_task, task), SB_EVENT_STOP);
-}
 
 static void run_close(struct simba_task *task)
 {
@@ -688,14 +324,10 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
         return sb_error_plain(error, SIMBA_ENOMEM);
     s->engine = engine;
     atomic_init(&s->references, 1);
-    s->timer.fire = on_timer;
     s->lane.dispatcher = engine->dispatcher;
     s->lane.idle = on_lane_idle;
-    s->report_call.run = run_report;
-    s->start_task.run = run_start;
-    s->stop_task.run = run_stop;
     s->close_task.run = run_close;
-    s->returned_task.run = run_returned;
+    sb_service_init_driving(s);
     init_machine(s);
     pthread_mutex_init(&s->lock, NULL);
     code = sb_registry_add(&engine->registry, &s->member);

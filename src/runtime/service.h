@@ -105,6 +105,9 @@ enum simba_status sb_service_status(const struct sb_service *service);
 void sb_service_state(struct sb_service *service, struct simba_state *ret_state);
 int sb_service_last_error(struct sb_service *service, struct simba_error *error);
 
+/* Sets the functions that drive it. For sb_service_create. */
+void sb_service_init_driving(struct sb_service *service);
+
 struct sb_service *sb_service_of_member(struct sb_member *member);
 
 #endif
