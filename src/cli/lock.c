@@ -95,11 +95,44 @@ static int attempt(struct lock *lock, simba_locker *locker)
     return simba_locker_acquire_timeout(locker, left_ms > 0 ? left_ms : 0, &lock->error);
 }
 
+/* The grace is taken from the part of the lease in which renewals are tried; what is left of that must do
+ * for a renewal. */
+static int64_t longest_grace_ms(int64_t window_ms)
+{
+    return window_ms / 4 * 3;
+}
+
+/* Refuses a grace that is too long while nothing has happened yet. */
+static int check_grace(struct lock *lock)
+{
+    int64_t ttl_ms = 0;
+    int64_t transition_ms = 0;
+    char given[32];
+    char longest[32];
+
+    if (lock->grace_ms == SIMBA_UNSET)
+        return SIMBA_OK;
+    int code = simba_client_lease(lock->client, &ttl_ms, &transition_ms);
+    if (code != SIMBA_OK)
+        return cli_error_set(&lock->error, code, "%s", simba_strerror(code));
+    int64_t longest_ms =
+        longest_grace_ms(transition_ms - simba_drift_margin_ms(ttl_ms + transition_ms));
+    if (lock->grace_ms <= longest_ms)
+        return SIMBA_OK;
+    return cli_error_set(
+        &lock->error, SIMBA_EINVAL,
+        "--kill-after %s leaves no time to renew the lease: with this transition it can be %s",
+        simba_duration_format(lock->grace_ms, given, sizeof given),
+        simba_duration_format(longest_ms, longest, sizeof longest));
+}
+
 static int open_and_acquire(struct lock *lock)
 {
     simba_locker *locker = NULL;
 
     int code = cli_store_open(lock->cli, 1, &lock->client, &lock->error);
+    if (code == SIMBA_OK)
+        code = check_grace(lock);
     if (code == SIMBA_OK)
         code = simba_locker_create(lock->client, lock->mutex, lock->cli->id, &locker, &lock->error);
     if (code != SIMBA_OK)
@@ -212,36 +245,24 @@ static int64_t renewal_window_ms(const struct lock *lock)
     return deadline_ms > begin_ms ? deadline_ms - begin_ms : 0;
 }
 
-/* The grace is taken from the window; what is left of that must do for a renewal. */
-static int choose_grace(struct lock *lock)
+/* What the store granted may be a little less than what was asked for. */
+static int64_t grace_ms(const struct lock *lock)
 {
     int64_t window_ms = renewal_window_ms(lock);
-    char given[32];
-    char longest[32];
+    int64_t longest_ms = longest_grace_ms(window_ms);
 
-    if (lock->grace_ms == SIMBA_UNSET) {
-        lock->grace_ms = window_ms / 3 < GRACE_MAX_MS ? window_ms / 3 : GRACE_MAX_MS;
-        return CLI_CONTINUE;
-    }
-    if (lock->grace_ms <= window_ms / 4 * 3)
-        return CLI_CONTINUE;
-    cli_say("--kill-after %s leaves no time to renew the lease: with this transition it can be %s",
-            simba_duration_format(lock->grace_ms, given, sizeof given),
-            simba_duration_format(window_ms / 4 * 3, longest, sizeof longest));
-    return CLI_EXIT_CONFIG;
+    if (lock->grace_ms != SIMBA_UNSET)
+        return lock->grace_ms < longest_ms ? lock->grace_ms : longest_ms;
+    return window_ms / 3 < GRACE_MAX_MS ? window_ms / 3 : GRACE_MAX_MS;
 }
 
 static int run_command(struct lock *lock)
 {
     struct cli_child_lease shown = {lock->mutex, simba_locker_id(lock->locker),
                                     simba_locker_fence(lock->locker)};
-    struct cli_lease lease = {lock->mutex, locker_deadline, lock->locker, 0};
+    struct cli_lease lease = {lock->mutex, locker_deadline, lock->locker, grace_ms(lock)};
     struct cli_child child;
 
-    int status = choose_grace(lock);
-    if (status != CLI_CONTINUE)
-        return status;
-    lease.grace_ms = lock->grace_ms;
     if (!cli_child_start(&child, lock->command, &shown))
         return cli_fail_system("cannot start a process");
     return cli_supervise(&child, &lease, lock->signals_fd);
@@ -320,7 +341,9 @@ static const char details[] =
     "cannot\n"
     "be renewed, COMMAND gets SIGTERM, and all of its process group is killed before anybody else "
     "can\n"
-    "own the mutex. When simba is killed, so are COMMAND and its process group.\n"
+    "own the mutex. From one to the other is a third of the time for renewals, at most 5s; -k "
+    "changes\n"
+    "it, up to three quarters. When simba is killed, so are COMMAND and its process group.\n"
     "\n"
     "Examples:\n"
     "  simba lock backup -- ./backup.sh --full\n"

@@ -46,6 +46,18 @@ void cli_say_log(void *user, enum simba_log_level level, const char *line)
     print_line(prefixes[level], line);
 }
 
+int cli_error_set(struct simba_error *error, int code, const char *format, ...)
+{
+    va_list arguments;
+
+    error->code = code;
+    error->backend_code = 0;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
 int cli_exit_code(int code)
 {
     switch (simba_error_group(code)) {

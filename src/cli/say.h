@@ -15,6 +15,9 @@ void cli_say(const char *format, ...) SIMBA_PRINTF(1, 2);
 /* The log hook for clients: "simba: warning: ...". */
 void cli_say_log(void *user, enum simba_log_level level, const char *line);
 
+/* Fills in an error of the program's own, as the library does. Returns the code. */
+int cli_error_set(struct simba_error *error, int code, const char *format, ...) SIMBA_PRINTF(3, 4);
+
 /* The exit code for an error of the library. */
 int cli_exit_code(int code);
 

@@ -10,26 +10,12 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define HOME_STATE "/.local/state"
 #define DEFAULT_FILE "/simba/simba.db"
-
-static int fail(struct simba_error *error, int code, const char *format, ...) SIMBA_PRINTF(3, 4);
-static int fail(struct simba_error *error, int code, const char *format, ...)
-{
-    va_list arguments;
-
-    error->code = code;
-    error->backend_code = 0;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-    return code;
-}
 
 /* The XDG rules: a relative XDG_STATE_HOME counts as not set. */
 static int default_path(char *path, size_t size, struct simba_error *error)
@@ -43,10 +29,11 @@ static int default_path(char *path, size_t size, struct simba_error *error)
     else if (home != NULL && home[0] == '/')
         length = snprintf(path, size, "%s" HOME_STATE DEFAULT_FILE, home);
     else
-        return fail(error, SIMBA_ECONFIG,
-                    "no store: HOME is not set, so give one with --url or SIMBA_URL");
+        return cli_error_set(error, SIMBA_ECONFIG,
+                             "no store: HOME is not set, so give one with --url or SIMBA_URL");
     if (length < 0 || (size_t)length >= size)
-        return fail(error, SIMBA_ECONFIG, "no store: the path of the state folder is too long");
+        return cli_error_set(error, SIMBA_ECONFIG,
+                             "no store: the path of the state folder is too long");
     return SIMBA_OK;
 }
 
@@ -57,7 +44,8 @@ static int create_folders(char *path, struct simba_error *error)
         *slash = 0;
         int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
         if (failed)
-            fail(error, SIMBA_ECONFIG, "cannot create the folder '%s': %s", path, strerror(errno));
+            cli_error_set(error, SIMBA_ECONFIG, "cannot create the folder '%s': %s", path,
+                          strerror(errno));
         *slash = '/';
         if (failed)
             return error->code;
@@ -88,7 +76,8 @@ int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba
 
     if (cli->url != NULL) {
         if ((size_t)snprintf(buffer, size, "%s", cli->url) >= size)
-            return fail(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
+            return cli_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes",
+                                 size - 1);
         return SIMBA_OK;
     }
     int code = default_path(path, sizeof path, error);
@@ -98,7 +87,8 @@ int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba
         return code;
     snprintf(buffer, size, "sqlite:");
     if (!append_encoded(buffer, size, path))
-        return fail(error, SIMBA_ECONFIG, "no store: the path of the state folder is too long");
+        return cli_error_set(error, SIMBA_ECONFIG,
+                             "no store: the path of the state folder is too long");
     return SIMBA_OK;
 }
 
@@ -112,7 +102,7 @@ int cli_store_open(const struct cli *cli, int callback_threads, simba_client **r
     if (code != SIMBA_OK)
         return code;
     if (!cli_printer_start())
-        return fail(error, SIMBA_ENOMEM, "cannot start a thread: %s", strerror(errno));
+        return cli_error_set(error, SIMBA_ENOMEM, "cannot start a thread: %s", strerror(errno));
     options.ttl_ms = cli->ttl_ms;
     options.transition_ms = cli->transition_ms;
     options.dispatcher_threads = callback_threads;

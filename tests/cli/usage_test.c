@@ -3,6 +3,7 @@
  */
 #include "harness.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,19 @@ static void an_invalid_url_name_id_or_timing_is_78(void **state)
     }
 }
 
+/* Also while somebody else owns: the wait would be for nothing. */
+static void a_kill_after_that_is_too_long_is_refused_before_the_wait(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    assert_int_equal(simba_run("lock", "-n", "-k", "500ms", "m", "--", "true", NULL), 78);
+    assert_contains(last_err(), "--kill-after 500ms");
+    assert_int_equal(simba_run("lock", "-n", "-k", "5s", "--transition", "10s", "m", "true", NULL),
+                     75);
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+}
+
 static void a_bad_environment_is_78(void **state)
 {
     (void)state;
@@ -212,6 +226,7 @@ int main(void)
         CASE(a_wrong_command_line_is_64_with_a_hint),
         CASE(options_stand_before_and_after_the_name_but_not_behind_the_command),
         CASE(an_invalid_url_name_id_or_timing_is_78),
+        CASE(a_kill_after_that_is_too_long_is_refused_before_the_wait),
         CASE(a_bad_environment_is_78),
         CASE(without_a_url_the_store_is_in_the_state_folder_of_the_user),
         CASE(without_a_url_and_a_home_it_is_78_and_says_what_to_do),
