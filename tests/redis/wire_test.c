@@ -277,6 +277,7 @@ static void the_token_grows_over_the_terms_of_others_and_the_loss_of_the_counter
     assert_string_equal(ask(RELEASE, "b", first.revision).owner, "");
     assert_true(ask(ACQUIRE, "a", 0).revision > first.revision);
     server_do(&server, "SET simba:{m}:fence nonsense");
+    test_pause_ms(2);
     assert_true(ask(ACQUIRE, "a", 0).revision > first.revision);
 }
 
