@@ -11,6 +11,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -238,6 +239,29 @@ static void free_loop(struct sb_loop *loop)
     sb_free(loop);
 }
 
+#define UV_DESCRIPTORS                                                                             \
+    8 /* a loop opens six, those that the first one leaves to the process included */
+
+/* Where descriptors are short libuv ends the process in its first loop and leaks in later ones, so we find
+ * out whether it can have them. Another thread may still take them before libuv does. */
+static int init_uv(struct sb_loop *loop)
+{
+    int fds[UV_DESCRIPTORS];
+    size_t count = 0;
+    int code = 0;
+
+    while (code == 0 && count < UV_DESCRIPTORS) {
+        fds[count] = fcntl(loop->clock_fd, F_DUPFD_CLOEXEC, 0);
+        if (fds[count] >= 0)
+            count++;
+        else
+            code = -errno;
+    }
+    while (count > 0)
+        close(fds[--count]);
+    return code < 0 ? code : uv_loop_init(&loop->uv);
+}
+
 int sb_loop_create(void (*turn)(void *argument), void *argument, struct sb_loop **ret_loop,
                    struct simba_error *error)
 {
@@ -256,7 +280,7 @@ int sb_loop_create(void (*turn)(void *argument), void *argument, struct sb_loop 
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code, "cannot create a timer: %s",
                                     strerror(code));
     }
-    if ((code = uv_loop_init(&loop->uv)) < 0) {
+    if ((code = init_uv(loop)) < 0) {
         close(loop->clock_fd);
         sb_free(loop);
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
