@@ -2,6 +2,9 @@
  * fork_test.c - a child that was forked without exec opens clients of its own, whatever the threads of its
  * parent were doing at that moment.
  */
+#ifdef SIMBA_HAVE_SQLITE
+#include "file.h"
+#endif
 #include "test.h"
 
 #include <simba/simba.h>
@@ -89,11 +92,74 @@ static void a_memory_store_of_the_parent_is_not_the_childs(void **state)
     assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
 }
 
+/* ---- SQLite --------------------------------------------------------------------------------- */
+
+#ifdef SIMBA_HAVE_SQLITE
+
+static void sqlite_is_refused_in_a_child_of_its_user(void **state)
+{
+    struct file *file = *state;
+    char other[sizeof file->url + 8];
+    simba_client *client = NULL;
+
+    snprintf(other, sizeof other, "%s.other", file->url);
+    assert_int_equal(simba_client_open(file->url, NULL, &client, NULL), SIMBA_OK);
+    assert_int_equal(run_child(file->url), SIMBA_EFORKED);
+    assert_int_equal(run_child(other), SIMBA_EFORKED);
+    assert_int_equal(run_child("memory:"), SIMBA_OK);
+    assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
+
+    /* What was closed in time does no harm. */
+    assert_int_equal(run_child(file->url), SIMBA_OK);
+}
+
+static void sqlite_is_refused_in_a_grandchild_as_well(void **state)
+{
+    struct file *file = *state;
+    simba_client *client = NULL;
+    pid_t pid;
+
+    assert_int_equal(simba_client_open(file->url, NULL, &client, NULL), SIMBA_OK);
+    pid = fork();
+    if (pid == 0)
+        _exit(-run_child(file->url));
+    assert_int_equal(file_wait(pid), -SIMBA_EFORKED);
+    assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
+}
+
+static void a_child_is_refused_or_served_whatever_its_parent_did_with_sqlite(void **state)
+{
+    struct file *file = *state;
+    pthread_t thread;
+
+    atomic_store(&over, false);
+    assert_int_equal(pthread_create(&thread, NULL, open_all_the_time, file->url), 0);
+    for (int i = 0; i < CHILDREN; i++) {
+        int code = run_child(file->url);
+
+        if (code != SIMBA_EFORKED)
+            assert_true(code == SIMBA_OK || code == SIMBA_ECONTENDED);
+    }
+    atomic_store(&over, true);
+    pthread_join(thread, NULL);
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_opens_a_client_whatever_its_parent_was_at),
         cmocka_unit_test(a_memory_store_of_the_parent_is_not_the_childs),
+#ifdef SIMBA_HAVE_SQLITE
+        cmocka_unit_test_setup_teardown(sqlite_is_refused_in_a_child_of_its_user, file_setup,
+                                        file_teardown),
+        cmocka_unit_test_setup_teardown(sqlite_is_refused_in_a_grandchild_as_well, file_setup,
+                                        file_teardown),
+        cmocka_unit_test_setup_teardown(
+            a_child_is_refused_or_served_whatever_its_parent_did_with_sqlite, file_setup,
+            file_teardown),
+#endif
     };
 
     return cmocka_run_group_tests_name("fork", tests, NULL, NULL);

@@ -12,6 +12,8 @@
 
 struct store {
     struct file file;
+    char log_path[TEST_PATH_MAX + 32];
+    char index_path[TEST_PATH_MAX + 32];
     char wake_path[TEST_PATH_MAX + 32];
     struct sb_sqlite_settings settings;
     struct sb_repository repository;
@@ -23,8 +25,12 @@ static int open_store(void **state)
     struct store *store = calloc(1, sizeof *store);
 
     file_create(&store->file);
+    snprintf(store->log_path, sizeof store->log_path, "%s-wal", store->file.path);
+    snprintf(store->index_path, sizeof store->index_path, "%s-shm", store->file.path);
     snprintf(store->wake_path, sizeof store->wake_path, "%s-wake", store->file.path);
     store->settings.path = store->file.path;
+    store->settings.log_path = store->log_path;
+    store->settings.index_path = store->index_path;
     store->settings.wake_path = store->wake_path;
     *state = store;
     if (sb_sqlite_read_boot_id(store->settings.boot_id) != 0)

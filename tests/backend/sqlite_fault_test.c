@@ -207,6 +207,27 @@ static void a_file_deleted_without_its_log_never_has_two_owners(void **state)
     assert_true(host_close(&host));
 }
 
+static void a_log_that_is_deleted_under_the_client_is_not_written_to(void **state)
+{
+    static const char *const parts[] = {"-wal", "-shm"};
+
+    for (size_t i = 0; i < TEST_COUNT(parts); i++) {
+        struct file *file = *state;
+        struct host host;
+        struct call held;
+
+        assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+        held = acquire(&host, "m", "a");
+        assert_int_equal(held.code, SIMBA_OK);
+        file_unlink(file, parts[i]);
+        host_do(&host, SIMBA_OP_GUARD, "m", "a", held.revision);
+        assert_true(recovers(&host));
+        assert_true(host_close(&host));
+        assert_int_equal(
+            file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 1);
+    }
+}
+
 static void a_folder_that_vanishes_is_unavailable_until_it_is_back(void **state)
 {
     struct file *file = *state;
@@ -458,6 +479,7 @@ int main(void)
         ON_FILE(a_deleted_file_is_a_loss_and_is_created_again),
         ON_FILE(an_owner_on_a_deleted_file_loses_to_one_on_the_new),
         ON_FILE(a_file_deleted_without_its_log_never_has_two_owners),
+        ON_FILE(a_log_that_is_deleted_under_the_client_is_not_written_to),
         ON_FILE(a_folder_that_vanishes_is_unavailable_until_it_is_back),
         ON_FILE(a_dropped_table_is_created_again_for_every_operation),
         ON_FILE(one_request_that_fails_does_not_fail_the_others),

@@ -6,6 +6,7 @@
 
 #include "backend/sqlite/failure.h"
 #include "backend/sqlite/file.h"
+#include "backend/sqlite/process.h"
 #include "backend/sqlite/schema.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -282,18 +283,24 @@ static void disconnect(struct sb_sql_connection *connection)
     sqlite3_finalize(c->commit);
     sqlite3_finalize(c->rollback);
     sqlite3_close(c->db);
+    sb_sqlite_leave();
     sb_wake_writer_close(&c->wake);
     sb_free(c);
 }
 
-static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
-                       struct sb_sqlite_connection **ret_connection, struct sb_sql_failure *failure)
+/* Creates a connection that nothing has been opened for yet. */
+static int create(struct sb_sqlite_settings *settings, int64_t deadline_ms,
+                  struct sb_sqlite_connection **ret_connection, struct sb_sql_failure *failure)
 {
-    struct sb_sqlite_connection *c = sb_alloc_zero(sizeof *c);
-    int code;
+    struct sb_sqlite_connection *c;
+    int code = sb_sqlite_enter(&failure->error);
 
+    failure->remedy = SB_SQL_GIVE_UP;
+    if (code != SIMBA_OK)
+        return code;
+    c = sb_alloc_zero(sizeof *c);
     if (c == NULL) {
-        failure->remedy = SB_SQL_GIVE_UP;
+        sb_sqlite_leave();
         return sb_error_plain(&failure->error, SIMBA_ENOMEM);
     }
     c->base.driver = &sb_sqlite_driver;
@@ -303,6 +310,18 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     c->deadline_ms = deadline_ms;
     c->random = sb_random_seed();
     sb_wake_writer_init(&c->wake, settings->host, settings->wake_path, settings->path);
+    *ret_connection = c;
+    return SIMBA_OK;
+}
+
+static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
+                       struct sb_sqlite_connection **ret_connection, struct sb_sql_failure *failure)
+{
+    struct sb_sqlite_connection *c = NULL;
+    int code = create(settings, deadline_ms, &c, failure);
+
+    if (code != SIMBA_OK)
+        return code;
     code = sb_sqlite_open(c, failure);
     if (code == SIMBA_OK)
         code = configure(c, failure);
@@ -310,6 +329,8 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
         code = set_up(c, failure);
     if (code == SIMBA_OK)
         code = prepare_all(c, failure);
+    if (code == SIMBA_OK)
+        code = sb_sqlite_identify_log(c, failure);
     if (code != SIMBA_OK) {
         disconnect(&c->base);
         return code;

@@ -19,13 +19,21 @@
 /* What all connections of one client have in common. */
 struct sb_sqlite_settings {
     const struct simba_backend_host *host;
-    char *path;      /* absolute, so that it stays the same when the process changes its folder */
-    char *wake_path; /* behind it, the side file of wake.h */
+    char *path;       /* absolute, so that it stays the same when the process changes its folder */
+    char *log_path;   /* what SQLite keeps beside it: the write-ahead log */
+    char *index_path; /* and the index of that, which connections share in memory */
+    char *wake_path;  /* behind them, the side file of wake.h */
     bool full_sync;
     char boot_id[SB_BOOT_ID_MAX];
     uint64_t highest_version;      /* that any connection has seen; the worker's own */
     void (*contended)(void *user); /* called by the worker when somebody is going to wait */
     void *user;
+};
+
+/* Which file it is that was opened, whatever its name leads to now. */
+struct sb_sqlite_identity {
+    dev_t device;
+    ino_t inode;
 };
 
 struct sb_sqlite_connection {
@@ -36,8 +44,9 @@ struct sb_sqlite_connection {
     sqlite3_stmt *begin;
     sqlite3_stmt *commit;
     sqlite3_stmt *rollback;
-    dev_t device; /* which file it is that was opened */
-    ino_t inode;
+    struct sb_sqlite_identity file;
+    struct sb_sqlite_identity log;
+    struct sb_sqlite_identity index;
     int64_t deadline_ms; /* for waiting on locks */
     int64_t clock_ms;    /* of the statement that runs; 0: nobody has asked yet */
     uint64_t random;

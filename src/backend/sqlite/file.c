@@ -30,37 +30,70 @@ void sb_sqlite_pause(struct sb_sqlite_connection *c, int64_t most_us)
 
 /* ---- Is it still the file? ------------------------------------------------------------------ */
 
+/* Returns 0 or an errno. */
+static int identify(const char *path, struct sb_sqlite_identity *ret_identity)
+{
+    struct stat status;
+
+    if (stat(path, &status) != 0)
+        return errno;
+    ret_identity->device = status.st_dev;
+    ret_identity->inode = status.st_ino;
+    return 0;
+}
+
+static bool leads_to(const char *path, const struct sb_sqlite_identity *identity)
+{
+    struct sb_sqlite_identity now;
+
+    return identify(path, &now) == 0 && now.device == identity->device &&
+           now.inode == identity->inode;
+}
+
+static int fail_moved(const char *path, enum sb_sql_remedy remedy, struct sb_sql_failure *failure)
+{
+    failure->remedy = remedy;
+    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE, "the file %s was deleted or replaced",
+                        path);
+}
+
 /* A file that was deleted or replaced takes writes as before, but nobody else sees them. */
 int sb_sqlite_check(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
-    struct stat status;
+    const struct sb_sqlite_settings *settings = c->settings;
 
-    if (stat(c->settings->path, &status) == 0 && status.st_dev == c->device &&
-        status.st_ino == c->inode)
-        return SIMBA_OK;
-    failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
-                        "the database %s was deleted or replaced", c->settings->path);
+    if (!leads_to(settings->path, &c->file))
+        return fail_moved(settings->path, SB_SQL_RECONNECT, failure);
+    if (!leads_to(settings->log_path, &c->log))
+        return fail_moved(settings->log_path, SB_SQL_RECONNECT, failure);
+    if (!leads_to(settings->index_path, &c->index))
+        return fail_moved(settings->index_path, SB_SQL_RECONNECT, failure);
+    return SIMBA_OK;
 }
 
 /* Notes which file it is, and makes sure that it is the one that SQLite has opened. */
-static int identify(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+static int identify_file(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     const char *path = c->settings->path;
-    struct stat status;
+    int code = identify(path, &c->file);
     int moved = 0;
 
-    if (stat(path, &status) != 0)
-        return sb_sqlite_fail_system(path, errno, failure);
-    c->device = status.st_dev;
-    c->inode = status.st_ino;
+    if (code != 0)
+        return sb_sqlite_fail_system(path, code, failure);
     if (sqlite3_file_control(c->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
-    if (!moved)
-        return SIMBA_OK;
-    failure->remedy = SB_SQL_RETRY;
-    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
-                        "the database %s was replaced while it was opened", path);
+    return moved ? fail_moved(path, SB_SQL_RETRY, failure) : SIMBA_OK;
+}
+
+/* Another connection of this process that still has a deleted one open would share it with us: then it
+ * has no name, and we wait for the other one to notice. */
+int sb_sqlite_identify_log(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    if (identify(c->settings->log_path, &c->log) != 0)
+        return fail_moved(c->settings->log_path, SB_SQL_RETRY, failure);
+    if (identify(c->settings->index_path, &c->index) != 0)
+        return fail_moved(c->settings->index_path, SB_SQL_RETRY, failure);
+    return SIMBA_OK;
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -103,7 +136,7 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
         return sb_sqlite_fail(c, false, failure);
     if (sqlite3_db_readonly(c->db, "main") == 1)
         return sb_sqlite_fail_system(path, EACCES, failure);
-    return identify(c, failure);
+    return identify_file(c, failure);
 }
 
 /* ---- Write-ahead log ------------------------------------------------------------------------ */

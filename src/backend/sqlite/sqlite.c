@@ -18,7 +18,6 @@
 #include <string.h>
 
 #define BUSY_TIMEOUT_MS 5000
-#define WAKE_SUFFIX "-wake"
 
 struct simba_backend {
     const struct simba_backend_host *host;
@@ -77,26 +76,38 @@ static int resolve_path(const char *path, char **ret_path, struct simba_error *e
     return *ret_path != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
+/* The name of a file that lies beside the database. */
+static int name_beside(const simba_backend *b, const char *suffix, char **ret_path,
+                       struct simba_error *error)
+{
+    size_t size = strlen(b->settings.path) + strlen(suffix) + 1;
+    struct sb_text text;
+
+    *ret_path = sb_alloc(size);
+    if (*ret_path == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    sb_text_init(&text, *ret_path, size);
+    sb_text_add(&text, "%s%s", b->settings.path, suffix);
+    return SIMBA_OK;
+}
+
 static int read_paths(simba_backend *b, simba_url *url, struct simba_error *error)
 {
+    struct sb_sqlite_settings *settings = &b->settings;
     const char *path = simba_url_path(url);
-    struct sb_text text;
-    size_t size;
     int code;
 
     if (path[0] == '\0')
         return sb_error_set(error, SIMBA_EINVAL,
                             "the URL sqlite: names no file; write sqlite:PATH");
-    code = resolve_path(path, &b->settings.path, error);
-    if (code != SIMBA_OK)
-        return code;
-    size = strlen(b->settings.path) + sizeof WAKE_SUFFIX;
-    b->settings.wake_path = sb_alloc(size);
-    if (b->settings.wake_path == NULL)
-        return sb_error_plain(error, SIMBA_ENOMEM);
-    sb_text_init(&text, b->settings.wake_path, size);
-    sb_text_add(&text, "%s" WAKE_SUFFIX, b->settings.path);
-    return SIMBA_OK;
+    code = resolve_path(path, &settings->path, error);
+    if (code == SIMBA_OK)
+        code = name_beside(b, "-wal", &settings->log_path, error);
+    if (code == SIMBA_OK)
+        code = name_beside(b, "-shm", &settings->index_path, error);
+    if (code == SIMBA_OK)
+        code = name_beside(b, "-wake", &settings->wake_path, error);
+    return code;
 }
 
 static int read_options(simba_backend *b, simba_url *url, struct simba_error *error)
@@ -158,6 +169,8 @@ static void on_contended(void *user)
 static void free_backend(simba_backend *b)
 {
     sb_free(b->settings.wake_path);
+    sb_free(b->settings.index_path);
+    sb_free(b->settings.log_path);
     sb_free(b->settings.path);
     sb_free(b);
 }
