@@ -73,14 +73,14 @@ struct simba_request {
 };
 
 struct simba_reply {
-    int code;                    /* SIMBA_OK or SIMBA_E... */
-    const char *owner;           /* "" for nobody; NULL is the same */
-    int64_t ttl_left_ms;         /* may be negative when that part is over */
-    int64_t transition_left_ms;  /* SIMBA_INFINITE for both: no lease, a session */
-    uint64_t revision;           /* of the record, 0 when there is none */
-    uint64_t fence;              /* the token of the owner's term; 0 where the store does not know it */
-    int64_t as_of_ms;            /* 0, or the earlier instant that a session is proved alive for */
-    int64_t waiters;             /* -1: not known. Set it for READ and LIST */
+    int code;                   /* SIMBA_OK or SIMBA_E... */
+    const char *owner;          /* "" for nobody; NULL is the same */
+    int64_t ttl_left_ms;        /* may be negative when that part is over */
+    int64_t transition_left_ms; /* SIMBA_INFINITE for both: no lease, a session */
+    uint64_t revision;          /* of the record, 0 when there is none */
+    uint64_t fence;   /* the token of the owner's term; 0 where the store does not know it */
+    int64_t as_of_ms; /* 0, or the earlier instant that a session is proved alive for */
+    int64_t waiters;  /* -1: not known. Set it for READ and LIST */
     const struct simba_mutex_status *list; /* LIST: its times are on simba_now_ms() */
     size_t list_count;
     const struct simba_error *error; /* the sentence for `code`; may be NULL */
@@ -132,7 +132,7 @@ SIMBA_API const char *simba_url_password(const simba_url *url); /* NULL: none */
 SIMBA_API size_t simba_url_host_count(const simba_url *url);
 SIMBA_API const char *simba_url_host(const simba_url *url, size_t index);
 SIMBA_API int simba_url_port(const simba_url *url, size_t index); /* 0: none */
-SIMBA_API const char *simba_url_path(const simba_url *url); /* "" or what follows the hosts */
+SIMBA_API const char *simba_url_path(const simba_url *url);       /* "" or what follows the hosts */
 SIMBA_API const char *simba_url_param(simba_url *url, const char *name); /* NULL: none */
 
 /* A duration parameter: `value` stays as it is where the URL has none. */

@@ -144,8 +144,8 @@ SIMBA_API int simba_duration_parse(const char *text, int64_t *ret_ms, struct sim
 /* Writes the same form. `size` of 32 always suffices. Returns `buffer`. */
 SIMBA_API const char *simba_duration_format(int64_t ms, char *buffer, size_t size);
 
-#define SIMBA_MUTEX_MAX 66   /* bytes in the name of a mutex */
-#define SIMBA_ID_MAX 128     /* bytes in a contender id */
+#define SIMBA_MUTEX_MAX 66 /* bytes in the name of a mutex */
+#define SIMBA_ID_MAX 128   /* bytes in a contender id */
 #define SIMBA_INFINITE INT64_MAX
 
 /* Whether a name or an id keeps the rules: not blank, within its length, no control characters, and
@@ -231,7 +231,7 @@ struct simba_client_options {
     int64_t jitter_max_ms;    /* default 1 s */
     int64_t stop_timeout_ms;  /* default 10 s: how long a stop may take */
     int dispatcher_threads;   /* default 4: the most threads that run callbacks at once */
-    struct simba_executor executor; /* where set, callbacks run there */
+    struct simba_executor executor;   /* where set, callbacks run there */
     simba_id_generator *id_generator; /* default simba_id_default */
     void *id_user;
     simba_log_fn *log;
@@ -474,9 +474,9 @@ typedef int simba_work_fn(void *user, simba_scheduler *scheduler);
 
 struct simba_scheduler_options {
     size_t size;
-    const char *mutex;  /* required */
-    const char *id;     /* may be NULL */
-    const char *worker; /* name of the work, in logs and as the thread's name; NULL: the mutex */
+    const char *mutex;   /* required */
+    const char *id;      /* may be NULL */
+    const char *worker;  /* name of the work, in logs and as the thread's name; NULL: the mutex */
     simba_work_fn *work; /* required */
     void *user;
     enum simba_schedule_strategy strategy;

@@ -16,14 +16,14 @@ extern "C" {
 
 struct simba_tck_options {
     size_t size;
-    const char *url; /* required: the store */
+    const char *url;                         /* required: the store */
     const struct simba_backend_ops *backend; /* where set, used whatever the URL's scheme */
-    const char *only;      /* NULL, or the name of one case */
-    int64_t ttl_ms;        /* of the leases in the cases; default 300 ms */
-    int64_t transition_ms; /* default 400 ms */
-    int64_t contend_ms;    /* how long multi_contend lasts; default 5 s (the classic run: 30 s) */
-    int contenders;        /* in multi_contend; default 10 */
-    int processes;         /* default 1; more: multi_contend also runs across processes */
+    const char *only;                        /* NULL, or the name of one case */
+    int64_t ttl_ms;                          /* of the leases in the cases; default 300 ms */
+    int64_t transition_ms;                   /* default 400 ms */
+    int64_t contend_ms; /* how long multi_contend lasts; default 5 s (the classic run: 30 s) */
+    int contenders;     /* in multi_contend; default 10 */
+    int processes;      /* default 1; more: multi_contend also runs across processes */
     /* Called with each case's name before it runs (passed -1) and after (0 or 1, and what failed). */
     void (*report)(void *user, const char *name, int passed, const char *text);
     void *user;

@@ -182,7 +182,8 @@ static int find_backend(const struct simba_client_options *options, const simba_
     if (ops == NULL)
         ops = simba_backend_find(simba_url_scheme(url));
     if (ops == NULL)
-        return sb_error_set(error, SIMBA_ECONFIG, "no store is known for URLs that begin with '%s:'",
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "no store is known for URLs that begin with '%s:'",
                             simba_url_scheme(url));
     *ret_ops = ops;
     return SIMBA_OK;
@@ -243,8 +244,7 @@ int simba_client_open(const char *url_text, const struct simba_client_options *g
         sb_free(client);
         return code;
     }
-    client->id_generator =
-        options.id_generator != NULL ? options.id_generator : simba_id_default;
+    client->id_generator = options.id_generator != NULL ? options.id_generator : simba_id_default;
     client->id_user = options.id_user;
     *ret_client = client;
     return SIMBA_OK;

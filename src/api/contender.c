@@ -55,8 +55,7 @@ int simba_contender_stop(simba_contender *contender, struct simba_error *error)
 
 void simba_contender_close(simba_contender *contender)
 {
-    if (contender == NULL ||
-        sb_engine_check_process(contender->client->engine, NULL) != SIMBA_OK)
+    if (contender == NULL || sb_engine_check_process(contender->client->engine, NULL) != SIMBA_OK)
         return;
     sb_service_close(contender->service);
     sb_client_forget(contender->client);

@@ -107,8 +107,7 @@ static bool take_in(simba_locker *locker, const struct sb_event *event, const st
             settle(locker, SIMBA_OK);
         else if (step->released)
             locker->settled = false; /* gone before the thread woke: it goes on waiting */
-        else if (event->type == SB_EVENT_REPLY && event->op == SIMBA_OP_ACQUIRE &&
-                 !locker->settled)
+        else if (event->type == SB_EVENT_REPLY && event->op == SIMBA_OP_ACQUIRE && !locker->settled)
             on_reply(locker, event);
     }
     if (locker->phase != HELD || !step->released)
@@ -180,7 +179,8 @@ int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void
     }
     pthread_mutex_unlock(&locker->lock);
     if (!idle)
-        return sb_error_set(error, SIMBA_EBUSY, "on_lost of '%s' can be set only while it is not held",
+        return sb_error_set(error, SIMBA_EBUSY,
+                            "on_lost of '%s' can be set only while it is not held",
                             locker->service->member.mutex);
     return SIMBA_OK;
 }
@@ -239,9 +239,10 @@ static int explain(simba_locker *locker, int code, int64_t timeout_ms, struct si
 static int start(simba_locker *locker, int64_t until_ms, struct simba_error *error)
 {
     if (!sb_service_wait_initial(locker->service, until_ms))
-        return sb_error_set(error, SIMBA_EUNAVAILABLE,
-                            "cannot acquire '%s': the store has not answered an earlier request yet",
-                            locker->service->member.mutex);
+        return sb_error_set(
+            error, SIMBA_EUNAVAILABLE,
+            "cannot acquire '%s': the store has not answered an earlier request yet",
+            locker->service->member.mutex);
     return sb_service_start(locker->service, error);
 }
 

@@ -20,8 +20,8 @@ static int read_options(const struct simba_observer_options *given,
     int code;
 
     *ret_options = defaults;
-    code = sb_client_read_options("SIMBA_OBSERVER_OPTIONS_INIT", given, ret_options, sizeof defaults,
-                                  error);
+    code = sb_client_read_options("SIMBA_OBSERVER_OPTIONS_INIT", given, ret_options,
+                                  sizeof defaults, error);
     if (code != SIMBA_OK)
         return code;
     if (ret_options->poll_ms == SIMBA_UNSET)

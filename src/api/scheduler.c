@@ -133,8 +133,8 @@ static void work(simba_scheduler *s)
     atomic_fetch_add(&s->runs, 1);
     if (code != 0) {
         atomic_fetch_add(&s->failures, 1);
-        sb_log(&s->engine->log, SIMBA_LOG_WARN, "the work '%s' failed with %d; it goes on", s->worker,
-               code);
+        sb_log(&s->engine->log, SIMBA_LOG_WARN, "the work '%s' failed with %d; it goes on",
+               s->worker, code);
     }
 }
 
@@ -210,7 +210,8 @@ void simba_scheduler_close(simba_scheduler *scheduler)
     if (scheduler == NULL || sb_engine_check_process(scheduler->engine, NULL) != SIMBA_OK)
         return;
     client = scheduler->client;
-    sb_service_hold(scheduler->service); /* close_task drops it, when no timer can be armed any more */
+    sb_service_hold(
+        scheduler->service); /* close_task drops it, when no timer can be armed any more */
     sb_service_close(scheduler->service);
     sb_loop_post(client->engine->loop, &scheduler->close_task);
     sb_client_forget(client);
@@ -223,8 +224,8 @@ static int read_options(const struct simba_scheduler_options *given,
     int code;
 
     *ret_options = defaults;
-    code = sb_client_read_options("SIMBA_SCHEDULER_OPTIONS_INIT", given, ret_options, sizeof defaults,
-                                  error);
+    code = sb_client_read_options("SIMBA_SCHEDULER_OPTIONS_INIT", given, ret_options,
+                                  sizeof defaults, error);
     if (code != SIMBA_OK)
         return code;
     if (ret_options->work == NULL)
@@ -234,7 +235,8 @@ static int read_options(const struct simba_scheduler_options *given,
                             (long long)ret_options->period_ms);
     if (ret_options->initial_delay_ms < 0 ||
         ret_options->initial_delay_ms > INT32_MAX * (int64_t)1000)
-        return sb_error_set(error, SIMBA_EINVAL, "initial_delay_ms is %lld; it must not be negative",
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "initial_delay_ms is %lld; it must not be negative",
                             (long long)ret_options->initial_delay_ms);
     if (ret_options->strategy != SIMBA_FIXED_RATE && ret_options->strategy != SIMBA_FIXED_DELAY)
         return sb_error_set(error, SIMBA_EINVAL, "there is no schedule strategy %d",

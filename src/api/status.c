@@ -106,8 +106,7 @@ static bool wait_answered(struct question *q, int64_t timeout_ms)
 {
     struct sb_engine *engine = q->engine;
     int64_t now_ms = simba_now_ms();
-    int64_t until_ms =
-        timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + timeout_ms : SIMBA_INFINITE;
+    int64_t until_ms = timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + timeout_ms : SIMBA_INFINITE;
     bool answered;
 
     sb_dispatcher_wait_begin(engine->dispatcher);

@@ -9,7 +9,8 @@
 static atomic_uint forks;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static pthread_mutex_t guards_lock = PTHREAD_MUTEX_INITIALIZER; /* the first to be taken for a fork */
+static pthread_mutex_t guards_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* the first to be taken for a fork */
 static struct sb_fork_guard *guards;
 
 static void take_locks(void)

@@ -122,9 +122,9 @@ static void retry_later(struct sb_machine *m, int64_t now_ms)
 static void contend_later(struct sb_machine *m, int64_t now_ms)
 {
     const struct sb_timing *t = m->timing;
-    int64_t delay = simba_period_contender_delay_ms(&m->owner, now_ms, t->transition_ms,
-                                                    t->jitter_min_ms, t->jitter_max_ms,
-                                                    sb_random_next(&m->random));
+    int64_t delay =
+        simba_period_contender_delay_ms(&m->owner, now_ms, t->transition_ms, t->jitter_min_ms,
+                                        t->jitter_max_ms, sb_random_next(&m->random));
 
     m->attempt_at_ms = sb_later(now_ms, delay);
 }
@@ -393,8 +393,8 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
 static int64_t request_timeout(const struct sb_machine *m, enum simba_op op, int64_t now_ms)
 {
     const struct sb_timing *t = m->timing;
-    int64_t timeout = op == SIMBA_OP_GUARD ? t->transition_ms / 3
-                                           : sb_later(t->ttl_ms, t->transition_ms) / 2;
+    int64_t timeout =
+        op == SIMBA_OP_GUARD ? t->transition_ms / 3 : sb_later(t->ttl_ms, t->transition_ms) / 2;
 
     if (m->status == SIMBA_STOPPING)
         timeout = earliest(timeout, m->stop_at_ms - now_ms);

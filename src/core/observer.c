@@ -79,7 +79,7 @@ static void on_reply(struct sb_observer *o, const struct sb_event *e, struct sb_
         int64_t most = earliest(o->poll_ms, RETRY_MAX_MS);
 
         o->last_code = e->code;
-            o->read_at_ms = e->now_ms + sb_random_between(sb_random_next(&o->random), most / 2, most);
+        o->read_at_ms = e->now_ms + sb_random_between(sb_random_next(&o->random), most / 2, most);
         return;
     }
     o->last_code = SIMBA_OK;

@@ -24,8 +24,8 @@ struct sb_observer {
     struct simba_owner owner;
 };
 
-void sb_observer_init(struct sb_observer *observer, const struct sb_timing *timing,
-                      int64_t poll_ms, uint64_t seed);
+void sb_observer_init(struct sb_observer *observer, const struct sb_timing *timing, int64_t poll_ms,
+                      uint64_t seed);
 
 /* As sb_machine_step. */
 int sb_observer_step(struct sb_observer *observer, const struct sb_event *event,

@@ -20,16 +20,14 @@ int64_t sb_later(int64_t a_ms, int64_t b_ms)
 }
 
 struct simba_owner sb_owner_in_time_left(const char *id, int64_t from_ms, int64_t ttl_left_ms,
-                                         int64_t transition_left_ms, int64_t ttl_ms,
-                                         uint64_t fence)
+                                         int64_t transition_left_ms, int64_t ttl_ms, uint64_t fence)
 {
     struct simba_owner owner = SIMBA_OWNER_NONE;
 
     sb_text_copy(owner.id, sizeof owner.id, id);
     owner.ttl_at_ms = sb_later(from_ms, ttl_left_ms);
     owner.transition_at_ms = sb_later(from_ms, transition_left_ms);
-    owner.acquired_at_ms =
-        owner.ttl_at_ms == SIMBA_INFINITE ? from_ms : owner.ttl_at_ms - ttl_ms;
+    owner.acquired_at_ms = owner.ttl_at_ms == SIMBA_INFINITE ? from_ms : owner.ttl_at_ms - ttl_ms;
     owner.fence = fence;
     return owner;
 }

@@ -140,7 +140,7 @@ static enum sb_answer answer_of(const struct sb_service *s, const struct simba_r
     if (reply->owner == NULL || reply->owner[0] == '\0' || reply->transition_left_ms < 0)
         return SB_ANSWER_NOBODY;
     return !is_observer(s) && strcmp(reply->owner, s->member.id) == 0 ? SB_ANSWER_MINE
-                                                                       : SB_ANSWER_OTHER;
+                                                                      : SB_ANSWER_OTHER;
 }
 
 static const char *op_name(enum simba_op op)
@@ -166,8 +166,8 @@ static void keep_error(struct sb_service *s, enum simba_op op, const struct simb
         s->last_error->code = reply->code;
     }
     pthread_mutex_unlock(&s->lock);
-    sb_log(&s->engine->log, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG,
-           "mutex '%s': %s failed: %s", s->member.mutex, op_name(op),
+    sb_log(&s->engine->log, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "mutex '%s': %s failed: %s",
+           s->member.mutex, op_name(op),
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }
 

@@ -290,8 +290,7 @@ static void open_backend(void *argument)
     };
 
     engine->host.loop = sb_loop_uv(engine->loop);
-    opening->code =
-        engine->ops->open(&config, &engine->host, &engine->backend, opening->error);
+    opening->code = engine->ops->open(&config, &engine->host, &engine->backend, opening->error);
 }
 
 static void on_backend_closed(void *argument)

@@ -42,7 +42,7 @@ struct sb_engine {
     struct simba_request *batch; /* becomes due at the end of this turn */
     struct simba_request **batch_end;
     unsigned forks;
-    struct simba_task session_task;  /* for the news that a session is over when memory is short */
+    struct simba_task session_task; /* for the news that a session is over when memory is short */
     _Atomic bool session_task_posted;
 
     /* Threads of the application wait here for a stop or for the end of everything. */

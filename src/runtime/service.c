@@ -97,8 +97,7 @@ void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
         return;
     pthread_mutex_lock(&s->lock);
     ret_state->before = s->report.before;
-    ret_state->after =
-        is_observer(s) ? s->machine.observer.owner : s->machine.contender.owner;
+    ret_state->after = is_observer(s) ? s->machine.observer.owner : s->machine.contender.owner;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -264,7 +263,8 @@ void sb_service_close(struct sb_service *s)
     sb_service_stop_soon(s);
     if (!sb_dispatcher_is_on(&s->lane)) {
         sb_service_wait_initial(s, SIMBA_INFINITE);
-        sb_registry_remove(&s->engine->registry, &s->member); /* the id is free when close returns */
+        sb_registry_remove(&s->engine->registry,
+                           &s->member); /* the id is free when close returns */
     }
     sb_loop_post(s->engine->loop, &s->close_task);
 }
@@ -304,8 +304,7 @@ static void init_machine(struct sb_service *s)
         s->own_timing = *timing;
         s->own_timing.ttl_ms = s->config.ttl_ms;
         s->own_timing.transition_ms = s->config.transition_ms;
-        s->own_timing.margin_ms =
-            simba_drift_margin_ms(s->config.ttl_ms + s->config.transition_ms);
+        s->own_timing.margin_ms = simba_drift_margin_ms(s->config.ttl_ms + s->config.transition_ms);
         timing = &s->own_timing;
     }
     sb_machine_init(&s->machine.contender, timing, seed);
