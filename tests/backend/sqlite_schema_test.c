@@ -1,5 +1,6 @@
 /*
- * sqlite_schema_test.c - what the tables of an SQLite file keep over boots, containers and deletions.
+ * sqlite_schema_test.c - what the tables of an SQLite file keep over boots, containers, deletions and
+ * versions of the library.
  */
 #include "file.h"
 #include "host.h"
@@ -113,7 +114,8 @@ static bool enter_container(const struct file *file)
     id = fopen(path, "we");
     if (id == NULL || fputs(SECOND_BOOT "\n", id) < 0 || fclose(id) != 0)
         return false;
-    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
+    return unshare(CLONE_NEWNS) == 0 &&
+           mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount(path, BOOT_ID_FILE, NULL, MS_BIND, NULL) == 0;
 }
 
@@ -217,6 +219,77 @@ static void tokens_grow_over_whatever_is_deleted(void **state)
     assert_true(host_close(&host));
 }
 
+/* ---- Versions of the schema ----------------------------------------------------------------- */
+
+/* As the tables were before they had a version, with an owner. */
+static const char first_tables[] =
+    "CREATE TABLE simba_mutex (mutex VARCHAR(66) NOT NULL PRIMARY KEY, acquired_at INTEGER NOT "
+    "NULL,"
+    " ttl_at INTEGER NOT NULL, transition_at INTEGER NOT NULL, owner_id VARCHAR(128) NOT NULL,"
+    " version INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE simba_meta (name TEXT NOT NULL PRIMARY KEY, value NOT NULL) WITHOUT ROWID;"
+    "INSERT INTO simba_meta VALUES ('version_floor', 5), ('boot_id', 'of another boot');"
+    "INSERT INTO simba_mutex VALUES ('m', 1, 9000000000000000, 9000000000000000, 'a', 7);";
+
+static void create_empty(const struct file *file)
+{
+    FILE *empty = fopen(file->path, "we");
+
+    assert_non_null(empty);
+    assert_int_equal(fclose(empty), 0);
+}
+
+static void tables_of_the_first_kind_are_brought_up_to_date(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct call call;
+
+    create_empty(file);
+    assert_true(file_sql(file, first_tables));
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0).owner, "a");
+    call = host_do(&host, SIMBA_OP_RELEASE, "m", "a", 7);
+    assert_int_equal(call.code, SIMBA_OK);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
+    assert_string_equal(call.owner, "b");
+    assert_true(call.fence > 7);
+    assert_true(host_close(&host));
+    assert_int_equal(
+        file_number(file, "SELECT value FROM simba_meta WHERE name = 'schema_version'"), 1);
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_meta WHERE name = 'boot_id'"),
+                     0);
+}
+
+static void tables_of_a_newer_kind_are_refused_and_left_alone(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct call held;
+
+    acquire_and_close(file, &held);
+    assert_true(file_sql(file, "UPDATE simba_meta SET value = 2 WHERE name = 'schema_version';"
+                               "DROP TRIGGER simba_mutex_deleted"));
+    assert_int_equal(host_open(&host, file->url), SIMBA_ESTORE);
+    assert_non_null(strstr(host.open_error.text, "version 2"));
+    assert_int_equal(file_number(file, "SELECT count(*) FROM sqlite_master"
+                                       " WHERE name = 'simba_mutex_deleted'"),
+                     0);
+    assert_int_equal(
+        file_number(file, "SELECT value FROM simba_meta WHERE name = 'schema_version'"), 2);
+}
+
+static void the_version_that_an_application_gave_its_file_stays(void **state)
+{
+    struct file *file = *state;
+    struct call held;
+
+    create_empty(file);
+    assert_true(file_sql(file, "CREATE TABLE theirs (x); PRAGMA user_version = 17"));
+    acquire_and_close(file, &held);
+    assert_int_equal(file_number(file, "PRAGMA user_version"), 17);
+}
+
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, file_setup, file_teardown)
 
 int main(void)
@@ -229,6 +302,9 @@ int main(void)
         ON_FILE(a_container_on_the_same_kernel_leaves_the_lease_to_its_owner),
         ON_FILE(host_and_container_in_turn_leap_only_once_each),
         ON_FILE(tokens_grow_over_whatever_is_deleted),
+        ON_FILE(tables_of_the_first_kind_are_brought_up_to_date),
+        ON_FILE(tables_of_a_newer_kind_are_refused_and_left_alone),
+        ON_FILE(the_version_that_an_application_gave_its_file_stays),
     };
 
     return cmocka_run_group_tests_name("sqlite_schema", tests, NULL, NULL);

@@ -11,11 +11,14 @@
  *    too. The rows themselves stay as they are: an owner that is alive still knows its own.
  *  - The column `fence` is ours alone: the version with which the owner's term began, to be shown to others.
  *
- * The boots that the file knows are rows `boot:ID` of the second table, numbered as they came.
+ * The second table holds by name: `schema_version`, `version_floor`, and `boot:ID` for each boot that the
+ * file knows, numbered as they came. The version of the schema is not the file's user_version: that one
+ * belongs to the application, which may keep tables of its own in the same file.
  */
 #include "backend/sqlite/schema.h"
 
 #include "backend/sqlite/failure.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +26,10 @@
 #include <unistd.h>
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
-#define LEAP "1048576"  /* versions, 2^20: more than one host commits before it syncs */
-#define BOOTS_KEPT "64" /* more containers than use one file at a time; to forget one costs a leap */
+#define SCHEMA_VERSION 1
+#define LEAP "1048576" /* versions, 2^20: more than one host commits before it syncs */
+#define BOOTS_KEPT                                                                                 \
+    "64" /* more containers than use one file at a time; to forget one costs a leap */
 
 /* WITHOUT ROWID: the row is in the index, so that every statement descends one tree. */
 static const char create_tables[] =
@@ -54,10 +59,25 @@ static const char count_parts[] =
 static const char has_table[] =
     "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1";
 
+static const char schema_version[] = "SELECT value FROM simba_meta WHERE name = 'schema_version'";
+
+static const char set_schema_version[] =
+    "INSERT OR REPLACE INTO simba_meta VALUES ('schema_version', ?1)";
+
+/* Before there was a version, the column was missing at first, and the file knew one boot only. */
+static const char has_fence[] =
+    "SELECT count(*) FROM pragma_table_info('simba_mutex') WHERE name = 'fence'";
+static const char add_fence[] =
+    "ALTER TABLE simba_mutex ADD COLUMN fence INTEGER NOT NULL DEFAULT 0";
+static const char rename_boot[] =
+    "UPDATE OR REPLACE simba_meta SET name = 'boot:' || value, value = 1"
+    " WHERE name = 'boot_id'";
+
 static const char knows_boot[] = "SELECT count(*) FROM simba_meta WHERE name = 'boot:' || ?1";
 
-static const char add_boot[] = "INSERT INTO simba_meta SELECT 'boot:' || ?1, coalesce(max(value), 0) + 1"
-                               " FROM simba_meta WHERE name GLOB 'boot:*'";
+static const char add_boot[] =
+    "INSERT INTO simba_meta SELECT 'boot:' || ?1, coalesce(max(value), 0) + 1"
+    " FROM simba_meta WHERE name GLOB 'boot:*'";
 
 static const char forget_boots[] =
     "DELETE FROM simba_meta WHERE name GLOB 'boot:*' AND value <= (SELECT max(value) - " BOOTS_KEPT
@@ -68,8 +88,9 @@ static const char raise_floor[] =
     " + max(value, ?1, (SELECT coalesce(max(version), 0) FROM simba_mutex))"
     " WHERE name = 'version_floor'";
 
-static const char void_refuted[] = "UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, transition_at = 0,"
-                                   " owner_id = '' WHERE acquired_at > simba_now()";
+static const char void_refuted[] =
+    "UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, transition_at = 0,"
+    " owner_id = '' WHERE acquired_at > simba_now()";
 
 int sb_sqlite_read_boot_id(char ret_boot_id[SB_BOOT_ID_MAX])
 {
@@ -157,17 +178,50 @@ static int find_boot(struct sb_sqlite_connection *c, bool *ret_known)
 
 /* ---- Bringing it up to date ----------------------------------------------------------------- */
 
-static int is_current(struct sb_sqlite_connection *c, bool *ret_current)
-{
-    struct question parts = {.sql = count_parts};
-    bool known = false;
-    int rc = ask(c, &parts);
+/* How the file was found. */
+struct condition {
+    int64_t version; /* 0: before there was one, or a new file */
+    bool current;    /* nothing is to be done */
+};
 
-    if (rc == SQLITE_OK && parts.answer == 3)
-        rc = find_boot(c, &known);
+static int read_version(struct sb_sqlite_connection *c, int64_t *ret_version)
+{
+    struct question question = {.sql = schema_version};
+    bool there = false;
+    int rc = find_table(c, "simba_meta", &there);
+
+    if (rc == SQLITE_OK && there)
+        rc = ask(c, &question);
     if (rc == SQLITE_OK)
-        *ret_current = known;
+        *ret_version = question.answer;
     return rc;
+}
+
+static int examine(struct sb_sqlite_connection *c, struct condition *ret_condition)
+{
+    struct condition condition = {.current = false};
+    struct question parts = {.sql = count_parts};
+    int rc = read_version(c, &condition.version);
+
+    if (rc == SQLITE_OK)
+        rc = ask(c, &parts);
+    if (rc == SQLITE_OK && parts.answer == 3 && condition.version == SCHEMA_VERSION)
+        rc = find_boot(c, &condition.current);
+    if (rc == SQLITE_OK)
+        *ret_condition = condition;
+    return rc;
+}
+
+static int migrate(struct sb_sqlite_connection *c)
+{
+    struct question fence = {.sql = has_fence};
+    int rc = ask(c, &fence);
+
+    if (rc == SQLITE_OK && fence.answer == 0)
+        rc = execute(c, add_fence);
+    if (rc == SQLITE_OK)
+        rc = execute(c, rename_boot);
+    return rc == SQLITE_OK ? execute_with(c, set_schema_version, NULL, SCHEMA_VERSION) : rc;
 }
 
 static int enter_boot(struct sb_sqlite_connection *c)
@@ -196,6 +250,8 @@ static int update_schema(struct sb_sqlite_connection *c)
     if (rc == SQLITE_OK)
         rc = execute(c, create_tables);
     if (rc == SQLITE_OK)
+        rc = migrate(c);
+    if (rc == SQLITE_OK)
         rc = find_boot(c, &known_boot);
     if (rc == SQLITE_OK && !known_boot)
         rc = enter_boot(c);
@@ -206,35 +262,46 @@ static int update_schema(struct sb_sqlite_connection *c)
 }
 
 /* Somebody else may have been faster. */
-static int update_in_transaction(struct sb_sqlite_connection *c)
+static int update_in_transaction(struct sb_sqlite_connection *c, struct condition *ret_condition)
 {
-    bool current = false;
     int rc = execute(c, "BEGIN IMMEDIATE");
 
     if (rc == SQLITE_OK)
-        rc = is_current(c, &current);
-    if (rc == SQLITE_OK && !current)
+        rc = examine(c, ret_condition);
+    if (rc == SQLITE_OK && !ret_condition->current && ret_condition->version <= SCHEMA_VERSION)
         rc = update_schema(c);
     return rc == SQLITE_OK ? execute(c, "COMMIT") : rc;
 }
 
 bool sb_sqlite_schema_is_current(struct sb_sqlite_connection *c)
 {
-    bool current = false;
+    struct condition condition;
 
-    return is_current(c, &current) == SQLITE_OK && current;
+    return examine(c, &condition) == SQLITE_OK && condition.current;
+}
+
+static int fail_newer(const struct sb_sqlite_connection *c, int64_t version,
+                      struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ESTORE,
+                        "the tables of the database %s have version %lld, and this version of the "
+                        "library knows none above %d",
+                        c->settings->path, (long long)version, SCHEMA_VERSION);
 }
 
 int sb_sqlite_init_schema(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
-    bool current = false;
+    struct condition condition = {.current = false};
     int code = SIMBA_OK;
-    int rc = is_current(c, &current);
+    int rc = examine(c, &condition);
 
-    if (rc == SQLITE_OK && !current)
-        rc = update_in_transaction(c);
+    if (rc == SQLITE_OK && !condition.current && condition.version <= SCHEMA_VERSION)
+        rc = update_in_transaction(c, &condition);
     if (rc != SQLITE_OK)
         code = sb_sqlite_fail(c, false, failure);
+    else if (condition.version > SCHEMA_VERSION)
+        code = fail_newer(c, condition.version, failure);
     if (!sqlite3_get_autocommit(c->db))
         execute(c, "ROLLBACK");
     return code;
