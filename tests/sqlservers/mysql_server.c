@@ -1,0 +1,153 @@
+/*
+ * mysql_server.c - how the tests set up, start and speak to MariaDB.
+ */
+#include "server.h"
+
+#include <mysql.h>
+
+#define PROGRAM "/usr/sbin/mariadbd"
+#define INSTALLER "/usr/bin/mariadb-install-db"
+
+const char *const dialect_user = "mysql";
+const char *const dialect_scheme = "mysql";
+const char *const dialect_admin = "root";
+const char *const dialect_database = "simba";
+
+/* The administrator's sessions are of the user `admin`, those of the library of others. */
+#define CLIENTS "FROM information_schema.processlist WHERE user IN ('root', 'plain')"
+
+const char *const dialect_kill_clients = "CALL mysql.kill_clients()";
+const char *const dialect_count_clients = "SELECT count(*) " CLIENTS;
+const char *const dialect_count_commits =
+    "SELECT variable_value FROM information_schema.global_status"
+    " WHERE variable_name = 'handler_commit'";
+const char *const dialect_create_user = "CREATE USER plain IDENTIFIED BY 'secret'";
+const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba.simba_mutex TO plain";
+const char *const dialect_revoke_use = "REVOKE ALL ON simba.simba_mutex FROM plain";
+const char *const dialect_read_only = "SET GLOBAL read_only = 1";
+const char *const dialect_read_write = "SET GLOBAL read_only = 0";
+const char *const dialect_sleep = "SELECT sleep(%d)";
+
+static char data[TEST_PATH_MAX + 32];
+
+const char *dialect_program(void)
+{
+    return access(PROGRAM, X_OK) == 0 && access(INSTALLER, X_OK) == 0 ? PROGRAM : NULL;
+}
+
+/* Nobody needs these files after a power cut. */
+void dialect_create(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX])
+{
+    const char *const list[] = {INSTALLER,
+                                "--no-defaults",
+                                data,
+                                "--auth-root-authentication-method=normal",
+                                "--skip-test-db",
+                                "--skip-name-resolve",
+                                "--innodb-flush-method=nosync",
+                                "--innodb-doublewrite=0",
+                                "--innodb-log-file-size=8M"};
+
+    snprintf(data, sizeof data, "--datadir=%s/data", s->folder);
+    memcpy(arguments, list, sizeof list);
+}
+
+void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX])
+{
+    static char port[32];
+    static char socket[TEST_PATH_MAX + 32];
+    static char pid_file[TEST_PATH_MAX + 32];
+    const char *const list[] = {PROGRAM,
+                                "--no-defaults",
+                                data,
+                                port,
+                                socket,
+                                pid_file,
+                                "--bind-address=127.0.0.1",
+                                "--skip-name-resolve",
+                                "--innodb-log-file-size=8M",
+                                "--innodb-buffer-pool-size=32M"};
+
+    snprintf(data, sizeof data, "--datadir=%s/data", s->folder);
+    snprintf(port, sizeof port, "--port=%d", s->port);
+    snprintf(socket, sizeof socket, "--socket=%s/sock", s->folder);
+    snprintf(pid_file, sizeof pid_file, "--pid-file=%s/pid", s->folder);
+    memcpy(arguments, list, sizeof list);
+}
+
+static MYSQL *connect_as(const struct server *s, const char *user)
+{
+    MYSQL *mysql = mysql_init(NULL);
+    unsigned seconds = 5;
+
+    mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
+    if (mysql_real_connect(mysql, "127.0.0.1", user, NULL, NULL, (unsigned)s->port, NULL,
+                           CLIENT_MULTI_STATEMENTS) != NULL)
+        return mysql;
+    mysql_close(mysql);
+    return NULL;
+}
+
+static const char *const first_statements[] = {
+    "CREATE DATABASE simba",
+    "CREATE USER admin@'%'",
+    "GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION",
+    "CREATE PROCEDURE mysql.kill_clients() BEGIN"
+    " FOR client IN (SELECT id " CLIENTS ") DO KILL client.id; END FOR; END",
+};
+
+void dialect_set_up(const struct server *s)
+{
+    MYSQL *mysql = connect_as(s, dialect_admin);
+    char text[SERVER_TEXT_MAX];
+
+    for (size_t i = 0; i < TEST_COUNT(first_statements); i++)
+        if (mysql == NULL ||
+            !dialect_run((struct session *)mysql, first_statements[i], text, sizeof text))
+            fail_msg("%s: %s", first_statements[i], text);
+    mysql_close(mysql);
+}
+
+/* Before the set-up there is root alone. */
+struct session *dialect_connect(const struct server *s)
+{
+    MYSQL *mysql = connect_as(s, "admin");
+
+    if (mysql == NULL)
+        mysql = connect_as(s, dialect_admin);
+    else
+        mysql_select_db(mysql, dialect_database);
+    return (struct session *)mysql;
+}
+
+static void read_rows(MYSQL *mysql, char *ret_text, size_t size)
+{
+    MYSQL_RES *result = mysql_store_result(mysql);
+    size_t used = 0;
+    MYSQL_ROW row;
+
+    ret_text[0] = '\0';
+    while (result != NULL && used < size && (row = mysql_fetch_row(result)) != NULL)
+        used += (size_t)snprintf(ret_text + used, size - used, "%s%s", used > 0 ? "\n" : "",
+                                 row[0] != NULL ? row[0] : "");
+    mysql_free_result(result);
+}
+
+bool dialect_run(struct session *session, const char *sql, char *ret_text, size_t size)
+{
+    MYSQL *mysql = (MYSQL *)session;
+
+    if (mysql_query(mysql, sql) != 0) {
+        snprintf(ret_text, size, "%s", mysql_error(mysql));
+        return false;
+    }
+    read_rows(mysql, ret_text, size);
+    while (mysql_next_result(mysql) == 0)
+        mysql_free_result(mysql_store_result(mysql));
+    return true;
+}
+
+void dialect_disconnect(struct session *session)
+{
+    mysql_close((MYSQL *)session);
+}

@@ -1,0 +1,157 @@
+/*
+ * postgres_server.c - how the tests set up, start and speak to PostgreSQL.
+ */
+#include "server.h"
+
+#include <glob.h>
+#include <libpq-fe.h>
+
+const char *const dialect_user = "postgres";
+const char *const dialect_scheme = "postgres";
+const char *const dialect_admin = "simba";
+const char *const dialect_database = "simba";
+
+/* The administrator's own sessions name themselves, so that they are left alone. */
+#define CLIENTS "FROM pg_stat_activity WHERE application_name = 'simba'"
+
+const char *const dialect_kill_clients = "SELECT pg_terminate_backend(pid) " CLIENTS;
+const char *const dialect_count_clients = "SELECT count(*) " CLIENTS;
+const char *const dialect_count_commits =
+    "SELECT xact_commit FROM pg_stat_database WHERE datname = 'simba'";
+const char *const dialect_create_user = "CREATE ROLE plain LOGIN PASSWORD 'secret';"
+                                        "REVOKE CREATE ON SCHEMA public FROM PUBLIC";
+const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba_mutex TO plain";
+const char *const dialect_revoke_use = "REVOKE ALL ON simba_mutex FROM plain";
+const char *const dialect_read_only = "ALTER ROLE plain SET default_transaction_read_only = on";
+const char *const dialect_read_write = "ALTER ROLE plain RESET default_transaction_read_only";
+const char *const dialect_sleep = "SELECT pg_sleep(%d)";
+
+static char folder[TEST_PATH_MAX]; /* of the programs */
+static char program[TEST_PATH_MAX + 16];
+static char initdb[TEST_PATH_MAX + 16];
+static char data[TEST_PATH_MAX + 16];
+static char port[16];
+
+/* Debian keeps them apart by their version. */
+const char *dialect_program(void)
+{
+    glob_t found;
+
+    if (glob("/usr/lib/postgresql/*/bin/postgres", 0, NULL, &found) != 0)
+        return NULL;
+    snprintf(program, sizeof program, "%s", found.gl_pathv[found.gl_pathc - 1]);
+    globfree(&found);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(program, '/') - program), program);
+    return program;
+}
+
+void dialect_create(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX])
+{
+    const char *const list[] = {initdb,  "-D", data, "-U",   dialect_admin,     "-A",
+                                "trust", "-N", "-E", "UTF8", "--locale=C.UTF-8"};
+
+    dialect_program();
+    snprintf(initdb, sizeof initdb, "%s/initdb", folder);
+    snprintf(data, sizeof data, "%s/data", s->folder);
+    memcpy(arguments, list, sizeof list);
+}
+
+/* Who is called `plain` needs a password; everybody else is let in. */
+static void restrict_plain(const struct server *s)
+{
+    char path[TEST_PATH_MAX + 32];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/data/pg_hba.conf", s->folder);
+    file = fopen(path, "we");
+    if (file == NULL ||
+        fputs("host all plain 127.0.0.1/32 scram-sha-256\n"
+              "host all all 127.0.0.1/32 trust\n"
+              "local all all trust\n",
+              file) < 0 ||
+        fclose(file) != 0)
+        fail_msg("cannot write %s", path);
+}
+
+void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX])
+{
+    static char sockets[TEST_PATH_MAX + 32];
+    const char *const list[] = {program,
+                                "-D",
+                                data,
+                                "-p",
+                                port,
+                                "-c",
+                                "listen_addresses=127.0.0.1",
+                                "-c",
+                                sockets,
+                                "-c",
+                                "max_connections=200"};
+
+    restrict_plain(s);
+    snprintf(data, sizeof data, "%s/data", s->folder);
+    snprintf(port, sizeof port, "%d", s->port);
+    snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", s->folder);
+    memcpy(arguments, list, sizeof list);
+}
+
+void dialect_set_up(const struct server *s)
+{
+    (void)s; /* dialect_connect creates the database when it is missing */
+}
+
+static PGconn *connect_to(const struct server *s, const char *database)
+{
+    char info[256];
+    PGconn *pg;
+
+    snprintf(info, sizeof info,
+             "host=127.0.0.1 port=%d user=%s dbname=%s application_name=admin connect_timeout=5",
+             s->port, dialect_admin, database);
+    pg = PQconnectdb(info);
+    if (PQstatus(pg) == CONNECTION_OK)
+        return pg;
+    PQfinish(pg);
+    return NULL;
+}
+
+static void create_database(const struct server *s)
+{
+    PGconn *pg = connect_to(s, "postgres");
+
+    if (pg != NULL)
+        PQclear(PQexec(pg, "CREATE DATABASE simba"));
+    PQfinish(pg);
+}
+
+struct session *dialect_connect(const struct server *s)
+{
+    PGconn *pg = connect_to(s, dialect_database);
+
+    if (pg == NULL) {
+        create_database(s);
+        pg = connect_to(s, dialect_database);
+    }
+    return (struct session *)pg;
+}
+
+bool dialect_run(struct session *session, const char *sql, char *ret_text, size_t size)
+{
+    PGresult *result = PQexec((PGconn *)session, sql);
+    ExecStatusType status = PQresultStatus(result);
+    size_t used = 0;
+
+    ret_text[0] = '\0';
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+        snprintf(ret_text, size, "%s", PQresultErrorMessage(result));
+    for (int row = 0; row < PQntuples(result) && used < size; row++)
+        used += (size_t)snprintf(ret_text + used, size - used, "%s%s", row > 0 ? "\n" : "",
+                                 PQgetvalue(result, row, 0));
+    PQclear(result);
+    return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+}
+
+void dialect_disconnect(struct session *session)
+{
+    PQfinish((PGconn *)session);
+}

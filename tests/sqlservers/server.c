@@ -1,0 +1,288 @@
+/*
+ * server.c - a private database server: its files, its process, its clock.
+ */
+#include "server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define FAKETIME_LIBRARY "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+#define START_PATIENCE_MS 60000
+
+struct server server;
+
+/* ---- Processes ------------------------------------------------------------------------------ */
+
+static void become_user(void)
+{
+    const struct passwd *user = getpwnam(dialect_user);
+
+    if (geteuid() != 0 || user == NULL)
+        return;
+    if (initgroups(user->pw_name, user->pw_gid) != 0 || setgid(user->pw_gid) != 0 ||
+        setuid(user->pw_uid) != 0)
+        _exit(126);
+}
+
+static void fake_time(const struct server *s)
+{
+    if (s->faketime[0] == '\0')
+        return;
+    setenv("LD_PRELOAD", FAKETIME_LIBRARY, 1);
+    setenv("FAKETIME_TIMESTAMP_FILE", s->faketime, 1);
+    setenv("FAKETIME_NO_CACHE", "1", 1);
+    setenv("DONT_FAKE_MONOTONIC", "1", 1);
+}
+
+/* It dies with us, and says what it has to say into the folder. */
+static pid_t spawn(const struct server *s, const char *const *arguments)
+{
+    char log[TEST_PATH_MAX + 16];
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    int fd;
+
+    if (pid != 0)
+        return pid;
+    snprintf(log, sizeof log, "%s/log", s->folder);
+    become_user();
+    prctl(PR_SET_PDEATHSIG, SIGQUIT);
+    if (getppid() != parent)
+        _exit(126);
+    fake_time(s);
+    fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || chdir(s->folder) != 0)
+        _exit(126);
+    execv(arguments[0], (char *const *)(uintptr_t)arguments);
+    _exit(127);
+}
+
+static int await_exit(pid_t pid)
+{
+    int status = -1;
+
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return status;
+}
+
+/* PostgreSQL is a process with many children, of which each has a group of its own. */
+static void signal_all(pid_t pid, int number)
+{
+    char path[64];
+    char list[4096] = "";
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    file = fopen(path, "re");
+    if (file != NULL) {
+        list[fread(list, 1, sizeof list - 1, file)] = '\0';
+        fclose(file);
+    }
+    kill(pid, number);
+    for (char *place = list, *child; (child = strtok_r(place, " \n", &place)) != NULL;)
+        kill((pid_t)strtol(child, NULL, 10), number);
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+        fail_msg("no free port: %s", strerror(errno));
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+bool server_is_installed(void)
+{
+    if (dialect_program() != NULL)
+        return true;
+    printf("1..0 # SKIP the server is not installed\n");
+    return false;
+}
+
+static bool answers(void *user)
+{
+    struct session *session = dialect_connect(user);
+
+    if (session == NULL)
+        return false;
+    dialect_disconnect(session);
+    return true;
+}
+
+void server_start(struct server *s)
+{
+    const char *arguments[SERVER_ARGUMENTS_MAX] = {NULL};
+
+    dialect_start(s, arguments);
+    s->pid = spawn(s, arguments);
+    if (!test_wait_within(START_PATIENCE_MS, answers, s))
+        fail_msg("the server in %s does not answer; see its log", s->folder);
+}
+
+void server_kill(struct server *s)
+{
+    if (s->pid == 0)
+        return;
+    signal_all(s->pid, SIGKILL);
+    await_exit(s->pid);
+    s->pid = 0;
+}
+
+void server_pause(struct server *s)
+{
+    signal_all(s->pid, SIGSTOP);
+}
+
+void server_resume(struct server *s)
+{
+    signal_all(s->pid, SIGCONT);
+}
+
+static void give_folder(const struct server *s)
+{
+    const struct passwd *user = getpwnam(dialect_user);
+
+    if (geteuid() == 0 && user != NULL && chown(s->folder, user->pw_uid, user->pw_gid) != 0)
+        fail_msg("cannot give %s away", s->folder);
+}
+
+void server_step_clock(struct server *s, int seconds)
+{
+    char next[sizeof s->faketime + 8];
+    FILE *file;
+
+    snprintf(next, sizeof next, "%s.new", s->faketime);
+    file = fopen(next, "we");
+    if (file == NULL || fprintf(file, "%+ds\n", seconds) < 0 || fclose(file) != 0 ||
+        rename(next, s->faketime) != 0)
+        fail_msg("cannot write %s", s->faketime);
+}
+
+static void create_files(struct server *s)
+{
+    const char *arguments[SERVER_ARGUMENTS_MAX] = {NULL};
+    pid_t pid;
+
+    dialect_create(s, arguments);
+    pid = spawn(s, arguments);
+    if (await_exit(pid) != 0)
+        fail_msg("the server's files cannot be created; see %s/log", s->folder);
+}
+
+void server_create(struct server *s, bool faketime)
+{
+    memset(s, 0, sizeof *s);
+    test_folder_create(s->folder);
+    give_folder(s);
+    create_files(s);
+    if (faketime) {
+        snprintf(s->faketime, sizeof s->faketime, "%s/faketime", s->folder);
+        server_step_clock(s, 0);
+    }
+    s->port = free_port();
+    server_start(s);
+    dialect_set_up(s);
+    snprintf(s->url, sizeof s->url, "%s", server_url(s, dialect_admin, ""));
+}
+
+void server_destroy(struct server *s)
+{
+    server_kill(s);
+    test_folder_remove(s->folder);
+}
+
+int server_setup(void **state)
+{
+    (void)state;
+    server_create(&server, false);
+    return 0;
+}
+
+int server_teardown(void **state)
+{
+    (void)state;
+    server_destroy(&server);
+    return 0;
+}
+
+const char *server_url(const struct server *s, const char *user, const char *options)
+{
+    static char urls[4][512];
+    static unsigned turn;
+    char *url = urls[turn++ % 4];
+
+    snprintf(url, sizeof urls[0], "%s://%s@127.0.0.1:%d/%s%s%s", dialect_scheme, user, s->port,
+             dialect_database, options[0] != '\0' ? "?" : "", options);
+    return url;
+}
+
+/* ---- Statements ----------------------------------------------------------------------------- */
+
+static char answer[SERVER_TEXT_MAX];
+
+struct session *session_open(const struct server *s)
+{
+    struct session *session = dialect_connect(s);
+
+    if (session == NULL)
+        fail_msg("the administrator cannot connect");
+    return session;
+}
+
+void session_close(struct session *session)
+{
+    dialect_disconnect(session);
+}
+
+static const char *run(struct session *session, const char *format, va_list arguments)
+{
+    char sql[8192];
+
+    vsnprintf(sql, sizeof sql, format, arguments);
+    if (!dialect_run(session, sql, answer, sizeof answer))
+        fail_msg("'%s': %s", sql, answer);
+    return answer;
+}
+
+const char *session_sql(struct session *session, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    run(session, format, arguments);
+    va_end(arguments);
+    return answer;
+}
+
+const char *server_sql(const struct server *s, const char *format, ...)
+{
+    struct session *session = session_open(s);
+    va_list arguments;
+
+    va_start(arguments, format);
+    run(session, format, arguments);
+    va_end(arguments);
+    session_close(session);
+    return answer;
+}
+
+int64_t server_number(const struct server *s, const char *sql)
+{
+    return strtoll(server_sql(s, "%s", sql), NULL, 10);
+}

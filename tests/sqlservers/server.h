@@ -1,0 +1,103 @@
+/*
+ * server.h - a private database server in a temporary folder, on a free port of the loopback.
+ *
+ * Each test program is linked with one dialect (mysql_server.c or postgres_server.c), which knows how its
+ * server is set up, started and spoken to.
+ */
+#ifndef SIMBA_TEST_SQLSERVERS_SERVER_H
+#define SIMBA_TEST_SQLSERVERS_SERVER_H
+
+#include "test.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+#define SERVER_ARGUMENTS_MAX 32
+#define SERVER_TEXT_MAX 65536
+
+struct server {
+    pid_t pid; /* 0: not running */
+    int port;
+    char folder[TEST_PATH_MAX];
+    char url[256];      /* of a user that may do anything */
+    char faketime[600]; /* empty, or the file with the offset of the server's clock */
+};
+
+/* The one that the program's tests share; started by server_setup. */
+extern struct server server;
+
+/* cmocka group fixtures. The whole program is skipped (exit code 77) where the server is not installed. */
+int server_setup(void **state);
+int server_teardown(void **state);
+
+/* Runs a group of tests on a server of its own. */
+#define server_run_tests(name, tests)                                                              \
+    (server_is_installed()                                                                         \
+         ? cmocka_run_group_tests_name(name, tests, server_setup, server_teardown)                 \
+         : 77)
+
+bool server_is_installed(void);
+
+/* Creates its files and starts it; `faketime`: its clock can be stepped. */
+void server_create(struct server *s, bool faketime);
+void server_destroy(struct server *s);
+
+void server_start(struct server *s); /* and waits until it answers */
+void server_kill(struct server *s);  /* like a crash */
+void server_pause(struct server *s);
+void server_resume(struct server *s);
+void server_step_clock(struct server *s, int seconds);
+
+/* A URL for another user, and with options behind it. In static memory, one of four. */
+const char *server_url(const struct server *s, const char *user, const char *options);
+
+/* ---- Statements by the administrator, past the library -------------------------------------- */
+
+struct session;
+
+struct session *session_open(const struct server *s);
+void session_close(struct session *session);
+
+/* Runs a statement; fails the test when it fails. Returns the first column of all rows, separated by
+ * newlines, in static memory. */
+const char *session_sql(struct session *session, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same on a session of its own. */
+const char *server_sql(const struct server *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int64_t server_number(const struct server *s, const char *sql);
+
+/* ---- What a dialect brings ------------------------------------------------------------------ */
+
+extern const char *const dialect_user; /* of the operating system, that the server runs as */
+extern const char *const dialect_scheme;
+extern const char *const dialect_admin;
+extern const char *const dialect_database;
+
+/* The program's path; NULL: not installed. */
+const char *dialect_program(void);
+
+/* The command lines to create the files in the folder and to start the server, NULL behind the last. */
+void dialect_create(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX]);
+void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX]);
+
+/* After the first start. */
+void dialect_set_up(const struct server *s);
+
+struct session *dialect_connect(const struct server *s); /* NULL: does not answer */
+bool dialect_run(struct session *session, const char *sql, char *ret_text, size_t size);
+void dialect_disconnect(struct session *session);
+
+/* What tests need in the dialect's own words. */
+extern const char *const dialect_kill_clients;  /* ends all connections of the library */
+extern const char *const dialect_count_clients; /* how many it has */
+extern const char *const dialect_count_commits; /* that the server has made so far */
+extern const char *const dialect_create_user;   /* `plain` with password `secret`, no rights */
+extern const char *const dialect_grant_use;     /* gives `plain` what the documents say it needs */
+extern const char *const dialect_revoke_use;
+extern const char *const dialect_read_only;  /* refuses writes of `plain` from now on */
+extern const char *const dialect_read_write; /* takes them again */
+extern const char *const dialect_sleep;      /* %d seconds */
+
+#endif
