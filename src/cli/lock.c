@@ -4,19 +4,16 @@
  * The wait for the mutex is on a thread of its own; the main thread listens to signals meanwhile, and
  * is the one that forks the command.
  */
+#include "cli/background.h"
 #include "cli/cli.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "cli/store.h"
 #include "cli/supervise.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define GRACE_MAX_MS 5000
@@ -37,7 +34,6 @@ struct lock {
     int signals_fd;
 
     /* Written by the waiting thread. The main thread reads all but `locker` only after it has ended. */
-    int done_fd;
     simba_client *client;
     _Atomic(simba_locker *) locker;
     int code;
@@ -141,60 +137,39 @@ static int open_and_acquire(struct lock *lock)
     return attempt(lock, locker);
 }
 
-static void *wait_for_mutex(void *argument)
+static void wait_for_mutex(void *user)
 {
-    struct lock *lock = argument;
+    struct lock *lock = user;
 
     lock->code = open_and_acquire(lock);
-    eventfd_write(lock->done_fd, 1);
-    return NULL;
 }
 
 /* ---- The main thread while it waits ------------------------------------------------------- */
 
-/* The signal that asks to end, 0 where none has come. Ctrl-Z works while waiting, too. */
-static int ending_signal(int signals_fd)
+/* Ends the wait. While the store is still being opened nothing can be on it: the program ends there and
+ * then. It does so as well at a second signal, and when the store does not answer: what that may have
+ * granted runs out. */
+static void cancel_wait(struct lock *lock, struct cli_background *wait, int signal)
 {
-    for (int signal; (signal = cli_signals_next(signals_fd)) != 0;) {
-        if (cli_signal_ends(signal))
-            return signal;
-        if (cli_signal_stops(signal))
-            raise(SIGSTOP);
-    }
-    return 0;
-}
-
-/* Ends the wait. While the store is still being opened nothing can be on it, and nothing says how
- * long that takes: the program ends there and then. */
-static void cancel_wait(struct lock *lock, int signal)
-{
-    struct pollfd done = {.fd = lock->done_fd, .events = POLLIN};
+    int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
+    int ended;
 
     if (atomic_load(&lock->locker) == NULL)
-        _exit(CLI_EXIT_SIGNAL + signal);
+        cli_background_leave(CLI_EXIT_SIGNAL + signal);
     do {
         simba_locker_cancel(atomic_load(&lock->locker));
-    } while (poll(&done, 1, CANCEL_INTERVAL_MS) == 0);
+        ended = cli_background_wait(wait, lock->signals_fd, CANCEL_INTERVAL_MS);
+    } while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < until_ms);
+    if (ended != CLI_BACKGROUND_DONE)
+        cli_background_leave(CLI_EXIT_SIGNAL + (ended > 0 ? ended : signal));
 }
 
-/* Returns 0 when the waiting thread is done, or the signal that ended the wait. */
-static int listen_while_waiting(struct lock *lock)
+/* The library ends a bounded wait by itself; it is the store's opening that has no bound of the user's. */
+static int64_t wait_limit_ms(const struct lock *lock)
 {
-    struct pollfd fds[] = {
-        {.fd = lock->done_fd, .events = POLLIN},
-        {.fd = lock->signals_fd, .events = POLLIN},
-    };
-
-    for (;;) {
-        poll(fds, 2, -1);
-        int signal = ending_signal(lock->signals_fd);
-        if (signal != 0) {
-            cancel_wait(lock, signal);
-            return signal;
-        }
-        if (fds[0].revents != 0)
-            return 0;
-    }
+    if (lock->wait_ms == SIMBA_UNSET || lock->wait_ms > SIMBA_INFINITE - CLI_PATIENCE_MS)
+        return SIMBA_INFINITE;
+    return lock->wait_ms + CLI_PATIENCE_MS;
 }
 
 /* The library's sentence names the mutex and, where it is known, the owner. */
@@ -207,17 +182,19 @@ static int say_contended(const struct lock *lock)
 
 static int acquire(struct lock *lock)
 {
-    pthread_t thread;
+    struct cli_background wait;
 
-    int failure = pthread_create(&thread, NULL, wait_for_mutex, lock);
-    if (failure != 0) {
-        errno = failure;
+    if (!cli_background_start(&wait, wait_for_mutex, lock))
         return cli_fail_system("cannot start a thread");
+    int ended = cli_background_wait(&wait, lock->signals_fd, wait_limit_ms(lock));
+    if (ended == CLI_BACKGROUND_LATE) {
+        cli_say("'%s' was not acquired: the store has not answered in time", lock->mutex);
+        cli_background_leave(CLI_EXIT_UNAVAILABLE);
     }
-    int signal = listen_while_waiting(lock);
-    pthread_join(thread, NULL);
-    if (signal != 0)
-        return CLI_EXIT_SIGNAL + signal;
+    if (ended != CLI_BACKGROUND_DONE) {
+        cancel_wait(lock, &wait, ended);
+        return CLI_EXIT_SIGNAL + ended;
+    }
     if (lock->code == SIMBA_OK)
         return CLI_CONTINUE;
     if (simba_error_group(lock->code) == SIMBA_GROUP_CONTENDED)
@@ -268,9 +245,12 @@ static int run_command(struct lock *lock)
     return cli_supervise(&child, &lease, lock->signals_fd);
 }
 
+/* ---- The end ------------------------------------------------------------------------------ */
+
 /* The work is done: a mutex that cannot be given back is free when its lease ends. */
-static void release(struct lock *lock)
+static void release(void *user)
 {
+    struct lock *lock = user;
     struct simba_error error;
 
     int code = simba_locker_release(lock->locker, &error);
@@ -280,21 +260,45 @@ static void release(struct lock *lock)
                 error.text);
 }
 
+static void close_all(void *user)
+{
+    struct lock *lock = user;
+
+    simba_locker_close(lock->locker);
+    cli_store_close(lock->client);
+}
+
+/* Leaves with `status` when it takes too long, or when a signal says that it does. */
+static void finish(struct lock *lock, void (*step)(void *lock), int64_t limit_ms, int status)
+{
+    struct cli_background background;
+
+    if (!cli_background_start(&background, step, lock) ||
+        cli_background_wait(&background, lock->signals_fd, limit_ms) != CLI_BACKGROUND_DONE)
+        cli_background_leave(status);
+}
+
+/* The library bounds the release. The signals that came for the command were not for this, and where the
+ * lease is lost there is nothing to give back. */
+static int work(struct lock *lock)
+{
+    int status = run_command(lock);
+
+    while (cli_signals_next(lock->signals_fd) != 0)
+        continue;
+    bool held = simba_locker_is_held(lock->locker);
+    finish(lock, release, held ? SIMBA_INFINITE : CLI_PATIENCE_MS, status);
+    return status;
+}
+
 static int run_lock(struct lock *lock)
 {
     if (!cli_signals_take(&lock->signals_fd))
         return cli_fail_system("signals");
-    lock->done_fd = eventfd(0, EFD_CLOEXEC);
-    if (lock->done_fd < 0)
-        return cli_fail_system("eventfd");
     int status = acquire(lock);
-    if (status == CLI_CONTINUE) {
-        status = run_command(lock);
-        release(lock);
-    }
-    simba_locker_close(lock->locker);
-    cli_store_close(lock->client);
-    close(lock->done_fd);
+    if (status == CLI_CONTINUE)
+        status = work(lock);
+    finish(lock, close_all, CLI_PATIENCE_MS, status);
     close(lock->signals_fd);
     return status;
 }
@@ -333,7 +337,9 @@ static int run(struct cli *cli, int argc, char **argv)
 
 static const char details[] =
     "Runs COMMAND while holding the mutex NAME, and gives the mutex back when COMMAND ends.\n"
-    "Without -n or -w it waits for its turn without a limit; a signal ends the wait.\n"
+    "Without -n or -w it waits for its turn without a limit; a signal ends the wait, and a second "
+    "one\n"
+    "does not wait for the store.\n"
     "\n"
     "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment. The fence\n"
     "is a number that grows with every owner: storage that refuses smaller ones than it has\n"

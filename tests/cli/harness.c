@@ -231,23 +231,28 @@ bool process_is_alive(pid_t pid)
 }
 
 /* A number in /proc/PID/status, 0 where there is none. */
-static long status_number(pid_t pid, const char *name)
+static unsigned long status_number(pid_t pid, const char *name, int base)
 {
     char path[64];
 
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     const char *line = strstr(file_read(path), name);
-    return line != NULL ? strtol(line + strlen(name), NULL, 10) : 0;
+    return line != NULL ? strtoul(line + strlen(name), NULL, base) : 0;
 }
 
 long process_threads(pid_t pid)
 {
-    return status_number(pid, "Threads:");
+    return (long)status_number(pid, "Threads:", 10);
 }
 
 long process_user(pid_t pid)
 {
-    return status_number(pid, "Uid:");
+    return (long)status_number(pid, "Uid:", 10);
+}
+
+bool process_has_pending(pid_t pid, int signal)
+{
+    return (status_number(pid, "ShdPnd:", 16) >> (signal - 1) & 1) != 0;
 }
 
 /* ---- Files -------------------------------------------------------------------------------- */

@@ -24,6 +24,9 @@
 #define TRANSITION_MS 600
 #define LEASE_MS (TTL_MS + TRANSITION_MS)
 
+/* The same store with leases that outlast every test; a request that hangs does so for long, too. */
+#define LONG_LEASE_URL "sqlite:store.db?ttl=30s&transition=30s"
+
 /* cmocka fixtures. Each test gets a new folder as its working directory, SIMBA_URL with a SQLite file in
  * it and short leases. teardown fails when a process of the test is left. */
 int sandbox_enter(void **state);
@@ -60,6 +63,9 @@ long process_threads(pid_t pid);
 
 /* The real user. */
 long process_user(pid_t pid);
+
+/* Whether a signal has been sent to it that it has not taken yet. */
+bool process_has_pending(pid_t pid, int signal);
 
 /* Files in the sandbox. The text is valid until the next call. */
 const char *file_read(const char *path);

@@ -147,6 +147,24 @@ static void a_bounded_wait_ends_in_time(void **state)
     process_wait(&holder);
 }
 
+/* A store that does not answer is not the same as an owner who does not let go. */
+static void a_bounded_wait_ends_in_time_when_the_store_hangs(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+    sqlite3 *store = store_block();
+    int64_t begin_ms = now_ms();
+    int status = simba_run("lock", "-w", "300ms", "m", "--", "touch", "ran", NULL);
+    int64_t waited_ms = now_ms() - begin_ms;
+    store_unblock(store);
+    assert_int_equal(status, 69);
+    assert_true(waited_ms >= 300);
+    assert_true(waited_ms < 3000);
+    assert_contains(last_err(), "store");
+    assert_false(file_exists("ran"));
+}
+
 /* The first attempt would come later: nobody is known to own it. */
 static void a_wait_that_met_no_owner_says_what_happened_once(void **state)
 {
@@ -164,7 +182,7 @@ static void a_wait_that_met_no_owner_says_what_happened_once(void **state)
 static void a_waiter_runs_soon_after_the_holder_has_ended(void **state)
 {
     (void)state;
-    setenv("SIMBA_URL", "sqlite:store.db?ttl=30s&transition=30s", 1);
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
     struct process holder = holder_start();
     struct process waiter = simba_start(NULL, "lock", "-w", "15s", "m", "--", "touch", "ran", NULL);
     wait_until(simba_run("status", "--json", "m", NULL) == 0 && last_out()[0] == '[');
@@ -219,6 +237,7 @@ int main(void)
         CASE(no_wait_gives_up_at_once_and_says_who_owns),
         CASE(the_exit_code_for_giving_up_can_be_chosen),
         CASE(a_bounded_wait_ends_in_time),
+        CASE(a_bounded_wait_ends_in_time_when_the_store_hangs),
         CASE(a_wait_that_met_no_owner_says_what_happened_once),
         CASE(a_waiter_runs_soon_after_the_holder_has_ended),
         CASE(two_hundred_at_once_are_one_after_the_other),

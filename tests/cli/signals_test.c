@@ -107,7 +107,7 @@ static void a_signal_ends_the_wait_and_leaves_nothing_behind(void **state)
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
     (void)state;
-    setenv("SIMBA_URL", "sqlite:store.db?ttl=30s&transition=30s", 1);
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
     struct process holder = holder_start();
     for (int i = 0; i < 4; i++) {
         struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
@@ -122,6 +122,74 @@ static void a_signal_ends_the_wait_and_leaves_nothing_behind(void **state)
     process_wait(&holder);
     assert_int_equal(simba_run("lock", "-n", "m", "--", "true", NULL), 0);
     assert_false(file_exists("ran"));
+}
+
+/* Not before the waiter has turned to the store: it has the file open then. */
+static bool has_open(pid_t pid, const char *file)
+{
+    char command[256];
+
+    snprintf(command, sizeof command, "ls -l /proc/%d/fd 2>/dev/null | grep -q '/%s$'", (int)pid,
+             file);
+    return system(command) == 0;
+}
+
+static void a_signal_ends_the_wait_soon_when_the_store_hangs(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+    sqlite3 *store = store_block();
+    struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
+    wait_until(has_open(waiter.pid, "store.db"));
+    int64_t begin_ms = now_ms();
+    kill(waiter.pid, SIGTERM);
+    int status = process_wait(&waiter);
+    int64_t took_ms = now_ms() - begin_ms;
+    store_unblock(store);
+    assert_int_equal(status, 128 + SIGTERM);
+    assert_true(took_ms < 3000);
+    assert_false(file_exists("ran"));
+}
+
+/* The second one may come before the first has ended it: then it is what the program ended by. */
+static void two_signals_end_the_wait_when_the_store_hangs(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+    sqlite3 *store = store_block();
+    struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
+    wait_until(has_open(waiter.pid, "store.db"));
+    int64_t begin_ms = now_ms();
+    kill(waiter.pid, SIGTERM);
+    wait_until(!process_has_pending(waiter.pid, SIGTERM));
+    kill(waiter.pid, SIGHUP);
+    int status = process_wait(&waiter);
+    int64_t took_ms = now_ms() - begin_ms;
+    store_unblock(store);
+    assert_true(status == 128 + SIGHUP || status == 128 + SIGTERM);
+    assert_true(took_ms < 3000);
+}
+
+/* A signal may still count as the command's: the user who is impatient sends another. */
+static void a_signal_ends_a_release_that_hangs(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
+    struct process holder = holder_start();
+    sqlite3 *store = store_block();
+    int64_t begin_ms = now_ms();
+    kill((pid_t)file_wait_number("holder"), SIGKILL);
+    while (process_is_alive(holder.pid) && now_ms() - begin_ms < PATIENCE_MS) {
+        kill(holder.pid, SIGTERM);
+        pause_briefly();
+    }
+    int status = process_wait(&holder);
+    int64_t took_ms = now_ms() - begin_ms;
+    store_unblock(store);
+    assert_int_equal(status, 128 + SIGKILL);
+    assert_true(took_ms < 3000);
 }
 
 static void harmless_signals_do_not_end_the_wait(void **state)
@@ -207,6 +275,9 @@ int main(void)
         CASE(the_command_starts_with_the_signal_mask_of_the_caller),
         CASE(an_ignored_sigchld_does_not_hide_the_exit_code),
         CASE(a_signal_ends_the_wait_and_leaves_nothing_behind),
+        CASE(a_signal_ends_the_wait_soon_when_the_store_hangs),
+        CASE(two_signals_end_the_wait_when_the_store_hangs),
+        CASE(a_signal_ends_a_release_that_hangs),
         CASE(harmless_signals_do_not_end_the_wait),
         CASE(killing_simba_kills_the_command_and_the_mutex_is_free_after_the_lease),
         CASE(killing_simba_kills_what_the_command_has_started_as_well),

@@ -1,0 +1,37 @@
+/*
+ * background.h - runs what may have to wait for the store on a thread of its own, while the main thread
+ * listens to signals.
+ *
+ * Nothing says how long a store takes. A user who wants the program to end must not wait for that.
+ */
+#ifndef CLI_BACKGROUND_H
+#define CLI_BACKGROUND_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdnoreturn.h>
+
+struct cli_background {
+    void (*run)(void *user);
+    void *user;
+    int done_fd; /* readable when it has returned */
+    pthread_t thread;
+};
+
+/* Runs run(user). Returns false, with errno, when it cannot start a thread. */
+bool cli_background_start(struct cli_background *background, void (*run)(void *user), void *user);
+
+#define CLI_BACKGROUND_DONE 0
+#define CLI_BACKGROUND_LATE (-1)
+
+/* Waits until it has returned (CLI_BACKGROUND_DONE: the thread is gone), a signal comes that ends programs
+ * (the number of that signal) or the time is over (CLI_BACKGROUND_LATE). SIMBA_INFINITE: no limit. Ctrl-Z
+ * stops the program meanwhile. */
+int cli_background_wait(struct cli_background *background, int signals_fd, int64_t limit_ms);
+
+/* Ends the program, since the thread is not waited for any longer: it may be using anything, so nothing
+ * of what it was given can be destroyed. */
+noreturn void cli_background_leave(int status);
+
+#endif
