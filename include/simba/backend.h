@@ -123,7 +123,8 @@ struct simba_backend_host {
 };
 
 /* The URL of a client, taken apart and percent-decoded. Parameters that nobody asked for make
- * simba_client_open fail, so that a misspelt option is found. */
+ * simba_client_open fail, so that a misspelt option is found. Those of the client itself (ttl ...) are
+ * asked for before the backend is opened. */
 typedef struct simba_url simba_url;
 
 SIMBA_API const char *simba_url_scheme(const simba_url *url);
@@ -138,6 +139,10 @@ SIMBA_API const char *simba_url_param(simba_url *url, const char *name); /* NULL
 /* A duration parameter: `value` stays as it is where the URL has none. */
 SIMBA_API int simba_url_duration(simba_url *url, const char *name, int64_t *value,
                                  struct simba_error *error);
+
+/* Fails when a parameter is left that nobody has asked for. A backend that changes something when it opens
+ * (creates a file, starts a session) asks for all of its own first and then calls this. */
+SIMBA_API int simba_url_check_params(const simba_url *url, struct simba_error *error);
 
 struct simba_backend_config {
     size_t size;

@@ -199,7 +199,6 @@ static int open_engine(const struct simba_client_options *options, simba_url *ur
         .executor = options->executor,
     };
     struct sb_engine *engine;
-    const char *unused;
     int code = read_timing(options, url, &config.timing, error);
 
     if (code == SIMBA_OK)
@@ -208,10 +207,8 @@ static int open_engine(const struct simba_client_options *options, simba_url *ur
         code = sb_engine_create(&config, &engine, error);
     if (code != SIMBA_OK)
         return code;
-    unused = sb_url_unused_param(url);
-    if (unused != NULL) {
-        code = sb_error_set(error, SIMBA_ECONFIG, "the store '%s' has no option '%s'",
-                            config.ops->name, unused);
+    code = simba_url_check_params(url, error);
+    if (code != SIMBA_OK) {
         sb_engine_destroy(engine);
         return code;
     }

@@ -444,3 +444,13 @@ const char *sb_url_unused_param(const simba_url *url)
             return url->params[i].name;
     return NULL;
 }
+
+int simba_url_check_params(const simba_url *url, struct simba_error *error)
+{
+    const char *unused = sb_url_unused_param(url);
+
+    if (unused == NULL)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_ECONFIG, "a URL that begins with '%s:' has no option '%s'",
+                        url->scheme, unused);
+}

@@ -112,6 +112,15 @@ static void a_store_lives_as_long_as_its_last_client(void **state)
     assert_true(host_close(&first));
 }
 
+static void an_option_that_nobody_knows_is_refused(void **state)
+{
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, "memory:x?tll=1s"), SIMBA_ECONFIG);
+    assert_non_null(strstr(host.open_error.text, "tll"));
+}
+
 static void stores_of_different_names_are_different(void **state)
 {
     struct host named;
@@ -185,6 +194,7 @@ int main(void)
         cmocka_unit_test(a_waiter_that_gives_up_wakes_nobody_while_the_mutex_is_owned),
         cmocka_unit_test(observers_are_told_of_every_change_but_not_of_renewals),
         cmocka_unit_test(a_store_lives_as_long_as_its_last_client),
+        cmocka_unit_test(an_option_that_nobody_knows_is_refused),
         cmocka_unit_test(stores_of_different_names_are_different),
         cmocka_unit_test(a_client_may_close_while_others_tell_it_something),
     };

@@ -100,6 +100,8 @@ static void what_cannot_be_a_database_is_refused_with_a_sentence(void **state)
         {"sqlite:/tmp/x.db?synchronous=off", SIMBA_EINVAL, "off"},
         {"sqlite:/tmp/x.db?busy-timeout=0", SIMBA_EINVAL, "busy-timeout"},
         {"sqlite:/tmp/x.db?busy-timeout=soon", SIMBA_EINVAL, "busy-timeout"},
+        {"sqlite:/tmp/x.db?create=perhaps", SIMBA_EINVAL, "perhaps"},
+        {"sqlite:/tmp/x.db?tll=1s", SIMBA_ECONFIG, "tll"},
     };
 
     (void)state;
@@ -112,6 +114,46 @@ static void what_cannot_be_a_database_is_refused_with_a_sentence(void **state)
             fail_msg("%s: code %d: %s", refusal->url, code, host.open_error.text);
     }
     assert_int_not_equal(access("/tmp/x.db", F_OK), 0);
+}
+
+static void nothing_is_created_where_the_file_must_exist(void **state)
+{
+    struct file *file = *state;
+    char url[TEST_PATH_MAX + 96];
+    struct host host;
+
+    snprintf(url, sizeof url, "sqlite:%s/nowhere/simba.db?create=no", file->folder);
+    assert_int_equal(host_open(&host, url), SIMBA_ENOTFOUND);
+    snprintf(url, sizeof url, "%s?create=no", file->url);
+    assert_int_equal(host_open(&host, url), SIMBA_ENOTFOUND);
+    assert_non_null(strstr(host.open_error.text, "there is no database"));
+    assert_non_null(strstr(host.open_error.text, file->path));
+    assert_int_equal(rmdir(file->folder), 0); /* it is empty */
+    assert_int_equal(mkdir(file->folder, 0700), 0);
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    assert_true(host_close(&host));
+    assert_int_equal(host_open(&host, url), SIMBA_OK);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0).owner, "a");
+    assert_true(host_close(&host));
+}
+
+static void a_file_that_must_exist_is_missed_when_it_goes(void **state)
+{
+    struct file *file = *state;
+    char url[TEST_PATH_MAX + 96];
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    assert_true(host_close(&host));
+    snprintf(url, sizeof url, "%s?create=no", file->url);
+    assert_int_equal(host_open(&host, url), SIMBA_OK);
+    file_unlink(file, "");
+    file_unlink(file, "-wal");
+    file_unlink(file, "-shm");
+    assert_int_equal(host_do(&host, SIMBA_OP_READ, "m", NULL, 0).code, SIMBA_ENOTFOUND);
+    assert_int_equal(access(file->path, F_OK), -1);
+    assert_true(host_close(&host));
 }
 
 static void a_relative_path_stays_the_same_file_when_the_process_moves(void **state)
@@ -318,6 +360,8 @@ int main(void)
         ON_FILE(leases_are_counted_on_the_boot_clock),
         ON_FILE(the_file_is_private),
         cmocka_unit_test(what_cannot_be_a_database_is_refused_with_a_sentence),
+        ON_FILE(nothing_is_created_where_the_file_must_exist),
+        ON_FILE(a_file_that_must_exist_is_missed_when_it_goes),
         ON_FILE(a_relative_path_stays_the_same_file_when_the_process_moves),
         ON_FILE(a_link_to_the_file_is_the_same_store),
         ON_FILE(both_synchronous_modes_work),

@@ -312,8 +312,12 @@ static int open_client(const struct simba_backend_config *config,
                        const struct simba_backend_host *host, simba_backend **ret_backend,
                        struct simba_error *error)
 {
-    simba_backend *client = sb_alloc_zero(sizeof *client);
+    simba_backend *client;
+    int code = simba_url_check_params(config->url, error);
 
+    if (code != SIMBA_OK)
+        return code;
+    client = sb_alloc_zero(sizeof *client);
     if (client == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     client->host = host;

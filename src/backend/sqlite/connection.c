@@ -45,8 +45,8 @@ static const char *const statement_texts[SB_SQL_STATEMENTS] = {
     [SB_SQL_ACQUIRE] = SET_LEASE
     ", version = " NEXT_TERM ", fence = " NEXT_TERM
     " WHERE mutex = ?1 AND (transition_at < simba_now() OR owner_id = ?2) RETURNING " COLUMNS,
-    [SB_SQL_GUARD] = SET_LEASE
-    ", version = version + 1 WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now() RETURNING " COLUMNS,
+    [SB_SQL_GUARD] = SET_LEASE ", version = version + 1 WHERE mutex = ?1 AND owner_id = ?2 AND "
+                               "transition_at > simba_now() RETURNING " COLUMNS,
     [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 RETURNING " COLUMNS,
     [SB_SQL_RELEASE_EXACT] =
         CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?5 RETURNING " COLUMNS,

@@ -23,6 +23,7 @@ struct sb_sqlite_settings {
     char *log_path;   /* what SQLite keeps beside it: the write-ahead log */
     char *index_path; /* and the index of that, which connections share in memory */
     char *wake_path;  /* behind them, the side file of wake.h */
+    bool must_exist;  /* a missing file is not created */
     bool full_sync;
     char boot_id[SB_BOOT_ID_MAX];
     uint64_t highest_version;      /* that any connection has seen; the worker's own */

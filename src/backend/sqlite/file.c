@@ -117,12 +117,24 @@ static int create_file(const char *path, struct sb_sql_failure *failure)
     return sb_sqlite_fail_system(path, code, failure);
 }
 
+static int find_file(const char *path, struct sb_sql_failure *failure)
+{
+    struct stat status;
+
+    if (stat(path, &status) == 0)
+        return SIMBA_OK;
+    if (errno != ENOENT && errno != ENOTDIR)
+        return sb_sqlite_fail_system(path, errno, failure);
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_ENOTFOUND, "there is no database %s", path);
+}
+
 int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                       SQLITE_OPEN_NOFOLLOW; /* the path was resolved: a link came later */
     const char *path = c->settings->path;
-    int code = create_file(path, failure);
+    int code = c->settings->must_exist ? find_file(path, failure) : create_file(path, failure);
     int rc;
 
     if (code != SIMBA_OK)

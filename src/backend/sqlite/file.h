@@ -9,7 +9,7 @@
 #define SB_SQLITE_PAUSE_MIN_US 200
 #define SB_SQLITE_PAUSE_MAX_US 5000
 
-/* Opens the file, creates it where it is missing, and notes which file it is. */
+/* Opens the file, creates it where it is missing and may be, and notes which file it is. */
 int sb_sqlite_open(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
 /* Brings the file into WAL mode, in which readers and a writer do not wait for each other. */

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -59,7 +60,8 @@ static int resolve_folder(const char *path, const char *name, char target[PATH_M
 }
 
 /* One absolute name for all who mean the same file, by whatever links. */
-static int resolve_path(const char *path, char **ret_path, struct simba_error *error)
+static int resolve_path(const char *path, bool must_exist, char **ret_path,
+                        struct simba_error *error)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
@@ -68,8 +70,11 @@ static int resolve_path(const char *path, char **ret_path, struct simba_error *e
 
     if (name[0] == '\0')
         return sb_error_set(error, SIMBA_EINVAL, "the path %s names a folder, not a file", path);
-    if (realpath(path, resolved) == NULL)
+    if (realpath(path, resolved) == NULL) {
+        if (must_exist && (errno == ENOENT || errno == ENOTDIR))
+            return sb_error_set(error, SIMBA_ENOTFOUND, "there is no database %s", path);
         code = resolve_folder(path, name, resolved, error);
+    }
     if (code != SIMBA_OK)
         return code;
     *ret_path = sb_strdup(resolved);
@@ -100,7 +105,7 @@ static int read_paths(simba_backend *b, simba_url *url, struct simba_error *erro
     if (path[0] == '\0')
         return sb_error_set(error, SIMBA_EINVAL,
                             "the URL sqlite: names no file; write sqlite:PATH");
-    code = resolve_path(path, &settings->path, error);
+    code = resolve_path(path, settings->must_exist, &settings->path, error);
     if (code == SIMBA_OK)
         code = name_beside(b, "-wal", &settings->log_path, error);
     if (code == SIMBA_OK)
@@ -110,22 +115,39 @@ static int read_paths(simba_backend *b, simba_url *url, struct simba_error *erro
     return code;
 }
 
+static int read_synchronous(simba_backend *b, simba_url *url, struct simba_error *error)
+{
+    const char *text = simba_url_param(url, "synchronous");
+
+    b->settings.full_sync = text != NULL && strcmp(text, "full") == 0;
+    if (text == NULL || b->settings.full_sync || strcmp(text, "normal") == 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL, "synchronous=%s is neither \"normal\" nor \"full\"",
+                        text);
+}
+
+static int read_create(simba_backend *b, simba_url *url, struct simba_error *error)
+{
+    const char *text = simba_url_param(url, "create");
+
+    b->settings.must_exist = text != NULL && strcmp(text, "no") == 0;
+    if (text == NULL || b->settings.must_exist || strcmp(text, "yes") == 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL, "create=%s is neither \"yes\" nor \"no\"", text);
+}
+
+/* All of them, before anything is created. */
 static int read_options(simba_backend *b, simba_url *url, struct simba_error *error)
 {
-    const char *sync = simba_url_param(url, "synchronous");
     int code = simba_url_duration(url, "busy-timeout", &b->busy_timeout_ms, error);
 
-    if (code != SIMBA_OK)
-        return code;
-    if (b->busy_timeout_ms <= 0)
-        return sb_error_set(error, SIMBA_EINVAL, "busy-timeout must be more than 0");
-    if (sync == NULL || strcmp(sync, "normal") == 0)
-        return SIMBA_OK;
-    if (strcmp(sync, "full") != 0)
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "synchronous=%s is neither \"normal\" nor \"full\"", sync);
-    b->settings.full_sync = true;
-    return SIMBA_OK;
+    if (code == SIMBA_OK && b->busy_timeout_ms <= 0)
+        code = sb_error_set(error, SIMBA_EINVAL, "busy-timeout must be more than 0");
+    if (code == SIMBA_OK)
+        code = read_synchronous(b, url, error);
+    if (code == SIMBA_OK)
+        code = read_create(b, url, error);
+    return code == SIMBA_OK ? simba_url_check_params(url, error) : code;
 }
 
 static int read_boot(simba_backend *b, struct simba_error *error)
@@ -216,9 +238,9 @@ static int open_client(const struct simba_backend_config *config,
     b->settings.contended = on_contended;
     b->settings.user = b;
     b->contended_task.run = run_contended;
-    code = read_paths(b, config->url, error);
+    code = read_options(b, config->url, error);
     if (code == SIMBA_OK)
-        code = read_options(b, config->url, error);
+        code = read_paths(b, config->url, error);
     if (code == SIMBA_OK)
         code = read_boot(b, error);
     if (code == SIMBA_OK)
