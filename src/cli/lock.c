@@ -11,9 +11,8 @@
 #include "cli/store.h"
 #include "cli/supervise.h"
 
-#include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define GRACE_MAX_MS 5000
@@ -32,6 +31,7 @@ struct lock {
     int contended_code;
     int64_t started_ms;
     int signals_fd;
+    int lost_fd; /* readable when the lease was lost */
 
     /* Written by the waiting thread. The main thread reads all but `locker` only after it has ended. */
     simba_client *client;
@@ -122,6 +122,11 @@ static int check_grace(struct lock *lock)
         simba_duration_format(longest_ms, longest, sizeof longest));
 }
 
+static void on_lost(void *user)
+{
+    eventfd_write(((struct lock *)user)->lost_fd, 1);
+}
+
 static int open_and_acquire(struct lock *lock)
 {
     simba_locker *locker = NULL;
@@ -134,7 +139,8 @@ static int open_and_acquire(struct lock *lock)
     if (code != SIMBA_OK)
         return code;
     atomic_store(&lock->locker, locker);
-    return attempt(lock, locker);
+    code = simba_locker_on_lost(locker, on_lost, lock, &lock->error);
+    return code == SIMBA_OK ? attempt(lock, locker) : code;
 }
 
 static void wait_for_mutex(void *user)
@@ -237,12 +243,10 @@ static int run_command(struct lock *lock)
 {
     struct cli_child_lease shown = {lock->mutex, simba_locker_id(lock->locker),
                                     simba_locker_fence(lock->locker)};
-    struct cli_lease lease = {lock->mutex, locker_deadline, lock->locker, grace_ms(lock)};
-    struct cli_child child;
+    struct cli_lease lease = {lock->mutex, locker_deadline, lock->locker, lock->lost_fd,
+                              grace_ms(lock)};
 
-    if (!cli_child_start(&child, lock->command, &shown))
-        return cli_fail_system("cannot start a process");
-    return cli_supervise(&child, &lease, lock->signals_fd);
+    return cli_supervise(lock->command, &shown, &lease, lock->signals_fd);
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */
@@ -295,10 +299,14 @@ static int run_lock(struct lock *lock)
 {
     if (!cli_signals_take(&lock->signals_fd))
         return cli_fail_system("signals");
+    lock->lost_fd = eventfd(0, EFD_CLOEXEC);
+    if (lock->lost_fd < 0)
+        return cli_fail_system("eventfd");
     int status = acquire(lock);
     if (status == CLI_CONTINUE)
         status = work(lock);
     finish(lock, close_all, CLI_PATIENCE_MS, status);
+    close(lock->lost_fd);
     close(lock->signals_fd);
     return status;
 }

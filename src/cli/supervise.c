@@ -6,7 +6,8 @@
  *          | renewals are tried           | SIGTERM                | SIGKILL    | others may own
  *
  * A renewal moves the deadline on, so that a hiccup shorter than the window is not noticed here. The
- * child is killed at the deadline at the latest, not when the store says that somebody else owns.
+ * child is killed at the deadline at the latest, not when the store says that somebody else owns. The
+ * own clock decides; that the library tells of a loss only makes the SIGTERM come sooner.
  */
 #include "cli/supervise.h"
 
@@ -18,9 +19,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
-/* How late a loss that the store tells of, or the end of a suspend of the machine, may be noticed. */
-#define TICK_MS 100
+/* The longest sleep. A store without leases has deadlines that no timer can hold. */
+#define SLEEP_MAX_MS (24 * 3600 * 1000)
 
 enum phase {
     PHASE_RUNS,
@@ -33,6 +36,7 @@ struct supervision {
     struct cli_child *child;
     const struct cli_lease *lease;
     int signals_fd;
+    int timer_fd; /* on the clock of the leases, which goes on while the machine is suspended */
     enum phase phase;
     bool lost;           /* once lost, the deadline of a later term does not count */
     int64_t deadline_ms; /* the last one that was known */
@@ -96,16 +100,37 @@ static void check_lease(struct supervision *supervision)
         ask_to_end(supervision);
 }
 
-/* Until the lease wants attention, at most a tick. */
-static int patience_ms(const struct supervision *supervision)
+/* Until the lease wants attention; 0: never again. */
+static int64_t attention_ms(const struct supervision *supervision)
 {
     int64_t left_ms = supervision->deadline_ms - simba_now_ms();
 
+    if (supervision->phase >= PHASE_KILLED)
+        return 0;
     if (supervision->phase == PHASE_RUNS)
         left_ms -= supervision->lease->grace_ms;
-    if (supervision->phase == PHASE_KILLED || left_ms > TICK_MS)
-        return TICK_MS;
-    return left_ms > 0 ? (int)left_ms : 0;
+    if (left_ms > SLEEP_MAX_MS)
+        return SLEEP_MAX_MS;
+    return left_ms > 0 ? left_ms : 1;
+}
+
+/* Sleeps until the lease wants attention, is lost, or a signal comes: SIGCHLD is one. A renewal does not
+ * wake it; the timer of the old deadline finds the new one. */
+static void sleep_until_event(struct supervision *supervision)
+{
+    int64_t ms = attention_ms(supervision);
+    struct itimerspec timer = {
+        .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000}};
+    struct pollfd fds[] = {
+        {.fd = supervision->signals_fd, .events = POLLIN},
+        {.fd = supervision->timer_fd, .events = POLLIN},
+        {.fd = supervision->lost ? -1 : supervision->lease->lost_fd, .events = POLLIN},
+    };
+
+    /* Setting the timer also makes it unreadable again. */
+    timerfd_settime(supervision->timer_fd, 0, &timer, NULL);
+    if (poll(fds, 3, -1) > 0 && fds[2].revents != 0)
+        supervision->lost = true;
 }
 
 static void pass_signals(struct supervision *supervision)
@@ -137,29 +162,42 @@ static int conclude(struct supervision *supervision)
     return lost ? CLI_EXIT_LOST : status;
 }
 
-int cli_supervise(struct cli_child *child, const struct cli_lease *lease, int signals_fd)
+static int supervise(struct supervision *supervision)
 {
-    struct supervision supervision = {
-        .child = child, .lease = lease, .signals_fd = signals_fd, .phase = PHASE_RUNS};
-
     for (;;) {
         /* First the lease: after a stop of this process it may be over, and then the child must not be
          * continued. */
-        check_lease(&supervision);
-        if (supervision.phase == PHASE_ESCAPED) {
-            cli_child_abandon(child);
+        check_lease(supervision);
+        if (supervision->phase == PHASE_ESCAPED) {
+            cli_child_abandon(supervision->child);
             return CLI_EXIT_LOST;
         }
-        enum cli_child_event event = cli_child_look(child);
+        enum cli_child_event event = cli_child_look(supervision->child);
         if (event == CLI_CHILD_ENDED)
-            return conclude(&supervision);
-        if (event == CLI_CHILD_STOPPED && supervision.phase == PHASE_RUNS) {
-            cli_child_follow_stop(child);
+            return conclude(supervision);
+        if (event == CLI_CHILD_STOPPED && supervision->phase == PHASE_RUNS) {
+            cli_child_follow_stop(supervision->child);
             continue;
         }
-        struct pollfd wait = {.fd = signals_fd, .events = POLLIN};
-        poll(&wait, 1, patience_ms(&supervision));
-        check_lease(&supervision);
-        pass_signals(&supervision);
+        sleep_until_event(supervision);
+        check_lease(supervision);
+        pass_signals(supervision);
     }
+}
+
+int cli_supervise(char **command, const struct cli_child_lease *shown,
+                  const struct cli_lease *lease, int signals_fd)
+{
+    struct cli_child child;
+    struct supervision supervision = {
+        .child = &child, .lease = lease, .signals_fd = signals_fd, .phase = PHASE_RUNS};
+
+    supervision.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+    if (supervision.timer_fd < 0)
+        return cli_fail_system("timer");
+    int status = cli_child_start(&child, command, shown)
+                     ? supervise(&supervision)
+                     : cli_fail_system("cannot start a process");
+    close(supervision.timer_fd);
+    return status;
 }

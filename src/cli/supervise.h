@@ -14,10 +14,13 @@ struct cli_lease {
      * lost. It lies a drift margin before anybody else can own. */
     int64_t (*deadline_ms)(void *user);
     void *user;
+    int lost_fd;      /* becomes readable when the lease is lost before its deadline */
     int64_t grace_ms; /* how long before the deadline the child is asked to end */
 };
 
-/* Returns when the child has ended, with its exit code, or CLI_EXIT_LOST when the lease ended first. */
-int cli_supervise(struct cli_child *child, const struct cli_lease *lease, int signals_fd);
+/* Starts the command and returns when it has ended, with its exit code, or CLI_EXIT_LOST when the lease
+ * ended first. CLI_EXIT_SYSTEM when it could not be started. */
+int cli_supervise(char **command, const struct cli_child_lease *shown,
+                  const struct cli_lease *lease, int signals_fd);
 
 #endif

@@ -250,6 +250,11 @@ long process_user(pid_t pid)
     return (long)status_number(pid, "Uid:", 10);
 }
 
+long process_wakes(pid_t pid)
+{
+    return (long)status_number(pid, "\nvoluntary_ctxt_switches:", 10);
+}
+
 bool process_has_pending(pid_t pid, int signal)
 {
     return (status_number(pid, "ShdPnd:", 16) >> (signal - 1) & 1) != 0;

@@ -64,6 +64,9 @@ long process_threads(pid_t pid);
 /* The real user. */
 long process_user(pid_t pid);
 
+/* How often the main thread has gone to sleep. */
+long process_wakes(pid_t pid);
+
 /* Whether a signal has been sent to it that it has not taken yet. */
 bool process_has_pending(pid_t pid, int signal);
 

@@ -106,6 +106,41 @@ static void the_lease_is_renewed_while_the_command_is_stopped(void **state)
     assert_int_equal(process_wait(&holder), 128 + SIGTERM);
 }
 
+/* Far ahead of the deadline: the store says at the next renewal that somebody else owns. */
+static void the_command_is_stopped_when_the_store_gives_the_mutex_away(void **state)
+{
+    sqlite3 *store = NULL;
+
+    (void)state;
+    setenv("SIMBA_URL", "sqlite:store.db?ttl=300ms&transition=60s", 1);
+    struct process holder = holder_start();
+    assert_int_equal(sqlite3_open("store.db", &store), SQLITE_OK);
+    sqlite3_busy_timeout(store, PATIENCE_MS);
+    int64_t begin_ms = now_ms();
+    assert_int_equal(
+        sqlite3_exec(store, "UPDATE simba_mutex SET owner_id = 'thief', version = version + 1",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_close(store), SQLITE_OK);
+    assert_int_equal(process_wait(&holder), 70);
+    assert_true(now_ms() - begin_ms < 5000);
+    assert_contains(file_read(holder.err), "the lease of 'm' is lost: stopping the command");
+}
+
+/* Events wake it; a clock that ticks would drain a laptop. The time is what is measured here. */
+static void nothing_wakes_the_program_while_the_lease_is_young(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
+    struct process holder = holder_start();
+    long before = process_wakes(holder.pid);
+    int64_t end_ms = now_ms() + 1500;
+    wait_until(now_ms() >= end_ms);
+    assert_in_range(process_wakes(holder.pid) - before, 0, 5);
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(process_wait(&holder), 128 + SIGTERM);
+}
+
 /* A process with the rights of root but one is what every user is to a command that became another
  * user. Only root can set that up. */
 static struct process start_without_the_right_to_kill(const char *script)
@@ -162,6 +197,8 @@ int main(void)
         CASE(a_holder_paused_past_its_lease_kills_its_command_when_it_goes_on),
         CASE(the_lease_is_renewed_as_long_as_the_command_runs),
         CASE(the_lease_is_renewed_while_the_command_is_stopped),
+        CASE(the_command_is_stopped_when_the_store_gives_the_mutex_away),
+        CASE(nothing_wakes_the_program_while_the_lease_is_young),
         CASE(a_command_that_cannot_be_killed_is_told_of_and_is_70),
         CASE(what_is_left_of_a_group_that_was_killed_is_told_of),
     };
