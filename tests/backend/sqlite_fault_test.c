@@ -5,6 +5,8 @@
 #include "file.h"
 #include "host.h"
 
+#include "backend/sqlite/failure.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -223,8 +225,8 @@ static void a_log_that_is_deleted_under_the_client_is_not_written_to(void **stat
         host_do(&host, SIMBA_OP_GUARD, "m", "a", held.revision);
         assert_true(recovers(&host));
         assert_true(host_close(&host));
-        assert_int_equal(
-            file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 1);
+        assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"),
+                         1);
     }
 }
 
@@ -343,6 +345,57 @@ static void a_damaged_file_is_an_error_that_names_it(void **state)
         assert_int_equal(code, SIMBA_ESTORE);
         assert_non_null(strstr(host.open_error.text, file->path));
     }
+}
+
+/* ---- What SQLite says about itself ---------------------------------------------------------- */
+
+static void a_link_that_took_the_place_of_the_file_is_named(void **state)
+{
+    struct file *file = *state;
+    char moved[TEST_PATH_MAX + 32];
+    struct host host;
+    struct call call;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    snprintf(moved, sizeof moved, "%s.moved", file->path);
+    assert_int_equal(rename(file->path, moved), 0);
+    assert_int_equal(symlink(moved, file->path), 0);
+    file_unlink(file, "-wal"); /* which is noticed, so that the file is opened anew */
+    call = acquire(&host, "m", "a");
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(call.error.text, "link"));
+    assert_null(strstr(call.error.text, "Success"));
+    assert_true(host_close(&host));
+}
+
+static void a_folder_is_no_database(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    assert_int_equal(mkdir(file->path, 0700), 0);
+    assert_int_not_equal(host_open(&host, file->url), SIMBA_OK);
+    assert_non_null(strstr(host.open_error.text, file->path));
+    assert_null(strstr(host.open_error.text, "Success"));
+}
+
+static void what_is_no_io_error_is_not_called_one(void **state)
+{
+    struct file *file = *state;
+    struct sb_sqlite_settings settings = {.path = file->path};
+    struct sb_sqlite_connection connection = {.settings = &settings};
+    struct sb_sql_failure failure;
+    sqlite3_stmt *statement = NULL;
+
+    assert_int_equal(sqlite3_open(":memory:", &connection.db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(connection.db, "SELECT 1", -1, &statement, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_bind_int(statement, 9, 1), SQLITE_RANGE);
+    assert_int_equal(sb_sqlite_fail(&connection, false, &failure), SIMBA_ESTORE);
+    assert_null(strstr(failure.error.text, "I/O"));
+    assert_non_null(strstr(failure.error.text, file->path));
+    sqlite3_finalize(statement);
+    sqlite3_close(connection.db);
 }
 
 /* ---- In processes of their own: another user, another file system, other limits ------------- */
@@ -485,6 +538,9 @@ int main(void)
         ON_FILE(one_request_that_fails_does_not_fail_the_others),
         ON_FILE(a_file_that_is_no_database_is_refused_by_its_name),
         ON_FILE(a_damaged_file_is_an_error_that_names_it),
+        ON_FILE(a_link_that_took_the_place_of_the_file_is_named),
+        ON_FILE(a_folder_is_no_database),
+        ON_FILE(what_is_no_io_error_is_not_called_one),
     };
 
     return cmocka_run_group_tests_name("sqlite_fault", tests, NULL, NULL);

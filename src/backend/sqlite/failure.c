@@ -69,13 +69,28 @@ static int fail_statement(const char *path, const char *message, struct sb_sql_f
                                 "the schema of the database %s does not fit: %s", path, message);
 }
 
-/* An I/O error is the one failure that can strike when the commit is already on the disk. */
-static int fail_io(const char *path, const char *message, int number, bool applied,
-                   struct sb_sql_failure *failure)
+/* An I/O error can strike when the commit is already on the disk; so might what we have no word for. */
+static int fail_halfway(const char *path, const char *what, const char *message, int number,
+                        bool applied, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
     return sb_error_set_backend(&failure->error, applied ? SIMBA_EUNKNOWN : SIMBA_ESTORE, number,
-                                "the database %s had an I/O error: %s", path, message);
+                                "the database %s %s: %s", path, what, message);
+}
+
+/* SQLite also refuses by itself, without a system call that failed. */
+static int fail_open(const struct sb_sqlite_connection *c, const char *message, int number,
+                     struct sb_sql_failure *failure)
+{
+    int system_code = sqlite3_system_errno(c->db);
+
+    if (number == SQLITE_CANTOPEN_SYMLINK)
+        message = "a link has taken its place";
+    else if (system_code != 0)
+        return sb_sqlite_fail_system(c->settings->path, system_code, failure);
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set_backend(&failure->error, SIMBA_EUNAVAILABLE, number,
+                                "the database %s cannot be opened: %s", c->settings->path, message);
 }
 
 int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
@@ -89,9 +104,11 @@ int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
     if (number == SQLITE_ERROR)
         return fail_statement(path, message, failure);
     if ((number & 0xff) == SQLITE_CANTOPEN)
-        return sb_sqlite_fail_system(path, sqlite3_system_errno(connection->db), failure);
+        return fail_open(connection, message, number, failure);
+    if ((number & 0xff) == SQLITE_IOERR)
+        return fail_halfway(path, "had an I/O error", message, number, applied, failure);
     if (meaning == NULL)
-        return fail_io(path, message, number, applied, failure);
+        return fail_halfway(path, "cannot be used", message, number, applied, failure);
     failure->remedy = meaning->remedy;
     return sb_error_set_backend(&failure->error, meaning->code, number, "the database %s %s: %s",
                                 path, meaning->text, message);

@@ -139,6 +139,7 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
 
     if (code != SIMBA_OK)
         return code;
+    errno = 0; /* SQLite reports whatever it finds there */
     rc = sqlite3_open_v2(path, &c->db, flags, NULL);
     if (c->db == NULL) {
         failure->remedy = SB_SQL_GIVE_UP;
