@@ -4,6 +4,7 @@
  * The callbacks of all observers run on one thread and print; the main thread waits for a signal or for
  * the reader to leave.
  */
+#include "cli/background.h"
 #include "cli/cli.h"
 #include "cli/say.h"
 #include "cli/signals.h"
@@ -32,11 +33,14 @@ struct watched {
 
 struct watch {
     const struct cli *cli;
+    char **names;
     bool json;
     int broken_fd; /* readable when standard output cannot be written any more */
     simba_client *client;
     struct watched *list;
     size_t count;
+    int code; /* what the start came to */
+    struct simba_error error;
 };
 
 static bool set_json(void *into, const char *value)
@@ -168,20 +172,29 @@ static int start_one(struct watched *watched, struct simba_error *error)
     return code;
 }
 
-static int start_all(struct watch *watch, char **names, struct simba_error *error)
+static int start_each(struct watch *watch)
 {
-    int code = cli_store_open(watch->cli, 1, &watch->client, error);
+    int code = cli_store_open(watch->cli, 1, &watch->client, &watch->error);
 
     for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++) {
         watch->list[i].watch = watch;
-        watch->list[i].mutex = names[i];
-        code = start_one(&watch->list[i], error);
+        watch->list[i].mutex = watch->names[i];
+        code = start_one(&watch->list[i], &watch->error);
     }
     return code;
 }
 
-static void stop_all(struct watch *watch)
+static void start_all(void *user)
 {
+    struct watch *watch = user;
+
+    watch->code = start_each(watch);
+}
+
+static void stop_all(void *user)
+{
+    struct watch *watch = user;
+
     for (size_t i = 0; i < watch->count; i++)
         simba_observer_close(watch->list[i].observer);
     cli_store_close(watch->client);
@@ -189,14 +202,18 @@ static void stop_all(struct watch *watch)
 
 /* ---- Waiting for the end ------------------------------------------------------------------ */
 
-/* CLI_CONTINUE, or the exit code that a signal means. To be interrupted is how a watch ends well. */
+/* To be interrupted is how a watch ends well. */
+static int signal_status(int signal)
+{
+    return signal == SIGINT || signal == SIGTERM ? CLI_EXIT_OK : CLI_EXIT_SIGNAL + signal;
+}
+
+/* CLI_CONTINUE, or the exit code that a signal means. */
 static int handle_signals(int signals_fd)
 {
     for (int signal; (signal = cli_signals_next(signals_fd)) != 0;) {
-        if (signal == SIGINT || signal == SIGTERM)
-            return CLI_EXIT_OK;
         if (cli_signal_ends(signal))
-            return CLI_EXIT_SIGNAL + signal;
+            return signal_status(signal);
         if (cli_signal_stops(signal))
             raise(SIGSTOP);
     }
@@ -220,18 +237,42 @@ static int wait_for_end(const struct watch *watch, int signals_fd)
     return status == CLI_CONTINUE ? CLI_EXIT_OK : status;
 }
 
-static int run_watch(struct watch *watch, char **names)
+/* Nothing of a watch is on the store, so it can leave in the middle of its start. CLI_CONTINUE: it has
+ * started. */
+static int start(struct watch *watch, int signals_fd)
 {
-    struct simba_error error;
+    struct cli_background background;
+
+    if (!cli_background_start(&background, start_all, watch))
+        return cli_fail_system("cannot start a thread");
+    int ended = cli_background_wait(&background, signals_fd, SIMBA_INFINITE);
+    if (ended != CLI_BACKGROUND_DONE)
+        cli_background_leave(signal_status(ended));
+    return watch->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&watch->error);
+}
+
+/* A store that hangs, or a reader that stands still while a line is printed, is not waited for. */
+static void stop(struct watch *watch, int signals_fd, int status)
+{
+    struct cli_background background;
+
+    if (!cli_background_start(&background, stop_all, watch) ||
+        cli_background_wait(&background, signals_fd, CLI_PATIENCE_MS) != CLI_BACKGROUND_DONE)
+        cli_background_leave(status);
+}
+
+static int run_watch(struct watch *watch)
+{
     int signals_fd = -1;
 
     watch->broken_fd = eventfd(0, EFD_CLOEXEC);
     watch->list = calloc(watch->count, sizeof *watch->list);
     if (watch->broken_fd < 0 || watch->list == NULL || !cli_signals_take(&signals_fd))
         return cli_fail_system("watch");
-    int status = start_all(watch, names, &error) == SIMBA_OK ? wait_for_end(watch, signals_fd)
-                                                             : cli_fail(&error);
-    stop_all(watch);
+    int status = start(watch, signals_fd);
+    if (status == CLI_CONTINUE)
+        status = wait_for_end(watch, signals_fd);
+    stop(watch, signals_fd, status);
     free(watch->list);
     close(watch->broken_fd);
     close(signals_fd);
@@ -250,8 +291,9 @@ static int run(struct cli *cli, int argc, char **argv)
         fputs("Try 'simba watch --help'.\n", stderr);
         return CLI_EXIT_USAGE;
     }
+    watch.names = argv;
     watch.count = (size_t)argc;
-    return run_watch(&watch, argv);
+    return run_watch(&watch);
 }
 
 static const char details[] =

@@ -3,10 +3,12 @@
  */
 #include "harness.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,6 +137,71 @@ static void watch_ends_quietly_when_its_reader_leaves(void **state)
     assert_string_equal(file_read("err.watch"), "");
 }
 
+/* A store that locks out its readers as well: not in WAL mode, a writer does that. */
+static sqlite3 *store_block_readers(void)
+{
+    sqlite3 *store = NULL;
+
+    assert_int_equal(sqlite3_open("store.db", &store), SQLITE_OK);
+    sqlite3_busy_timeout(store, PATIENCE_MS);
+    assert_int_equal(
+        sqlite3_exec(store, "PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE", NULL, NULL, NULL),
+        SQLITE_OK);
+    return store;
+}
+
+static void watch_can_be_interrupted_while_the_store_hangs(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+    sqlite3 *store = store_block_readers();
+    struct process watch = simba_start(NULL, "watch", "a", "b", "c", NULL);
+    wait_until(process_threads(watch.pid) > 1);
+    int64_t begin_ms = now_ms();
+    kill(watch.pid, SIGINT);
+    int status = process_wait(&watch);
+    int64_t took_ms = now_ms() - begin_ms;
+    store_unblock(store);
+    assert_int_equal(status, 0);
+    assert_true(took_ms < 2000);
+}
+
+/* Whether a thread of the process stands in a write to a pipe. */
+static bool process_is_writing(pid_t pid)
+{
+    char command[128];
+
+    snprintf(command, sizeof command, "grep -q pipe_write /proc/%d/task/*/wchan", (int)pid);
+    return system(command) == 0;
+}
+
+/* The pipe is full after the first lines, and nobody reads. */
+static void watch_can_be_interrupted_while_its_reader_stands_still(void **state)
+{
+    static const char filling[4096];
+
+    (void)state;
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+    assert_int_equal(mkfifo("stuck", 0600), 0);
+    int fd = open("stuck", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    struct process watch =
+        command_start("sh", "-c", "exec \"$SIMBA_PROGRAM\" watch m >stuck", NULL);
+    char line[256];
+    wait_until(read(fd, line, sizeof line) > 0);
+    while (write(fd, filling, sizeof filling) > 0)
+        continue;
+    struct process holder = holder_start();
+    wait_until(process_is_writing(watch.pid));
+    int64_t begin_ms = now_ms();
+    kill(watch.pid, SIGTERM);
+    assert_int_equal(process_wait(&watch), 0);
+    assert_true(now_ms() - begin_ms < 3000);
+    close(fd);
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+}
+
 static void tck_lists_its_cases(void **state)
 {
     (void)state;
@@ -174,6 +241,8 @@ int main(void)
         CASE(watch_prints_the_owner_and_then_every_change),
         CASE(watch_json_is_an_object_a_line),
         CASE(watch_ends_quietly_when_its_reader_leaves),
+        CASE(watch_can_be_interrupted_while_the_store_hangs),
+        CASE(watch_can_be_interrupted_while_its_reader_stands_still),
         CASE(tck_lists_its_cases),
         CASE(tck_runs_a_case_and_counts),
         CASE(tck_on_an_unusable_store_is_69),
