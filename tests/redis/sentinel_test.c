@@ -12,24 +12,35 @@ static struct server master;
 static struct server replica;
 static struct server sentinels[3];
 
+/* The replica has what was written and has said so; more than once, because the first time it may have
+ * got it with the copy of everything and not be listening yet. */
 static bool is_acknowledged(void *user)
 {
-    struct server *server = user;
+    static int round;
+    int *times = user;
+    char text[16];
 
-    server_do(server, "SET started 1");
-    return server_number(server, "WAIT 1 100") == 1;
+    snprintf(text, sizeof text, "%d", ++round);
+    server_do(&master, "SET started %s", text);
+    if (server_number(&master, "WAIT 1 100") == 1 &&
+        strcmp(server_text(&replica, "GET started"), text) == 0)
+        ++*times;
+    else
+        *times = 0;
+    return *times == 3;
 }
 
 static void start_pair(void)
 {
     char port[16];
+    int times = 0;
 
     memset(&master, 0, sizeof master);
     memset(&replica, 0, sizeof replica);
     server_start(&master, "--repl-diskless-sync-delay", "0", NULL);
     snprintf(port, sizeof port, "%d", master.port);
     server_start(&replica, "--replicaof", "127.0.0.1", port, NULL);
-    assert_true(test_wait(is_acknowledged, &master));
+    assert_true(test_wait(is_acknowledged, &times));
 }
 
 static void stop_pair(void)
