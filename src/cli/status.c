@@ -167,60 +167,89 @@ static void print_table(const struct status *status, int64_t now_ms)
 
 /* ---- The verb ----------------------------------------------------------------------------- */
 
-/* One question for each name, or one for all that the store has. */
-static int ask(simba_client *client, const char *mutex, struct status *status,
-               struct simba_error *error)
+static int append(struct status *status, const struct simba_mutex_status *list, size_t count)
 {
-    struct simba_mutex_status *list = NULL;
-    size_t count = 0;
-
-    int code = simba_client_status(client, mutex, TIMEOUT_MS, &list, &count, error);
-    if (code != SIMBA_OK)
-        return cli_fail(error);
     struct simba_mutex_status *grown =
         realloc(status->list, (status->count + count + 1) * sizeof *grown);
-    if (grown == NULL) {
-        simba_free(list);
+
+    if (grown == NULL)
         return cli_fail_system("status");
-    }
     if (count > 0)
         memcpy(grown + status->count, list, count * sizeof *grown);
-    simba_free(list);
     status->list = grown;
     status->count += count;
     return CLI_EXIT_OK;
 }
 
+static int ask(simba_client *client, const char *mutex, struct status *status)
+{
+    struct simba_mutex_status *list = NULL;
+    struct simba_error error;
+    size_t count = 0;
+
+    if (simba_client_status(client, mutex, TIMEOUT_MS, &list, &count, &error) != SIMBA_OK)
+        return cli_fail(&error);
+    int result = append(status, list, count);
+    simba_free(list);
+    return result;
+}
+
+/* One question for each name, or one for all that the store has. */
 static int ask_all(simba_client *client, int argc, char **argv, struct status *status)
+{
+    int result = CLI_EXIT_OK;
+
+    if (argc == 0)
+        return ask(client, NULL, status);
+    for (int i = 0; i < argc && result == CLI_EXIT_OK; i++)
+        result = ask(client, argv[i], status);
+    return result;
+}
+
+/* What a store that nobody has used yet would answer. */
+static int assume_free(int argc, char **argv, struct status *status)
 {
     struct simba_error error;
     int result = CLI_EXIT_OK;
 
-    if (argc == 0)
-        return ask(client, NULL, status, &error);
-    for (int i = 0; i < argc && result == CLI_EXIT_OK; i++)
-        result = ask(client, argv[i], status, &error);
+    for (int i = 0; i < argc && result == CLI_EXIT_OK; i++) {
+        struct simba_mutex_status entry = {.waiters = 0};
+        if (simba_mutex_validate(argv[i], &error) != SIMBA_OK)
+            return cli_fail(&error);
+        snprintf(entry.mutex, sizeof entry.mutex, "%s", argv[i]);
+        result = append(status, &entry, 1);
+    }
+    return result;
+}
+
+static int collect(const struct cli *cli, int argc, char **argv, struct status *status)
+{
+    simba_client *client = NULL;
+    struct simba_error error;
+
+    int code = cli_store_open_existing(cli, 1, &client, &error);
+    if (code == SIMBA_ENOTFOUND)
+        return assume_free(argc, argv, status);
+    if (code != SIMBA_OK)
+        return cli_fail(&error);
+    int result = ask_all(client, argc, argv, status);
+    cli_store_close(client);
     return result;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct status status = {0};
-    simba_client *client = NULL;
-    struct simba_error error;
 
     int result = cli_verb_parse(cli, &cli_verb_status, &status, SIZE_MAX, &argc, argv);
     if (result != CLI_CONTINUE)
         return result;
-    if (cli_store_open(cli, 1, &client, &error) != SIMBA_OK)
-        return cli_fail(&error);
-    result = ask_all(client, argc, argv, &status);
+    result = collect(cli, argc, argv, &status);
     if (result == CLI_EXIT_OK && status.json)
         print_json(&status, simba_now_ms());
     else if (result == CLI_EXIT_OK)
         print_table(&status, simba_now_ms());
     free(status.list);
-    cli_store_close(client);
     return result;
 }
 
@@ -242,7 +271,9 @@ static const char details[] =
     "\n"
     "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them. A mutex that the store does "
     "not\n"
-    "know is free.";
+    "know is free. A SQLite file that does not exist is not created: that is 69, or no mutex at "
+    "all\n"
+    "when it is the default store.";
 
 const struct cli_verb cli_verb_status = {
     .name = "status",

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #define HOME_STATE "/.local/state"
@@ -70,18 +71,12 @@ static bool append_encoded(char *buffer, size_t size, const char *path)
     return true;
 }
 
-int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+static int default_url(bool create, char *buffer, size_t size, struct simba_error *error)
 {
     char path[PATH_MAX];
 
-    if (cli->url != NULL) {
-        if ((size_t)snprintf(buffer, size, "%s", cli->url) >= size)
-            return cli_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes",
-                                 size - 1);
-        return SIMBA_OK;
-    }
     int code = default_path(path, sizeof path, error);
-    if (code == SIMBA_OK)
+    if (code == SIMBA_OK && create)
         code = create_folders(path, error);
     if (code != SIMBA_OK)
         return code;
@@ -92,15 +87,35 @@ int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba
     return SIMBA_OK;
 }
 
-int cli_store_open(const struct cli *cli, int callback_threads, simba_client **ret_client,
-                   struct simba_error *error)
+int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+{
+    if (cli->url == NULL)
+        return default_url(true, buffer, size, error);
+    if ((size_t)snprintf(buffer, size, "%s", cli->url) >= size)
+        return cli_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
+    return SIMBA_OK;
+}
+
+/* Forbids the creation of a SQLite file, unless the URL says itself what is to be done. */
+static int forbid_creation(char *url, size_t size, struct simba_error *error)
+{
+    size_t length = strlen(url);
+    const char *options = strchr(url, '?');
+
+    if (strncasecmp(url, "sqlite:", 7) != 0 || strstr(url, "?create=") != NULL ||
+        strstr(url, "&create=") != NULL)
+        return SIMBA_OK;
+    const char *delimiter = options == NULL ? "?" : options[1] != 0 ? "&" : "";
+    if ((size_t)snprintf(url + length, size - length, "%screate=no", delimiter) >= size - length)
+        return cli_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
+    return SIMBA_OK;
+}
+
+static int open_url(const struct cli *cli, const char *url, int callback_threads,
+                    simba_client **ret_client, struct simba_error *error)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
-    char url[CLI_URL_MAX];
 
-    int code = cli_store_url(cli, url, sizeof url, error);
-    if (code != SIMBA_OK)
-        return code;
     if (!cli_printer_start())
         return cli_error_set(error, SIMBA_ENOMEM, "cannot start a thread: %s", strerror(errno));
     options.ttl_ms = cli->ttl_ms;
@@ -109,6 +124,31 @@ int cli_store_open(const struct cli *cli, int callback_threads, simba_client **r
     options.log = cli_say_log;
     options.log_level = cli->log_level;
     return simba_client_open(url, &options, ret_client, error);
+}
+
+int cli_store_open(const struct cli *cli, int callback_threads, simba_client **ret_client,
+                   struct simba_error *error)
+{
+    char url[CLI_URL_MAX];
+
+    int code = cli_store_url(cli, url, sizeof url, error);
+    return code == SIMBA_OK ? open_url(cli, url, callback_threads, ret_client, error) : code;
+}
+
+int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_client **ret_client,
+                            struct simba_error *error)
+{
+    char url[CLI_URL_MAX];
+
+    int code = cli->url != NULL ? cli_store_url(cli, url, sizeof url, error)
+                                : default_url(false, url, sizeof url, error);
+    if (code == SIMBA_OK)
+        code = forbid_creation(url, sizeof url, error);
+    if (code == SIMBA_OK)
+        code = open_url(cli, url, callback_threads, ret_client, error);
+    if (code == SIMBA_ENOTFOUND && cli->url != NULL)
+        code = error->code = SIMBA_EUNAVAILABLE;
+    return code;
 }
 
 void cli_store_close(simba_client *client)

@@ -17,6 +17,12 @@ int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba
 int cli_store_open(const struct cli *cli, int callback_threads, simba_client **ret_client,
                    struct simba_error *error);
 
+/* The same for who only looks: a SQLite file that is missing is not created. SIMBA_ENOTFOUND says that it
+ * is the default store, which nobody has used yet; a file that the user named should be there, so that one
+ * is SIMBA_EUNAVAILABLE. */
+int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_client **ret_client,
+                            struct simba_error *error);
+
 /* Closes a client whose children are closed. */
 void cli_store_close(simba_client *client);
 

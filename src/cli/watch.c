@@ -23,10 +23,14 @@
 
 #define TIMEOUT_MS 10000
 
+/* How often the default store is looked for until its first user has created it. */
+#define SEARCH_MS 200
+
 struct watched {
     struct watch *watch;
     const char *mutex;
     simba_observer *observer;
+    bool shown;                   /* its first line was printed */
     char owner[SIMBA_ID_MAX + 1]; /* as it was printed last */
     uint64_t fence;
 };
@@ -121,8 +125,9 @@ static void follow(struct watched *watched, const struct simba_owner *after)
 {
     char before[SIMBA_ID_MAX + 1];
 
-    if (strcmp(watched->owner, after->id) == 0 && watched->fence == after->fence)
+    if (watched->shown && strcmp(watched->owner, after->id) == 0 && watched->fence == after->fence)
         return;
+    watched->shown = true;
     memcpy(before, watched->owner, sizeof before);
     memcpy(watched->owner, after->id, sizeof watched->owner);
     watched->fence = after->fence;
@@ -150,9 +155,7 @@ static int print_first(struct watched *watched, struct simba_error *error)
     if (count > 0 && simba_owner_has_owner(&list[0].owner, simba_now_ms()))
         owner = list[0].owner;
     simba_free(list);
-    memcpy(watched->owner, owner.id, sizeof watched->owner);
-    watched->fence = owner.fence;
-    print_change(watched, "", &owner);
+    follow(watched, &owner);
     return SIMBA_OK;
 }
 
@@ -172,15 +175,40 @@ static int start_one(struct watched *watched, struct simba_error *error)
     return code;
 }
 
+/* Whether the reader of standard output is gone; looks for it that long. */
+static bool reader_leaves(const struct watch *watch, int limit_ms)
+{
+    struct pollfd fds[] = {
+        {.fd = watch->broken_fd, .events = POLLIN},
+        {.fd = STDOUT_FILENO, .events = 0},
+    };
+
+    return poll(fds, 2, limit_ms) > 0;
+}
+
+/* The default store is there from its first use on. Until then all is free, and the watch waits for it:
+ * SIMBA_ENOTFOUND when its reader has left meanwhile. */
+static int open_store(struct watch *watch)
+{
+    static const struct simba_owner nobody = SIMBA_OWNER_NONE;
+    int code;
+
+    do {
+        code = cli_store_open_existing(watch->cli, 1, &watch->client, &watch->error);
+        for (size_t i = 0; i < watch->count && code == SIMBA_ENOTFOUND; i++)
+            follow(&watch->list[i], &nobody);
+    } while (code == SIMBA_ENOTFOUND && !reader_leaves(watch, SEARCH_MS));
+    return code;
+}
+
 static int start_each(struct watch *watch)
 {
-    int code = cli_store_open(watch->cli, 1, &watch->client, &watch->error);
+    int code = open_store(watch);
 
-    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++) {
-        watch->list[i].watch = watch;
-        watch->list[i].mutex = watch->names[i];
+    if (code == SIMBA_ENOTFOUND)
+        return SIMBA_OK;
+    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++)
         code = start_one(&watch->list[i], &watch->error);
-    }
     return code;
 }
 
@@ -269,6 +297,10 @@ static int run_watch(struct watch *watch)
     watch->list = calloc(watch->count, sizeof *watch->list);
     if (watch->broken_fd < 0 || watch->list == NULL || !cli_signals_take(&signals_fd))
         return cli_fail_system("watch");
+    for (size_t i = 0; i < watch->count; i++) {
+        watch->list[i].watch = watch;
+        watch->list[i].mutex = watch->names[i];
+    }
     int status = start(watch, signals_fd);
     if (status == CLI_CONTINUE)
         status = wait_for_end(watch, signals_fd);
@@ -291,6 +323,10 @@ static int run(struct cli *cli, int argc, char **argv)
         fputs("Try 'simba watch --help'.\n", stderr);
         return CLI_EXIT_USAGE;
     }
+    for (int i = 0; i < argc; i++) {
+        if (simba_mutex_validate(argv[i], &watch.error) != SIMBA_OK)
+            return cli_fail(&watch.error);
+    }
     watch.names = argv;
     watch.count = (size_t)argc;
     return run_watch(&watch);
@@ -311,7 +347,10 @@ static const char details[] =
     "  simba watch backup deploy\n"
     "  simba watch --json backup | while read -r change; do notify \"$change\"; done\n"
     "\n"
-    "Exit codes: 0 when it was interrupted, or 64, 69, 77, 78 as 'simba --help' lists them.";
+    "Exit codes: 0 when it was interrupted, or 64, 69, 77, 78 as 'simba --help' lists them. A "
+    "SQLite\n"
+    "file that does not exist is not created: that is 69, except for the default store, which is\n"
+    "waited for.";
 
 const struct cli_verb cli_verb_watch = {
     .name = "watch",

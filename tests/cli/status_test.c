@@ -33,20 +33,89 @@ static void assert_status_json(const char *mutex, const char *expression)
     assert_json(process.out, expression);
 }
 
-static void status_of_a_new_store_is_an_empty_table(void **state)
+/* With the mutex "m", which is free. */
+static void store_create(void)
+{
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+}
+
+/* The store of the tests' user in place of the one in SIMBA_URL. */
+static void use_default_store(void)
+{
+    char state[256];
+
+    assert_non_null(getcwd(state, sizeof state));
+    unsetenv("SIMBA_URL");
+    setenv("XDG_STATE_HOME", state, 1);
+}
+
+static void status_of_a_default_store_that_was_never_used_is_an_empty_table(void **state)
 {
     (void)state;
+    use_default_store();
     assert_int_equal(simba_run("status", NULL), 0);
     assert_contains(last_out(), "MUTEX");
     assert_int_equal(count_lines(last_out()), 1);
     assert_int_equal(simba_run("status", "--json", NULL), 0);
     assert_string_equal(last_out(), "[]\n");
     assert_string_equal(last_err(), "");
+    assert_status_json("m", "len(data) == 1 and data[0][\"mutex\"] == \"m\" and "
+                            "data[0][\"state\"] == \"free\"");
+    assert_int_equal(simba_run("status", " ", NULL), 78);
+    assert_false(file_exists("simba"));
+}
+
+/* A typing error must not look like a store on which all is free. */
+static void status_and_watch_do_not_create_a_store_that_is_missing(void **state)
+{
+    static const char *const urls[] = {"sqlite:typo.db", "SQLite:typo.db?",
+                                       "sqlite:typo.db?ttl=5s"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        assert_int_equal(simba_run("status", "-u", urls[i], NULL), 69);
+        assert_contains(last_err(), "typo.db");
+        assert_string_equal(last_out(), "");
+        assert_int_equal(simba_run("watch", "-u", urls[i], "m", NULL), 69);
+        assert_contains(last_err(), "typo.db");
+        assert_false(file_exists("typo.db"));
+    }
+    assert_int_equal(simba_run("status", "-u", "sqlite:typo.db?create=yes", NULL), 0);
+    assert_true(file_exists("typo.db"));
+}
+
+static void watch_waits_for_a_default_store_that_was_never_used(void **state)
+{
+    (void)state;
+    use_default_store();
+    struct process watch = simba_start(NULL, "watch", "m", NULL);
+    wait_until(count_lines(file_read(watch.out)) == 1);
+    assert_contains(file_read(watch.out), "m  free\n");
+    assert_false(file_exists("simba"));
+    struct process holder = holder_start();
+    wait_until(count_lines(file_read(watch.out)) == 2);
+    assert_contains(file_read(watch.out), "m  owned by holder, fence ");
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+    kill(watch.pid, SIGTERM);
+    assert_int_equal(process_wait(&watch), 0);
+    assert_string_equal(file_read(watch.err), "");
+}
+
+static void watch_waits_no_longer_than_its_reader(void **state)
+{
+    (void)state;
+    use_default_store();
+    int64_t begin_ms = now_ms();
+    assert_int_equal(system("\"$SIMBA_PROGRAM\" watch m | head -n 1 >first"), 0);
+    assert_true(now_ms() - begin_ms < 5000);
+    assert_contains(file_read("first"), "m  free\n");
 }
 
 static void a_name_that_the_store_does_not_know_is_free(void **state)
 {
     (void)state;
+    store_create();
     assert_status_json("unknown", "len(data) == 1 and data[0][\"mutex\"] == \"unknown\" and "
                                   "data[0][\"state\"] == \"free\" and data[0][\"owner\"] == \"\"");
     assert_int_equal(simba_run("status", "a", "b", NULL), 0);
@@ -86,6 +155,7 @@ static void names_with_quotes_backslashes_and_bad_utf8_make_valid_json(void **st
 static void watch_prints_the_owner_and_then_every_change(void **state)
 {
     (void)state;
+    store_create();
     struct process watch = simba_start(NULL, "watch", "m", NULL);
     wait_until(count_lines(file_read(watch.out)) == 1);
     assert_contains(file_read(watch.out), "m  free\n");
@@ -128,6 +198,7 @@ static void watch_ends_quietly_when_its_reader_leaves(void **state)
     char command[512];
 
     (void)state;
+    store_create();
     snprintf(command, sizeof command, "%s watch m 2>err.watch | head -n 1 >first",
              getenv("SIMBA_PROGRAM"));
     int64_t begin_ms = now_ms();
@@ -154,7 +225,7 @@ static void watch_can_be_interrupted_while_the_store_hangs(void **state)
 {
     (void)state;
     setenv("SIMBA_URL", LONG_LEASE_URL, 1);
-    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+    store_create();
     sqlite3 *store = store_block_readers();
     struct process watch = simba_start(NULL, "watch", "a", "b", "c", NULL);
     wait_until(process_threads(watch.pid) > 1);
@@ -182,7 +253,7 @@ static void watch_can_be_interrupted_while_its_reader_stands_still(void **state)
     static const char filling[4096];
 
     (void)state;
-    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+    store_create();
     assert_int_equal(mkfifo("stuck", 0600), 0);
     int fd = open("stuck", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     struct process watch =
@@ -234,7 +305,10 @@ static void tck_on_an_unusable_store_is_69(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(status_of_a_new_store_is_an_empty_table),
+        CASE(status_of_a_default_store_that_was_never_used_is_an_empty_table),
+        CASE(status_and_watch_do_not_create_a_store_that_is_missing),
+        CASE(watch_waits_for_a_default_store_that_was_never_used),
+        CASE(watch_waits_no_longer_than_its_reader),
         CASE(a_name_that_the_store_does_not_know_is_free),
         CASE(status_tells_owner_times_and_fence),
         CASE(names_with_quotes_backslashes_and_bad_utf8_make_valid_json),
