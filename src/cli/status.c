@@ -213,7 +213,7 @@ static int assume_free(int argc, char **argv, struct status *status)
     int result = CLI_EXIT_OK;
 
     for (int i = 0; i < argc && result == CLI_EXIT_OK; i++) {
-        struct simba_mutex_status entry = {.waiters = 0};
+        struct simba_mutex_status entry = {.waiters = -1};
         if (simba_mutex_validate(argv[i], &error) != SIMBA_OK)
             return cli_fail(&error);
         snprintf(entry.mutex, sizeof entry.mutex, "%s", argv[i]);

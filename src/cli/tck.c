@@ -45,8 +45,7 @@ static bool set_contenders(void *into, const char *value)
 
 static bool set_processes(void *into, const char *value)
 {
-    return cli_option_number("--processes", value, 1, 64,
-                             &((struct tck *)into)->options.processes);
+    return cli_option_number("--processes", value, 1, 64, &((struct tck *)into)->options.processes);
 }
 
 static bool set_list(void *into, const char *value)
