@@ -12,21 +12,28 @@ const char *const dialect_user = "mysql";
 const char *const dialect_scheme = "mysql";
 const char *const dialect_admin = "root";
 const char *const dialect_database = "simba";
+const bool dialect_pushes = false;
 
 /* The administrator's sessions are of the user `admin`, those of the library of others. */
 #define CLIENTS "FROM information_schema.processlist WHERE user IN ('root', 'plain')"
 
-const char *const dialect_kill_clients = "CALL mysql.kill_clients()";
 const char *const dialect_count_clients = "SELECT count(*) " CLIENTS;
 const char *const dialect_count_commits =
-    "SELECT variable_value FROM information_schema.global_status"
-    " WHERE variable_name = 'handler_commit'";
+    "SELECT count FROM information_schema.innodb_metrics WHERE name = 'trx_rw_commits'";
 const char *const dialect_create_user = "CREATE USER plain IDENTIFIED BY 'secret'";
 const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba.simba_mutex TO plain";
 const char *const dialect_revoke_use = "REVOKE ALL ON simba.simba_mutex FROM plain";
 const char *const dialect_read_only = "SET GLOBAL read_only = 1";
 const char *const dialect_read_write = "SET GLOBAL read_only = 0";
-const char *const dialect_sleep = "SELECT sleep(%d)";
+/* With the server's own collation, which does not tell a from A. */
+const char *const dialect_old_table =
+    "CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY KEY COMMENT 'mutex name',"
+    " acquired_at bigint unsigned NOT NULL, ttl_at bigint unsigned NOT NULL,"
+    " transition_at bigint unsigned NOT NULL, owner_id char(32) NOT NULL,"
+    " version int unsigned NOT NULL)";
+const char *const dialect_wide_table =
+    "INSERT INTO simba_mutex SELECT concat('row-', seq), 0, 0, 0, '', 0 FROM seq_1_to_20000;"
+    "ANALYZE TABLE simba_mutex";
 
 static char data[TEST_PATH_MAX + 32];
 
@@ -66,7 +73,8 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
                                 "--bind-address=127.0.0.1",
                                 "--skip-name-resolve",
                                 "--innodb-log-file-size=8M",
-                                "--innodb-buffer-pool-size=32M"};
+                                "--innodb-buffer-pool-size=32M",
+                                "--innodb-monitor-enable=trx_rw_commits"};
 
     snprintf(data, sizeof data, "--datadir=%s/data", s->folder);
     snprintf(port, sizeof port, "--port=%d", s->port);
@@ -92,8 +100,6 @@ static const char *const first_statements[] = {
     "CREATE DATABASE simba",
     "CREATE USER admin@'%'",
     "GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION",
-    "CREATE PROCEDURE mysql.kill_clients() BEGIN"
-    " FOR client IN (SELECT id " CLIENTS ") DO KILL client.id; END FOR; END",
 };
 
 void dialect_set_up(const struct server *s)
@@ -150,4 +156,20 @@ bool dialect_run(struct session *session, const char *sql, char *ret_text, size_
 void dialect_disconnect(struct session *session)
 {
     mysql_close((MYSQL *)session);
+}
+
+/* One that has just gone by itself is as good as killed. */
+void dialect_kill_clients(const struct server *s)
+{
+    struct session *admin = session_open(s);
+    char ids[SERVER_TEXT_MAX];
+    char ignored[SERVER_TEXT_MAX];
+    char kill[64];
+
+    snprintf(ids, sizeof ids, "%s", session_sql(admin, "SELECT id " CLIENTS));
+    for (char *place = ids, *id; (id = strtok_r(place, "\n", &place)) != NULL;) {
+        snprintf(kill, sizeof kill, "KILL %s", id);
+        dialect_run(admin, kill, ignored, sizeof ignored);
+    }
+    session_close(admin);
 }

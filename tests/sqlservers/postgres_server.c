@@ -10,11 +10,11 @@ const char *const dialect_user = "postgres";
 const char *const dialect_scheme = "postgres";
 const char *const dialect_admin = "simba";
 const char *const dialect_database = "simba";
+const bool dialect_pushes = true;
 
 /* The administrator's own sessions name themselves, so that they are left alone. */
 #define CLIENTS "FROM pg_stat_activity WHERE application_name = 'simba'"
 
-const char *const dialect_kill_clients = "SELECT pg_terminate_backend(pid) " CLIENTS;
 const char *const dialect_count_clients = "SELECT count(*) " CLIENTS;
 const char *const dialect_count_commits =
     "SELECT xact_commit FROM pg_stat_database WHERE datname = 'simba'";
@@ -24,7 +24,13 @@ const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba_mut
 const char *const dialect_revoke_use = "REVOKE ALL ON simba_mutex FROM plain";
 const char *const dialect_read_only = "ALTER ROLE plain SET default_transaction_read_only = on";
 const char *const dialect_read_write = "ALTER ROLE plain RESET default_transaction_read_only";
-const char *const dialect_sleep = "SELECT pg_sleep(%d)";
+const char *const dialect_old_table =
+    "CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY KEY, acquired_at bigint NOT NULL,"
+    " ttl_at bigint NOT NULL, transition_at bigint NOT NULL, owner_id varchar(32) NOT NULL,"
+    " version bigint NOT NULL)";
+const char *const dialect_wide_table =
+    "INSERT INTO simba_mutex SELECT 'row-' || i, 0, 0, 0, '', 0 FROM generate_series(1, 20000) i;"
+    "ANALYZE simba_mutex";
 
 static char folder[TEST_PATH_MAX]; /* of the programs */
 static char program[TEST_PATH_MAX + 16];
@@ -154,4 +160,9 @@ bool dialect_run(struct session *session, const char *sql, char *ret_text, size_
 void dialect_disconnect(struct session *session)
 {
     PQfinish((PGconn *)session);
+}
+
+void dialect_kill_clients(const struct server *s)
+{
+    server_sql(s, "SELECT pg_terminate_backend(pid) " CLIENTS);
 }

@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define FAKETIME_LIBRARY "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 #define START_PATIENCE_MS 60000
 
 struct server server;
@@ -35,7 +34,7 @@ static void fake_time(const struct server *s)
 {
     if (s->faketime[0] == '\0')
         return;
-    setenv("LD_PRELOAD", FAKETIME_LIBRARY, 1);
+    setenv("LD_PRELOAD", SERVER_FAKETIME_LIBRARY, 1);
     setenv("FAKETIME_TIMESTAMP_FILE", s->faketime, 1);
     setenv("FAKETIME_NO_CACHE", "1", 1);
     setenv("DONT_FAKE_MONOTONIC", "1", 1);

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#define SERVER_FAKETIME_LIBRARY "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 #define SERVER_ARGUMENTS_MAX 32
 #define SERVER_TEXT_MAX 65536
 
@@ -89,8 +90,11 @@ struct session *dialect_connect(const struct server *s); /* NULL: does not answe
 bool dialect_run(struct session *session, const char *sql, char *ret_text, size_t size);
 void dialect_disconnect(struct session *session);
 
+void dialect_kill_clients(const struct server *s); /* ends all connections of the library */
+
+extern const bool dialect_pushes; /* a release is told, not looked for */
+
 /* What tests need in the dialect's own words. */
-extern const char *const dialect_kill_clients;  /* ends all connections of the library */
 extern const char *const dialect_count_clients; /* how many it has */
 extern const char *const dialect_count_commits; /* that the server has made so far */
 extern const char *const dialect_create_user;   /* `plain` with password `secret`, no rights */
@@ -98,6 +102,7 @@ extern const char *const dialect_grant_use;     /* gives `plain` what the docume
 extern const char *const dialect_revoke_use;
 extern const char *const dialect_read_only;  /* refuses writes of `plain` from now on */
 extern const char *const dialect_read_write; /* takes them again */
-extern const char *const dialect_sleep;      /* %d seconds */
+extern const char *const dialect_old_table;  /* of older installations: ids of 32 characters */
+extern const char *const dialect_wide_table; /* fills the table with 20,000 rows more */
 
 #endif

@@ -243,6 +243,19 @@ static void set_tls(MYSQL *mysql, const struct sb_sql_address *a)
         mysql_optionsv(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
 }
 
+/* Some versions of the library go on in the clear where the server does not offer TLS. */
+static int check_tls(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    enum sb_sql_tls tls = c->settings->address.tls;
+
+    if ((tls != SB_SQL_TLS_ENCRYPT && tls != SB_SQL_TLS_VERIFY) ||
+        mysql_get_ssl_cipher(c->mysql) != NULL)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                        "MySQL: TLS was asked for and the server does not offer it");
+}
+
 /* The library's own files come first, so that what the URL says wins. */
 static bool set_options(struct sb_mysql_connection *c)
 {
@@ -266,7 +279,7 @@ static int connect_to_host(struct sb_mysql_connection *c, size_t host,
     if (!sb_mysql_call_connect(c, host))
         return sb_mysql_fail(c, false, failure);
     fcntl(mysql_get_socket(c->mysql), F_SETFD, FD_CLOEXEC);
-    return SIMBA_OK;
+    return check_tls(c, failure);
 }
 
 /* The hosts in turn, each with its share of the time that is left. */

@@ -61,7 +61,7 @@ static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
     code = sb_mysql_fail(c, false, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
-                                    "may not create the table: CREATE TABLE " CREATE_TABLE);
+                                    "may not create a table: CREATE TABLE " CREATE_TABLE);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 

@@ -41,8 +41,9 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgre
     e->connection = c;
     e->writes = false;
     e->broken = false;
-    if (poll_socket(c->pg, POLLIN, 0) != 0 && PQconsumeInput(c->pg) == 0)
-        return sb_postgres_fail_lost(c, false, "the connection was closed", failure);
+    while (poll_socket(c->pg, POLLIN, 0) != 0)
+        if (PQconsumeInput(c->pg) == 0) /* the last words come before the end */
+            return sb_postgres_fail_lost(c, false, "the connection was closed", failure);
     if (PQstatus(c->pg) != CONNECTION_OK)
         return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
     return SIMBA_OK;

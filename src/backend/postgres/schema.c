@@ -59,7 +59,7 @@ static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failu
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set(&failure->error, SIMBA_EDENIED,
-                            "may not create the table: CREATE TABLE " CREATE_TABLE);
+                            "may not create a table: CREATE TABLE " CREATE_TABLE);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 

@@ -1,0 +1,409 @@
+/*
+ * store_test.c - a database server as a store, through the backend's table of operations.
+ */
+#include "server.h"
+
+#include "backend/host.h"
+
+static struct host host;
+
+static int open_host(void **state)
+{
+    (void)state;
+    server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
+    return host_open(&host, server.url);
+}
+
+static int close_host(void **state)
+{
+    (void)state;
+    return host_close(&host) ? 0 : -1;
+}
+
+static void assert_owner(struct host *at, const char *mutex, const char *owner)
+{
+    struct call call = host_do(at, SIMBA_OP_READ, mutex, NULL, 0);
+
+    if (call.code != SIMBA_OK)
+        fail_msg("%s", call.error.text);
+    assert_string_equal(call.owner, owner);
+}
+
+static struct call acquire(struct host *at, const char *mutex, const char *id)
+{
+    struct call call = host_do(at, SIMBA_OP_ACQUIRE, mutex, id, 0);
+
+    if (call.code != SIMBA_OK)
+        fail_msg("%s: %s", mutex, call.error.text);
+    return call;
+}
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+#define TEN "0123456789"
+#define SIXTY TEN TEN TEN TEN TEN TEN
+
+static const char *const odd_names[] = {
+    "it's",
+    "\"double\"",
+    "back\\slash",
+    "a; DROP TABLE simba_mutex; --",
+    "%s%n$1?:name",
+    "{braces}",
+    "Gr\xc3\xb6\xc3\x9f"
+    "e \xe2\x9c\x93 \xf0\x9f\xa6\x81",
+    SIXTY "123456",
+    "a b",
+    "null",
+    "`tick`",
+};
+
+static void names_of_all_kinds_are_names(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(odd_names); i++) {
+        const char *name = odd_names[i];
+        struct call held = acquire(&host, name, name);
+
+        assert_string_equal(held.owner, name);
+        assert_owner(&host, name, name);
+        held = host_do(&host, SIMBA_OP_GUARD, name, name, 0);
+        assert_string_equal(held.owner, name);
+        held = host_do(&host, SIMBA_OP_RELEASE, name, name, held.revision);
+        assert_string_equal(held.owner, "");
+    }
+    assert_int_equal(server_number(&server, "SELECT count(*) FROM simba_mutex"),
+                     TEST_COUNT(odd_names));
+}
+
+static void the_longest_id_fits(void **state)
+{
+    (void)state;
+    assert_string_equal(acquire(&host, "m", SIXTY SIXTY "12345678").owner, SIXTY SIXTY "12345678");
+}
+
+static void names_and_ids_that_differ_in_case_are_different(void **state)
+{
+    (void)state;
+    assert_string_equal(acquire(&host, "m", "a").owner, "a");
+    assert_string_equal(acquire(&host, "m", "A").owner, "a");
+    assert_string_equal(acquire(&host, "M", "A").owner, "A");
+    assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "A", 0).owner, "a");
+}
+
+static void a_list_is_in_the_order_of_bytes(void **state)
+{
+    static const char *const names[] = {"b", "B", "a", "_", "\xc3\xa4"};
+    static const char *const sorted[] = {"B", "_", "a", "b", "\xc3\xa4"};
+    struct call list;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(names); i++)
+        acquire(&host, names[i], "x");
+    list = host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0);
+    assert_int_equal(list.list_count, TEST_COUNT(names));
+    for (size_t i = 0; i < TEST_COUNT(names); i++) {
+        assert_string_equal(list.list[i].mutex, sorted[i]);
+        assert_string_equal(list.list[i].owner.id, "x");
+        assert_int_equal(list.list[i].owner.fence, 0); /* the table does not keep it */
+    }
+}
+
+/* ---- Tables of other installations ---------------------------------------------------------- */
+
+/* Replaces the table and connects anew. */
+static void use_old_table(void)
+{
+    assert_true(host_close(&host));
+    server_sql(&server, "DROP TABLE simba_mutex");
+    server_sql(&server, "%s", dialect_old_table);
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+}
+
+static void an_older_table_works_unchanged(void **state)
+{
+    const char *id = TEN TEN TEN "12";
+    struct call held;
+
+    (void)state;
+    use_old_table();
+    held = acquire(&host, "m", id);
+    assert_string_equal(held.owner, id);
+    assert_string_equal(acquire(&host, "m", "short").owner, id);
+    held = host_do(&host, SIMBA_OP_GUARD, "m", id, 0);
+    assert_string_equal(held.owner, id);
+    host_do(&host, SIMBA_OP_RELEASE, "m", id, held.revision);
+    held = acquire(&host, "m", "short");
+    assert_string_equal(held.owner, "short");
+    assert_string_equal(acquire(&host, "m", "SHORT").owner, "short");
+    assert_string_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "SHORT", held.revision).owner,
+                        "short");
+}
+
+static void an_id_that_does_not_fit_is_refused_before_it_is_sent(void **state)
+{
+    struct call call;
+
+    (void)state;
+    use_old_table();
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", TEN TEN TEN "123", 0);
+    assert_int_equal(call.code, SIMBA_EINVAL);
+    assert_non_null(strstr(call.error.text, "33 characters"));
+    assert_non_null(strstr(call.error.text, "32"));
+    assert_int_equal(server_number(&server, "SELECT count(*) FROM simba_mutex"), 0);
+}
+
+static void many_names_at_once_work_on_an_older_table(void **state)
+{
+    struct call calls[3];
+
+    (void)state;
+    use_old_table();
+    calls[0] = host_call(SIMBA_OP_ACQUIRE, "one", "a", 0);
+    calls[1] = host_call(SIMBA_OP_ACQUIRE, "two", "b", 0);
+    calls[2] = host_call(SIMBA_OP_ACQUIRE, "Two", "c", 0); /* the same row to some collations */
+    host_submit(&host, calls, 3);
+    assert_true(host_wait(&host, calls, 3));
+    assert_string_equal(calls[0].owner, "a");
+    assert_int_equal(calls[1].code, SIMBA_OK);
+    assert_int_equal(calls[2].code, SIMBA_OK);
+    assert_true(strcmp(calls[1].owner, "b") == 0 || strcmp(calls[2].owner, "c") == 0);
+}
+
+/* ---- The version ---------------------------------------------------------------------------- */
+
+static void at_the_last_version_there_is_no_new_term(void **state)
+{
+    struct call call;
+
+    (void)state;
+    acquire(&host, "m", "a");
+    server_sql(&server, "UPDATE simba_mutex SET version = 4294967293, owner_id = '',"
+                        " transition_at = 0");
+    call = acquire(&host, "m", "a");
+    assert_true(call.revision == 4294967294);
+    call = host_do(&host, SIMBA_OP_GUARD, "m", "a", 0);
+    assert_true(call.revision == 4294967295);
+    call = host_do(&host, SIMBA_OP_GUARD, "m", "a", 0);
+    assert_int_equal(call.code, SIMBA_ESTORE);
+    assert_non_null(strstr(call.error.text, "maximum"));
+    call = host_do(&host, SIMBA_OP_RELEASE, "m", "a", 4294967295);
+    assert_int_equal(call.code, SIMBA_OK);
+    assert_string_equal(call.owner, "");
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
+    assert_int_equal(call.code, SIMBA_ESTORE);
+    assert_non_null(strstr(call.error.text, "maximum"));
+    assert_int_equal(server_number(&server, "SELECT version FROM simba_mutex"), 4294967295);
+}
+
+/* ---- Leases --------------------------------------------------------------------------------- */
+
+static bool has_ended(void *user)
+{
+    struct call call = host_do(user, SIMBA_OP_READ, "m", NULL, 0);
+
+    return call.owner[0] == '\0';
+}
+
+static void clients_with_different_leases_keep_to_their_own(void **state)
+{
+    struct host other;
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "m", "short", 0);
+
+    (void)state;
+    assert_int_equal(host_open(&other, server.url), SIMBA_OK);
+    call.request.ttl_ms = 200;
+    call.request.transition_ms = 300;
+    host_submit(&host, &call, 1);
+    assert_true(host_wait(&host, &call, 1));
+    assert_true(call.ttl_left_ms <= 200 && call.transition_left_ms <= 500);
+    assert_string_equal(acquire(&other, "m", "long").owner, "short");
+    assert_true(test_wait(has_ended, &other));
+    call = acquire(&other, "m", "long");
+    assert_string_equal(call.owner, "long");
+    assert_true(call.ttl_left_ms > HOST_TTL_MS - 5000);
+    assert_string_equal(acquire(&host, "m", "short").owner, "long");
+    assert_true(host_close(&other));
+}
+
+/* ---- Batches -------------------------------------------------------------------------------- */
+
+#define MIXED 200
+
+static void prepare_mixed(struct call *calls, char names[][16], enum simba_op op)
+{
+    for (size_t i = 0; i < MIXED; i++) {
+        snprintf(names[i], 16, "mixed-%zu", i);
+        calls[i] = host_call(i % 4 == 0 ? SIMBA_OP_READ : op, names[i], "a", calls[i].revision);
+    }
+}
+
+static void submit_mixed(struct call *calls, const char *owner)
+{
+    host_submit(&host, calls, MIXED);
+    assert_true(host_wait(&host, calls, MIXED));
+    for (size_t i = 0; i < MIXED; i++) {
+        assert_int_equal(calls[i].code, SIMBA_OK);
+        assert_int_equal(calls[i].answers, 1);
+        if (i % 4 != 0)
+            assert_string_equal(calls[i].owner, owner);
+    }
+}
+
+/* Most of the work of the first batch is to create the rows. */
+static void requests_that_come_together_share_their_commits(void **state)
+{
+    static struct call calls[MIXED];
+    static char names[MIXED][16];
+    int64_t before;
+
+    (void)state;
+    prepare_mixed(calls, names, SIMBA_OP_ACQUIRE);
+    submit_mixed(calls, "a");
+    assert_int_equal(server_number(&server, "SELECT count(*) FROM simba_mutex"), MIXED * 3 / 4);
+    before = server_number(&server, dialect_count_commits);
+    prepare_mixed(calls, names, SIMBA_OP_GUARD);
+    submit_mixed(calls, "a");
+    assert_true(server_number(&server, dialect_count_commits) - before < 30);
+    prepare_mixed(calls, names, SIMBA_OP_RELEASE);
+    submit_mixed(calls, "");
+}
+
+static void several_requests_for_one_mutex_in_a_batch_exclude_each_other(void **state)
+{
+    struct call calls[5];
+    char ids[5][8];
+    int owners = 0;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(calls); i++) {
+        snprintf(ids[i], sizeof ids[i], "id-%zu", i);
+        calls[i] = host_call(SIMBA_OP_ACQUIRE, "m", ids[i], 0);
+    }
+    host_submit(&host, calls, TEST_COUNT(calls));
+    assert_true(host_wait(&host, calls, TEST_COUNT(calls)));
+    for (size_t i = 0; i < TEST_COUNT(calls); i++) {
+        assert_int_equal(calls[i].code, SIMBA_OK);
+        owners += strcmp(calls[i].owner, ids[i]) == 0;
+        assert_string_equal(calls[i].owner, calls[0].owner);
+    }
+    assert_int_equal(owners, 1);
+}
+
+#define CROWD 50
+
+/* The administrator has two rows; the others must not wait for them. */
+static void a_blocked_row_delays_no_other(void **state)
+{
+    static struct call calls[CROWD];
+    static char names[CROWD][16];
+    struct session *admin;
+    int64_t began_ms;
+
+    (void)state;
+    for (size_t i = 0; i < CROWD; i++) {
+        snprintf(names[i], sizeof names[i], "crowd-%02zu", i);
+        calls[i] = acquire(&host, names[i], "a");
+    }
+    admin = session_open(&server);
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "SELECT * FROM simba_mutex WHERE mutex IN ('crowd-00', 'crowd-20')"
+                       " ORDER BY mutex FOR UPDATE");
+    for (size_t i = 0; i < CROWD; i++)
+        calls[i] = host_call(SIMBA_OP_GUARD, names[i], "a", 0);
+    began_ms = test_now_ms();
+    host_submit(&host, calls, CROWD);
+    assert_true(host_wait(&host, calls + 1, 19));
+    assert_true(host_wait(&host, calls + 21, CROWD - 21));
+    assert_true(test_now_ms() - began_ms < 2000);
+    assert_false(calls[0].answered);
+    assert_false(calls[20].answered);
+    assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "crowd-10", "a", 0).owner, "a");
+    session_sql(admin, "COMMIT");
+    session_close(admin);
+    assert_true(host_wait(&host, calls, CROWD));
+    for (size_t i = 0; i < CROWD; i++)
+        assert_string_equal(calls[i].owner, "a");
+}
+
+static void a_row_that_stays_blocked_is_answered_in_time(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct call call;
+    int64_t began_ms;
+
+    (void)state;
+    acquire(&host, "m", "a");
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "SELECT * FROM simba_mutex WHERE mutex = 'm' FOR UPDATE");
+    call = host_call(SIMBA_OP_GUARD, "m", "a", 0);
+    call.request.timeout_ms = 500;
+    began_ms = test_now_ms();
+    host_submit(&host, &call, 1);
+    assert_true(host_wait(&host, &call, 1));
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_true(test_now_ms() - began_ms < 3000);
+    session_sql(admin, "ROLLBACK");
+    session_close(admin);
+    assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "a", 0).owner, "a");
+}
+
+/* ---- Wake-ups ------------------------------------------------------------------------------- */
+
+/* Lets a second client wait for the mutex until it is told of the release; returns how long that took. */
+static int64_t time_of_notice(const char *url)
+{
+    struct host other;
+    struct call held = acquire(&host, "m", "a");
+    int64_t released_ms;
+
+    assert_int_equal(host_open(&other, url), SIMBA_OK);
+    other.ops->listen(other.backend, "m", "b", true);
+    assert_string_equal(acquire(&other, "m", "b").owner, "a");
+    if (dialect_pushes) /* it says so when it has begun to hear */
+        assert_true(host_wait_notice(&other, SIMBA_NOTICE_RELEASED, "", NULL));
+    host_forget_notices(&other);
+    held = host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision);
+    released_ms = test_now_ms();
+    assert_string_equal(held.owner, "");
+    assert_true(host_wait_notice(&other, SIMBA_NOTICE_RELEASED, "m", NULL));
+    released_ms = test_now_ms() - released_ms;
+    assert_string_equal(acquire(&other, "m", "b").owner, "b");
+    other.ops->listen(other.backend, "m", "b", false);
+    assert_true(host_close(&other));
+    return released_ms;
+}
+
+static void a_release_is_noticed_by_another_client_in_well_under_a_second(void **state)
+{
+    int64_t took_ms;
+
+    (void)state;
+    took_ms = time_of_notice(server.url);
+    print_message("# noticed after %d ms\n", (int)took_ms);
+    assert_true(took_ms < 800);
+}
+
+#define ON_STORE(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_STORE(names_of_all_kinds_are_names),
+        ON_STORE(the_longest_id_fits),
+        ON_STORE(names_and_ids_that_differ_in_case_are_different),
+        ON_STORE(a_list_is_in_the_order_of_bytes),
+        ON_STORE(an_older_table_works_unchanged),
+        ON_STORE(an_id_that_does_not_fit_is_refused_before_it_is_sent),
+        ON_STORE(many_names_at_once_work_on_an_older_table),
+        ON_STORE(at_the_last_version_there_is_no_new_term),
+        ON_STORE(clients_with_different_leases_keep_to_their_own),
+        ON_STORE(requests_that_come_together_share_their_commits),
+        ON_STORE(several_requests_for_one_mutex_in_a_batch_exclude_each_other),
+        ON_STORE(a_blocked_row_delays_no_other),
+        ON_STORE(a_row_that_stays_blocked_is_answered_in_time),
+        ON_STORE(a_release_is_noticed_by_another_client_in_well_under_a_second),
+    };
+
+    return server_run_tests("store", tests);
+}
