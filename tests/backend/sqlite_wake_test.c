@@ -58,16 +58,16 @@ static void start_owner(struct file *file)
     assert_int_equal(pipe(owner.facts), 0);
     owner.pid = file_fork(own_and_release, file, false);
     assert_true(owner.pid > 0);
+    close(owner.orders[0]);
+    close(owner.facts[1]); /* so that the end of the other process is heard */
     assert_true(hear(owner.facts[0]));
 }
 
 static void end_owner(void)
 {
     assert_int_equal(file_wait(owner.pid), 0);
-    close(owner.orders[0]);
     close(owner.orders[1]);
     close(owner.facts[0]);
-    close(owner.facts[1]);
 }
 
 /* Loses an attempt and waits until the watch stands: it begins with a wake-up of its own. */
@@ -182,6 +182,75 @@ static void a_deleted_side_file_is_replaced_and_wakes_again(void **state)
     assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", NULL));
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "waiter", 0).owner, "waiter");
     assert_true(host_close(&host));
+    end_owner();
+}
+
+/* ---- Listeners that leave when they are told ------------------------------------------------ */
+
+static void leave_when_told(const struct simba_backend_host *base, enum simba_notice notice,
+                            const char *mutex, const char *id)
+{
+    struct host *host = (struct host *)(uintptr_t)base;
+
+    (void)notice;
+    (void)id;
+    host->ops->listen(host->backend, mutex, "waiter", false);
+}
+
+static void count_timer(uv_handle_t *handle, void *argument)
+{
+    int *timers = argument;
+
+    if (handle->type == UV_TIMER && uv_is_active(handle))
+        (*timers)++;
+}
+
+static int active_timers(struct host *host)
+{
+    int timers = 0;
+
+    uv_walk(&host->loop, count_timer, &timers);
+    return timers;
+}
+
+static bool has_no_timer(void *user)
+{
+    struct host *host = user;
+
+    uv_run(&host->loop, UV_RUN_NOWAIT);
+    return active_timers(host) == 0;
+}
+
+static void the_watch_ends_with_a_listener_that_leaves_when_told(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    start_owner(file);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    wait_in_line(&host);
+    assert_int_equal(active_timers(&host), 1);
+    host.base.notice = leave_when_told;
+    tell(owner.orders[1]);
+    assert_true(hear(owner.facts[0]));
+    assert_true(test_wait(has_no_timer, &host));
+    assert_true(host_close(&host));
+    end_owner();
+}
+
+static void the_watch_ends_with_a_listener_that_leaves_when_it_begins(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    start_owner(file);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    host.base.notice = leave_when_told;
+    host.ops->listen(host.backend, "m", "waiter", true);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "waiter", 0).owner, "owner");
+    assert_true(test_wait(has_no_timer, &host));
+    assert_true(host_close(&host));
+    tell(owner.orders[1]);
     end_owner();
 }
 
@@ -352,6 +421,8 @@ int main(void)
         ON_FILE(waiters_sleep_through_what_does_not_concern_them),
         ON_FILE(nobody_is_told_after_having_stopped_listening),
         ON_FILE(a_deleted_side_file_is_replaced_and_wakes_again),
+        ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_told),
+        ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_it_begins),
         ON_FILE(a_link_in_place_of_the_side_file_is_not_followed),
         ON_FILE(a_link_to_nothing_creates_nothing_elsewhere),
         ON_FILE(a_database_of_a_group_has_a_side_file_of_that_group),

@@ -126,6 +126,8 @@ static void remove_listener(struct sb_watch *w, const char *mutex, bool observer
         remove_empty(w, link);
 }
 
+static void disarm(struct sb_watch *w);
+
 /* ---- Telling them --------------------------------------------------------------------------- */
 
 enum audience { AUDIENCE_ALL, AUDIENCE_OBSERVERS };
@@ -146,6 +148,8 @@ static void tell_slot(struct sb_watch *w, size_t slot, enum audience audience)
     }
     w->telling = false;
     remove_empty(w, &w->slots[slot]);
+    if (w->listeners == 0)
+        disarm(w);
 }
 
 static void tell_all(struct sb_watch *w, enum audience audience)
@@ -338,7 +342,8 @@ static void on_timer(uv_timer_t *timer)
     }
     if (w->watch < 0)
         look(w, take_touch(w));
-    start_timer(w);
+    if (w->armed) /* the last listener may have left when it was told */
+        start_timer(w);
 }
 
 void sb_watch_contended(struct sb_watch *w)
