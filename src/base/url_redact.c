@@ -33,14 +33,17 @@ static bool has_only_ports(const char *hosts, size_t length)
 }
 
 /* The '@' that ends user and password, NULL where there are none. A password with a raw '/' or '?'
- * reaches over what looks like the end of the hosts, so in doubt the last '@' of all is taken. */
+ * reaches over what looks like the end of the hosts, so in doubt the last '@' of all is taken. Behind
+ * what can only be ports that is the last one of the path: parameters may hold an '@' of their own. */
 static const char *find_at(const char *authority)
 {
     size_t length = strcspn(authority, "/?");
     const char *at = memrchr(authority, '@', length);
 
-    if (at != NULL || has_only_ports(authority, length))
+    if (at != NULL || memchr(authority, ':', length) == NULL)
         return at;
+    if (has_only_ports(authority, length))
+        return memrchr(authority, '@', strcspn(authority, "?"));
     return strrchr(authority, '@');
 }
 
