@@ -4,23 +4,15 @@
 #include "runtime/registry.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 #include <string.h>
 
 #define FIRST_SIZE 64
 
-static size_t hash(const char *text)
-{
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return (size_t)(h ^ h >> 32);
-}
-
 static struct sb_member **bucket_of(const struct sb_registry *r, const char *mutex)
 {
-    return &r->buckets[hash(mutex) & (r->size - 1)];
+    return &r->buckets[sb_hash(mutex) & (r->size - 1)];
 }
 
 int sb_registry_init(struct sb_registry *r)

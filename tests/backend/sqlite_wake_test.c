@@ -5,6 +5,8 @@
 #include "file.h"
 #include "host.h"
 
+#include "backend/sqlite/wake.h"
+
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/inotify.h>
@@ -299,6 +301,17 @@ static void without_inotify_the_side_file_is_polled(void **state)
     assert_int_equal(result, 0);
 }
 
+/* ---- The format of the file ----------------------------------------------------------------- */
+
+/* FNV-1a of these names, as published, modulo 512. Processes of all versions must agree. */
+static void the_slot_of_a_name_never_changes(void **state)
+{
+    (void)state;
+    assert_int_equal(sb_wake_slot(""), 0x811c9dc5u % 512);
+    assert_int_equal(sb_wake_slot("a"), 0xe40c292cu % 512);
+    assert_int_equal(sb_wake_slot("foobar"), 0xbf9cf968u % 512);
+}
+
 /* ---- Who may touch what --------------------------------------------------------------------- */
 
 #define SHARED_GROUP 54322
@@ -423,6 +436,7 @@ int main(void)
         ON_FILE(a_deleted_side_file_is_replaced_and_wakes_again),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_told),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_it_begins),
+        cmocka_unit_test(the_slot_of_a_name_never_changes),
         ON_FILE(a_link_in_place_of_the_side_file_is_not_followed),
         ON_FILE(a_link_to_nothing_creates_nothing_elsewhere),
         ON_FILE(a_database_of_a_group_has_a_side_file_of_that_group),

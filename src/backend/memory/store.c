@@ -4,20 +4,16 @@
 #include "backend/memory/store.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a: short names, no adversary. */
 static size_t bucket_of(const char *mutex)
 {
-    uint32_t hash = 2166136261u;
-
-    for (; *mutex != '\0'; mutex++)
-        hash = (hash ^ (unsigned char)*mutex) * 16777619u;
-    return hash % SB_MEMORY_BUCKETS;
+    return sb_hash(mutex) % SB_MEMORY_BUCKETS;
 }
 
 static void free_waiters(struct sb_memory_record *record)

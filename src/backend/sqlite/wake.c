@@ -3,6 +3,7 @@
  */
 #include "backend/sqlite/wake.h"
 
+#include "base/hash.h"
 #include "base/random.h"
 
 #include <errno.h>
@@ -13,14 +14,10 @@
 
 #define WAKE_MODE 0600 /* where the database cannot be asked */
 
-/* FNV-1a. Part of the file's format: all processes must agree on it. */
+/* Part of the file's format: all processes must agree on it. */
 size_t sb_wake_slot(const char *mutex)
 {
-    uint32_t hash = 2166136261u;
-
-    for (; *mutex != '\0'; mutex++)
-        hash = (hash ^ (unsigned char)*mutex) * 16777619u;
-    return hash % SB_WAKE_SLOTS;
+    return sb_hash(mutex) % SB_WAKE_SLOTS;
 }
 
 /* Whoever may use the database may wake. Where the file cannot be given to the database's group, those who

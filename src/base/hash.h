@@ -1,0 +1,12 @@
+/*
+ * hash.h - one hash for the names of mutexes.
+ */
+#ifndef SB_BASE_HASH_H
+#define SB_BASE_HASH_H
+
+#include <stdint.h>
+
+/* FNV-1a with 32 bits: short names, no adversary. It never changes, for files hold what depends on it. */
+uint32_t sb_hash(const char *text);
+
+#endif
