@@ -17,34 +17,30 @@ static void add_bytes(struct sb_text *out, const char *text, size_t length)
     sb_text_add(out, "%.*s", (int)length, text);
 }
 
-/* Whether each ':' opens a port, so that none of them can open a password. */
-static bool has_only_ports(const char *hosts, size_t length)
+/* Whether "name=" follows, as it does behind the '?' of parameters. */
+static bool opens_param(const char *text)
 {
-    const char *end = hosts + length;
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.%";
+    size_t length = strspn(text, letters);
 
-    for (const char *c = hosts; c < end; c++) {
-        if (*c != ':')
-            continue;
-        c += 1 + strspn(c + 1, "0123456789");
-        if (c < end && *c != ',')
-            return false;
-    }
-    return true;
+    return length > 0 && text[length] == '=';
 }
 
-/* The '@' that ends user and password, NULL where there are none. A password with a raw '/' or '?'
- * reaches over what looks like the end of the hosts, so in doubt the last '@' of all is taken. Behind
- * what can only be ports that is the last one of the path: parameters may hold an '@' of their own. */
+/* The length of what stands before the parameters. A '?' without a name behind it is somebody's password. */
+static size_t find_params(const char *text)
+{
+    const char *mark = strchr(text, '?');
+
+    while (mark != NULL && !opens_param(mark + 1))
+        mark = strchr(mark + 1, '?');
+    return mark != NULL ? (size_t)(mark - text) : strlen(text);
+}
+
+/* The '@' that ends user and password, NULL where there are none. A password may have a raw '@', '/' or
+ * '?' in it and reach over what looks like the end of the hosts, so it is the last one of all. */
 static const char *find_at(const char *authority)
 {
-    size_t length = strcspn(authority, "/?");
-    const char *at = memrchr(authority, '@', length);
-
-    if (at != NULL || memchr(authority, ':', length) == NULL)
-        return at;
-    if (has_only_ports(authority, length))
-        return memrchr(authority, '@', strcspn(authority, "?"));
-    return strrchr(authority, '@');
+    return memrchr(authority, '@', find_params(authority));
 }
 
 /* Writes "user:***" and returns what follows it, from the '@' on. */

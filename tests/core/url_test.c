@@ -295,7 +295,11 @@ static void redaction_hides_passwords(void **state)
         {"redis://al:p?w@h", "redis://al:***@h"},
         {"redis://al:/pw@h", "redis://al:***@h"},
         {"redis://al:12/pw@h?x=a@b", "redis://al:***@h?x=a@b"},
+        {"redis://al:p@w/x@h", "redis://al:***@h"},
+        {"redis://al:p@w?x@h/0?a=b", "redis://al:***@h/0?a=b"},
         {"redis://h/a@b", "redis://h/a@b"},
+        {"redis://h:1/a@b", "redis://h:***@b"}, /* who knows */
+        {"redis://[::1]:1/0?x=a@b", "redis://[::1]:1/0?x=a@b"},
         {"redis://h/0?password=x&a=b", "redis://h/0?password=***&a=b"},
         {"redis://h/0?a=b&tls-key-password=x", "redis://h/0?a=b&tls-key-password=***"},
         {"redis://h/0?PassWord=x", "redis://h/0?PassWord=***"},
