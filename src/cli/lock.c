@@ -229,7 +229,7 @@ static int64_t renewal_window_ms(const struct lock *lock)
 }
 
 /* What the store granted may be a little less than what was asked for. */
-static int64_t grace_ms(const struct lock *lock)
+static int64_t choose_grace_ms(const struct lock *lock)
 {
     int64_t window_ms = renewal_window_ms(lock);
     int64_t longest_ms = longest_grace_ms(window_ms);
@@ -243,8 +243,9 @@ static int run_command(struct lock *lock)
 {
     struct cli_child_lease shown = {lock->mutex, simba_locker_id(lock->locker),
                                     simba_locker_fence(lock->locker)};
+    lock->grace_ms = choose_grace_ms(lock);
     struct cli_lease lease = {lock->mutex, locker_deadline, lock->locker, lock->lost_fd,
-                              grace_ms(lock)};
+                              lock->grace_ms};
 
     return cli_supervise(lock->command, &shown, &lease, lock->signals_fd);
 }
@@ -282,16 +283,23 @@ static void finish(struct lock *lock, void (*step)(void *lock), int64_t limit_ms
         cli_background_leave(status);
 }
 
-/* The library bounds the release. The signals that came for the command were not for this, and where the
- * lease is lost there is nothing to give back. */
+/* The library bounds the release; a store that has not renewed the lease in time will hardly do better
+ * now. */
+static int64_t release_limit_ms(const struct lock *lock)
+{
+    int64_t left_ms = simba_locker_deadline_ms(lock->locker) - simba_now_ms();
+
+    return left_ms > lock->grace_ms ? SIMBA_INFINITE : CLI_PATIENCE_MS;
+}
+
+/* The signals that came for the command are not meant for what follows. */
 static int work(struct lock *lock)
 {
     int status = run_command(lock);
 
     while (cli_signals_next(lock->signals_fd) != 0)
         continue;
-    bool held = simba_locker_is_held(lock->locker);
-    finish(lock, release, held ? SIMBA_INFINITE : CLI_PATIENCE_MS, status);
+    finish(lock, release, release_limit_ms(lock), status);
     return status;
 }
 

@@ -21,8 +21,9 @@ static void the_command_is_asked_to_stop_when_the_store_hangs(void **state)
     int64_t blocked_ms = now_ms();
     wait_until(file_exists("stopped"));
     assert_true(now_ms() - blocked_ms < LEASE_MS);
-    store_unblock(store);
     assert_int_equal(process_wait(&process), 70);
+    assert_true(now_ms() - blocked_ms < LEASE_MS + 4000);
+    store_unblock(store);
     assert_contains(file_read(process.err), "lease of 'm'");
 }
 
