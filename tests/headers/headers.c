@@ -3,6 +3,7 @@
  * includes this file. That it compiles and links to the shared library is what it shows.
  */
 #include <simba/backend.h>
+#include <simba/sql.h>
 #include <simba/simba.h>
 #include <simba/tck.h>
 

@@ -104,6 +104,25 @@ static int free_port(void)
     return ntohs(address.sin_port);
 }
 
+/* The end of what the server has said so far. */
+static const char *log_tail(const struct server *s)
+{
+    static char text[2048];
+    char path[TEST_PATH_MAX + 16];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/log", s->folder);
+    text[0] = '\0';
+    file = fopen(path, "re");
+    if (file == NULL)
+        return text;
+    if (fseek(file, 1 - (long)sizeof text, SEEK_END) != 0)
+        rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
 /* ---- Life ----------------------------------------------------------------------------------- */
 
 bool server_is_installed(void)
@@ -131,7 +150,7 @@ void server_start(struct server *s)
     dialect_start(s, arguments);
     s->pid = spawn(s, arguments);
     if (!test_wait_within(START_PATIENCE_MS, answers, s))
-        fail_msg("the server in %s does not answer; see its log", s->folder);
+        fail_msg("the server does not answer: %s", log_tail(s));
 }
 
 void server_kill(struct server *s)
@@ -181,7 +200,7 @@ static void create_files(struct server *s)
     dialect_create(s, arguments);
     pid = spawn(s, arguments);
     if (await_exit(pid) != 0)
-        fail_msg("the server's files cannot be created; see %s/log", s->folder);
+        fail_msg("the server's files cannot be created: %s", log_tail(s));
 }
 
 void server_create(struct server *s, bool faketime)

@@ -327,7 +327,7 @@ static void disconnect(struct sb_sql_connection *connection)
 
     if (c == NULL)
         return;
-    for (size_t i = 0; i < SB_SQL_STATEMENTS && c->mysql != NULL; i++)
+    for (size_t i = 0; i < SB_MYSQL_STATEMENTS && c->mysql != NULL; i++)
         if (c->statements[i] != NULL)
             mysql_stmt_close(c->statements[i]);
     if (c->mysql != NULL)

@@ -16,13 +16,18 @@ struct sb_mysql_settings {
     struct sb_sql_address address;
 };
 
+/* Behind those of the repository: a SELECT that sees the latest row also within a transaction, which else
+ * shows the rows as they were at its first look. */
+#define SB_MYSQL_SELECT_LATEST SB_SQL_STATEMENTS
+#define SB_MYSQL_STATEMENTS (SB_SQL_STATEMENTS + 1)
+
 struct sb_mysql_connection {
     struct sb_sql_connection base; /* first: the connection is one */
     struct sb_mysql_settings *settings;
     MYSQL *mysql;
-    MYSQL_STMT *statements[SB_SQL_STATEMENTS]; /* prepared at their first use */
-    int64_t deadline_ms;                       /* for answers */
-    bool timed_out;                            /* it came */
+    MYSQL_STMT *statements[SB_MYSQL_STATEMENTS]; /* prepared at their first use */
+    int64_t deadline_ms;                         /* for answers */
+    bool timed_out;                              /* it came */
     bool in_transaction;
     bool exact_names;      /* names that differ in any byte are different rows */
     bool timeout_ends_all; /* a lock wait in vain rolls back the transaction, not the statement */

@@ -27,6 +27,60 @@ static bool serves(const char *scheme)
     return strcmp(scheme, "mysql") == 0 || strcmp(scheme, "mariadb") == 0;
 }
 
+/* ---- Settings ------------------------------------------------------------------------------- */
+
+static int read_settings(struct sb_mysql_settings *settings, simba_url *url,
+                         struct simba_error *error)
+{
+    int code = sb_sql_address_read(&settings->address, url, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = simba_url_check_params(url, error);
+    if (code != SIMBA_OK)
+        sb_sql_address_clear(&settings->address);
+    return code;
+}
+
+/* ---- The dialect ---------------------------------------------------------------------------- */
+
+static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
+                         struct sb_sql_limits *ret_limits, struct simba_error *error)
+{
+    struct sb_mysql_settings *settings = sb_alloc_zero(sizeof *settings);
+    int code;
+
+    (void)host;
+    if (settings == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    code = read_settings(settings, url, error);
+    if (code != SIMBA_OK) {
+        sb_free(settings);
+        return code;
+    }
+    ret_limits->connect_ms = settings->address.connect_timeout_ms;
+    ret_limits->timeout_ms = settings->address.timeout_ms;
+    *ret_settings = settings;
+    return SIMBA_OK;
+}
+
+static void close_settings(void *user)
+{
+    struct sb_mysql_settings *settings = user;
+
+    sb_sql_address_clear(&settings->address);
+    sb_free(settings);
+}
+
+const struct sb_sql_dialect sb_mysql_dialect = {
+    .driver = &sb_mysql_driver,
+    .serves = serves,
+    .open = open_settings,
+    .close = close_settings,
+};
+
+/* ---- The backend ---------------------------------------------------------------------------- */
+
 static void free_backend(simba_backend *b)
 {
     sb_waiters_destroy(b->waiters);
@@ -68,7 +122,7 @@ static int open_client(const struct simba_backend_config *config,
     if (b == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     b->host = host;
-    code = sb_sql_address_read(&b->settings.address, config->url, error);
+    code = read_settings(&b->settings, config->url, error);
     if (code == SIMBA_OK)
         code = start(b, error);
     if (code != SIMBA_OK) {

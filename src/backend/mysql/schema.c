@@ -75,6 +75,7 @@ int sb_mysql_init_schema(struct sb_mysql_connection *c, struct sb_sql_failure *f
     code = look_for_table(c, &there, failure);
     if (code == SIMBA_OK && !there) {
         code = create(c, failure);
+        c->base.created_table = c->base.created_table || code == SIMBA_OK;
         if (code == SIMBA_OK)
             code = look_for_table(c, &there, failure);
     }

@@ -44,10 +44,12 @@ struct statement {
     const char *parameters;
 };
 
-static const struct statement statements[SB_SQL_STATEMENTS] = {
+static const struct statement statements[SB_MYSQL_STATEMENTS] = {
     [SB_SQL_INSERT] = {INSERT, "m"},
     [SB_SQL_INSERT_IF_MISSING] = {INSERT UNLESS_THERE, "m"},
     [SB_SQL_SELECT] = {"SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ?", "m"},
+    [SB_MYSQL_SELECT_LATEST] = {"SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ? FOR UPDATE",
+                                "m"},
     [SB_SQL_SELECT_ALL] = {"SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex", ""},
     [SB_SQL_ACQUIRE] = {SET_LEASE " WHERE mutex = ? AND (transition_at < " NOW " OR " IS_OWNER
                                   ") AND version < " VERSION_MAX,
@@ -182,19 +184,20 @@ int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
                      const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
                      struct sb_sql_failure *failure)
 {
+    size_t index = which == SB_SQL_SELECT && c->in_transaction ? SB_MYSQL_SELECT_LATEST : which;
     MYSQL_BIND binds[PARAMETERS_MAX];
     int code = SIMBA_OK;
 
     if (!c->in_transaction && sb_mysql_is_closed(c))
         return sb_mysql_fail_closed(failure);
-    if (c->statements[which] == NULL)
-        code = prepare(c, statements[which].text, &c->statements[which], failure);
+    if (c->statements[index] == NULL)
+        code = prepare(c, statements[index].text, &c->statements[index], failure);
     if (code != SIMBA_OK)
         return code;
-    bind_values(binds, statements[which].parameters, values);
-    code = execute(c, c->statements[which], binds, sb_mysql_writes(which), failure);
+    bind_values(binds, statements[index].parameters, values);
+    code = execute(c, c->statements[index], binds, sb_mysql_writes(which), failure);
     if (code == SIMBA_OK)
-        *ret_statement = c->statements[which];
+        *ret_statement = c->statements[index];
     return code;
 }
 

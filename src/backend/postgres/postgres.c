@@ -33,6 +33,41 @@ static bool serves(const char *scheme)
     return strcmp(scheme, "postgres") == 0 || strcmp(scheme, "postgresql") == 0;
 }
 
+/* ---- The dialect ---------------------------------------------------------------------------- */
+
+static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
+                         struct sb_sql_limits *ret_limits, struct simba_error *error)
+{
+    struct sb_postgres_settings *settings = sb_alloc_zero(sizeof *settings);
+    int code;
+
+    (void)host;
+    if (settings == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    code = sb_postgres_settings_read(settings, url, error);
+    if (code != SIMBA_OK) {
+        sb_free(settings);
+        return code;
+    }
+    ret_limits->connect_ms = settings->address.connect_timeout_ms;
+    ret_limits->timeout_ms = settings->address.timeout_ms;
+    *ret_settings = settings;
+    return SIMBA_OK;
+}
+
+static void close_settings(void *user)
+{
+    sb_postgres_settings_clear(user);
+    sb_free(user);
+}
+
+const struct sb_sql_dialect sb_postgres_dialect = {
+    .driver = &sb_postgres_driver,
+    .serves = serves,
+    .open = open_settings,
+    .close = close_settings,
+};
+
 /* ---- Waiting: from the worker to the listener ------------------------------------------------ */
 
 static void finish_close(simba_backend *b);

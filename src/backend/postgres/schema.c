@@ -71,6 +71,7 @@ int sb_postgres_init_schema(struct sb_postgres_connection *c, struct sb_sql_fail
 
     if (code == SIMBA_OK && width == missing) {
         code = create(c, failure);
+        c->base.created_table = c->base.created_table || code == SIMBA_OK;
         if (code == SIMBA_OK)
             code = look_for_table(c, &width, failure);
     }

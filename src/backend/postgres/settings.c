@@ -118,6 +118,8 @@ int sb_postgres_settings_read(struct sb_postgres_settings *s, simba_url *url,
         code = read_target(s, url, error);
     if (code == SIMBA_OK)
         code = copy(&s->service, simba_url_param(url, "service"), error);
+    if (code == SIMBA_OK)
+        code = simba_url_check_params(url, error);
     if (code != SIMBA_OK) {
         sb_postgres_settings_clear(s);
         return code;

@@ -98,6 +98,7 @@ struct sb_sql_connection {
     const struct sb_sql_driver *driver;
     size_t owner_id_max;  /* characters that the column takes */
     uint64_t version_max; /* the last version; no term can begin or go on behind it */
+    bool created_table;   /* it was missing */
 };
 
 struct sb_sql_driver {

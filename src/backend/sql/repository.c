@@ -7,6 +7,7 @@
 #include "base/error.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* Longer leases are cut, so that no database has to add what does not fit into its integers. */
 #define LEASE_MAX_MS (INT64_MAX / 4)
@@ -74,6 +75,20 @@ int sb_repository_check_id(struct sb_repository *r, const char *id, struct sb_sq
                         "the id \"%.60s\" has %zu characters and the table's column owner_id takes "
                         "%zu",
                         id, length, most);
+}
+
+int sb_repository_check_version(struct sb_repository *r, const struct sb_sql_record *record,
+                                struct sb_sql_failure *failure)
+{
+    uint64_t most = r->connection->version_max;
+
+    if (record->version < most)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ESTORE,
+                        "the version of the mutex \"%s\" is at its maximum of %llu; without a "
+                        "larger one there is no new token",
+                        record->mutex, (unsigned long long)most);
 }
 
 /* ---- Transactions --------------------------------------------------------------------------- */
@@ -238,15 +253,31 @@ static int change_at_once(struct sb_repository *r, enum sb_sql_statement stateme
     return SIMBA_OK;
 }
 
+/* Who could have acquired and has not has met the last version; any other had an owner in its way. */
+static int check_loser(struct sb_repository *r, const struct sb_sql_claim *claim,
+                       const struct sb_sql_record *record, struct sb_sql_failure *failure)
+{
+    if (sb_sql_record_is_owned(record) && strcmp(record->owner_id, claim->id) != 0)
+        return SIMBA_OK;
+    return sb_repository_check_version(r, record, failure);
+}
+
 int sb_repository_acquire(struct sb_repository *r, const struct sb_sql_claim *claim,
                           bool *ret_acquired, struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = sb_sql_claim_values(claim);
+    struct sb_sql_record record;
     int64_t count = 0;
     int code = sb_repository_check_id(r, claim->id, failure);
 
     if (code == SIMBA_OK)
         code = run(r, SB_SQL_ACQUIRE, &values, NULL, &count, failure);
+    if (code == SIMBA_OK && count == 0) {
+        code = sb_repository_get_owner(r, claim->mutex, &record, failure);
+        code = code == SIMBA_OK          ? check_loser(r, claim, &record, failure)
+               : code == SIMBA_ENOTFOUND ? SIMBA_OK
+                                         : code;
+    }
     if (code == SIMBA_OK)
         *ret_acquired = count > 0;
     return code;
@@ -257,11 +288,19 @@ int sb_repository_acquire_and_get_owner(struct sb_repository *r, const struct sb
                                         struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = sb_sql_claim_values(claim);
+    struct sb_sql_record record;
+    bool acquired = false;
     int code = sb_repository_check_id(r, claim->id, failure);
 
+    if (code == SIMBA_OK)
+        code = change_at_once(r, SB_SQL_ACQUIRE, &values, &acquired, &record, failure);
+    if (code == SIMBA_OK && !acquired)
+        code = check_loser(r, claim, &record, failure);
     if (code != SIMBA_OK)
         return code;
-    return change_at_once(r, SB_SQL_ACQUIRE, &values, ret_acquired, ret_record, failure);
+    *ret_acquired = acquired;
+    *ret_record = record;
+    return SIMBA_OK;
 }
 
 int sb_repository_guard(struct sb_repository *r, const struct sb_sql_claim *claim,

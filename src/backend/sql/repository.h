@@ -32,6 +32,10 @@ struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim);
 int sb_repository_check_id(struct sb_repository *repository, const char *id,
                            struct sb_sql_failure *failure);
 
+/* SIMBA_ESTORE for a record of the mutex that no term can begin or go on with. */
+int sb_repository_check_version(struct sb_repository *repository,
+                                const struct sb_sql_record *record, struct sb_sql_failure *failure);
+
 /* Creates the table where it is missing; harmless where it is not. */
 int sb_repository_init_schema(struct sb_repository *repository, struct sb_sql_failure *failure);
 

@@ -4,8 +4,6 @@
  */
 #include "backend/sql/rows.h"
 
-#include "base/error.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,16 +167,10 @@ static bool could_change(const struct sb_job *job)
     }
 }
 
-static bool is_worn_out(const struct sb_repository *r, const struct sb_job *job)
-{
-    return job->request->op != SIMBA_OP_RELEASE &&
-           job->item.record.version >= r->connection->version_max;
-}
-
 /* A missing row ends all but an acquire, which goes on to create it. */
 static void take_look(struct sb_batch *batch, struct sb_repository *r, struct sb_job *job)
 {
-    struct simba_error error;
+    struct sb_sql_failure failure;
 
     job->found = job->item.hit;
     job->changed = false;
@@ -186,12 +178,9 @@ static void take_look(struct sb_batch *batch, struct sb_repository *r, struct sb
         return;
     if (!job->found || !could_change(job)) {
         job->state = SB_JOB_DONE;
-    } else if (is_worn_out(r, job)) {
-        sb_error_set(&error, SIMBA_ESTORE,
-                     "the version of the mutex \"%s\" is at its maximum of %llu; without a larger "
-                     "one there is no new token",
-                     job->request->mutex, (unsigned long long)r->connection->version_max);
-        sb_batch_refuse(batch, job, &error);
+    } else if (job->request->op != SIMBA_OP_RELEASE &&
+               sb_repository_check_version(r, &job->item.record, &failure) != SIMBA_OK) {
+        sb_batch_refuse(batch, job, &failure.error);
     } else {
         job->blocked = true;
     }

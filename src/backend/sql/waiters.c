@@ -7,6 +7,7 @@
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -47,12 +48,8 @@ struct sb_waiters {
 
 static struct waited **find(struct sb_waiters *w, const char *mutex)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    struct waited **link;
+    struct waited **link = &w->slots[sb_hash(mutex) % SLOTS];
 
-    for (const char *c = mutex; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-    link = &w->slots[hash % SLOTS];
     while (*link != NULL && strcmp((*link)->mutex, mutex) != 0)
         link = &(*link)->next;
     return link;

@@ -25,6 +25,7 @@ struct sb_sqlite_settings {
     char *wake_path;  /* behind them, the side file of wake.h */
     bool must_exist;  /* a missing file is not created */
     bool full_sync;
+    int64_t busy_timeout_ms;
     char boot_id[SB_BOOT_ID_MAX];
     uint64_t highest_version;      /* that any connection has seen; the worker's own */
     void (*contended)(void *user); /* called by the worker when somebody is going to wait */

@@ -255,6 +255,7 @@ static int update_schema(struct sb_sqlite_connection *c)
         rc = find_boot(c, &known_boot);
     if (rc == SQLITE_OK && !known_boot)
         rc = enter_boot(c);
+    c->base.created_table = c->base.created_table || !had_mutexes;
     used = had_mutexes || had_meta || c->settings->highest_version > 0;
     if (rc == SQLITE_OK && used && (!known_boot || !had_mutexes))
         rc = execute_with(c, raise_floor, NULL, c->settings->highest_version);

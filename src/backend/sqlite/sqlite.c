@@ -1,29 +1,22 @@
 /*
- * sqlite.c - the backend `sqlite:PATH`. Owns the URL's options and the life of a client: a worker with
- * the connection, and a watch for what other processes do.
+ * sqlite.c - the backend `sqlite:PATH`. Owns the life of a client: a worker with the connection,
+ * and a watch for what other processes do.
  */
 #include "backend/sqlite/sqlite.h"
 
 #include "backend/sql/worker.h"
 #include "backend/sqlite/connection.h"
-#include "backend/sqlite/schema.h"
+#include "backend/sqlite/settings.h"
 #include "backend/sqlite/watch.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/text.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define BUSY_TIMEOUT_MS 5000
 
 struct simba_backend {
     const struct simba_backend_host *host;
     struct sb_sqlite_settings settings;
-    int64_t busy_timeout_ms;
     struct sb_worker *worker;
     struct sb_watch *watch;
 
@@ -39,128 +32,40 @@ static bool serves(const char *scheme)
     return strcmp(scheme, "sqlite") == 0;
 }
 
-/* ---- The URL -------------------------------------------------------------------------------- */
+/* ---- The dialect ---------------------------------------------------------------------------- */
 
-/* The folder of `path` made absolute, with `name` behind it: the file itself may not be there yet. */
-static int resolve_folder(const char *path, const char *name, char target[PATH_MAX],
-                          struct simba_error *error)
+static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
+                         struct sb_sql_limits *ret_limits, struct simba_error *error)
 {
-    char folder[PATH_MAX];
-    char resolved[PATH_MAX];
-    struct sb_text text;
+    struct sb_sqlite_settings *settings = sb_alloc_zero(sizeof *settings);
+    int code;
 
-    sb_text_init(&text, folder, sizeof folder);
-    sb_text_add(&text, "%.*s.", (int)(name - path), path);
-    if (text.cut || realpath(folder, resolved) == NULL)
-        return sb_error_set(error, SIMBA_EUNAVAILABLE,
-                            "the folder of the database %s does not exist", path);
-    sb_text_init(&text, target, PATH_MAX);
-    sb_text_add(&text, "%s/%s", strcmp(resolved, "/") != 0 ? resolved : "", name);
-    return text.cut ? sb_error_set(error, SIMBA_EINVAL, "the path %s is too long", path) : SIMBA_OK;
-}
-
-/* One absolute name for all who mean the same file, by whatever links. */
-static int resolve_path(const char *path, bool must_exist, char **ret_path,
-                        struct simba_error *error)
-{
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
-    char resolved[PATH_MAX];
-    int code = SIMBA_OK;
-
-    if (name[0] == '\0')
-        return sb_error_set(error, SIMBA_EINVAL, "the path %s names a folder, not a file", path);
-    if (realpath(path, resolved) == NULL) {
-        if (must_exist && (errno == ENOENT || errno == ENOTDIR))
-            return sb_error_set(error, SIMBA_ENOTFOUND, "there is no database %s", path);
-        code = resolve_folder(path, name, resolved, error);
-    }
-    if (code != SIMBA_OK)
-        return code;
-    *ret_path = sb_strdup(resolved);
-    return *ret_path != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
-}
-
-/* The name of a file that lies beside the database. */
-static int name_beside(const simba_backend *b, const char *suffix, char **ret_path,
-                       struct simba_error *error)
-{
-    size_t size = strlen(b->settings.path) + strlen(suffix) + 1;
-    struct sb_text text;
-
-    *ret_path = sb_alloc(size);
-    if (*ret_path == NULL)
+    if (settings == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    sb_text_init(&text, *ret_path, size);
-    sb_text_add(&text, "%s%s", b->settings.path, suffix);
+    settings->host = host;
+    code = sb_sqlite_settings_read(settings, url, error);
+    if (code != SIMBA_OK) {
+        sb_free(settings);
+        return code;
+    }
+    ret_limits->connect_ms = settings->busy_timeout_ms;
+    ret_limits->timeout_ms = settings->busy_timeout_ms;
+    *ret_settings = settings;
     return SIMBA_OK;
 }
 
-static int read_paths(simba_backend *b, simba_url *url, struct simba_error *error)
+static void close_settings(void *user)
 {
-    struct sb_sqlite_settings *settings = &b->settings;
-    const char *path = simba_url_path(url);
-    int code;
-
-    if (path[0] == '\0')
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "the URL sqlite: names no file; write sqlite:PATH");
-    code = resolve_path(path, settings->must_exist, &settings->path, error);
-    if (code == SIMBA_OK)
-        code = name_beside(b, "-wal", &settings->log_path, error);
-    if (code == SIMBA_OK)
-        code = name_beside(b, "-shm", &settings->index_path, error);
-    if (code == SIMBA_OK)
-        code = name_beside(b, "-wake", &settings->wake_path, error);
-    return code;
+    sb_sqlite_settings_clear(user);
+    sb_free(user);
 }
 
-static int read_synchronous(simba_backend *b, simba_url *url, struct simba_error *error)
-{
-    const char *text = simba_url_param(url, "synchronous");
-
-    b->settings.full_sync = text != NULL && strcmp(text, "full") == 0;
-    if (text == NULL || b->settings.full_sync || strcmp(text, "normal") == 0)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EINVAL, "synchronous=%s is neither \"normal\" nor \"full\"",
-                        text);
-}
-
-static int read_create(simba_backend *b, simba_url *url, struct simba_error *error)
-{
-    const char *text = simba_url_param(url, "create");
-
-    b->settings.must_exist = text != NULL && strcmp(text, "no") == 0;
-    if (text == NULL || b->settings.must_exist || strcmp(text, "yes") == 0)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EINVAL, "create=%s is neither \"yes\" nor \"no\"", text);
-}
-
-/* All of them, before anything is created. */
-static int read_options(simba_backend *b, simba_url *url, struct simba_error *error)
-{
-    int code = simba_url_duration(url, "busy-timeout", &b->busy_timeout_ms, error);
-
-    if (code == SIMBA_OK && b->busy_timeout_ms <= 0)
-        code = sb_error_set(error, SIMBA_EINVAL, "busy-timeout must be more than 0");
-    if (code == SIMBA_OK)
-        code = read_synchronous(b, url, error);
-    if (code == SIMBA_OK)
-        code = read_create(b, url, error);
-    return code == SIMBA_OK ? simba_url_check_params(url, error) : code;
-}
-
-static int read_boot(simba_backend *b, struct simba_error *error)
-{
-    int code = sb_sqlite_read_boot_id(b->settings.boot_id);
-
-    if (code == 0)
-        return SIMBA_OK;
-    return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
-                                "the host's boot id cannot be read, and without it leases of an "
-                                "earlier boot cannot be told: %s",
-                                strerror(code));
-}
+const struct sb_sql_dialect sb_sqlite_dialect = {
+    .driver = &sb_sqlite_driver,
+    .serves = serves,
+    .open = open_settings,
+    .close = close_settings,
+};
 
 /* ---- Contention: from the worker to the watch ----------------------------------------------- */
 
@@ -190,10 +95,7 @@ static void on_contended(void *user)
 
 static void free_backend(simba_backend *b)
 {
-    sb_free(b->settings.wake_path);
-    sb_free(b->settings.index_path);
-    sb_free(b->settings.log_path);
-    sb_free(b->settings.path);
+    sb_sqlite_settings_clear(&b->settings);
     sb_free(b);
 }
 
@@ -210,8 +112,8 @@ static int start(simba_backend *b, struct simba_error *error)
         .settings = &b->settings,
         .host = b->host,
         .name = "simba-sqlite",
-        .wait_ms = b->busy_timeout_ms,
-        .connect_ms = b->busy_timeout_ms,
+        .wait_ms = b->settings.busy_timeout_ms,
+        .connect_ms = b->settings.busy_timeout_ms,
     };
     int code = sb_watch_create(b->host, b->settings.wake_path, b->settings.path, &b->watch, error);
 
@@ -233,16 +135,11 @@ static int open_client(const struct simba_backend_config *config,
     if (b == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     b->host = host;
-    b->busy_timeout_ms = BUSY_TIMEOUT_MS;
     b->settings.host = host;
     b->settings.contended = on_contended;
     b->settings.user = b;
     b->contended_task.run = run_contended;
-    code = read_options(b, config->url, error);
-    if (code == SIMBA_OK)
-        code = read_paths(b, config->url, error);
-    if (code == SIMBA_OK)
-        code = read_boot(b, error);
+    code = sb_sqlite_settings_read(&b->settings, config->url, error);
     if (code == SIMBA_OK)
         code = start(b, error);
     if (code != SIMBA_OK) {

@@ -4,8 +4,9 @@
 #ifndef SB_BACKEND_SQLITE_SQLITE_H
 #define SB_BACKEND_SQLITE_SQLITE_H
 
-#include <simba/backend.h>
+#include "backend/sql/dialect.h"
 
 extern const struct simba_backend_ops sb_sqlite_ops;
+extern const struct sb_sql_dialect sb_sqlite_dialect;
 
 #endif

@@ -1,0 +1,419 @@
+/*
+ * handle.c - the repository as the application sees it. Owns the connection of a handle, its healing and the
+ * turns of threads; must not know statements.
+ */
+#include "backend/sql/dialect.h"
+#include "backend/sql/repository.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/url.h"
+
+#include <simba/sql.h>
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RETRY_PAUSE_MS 5
+
+struct simba_repository {
+    const struct sb_sql_dialect *dialect;
+    struct simba_backend_host host; /* says nothing to anybody */
+    void *settings;
+    struct sb_sql_limits limits;
+    pid_t pid;
+    pthread_mutex_t lock; /* guards what follows */
+    struct sb_repository repository;
+    bool created; /* the table, on any of the handle's connections */
+};
+
+/* One attempt at a call. */
+struct call {
+    int (*attempt)(struct sb_repository *r, struct call *call, struct sb_sql_failure *failure);
+    struct sb_sql_claim claim;
+    bool result;
+    struct sb_sql_record record;
+};
+
+static void log_nothing(const struct simba_backend_host *host, enum simba_log_level level,
+                        const char *format, ...)
+{
+    (void)host;
+    (void)level;
+    (void)format;
+}
+
+/* ---- Connection ----------------------------------------------------------------------------- */
+
+static void drop_connection(simba_repository *h)
+{
+    h->dialect->driver->disconnect(h->repository.connection);
+    h->repository.connection = NULL;
+    h->repository.in_transaction = false;
+}
+
+static void note_creation(simba_repository *h)
+{
+    h->created = h->created || h->repository.connection->created_table;
+}
+
+static int ensure_connection(simba_repository *h, struct sb_sql_failure *failure)
+{
+    int code;
+
+    if (h->repository.connection != NULL)
+        return SIMBA_OK;
+    code = h->dialect->driver->connect(h->settings, h->limits.connect_ms, &h->repository.connection,
+                                       failure);
+    if (code == SIMBA_OK)
+        note_creation(h);
+    else
+        failure->remedy = SB_SQL_GIVE_UP;
+    return code;
+}
+
+static void pause_briefly(void)
+{
+    const struct timespec pause = {0, RETRY_PAUSE_MS * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+/* Does what may help; returns whether another attempt makes sense. */
+static bool heal(simba_repository *h, struct sb_sql_failure *failure)
+{
+    sb_repository_rollback(&h->repository);
+    switch (failure->remedy) {
+    case SB_SQL_RETRY:
+        pause_briefly();
+        return true;
+    case SB_SQL_RECONNECT:
+        drop_connection(h);
+        return true;
+    case SB_SQL_SCHEMA:
+        if (sb_repository_init_schema(&h->repository, failure) != SIMBA_OK)
+            return false;
+        note_creation(h);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* With the lock held. A lost reply to a change ends it: another attempt could be a second change. */
+static int perform(simba_repository *h, struct call *call, struct sb_sql_failure *failure)
+{
+    int64_t deadline_ms = simba_now_ms() + h->limits.timeout_ms;
+
+    for (;;) {
+        int code = ensure_connection(h, failure);
+
+        if (code == SIMBA_OK) {
+            h->dialect->driver->set_deadline(h->repository.connection, deadline_ms);
+            code = call->attempt(&h->repository, call, failure);
+        }
+        if (code == SIMBA_OK)
+            return SIMBA_OK;
+        if (!heal(h, failure) || code == SIMBA_EUNKNOWN || simba_now_ms() >= deadline_ms)
+            return code;
+    }
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+static int run(simba_repository *h, struct call *call, struct simba_error *error)
+{
+    struct sb_sql_failure failure = {.remedy = SB_SQL_GIVE_UP};
+    int code;
+
+    if (h->pid != getpid())
+        return sb_error_set(error, SIMBA_EFORKED,
+                            "the handle was made before fork() and belongs to the parent process");
+    pthread_mutex_lock(&h->lock);
+    code = perform(h, call, &failure);
+    pthread_mutex_unlock(&h->lock);
+    if (code != SIMBA_OK && error != NULL)
+        *error = failure.error;
+    return code;
+}
+
+static int check_names(const char *mutex, const char *id, struct simba_error *error)
+{
+    int code = simba_mutex_validate(mutex, error);
+
+    return code == SIMBA_OK && id != NULL ? simba_id_validate(id, error) : code;
+}
+
+static void copy_record(struct simba_record *target, const struct sb_sql_record *record)
+{
+    sb_text_copy(target->mutex, sizeof target->mutex, record->mutex);
+    sb_text_copy(target->owner_id, sizeof target->owner_id, record->owner_id);
+    target->acquired_at_ms = record->acquired_at_ms;
+    target->ttl_at_ms = record->ttl_at_ms;
+    target->transition_at_ms = record->transition_at_ms;
+    target->version = record->version;
+    target->current_db_at_ms = record->current_db_at_ms;
+}
+
+static int attempt_init_schema(struct sb_repository *r, struct call *call,
+                               struct sb_sql_failure *failure)
+{
+    (void)call;
+    return sb_repository_init_schema(r, failure);
+}
+
+int simba_repository_init_schema(simba_repository *h, bool *ret_created, struct simba_error *error)
+{
+    struct call call = {.attempt = attempt_init_schema};
+    int code = run(h, &call, error);
+
+    if (code == SIMBA_OK) {
+        pthread_mutex_lock(&h->lock);
+        note_creation(h);
+        *ret_created = h->created;
+        pthread_mutex_unlock(&h->lock);
+    }
+    return code;
+}
+
+static int attempt_init(struct sb_repository *r, struct call *call, struct sb_sql_failure *failure)
+{
+    return sb_repository_init_mutex(r, call->claim.mutex, failure);
+}
+
+int simba_repository_init_mutex(simba_repository *h, const char *mutex, struct simba_error *error)
+{
+    struct call call = {.attempt = attempt_init, .claim.mutex = mutex};
+    int code = check_names(mutex, NULL, error);
+
+    return code == SIMBA_OK ? run(h, &call, error) : code;
+}
+
+static int attempt_try_init(struct sb_repository *r, struct call *call,
+                            struct sb_sql_failure *failure)
+{
+    return sb_repository_try_init_mutex(r, call->claim.mutex, &call->result, failure);
+}
+
+int simba_repository_try_init_mutex(simba_repository *h, const char *mutex, bool *ret_created,
+                                    struct simba_error *error)
+{
+    struct call call = {.attempt = attempt_try_init, .claim.mutex = mutex};
+    int code = check_names(mutex, NULL, error);
+
+    if (code == SIMBA_OK)
+        code = run(h, &call, error);
+    if (code == SIMBA_OK)
+        *ret_created = call.result;
+    return code;
+}
+
+static int attempt_get(struct sb_repository *r, struct call *call, struct sb_sql_failure *failure)
+{
+    return sb_repository_get_owner(r, call->claim.mutex, &call->record, failure);
+}
+
+static int attempt_ensure(struct sb_repository *r, struct call *call,
+                          struct sb_sql_failure *failure)
+{
+    return sb_repository_ensure_owner(r, call->claim.mutex, &call->record, failure);
+}
+
+static int tell(simba_repository *h, struct call *call, struct simba_record *ret_record,
+                struct simba_error *error)
+{
+    int code = check_names(call->claim.mutex, NULL, error);
+
+    if (code == SIMBA_OK)
+        code = run(h, call, error);
+    if (code == SIMBA_OK)
+        copy_record(ret_record, &call->record);
+    return code;
+}
+
+int simba_repository_get_owner(simba_repository *h, const char *mutex,
+                               struct simba_record *ret_record, struct simba_error *error)
+{
+    struct call call = {.attempt = attempt_get, .claim.mutex = mutex};
+
+    return tell(h, &call, ret_record, error);
+}
+
+int simba_repository_ensure_owner(simba_repository *h, const char *mutex,
+                                  struct simba_record *ret_record, struct simba_error *error)
+{
+    struct call call = {.attempt = attempt_ensure, .claim.mutex = mutex};
+
+    return tell(h, &call, ret_record, error);
+}
+
+/* ---- Changes -------------------------------------------------------------------------------- */
+
+/* Whoever waits hears of it, where that is not part of the statement. */
+static void announce(struct sb_repository *r, const struct call *call, enum simba_notice notice)
+{
+    const struct sb_sql_driver *driver = r->connection->driver;
+
+    if (call->result && driver->announce != NULL)
+        driver->announce(r->connection, notice, call->claim.mutex);
+}
+
+static int attempt_acquire(struct sb_repository *r, struct call *call,
+                           struct sb_sql_failure *failure)
+{
+    int code = sb_repository_acquire(r, &call->claim, &call->result, failure);
+
+    if (code == SIMBA_OK)
+        announce(r, call, SIMBA_NOTICE_CHANGED);
+    return code;
+}
+
+static int attempt_acquire_and_get(struct sb_repository *r, struct call *call,
+                                   struct sb_sql_failure *failure)
+{
+    int code =
+        sb_repository_acquire_and_get_owner(r, &call->claim, &call->result, &call->record, failure);
+
+    if (code == SIMBA_OK)
+        announce(r, call, SIMBA_NOTICE_CHANGED);
+    return code;
+}
+
+static int attempt_release(struct sb_repository *r, struct call *call,
+                           struct sb_sql_failure *failure)
+{
+    int code = sb_repository_release(r, call->claim.mutex, call->claim.id, 0, &call->result,
+                                     &call->record, failure);
+
+    if (code == SIMBA_OK)
+        announce(r, call, SIMBA_NOTICE_RELEASED);
+    return code;
+}
+
+static int check_claim(const struct sb_sql_claim *claim, struct simba_error *error)
+{
+    if (claim->ttl_ms <= 0 || claim->transition_ms < 0)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "a lease needs a ttl of more than 0 and a transition of 0 or more");
+    return check_names(claim->mutex, claim->id, error);
+}
+
+int simba_repository_acquire(simba_repository *h, const char *mutex, const char *id, int64_t ttl_ms,
+                             int64_t transition_ms, bool *ret_acquired, struct simba_error *error)
+{
+    struct call call = {.attempt = attempt_acquire, .claim = {mutex, id, ttl_ms, transition_ms}};
+    int code = check_claim(&call.claim, error);
+
+    if (code == SIMBA_OK)
+        code = run(h, &call, error);
+    if (code == SIMBA_OK)
+        *ret_acquired = call.result;
+    return code;
+}
+
+int simba_repository_acquire_and_get_owner(simba_repository *h, const char *mutex, const char *id,
+                                           int64_t ttl_ms, int64_t transition_ms,
+                                           bool *ret_acquired, struct simba_record *ret_record,
+                                           struct simba_error *error)
+{
+    struct call call = {.attempt = attempt_acquire_and_get,
+                        .claim = {mutex, id, ttl_ms, transition_ms}};
+    int code = check_claim(&call.claim, error);
+
+    if (code == SIMBA_OK)
+        code = run(h, &call, error);
+    if (code != SIMBA_OK)
+        return code;
+    *ret_acquired = call.result;
+    copy_record(ret_record, &call.record);
+    return SIMBA_OK;
+}
+
+int simba_repository_release(simba_repository *h, const char *mutex, const char *id,
+                             bool *ret_released, struct simba_error *error)
+{
+    struct call call = {.attempt = attempt_release, .claim = {.mutex = mutex, .id = id}};
+    int code = check_names(mutex, id, error);
+
+    if (code == SIMBA_OK)
+        code = run(h, &call, error);
+    if (code == SIMBA_OK)
+        *ret_released = call.result;
+    return code;
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static void free_handle(simba_repository *h)
+{
+    if (h->settings != NULL)
+        h->dialect->close(h->settings);
+    pthread_mutex_destroy(&h->lock);
+    sb_free(h);
+}
+
+/* The timings of a contest may stand in the URL of a client; here nobody needs them. */
+static void pass_over_timings(simba_url *url)
+{
+    static const char *const timings[] = {"ttl", "transition", "initial-delay", "jitter",
+                                          "stop-timeout"};
+
+    for (size_t i = 0; i < sizeof timings / sizeof timings[0]; i++)
+        simba_url_param(url, timings[i]);
+}
+
+static int open_settings(simba_repository *h, const char *text, struct simba_error *error)
+{
+    simba_url *url = NULL;
+    int code = sb_url_parse(text, &url, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    h->dialect = sb_sql_dialect_find(simba_url_scheme(url));
+    if (h->dialect == NULL)
+        code = sb_error_set(error, SIMBA_EUNSUPPORTED, "'%s' is no SQL database",
+                            simba_url_scheme(url));
+    pass_over_timings(url);
+    if (code == SIMBA_OK)
+        code = h->dialect->open(url, &h->host, &h->settings, &h->limits, error);
+    sb_url_free(url);
+    return code;
+}
+
+int simba_repository_open(const char *url, simba_repository **ret_repository,
+                          struct simba_error *error)
+{
+    simba_repository *h = sb_alloc_zero(sizeof *h);
+    struct sb_sql_failure failure;
+    int code;
+
+    if (h == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    h->host.log = log_nothing;
+    h->pid = getpid();
+    pthread_mutex_init(&h->lock, NULL);
+    code = open_settings(h, url, error);
+    if (code == SIMBA_OK) {
+        code = ensure_connection(h, &failure);
+        if (code != SIMBA_OK && error != NULL)
+            *error = failure.error;
+    }
+    if (code != SIMBA_OK) {
+        free_handle(h);
+        return code;
+    }
+    *ret_repository = h;
+    return SIMBA_OK;
+}
+
+/* In a child the connection is the parent's, and so is all that would be said over it. */
+void simba_repository_close(simba_repository *h)
+{
+    if (h == NULL || h->pid != getpid())
+        return;
+    drop_connection(h);
+    free_handle(h);
+}

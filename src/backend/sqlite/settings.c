@@ -1,0 +1,163 @@
+/*
+ * settings.c - what the URL of an SQLite store says.
+ */
+#include "backend/sqlite/settings.h"
+
+#include "backend/sqlite/schema.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUSY_TIMEOUT_MS 5000
+
+/* The folder of `path` made absolute, with `name` behind it: the file itself may not be there yet. */
+static int resolve_folder(const char *path, const char *name, char target[PATH_MAX],
+                          struct simba_error *error)
+{
+    char folder[PATH_MAX];
+    char resolved[PATH_MAX];
+    struct sb_text text;
+
+    sb_text_init(&text, folder, sizeof folder);
+    sb_text_add(&text, "%.*s.", (int)(name - path), path);
+    if (text.cut || realpath(folder, resolved) == NULL)
+        return sb_error_set(error, SIMBA_EUNAVAILABLE,
+                            "the folder of the database %s does not exist", path);
+    sb_text_init(&text, target, PATH_MAX);
+    sb_text_add(&text, "%s/%s", strcmp(resolved, "/") != 0 ? resolved : "", name);
+    return text.cut ? sb_error_set(error, SIMBA_EINVAL, "the path %s is too long", path) : SIMBA_OK;
+}
+
+/* One absolute name for all who mean the same file, by whatever links. */
+static int resolve_path(const char *path, bool must_exist, char **ret_path,
+                        struct simba_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    char resolved[PATH_MAX];
+    int code = SIMBA_OK;
+
+    if (name[0] == '\0')
+        return sb_error_set(error, SIMBA_EINVAL, "the path %s names a folder, not a file", path);
+    if (realpath(path, resolved) == NULL) {
+        if (must_exist && (errno == ENOENT || errno == ENOTDIR))
+            return sb_error_set(error, SIMBA_ENOTFOUND, "there is no database %s", path);
+        code = resolve_folder(path, name, resolved, error);
+    }
+    if (code != SIMBA_OK)
+        return code;
+    *ret_path = sb_strdup(resolved);
+    return *ret_path != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
+}
+
+/* The name of a file that lies beside the database. */
+static int name_beside(const struct sb_sqlite_settings *s, const char *suffix, char **ret_path,
+                       struct simba_error *error)
+{
+    size_t size = strlen(s->path) + strlen(suffix) + 1;
+    struct sb_text text;
+
+    *ret_path = sb_alloc(size);
+    if (*ret_path == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    sb_text_init(&text, *ret_path, size);
+    sb_text_add(&text, "%s%s", s->path, suffix);
+    return SIMBA_OK;
+}
+
+static int read_paths(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
+{
+    const char *path = simba_url_path(url);
+    int code;
+
+    if (path[0] == '\0')
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the URL sqlite: names no file; write sqlite:PATH");
+    code = resolve_path(path, s->must_exist, &s->path, error);
+    if (code == SIMBA_OK)
+        code = name_beside(s, "-wal", &s->log_path, error);
+    if (code == SIMBA_OK)
+        code = name_beside(s, "-shm", &s->index_path, error);
+    if (code == SIMBA_OK)
+        code = name_beside(s, "-wake", &s->wake_path, error);
+    return code;
+}
+
+static int read_synchronous(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
+{
+    const char *text = simba_url_param(url, "synchronous");
+
+    s->full_sync = text != NULL && strcmp(text, "full") == 0;
+    if (text == NULL || s->full_sync || strcmp(text, "normal") == 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL, "synchronous=%s is neither \"normal\" nor \"full\"",
+                        text);
+}
+
+static int read_create(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
+{
+    const char *text = simba_url_param(url, "create");
+
+    s->must_exist = text != NULL && strcmp(text, "no") == 0;
+    if (text == NULL || s->must_exist || strcmp(text, "yes") == 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL, "create=%s is neither \"yes\" nor \"no\"", text);
+}
+
+/* All of them, before anything is created. */
+static int read_options(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
+{
+    int code = simba_url_duration(url, "busy-timeout", &s->busy_timeout_ms, error);
+
+    if (code == SIMBA_OK && s->busy_timeout_ms <= 0)
+        code = sb_error_set(error, SIMBA_EINVAL, "busy-timeout must be more than 0");
+    if (code == SIMBA_OK)
+        code = read_synchronous(s, url, error);
+    if (code == SIMBA_OK)
+        code = read_create(s, url, error);
+    return code == SIMBA_OK ? simba_url_check_params(url, error) : code;
+}
+
+static int read_boot(struct sb_sqlite_settings *s, struct simba_error *error)
+{
+    int code = sb_sqlite_read_boot_id(s->boot_id);
+
+    if (code == 0)
+        return SIMBA_OK;
+    return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
+                                "the host's boot id cannot be read, and without it leases of an "
+                                "earlier boot cannot be told: %s",
+                                strerror(code));
+}
+
+int sb_sqlite_settings_read(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
+{
+    int code;
+
+    s->busy_timeout_ms = BUSY_TIMEOUT_MS;
+    code = read_options(s, url, error);
+    if (code == SIMBA_OK)
+        code = read_paths(s, url, error);
+    if (code == SIMBA_OK)
+        code = read_boot(s, error);
+    if (code != SIMBA_OK)
+        sb_sqlite_settings_clear(s);
+    return code;
+}
+
+void sb_sqlite_settings_clear(struct sb_sqlite_settings *s)
+{
+    sb_free(s->wake_path);
+    sb_free(s->index_path);
+    sb_free(s->log_path);
+    sb_free(s->path);
+    s->wake_path = NULL;
+    s->index_path = NULL;
+    s->log_path = NULL;
+    s->path = NULL;
+}
