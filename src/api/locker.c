@@ -59,13 +59,15 @@ static bool is_hopeless(int code)
     return group == SIMBA_GROUP_DENIED || group == SIMBA_GROUP_CONFIG;
 }
 
+/* One attempt is over also when nobody owns and it still was not won: somebody released meanwhile, or the
+ * record cannot be won at all. */
 static void on_reply(simba_locker *locker, const struct sb_event *event)
 {
     bool failed = event->answer == SB_ANSWER_FAILED || event->answer == SB_ANSWER_UNKNOWN;
 
     if (failed && (locker->once || is_hopeless(event->code)))
         settle(locker, event->code);
-    else if (event->answer == SB_ANSWER_OTHER && locker->once)
+    else if (!failed && event->answer != SB_ANSWER_MINE && locker->once)
         settle(locker, SIMBA_ECONTENDED);
 }
 
