@@ -20,7 +20,8 @@ static void add_bytes(struct sb_text *out, const char *text, size_t length)
 /* Whether "name=" follows, as it does behind the '?' of parameters. */
 static bool opens_param(const char *text)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.%";
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.%";
     size_t length = strspn(text, letters);
 
     return length > 0 && text[length] == '=';
