@@ -85,8 +85,20 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
     return CLI_BACKGROUND_DONE;
 }
 
-noreturn void cli_background_leave(int status)
+noreturn void cli_background_leave(const struct cli_background *background, int status)
 {
+    pthread_detach(background->thread);
     cli_printer_finish(CLI_PATIENCE_MS);
     _exit(status);
+}
+
+void cli_background_finish(void (*run_this)(void *user), void *user, int signals_fd,
+                           int64_t limit_ms, int status)
+{
+    struct cli_background background;
+
+    if (!cli_background_start(&background, run_this, user))
+        _exit(status);
+    if (cli_background_wait(&background, signals_fd, limit_ms) != CLI_BACKGROUND_DONE)
+        cli_background_leave(&background, status);
 }

@@ -32,6 +32,11 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
 
 /* Ends the program, since the thread is not waited for any longer: it may be using anything, so nothing
  * of what it was given can be destroyed. */
-noreturn void cli_background_leave(int status);
+noreturn void cli_background_leave(const struct cli_background *background, int status);
+
+/* Runs a last step of the program. When it takes longer than that, when a signal says that it does, or
+ * when there is no thread for it, the program ends with `status` and does not return. */
+void cli_background_finish(void (*run)(void *user), void *user, int signals_fd, int64_t limit_ms,
+                           int status);
 
 #endif

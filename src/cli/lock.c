@@ -161,13 +161,13 @@ static void cancel_wait(struct lock *lock, struct cli_background *wait, int sign
     int ended;
 
     if (atomic_load(&lock->locker) == NULL)
-        cli_background_leave(CLI_EXIT_SIGNAL + signal);
+        cli_background_leave(wait, CLI_EXIT_SIGNAL + signal);
     do {
         simba_locker_cancel(atomic_load(&lock->locker));
         ended = cli_background_wait(wait, lock->signals_fd, CANCEL_INTERVAL_MS);
     } while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < until_ms);
     if (ended != CLI_BACKGROUND_DONE)
-        cli_background_leave(CLI_EXIT_SIGNAL + (ended > 0 ? ended : signal));
+        cli_background_leave(wait, CLI_EXIT_SIGNAL + (ended > 0 ? ended : signal));
 }
 
 /* The library ends a bounded wait by itself; it is the store's opening that has no bound of the user's. */
@@ -195,7 +195,7 @@ static int acquire(struct lock *lock)
     int ended = cli_background_wait(&wait, lock->signals_fd, wait_limit_ms(lock));
     if (ended == CLI_BACKGROUND_LATE) {
         cli_say("'%s' was not acquired: the store has not answered in time", lock->mutex);
-        cli_background_leave(CLI_EXIT_UNAVAILABLE);
+        cli_background_leave(&wait, CLI_EXIT_UNAVAILABLE);
     }
     if (ended != CLI_BACKGROUND_DONE) {
         cancel_wait(lock, &wait, ended);
@@ -273,16 +273,6 @@ static void close_all(void *user)
     cli_store_close(lock->client);
 }
 
-/* Leaves with `status` when it takes too long, or when a signal says that it does. */
-static void finish(struct lock *lock, void (*step)(void *lock), int64_t limit_ms, int status)
-{
-    struct cli_background background;
-
-    if (!cli_background_start(&background, step, lock) ||
-        cli_background_wait(&background, lock->signals_fd, limit_ms) != CLI_BACKGROUND_DONE)
-        cli_background_leave(status);
-}
-
 /* The library bounds the release; a store that has not renewed the lease in time will hardly do better
  * now. */
 static int64_t release_limit_ms(const struct lock *lock)
@@ -299,7 +289,7 @@ static int work(struct lock *lock)
 
     while (cli_signals_next(lock->signals_fd) != 0)
         continue;
-    finish(lock, release, release_limit_ms(lock), status);
+    cli_background_finish(release, lock, lock->signals_fd, release_limit_ms(lock), status);
     return status;
 }
 
@@ -313,7 +303,7 @@ static int run_lock(struct lock *lock)
     int status = acquire(lock);
     if (status == CLI_CONTINUE)
         status = work(lock);
-    finish(lock, close_all, CLI_PATIENCE_MS, status);
+    cli_background_finish(close_all, lock, lock->signals_fd, CLI_PATIENCE_MS, status);
     close(lock->lost_fd);
     close(lock->signals_fd);
     return status;

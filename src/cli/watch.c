@@ -275,18 +275,8 @@ static int start(struct watch *watch, int signals_fd)
         return cli_fail_system("cannot start a thread");
     int ended = cli_background_wait(&background, signals_fd, SIMBA_INFINITE);
     if (ended != CLI_BACKGROUND_DONE)
-        cli_background_leave(signal_status(ended));
+        cli_background_leave(&background, signal_status(ended));
     return watch->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&watch->error);
-}
-
-/* A store that hangs, or a reader that stands still while a line is printed, is not waited for. */
-static void stop(struct watch *watch, int signals_fd, int status)
-{
-    struct cli_background background;
-
-    if (!cli_background_start(&background, stop_all, watch) ||
-        cli_background_wait(&background, signals_fd, CLI_PATIENCE_MS) != CLI_BACKGROUND_DONE)
-        cli_background_leave(status);
 }
 
 static int run_watch(struct watch *watch)
@@ -304,7 +294,8 @@ static int run_watch(struct watch *watch)
     int status = start(watch, signals_fd);
     if (status == CLI_CONTINUE)
         status = wait_for_end(watch, signals_fd);
-    stop(watch, signals_fd, status);
+    /* A store that hangs, or a reader that stands still while a line is printed, is not waited for. */
+    cli_background_finish(stop_all, watch, signals_fd, CLI_PATIENCE_MS, status);
     free(watch->list);
     close(watch->broken_fd);
     close(signals_fd);

@@ -253,6 +253,9 @@ static void watch_can_be_interrupted_while_its_reader_stands_still(void **state)
     static const char filling[4096];
 
     (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* its _exit flushes standard output, which no other one does */
+#endif
     store_create();
     assert_int_equal(mkfifo("stuck", 0600), 0);
     int fd = open("stuck", O_RDWR | O_NONBLOCK | O_CLOEXEC);
