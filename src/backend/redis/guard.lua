@@ -1,16 +1,17 @@
 -- ARGV: id, lease in milliseconds, the term's token or 0 when the contender does not know it.
-local id, lease_ms, known = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local owner = redis.call('GET', key)
-local token = read_token()
+local owner, known = call('GET', key), tonumber(ARGV[3])
 
 if owner ~= id then
-    return record(owner, redis.call('PTTL', key), token)
+    return { owner, call('PTTL', key), token }
 end
 -- The counter was lost or went back while the owner's key was not.
 if token < known then
-    token = write_token(known)
+    token = known
+    call('SET', counter, token)
 elseif token == 0 then
-    token = write_token(now_ms())
+    local time = call('TIME')
+    token = time[1] * 1000 + math.floor(time[2] / 1000)
+    call('SET', counter, token)
 end
-redis.call('PEXPIRE', key, lease_ms)
-return record(id, tonumber(lease_ms), token)
+call('PEXPIRE', key, ARGV[2])
+return { id, tonumber(ARGV[2]), token }

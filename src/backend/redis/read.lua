@@ -1,3 +1,1 @@
-local answer = record(redis.call('GET', key), redis.call('PTTL', key), read_token())
-answer[4] = redis.call('ZCARD', queue)
-return answer
+return { call('GET', key), call('PTTL', key), token, call('ZCARD', queue) }

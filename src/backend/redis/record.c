@@ -4,7 +4,6 @@
 #include "backend/redis/request.h"
 
 #include <hiredis/hiredis.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Whatever the key holds becomes a printable name of the length of an id. */
@@ -32,7 +31,7 @@ static bool is_record(const redisReply *reply)
            (reply->element[0]->type == REDIS_REPLY_STRING ||
             reply->element[0]->type == REDIS_REPLY_NIL) &&
            reply->element[1]->type == REDIS_REPLY_INTEGER &&
-           reply->element[2]->type == REDIS_REPLY_STRING;
+           reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[2]->integer >= 0;
 }
 
 /* A key without an expiry is somebody's mistake: it is looked at again after a lease. */
@@ -49,7 +48,7 @@ bool sb_record_read(struct sb_record *record, const redisReply *reply, const cha
         if (record->left_ms < 0)
             record->left_ms = options->lease_ms;
     }
-    record->revision = strtoull(reply->element[2]->str, NULL, 10);
+    record->revision = (uint64_t)reply->element[2]->integer;
     record->waiters = -1;
     if (reply->elements > 3 && reply->element[3]->type == REDIS_REPLY_INTEGER)
         record->waiters = reply->element[3]->integer;
