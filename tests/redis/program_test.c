@@ -1,0 +1,117 @@
+/*
+ * program_test.c - the program as a user runs it, on Redis.
+ */
+#include "cli/harness.h"
+#include "server.h"
+
+#include <signal.h>
+
+static struct server server;
+static char url[256];
+
+static int enter(void **state)
+{
+    if (sandbox_enter(state) != 0)
+        return -1;
+    memset(&server, 0, sizeof server);
+    server_start(&server, NULL);
+    snprintf(url, sizeof url, "%s",
+             server_url(&server, "?ttl=400ms&transition=600ms&jitter=0ms..50ms"));
+    return setenv("SIMBA_URL", url, 1);
+}
+
+static int leave(void **state)
+{
+    server_stop(&server);
+    return sandbox_leave(state);
+}
+
+static void a_command_runs_while_the_mutex_is_held_and_leaves_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("--id", "me", "lock", "m", "--", "sh", "-c",
+                               "echo \"$SIMBA_MUTEX|$SIMBA_CONTENDER_ID|$SIMBA_FENCE\"", NULL),
+                     0);
+    assert_contains(last_out(), "m|me|");
+    assert_int_equal(server_number(&server, "EXISTS simba:{m} simba:{m}:contender"), 0);
+    assert_int_equal(simba_run("lock", "m", "--", "sh", "-c", "exit 7", NULL), 7);
+    assert_string_equal(last_err(), "");
+}
+
+static void the_mutex_excludes_and_is_handed_over(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", server_url(&server, "?ttl=20s&transition=20s"), 1);
+    struct process holder = holder_start();
+    assert_int_equal(simba_run("lock", "-n", "m", "--", "touch", "ran", NULL), 75);
+    assert_contains(last_err(), "holder");
+    assert_int_equal(simba_run("lock", "-w", "200ms", "m", "--", "touch", "ran", NULL), 75);
+    assert_int_equal(simba_run("status", NULL), 0);
+    assert_contains(last_out(), "holder");
+    struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
+    wait_until(server_number(&server, "ZCARD simba:{m}:contender") == 1);
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(process_wait(&holder), 128 + SIGTERM);
+    assert_int_equal(process_wait(&waiter), 0);
+    assert_true(file_exists("ran"));
+}
+
+static void the_child_is_stopped_when_the_lease_cannot_be_renewed(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    pid_t child = (pid_t)file_wait_number("holder");
+    server_pause(&server);
+    assert_int_equal(process_wait(&holder), 70);
+    assert_false(process_is_alive(child));
+    server_go_on(&server);
+}
+
+static void the_child_survives_a_restart_with_its_data(void **state)
+{
+    (void)state;
+    server_do(&server, "CONFIG SET appendfsync always");
+    server_do(&server, "CONFIG SET appendonly yes");
+    wait_until(strstr(server_text(&server, "INFO persistence"), "aof_rewrite_in_progress:0") !=
+               NULL);
+    server.arguments[0] = "--appendonly";
+    server.arguments[1] = "yes";
+    setenv("SIMBA_URL", server_url(&server, "?ttl=500ms&transition=15s"), 1);
+    struct process holder = holder_start();
+    pid_t child = (pid_t)file_wait_number("holder");
+    server_kill(&server, SIGKILL);
+    server_start_again(&server);
+    wait_until(server_number(&server, "PTTL simba:{m}") > 15000); /* it was renewed */
+    assert_true(process_is_alive(child));
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(process_wait(&holder), 128 + SIGTERM);
+}
+
+static void failures_have_exit_codes_of_their_own(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("-u", "redis://127.0.0.1:1", "lock", "m", "--", "true", NULL), 69);
+    assert_contains(last_err(), "127.0.0.1:1");
+    assert_int_equal(simba_run("-u", server_url(&server, "?nonsense=1"), "status", NULL), 78);
+    assert_int_equal(simba_run("-u", "redis://h1,h2", "status", NULL), 78);
+    server_do(&server, "CONFIG SET requirepass secret");
+    assert_int_equal(simba_run("lock", "m", "--", "touch", "ran", NULL), 77);
+    snprintf(url, sizeof url, "redis://:wrong-word@127.0.0.1:%d", server.port);
+    assert_int_equal(simba_run("-u", url, "lock", "m", "--", "touch", "ran", NULL), 77);
+    assert_null(strstr(last_err(), "wrong-word"));
+    assert_false(file_exists("ran"));
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, enter, leave)
+    const struct CMUnitTest tests[] = {
+        CASE(a_command_runs_while_the_mutex_is_held_and_leaves_nothing),
+        CASE(the_mutex_excludes_and_is_handed_over),
+        CASE(the_child_is_stopped_when_the_lease_cannot_be_renewed),
+        CASE(the_child_survives_a_restart_with_its_data),
+        CASE(failures_have_exit_codes_of_their_own),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
