@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
-.PHONY: all deps demo test check format asan tsan valgrind coverage coverage-all sim mutants \
+.PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
     scenarios-rewrite install clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
@@ -34,6 +34,9 @@ check: $(BUILD)/build.ninja ## format, layers, static analysis
 
 format: ## let clang-format rewrite the sources
 	@scripts/check-format --fix
+
+bench: all ## measure the library on Redis against a blocking client
+	@$(BUILD)/bench/bench-redis
 
 asan: ## all tests under the address and undefined behaviour sanitizers
 	@test -f build-asan/build.ninja || $(SANITIZE) -Db_sanitize=address,undefined build-asan
