@@ -240,11 +240,6 @@ static unsigned long status_number(pid_t pid, const char *name, int base)
     return line != NULL ? strtoul(line + strlen(name), NULL, base) : 0;
 }
 
-long process_threads(pid_t pid)
-{
-    return (long)status_number(pid, "Threads:", 10);
-}
-
 long process_user(pid_t pid)
 {
     return (long)status_number(pid, "Uid:", 10);
@@ -253,6 +248,11 @@ long process_user(pid_t pid)
 long process_wakes(pid_t pid)
 {
     return (long)status_number(pid, "\nvoluntary_ctxt_switches:", 10);
+}
+
+bool process_takes_signals(pid_t pid)
+{
+    return (status_number(pid, "SigBlk:", 16) >> (SIGTERM - 1) & 1) != 0;
 }
 
 bool process_has_pending(pid_t pid, int signal)

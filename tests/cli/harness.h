@@ -58,8 +58,8 @@ const char *last_err(void);
 
 bool process_is_alive(pid_t pid);
 
-/* The program has threads once it has taken over its signals and turned to the store. */
-long process_threads(pid_t pid);
+/* Whether it has come so far that a signal is an event to it: it has blocked SIGTERM. */
+bool process_takes_signals(pid_t pid);
 
 /* The real user. */
 long process_user(pid_t pid);

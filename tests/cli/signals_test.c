@@ -65,7 +65,7 @@ static void a_signal_that_was_ignored_at_the_start_does_not_end_the_wait(void **
     signal(SIGHUP, SIG_IGN);
     struct process waiter = simba_start(NULL, "lock", "m", "--", "true", NULL);
     signal(SIGHUP, SIG_DFL);
-    wait_until(process_threads(waiter.pid) > 1);
+    wait_until(process_takes_signals(waiter.pid));
     kill(waiter.pid, SIGHUP);
     kill(holder.pid, SIGTERM);
     process_wait(&holder);
@@ -111,7 +111,7 @@ static void a_signal_ends_the_wait_and_leaves_nothing_behind(void **state)
     struct process holder = holder_start();
     for (int i = 0; i < 4; i++) {
         struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
-        wait_until(process_threads(waiter.pid) > 1);
+        wait_until(process_takes_signals(waiter.pid));
         int64_t begin_ms = now_ms();
         wait_until(now_ms() >= begin_ms + i * 50);
         kill(waiter.pid, signals[i]);
@@ -197,7 +197,7 @@ static void harmless_signals_do_not_end_the_wait(void **state)
     (void)state;
     struct process holder = holder_start();
     struct process waiter = simba_start(NULL, "lock", "m", "--", "true", NULL);
-    wait_until(process_threads(waiter.pid) > 1);
+    wait_until(process_takes_signals(waiter.pid));
     for (int i = 0; i < 50; i++) {
         pause_briefly();
         kill(waiter.pid, SIGWINCH);

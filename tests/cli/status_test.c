@@ -228,7 +228,7 @@ static void watch_can_be_interrupted_while_the_store_hangs(void **state)
     store_create();
     sqlite3 *store = store_block_readers();
     struct process watch = simba_start(NULL, "watch", "a", "b", "c", NULL);
-    wait_until(process_threads(watch.pid) > 1);
+    wait_until(process_takes_signals(watch.pid));
     int64_t begin_ms = now_ms();
     kill(watch.pid, SIGINT);
     int status = process_wait(&watch);
