@@ -25,6 +25,14 @@ const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba.sim
 const char *const dialect_revoke_use = "REVOKE ALL ON simba.simba_mutex FROM plain";
 const char *const dialect_read_only = "SET GLOBAL read_only = 1";
 const char *const dialect_read_write = "SET GLOBAL read_only = 0";
+#define SET_LEVEL "SET GLOBAL TRANSACTION ISOLATION LEVEL "
+const char *const dialect_isolations[] = {
+    SET_LEVEL "READ COMMITTED",
+    SET_LEVEL "REPEATABLE READ",
+    SET_LEVEL "SERIALIZABLE",
+    NULL,
+};
+
 /* With the server's own collation, which does not tell a from A. */
 const char *const dialect_old_table =
     "CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY KEY COMMENT 'mutex name',"

@@ -24,6 +24,13 @@ const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba_mut
 const char *const dialect_revoke_use = "REVOKE ALL ON simba_mutex FROM plain";
 const char *const dialect_read_only = "ALTER ROLE plain SET default_transaction_read_only = on";
 const char *const dialect_read_write = "ALTER ROLE plain RESET default_transaction_read_only";
+#define SET_LEVEL "ALTER DATABASE simba SET default_transaction_isolation = "
+const char *const dialect_isolations[] = {
+    SET_LEVEL "'read committed'",
+    SET_LEVEL "'repeatable read'",
+    SET_LEVEL "'serializable'",
+    NULL,
+};
 const char *const dialect_old_table =
     "CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY KEY, acquired_at bigint NOT NULL,"
     " ttl_at bigint NOT NULL, transition_at bigint NOT NULL, owner_id varchar(32) NOT NULL,"

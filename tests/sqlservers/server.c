@@ -41,7 +41,7 @@ static void fake_time(const struct server *s)
 }
 
 /* It dies with us, and says what it has to say into the folder. */
-static pid_t spawn(const struct server *s, const char *const *arguments)
+pid_t server_spawn(const struct server *s, const char *const *arguments)
 {
     char log[TEST_PATH_MAX + 16];
     pid_t parent = getpid();
@@ -72,6 +72,12 @@ static int await_exit(pid_t pid)
     return status;
 }
 
+void server_reap(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    await_exit(pid);
+}
+
 /* PostgreSQL is a process with many children, of which each has a group of its own. */
 static void signal_all(pid_t pid, int number)
 {
@@ -90,7 +96,7 @@ static void signal_all(pid_t pid, int number)
         kill((pid_t)strtol(child, NULL, 10), number);
 }
 
-static int free_port(void)
+int server_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof address;
@@ -148,7 +154,7 @@ void server_start(struct server *s)
     const char *arguments[SERVER_ARGUMENTS_MAX] = {NULL};
 
     dialect_start(s, arguments);
-    s->pid = spawn(s, arguments);
+    s->pid = server_spawn(s, arguments);
     if (!test_wait_within(START_PATIENCE_MS, answers, s))
         fail_msg("the server does not answer: %s", log_tail(s));
 }
@@ -198,7 +204,7 @@ static void create_files(struct server *s)
     pid_t pid;
 
     dialect_create(s, arguments);
-    pid = spawn(s, arguments);
+    pid = server_spawn(s, arguments);
     if (await_exit(pid) != 0)
         fail_msg("the server's files cannot be created: %s", log_tail(s));
 }
@@ -213,7 +219,7 @@ void server_create(struct server *s, bool faketime)
         snprintf(s->faketime, sizeof s->faketime, "%s/faketime", s->folder);
         server_step_clock(s, 0);
     }
-    s->port = free_port();
+    s->port = server_free_port();
     server_start(s);
     dialect_set_up(s);
     snprintf(s->url, sizeof s->url, "%s", server_url(s, dialect_admin, ""));

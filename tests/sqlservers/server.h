@@ -47,6 +47,11 @@ void server_start(struct server *s); /* and waits until it answers */
 void server_kill(struct server *s);  /* like a crash */
 void server_pause(struct server *s);
 void server_resume(struct server *s);
+/* Starts another program in the server's folder, as its user. */
+pid_t server_spawn(const struct server *s, const char *const *arguments);
+void server_reap(pid_t pid); /* ends it */
+int server_free_port(void);
+
 void server_step_clock(struct server *s, int seconds);
 
 /* A URL for another user, and with options behind it. In static memory, one of four. */
@@ -102,6 +107,8 @@ extern const char *const dialect_grant_use;     /* gives `plain` what the docume
 extern const char *const dialect_revoke_use;
 extern const char *const dialect_read_only;  /* refuses writes of `plain` from now on */
 extern const char *const dialect_read_write; /* takes them again */
+extern const char
+    *const dialect_isolations[]; /* each makes a level the default; NULL behind the last */
 extern const char *const dialect_old_table;  /* of older installations: ids of 32 characters */
 extern const char *const dialect_wide_table; /* fills the table with 20,000 rows more */
 

@@ -62,6 +62,11 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
                               "miv"},
 };
 
+const char *sb_mysql_statement_text(size_t which)
+{
+    return statements[which].text;
+}
+
 bool sb_mysql_writes(enum sb_sql_statement which)
 {
     return which != SB_SQL_SELECT && which != SB_SQL_SELECT_ALL;

@@ -34,6 +34,9 @@ bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row);
 /* Fetches the next row into what was bound: false when there is none left. */
 bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row);
 
+/* The text of a statement, with a question mark for each value. */
+const char *sb_mysql_statement_text(size_t which);
+
 /* Whether it may change anything. */
 bool sb_mysql_writes(enum sb_sql_statement which);
 

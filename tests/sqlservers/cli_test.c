@@ -1,0 +1,110 @@
+/*
+ * cli_test.c - the program on a database server, as a user runs it.
+ */
+#include "server.h"
+
+#include "cli/harness.h"
+
+#include <sys/wait.h>
+
+static void use(const char *user, const char *options)
+{
+    setenv("SIMBA_URL", server_url(&server, user, options), 1);
+}
+
+static int enter(void **state)
+{
+    int code = sandbox_enter(state);
+
+    use(dialect_admin, "ttl=400ms&transition=600ms&jitter=0ms..50ms");
+    return code;
+}
+
+static void a_command_runs_under_the_lock(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("lock", "m", "--", "sh", "-c", "echo $SIMBA_FENCE; exit 3", NULL),
+                     3);
+    assert_true(strtol(last_out(), NULL, 10) > 0);
+    assert_int_equal(simba_run("status", "--json", NULL), 0);
+    assert_contains(last_out(), "\"free\"");
+}
+
+static void a_lock_that_is_held_is_not_acquired(void **state)
+{
+    struct process holder = holder_start();
+
+    (void)state;
+    assert_int_equal(simba_run("lock", "-n", "m", "--", "true", NULL), 75);
+    assert_int_equal(simba_run("status", NULL), 0);
+    assert_contains(last_out(), "holder");
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+    assert_int_equal(simba_run("lock", "-n", "m", "--", "true", NULL), 0);
+}
+
+static void a_waiter_follows_a_holder_that_died(void **state)
+{
+    struct process holder = holder_start();
+
+    (void)state;
+    kill(holder.pid, SIGKILL);
+    process_wait(&holder);
+    assert_int_equal(simba_run("lock", "-w", "10s", "m", "--", "true", NULL), 0);
+}
+
+static void refusals_have_their_exit_codes(void **state)
+{
+    struct server nobody = {.port = 1};
+
+    (void)state;
+    use("nobody:wrong", "");
+    assert_int_equal(simba_run("status", NULL), 77);
+    setenv("SIMBA_URL", server_url(&nobody, "x", "connect-timeout=1s"), 1);
+    assert_int_equal(simba_run("status", NULL), 69);
+    use(dialect_admin, "timeout=never");
+    assert_int_equal(simba_run("status", NULL), 78);
+}
+
+/* A server that dies under a holder takes the lease with it: the command is stopped in time. This one comes
+ * last. */
+static void a_command_is_stopped_when_the_server_stays_away(void **state)
+{
+    struct process holder = holder_start();
+
+    (void)state;
+    server_kill(&server);
+    assert_int_equal(process_wait(&holder), 70);
+}
+
+static int run_cases(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_command_runs_under_the_lock, enter, sandbox_leave),
+        cmocka_unit_test_setup_teardown(a_lock_that_is_held_is_not_acquired, enter, sandbox_leave),
+        cmocka_unit_test_setup_teardown(a_waiter_follows_a_holder_that_died, enter, sandbox_leave),
+        cmocka_unit_test_setup_teardown(refusals_have_their_exit_codes, enter, sandbox_leave),
+        cmocka_unit_test_setup_teardown(a_command_is_stopped_when_the_server_stays_away, enter,
+                                        sandbox_leave),
+    };
+
+    return cmocka_run_group_tests_name("cli", tests, NULL, NULL);
+}
+
+/* The sandbox ends all processes that its tests leave behind. The server is not one of them when it is the
+ * child of another process. */
+int main(void)
+{
+    int status = -1;
+    pid_t pid;
+
+    if (!server_is_installed())
+        return 77;
+    server_create(&server, false);
+    pid = fork();
+    if (pid == 0)
+        exit(run_cases());
+    waitpid(pid, &status, 0);
+    server_destroy(&server);
+    return status == 0 ? 0 : 1;
+}

@@ -1,0 +1,126 @@
+/*
+ * pooler_test.c - PostgreSQL behind a pooler that gives every transaction to another session.
+ */
+#include "server.h"
+
+#include "backend/host.h"
+#include "tck/kit.h"
+
+#define POOLER "/usr/sbin/pgbouncer"
+
+static struct server pooler; /* the same server by another port */
+static char config[TEST_PATH_MAX + 32];
+
+static void write_config(void)
+{
+    FILE *file;
+
+    snprintf(config, sizeof config, "%s/pooler.ini", server.folder);
+    file = fopen(config, "we");
+    if (file == NULL ||
+        fprintf(file,
+                "[databases]\n"
+                "simba = host=127.0.0.1 port=%d dbname=simba user=%s\n"
+                "[pgbouncer]\n"
+                "listen_addr = 127.0.0.1\n"
+                "listen_port = %d\n"
+                "unix_socket_dir =\n"
+                "auth_type = any\n"
+                "pool_mode = transaction\n"
+                "default_pool_size = 4\n",
+                server.port, dialect_admin, pooler.port) < 0 ||
+        fclose(file) != 0)
+        fail_msg("cannot write %s", config);
+}
+
+static bool answers(void *user)
+{
+    struct session *session = dialect_connect(user);
+
+    if (session != NULL)
+        dialect_disconnect(session);
+    return session != NULL;
+}
+
+static int start_pooler(void **state)
+{
+    const char *const arguments[] = {POOLER, config, NULL};
+
+    server_setup(state);
+    pooler = server;
+    pooler.port = server_free_port();
+    write_config();
+    pooler.pid = server_spawn(&server, arguments);
+    if (!test_wait(answers, &pooler))
+        fail_msg("the pooler does not answer");
+    return 0;
+}
+
+static int stop_pooler(void **state)
+{
+    server_reap(pooler.pid);
+    return server_teardown(state);
+}
+
+/* Several clients at once, so that sessions change hands. */
+static void clients_behind_a_pooler_pass_the_kit(void **state)
+{
+    static const char *const cases[] = {"multi_contend", "contract", "guard", "late_reply"};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
+        struct kit_result result;
+
+        options.url = server_url(&pooler, dialect_admin, "");
+        options.only = cases[i];
+        options.contend_ms = 2000;
+        result = kit_run(&options);
+        kit_assert_passed(&result, 1);
+    }
+}
+
+/* LISTEN would be heard by nobody; the library finds that out and looks instead. */
+static void a_release_is_noticed_without_listen(void **state)
+{
+    struct host owner;
+    struct host waiter;
+    struct call held;
+    int64_t released_ms;
+
+    (void)state;
+    assert_int_equal(host_open(&owner, server_url(&pooler, dialect_admin, "")), SIMBA_OK);
+    assert_int_equal(host_open(&waiter, server_url(&pooler, dialect_admin, "")), SIMBA_OK);
+    held = host_do(&owner, SIMBA_OP_ACQUIRE, "pooled", "a", 0);
+    assert_string_equal(held.owner, "a");
+    waiter.ops->listen(waiter.backend, "pooled", "b", true);
+    assert_string_equal(host_do(&waiter, SIMBA_OP_ACQUIRE, "pooled", "b", 0).owner, "a");
+    host_do(&owner, SIMBA_OP_RELEASE, "pooled", "a", held.revision);
+    released_ms = test_now_ms();
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_RELEASED, "pooled", NULL));
+    assert_true(test_now_ms() - released_ms < 800);
+    assert_int_equal(host_notices(&waiter, SIMBA_NOTICE_RELEASED, "", NULL), 0);
+    assert_true(host_close(&waiter));
+    assert_true(host_close(&owner));
+}
+
+/* What a session was told must not outlive the transaction: it goes to somebody else. */
+static void nothing_is_left_behind_in_pooled_sessions(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        assert_string_equal(server_sql(&pooler, "SHOW lock_timeout"), "0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clients_behind_a_pooler_pass_the_kit),
+        cmocka_unit_test(a_release_is_noticed_without_listen),
+        cmocka_unit_test(nothing_is_left_behind_in_pooled_sessions),
+    };
+
+    if (!server_is_installed() || access(POOLER, X_OK) != 0)
+        return 77;
+    return cmocka_run_group_tests_name("pooler", tests, start_pooler, stop_pooler);
+}
