@@ -17,6 +17,9 @@
 
 #define GRACE_MAX_MS 5000
 
+/* How long a wait may last before it is told of. */
+#define SILENCE_MS 1000
+
 /* How often a wait is told to end until it does: a request that comes before the wait is lost. */
 #define CANCEL_INTERVAL_MS 10
 
@@ -75,7 +78,7 @@ static const struct cli_option options[] = {
     {'w', "wait", "DURATION", "give up when it was not acquired in this time", set_wait},
     {'E', "contended-code", "CODE", "exit code for giving up, 0 to 255 (75)", set_contended_code},
     {'k', "kill-after", "DURATION", "from SIGTERM to SIGKILL when the lease runs out", set_grace},
-    {'q', "quiet", NULL, "do not say who owns when giving up", set_quiet},
+    {'q', "quiet", NULL, "do not say who owns while waiting and when giving up", set_quiet},
     {0, NULL, NULL, NULL, NULL},
 };
 
@@ -186,13 +189,43 @@ static int say_contended(const struct lock *lock)
     return lock->contended_code;
 }
 
+/* Tells somebody who looks on why nothing happens. */
+static void say_waiting(struct lock *lock)
+{
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+    simba_locker *locker = atomic_load(&lock->locker);
+
+    if (lock->quiet || (!isatty(STDERR_FILENO) && lock->cli->log_level < SIMBA_LOG_INFO))
+        return;
+    if (locker != NULL)
+        simba_locker_owner(locker, &owner);
+    if (owner.id[0] != '\0')
+        cli_say("waiting for '%s', which is owned by %s", lock->mutex, owner.id);
+    else
+        cli_say("waiting for '%s'", lock->mutex);
+}
+
+static int wait_while_telling(struct lock *lock, struct cli_background *wait)
+{
+    int64_t limit_ms = wait_limit_ms(lock);
+
+    if (limit_ms <= SILENCE_MS)
+        return cli_background_wait(wait, lock->signals_fd, limit_ms);
+    int ended = cli_background_wait(wait, lock->signals_fd, SILENCE_MS);
+    if (ended != CLI_BACKGROUND_LATE)
+        return ended;
+    say_waiting(lock);
+    return cli_background_wait(wait, lock->signals_fd,
+                               limit_ms == SIMBA_INFINITE ? limit_ms : limit_ms - SILENCE_MS);
+}
+
 static int acquire(struct lock *lock)
 {
     struct cli_background wait;
 
     if (!cli_background_start(&wait, wait_for_mutex, lock))
         return cli_fail_system("cannot start a thread");
-    int ended = cli_background_wait(&wait, lock->signals_fd, wait_limit_ms(lock));
+    int ended = wait_while_telling(lock, &wait);
     if (ended == CLI_BACKGROUND_LATE) {
         cli_say("'%s' was not acquired: the store has not answered in time", lock->mutex);
         cli_background_leave(&wait, CLI_EXIT_UNAVAILABLE);

@@ -116,6 +116,10 @@ static int open_url(const struct cli *cli, const char *url, int callback_threads
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
+    if (strncmp(url, "memory:", 7) == 0)
+        return cli_error_set(error, SIMBA_ECONFIG,
+                             "the store memory: belongs to one process: nobody else would see the "
+                             "mutex; use it with 'simba tck' only");
     if (!cli_printer_start())
         return cli_error_set(error, SIMBA_ENOMEM, "cannot start a thread: %s", strerror(errno));
     options.ttl_ms = cli->ttl_ms;

@@ -14,6 +14,9 @@
 
 #include <string.h>
 
+/* How often a request that keeps failing for the same reason is warned of. */
+#define WARN_INTERVAL_MS 60000
+
 static bool is_observer(const struct sb_service *s)
 {
     return s->member.id == NULL;
@@ -152,12 +155,16 @@ static const char *op_name(enum simba_op op)
 
 static void keep_error(struct sb_service *s, enum simba_op op, const struct simba_reply *reply)
 {
-    bool first;
+    int64_t now_ms = simba_now_ms();
+    bool warn;
 
     pthread_mutex_lock(&s->lock);
     if (s->last_error == NULL)
         s->last_error = sb_alloc_zero(sizeof *s->last_error);
-    first = s->last_error == NULL || s->last_error->code != reply->code;
+    warn = s->last_error == NULL || s->last_error->code != reply->code ||
+           now_ms - s->warned_at_ms >= WARN_INTERVAL_MS;
+    if (warn)
+        s->warned_at_ms = now_ms;
     if (s->last_error != NULL) {
         if (reply->error != NULL)
             *s->last_error = *reply->error;
@@ -166,7 +173,7 @@ static void keep_error(struct sb_service *s, enum simba_op op, const struct simb
         s->last_error->code = reply->code;
     }
     pthread_mutex_unlock(&s->lock);
-    sb_log(&s->engine->log, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "mutex '%s': %s failed: %s",
+    sb_log(&s->engine->log, warn ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "mutex '%s': %s failed: %s",
            s->member.mutex, op_name(op),
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }

@@ -239,8 +239,8 @@ static void free_loop(struct sb_loop *loop)
     sb_free(loop);
 }
 
-#define UV_DESCRIPTORS                                                                             \
-    8 /* a loop opens six, those that the first one leaves to the process included */
+/* A loop opens six, those that the first one leaves to the process included. */
+#define UV_DESCRIPTORS 8
 
 /* Where descriptors are short libuv ends the process in its first loop and leaks in later ones, so we find
  * out whether it can have them. Another thread may still take them before libuv does. */

@@ -70,6 +70,7 @@ struct sb_service {
     bool report_acquired;
     bool report_released;
     struct simba_error *last_error;
+    int64_t warned_at_ms; /* of a failure; loop thread only */
 
     char names[]; /* the strings of `member` */
 };

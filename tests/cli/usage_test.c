@@ -111,6 +111,8 @@ static void an_invalid_url_name_id_or_timing_is_78(void **state)
         {"-u", "sqlite", "status"},
         {"-u", "sqlite:x.db?ttl=soon", "status"},
         {"-u", "sqlite:x.db?nonsense=1", "status"},
+        {"-u", "sqlite://host/x.db", "status"},
+        {"-u", "memory:x", "lock", "m", "--", "true"},
         {"lock", " ", "--", "true"},
         {"lock", "a\nb", "--", "true"},
         {"lock", "--id", "a@@b", "m", "true"},

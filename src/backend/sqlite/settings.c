@@ -78,6 +78,9 @@ static int read_paths(struct sb_sqlite_settings *s, simba_url *url, struct simba
     if (path[0] == '\0')
         return sb_error_set(error, SIMBA_EINVAL,
                             "the URL sqlite: names no file; write sqlite:PATH");
+    if (simba_url_host_count(url) > 0)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the URL names a host, but SQLite has none; write sqlite:%s", path);
     code = resolve_path(path, s->must_exist, &s->path, error);
     if (code == SIMBA_OK)
         code = name_beside(s, "-wal", &s->log_path, error);
