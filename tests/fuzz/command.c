@@ -1,0 +1,114 @@
+/*
+ * command.c - fuzzes command lines. The arguments of an input are separated by newlines; what the parser
+ * says goes to a cli_say of our own.
+ */
+#include "fuzz.h"
+
+#include "cli/option.h"
+#include "cli/say.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ARGUMENTS_MAX 32
+
+static int said;
+
+void cli_say(const char *format, ...)
+{
+    (void)format;
+    said++;
+}
+
+/* ---- A table as the verbs have them ---------------------------------------------------------- */
+
+struct values {
+    bool quiet;
+    int64_t wait_ms;
+    int code;
+    const char *url;
+};
+
+static bool set_quiet(void *into, const char *value)
+{
+    fuzz_demand(value == NULL, "an option without a value gets none");
+    ((struct values *)into)->quiet = true;
+    return true;
+}
+
+static bool set_wait(void *into, const char *value)
+{
+    return cli_option_duration("--wait", value, &((struct values *)into)->wait_ms);
+}
+
+static bool set_code(void *into, const char *value)
+{
+    return cli_option_number("--code", value, 0, 255, &((struct values *)into)->code);
+}
+
+static bool set_url(void *into, const char *value)
+{
+    ((struct values *)into)->url = value;
+    return true;
+}
+
+static const struct cli_option verb_options[] = {
+    {'q', "quiet", NULL, "", set_quiet},
+    {'w', "wait", "DURATION", "", set_wait},
+    {'E', "code", "CODE", "", set_code},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+static const struct cli_option global_options[] = {
+    {'u', "url", "URL", "", set_url},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+/* ---- Target --------------------------------------------------------------------------------- */
+
+/* argv[0] is the verb. Returns argc; argv ends with a NULL. */
+static int split(char *text, char *argv[ARGUMENTS_MAX + 2])
+{
+    int argc = 0;
+
+    argv[argc++] = "verb";
+    for (char *rest = text; rest != NULL && argc <= ARGUMENTS_MAX; argc++)
+        argv[argc] = strsep(&rest, "\n");
+    argv[argc] = NULL;
+    return argc;
+}
+
+static bool is_one_of(const char *argument, char *const *arguments, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (arguments[i] == argument)
+            return true;
+    return false;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct values values = {false, 0, 0, NULL};
+    const struct cli_option_set sets[] = {{verb_options, &values}, {global_options, &values}};
+    struct fuzz_bytes bytes = {data, size};
+    size_t operands_max = fuzz_byte(&bytes) % 4;
+    char *text = fuzz_text(bytes.data, bytes.size);
+    char *given[ARGUMENTS_MAX + 2];
+    char *argv[ARGUMENTS_MAX + 2];
+    int count = split(text, given);
+    int argc = count;
+
+    memcpy(argv, given, sizeof argv);
+    said = 0;
+    if (cli_options_parse(sets, 2, operands_max, &argc, argv)) {
+        fuzz_demand(argc >= 0 && argc < count && argv[argc] == NULL, "operands end with a NULL");
+        for (int i = 0; i < argc; i++)
+            fuzz_demand(is_one_of(argv[i], given, count), "operands are arguments");
+        fuzz_demand(values.wait_ms >= 0 && values.code >= 0 && values.code <= 255,
+                    "values are within their range");
+    } else {
+        fuzz_demand(said == 1, "a refusal says why, once");
+    }
+    free(text);
+    return 0;
+}
