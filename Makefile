@@ -7,7 +7,7 @@ SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
-    scenarios-rewrite install clean help
+    fuzz torture scenarios-rewrite install clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -75,6 +75,13 @@ sim: all ## a million simulated worlds on 2 cores
 
 mutants: ## break the core's rules one by one; the simulator must notice each
 	@tests/sim/mutants/run .
+
+fuzz: all ## let libFuzzer try each parser for SECONDS (60); what it finds stays in build/fuzz
+	@ninja --quiet -C $(BUILD) fuzz-programs
+	@tests/fuzz/run --seconds $(or $(SECONDS),60) --keep $(BUILD)/fuzz $(BUILD)/tests/fuzz/fuzz-*
+
+torture: all ## refuse every single allocation, SQLite's own included
+	@FAULT_STRIDE=1 scripts/run-tests $(BUILD) --timeout-multiplier 10 --suite fault
 
 scenarios-rewrite: all ## write the transcripts of tests/scenario as the machines answer now
 	@ninja -C $(BUILD) scenarios-rewrite
