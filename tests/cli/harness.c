@@ -250,9 +250,18 @@ long process_wakes(pid_t pid)
     return (long)status_number(pid, "\nvoluntary_ctxt_switches:", 10);
 }
 
+bool process_has_open(pid_t pid, const char *end)
+{
+    char command[256];
+
+    snprintf(command, sizeof command, "ls -l /proc/%d/fd 2>/dev/null | grep -q '%s$'", (int)pid,
+             end);
+    return system(command) == 0;
+}
+
 bool process_takes_signals(pid_t pid)
 {
-    return (status_number(pid, "SigBlk:", 16) >> (SIGTERM - 1) & 1) != 0;
+    return process_has_open(pid, "\\[signalfd\\]");
 }
 
 bool process_has_pending(pid_t pid, int signal)

@@ -58,7 +58,10 @@ const char *last_err(void);
 
 bool process_is_alive(pid_t pid);
 
-/* Whether it has come so far that a signal is an event to it: it has blocked SIGTERM. */
+/* Whether it has a file open whose name ends like this regular expression. */
+bool process_has_open(pid_t pid, const char *end);
+
+/* Whether it has come so far that a signal is an event to it. */
 bool process_takes_signals(pid_t pid);
 
 /* The real user. */

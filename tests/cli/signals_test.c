@@ -124,16 +124,6 @@ static void a_signal_ends_the_wait_and_leaves_nothing_behind(void **state)
     assert_false(file_exists("ran"));
 }
 
-/* Not before the waiter has turned to the store: it has the file open then. */
-static bool has_open(pid_t pid, const char *file)
-{
-    char command[256];
-
-    snprintf(command, sizeof command, "ls -l /proc/%d/fd 2>/dev/null | grep -q '/%s$'", (int)pid,
-             file);
-    return system(command) == 0;
-}
-
 static void a_signal_ends_the_wait_soon_when_the_store_hangs(void **state)
 {
     (void)state;
@@ -141,7 +131,7 @@ static void a_signal_ends_the_wait_soon_when_the_store_hangs(void **state)
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     sqlite3 *store = store_block();
     struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
-    wait_until(has_open(waiter.pid, "store.db"));
+    wait_until(process_has_open(waiter.pid, "/store.db"));
     int64_t begin_ms = now_ms();
     kill(waiter.pid, SIGTERM);
     int status = process_wait(&waiter);
@@ -160,7 +150,7 @@ static void two_signals_end_the_wait_when_the_store_hangs(void **state)
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     sqlite3 *store = store_block();
     struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
-    wait_until(has_open(waiter.pid, "store.db"));
+    wait_until(process_has_open(waiter.pid, "/store.db"));
     int64_t begin_ms = now_ms();
     kill(waiter.pid, SIGTERM);
     wait_until(!process_has_pending(waiter.pid, SIGTERM));
