@@ -82,11 +82,13 @@ static void tie_to_parent(pid_t parent)
         _exit(CLI_EXIT_SIGNAL + SIGKILL);
 }
 
-/* The child, between fork and exec. */
+/* The child, between fork and exec. It names its group to the guardian itself: the command must not begin
+ * before that, or what it starts could outlive a parent that is killed in this moment. */
 static void execute(const struct cli_child *child, char **argv, char **environment, pid_t parent,
                     int failure_fd)
 {
     setpgid(0, 0);
+    cli_guardian_watch(&child->guardian, getpid());
     tie_to_parent(parent);
     if (child->terminal)
         tcsetpgrp(STDIN_FILENO, getpid());
@@ -140,7 +142,6 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
         errno = failure;
         return false;
     }
-    cli_guardian_watch(&child->guardian, child->pid);
     return true;
 }
 

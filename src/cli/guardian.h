@@ -19,7 +19,7 @@ struct cli_guardian {
 /* Starts one, which guards nothing yet. Returns false, with errno, when it cannot. */
 bool cli_guardian_start(struct cli_guardian *guardian);
 
-/* Names the process group to kill. */
+/* Names the process group to kill. Async-signal-safe. */
 void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group);
 
 /* Ends it without harm to the group. To be called while the group's id cannot be another's. */
