@@ -131,7 +131,7 @@ static void a_signal_ends_the_wait_soon_when_the_store_hangs(void **state)
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     sqlite3 *store = store_block();
     struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
-    wait_until(process_has_open(waiter.pid, "/store.db"));
+    wait_until(process_takes_signals(waiter.pid) && process_has_open(waiter.pid, "/store.db"));
     int64_t begin_ms = now_ms();
     kill(waiter.pid, SIGTERM);
     int status = process_wait(&waiter);
@@ -150,7 +150,7 @@ static void two_signals_end_the_wait_when_the_store_hangs(void **state)
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     sqlite3 *store = store_block();
     struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
-    wait_until(process_has_open(waiter.pid, "/store.db"));
+    wait_until(process_takes_signals(waiter.pid) && process_has_open(waiter.pid, "/store.db"));
     int64_t begin_ms = now_ms();
     kill(waiter.pid, SIGTERM);
     wait_until(!process_has_pending(waiter.pid, SIGTERM));
