@@ -49,6 +49,12 @@ void sb_batch_refuse(struct sb_batch *batch, struct sb_job *job, const struct si
     answer(batch, job, &reply);
 }
 
+/* A time of the row, which anybody can write: none lies before the beginning of the clock. */
+static int64_t at_least_zero(int64_t at_ms)
+{
+    return at_ms > 0 ? at_ms : 0;
+}
+
 static void answer_record(struct sb_batch *batch, struct sb_job *job)
 {
     const struct sb_sql_record *record = &job->item.record;
@@ -59,7 +65,7 @@ static void answer_record(struct sb_batch *batch, struct sb_job *job)
     if (job->found && sb_sql_record_is_owned(record)) {
         reply.owner = record->owner_id;
         reply.fence = record->fence;
-        reply.ttl_left_ms = record->ttl_at_ms - record->current_db_at_ms;
+        reply.ttl_left_ms = at_least_zero(record->ttl_at_ms) - record->current_db_at_ms;
         reply.transition_left_ms = record->transition_at_ms - record->current_db_at_ms;
     }
     answer(batch, job, &reply);
@@ -155,8 +161,8 @@ static int add_to_list(void *user, const struct sb_sql_record *record)
     if (!sb_sql_record_is_owned(record))
         return SIMBA_OK;
     sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner_id);
-    status->owner.acquired_at_ms = record->acquired_at_ms + shift_ms;
-    status->owner.ttl_at_ms = record->ttl_at_ms + shift_ms;
+    status->owner.acquired_at_ms = at_least_zero(record->acquired_at_ms) + shift_ms;
+    status->owner.ttl_at_ms = at_least_zero(record->ttl_at_ms) + shift_ms;
     status->owner.transition_at_ms = record->transition_at_ms + shift_ms;
     status->owner.fence = record->fence;
     return SIMBA_OK;

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/text.h"
 
+#include <string.h>
 #include <time.h>
 
 #define RECONNECT_PAUSE_US 1000
@@ -121,10 +122,26 @@ static void read_text(sqlite3_stmt *statement, enum sb_sql_column column, char *
     sb_text_copy(target, size, text != NULL ? (const char *)text : "");
 }
 
+/* Another program may have written an owner that we can only show in part, or that is no text: to SQL it
+ * differs from every id that looks like it. No valid id has "@@", so no contender takes it for its own. */
+static void read_owner(sqlite3_stmt *statement, char owner_id[SIMBA_ID_MAX + 1])
+{
+    bool is_text = sqlite3_column_type(statement, SB_SQL_COLUMN_OWNER_ID) == SQLITE_TEXT;
+    size_t end;
+
+    read_text(statement, SB_SQL_COLUMN_OWNER_ID, owner_id, SIMBA_ID_MAX + 1);
+    end = strlen(owner_id);
+    if (is_text && end == (size_t)sqlite3_column_bytes(statement, SB_SQL_COLUMN_OWNER_ID))
+        return;
+    if (end > SIMBA_ID_MAX - 2)
+        end = SIMBA_ID_MAX - 2;
+    memcpy(owner_id + end, "@@", 3);
+}
+
 static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
 {
     read_text(statement, SB_SQL_COLUMN_MUTEX, record->mutex, sizeof record->mutex);
-    read_text(statement, SB_SQL_COLUMN_OWNER_ID, record->owner_id, sizeof record->owner_id);
+    read_owner(statement, record->owner_id);
     record->acquired_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_ACQUIRED_AT);
     record->ttl_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_TTL_AT);
     record->transition_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_TRANSITION_AT);
