@@ -43,7 +43,9 @@ const char *const dialect_wide_table =
     "INSERT INTO simba_mutex SELECT concat('row-', seq), 0, 0, 0, '', 0 FROM seq_1_to_20000;"
     "ANALYZE TABLE simba_mutex";
 
+/* Servers that share a folder for temporary tables delete those of each other. */
 static char data[TEST_PATH_MAX + 32];
+static char temporary[TEST_PATH_MAX + 32];
 
 const char *dialect_program(void)
 {
@@ -56,6 +58,7 @@ void dialect_create(const struct server *s, const char *arguments[SERVER_ARGUMEN
     const char *const list[] = {INSTALLER,
                                 "--no-defaults",
                                 data,
+                                temporary,
                                 "--auth-root-authentication-method=normal",
                                 "--skip-test-db",
                                 "--skip-name-resolve",
@@ -64,6 +67,7 @@ void dialect_create(const struct server *s, const char *arguments[SERVER_ARGUMEN
                                 "--innodb-log-file-size=8M"};
 
     snprintf(data, sizeof data, "--datadir=%s/data", s->folder);
+    snprintf(temporary, sizeof temporary, "--tmpdir=%s", s->folder);
     memcpy(arguments, list, sizeof list);
 }
 
@@ -75,6 +79,7 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
     const char *const list[] = {PROGRAM,
                                 "--no-defaults",
                                 data,
+                                temporary,
                                 port,
                                 socket,
                                 pid_file,
@@ -85,6 +90,7 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
                                 "--innodb-monitor-enable=trx_rw_commits"};
 
     snprintf(data, sizeof data, "--datadir=%s/data", s->folder);
+    snprintf(temporary, sizeof temporary, "--tmpdir=%s", s->folder);
     snprintf(port, sizeof port, "--port=%d", s->port);
     snprintf(socket, sizeof socket, "--socket=%s/sock", s->folder);
     snprintf(pid_file, sizeof pid_file, "--pid-file=%s/pid", s->folder);
