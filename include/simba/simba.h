@@ -19,7 +19,9 @@
  *  - Option structs start with their size; the ..._INIT macros set it, so that they can grow.
  *  - Times named ..._at_ms are milliseconds on the clock of simba_now_ms(), not on the wall clock.
  *  - After fork() the handles of the parent are dead in the child: calls return SIMBA_EFORKED,
- *    questions answer "no", destructors do nothing. The child opens clients of its own.
+ *    questions answer "no", destructors do nothing. The child opens clients of its own, except of SQLite
+ *    while its parent had an SQLite client open at the fork (SIMBA_EFORKED): fork before the first client
+ *    is opened, or exec. A `memory:` store of the parent is not the child's.
  */
 #ifndef SIMBA_SIMBA_H
 #define SIMBA_SIMBA_H

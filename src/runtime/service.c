@@ -10,7 +10,6 @@
 #include "base/container.h"
 #include "base/error.h"
 #include "base/fork.h"
-#include "base/fork.h"
 #include "base/random.h"
 
 #include <string.h>
