@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOW "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+#define NOW "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint"
 #define COLUMNS SB_SQL_COLUMNS ", " NOW ", 0"
 #define VERSION_MAX "4294967295"
 
