@@ -3,6 +3,8 @@
  */
 #include "server.h"
 
+#include "base/random.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -96,15 +98,24 @@ static void signal_all(pid_t pid, int number)
         kill((pid_t)strtol(child, NULL, 10), number);
 }
 
+/* Below the ports that the kernel gives to outgoing connections: one of those could take the place of a
+ * server that is down for a moment. */
 int server_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t length = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = -1;
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+    for (int i = 0; i < 1000; i++) {
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        address.sin_port = htons((uint16_t)(15000 + sb_random_seed() % 17000));
+        if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0)
+            break;
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    }
+    if (fd < 0)
         fail_msg("no free port: %s", strerror(errno));
     close(fd);
     return ntohs(address.sin_port);
