@@ -187,8 +187,8 @@ static void measure_handover(struct raw *raw, int rounds)
         while (atomic_load(&shared->round) != 2 * round)
             pause_ms(1);
         add(&ours, shared->acquired_us - released);
-        for (int i = 0; i < 5; i++)
-            add(&floor, raw_handover_us(raw));
+        pause_ms(300); /* as rested as the waiter is when the owner releases */
+        add(&floor, raw_handover_us(raw));
     }
     waitpid(waiter, NULL, 0);
     printf("hand-over to a waiter in another process\n");
