@@ -139,8 +139,8 @@ SIMBA_API int64_t simba_now_ms(void);
 
 /* ---- Durations and names ------------------------------------------------------------------ */
 
-/* Reads "250ms", "10s", "1m30s", "2h", "1d" and "0", and with a leading '-' their negatives, into
- * milliseconds. Refuses anything else, also what would overflow. */
+/* Reads "250ms", "10s", "1m30s", "2h", "1d" and "0", also as ISO 8601 writes them ("PT1M30S"), and with a
+ * leading '-' their negatives, into milliseconds. Refuses anything else, also what would overflow. */
 SIMBA_API int simba_duration_parse(const char *text, int64_t *ret_ms, struct simba_error *error);
 
 /* Writes the same form. `size` of 32 always suffices. Returns `buffer`. */

@@ -231,6 +231,11 @@ int simba_client_open(const char *url_text, const struct simba_client_options *g
         code = sb_url_parse(url_text, &url, error);
     if (code != SIMBA_OK)
         return code;
+    code = sb_url_resolve(url, error);
+    if (code != SIMBA_OK) {
+        sb_url_free(url);
+        return code;
+    }
     client = sb_alloc_zero(sizeof *client);
     if (client == NULL)
         code = sb_error_plain(error, SIMBA_ENOMEM);

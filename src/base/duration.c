@@ -1,7 +1,8 @@
 /*
- * duration.c - durations as people write them: "250ms", "1m30s", "-200ms".
+ * duration.c - durations as people write them: "250ms", "1m30s", "-200ms", and as ISO 8601 does: "PT10S".
  *
  * The form is a sequence of numbers with units, each unit at most once, the larger before the smaller.
+ * ISO 8601 has capital letters for the units, a 'T' before those of the day, and a fraction of seconds.
  */
 #include "base/error.h"
 #include "base/text.h"
@@ -20,13 +21,18 @@ static const struct unit units[] = {
 
 #define UNIT_COUNT (sizeof(units) / sizeof(units[0]))
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* Reads digits; returns how many there were, 0 also when the number does not fit. */
 static size_t read_number(const char *text, int64_t *ret_number)
 {
     int64_t number = 0;
     size_t length = 0;
 
-    for (; text[length] >= '0' && text[length] <= '9'; length++)
+    for (; is_digit(text[length]); length++)
         if (__builtin_mul_overflow(number, 10, &number) ||
             __builtin_add_overflow(number, text[length] - '0', &number))
             return 0;
@@ -74,6 +80,100 @@ static bool read_sum(const char *text, int64_t *ret_ms)
     return true;
 }
 
+/* ---- ISO 8601 ----------------------------------------------------------------------------- */
+
+#define ISO_MAX 64 /* bytes */
+
+/* Takes ".5" out of "1.5S", which ends the text, as milliseconds. */
+static bool take_fraction(char *text, int64_t *ret_ms)
+{
+    char *point = strchr(text, '.');
+    int64_t ms = 0;
+    size_t digits;
+
+    *ret_ms = 0;
+    if (point == NULL)
+        return true;
+    digits = strspn(point + 1, "0123456789");
+    if (digits == 0 || digits > 9 || strcmp(point + 1 + digits, "S") != 0)
+        return false;
+    for (size_t i = 0; i < 3; i++)
+        ms = ms * 10 + (i < digits ? point[1 + i] - '0' : 0);
+    memmove(point, point + 1 + digits, 2);
+    *ret_ms = ms;
+    return true;
+}
+
+/* The letter of the simple form for a unit of ISO 8601; 0 where it is none on this side of the 'T'. */
+static char iso_unit(char unit, bool in_day)
+{
+    if (!in_day)
+        return unit == 'D' ? 'd' : '\0';
+    return unit == 'H' ? 'h' : unit == 'M' ? 'm' : unit == 'S' ? 's' : '\0';
+}
+
+/* "1DT2H" becomes "1d2h". Every unit stands behind a number, and something behind the 'T'. */
+static bool translate_iso(char *text)
+{
+    bool in_day = false;
+    char *out = text;
+
+    for (const char *in = text; *in != '\0'; in++) {
+        bool after_digit = out > text && is_digit(out[-1]);
+        char unit = iso_unit(*in, in_day);
+
+        if (is_digit(*in))
+            *out++ = *in;
+        else if (unit != '\0' && after_digit)
+            *out++ = unit;
+        else if (*in == 'T' && !in_day && !after_digit && in[1] != '\0')
+            in_day = true;
+        else
+            return false;
+    }
+    *out = '\0';
+    return true;
+}
+
+/* `text` is what follows the 'P'. */
+static bool read_iso(const char *text, int64_t *ret_ms)
+{
+    char simple[ISO_MAX];
+    int64_t fraction_ms;
+    int64_t ms;
+
+    if (!sb_text_copy(simple, sizeof simple, text) || !take_fraction(simple, &fraction_ms) ||
+        !translate_iso(simple) || !read_sum(simple, &ms) ||
+        __builtin_add_overflow(ms, fraction_ms, &ms))
+        return false;
+    *ret_ms = ms;
+    return true;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+static bool read_any(const char *text, int64_t *ret_ms)
+{
+    if (text[0] == 'P')
+        return read_iso(text + 1, ret_ms);
+    return strcmp(text, "0") == 0 || read_sum(text, ret_ms);
+}
+
+static int fail_parse(const char *text, struct simba_error *error)
+{
+    size_t digits = strspn(text, "0123456789");
+
+    if (digits > 0 && digits < 20 && text[digits] == '\0')
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the duration '%s' has no unit: write %ss for seconds or %sms for "
+                            "milliseconds",
+                            text, text, text);
+    return sb_error_set(error, SIMBA_EINVAL,
+                        "'%.40s' is no duration: write it like 250ms, 10s, 1m30s or 2h, at most "
+                        "2^63 ms",
+                        text);
+}
+
 int simba_duration_parse(const char *text, int64_t *ret_ms, struct simba_error *error)
 {
     bool negative;
@@ -82,11 +182,8 @@ int simba_duration_parse(const char *text, int64_t *ret_ms, struct simba_error *
     if (text == NULL)
         return sb_error_set(error, SIMBA_EINVAL, "the duration is missing");
     negative = text[0] == '-';
-    if (strcmp(text + negative, "0") != 0 && !read_sum(text + negative, &ms))
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "'%.40s' is no duration: write it like 250ms, 10s, 1m30s or 2h, at "
-                            "most 2^63 ms",
-                            text);
+    if (!read_any(text + negative, &ms))
+        return fail_parse(text, error);
     *ret_ms = negative ? -ms : ms;
     return SIMBA_OK;
 }

@@ -5,42 +5,15 @@
  * Everything here comes from outside, so everything is bounded. No sentence of an error quotes a part
  * that may be a password: not a user, not a port that is no number, not a value.
  */
-#include "base/url.h"
+#include "base/url_parts.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <string.h>
 
 #define URL_MAX 4096 /* bytes */
-#define HOSTS_MAX 16
-#define PARAMS_MAX 64
-
-struct host {
-    const char *name;
-    int port;
-};
-
-struct param {
-    const char *name;
-    const char *value;
-    bool used;
-};
-
-/* All strings point into `text`, which is cut up and decoded in place. */
-struct simba_url {
-    const char *scheme;
-    const char *user;
-    const char *password;
-    const char *path;
-    struct host hosts[HOSTS_MAX];
-    size_t host_count;
-    struct param params[PARAMS_MAX];
-    size_t param_count;
-    char text[];
-};
 
 /* ---- Pieces ------------------------------------------------------------------------------- */
 
@@ -201,8 +174,9 @@ static int add_host(struct simba_url *url, char *text, struct simba_error *error
     char *port = NULL;
     int code;
 
-    if (url->host_count == HOSTS_MAX)
-        return sb_error_set(error, SIMBA_EINVAL, "the URL has more than %d hosts", HOSTS_MAX);
+    if (url->host_count == SB_URL_HOSTS_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "the URL has more than %d hosts",
+                            SB_URL_HOSTS_MAX);
     code = *name == '[' ? split_bracketed(&name, &port, error) : split_plain(name, &port, error);
     if (code != SIMBA_OK)
         return code;
@@ -268,14 +242,6 @@ static int take_authority(struct simba_url *url, char *text, struct simba_error 
 
 /* ---- Parameters --------------------------------------------------------------------------- */
 
-static struct param *find_param(struct simba_url *url, const char *name)
-{
-    for (size_t i = 0; i < url->param_count; i++)
-        if (strcmp(url->params[i].name, name) == 0)
-            return &url->params[i];
-    return NULL;
-}
-
 static int add_param(struct simba_url *url, char *name, struct simba_error *error)
 {
     char *value = split(name, '=');
@@ -288,10 +254,11 @@ static int add_param(struct simba_url *url, char *name, struct simba_error *erro
     if (value == NULL || *name == '\0')
         return sb_error_set(error, SIMBA_EINVAL, "parameter %zu of the URL is not like name=value",
                             url->param_count + 1);
-    if (find_param(url, name) != NULL)
+    if (sb_url_find_param(url, name) != NULL)
         return sb_error_set(error, SIMBA_EINVAL, "the URL has the parameter '%.50s' twice", name);
-    if (url->param_count == PARAMS_MAX)
-        return sb_error_set(error, SIMBA_EINVAL, "the URL has more than %d parameters", PARAMS_MAX);
+    if (url->param_count == SB_URL_PARAMS_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "the URL has more than %d parameters",
+                            SB_URL_PARAMS_MAX);
     url->params[url->param_count].name = name;
     url->params[url->param_count].value = value;
     url->param_count++;
@@ -330,16 +297,33 @@ static char *take_slashes(char *text, char **ret_authority)
     return text + 2 + length;
 }
 
+/* A text without any ':' and '@' is most often the path of a file, and holds no password. */
+static int fail_scheme(const char *text, bool has_colon, struct simba_error *error)
+{
+    if (*text == '\0')
+        return sb_error_set(
+            error, SIMBA_EINVAL,
+            "the URL is empty: it opens with a scheme, such as sqlite: or redis://");
+    if (!has_colon && strchr(text, '@') == NULL)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the URL '%.60s' does not open with a scheme: for a file write "
+                            "sqlite:%.60s",
+                            text, text);
+    return sb_error_set(error, SIMBA_EINVAL,
+                        "the URL does not open with a scheme, such as sqlite: for the path of a "
+                        "file, redis:// or postgres://");
+}
+
 static int take_apart(struct simba_url *url, struct simba_error *error)
 {
+    bool has_colon = strchr(url->text, ':') != NULL;
     char *path = take_scheme(url);
     char *authority = NULL;
     char *params;
     int code;
 
     if (path == NULL)
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "the URL does not open with a scheme, such as sqlite: or memory:");
+        return fail_scheme(url->text, has_colon, error);
     params = split(path, '?');
     path = take_slashes(path, &authority);
     url->path = path;
@@ -367,6 +351,7 @@ int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *erro
     if (url == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     memcpy(url->text, text, length + 1);
+    url->text_size = length + 1;
     code = take_apart(url, error);
     if (code != SIMBA_OK)
         sb_url_free(url);
@@ -375,8 +360,16 @@ int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *erro
     return code;
 }
 
+/* Passwords do not stay in memory that is given back. */
 void sb_url_free(simba_url *url)
 {
+    if (url == NULL)
+        return;
+    for (size_t i = 0; i < url->secret_count; i++) {
+        explicit_bzero(url->secrets[i], strlen(url->secrets[i]));
+        sb_free(url->secrets[i]);
+    }
+    explicit_bzero(url->text, url->text_size);
     sb_free(url);
 }
 
@@ -385,16 +378,6 @@ void sb_url_free(simba_url *url)
 const char *simba_url_scheme(const simba_url *url)
 {
     return url->scheme;
-}
-
-const char *simba_url_user(const simba_url *url)
-{
-    return url->user;
-}
-
-const char *simba_url_password(const simba_url *url)
-{
-    return url->password;
 }
 
 size_t simba_url_host_count(const simba_url *url)
@@ -415,42 +398,4 @@ int simba_url_port(const simba_url *url, size_t index)
 const char *simba_url_path(const simba_url *url)
 {
     return url->path;
-}
-
-const char *simba_url_param(simba_url *url, const char *name)
-{
-    struct param *param = find_param(url, name);
-
-    if (param == NULL)
-        return NULL;
-    param->used = true;
-    return param->value;
-}
-
-int simba_url_duration(simba_url *url, const char *name, int64_t *value, struct simba_error *error)
-{
-    const char *text = simba_url_param(url, name);
-    struct simba_error why;
-
-    if (text == NULL || simba_duration_parse(text, value, &why) == SIMBA_OK)
-        return SIMBA_OK;
-    return sb_error_set(error, why.code, "the URL's parameter '%s': %s", name, why.text);
-}
-
-const char *sb_url_unused_param(const simba_url *url)
-{
-    for (size_t i = 0; i < url->param_count; i++)
-        if (!url->params[i].used)
-            return url->params[i].name;
-    return NULL;
-}
-
-int simba_url_check_params(const simba_url *url, struct simba_error *error)
-{
-    const char *unused = sb_url_unused_param(url);
-
-    if (unused == NULL)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_ECONFIG, "a URL that begins with '%s:' has no option '%s'",
-                        url->scheme, unused);
 }

@@ -4,7 +4,8 @@
  *     scheme:path?a=b                          sqlite:/var/lib/jobs.db?ttl=5s
  *     scheme://user:password@h1:1,h2:2/path?a=b
  *
- * Everything but the scheme may be percent-encoded. IPv6 hosts stand in brackets.
+ * Everything but the scheme may be percent-encoded. IPv6 hosts stand in brackets. The parameters user,
+ * password, password-file and password-env are a second way to say what can stand before the '@'.
  */
 #ifndef SB_BASE_URL_H
 #define SB_BASE_URL_H
@@ -12,7 +13,11 @@
 #include <simba/backend.h>
 
 int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *error);
-void sb_url_free(simba_url *url);
+void sb_url_free(simba_url *url); /* takes NULL */
+
+/* Reads the passwords that parameters name by `...password-file` and `...password-env`, and takes `user` and
+ * `password` from the parameters, once. Whoever opens a store calls this; to take a URL apart touches no file. */
+int sb_url_resolve(simba_url *url, struct simba_error *error);
 
 /* The name of a parameter that nobody has asked for, or NULL. */
 const char *sb_url_unused_param(const simba_url *url);

@@ -40,6 +40,79 @@ static void durations_are_read(void **state)
     }
 }
 
+static void durations_of_iso_8601_are_read(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t ms;
+    } cases[] = {
+        {"PT0S", 0},
+        {"PT10S", 10000},
+        {"PT1M30S", 90000},
+        {"P1D", 86400000},
+        {"P1DT2H3M4.005S", 93784005},
+        {"PT0.25S", 250},
+        {"PT1.123456789S", 1123},
+        {"-PT0.2S", -200},
+        {"PT9223372036854775.807S", INT64_MAX},
+    };
+    static const char *const refused[] = {
+        "P",
+        "PT",
+        "P10S",
+        "PT10",
+        "PT10s",
+        "pt10s",
+        "P1M",
+        "P1Y",
+        "PT1S1M",
+        "P1T5S",
+        "PT1MS",
+        "PT1M.5S",
+        "PT1.5M",
+        "PT1.S",
+        "PT.5S",
+        "P1DT",
+        "PTT1S",
+        "PT1D",
+        "PT 1S",
+        "PT1S ",
+        "PT-1S",
+        "P1W",
+        "PT1,5S",
+        "PT1.5S.5S",
+        "PT9223372036854775.808S",
+        "PT00000000000000000000000000000000000000000000000000000000000000000000000000000001S",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        int64_t ms = -1;
+
+        assert_int_equal(simba_duration_parse(cases[i].text, &ms, NULL), SIMBA_OK);
+        assert_int_equal(ms, cases[i].ms);
+    }
+    for (size_t i = 0; i < TEST_COUNT(refused); i++) {
+        int64_t ms = 4711;
+
+        if (simba_duration_parse(refused[i], &ms, NULL) != SIMBA_EINVAL)
+            fail_msg("%s was read as %lld ms", refused[i], (long long)ms);
+        assert_int_equal(ms, 4711);
+    }
+}
+
+static void a_number_alone_gets_a_hint(void **state)
+{
+    struct simba_error error;
+    int64_t ms;
+
+    (void)state;
+    assert_int_equal(simba_duration_parse("10", &ms, &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "has no unit"));
+    assert_non_null(strstr(error.text, "10s"));
+    assert_non_null(strstr(error.text, "10ms"));
+}
+
 static void anything_else_is_refused(void **state)
 {
     static const char *const cases[] = {
@@ -146,6 +219,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(durations_are_read),
+        cmocka_unit_test(durations_of_iso_8601_are_read),
+        cmocka_unit_test(a_number_alone_gets_a_hint),
         cmocka_unit_test(anything_else_is_refused),
         cmocka_unit_test(what_would_overflow_is_refused),
         cmocka_unit_test(a_missing_text_is_refused),

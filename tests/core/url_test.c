@@ -6,6 +6,11 @@
 #include "base/url.h"
 #include "test.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 static simba_url *parse(const char *text)
 {
     simba_url *url = NULL;
@@ -220,6 +225,153 @@ static void escapes_that_make_no_sense_are_refused(void **state)
         refusal(cases[i]);
 }
 
+/* ---- Passwords from elsewhere --------------------------------------------------------------- */
+
+static const char secret_path[] = "url_test.secret";
+
+static void write_secret(const char *text, mode_t mode)
+{
+    FILE *file = fopen(secret_path, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(secret_path, mode), 0);
+}
+
+static int remove_secret(void **state)
+{
+    (void)state;
+    unlink(secret_path);
+    unsetenv("URL_TEST_SECRET");
+    return 0;
+}
+
+static simba_url *resolved(const char *text)
+{
+    simba_url *url = parse(text);
+    struct simba_error error = {0, 0, ""};
+
+    if (sb_url_resolve(url, &error) != SIMBA_OK)
+        fail_msg("%s: %s", text, error.text);
+    return url;
+}
+
+static void user_and_password_may_be_parameters(void **state)
+{
+    simba_url *url = resolved("x://h?user=u%40x&password=p%26q");
+
+    (void)state;
+    assert_string_equal(sb_url_unused_param(url), "user");
+    assert_string_equal(simba_url_user(url), "u@x");
+    assert_string_equal(sb_url_unused_param(url), "password");
+    assert_string_equal(simba_url_password(url), "p&q");
+    assert_null(sb_url_unused_param(url));
+    sb_url_free(url);
+}
+
+static void a_password_is_read_from_a_file(void **state)
+{
+    simba_url *url;
+
+    (void)state;
+    write_secret("s3cret with space\n", 0600);
+    url = resolved("x://u@h?password-file=url_test.secret");
+    assert_non_null(sb_url_unused_param(url));
+    assert_string_equal(simba_url_password(url), "s3cret with space");
+    assert_null(sb_url_unused_param(url));
+    sb_url_free(url);
+}
+
+static void any_password_is_read_from_the_environment(void **state)
+{
+    simba_url *url;
+
+    (void)state;
+    setenv("URL_TEST_SECRET", "s3cret", 1);
+    url = resolved("x://h?tls-key-password-env=URL_TEST_SECRET&password-env=URL_TEST_SECRET");
+    assert_null(simba_url_param(url, "key-password"));
+    assert_string_equal(simba_url_param(url, "tls-key-password"), "s3cret");
+    assert_string_equal(simba_url_password(url), "s3cret");
+    assert_null(sb_url_unused_param(url));
+    sb_url_free(url);
+}
+
+/* A word that only ends like it is somebody's own option. */
+static void other_options_are_left_alone(void **state)
+{
+    simba_url *url = resolved("x://h?mypassword-file=/nowhere&key-file=/nowhere&file=-file");
+
+    (void)state;
+    assert_null(simba_url_password(url));
+    assert_string_equal(simba_url_param(url, "mypassword-file"), "/nowhere");
+    assert_null(simba_url_param(url, "mypassword"));
+    sb_url_free(url);
+}
+
+static void a_password_that_cannot_be_had_is_refused_by_name(void **state)
+{
+    static const struct {
+        const char *url;
+        const char *part;
+    } cases[] = {
+        {"x://h?password-file=/no/such/file", "/no/such/file"},
+        {"x://h?password-file=.", "."},
+        {"x://h?password-env=URL_TEST_NOBODY", "URL_TEST_NOBODY"},
+        {"x://u:pw7@h?password-file=url_test.secret", "password-file"},
+        {"x://u:pw7@h?password=pw8", "password"},
+        {"x://u:pw7@h?user=x", "user"},
+        {"x://h?a-password=pw7&a-password-file=url_test.secret", "a-password-file"},
+        {"x://h?password-env=URL_TEST_SECRET&password-file=url_test.secret", "password-file"},
+    };
+
+    (void)state;
+    write_secret("pw9\n", 0600);
+    setenv("URL_TEST_SECRET", "pw9", 1);
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        simba_url *url = parse(cases[i].url);
+        struct simba_error error = {0, 0, ""};
+
+        assert_int_equal(sb_url_resolve(url, &error), SIMBA_ECONFIG);
+        assert_non_null(strstr(error.text, cases[i].part));
+        assert_null(strstr(error.text, "pw"));
+        sb_url_free(url);
+    }
+}
+
+static void a_password_file_that_everybody_may_write_is_refused(void **state)
+{
+    simba_url *url = parse("x://h?password-file=url_test.secret");
+    struct simba_error error;
+
+    (void)state;
+    write_secret("s3cret\n", 0602);
+    assert_int_equal(sb_url_resolve(url, &error), SIMBA_ECONFIG);
+    assert_non_null(strstr(error.text, "chmod"));
+    sb_url_free(url);
+}
+
+static void a_password_file_that_is_too_long_is_refused(void **state)
+{
+    simba_url *url = parse("x://h?password-file=/dev/zero");
+    struct simba_error error;
+
+    (void)state;
+    assert_int_equal(sb_url_resolve(url, &error), SIMBA_ECONFIG);
+    assert_non_null(strstr(error.text, "1024"));
+    sb_url_free(url);
+}
+
+static void a_path_without_a_scheme_gets_a_hint(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(refusal("jobs.db"), "sqlite:jobs.db"));
+    assert_non_null(strstr(refusal("/srv/jobs.db"), "sqlite:/srv/jobs.db"));
+    assert_null(strstr(refusal("secret@host"), "secret"));
+    assert_null(strstr(refusal("!user:secret@host"), "secret"));
+    assert_non_null(strstr(refusal(""), "empty"));
+}
+
 static void a_url_needs_a_scheme(void **state)
 {
     static const char *const cases[] = {"",      ":",     "/var/x.db", "jobs.db", "1a:x", "a b:x",
@@ -392,6 +544,15 @@ int main(void)
         cmocka_unit_test(duration_parameters_are_read),
         cmocka_unit_test(parameters_that_make_no_sense_are_refused),
         cmocka_unit_test(escapes_that_make_no_sense_are_refused),
+        cmocka_unit_test_teardown(user_and_password_may_be_parameters, remove_secret),
+        cmocka_unit_test_teardown(a_password_is_read_from_a_file, remove_secret),
+        cmocka_unit_test_teardown(any_password_is_read_from_the_environment, remove_secret),
+        cmocka_unit_test_teardown(other_options_are_left_alone, remove_secret),
+        cmocka_unit_test_teardown(a_password_that_cannot_be_had_is_refused_by_name, remove_secret),
+        cmocka_unit_test_teardown(a_password_file_that_everybody_may_write_is_refused,
+                                  remove_secret),
+        cmocka_unit_test_teardown(a_password_file_that_is_too_long_is_refused, remove_secret),
+        cmocka_unit_test(a_path_without_a_scheme_gets_a_hint),
         cmocka_unit_test(a_url_needs_a_scheme),
         cmocka_unit_test(hosts_must_not_be_empty),
         cmocka_unit_test(control_characters_are_refused),

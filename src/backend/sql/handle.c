@@ -378,6 +378,8 @@ static int open_settings(simba_repository *h, const char *text, struct simba_err
                             simba_url_scheme(url));
     pass_over_timings(url);
     if (code == SIMBA_OK)
+        code = sb_url_resolve(url, error);
+    if (code == SIMBA_OK)
         code = h->dialect->open(url, &h->host, &h->settings, &h->limits, error);
     sb_url_free(url);
     return code;

@@ -1,0 +1,216 @@
+/*
+ * url_secret.c - passwords that a URL does not hold but names: by a file or by an environment variable.
+ *
+ *     ?password-file=/run/secrets/redis&sentinel-password-env=SENTINEL_PASSWORD
+ *
+ * Any parameter X-password may be named so, and the password of the URL itself. `user` and `password` may
+ * stand among the parameters, too. No sentence here quotes what was read.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/url_parts.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SECRET_MAX 1024 /* bytes */
+#define WORD "password"
+#define FILE_ENDING "-file"
+#define ENVIRONMENT_ENDING "-env"
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+static int fail_file(const char *path, int system_code, struct simba_error *error)
+{
+    int code = system_code == EACCES || system_code == EPERM ? SIMBA_EDENIED : SIMBA_ECONFIG;
+
+    return sb_error_set_backend(error, code, system_code, "the password file %s cannot be read: %s",
+                                path, strerror(system_code));
+}
+
+/* One byte more than allowed is asked for, so that what is too long shows. */
+static int read_whole(int fd, const char *path, char buffer[SECRET_MAX + 2],
+                      struct simba_error *error)
+{
+    size_t length = 0;
+    ssize_t got = 1;
+
+    while (got > 0 && length <= SECRET_MAX) {
+        got = read(fd, buffer + length, SECRET_MAX + 1 - length);
+        if (got < 0 && errno != EINTR)
+            return fail_file(path, errno, error);
+        length += got > 0 ? (size_t)got : 0;
+        got = got < 0 ? 1 : got;
+    }
+    buffer[length] = '\0';
+    if (length > SECRET_MAX || strlen(buffer) != length)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the password file %s has more than %d bytes, or a NUL", path,
+                            SECRET_MAX);
+    return SIMBA_OK;
+}
+
+/* Who may write it may take the place of the one who chose the password. */
+static int read_file(const char *path, char buffer[SECRET_MAX + 2], struct simba_error *error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    int code;
+
+    if (fd < 0)
+        return fail_file(path, errno, error);
+    if (fstat(fd, &status) != 0)
+        code = fail_file(path, errno, error);
+    else if (S_ISREG(status.st_mode) && (status.st_mode & S_IWOTH) != 0)
+        code = sb_error_set(error, SIMBA_ECONFIG,
+                            "the password file %s can be written by everybody: chmod o-w it", path);
+    else
+        code = read_whole(fd, path, buffer, error);
+    close(fd);
+    if (code != SIMBA_OK)
+        return code;
+    buffer[strcspn(buffer, "\r\n")] = '\0'; /* the first line: an editor ends it */
+    return SIMBA_OK;
+}
+
+static int read_environment(const char *name, char buffer[SECRET_MAX + 2],
+                            struct simba_error *error)
+{
+    const char *value = getenv(name);
+
+    if (value == NULL)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the environment variable '%.60s', which should hold a password, is "
+                            "not set",
+                            name);
+    if (strlen(value) > SECRET_MAX)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the environment variable '%.60s' has more than %d bytes", name,
+                            SECRET_MAX);
+    strcpy(buffer, value);
+    return SIMBA_OK;
+}
+
+/* ---- Putting it in its place --------------------------------------------------------------- */
+
+/* Where "sentinel-password-file" ends in `ending`: the length of "sentinel-password", otherwise 0. */
+static size_t stem_length(const char *name, const char *ending)
+{
+    size_t length = strlen(name);
+    size_t stem = length - strlen(ending);
+    size_t word = strlen(WORD);
+
+    if (length < word + strlen(ending) || strcmp(name + stem, ending) != 0 ||
+        strncmp(name + stem - word, WORD, word) != 0)
+        return 0;
+    return stem == word || name[stem - word - 1] == '-' ? stem : 0;
+}
+
+static int fail_twice(const struct param *param, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_ECONFIG,
+                        "the URL's parameter '%.60s' and another part of it name the same thing",
+                        param->name);
+}
+
+static int set_password(simba_url *url, const char *value, struct param *source,
+                        struct simba_error *error)
+{
+    if (url->password != NULL)
+        return fail_twice(source, error);
+    url->password = value;
+    url->password_source = source;
+    return SIMBA_OK;
+}
+
+static int set_user(simba_url *url, struct param *source, struct simba_error *error)
+{
+    if (url->user != NULL)
+        return fail_twice(source, error);
+    url->user = source->value;
+    url->user_source = source;
+    return SIMBA_OK;
+}
+
+static int add_param(simba_url *url, const char *name, const char *value, struct param *source,
+                     struct simba_error *error)
+{
+    struct param *param = &url->params[url->param_count];
+
+    if (sb_url_find_param(url, name) != NULL)
+        return fail_twice(source, error);
+    if (url->param_count == SB_URL_PARAMS_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "the URL has more than %d parameters",
+                            SB_URL_PARAMS_MAX);
+    param->name = name;
+    param->value = value;
+    param->source = source;
+    url->param_count++;
+    return SIMBA_OK;
+}
+
+/* Keeps a string until the URL is freed. */
+static const char *keep(simba_url *url, const char *text, size_t length)
+{
+    char *copy = sb_alloc_zero(length + 1);
+
+    assert(url->secret_count < SB_URL_SECRETS_MAX);
+    if (copy != NULL) {
+        memcpy(copy, text, length);
+        url->secrets[url->secret_count++] = copy;
+    }
+    return copy;
+}
+
+/* `stem` is the length of what the parameter's name is without its ending. */
+static int put_secret(simba_url *url, struct param *source, size_t stem, const char *secret,
+                      struct simba_error *error)
+{
+    const char *value = keep(url, secret, strlen(secret));
+    const char *name;
+
+    if (value == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    if (stem == strlen(WORD))
+        return set_password(url, value, source, error);
+    name = keep(url, source->name, stem);
+    if (name == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    return add_param(url, name, value, source, error);
+}
+
+static int resolve(simba_url *url, struct param *param, struct simba_error *error)
+{
+    size_t file = stem_length(param->name, FILE_ENDING);
+    size_t environment = stem_length(param->name, ENVIRONMENT_ENDING);
+    char secret[SECRET_MAX + 2];
+    int code;
+
+    if (strcmp(param->name, "user") == 0)
+        return set_user(url, param, error);
+    if (strcmp(param->name, WORD) == 0)
+        return set_password(url, param->value, param, error);
+    if (file == 0 && environment == 0)
+        return SIMBA_OK;
+    code = file > 0 ? read_file(param->value, secret, error)
+                    : read_environment(param->value, secret, error);
+    if (code == SIMBA_OK)
+        code = put_secret(url, param, file > 0 ? file : environment, secret, error);
+    explicit_bzero(secret, sizeof secret);
+    return code;
+}
+
+int sb_url_resolve(simba_url *url, struct simba_error *error)
+{
+    size_t count = url->param_count;
+    int code = SIMBA_OK;
+
+    for (size_t i = 0; i < count && code == SIMBA_OK; i++)
+        code = resolve(url, &url->params[i], error);
+    return code;
+}
