@@ -4,6 +4,7 @@
 #include "cli/background.h"
 
 #include "cli/cli.h"
+#include "cli/events.h"
 #include "cli/printer.h"
 #include "cli/signals.h"
 
@@ -67,8 +68,7 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
         {.fd = background->done_fd, .events = POLLIN},
         {.fd = signals_fd, .events = POLLIN},
     };
-    int64_t now_ms = simba_now_ms();
-    int64_t until_ms = limit_ms < SIMBA_INFINITE - now_ms ? now_ms + limit_ms : SIMBA_INFINITE;
+    int64_t until_ms = cli_instant_after(simba_now_ms(), limit_ms);
 
     for (;;) {
         int ready = poll(fds, 2, poll_limit(until_ms));

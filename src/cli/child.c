@@ -32,11 +32,13 @@ struct environment {
     char variables[VARIABLES][VARIABLE_MAX];
 };
 
-static bool is_ours(const char *variable)
+/* Those that are set anew, and the socket on which only this program reports. */
+static bool is_withheld(const char *variable, const struct cli_child_lease *lease)
 {
     return strncmp(variable, "SIMBA_MUTEX=", 12) == 0 ||
            strncmp(variable, "SIMBA_CONTENDER_ID=", 19) == 0 ||
-           strncmp(variable, "SIMBA_FENCE=", 12) == 0;
+           strncmp(variable, "SIMBA_FENCE=", 12) == 0 ||
+           (strncmp(variable, "NOTIFY_SOCKET=", 14) == 0 && !lease->notify);
 }
 
 static bool environment_build(struct environment *environment, const struct cli_child_lease *lease)
@@ -53,7 +55,7 @@ static bool environment_build(struct environment *environment, const struct cli_
     snprintf(environment->variables[2], VARIABLE_MAX, "SIMBA_FENCE=%" PRIu64, lease->fence);
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!is_ours(environ[i]))
+        if (!is_withheld(environ[i], lease))
             environment->list[used++] = environ[i];
     }
     for (size_t i = 0; i < VARIABLES; i++)
@@ -203,11 +205,12 @@ static void take_terminal_back(const struct cli_child *child)
         give_terminal(getpgrp());
 }
 
-static void say_failure(const struct cli_child *child)
+static void say_failure(struct cli_child *child)
 {
     int failure = 0;
 
-    if (read(child->failure_fd, &failure, sizeof failure) == (ssize_t)sizeof failure)
+    child->failed = read(child->failure_fd, &failure, sizeof failure) == (ssize_t)sizeof failure;
+    if (child->failed)
         cli_say("cannot run '%s': %s", child->command, strerror(failure));
 }
 

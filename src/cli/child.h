@@ -18,6 +18,7 @@ struct cli_child {
     pid_t pid;      /* also the id of its process group */
     int failure_fd; /* brings errno when the command could not be executed */
     bool terminal;  /* the terminal was handed to it */
+    bool failed;    /* after cli_child_collect: the command could not be executed */
     const char *command;
     struct cli_guardian guardian;
 };
@@ -27,6 +28,7 @@ struct cli_child_lease {
     const char *mutex;
     const char *id;
     uint64_t fence;
+    bool notify; /* also the socket of the service manager, which is this program's own otherwise */
 };
 
 /* Starts argv, with the signals, descriptors and environment that this process was started with, and

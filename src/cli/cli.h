@@ -24,6 +24,7 @@ enum cli_exit {
     CLI_EXIT_CONTENDED = 75,   /* not acquired: held by another, or the wait ran out */
     CLI_EXIT_DENIED = 77,      /* the store refused the credentials */
     CLI_EXIT_CONFIG = 78,      /* a URL, name or timing is invalid */
+    CLI_EXIT_OVERDUE = 124,    /* the child was stopped at the end of its time, as by timeout(1) */
     CLI_EXIT_NOT_EXECUTABLE = 126,
     CLI_EXIT_NOT_FOUND = 127,
     CLI_EXIT_SIGNAL = 128 /* plus the number of the signal */
@@ -56,6 +57,8 @@ struct cli_verb {
 extern const struct cli_option cli_global_options[];
 
 extern const struct cli_verb cli_verb_lock;
+extern const struct cli_verb cli_verb_lead;
+extern const struct cli_verb cli_verb_schedule;
 extern const struct cli_verb cli_verb_status;
 extern const struct cli_verb cli_verb_watch;
 extern const struct cli_verb cli_verb_tck;

@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define WIPE "\r\033[K"
+
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t filled;  /* there is a line to write */
@@ -25,6 +27,7 @@ static struct {
     size_t first;
     size_t count; /* with the line that is being written */
     uint64_t dropped;
+    bool shown; /* the last text has no newline and is to be wiped out; the thread's own */
 } printer = {.lock = PTHREAD_MUTEX_INITIALIZER,
              .filled = PTHREAD_COND_INITIALIZER,
              .emptied = PTHREAD_COND_INITIALIZER};
@@ -56,6 +59,17 @@ static void write_line(const char *line)
             return;
         }
     }
+}
+
+/* A text without a newline stays until something else is written. */
+static void write_over(const char *text)
+{
+    size_t length = strlen(text);
+
+    if (printer.shown)
+        write_line(WIPE);
+    write_line(text);
+    printer.shown = length > 0 && text[length - 1] != '\n';
 }
 
 /* ---- The queue: all with the lock held ---------------------------------------------------- */
@@ -107,7 +121,7 @@ static void *print(void *unused)
             pthread_cond_wait(&printer.filled, &printer.lock);
         const char *line = printer.lines[printer.first];
         pthread_mutex_unlock(&printer.lock);
-        write_line(line);
+        write_over(line);
         pthread_mutex_lock(&printer.lock);
         printer.first = (printer.first + 1) % CLI_PRINTER_LINES;
         printer.count--;
@@ -159,6 +173,15 @@ void cli_printer_put(const char *line)
     pthread_mutex_unlock(&printer.lock);
     if (!started)
         write_line(line);
+}
+
+void cli_printer_show(const char *text)
+{
+    pthread_mutex_lock(&printer.lock);
+    if (printer.started && (printer.count == 0 || text[0] == 0) &&
+        printer.count < CLI_PRINTER_LINES)
+        append(text);
+    pthread_mutex_unlock(&printer.lock);
 }
 
 void cli_printer_finish(int limit_ms)

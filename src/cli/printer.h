@@ -20,6 +20,10 @@ bool cli_printer_start(void);
 /* Prints a line, which ends in a newline, in one write. Any thread. */
 void cli_printer_put(const char *line);
 
+/* Shows a text without a newline at the end of a terminal. The next line, or the next text, stands in its
+ * place; an empty text wipes it out. Dropped where the thread does not run or has other things to write. */
+void cli_printer_show(const char *text);
+
 /* Waits until all is written, but at most `limit_ms`: a reader that is stuck must not keep the program. */
 void cli_printer_finish(int limit_ms);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LINE_MAX_BYTES 1024
 
@@ -41,9 +42,16 @@ void cli_say_log(void *user, enum simba_log_level level, const char *line)
         [SIMBA_LOG_NONE] = "",       [SIMBA_LOG_ERROR] = "error: ", [SIMBA_LOG_WARN] = "warning: ",
         [SIMBA_LOG_INFO] = "info: ", [SIMBA_LOG_DEBUG] = "debug: ",
     };
+    static const char *const coloured[] = {
+        [SIMBA_LOG_NONE] = "",
+        [SIMBA_LOG_ERROR] = "\033[31merror:\033[0m ",
+        [SIMBA_LOG_WARN] = "\033[33mwarning:\033[0m ",
+        [SIMBA_LOG_INFO] = "info: ",
+        [SIMBA_LOG_DEBUG] = "debug: ",
+    };
 
     (void)user;
-    print_line(prefixes[level], line);
+    print_line((cli_text_in_colour(STDERR_FILENO) ? coloured : prefixes)[level], line);
 }
 
 int cli_error_set(struct simba_error *error, int code, const char *format, ...)

@@ -3,6 +3,7 @@
  */
 #include "cli/signals.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -14,7 +15,17 @@ static struct {
     sigset_t mask;
     struct sigaction child;
     struct sigaction pipe;
+    bool terminal; /* a terminal controls this process */
 } inherited;
+
+static bool have_controlling_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
 
 /* Ignoring SIGCHLD can be inherited, too, and would make the child's status disappear. */
 void cli_signals_init(void)
@@ -25,6 +36,7 @@ void cli_signals_init(void)
     sigprocmask(SIG_SETMASK, NULL, &inherited.mask);
     sigaction(SIGPIPE, &ignore, &inherited.pipe);
     sigaction(SIGCHLD, &standard, &inherited.child);
+    inherited.terminal = have_controlling_terminal();
 }
 
 void cli_signals_restore(void)
@@ -83,6 +95,13 @@ int cli_signals_next(int fd)
 bool cli_signal_stops(int signal)
 {
     return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+/* Daemons read their configuration again at SIGHUP. */
+bool cli_signal_tells_to_end(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
+           (signal == SIGHUP && inherited.terminal);
 }
 
 bool cli_signal_ends(int signal)

@@ -24,6 +24,10 @@ int cli_signals_next(int fd);
 /* Whether the default action of the signal is to end the process. */
 bool cli_signal_ends(int signal);
 
+/* Whether it tells a program to end for good, and is not a word to a command that goes on: SIGTERM, SIGINT,
+ * SIGQUIT, and SIGHUP where there is a terminal to hang up. */
+bool cli_signal_tells_to_end(int signal);
+
 /* Whether its default action is to stop the process. */
 bool cli_signal_stops(int signal);
 

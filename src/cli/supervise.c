@@ -8,6 +8,8 @@
  * A renewal moves the deadline on, so that a hiccup shorter than the window is not noticed here. The
  * child is killed at the deadline at the latest, not when the store says that somebody else owns. The
  * own clock decides; that the library tells of a loss only makes the SIGTERM come sooner.
+ *
+ * A limit of its time and a signal that tells this program to end stop the child in the same two steps.
  */
 #include "cli/supervise.h"
 
@@ -16,70 +18,103 @@
 #include "cli/signals.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
-
-/* The longest sleep. A store without leases has deadlines that no timer can hold. */
-#define SLEEP_MAX_MS (24 * 3600 * 1000)
 
 enum phase {
     PHASE_RUNS,
-    PHASE_ASKED, /* SIGTERM was sent */
+    PHASE_ASKED, /* to end */
     PHASE_KILLED,
     PHASE_ESCAPED /* it cannot be killed */
 };
 
 struct supervision {
-    struct cli_child *child;
-    const struct cli_lease *lease;
-    int signals_fd;
-    int timer_fd; /* on the clock of the leases, which goes on while the machine is suspended */
+    const struct cli_run *run;
+    struct cli_child child;
     enum phase phase;
     bool lost;           /* once lost, the deadline of a later term does not count */
     int64_t deadline_ms; /* the last one that was known */
+    int64_t kill_at_ms;  /* SIMBA_INFINITE: it has not been asked to end */
+    struct cli_outcome outcome;
 };
 
 static void pass_signal(const struct supervision *supervision, int signal)
 {
-    if (!cli_child_signal(supervision->child, signal))
+    if (!cli_child_signal(&supervision->child, signal))
         cli_say("the command cannot be sent signal %d: %s", signal, strerror(errno));
 }
 
-/* First the signal, then the words. SIGCONT lets a stopped child act on it. */
-static void ask_to_end(struct supervision *supervision)
+/* The first reason to end is the one that is reported, except that a lost lease is always told of. */
+static void note_asked(struct supervision *supervision, enum cli_ending how, int64_t grace_ms)
 {
-    const char *mutex = supervision->lease->mutex;
+    int64_t now_ms = simba_now_ms();
 
-    pass_signal(supervision, SIGTERM);
-    cli_child_signal(supervision->child, SIGCONT);
     supervision->phase = PHASE_ASKED;
-    if (supervision->lost)
+    supervision->outcome.how = how;
+    if (grace_ms < supervision->kill_at_ms - now_ms)
+        supervision->kill_at_ms = now_ms + grace_ms;
+}
+
+static void say_asked(const struct supervision *supervision)
+{
+    const char *mutex = supervision->run->lease.mutex;
+
+    if (supervision->outcome.how == CLI_ENDED_OVERDUE)
+        cli_say("the command has had its time with '%s': stopping it", mutex);
+    else if (supervision->lost)
         cli_say("the lease of '%s' is lost: stopping the command", mutex);
     else
         cli_say("the lease of '%s' could not be renewed: stopping the command", mutex);
 }
 
-static void kill_now(struct supervision *supervision)
+/* First the signal, then the words. SIGCONT lets a stopped child act on it. */
+static void ask_to_end(struct supervision *supervision, enum cli_ending how)
 {
-    const char *mutex = supervision->lease->mutex;
-    bool killed = cli_child_kill(supervision->child);
+    if (supervision->phase == PHASE_RUNS) {
+        pass_signal(supervision, SIGTERM);
+        cli_child_signal(&supervision->child, SIGCONT);
+    }
+    note_asked(supervision, how, supervision->run->lease.grace_ms);
+    say_asked(supervision);
+}
 
-    supervision->lost = true;
-    supervision->phase = killed ? PHASE_KILLED : PHASE_ESCAPED;
-    if (killed)
-        cli_say("the lease of '%s' is over: killing the command", mutex);
-    else
+/* A command that cannot be killed keeps the mutex as long as there is a lease, and no longer. */
+static void say_escaped(const struct supervision *supervision, bool over, int failure)
+{
+    if (over)
         cli_say("the lease of '%s' is over, but the command cannot be killed (%s): it may go on "
                 "without the mutex",
-                mutex, strerror(errno));
+                supervision->run->lease.mutex, strerror(failure));
+    else
+        cli_say("the command cannot be killed: %s", strerror(failure));
+}
+
+static void kill_now(struct supervision *supervision, bool over)
+{
+    bool killed = cli_child_kill(&supervision->child);
+    int failure = errno;
+
+    supervision->kill_at_ms = SIMBA_INFINITE;
+    if (over) {
+        supervision->lost = true;
+        supervision->outcome.how = CLI_ENDED_LOST;
+    }
+    if (!killed) {
+        supervision->phase = over ? PHASE_ESCAPED : PHASE_ASKED;
+        say_escaped(supervision, over, failure);
+        return;
+    }
+    supervision->phase = PHASE_KILLED;
+    if (over)
+        cli_say("the lease of '%s' is over: killing the command", supervision->run->lease.mutex);
+    else
+        cli_say("the command has not ended in time: killing it");
 }
 
 static void refresh_deadline(struct supervision *supervision)
 {
-    int64_t deadline_ms = supervision->lease->deadline_ms(supervision->lease->user);
+    const struct cli_lease *lease = &supervision->run->lease;
+    int64_t deadline_ms = lease->deadline_ms(lease->user);
 
     if (deadline_ms == 0)
         supervision->lost = true;
@@ -87,117 +122,160 @@ static void refresh_deadline(struct supervision *supervision)
         supervision->deadline_ms = deadline_ms;
 }
 
-static void check_lease(struct supervision *supervision)
+static bool lease_is_short(const struct supervision *supervision, int64_t now_ms)
+{
+    return supervision->lost ||
+           supervision->deadline_ms - now_ms <= supervision->run->lease.grace_ms;
+}
+
+static void check_time(struct supervision *supervision)
 {
     if (supervision->phase >= PHASE_KILLED)
         return;
     refresh_deadline(supervision);
-    int64_t left_ms = supervision->deadline_ms - simba_now_ms();
-    if (left_ms <= 0)
-        kill_now(supervision);
-    else if (supervision->phase == PHASE_RUNS &&
-             (supervision->lost || left_ms <= supervision->lease->grace_ms))
-        ask_to_end(supervision);
+    int64_t now_ms = simba_now_ms();
+    bool over = now_ms >= supervision->deadline_ms;
+    if (over || now_ms >= supervision->kill_at_ms)
+        kill_now(supervision, over || supervision->outcome.how == CLI_ENDED_LOST);
+    else if (supervision->outcome.how != CLI_ENDED_LOST && lease_is_short(supervision, now_ms))
+        ask_to_end(supervision, CLI_ENDED_LOST);
+    else if (supervision->phase == PHASE_RUNS && now_ms >= supervision->run->limit_at_ms)
+        ask_to_end(supervision, CLI_ENDED_OVERDUE);
 }
 
-/* Until the lease wants attention; 0: never again. */
-static int64_t attention_ms(const struct supervision *supervision)
+static int64_t earlier(int64_t a_ms, int64_t b_ms)
 {
-    int64_t left_ms = supervision->deadline_ms - simba_now_ms();
+    return a_ms < b_ms ? a_ms : b_ms;
+}
+
+/* When there is something to do unless a signal comes. A renewal does not wake anybody: who wakes at the old
+ * deadline finds the new one. */
+static int64_t attention_at_ms(const struct supervision *supervision)
+{
+    const struct cli_run *run = supervision->run;
 
     if (supervision->phase >= PHASE_KILLED)
-        return 0;
-    if (supervision->phase == PHASE_RUNS)
-        left_ms -= supervision->lease->grace_ms;
-    if (left_ms > SLEEP_MAX_MS)
-        return SLEEP_MAX_MS;
-    return left_ms > 0 ? left_ms : 1;
+        return SIMBA_INFINITE;
+    int64_t at_ms = earlier(supervision->kill_at_ms, supervision->deadline_ms);
+    if (supervision->outcome.how != CLI_ENDED_LOST)
+        at_ms = earlier(at_ms, supervision->deadline_ms - run->lease.grace_ms);
+    return supervision->phase == PHASE_RUNS ? earlier(at_ms, run->limit_at_ms) : at_ms;
 }
 
-/* Sleeps until the lease wants attention, is lost, or a signal comes: SIGCHLD is one. A renewal does not
- * wake it; the timer of the old deadline finds the new one. */
+/* SIGCHLD is one of the signals. */
 static void sleep_until_event(struct supervision *supervision)
 {
-    int64_t ms = attention_ms(supervision);
-    struct itimerspec timer = {
-        .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000}};
-    struct pollfd fds[] = {
-        {.fd = supervision->signals_fd, .events = POLLIN},
-        {.fd = supervision->timer_fd, .events = POLLIN},
-        {.fd = supervision->lost ? -1 : supervision->lease->lost_fd, .events = POLLIN},
-    };
+    const struct cli_run *run = supervision->run;
+    int lost_fd = supervision->lost ? -1 : run->lease.lost_fd;
 
-    /* Setting the timer also makes it unreadable again. */
-    timerfd_settime(supervision->timer_fd, 0, &timer, NULL);
-    if (poll(fds, 3, -1) > 0 && fds[2].revents != 0)
+    if (cli_events_sleep(run->events, lost_fd, attention_at_ms(supervision)))
         supervision->lost = true;
+}
+
+/* The command has got the signal already. */
+static void note_told(struct supervision *supervision, int signal)
+{
+    int64_t grace_ms = supervision->run->told_grace_ms;
+
+    if (!cli_signal_tells_to_end(signal))
+        return;
+    supervision->outcome.signal = signal;
+    if (grace_ms == SIMBA_INFINITE || supervision->phase != PHASE_RUNS)
+        return;
+    cli_child_signal(&supervision->child, SIGCONT);
+    note_asked(supervision, CLI_ENDED_TOLD, grace_ms);
 }
 
 static void pass_signals(struct supervision *supervision)
 {
-    for (int signal; (signal = cli_signals_next(supervision->signals_fd)) != 0;) {
+    for (int signal; (signal = cli_signals_next(supervision->run->events->signals_fd)) != 0;) {
         if (signal == SIGCHLD)
             continue;
-        if (signal == SIGCONT)
-            cli_child_continue(supervision->child);
-        else
+        if (signal == SIGCONT) {
+            cli_child_continue(&supervision->child);
+        } else {
             pass_signal(supervision, signal);
+            note_told(supervision, signal);
+        }
     }
 }
 
-static int conclude(struct supervision *supervision)
+/* The child is not collected yet, so that the id of its group cannot be another's. */
+static void end_the_rest(struct supervision *supervision)
 {
-    /* What is left of the group of a command that had to end must not go on without the lease. The
-     * child is not collected yet, so that the id of its group cannot be another's. */
-    refresh_deadline(supervision);
-    bool lost = supervision->lost || supervision->phase != PHASE_RUNS;
-    if (lost)
-        cli_child_kill(supervision->child);
-    if (lost && supervision->phase == PHASE_RUNS)
-        cli_say("the lease of '%s' was lost before the command ended", supervision->lease->mutex);
-    int status = cli_child_collect(supervision->child);
-    if (lost && cli_child_left_others(supervision->child))
-        cli_say("processes of the command cannot be killed: they may go on without '%s'",
-                supervision->lease->mutex);
-    return lost ? CLI_EXIT_LOST : status;
+    if (supervision->lost && supervision->outcome.how != CLI_ENDED_LOST) {
+        supervision->outcome.how = CLI_ENDED_LOST;
+        cli_say("the lease of '%s' was lost before the command ended",
+                supervision->run->lease.mutex);
+    }
+    if (supervision->outcome.how != CLI_ENDED || supervision->run->sweep)
+        cli_child_kill(&supervision->child);
 }
 
-static int supervise(struct supervision *supervision)
+static int ending_status(const struct supervision *supervision, int status)
+{
+    if (supervision->outcome.how == CLI_ENDED_LOST)
+        return CLI_EXIT_LOST;
+    return supervision->outcome.how == CLI_ENDED_OVERDUE ? CLI_EXIT_OVERDUE : status;
+}
+
+static void conclude(struct supervision *supervision)
+{
+    refresh_deadline(supervision);
+    end_the_rest(supervision);
+    int status = cli_child_collect(&supervision->child);
+    if (supervision->outcome.how == CLI_ENDED_LOST && cli_child_left_others(&supervision->child))
+        cli_say("processes of the command cannot be killed: they may go on without '%s'",
+                supervision->run->lease.mutex);
+    supervision->outcome.status = ending_status(supervision, status);
+    if (supervision->child.failed && supervision->outcome.how == CLI_ENDED)
+        supervision->outcome.how = CLI_ENDED_UNBORN;
+}
+
+static void abandon(struct supervision *supervision)
+{
+    cli_child_abandon(&supervision->child);
+    supervision->outcome.how = CLI_ENDED_LOST;
+    supervision->outcome.status = CLI_EXIT_LOST;
+}
+
+static void supervise(struct supervision *supervision)
 {
     for (;;) {
         /* First the lease: after a stop of this process it may be over, and then the child must not be
          * continued. */
-        check_lease(supervision);
+        check_time(supervision);
         if (supervision->phase == PHASE_ESCAPED) {
-            cli_child_abandon(supervision->child);
-            return CLI_EXIT_LOST;
+            abandon(supervision);
+            return;
         }
-        enum cli_child_event event = cli_child_look(supervision->child);
-        if (event == CLI_CHILD_ENDED)
-            return conclude(supervision);
+        enum cli_child_event event = cli_child_look(&supervision->child);
+        if (event == CLI_CHILD_ENDED) {
+            conclude(supervision);
+            return;
+        }
         if (event == CLI_CHILD_STOPPED && supervision->phase == PHASE_RUNS) {
-            cli_child_follow_stop(supervision->child);
+            cli_child_follow_stop(&supervision->child);
             continue;
         }
         sleep_until_event(supervision);
-        check_lease(supervision);
+        check_time(supervision);
         pass_signals(supervision);
     }
 }
 
-int cli_supervise(char **command, const struct cli_child_lease *shown,
-                  const struct cli_lease *lease, int signals_fd)
+struct cli_outcome cli_supervise(const struct cli_run *run)
 {
-    struct cli_child child;
-    struct supervision supervision = {
-        .child = &child, .lease = lease, .signals_fd = signals_fd, .phase = PHASE_RUNS};
+    struct supervision supervision = {.run = run,
+                                      .phase = PHASE_RUNS,
+                                      .kill_at_ms = SIMBA_INFINITE,
+                                      .outcome = {.how = CLI_ENDED}};
 
-    supervision.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
-    if (supervision.timer_fd < 0)
-        return cli_fail_system("timer");
-    int status = cli_child_start(&child, command, shown)
-                     ? supervise(&supervision)
-                     : cli_fail_system("cannot start a process");
-    close(supervision.timer_fd);
-    return status;
+    if (cli_child_start(&supervision.child, run->command, &run->shown)) {
+        supervise(&supervision);
+    } else {
+        supervision.outcome.how = CLI_ENDED_UNBORN;
+        supervision.outcome.status = cli_fail_system("cannot start a process");
+    }
+    return supervision.outcome;
 }

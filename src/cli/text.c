@@ -4,8 +4,9 @@
 #include "cli/text.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The bytes of a UTF-8 sequence by its first byte; 0 where none begins with it. */
 static size_t sequence_length(unsigned char first)
@@ -87,6 +88,26 @@ size_t cli_text_width(const char *text)
     for (; *text != 0; text++)
         width += ((unsigned char)*text & 0xc0) != 0x80;
     return width;
+}
+
+void cli_text_cut(char *text, size_t width)
+{
+    for (; *text != 0; text++) {
+        bool begins = ((unsigned char)*text & 0xc0) != 0x80;
+        if (begins && width-- == 0) {
+            *text = 0;
+            return;
+        }
+    }
+}
+
+bool cli_text_in_colour(int fd)
+{
+    const char *refused = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+
+    return (refused == NULL || refused[0] == 0) && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0 && isatty(fd) == 1;
 }
 
 void cli_json_string(FILE *stream, const char *text)

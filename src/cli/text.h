@@ -6,6 +6,7 @@
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +17,12 @@ void cli_text_printable(const char *text, char *buffer, size_t size);
 
 /* The characters of a printable text, as columns of a table count them. */
 size_t cli_text_width(const char *text);
+
+/* Cuts a printable text to that many characters. */
+void cli_text_cut(char *text, size_t width);
+
+/* Whether to colour what goes to this descriptor: a terminal that can, and no NO_COLOR. */
+bool cli_text_in_colour(int fd);
 
 /* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD. */
 void cli_json_string(FILE *stream, const char *text);

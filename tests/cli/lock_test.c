@@ -125,6 +125,7 @@ static void the_exit_code_for_giving_up_can_be_chosen(void **state)
     (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "-n", "-E", "0", "m", "--", "touch", "ran", NULL), 0);
+    assert_string_equal(last_err(), "");
     assert_int_equal(simba_run("lock", "-w", "50ms", "-E", "9", "m", "--", "touch", "ran", NULL),
                      9);
     assert_false(file_exists("ran"));
@@ -147,15 +148,16 @@ static void a_bounded_wait_ends_in_time(void **state)
     process_wait(&holder);
 }
 
-static void a_wait_is_told_of_where_somebody_wants_to_know(void **state)
+static void a_wait_is_told_of_in_one_line_unless_quiet(void **state)
 {
     (void)state;
     struct process holder = holder_start();
-    assert_int_equal(
-        simba_run("--log-level", "info", "lock", "-w", "1500ms", "m", "--", "true", NULL), 75);
-    assert_contains(last_err(), "waiting for 'm', which is owned by holder");
-    assert_int_equal(simba_run("lock", "-w", "1500ms", "m", "--", "true", NULL), 75);
-    assert_null(strstr(last_err(), "waiting"));
+    assert_int_equal(simba_run("lock", "-w", "3500ms", "m", "--", "true", NULL), 75);
+    assert_contains(last_err(), "simba: waiting for 'm', which is owned by holder");
+    assert_int_equal(count_lines(last_err()), 2); /* and one for giving up */
+    assert_null(strchr(last_err(), '\033'));
+    assert_int_equal(simba_run("lock", "-qw", "1500ms", "m", "--", "true", NULL), 75);
+    assert_string_equal(last_err(), "");
     kill(holder.pid, SIGTERM);
     process_wait(&holder);
 }
@@ -253,7 +255,7 @@ int main(void)
         CASE(no_wait_gives_up_at_once_and_says_who_owns),
         CASE(the_exit_code_for_giving_up_can_be_chosen),
         CASE(a_bounded_wait_ends_in_time),
-        CASE(a_wait_is_told_of_where_somebody_wants_to_know),
+        CASE(a_wait_is_told_of_in_one_line_unless_quiet),
         CASE(a_bounded_wait_ends_in_time_when_the_store_hangs),
         CASE(a_wait_that_met_no_owner_says_what_happened_once),
         CASE(a_waiter_runs_soon_after_the_holder_has_ended),

@@ -1,0 +1,135 @@
+/*
+ * job.c - what the verbs that run commands share.
+ */
+#include "cli/job.h"
+
+#include "cli/notify.h"
+#include "cli/say.h"
+#include "cli/store.h"
+
+#define GRACE_MAX_MS 5000
+
+void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *verb)
+{
+    *job = (struct cli_job){
+        .cli = cli,
+        .verb = verb,
+        .grace_ms = SIMBA_UNSET,
+        .hold_at_most_ms = SIMBA_INFINITE,
+        .told_grace_ms = SIMBA_INFINITE,
+    };
+}
+
+bool cli_job_set_quiet(void *into, const char *value)
+{
+    (void)value;
+    ((struct cli_job *)into)->quiet = true;
+    return true;
+}
+
+bool cli_job_set_grace(void *into, const char *value)
+{
+    return cli_option_duration("--kill-after", value, &((struct cli_job *)into)->grace_ms);
+}
+
+bool cli_job_set_hold_at_least(void *into, const char *value)
+{
+    return cli_option_duration("--hold-at-least", value,
+                               &((struct cli_job *)into)->hold_at_least_ms);
+}
+
+bool cli_job_set_hold_at_most(void *into, const char *value)
+{
+    return cli_option_duration("--hold-at-most", value, &((struct cli_job *)into)->hold_at_most_ms);
+}
+
+bool cli_job_set_pass_notify(void *into, const char *value)
+{
+    (void)value;
+    ((struct cli_job *)into)->pass_notify = true;
+    return true;
+}
+
+int cli_job_usage_error(const struct cli_job *job, const char *what)
+{
+    cli_say("%s: %s", job->verb->name, what);
+    fprintf(stderr, "Try 'simba %s --help'.\n", job->verb->name);
+    return CLI_EXIT_USAGE;
+}
+
+int cli_job_parse(struct cli_job *job, int argc, char **argv)
+{
+    int status = cli_verb_parse(job->cli, job->verb, job, 1, &argc, argv);
+
+    if (status != CLI_CONTINUE)
+        return status;
+    if (argc < 1)
+        return cli_job_usage_error(job, "the NAME of a mutex is missing");
+    if (argc < 2)
+        return cli_job_usage_error(job, "the COMMAND is missing");
+    if (job->hold_at_least_ms > job->hold_at_most_ms)
+        return cli_job_usage_error(job, "--hold-at-least is longer than --hold-at-most");
+    job->mutex = argv[0];
+    job->command = argv + 1;
+    if (simba_mutex_validate(job->mutex, &job->error) != SIMBA_OK)
+        return cli_fail(&job->error);
+    return CLI_CONTINUE;
+}
+
+/* The grace is taken from the part of the lease in which renewals are tried; what is left of that must do
+ * for a renewal. */
+static int choose_grace(struct cli_job *job)
+{
+    int64_t ttl_ms = 0;
+    int64_t transition_ms = 0;
+    char given[32];
+    char longest[32];
+
+    int code = simba_client_lease(job->client, &ttl_ms, &transition_ms);
+    if (code != SIMBA_OK)
+        return cli_error_set(&job->error, code, "%s", simba_strerror(code));
+    int64_t window_ms = transition_ms - simba_drift_margin_ms(ttl_ms + transition_ms);
+    int64_t longest_ms = window_ms / 4 * 3;
+    if (job->grace_ms == SIMBA_UNSET)
+        job->grace_ms = window_ms / 3 < GRACE_MAX_MS ? window_ms / 3 : GRACE_MAX_MS;
+    if (job->grace_ms <= longest_ms)
+        return SIMBA_OK;
+    return cli_error_set(
+        &job->error, SIMBA_EINVAL,
+        "--kill-after %s leaves no time to renew the lease: with this transition it can be %s",
+        simba_duration_format(job->grace_ms, given, sizeof given),
+        simba_duration_format(longest_ms, longest, sizeof longest));
+}
+
+int cli_job_open(struct cli_job *job)
+{
+    int code = cli_store_open(job->cli, 1, &job->client, &job->error);
+
+    return code == SIMBA_OK ? choose_grace(job) : code;
+}
+
+struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint64_t fence,
+                           const struct cli_lease *lease)
+{
+    return (struct cli_run){
+        .command = job->command,
+        .shown = {job->mutex, shown_id, fence, job->pass_notify},
+        .lease = *lease,
+        .events = &job->events,
+        .limit_at_ms = cli_instant_after(simba_now_ms(), job->hold_at_most_ms),
+        .told_grace_ms = job->told_grace_ms,
+        .sweep = job->sweep,
+    };
+}
+
+void cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms)
+{
+    char left[32];
+    int64_t left_ms = until_ms - simba_now_ms();
+
+    if (left_ms <= 0)
+        return;
+    cli_notify_status("the command has ended; holding '%s' for %s more", job->mutex,
+                      simba_duration_format(left_ms, left, sizeof left));
+    cli_events_pause(&job->events, lost_fd, until_ms);
+}

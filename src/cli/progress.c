@@ -1,0 +1,104 @@
+/*
+ * progress.c - tells somebody who looks on why nothing happens.
+ */
+#include "cli/progress.h"
+
+#include "cli/printer.h"
+#include "cli/say.h"
+#include "cli/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* How long a wait may last before it is told of. */
+#define SILENCE_MS 1000
+#define INTERVAL_MS 1000
+
+/* Lines that are written over want a terminal that can, and whose foreground is this job: a job in the
+ * background would write into what the user types. */
+static bool in_place(void)
+{
+    const char *terminal = getenv("TERM");
+
+    return isatty(STDERR_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0 &&
+           tcgetpgrp(STDERR_FILENO) == getpgrp();
+}
+
+void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool quiet)
+{
+    *progress = (struct cli_progress){.mutex = mutex, .quiet = quiet, .begun_ms = simba_now_ms()};
+}
+
+int64_t cli_progress_next_ms(const struct cli_progress *progress)
+{
+    if (progress->quiet)
+        return SIMBA_INFINITE;
+    if (!progress->told)
+        return progress->begun_ms + SILENCE_MS;
+    return isatty(STDERR_FILENO) ? simba_now_ms() + INTERVAL_MS : SIMBA_INFINITE;
+}
+
+/* ", owned by ID for 12s more": unless the owner renews, which most do. */
+static void describe_owner(const struct simba_owner *owner, int64_t now_ms, char *buffer,
+                           size_t size)
+{
+    char left[32];
+    int64_t left_ms = (owner->transition_at_ms - now_ms + 999) / 1000 * 1000;
+
+    if (owner->id[0] == 0)
+        buffer[0] = 0;
+    else if (owner->transition_at_ms == SIMBA_INFINITE || left_ms <= 0)
+        snprintf(buffer, size, ", which is owned by %s", owner->id);
+    else
+        snprintf(buffer, size, ", which is owned by %s; its lease runs for %s unless renewed",
+                 owner->id, simba_duration_format(left_ms, left, sizeof left));
+}
+
+static size_t terminal_width(void)
+{
+    struct winsize window;
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2)
+        return 80;
+    return window.ws_col;
+}
+
+static void show_in_place(struct cli_progress *progress, const char *owned, int64_t now_ms)
+{
+    char line[CLI_PRINTER_LINE_MAX];
+    char safe[CLI_PRINTER_LINE_MAX];
+    char waited[32];
+    int64_t waited_ms = (now_ms - progress->begun_ms) / 1000 * 1000;
+
+    snprintf(line, sizeof line, "simba: %s: waiting for '%s'%s",
+             simba_duration_format(waited_ms, waited, sizeof waited), progress->mutex, owned);
+    cli_text_printable(line, safe, sizeof safe);
+    cli_text_cut(safe, terminal_width() - 1);
+    cli_printer_show(safe);
+    progress->shown = true;
+}
+
+void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner)
+{
+    int64_t now_ms = simba_now_ms();
+    char owned[SIMBA_ID_MAX + 128];
+
+    if (progress->quiet || now_ms < progress->begun_ms + SILENCE_MS)
+        return;
+    describe_owner(owner, now_ms, owned, sizeof owned);
+    if (in_place())
+        show_in_place(progress, owned, now_ms);
+    else if (!progress->told)
+        cli_say("waiting for '%s'%s", progress->mutex, owned);
+    progress->told = true;
+}
+
+void cli_progress_end(struct cli_progress *progress)
+{
+    if (progress->shown)
+        cli_printer_show("");
+    progress->shown = false;
+}
