@@ -52,6 +52,7 @@ static void crash(struct sim_world *w, int process)
     p->paused_until_us = 0;
     p->session = 0;
     p->proved_ms = 0;
+    p->known_us = 0;
     for (int i = 0; i < w->member_count; i++) {
         if (w->members[i].process != process)
             continue;

@@ -104,8 +104,9 @@ static void print_counts(const struct sim_counts *c)
     printf("%" PRIu64 " events, %" PRIu64 " terms, %" PRIu64 " renewals, %" PRIu64 " losses\n",
            c->events, c->terms, c->renewals, c->losses);
     printf("%" PRIu64 " unknown outcomes, %" PRIu64 " carried out late, %" PRIu64
-           " late replies dropped, %" PRIu64 " sessions lost\n",
-           c->unknown, c->late_applied, c->late_dropped, c->sessions_lost);
+           " late replies dropped, %" PRIu64 " sessions lost, %" PRIu64
+           " guards answered from memory\n",
+           c->unknown, c->late_applied, c->late_dropped, c->sessions_lost, c->recalled);
     printf("%" PRIu64 " stops complete, %" PRIu64 " given up; %" PRIu64 " terms voided, %" PRIu64
            " overlaps; %" PRIu64 " writes accepted, %" PRIu64 " stale writes refused\n",
            c->stops_ok, c->stops_failed, c->voided, c->overlaps, c->writes, c->refused_writes);

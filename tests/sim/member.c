@@ -1,6 +1,6 @@
 /*
  * member.c - drives one machine, with the duties that core/machine.h lists and in the order in which
- * runtime/service.c does them: reports merge, untold changes return at once, nothing begins after a stop.
+ * runtime/drive.c does them: reports merge, untold changes return at once, nothing begins after a stop.
  */
 #include "sim.h"
 
@@ -191,6 +191,7 @@ void sim_member_reset(struct sim_world *w, int member)
     else
         sb_machine_init(&m->machine.contender, &m->timing, seed);
     m->timer++;
+    m->told_revision = 0;
     m->report_queued = false;
     m->report_pending = false;
     m->lane_busy = false;

@@ -12,6 +12,7 @@
 
 #define CALM_DELAY_US (2 * SIM_MS)
 #define EXPELLED_US (5 * SIM_MS)
+#define RECALL_US (1 * SIM_MS)
 
 static struct sim_request *allocate(struct sim_world *w, size_t *ret_index)
 {
@@ -51,7 +52,7 @@ static int64_t until_healed(const struct sim_world *w, int64_t in_us)
     return in_us < most_us ? in_us : most_us;
 }
 
-static int64_t delay(struct sim_world *w)
+int64_t sim_net_delay(struct sim_world *w)
 {
     if (w->healed)
         return sim_roll(w, 0, CALM_DELAY_US);
@@ -60,7 +61,7 @@ static int64_t delay(struct sim_world *w)
     return until_healed(w, sim_roll(w, 0, w->network.delay_us));
 }
 
-static bool is_cut(const struct sim_world *w, int process)
+bool sim_net_is_cut(const struct sim_world *w, int process)
 {
     return w->processes[process].cut_until_us > w->now_us;
 }
@@ -68,7 +69,7 @@ static bool is_cut(const struct sim_world *w, int process)
 /* What is in a cut cable is lost, or comes through when the cable is whole again. */
 static bool pass_cut(struct sim_world *w, int process, int64_t *in_us)
 {
-    if (!is_cut(w, process))
+    if (!sim_net_is_cut(w, process))
         return true;
     if (sim_chance(w, 500))
         return false;
@@ -131,7 +132,7 @@ static void reset_connection(struct sim_world *w, size_t index, bool sent)
     r->reply_lost = true;
     r->code = sent ? SIMBA_EUNKNOWN : SIMBA_EUNAVAILABLE;
     if (sent && sim_chance(w, 600))
-        refer(w, delay(w), SIM_ARRIVE, index);
+        refer(w, sim_net_delay(w), SIM_ARRIVE, index);
     refer(w, until_healed(w, sim_roll(w, 0, w->network.delay_us)), SIM_ANSWER, index);
 }
 
@@ -139,7 +140,7 @@ static void transmit(struct sim_world *w, size_t index)
 {
     struct sim_request *r = &w->requests[index];
     const struct sim_network *n = &w->network;
-    int64_t in_us = delay(w);
+    int64_t in_us = sim_net_delay(w);
 
     if (!w->healed) {
         if (sim_chance(w, n->refused)) {
@@ -166,8 +167,12 @@ void sim_net_send(struct sim_world *w, int member, const struct sb_step *step)
               index, sim_op_name(r->op), r->generation, (unsigned long long)r->revision,
               (long long)r->timeout_ms);
     sim_check_sent(w, member);
+    sim_client_sent(w, r);
     plan_timeout(w, index);
-    transmit(w, index);
+    if (sim_client_recall(w, r))
+        refer(w, sim_roll(w, 0, RECALL_US), SIM_ANSWER, index);
+    else
+        transmit(w, index);
 }
 
 /* ---- Arriving and answering ------------------------------------------------------------------- */
@@ -175,7 +180,7 @@ void sim_net_send(struct sim_world *w, int member, const struct sb_step *step)
 static void reply(struct sim_world *w, size_t index)
 {
     struct sim_request *r = &w->requests[index];
-    int64_t in_us = delay(w);
+    int64_t in_us = sim_net_delay(w);
 
     if (!r->reply_lost && (w->healed || pass_cut(w, w->members[r->member].process, &in_us)))
         refer(w, in_us, SIM_ANSWER, index);
@@ -191,7 +196,7 @@ void sim_net_arrive(struct sim_world *w, size_t index)
         if (r->answered)
             w->counts.late_applied++;
         sim_store_apply(w, r);
-        r->applied = true;
+        r->applied_us = w->now_us;
         sim_trace(w, "store: %s #%zu %s%s, owner %s revision %llu", w->members[r->member].id, index,
                   sim_op_name(r->op), r->answered ? " (given up)" : "",
                   r->owner == SIM_NOBODY ? "-" : w->members[r->owner].id,
@@ -250,6 +255,7 @@ static void tell_machine(struct sim_world *w, size_t index)
     if (r->life != w->processes[m->process].life)
         return; /* whoever asked is no more */
     w->counts.unknown += answer == SB_ANSWER_UNKNOWN;
+    sim_client_answered(w, r);
     sim_trace(w, "%s answer #%zu %s %s %s revision %llu", m->id, index, sim_op_name(r->op),
               names[event.answer], event.owner, (unsigned long long)event.revision);
     show_renewal(w, r, &event);
@@ -288,7 +294,7 @@ void sim_net_timeout(struct sim_world *w, size_t index)
 void sim_net_wake(struct sim_world *w, int member)
 {
     bool reliable = w->store.kind == SIM_SESSION;
-    int64_t in_us = delay(w);
+    int64_t in_us = sim_net_delay(w);
 
     if (!reliable && sim_chance(w, w->network.wake_lost))
         return;
@@ -308,7 +314,9 @@ void sim_net_expelled(struct sim_world *w, int process)
     w->processes[process].proved_ms = 0;
     sim_trace(w, "p%d has lost its session", process);
     for (int i = 0; i < w->member_count; i++) {
-        if (w->members[i].process == process)
-            sim_member_event(w, i, SB_EVENT_SESSION_LOST);
+        if (w->members[i].process != process)
+            continue;
+        w->members[i].told_revision = 0;
+        sim_member_event(w, i, SB_EVENT_SESSION_LOST);
     }
 }

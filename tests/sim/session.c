@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPELLED_US (5 * SIM_MS)
-
 static struct sim_session *find_session(struct sim_world *w, uint64_t session)
 {
     return &w->store.sessions[session - 1];
@@ -38,6 +36,29 @@ static struct sim_node *first_node(struct sim_world *w)
     return w->store.node_count > 0 ? &w->store.nodes[0] : NULL;
 }
 
+/* The first record goes, or becomes another one. */
+static void end_first(struct sim_world *w)
+{
+    struct sim_ended *ended = &w->store.ended[w->store.ended_count++ % SIM_ENDED];
+
+    ended->revision = first_node(w)->revision;
+    ended->at_us = w->now_us;
+}
+
+/* Whether the record with this revision was first no more at that instant. */
+bool sim_session_has_ended(const struct sim_world *w, uint64_t revision, int64_t by_us)
+{
+    const struct sim_store *s = &w->store;
+
+    if (s->node_count > 0 && s->nodes[0].revision == revision)
+        return false;
+    for (size_t i = 0; i < SIM_ENDED; i++) {
+        if (s->ended[i].revision == revision)
+            return s->ended[i].at_us <= by_us;
+    }
+    return true;
+}
+
 /* Whoever stands first now owns, whether or not anybody has told it. */
 static void tell_first(struct sim_world *w)
 {
@@ -54,6 +75,8 @@ static void remove_node(struct sim_world *w, size_t index)
 {
     struct sim_store *s = &w->store;
 
+    if (index == 0)
+        end_first(w);
     s->node_count--;
     memmove(&s->nodes[index], &s->nodes[index + 1], (s->node_count - index) * sizeof s->nodes[0]);
     if (index == 0)
@@ -105,6 +128,7 @@ static void acquire(struct sim_world *w, const struct sim_request *r)
     node->origin.given_up = r->answered;
     if (node != first_node(w))
         return;
+    end_first(w);
     node->revision = sim_store_new_revision(w);
     node->touched_ms = sim_store_ms(w);
     sim_check_grant(w, r->member, node->revision, sim_request_is_old(w, r));
@@ -118,6 +142,15 @@ static void guard(struct sim_world *w, const struct sim_request *r)
         return;
     node->touched_ms = sim_store_ms(w);
     sim_check_renewal(w, r->member);
+}
+
+/* The client answers for the node: nobody has forsaken it. */
+void sim_session_touch(struct sim_world *w, const struct sim_request *r)
+{
+    struct sim_node *node = find_node(w, r->member, r->session);
+
+    if (node != NULL)
+        node->touched_ms = sim_store_ms(w);
 }
 
 static void release(struct sim_world *w, const struct sim_request *r)
@@ -217,25 +250,14 @@ void sim_session_sweep(struct sim_world *w)
         sim_after(w, w->store.session_ms * SIM_MS / 4, SIM_SWEEP, 0, 0);
 }
 
-/* The heartbeat is modelled as one instant: it arrives and is answered, or it is lost. */
-void sim_session_ping(struct sim_world *w, int process)
+bool sim_session_hear(struct sim_world *w, uint64_t session)
 {
-    struct sim_process *p = &w->processes[process];
-    struct sim_session *s;
-    bool lost = p->cut_until_us > w->now_us || w->store.down_until_us > w->now_us ||
-                (!w->healed && sim_chance(w, w->network.lost));
+    struct sim_session *s = find_session(w, session);
 
-    if (!w->over)
-        sim_after(w, w->store.session_ms * SIM_MS / 4, SIM_PING, process, 0);
-    if (p->session == 0 || lost)
-        return;
-    s = find_session(w, p->session);
-    if (is_over(w, s)) {
-        sim_after(w, sim_roll(w, 0, EXPELLED_US), SIM_EXPELLED, process, p->session);
-        return;
-    }
+    if (is_over(w, s))
+        return false;
     s->heard_ms = sim_store_ms(w);
-    p->proved_ms = sim_process_ms(w, process);
+    return true;
 }
 
 int sim_session_owner(struct sim_world *w)
@@ -252,6 +274,8 @@ void sim_session_force_release(struct sim_world *w)
 
 void sim_session_lose_data(struct sim_world *w)
 {
+    if (w->store.node_count > 0)
+        end_first(w);
     w->store.node_count = 0;
     for (uint64_t i = 0; i < w->store.session_count; i++)
         w->store.sessions[i].over = true;

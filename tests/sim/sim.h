@@ -9,7 +9,8 @@
  *     safety only                      |  a leader by  |  it stays   |  all stop, nothing is left
  *
  * Files: world.c draws and runs, app.c is the application, member.c drives a machine as the runtime does,
- * net.c carries requests, store.c and session.c are the stores, fault.c breaks things, check.c judges.
+ * net.c carries requests, store.c and session.c are the stores, client.c remembers what a session is told,
+ * fault.c breaks things, check.c judges.
  */
 #ifndef SIMBA_SIM_H
 #define SIMBA_SIM_H
@@ -26,6 +27,8 @@
 #define SIM_SESSIONS_MAX 512
 #define SIM_NODES_MAX 256
 #define SIM_GRANTS 16 /* of one member, that are remembered */
+#define SIM_PINGS 32  /* of one process, that are under way */
+#define SIM_ENDED 64  /* records that stood first, of the store of sessions */
 #define SIM_NOBODY (-1)
 #define SIM_NEVER INT64_MAX
 #define SIM_MS 1000 /* microseconds */
@@ -45,9 +48,11 @@ enum sim_event_type {
     SIM_STOP,     /* a stop that a callback asked for */
     SIM_WRITE,    /* the application writes to the fenced resource if it believes */
     SIM_PING,     /* the session's heartbeat; `who` is a process */
+    SIM_PONG,     /* the heartbeat's answer; `who` is a process */
     SIM_EXPELLED, /* the process learns that its session is over; `who` is a process */
     /* of everybody else */
     SIM_ARRIVE,   /* a request reaches the store */
+    SIM_HEARD,    /* a heartbeat reaches the store; `who` is a process */
     SIM_RESOURCE, /* a write reaches the fenced resource */
     SIM_SWEEP,    /* the store looks for sessions that ended */
     SIM_FAULT,    /* `who` is an enum sim_fault */
@@ -80,6 +85,14 @@ struct sim_clock {
     int64_t ppm;
 };
 
+/* A heartbeat on its way. Its place is taken again when it is long lost. */
+struct sim_ping {
+    uint64_t number;
+    uint64_t session;
+    int64_t sent_ms; /* on the process' clock */
+    int64_t heard_us;
+};
+
 struct sim_process {
     int host;
     uint32_t life; /* crashes so far */
@@ -87,6 +100,9 @@ struct sim_process {
     int64_t cut_until_us; /* partitioned from the store */
     uint64_t session;     /* 0: none yet */
     int64_t proved_ms;    /* when the session was last proved alive, on the process' clock */
+    int64_t known_us;     /* up to when the process knows what happened on the store of sessions */
+    uint64_t ping_count;
+    struct sim_ping pings[SIM_PINGS];
 };
 
 /* A request on its way. It lives while an event refers to it. */
@@ -102,8 +118,8 @@ struct sim_request {
     uint64_t revision;
     int64_t timeout_ms;
     int64_t sent_at_ms;
-    bool applied;
-    bool answered; /* the machine has its answer: what comes later is dropped */
+    int64_t applied_us; /* 0: not yet */
+    bool answered;      /* the machine has its answer: what comes later is dropped */
     bool reply_lost;
     bool expelled; /* the store no longer knows the session */
     /* the answer: */
@@ -135,12 +151,13 @@ struct sim_member {
     struct sb_timing timing;
     struct sim_habits habits;
     char id[8];
+    uint64_t told_revision; /* of its record that stands first, as its client remembers; 0: none */
     union {
         struct sb_machine contender;
         struct sb_observer observer;
     } machine;
 
-    /* The lane of callbacks, as runtime/service.c keeps it. */
+    /* The lane of callbacks, as runtime/drive.c keeps it. */
     struct simba_state report;
     bool report_queued;
     bool report_pending;
@@ -184,6 +201,12 @@ struct sim_session {
     int64_t removed_ms; /* when the nodes of a session that is over are taken off the list */
 };
 
+/* A record that stood first and does so no more. */
+struct sim_ended {
+    uint64_t revision;
+    int64_t at_us;
+};
+
 struct sim_store {
     enum sim_kind kind;
     int64_t down_until_us;
@@ -198,10 +221,13 @@ struct sim_store {
     /* SIM_SESSION: */
     int64_t session_ms;
     bool endless; /* another's lease is reported as SIMBA_INFINITE */
+    bool recalls; /* its clients answer guards from what they remember */
     struct sim_node nodes[SIM_NODES_MAX];
     size_t node_count;
     struct sim_session sessions[SIM_SESSIONS_MAX];
     uint64_t session_count;
+    struct sim_ended ended[SIM_ENDED];
+    size_t ended_count;
 };
 
 /* ---- Faults ---------------------------------------------------------------------------------- */
@@ -280,6 +306,7 @@ struct sim_counts {
     uint64_t stops_ok;
     uint64_t stops_failed;
     uint64_t sessions_lost;
+    uint64_t recalled; /* guards that were answered without the store */
     uint64_t voided;   /* terms taken away by force or with the data */
     uint64_t overlaps; /* of beliefs, beyond the drift bound or after a term was voided */
     uint64_t refused_writes;
@@ -358,6 +385,8 @@ void sim_app_write(struct sim_world *w, int member);
 int64_t sim_app_callback_us(struct sim_world *w, int member); /* SIM_NEVER: it gets stuck */
 
 /* net.c */
+int64_t sim_net_delay(struct sim_world *w);
+bool sim_net_is_cut(const struct sim_world *w, int process);
 bool sim_request_is_old(const struct sim_world *w, const struct sim_request *request);
 void sim_net_send(struct sim_world *w, int member, const struct sb_step *step);
 void sim_net_arrive(struct sim_world *w, size_t request);
@@ -380,11 +409,21 @@ bool sim_store_has_left(struct sim_world *w, int member, uint32_t start); /* a t
 uint64_t sim_session_open(struct sim_world *w, int process);
 void sim_session_apply(struct sim_world *w, struct sim_request *request);
 void sim_session_sweep(struct sim_world *w);
-void sim_session_ping(struct sim_world *w, int process);
+bool sim_session_hear(struct sim_world *w, uint64_t session); /* false: it is over */
+bool sim_session_has_ended(const struct sim_world *w, uint64_t revision, int64_t by_us);
+void sim_session_touch(struct sim_world *w, const struct sim_request *request);
 void sim_session_force_release(struct sim_world *w);
 void sim_session_lose_data(struct sim_world *w);
 int sim_session_owner(struct sim_world *w);
 bool sim_session_has_left(struct sim_world *w, int member, uint32_t start);
+
+/* client.c */
+void sim_client_ping(struct sim_world *w, int process);
+void sim_client_heard(struct sim_world *w, int process, uint64_t number);
+void sim_client_pong(struct sim_world *w, int process, uint64_t number);
+void sim_client_sent(struct sim_world *w, const struct sim_request *request);
+void sim_client_answered(struct sim_world *w, const struct sim_request *request);
+bool sim_client_recall(struct sim_world *w, struct sim_request *request);
 
 /* fault.c */
 void sim_fault_plan(struct sim_world *w, enum sim_fault fault);

@@ -23,7 +23,7 @@ static bool is_of_process(enum sim_event_type type)
 
 static int process_of(const struct sim_world *w, const struct sim_event *event)
 {
-    if (event->type == SIM_PING || event->type == SIM_EXPELLED)
+    if (event->type == SIM_PING || event->type == SIM_PONG || event->type == SIM_EXPELLED)
         return event->who;
     return w->members[event->who].process;
 }
@@ -159,7 +159,10 @@ static void happen_to_process(struct sim_world *w, const struct sim_event *event
         sim_app_write(w, event->who);
         break;
     case SIM_PING:
-        sim_session_ping(w, event->who);
+        sim_client_ping(w, event->who);
+        break;
+    case SIM_PONG:
+        sim_client_pong(w, event->who, event->argument);
         break;
     case SIM_EXPELLED:
         if (w->processes[event->who].session == event->argument)
@@ -175,6 +178,9 @@ static void happen(struct sim_world *w, const struct sim_event *event)
     switch (event->type) {
     case SIM_ARRIVE:
         sim_net_arrive(w, (size_t)event->argument);
+        break;
+    case SIM_HEARD:
+        sim_client_heard(w, event->who, event->argument);
         break;
     case SIM_RESOURCE:
         sim_check_write(w, event->argument, (uint64_t)event->who);
@@ -352,6 +358,7 @@ static void draw(struct sim_world *w)
     draw_members(w);
     w->store.session_ms = w->lease_ms;
     w->store.endless = w->store.kind == SIM_SESSION && sim_chance(w, 500);
+    w->store.recalls = w->store.kind == SIM_SESSION && sim_chance(w, 500);
     draw_network(w);
     w->heal_us = draw_length_us(w);
     draw_faults(w);
