@@ -80,15 +80,15 @@ static int take_signals(const struct cli_events *events)
 
 int cli_events_pause(const struct cli_events *events, int wake_fd, int64_t until_ms)
 {
-    while (simba_now_ms() < until_ms) {
-        bool woken = cli_events_sleep(events, wake_fd, until_ms);
+    for (;;) {
         int signal = take_signals(events);
         if (signal != 0)
             return signal;
-        if (woken)
+        if (simba_now_ms() >= until_ms)
+            return CLI_PAUSE_OVER;
+        if (cli_events_sleep(events, wake_fd, until_ms))
             return CLI_PAUSE_WOKEN;
     }
-    return CLI_PAUSE_OVER;
 }
 
 int cli_events_drain(const struct cli_events *events)

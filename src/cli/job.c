@@ -43,6 +43,11 @@ bool cli_job_set_hold_at_most(void *into, const char *value)
     return cli_option_duration("--hold-at-most", value, &((struct cli_job *)into)->hold_at_most_ms);
 }
 
+bool cli_job_set_stop_timeout(void *into, const char *value)
+{
+    return cli_option_duration("--stop-timeout", value, &((struct cli_job *)into)->told_grace_ms);
+}
+
 bool cli_job_set_pass_notify(void *into, const char *value)
 {
     (void)value;

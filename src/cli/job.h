@@ -35,7 +35,11 @@ bool cli_job_set_quiet(void *into, const char *value);
 bool cli_job_set_grace(void *into, const char *value);
 bool cli_job_set_hold_at_least(void *into, const char *value);
 bool cli_job_set_hold_at_most(void *into, const char *value);
+bool cli_job_set_stop_timeout(void *into, const char *value);
 bool cli_job_set_pass_notify(void *into, const char *value);
+
+/* What --stop-timeout is where it is not given, for verbs that have it. */
+#define CLI_JOB_STOP_TIMEOUT_MS 10000
 
 /* Says what is wrong with the command line. Returns CLI_EXIT_USAGE. */
 int cli_job_usage_error(const struct cli_job *job, const char *what);

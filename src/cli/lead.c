@@ -1,0 +1,158 @@
+/*
+ * lead.c - `simba lead`: keeps a command running on exactly one machine.
+ *
+ * Who leads is leader.c's business; here is when a command that has ended is started again.
+ */
+#include "cli/leader.h"
+#include "cli/say.h"
+
+#include <string.h>
+
+#define RESTART_DELAY_MS 1000
+#define RESTART_DELAY_MAX_MS 60000
+
+enum restart { RESTART_ALWAYS, RESTART_ON_FAILURE, RESTART_NEVER };
+
+struct lead {
+    struct cli_job job;
+    enum restart restart;
+    int64_t delay_ms;
+    int64_t delay_max_ms;
+    int64_t next_delay_ms; /* doubles with every end in a row */
+};
+
+static bool set_restart(void *into, const char *value)
+{
+    static const char *const names[] = {
+        [RESTART_ALWAYS] = "always",
+        [RESTART_ON_FAILURE] = "on-failure",
+        [RESTART_NEVER] = "never",
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(value, names[i]) == 0) {
+            ((struct lead *)into)->restart = (enum restart)i;
+            return true;
+        }
+    }
+    cli_say("--restart: '%s' is none of always, on-failure, never", value);
+    return false;
+}
+
+static bool set_delay(void *into, const char *value)
+{
+    return cli_option_duration("--restart-delay", value, &((struct lead *)into)->delay_ms);
+}
+
+static bool set_delay_max(void *into, const char *value)
+{
+    return cli_option_duration("--restart-delay-max", value, &((struct lead *)into)->delay_max_ms);
+}
+
+static const struct cli_option options[] = {
+    {0, "restart", "WHEN", "COMMAND ended: always, on-failure or never (always)", set_restart},
+    {0, "restart-delay", "DURATION", "before the first restart; doubles then (1s)", set_delay},
+    {0, "restart-delay-max", "DURATION", "the longest delay (1m)", set_delay_max},
+    {'k', "kill-after", "DURATION", "from SIGTERM to SIGKILL when the lease runs out",
+     cli_job_set_grace},
+    {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (10s)",
+     cli_job_set_stop_timeout},
+    {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
+     cli_job_set_pass_notify},
+    {'q', "quiet", NULL, "do not say who leads", cli_job_set_quiet},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+/* ---- When to start it --------------------------------------------------------------------- */
+
+static int64_t first_ms(void *user, int64_t now_ms)
+{
+    struct lead *lead = user;
+
+    lead->next_delay_ms = lead->delay_ms;
+    return now_ms;
+}
+
+static int64_t take_delay_ms(struct lead *lead, int64_t ran_ms)
+{
+    if (ran_ms >= lead->delay_max_ms)
+        lead->next_delay_ms = lead->delay_ms;
+    int64_t delay_ms = lead->next_delay_ms;
+    lead->next_delay_ms = delay_ms < lead->delay_max_ms / 2 ? delay_ms * 2 : lead->delay_max_ms;
+    return delay_ms;
+}
+
+/* A command that cannot be executed here may be so on another machine. One that was stopped for a lease is to
+ * run again as soon as there is one. */
+static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t begun_ms,
+                       int64_t now_ms)
+{
+    struct lead *lead = user;
+    char delay[32];
+
+    if (outcome->how == CLI_ENDED_LOST)
+        return now_ms;
+    if (outcome->how == CLI_ENDED_UNBORN || lead->restart == RESTART_NEVER ||
+        (lead->restart == RESTART_ON_FAILURE && outcome->status == 0))
+        return CLI_PLAN_END;
+    int64_t delay_ms = take_delay_ms(lead, now_ms - begun_ms);
+    cli_say("the command ended with exit code %d: it starts again in %s", outcome->status,
+            simba_duration_format(delay_ms, delay, sizeof delay));
+    return cli_instant_after(now_ms, delay_ms);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct lead lead = {.delay_ms = RESTART_DELAY_MS, .delay_max_ms = RESTART_DELAY_MAX_MS};
+    struct cli_plan plan = {first_ms, next_ms, &lead};
+
+    cli_job_init(&lead.job, cli, &cli_verb_lead);
+    lead.job.told_grace_ms = CLI_JOB_STOP_TIMEOUT_MS;
+    lead.job.sweep = true;
+    int status = cli_job_parse(&lead.job, argc, argv);
+    if (status != CLI_CONTINUE)
+        return status;
+    if (lead.delay_max_ms < lead.delay_ms)
+        lead.delay_max_ms = lead.delay_ms;
+    return cli_leader_run(&lead.job, &plan);
+}
+
+static const char details[] =
+    "Keeps COMMAND running on exactly one of the machines that name the same mutex: starts it "
+    "when\n"
+    "this one leads, and stops it when it does not any more. simba goes on until it is told to\n"
+    "end (SIGTERM, SIGINT, SIGQUIT): it passes the signal on, waits until COMMAND has ended, "
+    "hands\n"
+    "the mutex over and exits. Other signals are for COMMAND, as is SIGHUP without a terminal.\n"
+    "\n"
+    "COMMAND that ends is started again, after 1s, 2s, 4s and so on up to the longest delay; once\n"
+    "it has run for that long, it begins with 1s again. With --restart never, or on-failure and a\n"
+    "COMMAND that ends with 0, simba hands the mutex over and exits with its exit code. So it "
+    "does\n"
+    "when COMMAND cannot be executed here: it may be on another machine. What COMMAND has left\n"
+    "running in its process group ends with it.\n"
+    "\n"
+    "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment, and gets\n"
+    "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. Under\n"
+    "systemd (Type=notify) simba is ready when it takes part, leading or not.\n"
+    "\n"
+    "Examples:\n"
+    "  simba lead dispatcher -- ./dispatcher --port 7000\n"
+    "  simba lead --restart on-failure --restart-delay 5s import -- ./import.sh\n"
+    "\n"
+    "Exit codes:\n"
+    "  0   told to end by SIGTERM or SIGINT       128 and the number of another signal\n"
+    "  that of COMMAND where it is not restarted\n"
+    "  64  the command line is wrong              77   the store refused the credentials\n"
+    "  69  the store is unreachable at the start  78   a URL, name or timing is invalid\n"
+    "  71  the system refused memory or such\n"
+    "  126 COMMAND cannot be executed             127  COMMAND was not found";
+
+const struct cli_verb cli_verb_lead = {
+    .name = "lead",
+    .usage = "lead [OPTION...] NAME [--] COMMAND [ARGUMENT...]",
+    .summary = "keep a command running on exactly one machine",
+    .details = details,
+    .options = options,
+    .run = run,
+};

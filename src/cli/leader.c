@@ -1,0 +1,319 @@
+/*
+ * leader.c - runs a command again and again while this contender leads.
+ *
+ * The library tells of a term on threads of its own; the command is the main thread's. So on_acquired only
+ * leaves word, and on_released waits until the main thread has ended the command: the library neither gives
+ * the mutex back nor competes again before that.
+ *
+ *     main thread   follow ---------> lead: pause, run, pause, run ---------> follow ...
+ *                      ^ acquired                     ^ released  | yielded
+ *     library      on_acquired                   on_released ----------- competes again
+ */
+#include "cli/leader.h"
+
+#include "cli/background.h"
+#include "cli/notify.h"
+#include "cli/progress.h"
+#include "cli/say.h"
+#include "cli/store.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct leader {
+    struct cli_job *job;
+    const struct cli_plan *plan;
+    simba_contender *contender;
+    int code; /* what the start came to */
+    struct cli_progress progress;
+    int64_t begun_ms; /* of the last run; SIMBA_UNSET: there was none */
+    int turn_fd;      /* readable when on_acquired or on_released has come */
+
+    pthread_mutex_t lock;
+    pthread_cond_t yielded;
+    bool acquired; /* a term has begun */
+    bool released; /* it has ended, and on_released waits for the main thread */
+    bool closed;   /* nothing runs any more, nor will */
+};
+
+/* ---- Between the library and the main thread ---------------------------------------------- */
+
+static void on_acquired(void *user, const struct simba_state *state)
+{
+    struct leader *leader = user;
+
+    (void)state;
+    pthread_mutex_lock(&leader->lock);
+    leader->acquired = true;
+    pthread_mutex_unlock(&leader->lock);
+    eventfd_write(leader->turn_fd, 1);
+}
+
+static void on_released(void *user, const struct simba_state *state)
+{
+    struct leader *leader = user;
+
+    (void)state;
+    pthread_mutex_lock(&leader->lock);
+    leader->released = true;
+    eventfd_write(leader->turn_fd, 1);
+    while (leader->released && !leader->closed)
+        pthread_cond_wait(&leader->yielded, &leader->lock);
+    pthread_mutex_unlock(&leader->lock);
+}
+
+/* For `systemctl status` on a machine that stands by. */
+static void on_notify(void *user, const struct simba_state *state)
+{
+    const struct leader *leader = user;
+    const char *mutex = leader->job->mutex;
+
+    if (state->after.id[0] == 0)
+        cli_notify_status("waiting for '%s'", mutex);
+    else if (!simba_state_is_owner(state, simba_contender_id(leader->contender)))
+        cli_notify_status("waiting for '%s', which is owned by %s", mutex, state->after.id);
+}
+
+/* Whether a term is under way. Where one has ended, whose command has ended, too, the library may go on. */
+static bool take_turn(struct leader *leader)
+{
+    eventfd_t count;
+
+    if (eventfd_read(leader->turn_fd, &count) != 0 && errno != EAGAIN)
+        return false;
+    pthread_mutex_lock(&leader->lock);
+    if (leader->released) {
+        leader->acquired = false;
+        leader->released = false;
+        pthread_cond_signal(&leader->yielded);
+    }
+    bool leading = leader->acquired;
+    pthread_mutex_unlock(&leader->lock);
+    return leading;
+}
+
+/* From here on nothing runs, so that on_released need not wait for anybody. */
+static void close_turns(struct leader *leader)
+{
+    pthread_mutex_lock(&leader->lock);
+    leader->closed = true;
+    pthread_cond_signal(&leader->yielded);
+    pthread_mutex_unlock(&leader->lock);
+}
+
+/* ---- Starting ----------------------------------------------------------------------------- */
+
+static int create_and_start(struct leader *leader)
+{
+    struct cli_job *job = leader->job;
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+
+    options.mutex = job->mutex;
+    options.id = job->cli->id;
+    options.on_acquired = on_acquired;
+    options.on_released = on_released;
+    options.on_notify = on_notify;
+    options.user = leader;
+    int code = cli_job_open(job);
+    if (code == SIMBA_OK)
+        code = simba_contender_create(job->client, &options, &leader->contender, &job->error);
+    if (code == SIMBA_OK)
+        code = simba_contender_start(leader->contender, &job->error);
+    return code;
+}
+
+static void start_contender(void *user)
+{
+    struct leader *leader = user;
+
+    leader->code = create_and_start(leader);
+}
+
+/* To be told to end is how a service ends well. */
+static int told_status(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT ? CLI_EXIT_OK : CLI_EXIT_SIGNAL + signal;
+}
+
+/* Nothing is on the store before the contender has started, so a signal can end it there and then. */
+static int start(struct leader *leader)
+{
+    struct cli_background background;
+
+    if (!cli_background_start(&background, start_contender, leader))
+        return cli_fail_system("cannot start a thread");
+    int ended = cli_background_wait(&background, leader->job->events.signals_fd, SIMBA_INFINITE);
+    if (ended != CLI_BACKGROUND_DONE)
+        cli_background_leave(&background, told_status(ended));
+    return leader->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&leader->job->error);
+}
+
+/* ---- A term ------------------------------------------------------------------------------- */
+
+static int64_t contender_deadline(void *contender)
+{
+    return simba_contender_deadline_ms(contender);
+}
+
+static struct cli_outcome run_command(struct leader *leader)
+{
+    const struct cli_job *job = leader->job;
+    uint64_t fence = simba_contender_fence(leader->contender);
+    struct cli_lease lease = {job->mutex, contender_deadline, leader->contender, leader->turn_fd,
+                              job->grace_ms};
+    struct cli_run run = cli_job_run(job, simba_contender_id(leader->contender), fence, &lease);
+
+    cli_notify_status("leading '%s', fence %llu; the command runs", job->mutex,
+                      (unsigned long long)fence);
+    leader->begun_ms = simba_now_ms();
+    return cli_supervise(&run);
+}
+
+/* Waits until the next run is due: CLI_CONTINUE. CLI_PAUSE_WOKEN: the term is over. Or an exit code. A lease
+ * that has run out is waited for: its on_released is on its way. */
+static int await_run(struct leader *leader, int64_t due_ms)
+{
+    const struct cli_events *events = &leader->job->events;
+    bool leading = take_turn(leader);
+
+    if (leading && due_ms > simba_now_ms())
+        cli_notify_status("leading '%s'; the command does not run now", leader->job->mutex);
+    while (leading) {
+        int signal = cli_events_pause(events, leader->turn_fd, due_ms);
+        if (signal > 0)
+            return told_status(signal);
+        if (signal == CLI_PAUSE_OVER && simba_contender_is_owner(leader->contender))
+            return CLI_CONTINUE;
+        due_ms = signal == CLI_PAUSE_OVER ? SIMBA_INFINITE : due_ms;
+        leading = take_turn(leader);
+    }
+    return CLI_PAUSE_WOKEN;
+}
+
+/* Until the term is over (CLI_CONTINUE), or an exit code. */
+static int lead(struct leader *leader)
+{
+    const struct cli_plan *plan = leader->plan;
+    int64_t due_ms = plan->first_ms(plan->user, simba_now_ms());
+    int status;
+
+    if (!leader->job->quiet)
+        cli_say("leading '%s' with fence %llu", leader->job->mutex,
+                (unsigned long long)simba_contender_fence(leader->contender));
+    while ((status = await_run(leader, due_ms)) == CLI_CONTINUE) {
+        struct cli_outcome outcome = run_command(leader);
+        if (outcome.signal != 0)
+            return told_status(outcome.signal);
+        due_ms = plan->next_ms(plan->user, &outcome, leader->begun_ms, simba_now_ms());
+        if (due_ms == CLI_PLAN_END)
+            return outcome.status;
+    }
+    if (status == CLI_PAUSE_WOKEN && !leader->job->quiet)
+        cli_say("not leading '%s' any more", leader->job->mutex);
+    return status == CLI_PAUSE_WOKEN ? CLI_CONTINUE : status;
+}
+
+/* ---- Between terms ------------------------------------------------------------------------ */
+
+static void show_progress(struct leader *leader)
+{
+    struct simba_state state;
+
+    simba_contender_state(leader->contender, &state);
+    cli_progress_show(&leader->progress, &state.after);
+}
+
+/* Until a term begins (CLI_CONTINUE), or an exit code. */
+static int follow(struct leader *leader)
+{
+    int signal = 0;
+
+    cli_progress_begin(&leader->progress, leader->job->mutex, leader->job->quiet);
+    while (signal <= 0 && !take_turn(leader)) {
+        signal = cli_events_pause(&leader->job->events, leader->turn_fd,
+                                  cli_progress_next_ms(&leader->progress));
+        if (signal == CLI_PAUSE_OVER)
+            show_progress(leader);
+    }
+    cli_progress_end(&leader->progress);
+    return signal > 0 ? told_status(signal) : CLI_CONTINUE;
+}
+
+static int take_part(struct leader *leader)
+{
+    int status;
+
+    cli_notify_ready("waiting for '%s'", leader->job->mutex);
+    do {
+        status = follow(leader);
+        if (status == CLI_CONTINUE)
+            status = lead(leader);
+    } while (status == CLI_CONTINUE);
+    return status;
+}
+
+/* ---- The end ------------------------------------------------------------------------------ */
+
+/* What cannot be given back is free when its lease ends. */
+static void stop_and_close(void *user)
+{
+    struct leader *leader = user;
+    struct simba_error error;
+
+    if (leader->contender != NULL &&
+        simba_status_is_active(simba_contender_status(leader->contender)) &&
+        simba_contender_stop(leader->contender, &error) != SIMBA_OK &&
+        leader->job->cli->log_level >= SIMBA_LOG_WARN)
+        cli_say("warning: '%s' was not given back and is free when its lease ends: %s",
+                leader->job->mutex, error.text);
+    simba_contender_close(leader->contender);
+    cli_store_close(leader->job->client);
+}
+
+/* The library bounds the stop of an owner; a store that has not renewed the lease in time, or has not even
+ * granted one, is not waited for. */
+static int64_t stop_limit_ms(const struct leader *leader)
+{
+    if (leader->contender == NULL)
+        return CLI_PATIENCE_MS;
+    int64_t left_ms = simba_contender_deadline_ms(leader->contender) - simba_now_ms();
+    return left_ms > leader->job->grace_ms ? SIMBA_INFINITE : CLI_PATIENCE_MS;
+}
+
+/* The signal that told the program to end may have come twice; one that comes from here on ends the rest. */
+static void finish(struct leader *leader, int status)
+{
+    const struct cli_job *job = leader->job;
+
+    cli_events_drain(&job->events);
+    cli_notify_stopping();
+    if (leader->begun_ms != SIMBA_UNSET && simba_contender_is_owner(leader->contender))
+        cli_job_hold(job, leader->turn_fd,
+                     cli_instant_after(leader->begun_ms, job->hold_at_least_ms));
+    close_turns(leader);
+    cli_background_finish(stop_and_close, leader, job->events.signals_fd, stop_limit_ms(leader),
+                          status);
+}
+
+int cli_leader_run(struct cli_job *job, const struct cli_plan *plan)
+{
+    struct leader leader = {.job = job,
+                            .plan = plan,
+                            .begun_ms = SIMBA_UNSET,
+                            .lock = PTHREAD_MUTEX_INITIALIZER,
+                            .yielded = PTHREAD_COND_INITIALIZER};
+
+    leader.turn_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (leader.turn_fd < 0 || !cli_events_open(&job->events))
+        return cli_fail_system("events");
+    int status = start(&leader);
+    if (status == CLI_CONTINUE)
+        status = take_part(&leader);
+    finish(&leader, status);
+    close(leader.turn_fd);
+    cli_events_close(&job->events);
+    return status;
+}

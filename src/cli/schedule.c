@@ -1,0 +1,164 @@
+/*
+ * schedule.c - `simba schedule`: runs a command at intervals on the machine that leads.
+ *
+ * Who leads is leader.c's business; here is when the next run is due. The library's scheduler is for work
+ * inside a process: a command has to be started by the main thread, which it is tied to.
+ */
+#include "cli/leader.h"
+#include "cli/say.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct schedule {
+    struct cli_job job;
+    enum simba_schedule_strategy strategy;
+    int64_t every_ms; /* 0: not given */
+    int64_t initial_delay_ms;
+    int64_t due_ms; /* of the last run, or of the one that is waited for */
+};
+
+static bool set_every(void *into, const char *value)
+{
+    struct schedule *schedule = into;
+
+    if (!cli_option_duration("--every", value, &schedule->every_ms))
+        return false;
+    if (schedule->every_ms == 0)
+        cli_say("--every: '%s' is no interval", value);
+    return schedule->every_ms > 0;
+}
+
+static bool set_strategy(void *into, const char *value)
+{
+    struct schedule *schedule = into;
+
+    if (strcmp(value, "fixed-rate") == 0) {
+        schedule->strategy = SIMBA_FIXED_RATE;
+    } else if (strcmp(value, "fixed-delay") == 0) {
+        schedule->strategy = SIMBA_FIXED_DELAY;
+    } else {
+        cli_say("--strategy: '%s' is none of fixed-rate, fixed-delay", value);
+        return false;
+    }
+    return true;
+}
+
+static bool set_initial_delay(void *into, const char *value)
+{
+    return cli_option_duration("--initial-delay", value,
+                               &((struct schedule *)into)->initial_delay_ms);
+}
+
+static const struct cli_option options[] = {
+    {0, "every", "DURATION", "the interval; required", set_every},
+    {0, "strategy", "STRATEGY", "fixed-rate or fixed-delay (fixed-rate)", set_strategy},
+    {0, "initial-delay", "DURATION", "from leading to the first run (0)", set_initial_delay},
+    {'k', "kill-after", "DURATION", "from SIGTERM to SIGKILL when a run has to end",
+     cli_job_set_grace},
+    {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (10s)",
+     cli_job_set_stop_timeout},
+    {0, "hold-at-least", "DURATION", "keep the mutex that long from the start of a run",
+     cli_job_set_hold_at_least},
+    {0, "hold-at-most", "DURATION", "stop a run after that time", cli_job_set_hold_at_most},
+    {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
+     cli_job_set_pass_notify},
+    {'q', "quiet", NULL, "do not say who leads, nor which runs were skipped", cli_job_set_quiet},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+/* ---- When to run it ----------------------------------------------------------------------- */
+
+static int64_t first_ms(void *user, int64_t now_ms)
+{
+    struct schedule *schedule = user;
+
+    schedule->due_ms = cli_instant_after(now_ms, schedule->initial_delay_ms);
+    return schedule->due_ms;
+}
+
+/* The beat that comes next; those that have passed are skipped, so that runs do not pile up. */
+static int64_t next_beat_ms(const struct schedule *schedule, int64_t now_ms)
+{
+    int64_t late_ms = now_ms > schedule->due_ms ? now_ms - schedule->due_ms : 0;
+    int64_t missed = late_ms / schedule->every_ms;
+
+    if (missed > 0 && !schedule->job.quiet)
+        cli_say("%" PRId64 " %s of '%s' skipped: the one before took too long", missed,
+                missed == 1 ? "run was" : "runs were", schedule->job.mutex);
+    return cli_instant_after(schedule->due_ms + missed * schedule->every_ms, schedule->every_ms);
+}
+
+static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t begun_ms,
+                       int64_t now_ms)
+{
+    struct schedule *schedule = user;
+
+    (void)begun_ms;
+    if (outcome->how == CLI_ENDED_UNBORN)
+        return CLI_PLAN_END;
+    if (outcome->how == CLI_ENDED && outcome->status != 0)
+        cli_say("a run of '%s' failed with exit code %d", schedule->job.mutex, outcome->status);
+    schedule->due_ms = schedule->strategy == SIMBA_FIXED_RATE
+                           ? next_beat_ms(schedule, now_ms)
+                           : cli_instant_after(now_ms, schedule->every_ms);
+    return schedule->due_ms;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct schedule schedule = {.strategy = SIMBA_FIXED_RATE};
+    struct cli_plan plan = {first_ms, next_ms, &schedule};
+
+    cli_job_init(&schedule.job, cli, &cli_verb_schedule);
+    schedule.job.told_grace_ms = CLI_JOB_STOP_TIMEOUT_MS;
+    int status = cli_job_parse(&schedule.job, argc, argv);
+    if (status != CLI_CONTINUE)
+        return status;
+    if (schedule.every_ms == 0)
+        return cli_job_usage_error(&schedule.job, "--every is missing");
+    return cli_leader_run(&schedule.job, &plan);
+}
+
+static const char details[] =
+    "Runs COMMAND at intervals on one of the machines that name the same mutex, the one that "
+    "leads.\n"
+    "Runs never overlap, on one machine or on two. simba goes on until it is told to end "
+    "(SIGTERM,\n"
+    "SIGINT, SIGQUIT): it passes the signal on, waits until the run has ended, hands the mutex\n"
+    "over and exits. Other signals are for COMMAND, as is SIGHUP without a terminal.\n"
+    "\n"
+    "fixed-rate keeps the rhythm that began with the lead; a run that falls due while the one\n"
+    "before still runs is skipped. fixed-delay waits for the interval after each run. A run that\n"
+    "fails is told of, and the schedule goes on; but a COMMAND that cannot be executed ends it,\n"
+    "since another machine may be able to.\n"
+    "\n"
+    "A new leader begins with its first run after --initial-delay. --hold-at-least keeps the "
+    "mutex\n"
+    "of a simba that was told to end until that long after the start of the last run, so that the\n"
+    "next leader does not run it again too soon; a second signal ends that. --hold-at-most stops\n"
+    "a run that takes too long.\n"
+    "\n"
+    "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment, and gets\n"
+    "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. Under\n"
+    "systemd (Type=notify) simba is ready when it takes part, leading or not.\n"
+    "\n"
+    "Examples:\n"
+    "  simba schedule cleanup --every 10m -- ./cleanup.sh\n"
+    "  simba schedule report --every 1h --strategy fixed-delay --hold-at-most 30m -- ./report.sh\n"
+    "\n"
+    "Exit codes:\n"
+    "  0   told to end by SIGTERM or SIGINT       128 and the number of another signal\n"
+    "  64  the command line is wrong              77   the store refused the credentials\n"
+    "  69  the store is unreachable at the start  78   a URL, name or timing is invalid\n"
+    "  71  the system refused memory or such\n"
+    "  126 COMMAND cannot be executed             127  COMMAND was not found";
+
+const struct cli_verb cli_verb_schedule = {
+    .name = "schedule",
+    .usage = "schedule [OPTION...] --every DURATION NAME [--] COMMAND [ARGUMENT...]",
+    .summary = "run a command at intervals on the machine that leads",
+    .details = details,
+    .options = options,
+    .run = run,
+};
