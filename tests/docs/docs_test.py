@@ -5,8 +5,10 @@
 
 The C program of the README is the example and compiles; the commands of its section on the command
 line run; its exit codes are those of the program; the layers of the architecture are those that are
-checked; what a document names (a file, a make target, a function) exists.
+checked; what a document names (a file, a make target, a function) exists; the page on testing knows
+every folder of tests, every mutant, and no story that is not told.
 """
+import glob
 import os
 import re
 import signal
@@ -17,7 +19,7 @@ import tempfile
 ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
-             "docs/architecture.md", "docs/sql.md", "docs/testing.md"]
+             "docs/architecture.md", "docs/redis.md", "docs/sql.md", "docs/testing.md"]
 COMMANDS_HEADING = "## Sixty seconds of the command line"
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
                   r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")
@@ -111,6 +113,49 @@ def check_targets(text):
     return [f"the Makefile has no target {name}" for name in sorted(named - targets)]
 
 
+# ---- The page on testing --------------------------------------------------------------------
+
+def rows(text, heading):
+    """The cells of each row of the tables below a heading, their headings left out."""
+    lines = [line for line in section(text, heading).splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines
+            if not line.startswith("| ---")]
+
+
+def check_folders(testing):
+    """Every folder of tests is in the first table."""
+    folders = {path for path in glob.glob("tests/*", root_dir=ROOT)
+               if os.path.isdir(os.path.join(ROOT, path))}
+    return [f"{folder} is not in the table of suites"
+            for folder in sorted(folders - set(PATH.findall(testing.split("\n## ")[0])))]
+
+
+def check_mutants(testing):
+    """The rows of the table are the patches, with the rules that they name."""
+    there = set()
+    for patch in glob.glob(os.path.join(ROOT, "tests/sim/mutants/*.patch")):
+        rule = re.search(r"^Rule: (.*)$", read(patch), re.MULTILINE).group(1)
+        there.add((os.path.basename(patch)[: -len(".patch")], rule))
+    told = {(row[0], row[1]) for row in rows(testing, "## Mutants")[1:]}
+    return [f"the mutant '{name}' ({rule}) is only in "
+            f"{'tests/sim/mutants' if (name, rule) in there else 'the document'}"
+            for name, rule in sorted(there ^ told)]
+
+
+def check_stories(testing):
+    """A story is named by its file and by words of its title, `...` for the others."""
+    named = re.findall(r"\b([a-z]+): (\*[^*]+\*(?:, \*[^*]+\*)*)", section(testing, "## Failures"))
+    faults = [] if named else ["no story is named"]
+    for name, titles in named:
+        path = f"tests/scenario/{name}.txt"
+        told = read(path) if os.path.exists(os.path.join(ROOT, path)) else ""
+        told = re.findall(r"^== (.*)$", told, re.MULTILINE)
+        for words in (title.replace("...", "").strip() for title in titles.strip("*").split("*, *")):
+            if not any(words in title for title in told):
+                faults.append(f"{path} has no story '{words}'")
+    return faults
+
+
 # ---- The commands of the README, run as they are printed -----------------------------------
 
 def run_command(command, folder):
@@ -178,7 +223,12 @@ def cases():
         yield f"{document}: names exist", check_names(text), False
         yield f"{document}: paths and links exist", check_paths(text, document), False
         yield f"{document}: make targets exist", check_targets(text), False
+    testing = read("docs/testing.md")
+    yield "docs/testing.md: all folders of tests", check_folders(testing), False
+    yield "docs/testing.md: all mutants", check_mutants(testing), False
+    yield "docs/testing.md: the stories exist", check_stories(testing), False
     yield from twins(readme, architecture)
+    yield from testing_twins(testing)
 
 
 def twins(readme, architecture):
@@ -199,6 +249,21 @@ def twins(readme, architecture):
     yield "twin: an unknown path", check_paths("see src/core/clock.c"), True
     yield "twin: a dead link", check_paths("[x](docs/x.md)"), True
     yield "twin: an unknown target", check_targets("`make world`"), True
+    yield ("twin: an unknown target with a known beginning",
+           check_targets("    make sim-world      all of it"), True)
+
+
+def testing_twins(testing):
+    yield "twin: a folder is missing", check_folders(replaced(testing, "`tests/fuzz` |", "|")), True
+    yield ("twin: a mutant is missing",
+           check_mutants(replaced(testing, "| no-margin |", "| no-marge |")), True)
+    yield ("twin: a rule has changed",
+           check_mutants(replaced(testing, "| a stop has a bound |", "| no bound |")), True)
+    yield ("twin: an unknown story",
+           check_stories("## Failures\nacquire: *A reply later than the lease*, *A tale*"), True)
+    yield ("twin: a story in another file",
+           check_stories("## Failures\nstop: *A reply later than the lease*"), True)
+    yield "twin: no story", check_stories(""), True
 
 
 def main():
