@@ -144,6 +144,22 @@ SIMBA_API int simba_url_duration(simba_url *url, const char *name, int64_t *valu
  * (creates a file, starts a session) asks for all of its own first and then calls this. */
 SIMBA_API int simba_url_check_params(const simba_url *url, struct simba_error *error);
 
+/* An option of a backend's URLs, so that a configuration file can have it as a key. */
+enum simba_option_type {
+    SIMBA_OPTION_TEXT,
+    SIMBA_OPTION_DURATION,
+    SIMBA_OPTION_RANGE,  /* two durations: -200ms..1s */
+    SIMBA_OPTION_NUMBER, /* from 0 up */
+    SIMBA_OPTION_CHOICE, /* one of the words */
+    SIMBA_OPTION_SWITCH  /* two words: the first is yes, the second no */
+};
+
+struct simba_backend_option {
+    const char *name; /* NULL ends a table */
+    enum simba_option_type type;
+    const char *words; /* with a space between; NULL where the type has none */
+};
+
 struct simba_backend_config {
     size_t size;
     simba_url *url;
@@ -171,6 +187,10 @@ struct simba_backend_ops {
     /* Destroys. All requests have been answered. Calls closed(argument) on the loop thread, at once or
      * later, when its handles are closed and its threads have ended. */
     void (*close)(simba_backend *backend, void (*closed)(void *argument), void *argument);
+
+    /* What its URLs take behind the '?', apart from the options of every client. May be NULL: then a
+     * configuration file may have any key, and `open` refuses those that it does not know. */
+    const struct simba_backend_option *options;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

@@ -251,11 +251,30 @@ struct simba_client_options {
     }
 
 /* Creates a client: `sqlite:PATH`, `memory:NAME` ... with options behind a '?', such as
- * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&stop-timeout=10s`.
+ * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&stop-timeout=10s`. A password need not stand in
+ * the URL: `?password-file=PATH` and `?password-env=VARIABLE` say where it is.
  * `options` may be NULL. Fails when the URL or the timings are invalid and when the store cannot be
  * used now. Starts the client's threads. */
 SIMBA_API int simba_client_open(const char *url, const struct simba_client_options *options,
                                 simba_client **ret_client, struct simba_error *error);
+
+/* Creates a client from a configuration file: YAML with the keys of the JVM library, such as
+ * `simba.redis.ttl`, and `url`; simba.yaml(5) lists them. Exactly one store must be enabled in it. `options`
+ * go before the file. A file that holds a password and that everybody may write is refused; one that
+ * everybody may read is warned of through options->log. SIMBA_EUNSUPPORTED: the library was built without
+ * libyaml. */
+SIMBA_API int simba_client_open_config(const char *path, const struct simba_client_options *options,
+                                       simba_client **ret_client, struct simba_error *error);
+
+/* Reads a configuration file into the URL that says the same, for whoever needs one. Of `options`, which may
+ * be NULL, only the log hook is used. *ret_url is the caller's, to be given to simba_free; a password of the
+ * file is in it, one that the file names by `password-file` or `password-env` is not. */
+SIMBA_API int simba_config_read(const char *path, const struct simba_client_options *options,
+                                char **ret_url, struct simba_error *error);
+
+/* The same for a configuration in memory. `name` stands for the file in errors. */
+SIMBA_API int simba_config_parse(const char *text, size_t size, const char *name, char **ret_url,
+                                 struct simba_error *error);
 
 /* Destroys a client, after all that was made from it has been closed; until then it returns
  * SIMBA_EBUSY and changes nothing. Not from a callback (SIMBA_EMISUSE). */

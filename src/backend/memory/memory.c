@@ -365,6 +365,10 @@ static void close_client(simba_backend *client, void (*closed)(void *argument), 
         finish_close(&client->last_task);
 }
 
+static const struct simba_backend_option options[] = {
+    {NULL, SIMBA_OPTION_TEXT, NULL},
+};
+
 const struct simba_backend_ops sb_memory_ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "memory",
@@ -373,4 +377,5 @@ const struct simba_backend_ops sb_memory_ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
+    .options = options,
 };

@@ -162,6 +162,11 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
     sb_worker_stop(b->worker, on_worker_stopped, b);
 }
 
+static const struct simba_backend_option options[] = {
+    SB_SQL_ADDRESS_OPTIONS,
+    {NULL, SIMBA_OPTION_TEXT, NULL},
+};
+
 const struct simba_backend_ops sb_mysql_ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "mysql",
@@ -170,4 +175,5 @@ const struct simba_backend_ops sb_mysql_ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
+    .options = options,
 };

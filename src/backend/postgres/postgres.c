@@ -225,6 +225,13 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
     sb_worker_stop(b->worker, on_worker_stopped, b);
 }
 
+static const struct simba_backend_option options[] = {
+    SB_SQL_ADDRESS_OPTIONS,
+    {"target-session-attrs", SIMBA_OPTION_TEXT, NULL},
+    {"service", SIMBA_OPTION_TEXT, NULL},
+    {NULL, SIMBA_OPTION_TEXT, NULL},
+};
+
 const struct simba_backend_ops sb_postgres_ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "postgres",
@@ -233,4 +240,5 @@ const struct simba_backend_ops sb_postgres_ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
+    .options = options,
 };

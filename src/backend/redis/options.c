@@ -40,6 +40,26 @@ static const struct scheme schemes[] = {
     {"s+cluster", SB_REDIS_CLUSTER, true, false},
 };
 
+const struct simba_backend_option sb_redis_option_table[] = {
+    {"db", SIMBA_OPTION_NUMBER, NULL},
+    {"client-name", SIMBA_OPTION_TEXT, NULL},
+    {"connect-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"command-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"idle-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"keep-alive", SIMBA_OPTION_DURATION, NULL},
+    {"wait-replicas", SIMBA_OPTION_NUMBER, NULL},
+    {"wait-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"sentinel-user", SIMBA_OPTION_TEXT, NULL},
+    {"sentinel-password", SIMBA_OPTION_TEXT, NULL},
+    {"tls-verify", SIMBA_OPTION_SWITCH, "yes no"},
+    {"tls-ca", SIMBA_OPTION_TEXT, NULL},
+    {"tls-cert", SIMBA_OPTION_TEXT, NULL},
+    {"tls-key", SIMBA_OPTION_TEXT, NULL},
+    {"tls-key-password", SIMBA_OPTION_TEXT, NULL},
+    {"tls-server-name", SIMBA_OPTION_TEXT, NULL},
+    {NULL, SIMBA_OPTION_TEXT, NULL},
+};
+
 static const struct scheme *find_scheme(const char *name)
 {
     if (strncmp(name, "redis", 5) == 0)

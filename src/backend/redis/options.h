@@ -58,6 +58,9 @@ struct sb_redis_options {
     int64_t lease_ms;
 };
 
+/* What a URL takes behind the '?'. */
+extern const struct simba_backend_option sb_redis_option_table[];
+
 bool sb_redis_serves(const char *scheme);
 
 /* Fills in *options. On failure nothing is left behind. */

@@ -164,4 +164,5 @@ const struct simba_backend_ops sb_redis_ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
+    .options = sb_redis_option_table,
 };

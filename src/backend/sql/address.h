@@ -41,6 +41,17 @@ struct sb_sql_address {
     int64_t poll_ms;    /* the longest time between two looks at what is waited for */
 };
 
+/* The options that are read here, for the table of a backend. */
+#define SB_SQL_ADDRESS_OPTIONS                                                                     \
+    {"socket", SIMBA_OPTION_TEXT, NULL}, {"tls", SIMBA_OPTION_SWITCH, "on off"},                   \
+        {"tls-verify", SIMBA_OPTION_SWITCH, "yes no"}, {"tls-ca", SIMBA_OPTION_TEXT, NULL},        \
+        {"tls-cert", SIMBA_OPTION_TEXT, NULL}, {"tls-key", SIMBA_OPTION_TEXT, NULL},               \
+        {"connect-timeout", SIMBA_OPTION_DURATION, NULL},                                          \
+        {"timeout", SIMBA_OPTION_DURATION, NULL},                                                  \
+    {                                                                                              \
+        "poll", SIMBA_OPTION_DURATION, NULL                                                        \
+    }
+
 /* On failure `address` holds nothing. */
 int sb_sql_address_read(struct sb_sql_address *address, simba_url *url, struct simba_error *error);
 void sb_sql_address_clear(struct sb_sql_address *address);

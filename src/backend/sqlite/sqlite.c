@@ -192,6 +192,13 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
     sb_worker_stop(b->worker, on_worker_stopped, b);
 }
 
+static const struct simba_backend_option options[] = {
+    {"busy-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"synchronous", SIMBA_OPTION_CHOICE, "normal full"},
+    {"create", SIMBA_OPTION_SWITCH, "yes no"},
+    {NULL, SIMBA_OPTION_TEXT, NULL},
+};
+
 const struct simba_backend_ops sb_sqlite_ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "sqlite",
@@ -200,4 +207,5 @@ const struct simba_backend_ops sb_sqlite_ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
+    .options = options,
 };

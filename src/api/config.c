@@ -1,0 +1,234 @@
+/*
+ * config.c - configuration files: reads them, looks at who else may, and opens clients from them.
+ */
+#include "api/config.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MAX ((size_t)64 * 1024) /* bytes */
+#define NAME_SHOWN_MAX 80            /* bytes of a path, so that there is room for the sentence */
+
+struct file {
+    char *text;
+    size_t size;
+    mode_t mode; /* 0: not a regular file */
+};
+
+/* ---- Errors ------------------------------------------------------------------------------- */
+
+/* The end of a path says more than its beginning. */
+static const char *short_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > NAME_SHOWN_MAX ? name + length - NAME_SHOWN_MAX : name;
+}
+
+int sb_config_fail(const struct sb_config *config, struct sb_config_place place,
+                   struct simba_error *error, const char *format, ...)
+{
+    struct simba_error why;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(why.text, sizeof why.text, format, arguments);
+    va_end(arguments);
+    return sb_error_set(error, SIMBA_ECONFIG, "%s:%zu:%zu: %s", short_name(config->name),
+                        place.line, place.column, why.text);
+}
+
+int sb_config_fail_value(const struct sb_config *config, const struct sb_config_entry *entry,
+                         struct simba_error *error, const char *sentence)
+{
+    return sb_config_fail(config, entry->value_place, error, "%s: %s", entry->key, sentence);
+}
+
+static int fail_file(const char *path, int system_code, struct simba_error *error)
+{
+    int code = system_code == EACCES || system_code == EPERM ? SIMBA_EDENIED : SIMBA_ECONFIG;
+
+    if (system_code == ENOENT)
+        return sb_error_set_backend(error, code, system_code, "there is no configuration file %s",
+                                    path);
+    return sb_error_set_backend(error, code, system_code,
+                                "the configuration file %s cannot be read: %s", path,
+                                strerror(system_code));
+}
+
+void sb_config_clear(struct sb_config *config)
+{
+    for (size_t i = 0; i < config->count; i++) {
+        char *value = config->entries[i].value;
+
+        if (value != NULL)
+            explicit_bzero(value, strlen(value));
+        sb_free(value);
+    }
+    sb_free(config->entries);
+    config->entries = NULL;
+    config->count = 0;
+    config->capacity = 0;
+}
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+static void clear_file(struct file *file)
+{
+    if (file->text != NULL)
+        explicit_bzero(file->text, file->size);
+    sb_free(file->text);
+}
+
+/* One byte more than allowed is asked for, so that what is too long shows. */
+static int read_text(int fd, const char *path, struct file *file, struct simba_error *error)
+{
+    ssize_t got = 1;
+
+    while (got != 0 && file->size <= FILE_MAX) {
+        got = read(fd, file->text + file->size, FILE_MAX + 1 - file->size);
+        if (got < 0 && errno != EINTR)
+            return fail_file(path, errno, error);
+        file->size += got > 0 ? (size_t)got : 0;
+    }
+    if (file->size > FILE_MAX)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the configuration file %s has more than %zu bytes", path, FILE_MAX);
+    return SIMBA_OK;
+}
+
+static int read_open_file(int fd, const char *path, struct file *file, struct simba_error *error)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return fail_file(path, errno, error);
+    file->mode = S_ISREG(status.st_mode) ? status.st_mode : 0;
+    file->text = sb_alloc(FILE_MAX + 1);
+    if (file->text == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    return read_text(fd, path, file, error);
+}
+
+static int read_file(const char *path, struct file *ret_file, struct simba_error *error)
+{
+    struct file file = {.text = NULL};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int code;
+
+    if (fd < 0)
+        return fail_file(path, errno, error);
+    code = read_open_file(fd, path, &file, error);
+    close(fd);
+    if (code == SIMBA_OK)
+        *ret_file = file;
+    else
+        clear_file(&file);
+    return code;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+static void free_url(char *url)
+{
+    if (url != NULL)
+        explicit_bzero(url, strlen(url));
+    sb_free(url);
+}
+
+static int translate(const char *text, size_t size, const char *name, char **ret_url,
+                     bool *ret_has_password, struct simba_error *error)
+{
+    struct sb_config config;
+    int code = sb_config_load(&config, text, size, name, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_config_to_url(&config, ret_url, ret_has_password, error);
+    sb_config_clear(&config);
+    return code;
+}
+
+/* Who may write the file could send the password to a server of its own. */
+static int check_mode(const char *path, mode_t mode, const struct simba_client_options *options,
+                      struct simba_error *error)
+{
+    struct sb_log log = {NULL, NULL, SIMBA_LOG_NONE};
+
+    if ((mode & S_IWOTH) != 0)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "%s holds a password and can be written by everybody: chmod 600 it",
+                            path);
+    if (options != NULL)
+        log = (struct sb_log){options->log, options->log_user, options->log_level};
+    if ((mode & S_IROTH) != 0)
+        sb_log(&log, SIMBA_LOG_WARN,
+               "%s holds a password and can be read by everybody: chmod 600 it, or use "
+               "password-file",
+               path);
+    return SIMBA_OK;
+}
+
+int simba_config_parse(const char *text, size_t size, const char *name, char **ret_url,
+                       struct simba_error *error)
+{
+    bool has_password = false;
+
+    if (text == NULL || name == NULL || ret_url == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_config_parse needs a text, a name and ret_url");
+    return translate(text, size, name, ret_url, &has_password, error);
+}
+
+int simba_config_read(const char *path, const struct simba_client_options *options, char **ret_url,
+                      struct simba_error *error)
+{
+    bool has_password = false;
+    struct file file = {.text = NULL};
+    char *url = NULL;
+    int code;
+
+    if (path == NULL || ret_url == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_config_read needs a path and ret_url");
+    code = read_file(path, &file, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = translate(file.text, file.size, path, &url, &has_password, error);
+    if (code == SIMBA_OK && has_password)
+        code = check_mode(path, file.mode, options, error);
+    clear_file(&file);
+    if (code == SIMBA_OK)
+        *ret_url = url;
+    else
+        free_url(url);
+    return code;
+}
+
+/* What is wrong with the values together shows only when the client is opened: then the file is named. */
+int simba_client_open_config(const char *path, const struct simba_client_options *options,
+                             simba_client **ret_client, struct simba_error *error)
+{
+    struct simba_error why;
+    char *url = NULL;
+    int code = simba_config_read(path, options, &url, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = simba_client_open(url, options, ret_client, &why);
+    free_url(url);
+    if (code == SIMBA_OK || error == NULL)
+        return code;
+    *error = why;
+    if (simba_error_group(code) == SIMBA_GROUP_CONFIG)
+        sb_error_set_backend(error, code, why.backend_code, "%s: %s", short_name(path), why.text);
+    return code;
+}

@@ -1,0 +1,85 @@
+/*
+ * config.h - a configuration on its way from YAML to the URL that says the same.
+ *
+ *     text --config_yaml.c--> entries with dotted keys --config_url.c--> URL
+ *                                                      with config_option.c
+ */
+#ifndef SB_API_CONFIG_H
+#define SB_API_CONFIG_H
+
+#include "base/text.h"
+
+#include <simba/backend.h>
+
+#define SB_CONFIG_KEY_MAX 128 /* bytes, with the NUL */
+
+/* Lines and columns count from 1. */
+struct sb_config_place {
+    size_t line;
+    size_t column;
+};
+
+struct sb_config_entry {
+    char key[SB_CONFIG_KEY_MAX]; /* with dots and small letters: simba.redis.initial-delay */
+    char *value;                 /* NULL: a map, or nothing at all */
+    bool is_map;
+    size_t parent; /* the number of the map that it stands in */
+    struct sb_config_place key_place;
+    struct sb_config_place value_place;
+};
+
+struct sb_config {
+    const char *name; /* the caller's */
+    struct sb_config_entry *entries;
+    size_t count;
+    size_t capacity;
+};
+
+/* Reads the entries in their order. No key occurs twice. On failure nothing is left behind. */
+int sb_config_load(struct sb_config *config, const char *text, size_t size, const char *name,
+                   struct simba_error *error);
+
+/* Frees the entries, and leaves no password in memory. */
+void sb_config_clear(struct sb_config *config);
+
+/* Writes "name:line:column: " and the sentence. Returns SIMBA_ECONFIG. */
+int sb_config_fail(const struct sb_config *config, struct sb_config_place place,
+                   struct simba_error *error, const char *format, ...) SIMBA_PRINTF(4, 5);
+
+/* The same for the value of an entry, named by its key. */
+int sb_config_fail_value(const struct sb_config *config, const struct sb_config_entry *entry,
+                         struct simba_error *error, const char *sentence);
+
+/* ---- Options -------------------------------------------------------------------------------- */
+
+/* The option of that name: one of every client, or of the backend. `ops` may be NULL. NULL: there is none. */
+const struct simba_backend_option *sb_config_find_option(const struct simba_backend_ops *ops,
+                                                         const char *name);
+
+/* Stands for an option of which nothing is known. */
+extern const struct simba_backend_option sb_config_any_option;
+
+/* Whether the value of an option with this name is a password. */
+bool sb_config_is_password(const char *name);
+
+/* Whether the entry's value is one that the option takes. */
+int sb_config_check_type(const struct sb_config *config, const struct sb_config_entry *entry,
+                         const struct simba_backend_option *option, struct simba_error *error);
+
+/* Appends the value as a URL has it. */
+void sb_config_add_value(struct sb_text *url, const struct simba_backend_option *option,
+                         const char *value);
+
+/* Reads true, yes, on and their opposites; false: it is none of them. */
+bool sb_config_read_switch(const char *text, bool *ret_on);
+
+/* Whether a list with spaces between has this word. */
+bool sb_config_has_word(const char *words, const char *word);
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+/* The URL of the one store that is enabled. *ret_has_password: the configuration itself holds one. */
+int sb_config_to_url(const struct sb_config *config, char **ret_url, bool *ret_has_password,
+                     struct simba_error *error);
+
+#endif

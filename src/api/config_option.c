@@ -1,0 +1,200 @@
+/*
+ * config_option.c - the options that a configuration may have: their names, their types, and how their values
+ * are written in a URL. Those of a store are what its backend declares.
+ */
+#include "api/config.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* What every client takes, on whatever store. */
+static const struct simba_backend_option common_options[] = {
+    {"ttl", SIMBA_OPTION_DURATION, NULL},           {"transition", SIMBA_OPTION_DURATION, NULL},
+    {"initial-delay", SIMBA_OPTION_DURATION, NULL}, {"stop-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"jitter", SIMBA_OPTION_RANGE, NULL},           {"user", SIMBA_OPTION_TEXT, NULL},
+    {"password", SIMBA_OPTION_TEXT, NULL},          {NULL, SIMBA_OPTION_TEXT, NULL},
+};
+
+const struct simba_backend_option sb_config_any_option = {"", SIMBA_OPTION_TEXT, NULL};
+
+/* ---- Values ------------------------------------------------------------------------------- */
+
+static bool is_one_of(const char *text, const char *const words[3])
+{
+    for (size_t i = 0; i < 3; i++)
+        if (strcasecmp(text, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The words that YAML 1.1 has for it. */
+bool sb_config_read_switch(const char *text, bool *ret_on)
+{
+    static const char *const yes[] = {"true", "yes", "on"};
+    static const char *const no[] = {"false", "no", "off"};
+    bool on = is_one_of(text, yes);
+
+    if (!on && !is_one_of(text, no))
+        return false;
+    *ret_on = on;
+    return true;
+}
+
+bool sb_config_has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (; words != NULL; words = strchr(words, ' ')) {
+        words += *words == ' ';
+        if (strncmp(words, word, length) == 0 && (words[length] == ' ' || words[length] == '\0'))
+            return length > 0;
+    }
+    return false;
+}
+
+static bool is_number(const char *text)
+{
+    size_t length = strlen(text);
+
+    return length > 0 && length < 19 && strspn(text, "0123456789") == length;
+}
+
+static int check_duration(const struct sb_config *config, const struct sb_config_entry *entry,
+                          struct simba_error *error)
+{
+    struct simba_error why;
+    int64_t ms;
+
+    if (simba_duration_parse(entry->value, &ms, &why) == SIMBA_OK)
+        return SIMBA_OK;
+    return sb_config_fail_value(config, entry, error, why.text);
+}
+
+static int check_range(const struct sb_config *config, const struct sb_config_entry *entry,
+                       struct simba_error *error)
+{
+    const char *dots = strstr(entry->value, "..");
+    char low[32];
+    struct sb_text text;
+    int64_t ms;
+
+    sb_text_init(&text, low, sizeof low);
+    if (dots != NULL)
+        sb_text_add(&text, "%.*s", (int)(dots - entry->value), entry->value);
+    if (dots != NULL && !text.cut && simba_duration_parse(low, &ms, NULL) == SIMBA_OK &&
+        simba_duration_parse(dots + 2, &ms, NULL) == SIMBA_OK)
+        return SIMBA_OK;
+    return sb_config_fail_value(config, entry, error,
+                                "this is no range of two durations like -200ms..1s");
+}
+
+static int check_choice(const struct sb_config *config, const struct sb_config_entry *entry,
+                        const char *words, struct simba_error *error)
+{
+    if (sb_config_has_word(words, entry->value))
+        return SIMBA_OK;
+    return sb_config_fail(config, entry->value_place, error, "%s is none of: %s", entry->key,
+                          words);
+}
+
+int sb_config_check_type(const struct sb_config *config, const struct sb_config_entry *entry,
+                         const struct simba_backend_option *option, struct simba_error *error)
+{
+    bool ignored;
+
+    switch (option->type) {
+    case SIMBA_OPTION_DURATION:
+        return check_duration(config, entry, error);
+    case SIMBA_OPTION_RANGE:
+        return check_range(config, entry, error);
+    case SIMBA_OPTION_NUMBER:
+        return is_number(entry->value)
+                   ? SIMBA_OK
+                   : sb_config_fail_value(config, entry, error, "this is no number");
+    case SIMBA_OPTION_SWITCH:
+        return sb_config_read_switch(entry->value, &ignored)
+                   ? SIMBA_OK
+                   : sb_config_fail_value(config, entry, error, "this is neither true nor false");
+    case SIMBA_OPTION_CHOICE:
+        return check_choice(config, entry, option->words, error);
+    case SIMBA_OPTION_TEXT:
+        break;
+    }
+    return SIMBA_OK;
+}
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+bool sb_config_is_password(const char *name)
+{
+    static const char word[] = "password";
+    size_t length = strlen(name);
+
+    return length >= strlen(word) && strcmp(name + length - strlen(word), word) == 0;
+}
+
+/* A password may be named by a file or a variable instead. */
+static bool names_option(const char *name, const char *option)
+{
+    size_t length = strlen(option);
+
+    if (strncmp(name, option, length) != 0)
+        return false;
+    return name[length] == '\0' ||
+           (sb_config_is_password(option) &&
+            (strcmp(name + length, "-file") == 0 || strcmp(name + length, "-env") == 0));
+}
+
+static const struct simba_backend_option *find_in(const struct simba_backend_option *table,
+                                                  const char *name)
+{
+    for (; table->name != NULL; table++)
+        if (names_option(name, table->name))
+            return table;
+    return NULL;
+}
+
+/* A backend that declares nothing takes any. */
+const struct simba_backend_option *sb_config_find_option(const struct simba_backend_ops *ops,
+                                                         const char *name)
+{
+    const struct simba_backend_option *found = find_in(common_options, name);
+
+    if (strchr(name, '.') != NULL)
+        return NULL;
+    if (found != NULL || ops == NULL)
+        return found;
+    return ops->options != NULL ? find_in(ops->options, name) : &sb_config_any_option;
+}
+
+/* ---- In a URL ----------------------------------------------------------------------------- */
+
+static void add_encoded(struct sb_text *out, const char *text)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/";
+
+    for (; *text != '\0'; text++)
+        if (strchr(plain, *text) != NULL)
+            sb_text_add(out, "%c", *text);
+        else
+            sb_text_add(out, "%%%02X", (unsigned)(unsigned char)*text);
+}
+
+/* A switch is written in the store's own words. */
+void sb_config_add_value(struct sb_text *out, const struct simba_backend_option *option,
+                         const char *value)
+{
+    const char *second;
+    bool on;
+
+    if (option->type != SIMBA_OPTION_SWITCH || !sb_config_read_switch(value, &on)) {
+        add_encoded(out, value);
+        return;
+    }
+    second = strchr(option->words, ' ');
+    if (on)
+        sb_text_add(out, "%.*s", (int)(second - option->words), option->words);
+    else
+        sb_text_add(out, "%s", second + 1);
+}

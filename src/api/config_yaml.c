@@ -1,0 +1,298 @@
+/*
+ * config_yaml.c - reads YAML into entries with dotted keys. Owns the form; must not know what a key means.
+ *
+ * Maps nest, and a key may have dots in it, as with Spring: `simba: {redis: {ttl: 5s}}` and
+ * `simba.redis.ttl: 5s` are the same. So are initial-delay, initialDelay and initial_delay. What a
+ * configuration does not need is refused: lists, aliases, a second document.
+ */
+#include "api/config.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <string.h>
+#include <yaml.h>
+
+#define ENTRIES_MAX 256
+#define DEPTH_MAX 8
+#define VALUE_MAX 4096 /* bytes */
+
+struct reader {
+    yaml_parser_t parser;
+    struct sb_config *config;
+    struct simba_error *error;
+    size_t maps; /* how many have begun */
+};
+
+static struct sb_config_place place_of(yaml_mark_t mark)
+{
+    return (struct sb_config_place){mark.line + 1, mark.column + 1};
+}
+
+/* ---- Events ------------------------------------------------------------------------------- */
+
+static int fail_syntax(struct reader *r)
+{
+    const yaml_parser_t *parser = &r->parser;
+    struct sb_config_place place = place_of(parser->problem_mark);
+
+    if (parser->error == YAML_MEMORY_ERROR)
+        return sb_error_plain(r->error, SIMBA_ENOMEM);
+    return sb_config_fail(r->config, place, r->error, "this is not YAML: %s",
+                          parser->problem != NULL ? parser->problem : "it cannot be read");
+}
+
+/* The caller deletes the event. */
+static int next_event(struct reader *r, yaml_event_t *event)
+{
+    return yaml_parser_parse(&r->parser, event) == 1 ? SIMBA_OK : fail_syntax(r);
+}
+
+/* Takes one event whose content does not matter, and tells its type. */
+static int skip_event(struct reader *r, yaml_event_type_t *ret_type,
+                      struct sb_config_place *ret_place)
+{
+    yaml_event_t event;
+    int code = next_event(r, &event);
+
+    if (code != SIMBA_OK)
+        return code;
+    *ret_type = event.type;
+    *ret_place = place_of(event.start_mark);
+    yaml_event_delete(&event);
+    return SIMBA_OK;
+}
+
+static bool is_whole_text(const yaml_event_t *scalar)
+{
+    return strlen((const char *)scalar->data.scalar.value) == scalar->data.scalar.length;
+}
+
+/* ---- Keys --------------------------------------------------------------------------------- */
+
+static bool is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+
+/* Appends ".initial-delay" for initialDelay and initial_delay. False when it is too long. */
+static bool append_key(char path[SB_CONFIG_KEY_MAX], const char *key)
+{
+    size_t length = strlen(path);
+
+    if (length > 0)
+        path[length++] = '.';
+    for (size_t i = 0; key[i] != '\0'; i++) {
+        if (length + 3 > SB_CONFIG_KEY_MAX)
+            return false;
+        if (is_upper(key[i]) && i > 0 && !is_upper(key[i - 1]) && strchr(".-_", key[i - 1]) == NULL)
+            path[length++] = '-';
+        path[length++] = key[i] == '_' ? '-' : is_upper(key[i]) ? (char)(key[i] + 32) : key[i];
+    }
+    path[length] = '\0';
+    return true;
+}
+
+/* ---- Entries ------------------------------------------------------------------------------ */
+
+/* Maps of one name merge where they stand in different maps: one of them has dots in its key. */
+static int check_duplicate(struct reader *r, const struct sb_config_entry *entry)
+{
+    for (size_t i = 0; i < r->config->count; i++) {
+        const struct sb_config_entry *other = &r->config->entries[i];
+
+        if (strcmp(other->key, entry->key) != 0)
+            continue;
+        if (!other->is_map || !entry->is_map || other->parent == entry->parent)
+            return sb_config_fail(r->config, entry->key_place, r->error,
+                                  "the key '%s' stands in line %zu already", entry->key,
+                                  other->key_place.line);
+    }
+    return SIMBA_OK;
+}
+
+static int add_entry(struct reader *r, const struct sb_config_entry *entry)
+{
+    struct sb_config *config = r->config;
+    int code = check_duplicate(r, entry);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (config->count == ENTRIES_MAX)
+        return sb_config_fail(config, entry->key_place, r->error, "there are more than %d keys",
+                              ENTRIES_MAX);
+    if (config->count == config->capacity) {
+        size_t capacity = config->capacity > 0 ? 2 * config->capacity : 16;
+        struct sb_config_entry *grown =
+            sb_realloc(config->entries, capacity * sizeof *config->entries);
+
+        if (grown == NULL)
+            return sb_error_plain(r->error, SIMBA_ENOMEM);
+        config->entries = grown;
+        config->capacity = capacity;
+    }
+    config->entries[config->count++] = *entry;
+    return SIMBA_OK;
+}
+
+/* A plain scalar without text is YAML's nothing. */
+static int add_value(struct reader *r, struct sb_config_entry *entry, const yaml_event_t *event)
+{
+    bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    size_t length = event->data.scalar.length;
+    int code;
+
+    if (!is_whole_text(event) || length > VALUE_MAX)
+        return sb_config_fail(r->config, entry->value_place, r->error,
+                              "the value of '%s' has a NUL, or more than %d bytes", entry->key,
+                              VALUE_MAX);
+    if (!plain || length > 0) {
+        entry->value = sb_strdup((const char *)event->data.scalar.value);
+        if (entry->value == NULL)
+            return sb_error_plain(r->error, SIMBA_ENOMEM);
+    }
+    code = add_entry(r, entry);
+    if (code != SIMBA_OK)
+        sb_free(entry->value);
+    return code;
+}
+
+/* ---- Maps --------------------------------------------------------------------------------- */
+
+static int read_map(struct reader *r, const char *path, size_t depth);
+
+static int read_key(struct reader *r, const yaml_event_t *event, struct sb_config_entry *entry)
+{
+    const char *text;
+
+    entry->key_place = place_of(event->start_mark);
+    if (event->type != YAML_SCALAR_EVENT || !is_whole_text(event))
+        return sb_config_fail(r->config, entry->key_place, r->error, "a key must be plain text");
+    text = (const char *)event->data.scalar.value;
+    if (!append_key(entry->key, text))
+        return sb_config_fail(r->config, entry->key_place, r->error,
+                              "the key '%.40s...' is longer than %d bytes", text,
+                              SB_CONFIG_KEY_MAX - 3);
+    return SIMBA_OK;
+}
+
+static int read_content(struct reader *r, struct sb_config_entry *entry, const yaml_event_t *event,
+                        size_t depth)
+{
+    int code;
+
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        return add_value(r, entry, event);
+    case YAML_MAPPING_START_EVENT:
+        entry->is_map = true;
+        code = add_entry(r, entry);
+        return code == SIMBA_OK ? read_map(r, entry->key, depth + 1) : code;
+    case YAML_SEQUENCE_START_EVENT:
+        return sb_config_fail(r->config, entry->value_place, r->error,
+                              "'%s' is a list; it has one value", entry->key);
+    default:
+        return sb_config_fail(r->config, entry->value_place, r->error,
+                              "'%s' is an alias; write the value itself", entry->key);
+    }
+}
+
+static int read_value(struct reader *r, struct sb_config_entry *entry, size_t depth)
+{
+    yaml_event_t event;
+    int code = next_event(r, &event);
+
+    if (code != SIMBA_OK)
+        return code;
+    entry->value_place = place_of(event.start_mark);
+    code = read_content(r, entry, &event, depth);
+    yaml_event_delete(&event);
+    return code;
+}
+
+/* Reads one key with its value; *ret_ended when the map ends instead. */
+static int read_pair(struct reader *r, const char *path, size_t parent, size_t depth,
+                     bool *ret_ended)
+{
+    struct sb_config_entry entry = {.parent = parent};
+    yaml_event_t event;
+    int code = next_event(r, &event);
+
+    if (code != SIMBA_OK)
+        return code;
+    *ret_ended = event.type == YAML_MAPPING_END_EVENT;
+    if (!*ret_ended) {
+        sb_text_copy(entry.key, sizeof entry.key, path);
+        code = read_key(r, &event, &entry);
+    }
+    yaml_event_delete(&event);
+    return code == SIMBA_OK && !*ret_ended ? read_value(r, &entry, depth) : code;
+}
+
+/* The map has begun already. */
+static int read_map(struct reader *r, const char *path, size_t depth)
+{
+    size_t number = r->maps++;
+    bool ended = false;
+    int code = SIMBA_OK;
+
+    if (depth > DEPTH_MAX)
+        return sb_config_fail(r->config, place_of(r->parser.mark), r->error,
+                              "maps are nested more than %d deep", DEPTH_MAX);
+    while (code == SIMBA_OK && !ended)
+        code = read_pair(r, path, number, depth, &ended);
+    return code;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+static int expect_end(struct reader *r)
+{
+    struct sb_config_place place;
+    yaml_event_type_t type;
+    int code = skip_event(r, &type, &place); /* the end of the document */
+
+    if (code == SIMBA_OK)
+        code = skip_event(r, &type, &place);
+    if (code == SIMBA_OK && type != YAML_STREAM_END_EVENT)
+        code = sb_config_fail(r->config, place, r->error, "a second document begins here");
+    return code;
+}
+
+/* A text without any content has no document. */
+static int read_document(struct reader *r)
+{
+    struct sb_config_place place;
+    yaml_event_type_t type;
+    int code = skip_event(r, &type, &place); /* the start of the stream */
+
+    if (code == SIMBA_OK)
+        code = skip_event(r, &type, &place);
+    if (code != SIMBA_OK || type == YAML_STREAM_END_EVENT)
+        return code;
+    code = skip_event(r, &type, &place);
+    if (code == SIMBA_OK && type != YAML_MAPPING_START_EVENT)
+        code = sb_config_fail(r->config, place, r->error,
+                              "the configuration is no map of keys and values");
+    if (code == SIMBA_OK)
+        code = read_map(r, "", 1);
+    return code == SIMBA_OK ? expect_end(r) : code;
+}
+
+int sb_config_load(struct sb_config *config, const char *text, size_t size, const char *name,
+                   struct simba_error *error)
+{
+    struct reader reader = {.config = config, .error = error};
+    int code;
+
+    *config = (struct sb_config){.name = name};
+    if (yaml_parser_initialize(&reader.parser) != 1)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, size);
+    code = read_document(&reader);
+    yaml_parser_delete(&reader.parser);
+    if (code != SIMBA_OK)
+        sb_config_clear(config);
+    return code;
+}
