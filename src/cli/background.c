@@ -29,6 +29,7 @@ bool cli_background_start(struct cli_background *background, void (*run_this)(vo
 {
     background->run = run_this;
     background->user = user;
+    background->ends = cli_signal_ends;
     background->done_fd = eventfd(0, EFD_CLOEXEC);
     if (background->done_fd < 0)
         return false;
@@ -41,10 +42,10 @@ bool cli_background_start(struct cli_background *background, void (*run_this)(vo
 }
 
 /* The signal that asks to end, 0 where none has come. */
-static int ending_signal(int signals_fd)
+static int ending_signal(const struct cli_background *background, int signals_fd)
 {
     for (int signal; (signal = cli_signals_next(signals_fd)) != 0;) {
-        if (cli_signal_ends(signal))
+        if (background->ends(signal))
             return signal;
         if (cli_signal_stops(signal))
             raise(SIGSTOP);
@@ -72,7 +73,7 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
 
     for (;;) {
         int ready = poll(fds, 2, poll_limit(until_ms));
-        int signal = ending_signal(signals_fd);
+        int signal = ending_signal(background, signals_fd);
         if (signal != 0)
             return signal;
         if (ready > 0 && fds[0].revents != 0)

@@ -15,7 +15,8 @@
 struct cli_background {
     void (*run)(void *user);
     void *user;
-    int done_fd; /* readable when it has returned */
+    int done_fd;              /* readable when it has returned */
+    bool (*ends)(int signal); /* whether a signal ends the wait; at first cli_signal_ends */
     pthread_t thread;
 };
 
@@ -25,7 +26,7 @@ bool cli_background_start(struct cli_background *background, void (*run)(void *u
 #define CLI_BACKGROUND_DONE 0
 #define CLI_BACKGROUND_LATE (-1)
 
-/* Waits until it has returned (CLI_BACKGROUND_DONE: the thread is gone), a signal comes that ends programs
+/* Waits until it has returned (CLI_BACKGROUND_DONE: the thread is gone), a signal comes that ends the wait
  * (the number of that signal) or the time is over (CLI_BACKGROUND_LATE). SIMBA_INFINITE: no limit. Ctrl-Z
  * stops the program meanwhile. */
 int cli_background_wait(struct cli_background *background, int signals_fd, int64_t limit_ms);

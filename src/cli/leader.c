@@ -15,6 +15,7 @@
 #include "cli/notify.h"
 #include "cli/progress.h"
 #include "cli/say.h"
+#include "cli/signals.h"
 #include "cli/store.h"
 
 #include <errno.h>
@@ -145,6 +146,7 @@ static int start(struct leader *leader)
 
     if (!cli_background_start(&background, start_contender, leader))
         return cli_fail_system("cannot start a thread");
+    background.ends = cli_signal_tells_to_end;
     int ended = cli_background_wait(&background, leader->job->events.signals_fd, SIMBA_INFINITE);
     if (ended != CLI_BACKGROUND_DONE)
         cli_background_leave(&background, told_status(ended));
@@ -172,48 +174,74 @@ static struct cli_outcome run_command(struct leader *leader)
     return cli_supervise(&run);
 }
 
-/* Waits until the next run is due: CLI_CONTINUE. CLI_PAUSE_WOKEN: the term is over. Or an exit code. A lease
- * that has run out is waited for: its on_released is on its way. */
-static int await_run(struct leader *leader, int64_t due_ms)
-{
-    const struct cli_events *events = &leader->job->events;
-    bool leading = take_turn(leader);
+enum awaited {
+    AWAITED_DUE,  /* the command is to run */
+    AWAITED_OVER, /* the term has ended */
+    AWAITED_TOLD  /* a signal told the program to end */
+};
 
-    if (leading && due_ms > simba_now_ms())
-        cli_notify_status("leading '%s'; the command does not run now", leader->job->mutex);
-    while (leading) {
-        int signal = cli_events_pause(events, leader->turn_fd, due_ms);
-        if (signal > 0)
-            return told_status(signal);
-        if (signal == CLI_PAUSE_OVER && simba_contender_is_owner(leader->contender))
-            return CLI_CONTINUE;
-        due_ms = signal == CLI_PAUSE_OVER ? SIMBA_INFINITE : due_ms;
-        leading = take_turn(leader);
+/* A command that would be asked to end at once is not started. When the deadline has come there has been a
+ * renewal, or on_released is on its way. */
+static int64_t startable_ms(const struct leader *leader, int64_t due_ms)
+{
+    int64_t deadline_ms = simba_contender_deadline_ms(leader->contender);
+    int64_t now_ms = simba_now_ms();
+
+    if (due_ms > now_ms || deadline_ms - now_ms > leader->job->grace_ms)
+        return due_ms;
+    return deadline_ms > now_ms ? deadline_ms : SIMBA_INFINITE;
+}
+
+static enum awaited await_run(struct leader *leader, int64_t due_ms, int *ret_status)
+{
+    while (take_turn(leader)) {
+        int64_t until_ms = startable_ms(leader, due_ms);
+        int signal = cli_events_pause(&leader->job->events, leader->turn_fd, until_ms);
+        if (signal > 0) {
+            *ret_status = told_status(signal);
+            return AWAITED_TOLD;
+        }
+        if (signal == CLI_PAUSE_OVER && until_ms == due_ms)
+            return AWAITED_DUE;
     }
-    return CLI_PAUSE_WOKEN;
+    return AWAITED_OVER;
+}
+
+/* Runs the command and asks when it is to run again: false when it is not, with the exit code. */
+static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_status)
+{
+    const struct cli_plan *plan = leader->plan;
+    struct cli_outcome outcome = run_command(leader);
+
+    if (outcome.signal != 0) {
+        *ret_status = told_status(outcome.signal);
+        return false;
+    }
+    *ret_due_ms = plan->next_ms(plan->user, &outcome, leader->begun_ms, simba_now_ms());
+    if (*ret_due_ms == CLI_PLAN_END) {
+        *ret_status = outcome.status;
+        return false;
+    }
+    cli_notify_status("leading '%s'; the command does not run now", leader->job->mutex);
+    return true;
 }
 
 /* Until the term is over (CLI_CONTINUE), or an exit code. */
 static int lead(struct leader *leader)
 {
-    const struct cli_plan *plan = leader->plan;
-    int64_t due_ms = plan->first_ms(plan->user, simba_now_ms());
-    int status;
+    int64_t due_ms = leader->plan->first_ms(leader->plan->user, simba_now_ms());
+    int status = CLI_CONTINUE;
+    enum awaited awaited;
 
     if (!leader->job->quiet)
         cli_say("leading '%s' with fence %llu", leader->job->mutex,
                 (unsigned long long)simba_contender_fence(leader->contender));
-    while ((status = await_run(leader, due_ms)) == CLI_CONTINUE) {
-        struct cli_outcome outcome = run_command(leader);
-        if (outcome.signal != 0)
-            return told_status(outcome.signal);
-        due_ms = plan->next_ms(plan->user, &outcome, leader->begun_ms, simba_now_ms());
-        if (due_ms == CLI_PLAN_END)
-            return outcome.status;
-    }
-    if (status == CLI_PAUSE_WOKEN && !leader->job->quiet)
+    do {
+        awaited = await_run(leader, due_ms, &status);
+    } while (awaited == AWAITED_DUE && run_and_plan(leader, &due_ms, &status));
+    if (awaited == AWAITED_OVER && !leader->job->quiet)
         cli_say("not leading '%s' any more", leader->job->mutex);
-    return status == CLI_PAUSE_WOKEN ? CLI_CONTINUE : status;
+    return status;
 }
 
 /* ---- Between terms ------------------------------------------------------------------------ */
@@ -283,19 +311,28 @@ static int64_t stop_limit_ms(const struct leader *leader)
     return left_ms > leader->job->grace_ms ? SIMBA_INFINITE : CLI_PATIENCE_MS;
 }
 
-/* The signal that told the program to end may have come twice; one that comes from here on ends the rest. */
-static void finish(struct leader *leader, int status)
+/* Keeps the mutex for the rest of the minimum. The signal that told the program to end may have come twice;
+ * one that comes from here on ends it. */
+static void hold_on(struct leader *leader)
 {
     const struct cli_job *job = leader->job;
 
     cli_events_drain(&job->events);
+    if (leader->begun_ms == SIMBA_UNSET || !simba_contender_is_owner(leader->contender))
+        return;
+    int64_t until_ms = cli_instant_after(leader->begun_ms, job->hold_at_least_ms);
+    if (until_ms > simba_now_ms() && !job->quiet)
+        cli_say("holding '%s' for the rest of its minimum; another signal ends that", job->mutex);
+    cli_job_hold(job, leader->turn_fd, until_ms);
+}
+
+static void finish(struct leader *leader, int status)
+{
     cli_notify_stopping();
-    if (leader->begun_ms != SIMBA_UNSET && simba_contender_is_owner(leader->contender))
-        cli_job_hold(job, leader->turn_fd,
-                     cli_instant_after(leader->begun_ms, job->hold_at_least_ms));
+    hold_on(leader);
     close_turns(leader);
-    cli_background_finish(stop_and_close, leader, job->events.signals_fd, stop_limit_ms(leader),
-                          status);
+    cli_background_finish(stop_and_close, leader, leader->job->events.signals_fd,
+                          stop_limit_ms(leader), status);
 }
 
 int cli_leader_run(struct cli_job *job, const struct cli_plan *plan)

@@ -84,7 +84,7 @@ static int64_t next_beat_ms(const struct schedule *schedule, int64_t now_ms)
     int64_t missed = late_ms / schedule->every_ms;
 
     if (missed > 0 && !schedule->job.quiet)
-        cli_say("%" PRId64 " %s of '%s' skipped: the one before took too long", missed,
+        cli_say("%" PRId64 " %s skipped: the last run of '%s' took too long", missed,
                 missed == 1 ? "run was" : "runs were", schedule->job.mutex);
     return cli_instant_after(schedule->due_ms + missed * schedule->every_ms, schedule->every_ms);
 }

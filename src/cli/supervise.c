@@ -128,6 +128,12 @@ static bool lease_is_short(const struct supervision *supervision, int64_t now_ms
            supervision->deadline_ms - now_ms <= supervision->run->lease.grace_ms;
 }
 
+/* The limit holds for a command that takes its time to end, too. */
+static bool may_be_overdue(const struct supervision *supervision)
+{
+    return supervision->outcome.how == CLI_ENDED || supervision->outcome.how == CLI_ENDED_TOLD;
+}
+
 static void check_time(struct supervision *supervision)
 {
     if (supervision->phase >= PHASE_KILLED)
@@ -139,7 +145,7 @@ static void check_time(struct supervision *supervision)
         kill_now(supervision, over || supervision->outcome.how == CLI_ENDED_LOST);
     else if (supervision->outcome.how != CLI_ENDED_LOST && lease_is_short(supervision, now_ms))
         ask_to_end(supervision, CLI_ENDED_LOST);
-    else if (supervision->phase == PHASE_RUNS && now_ms >= supervision->run->limit_at_ms)
+    else if (may_be_overdue(supervision) && now_ms >= supervision->run->limit_at_ms)
         ask_to_end(supervision, CLI_ENDED_OVERDUE);
 }
 
@@ -159,7 +165,7 @@ static int64_t attention_at_ms(const struct supervision *supervision)
     int64_t at_ms = earlier(supervision->kill_at_ms, supervision->deadline_ms);
     if (supervision->outcome.how != CLI_ENDED_LOST)
         at_ms = earlier(at_ms, supervision->deadline_ms - run->lease.grace_ms);
-    return supervision->phase == PHASE_RUNS ? earlier(at_ms, run->limit_at_ms) : at_ms;
+    return may_be_overdue(supervision) ? earlier(at_ms, run->limit_at_ms) : at_ms;
 }
 
 /* SIGCHLD is one of the signals. */

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""`simba lead`: a command runs on exactly one machine, is restarted, stopped, handed over."""
+import os
+import signal
+import sys
+import time
+
+from program import (LEASE, Blocked, Simba, case, contains, equal, is_alive, is_free, lines, main,
+                     now, number, read, run, steal, true, url, wait_until, write)
+
+# Writes a line for its start and one for its end, and takes a moment to end.
+SERVICE = ("echo start $SIMBA_CONTENDER_ID $SIMBA_FENCE >>log; echo $$ >pid.$SIMBA_CONTENDER_ID.new;"
+           "mv pid.$SIMBA_CONTENDER_ID.new pid.$SIMBA_CONTENDER_ID;"
+           "trap 'sleep 0.3; echo end $SIMBA_CONTENDER_ID >>log; exit 0' TERM;"
+           "while :; do sleep 0.02; done")
+
+
+def lead(identity, *options, script=SERVICE, **more):
+    return Simba("--id", identity, "lead", *options, "m", "--", "bash", "-c", script, **more)
+
+
+def stamp(path="starts"):
+    return f"date +%s.%N >>{path}"
+
+
+def gaps(path="starts"):
+    times = [float(line) for line in lines(path)]
+    return [after - before for before, after in zip(times, times[1:])]
+
+
+@case
+def the_command_runs_while_leading_and_ends_before_the_next_leader_starts():
+    first = lead("a")
+    number("pid.a")
+    second = lead("b")
+    wait_until(lambda: "waiting for 'm', which is owned by a" in second.said())
+    true(not os.path.exists("pid.b"), "the second one runs, too")
+    equal(first.end(), 0)
+    number("pid.b")
+    equal(second.end(), 0)
+    words = [line.split()[:2] for line in lines("log")]
+    equal(words, [["start", "a"], ["end", "a"], ["start", "b"], ["end", "b"]])
+    fences = [int(line.split()[2]) for line in lines("log") if line.startswith("start")]
+    true(fences[0] < fences[1], f"the fence does not grow: {fences}")
+
+
+@case
+def sigint_ends_it_as_well_and_sigquit_is_told_by_the_exit_code():
+    program = lead("a", script="echo $$ >pid; exec sleep 100")
+    number("pid")
+    equal(program.end(signal.SIGINT), 0)
+    program = lead("a", script="echo $$ >pid2; exec sleep 100")
+    number("pid2")
+    equal(program.end(signal.SIGQUIT), 128 + signal.SIGQUIT)
+    true(is_free(), "it was not handed over")
+
+
+@case
+def a_command_that_ends_is_started_again_with_growing_delays():
+    program = lead("a", "--restart-delay", "100ms", script=f"{stamp()}; exit 3")
+    wait_until(lambda: len(lines("starts")) >= 5)
+    equal(program.end(), 0)
+    for place, (expected, gap) in enumerate(zip([0.1, 0.2, 0.4, 0.8], gaps())):
+        true(expected <= gap < expected + 2, f"delay {place} is {gap}")
+    contains(program.said(), "the command ended with exit code 3: it starts again in 100ms")
+
+
+@case
+def delays_grow_to_their_maximum_and_no_further():
+    program = lead("a", "--restart-delay", "50ms", "--restart-delay-max", "100ms",
+                   script=f"{stamp()}; exit 0")
+    wait_until(lambda: len(lines("starts")) >= 6)
+    equal(program.end(), 0)
+    equal(program.said().count("in 50ms"), 1)
+    true(program.said().count("in 100ms") >= 4, program.said())
+    true("in 200ms" not in program.said(), program.said())
+
+
+@case
+def a_command_that_ran_well_for_a_while_begins_with_the_first_delay_again():
+    program = lead("a", "--restart-delay", "50ms", "--restart-delay-max", "300ms",
+                   script=f"{stamp()}; sleep 0.4; exit 1")
+    wait_until(lambda: len(lines("starts")) >= 4)
+    equal(program.end(), 0)
+    true(program.said().count("in 50ms") >= 3, program.said())
+    true("in 100ms" not in program.said(), program.said())
+
+
+@case
+def never_ends_with_the_code_of_the_command():
+    equal(lead("a", "--restart", "never", script="exit 4").wait(), 4)
+    equal(lead("a", "--restart", "never", script="exit 0").wait(), 0)
+    equal(lead("a", "--restart", "never", script="kill -KILL $$").wait(), 128 + signal.SIGKILL)
+    true(is_free(), "it was not handed over")
+
+
+@case
+def on_failure_starts_again_until_it_succeeds():
+    script = f"{stamp()}; [ $(wc -l <starts) -ge 3 ]"
+    equal(lead("a", "--restart", "on-failure", "--restart-delay", "20ms", script=script).wait(), 0)
+    equal(len(lines("starts")), 3)
+
+
+@case
+def a_command_that_cannot_be_executed_hands_over():
+    equal(run("lead", "m", "--", "no-such-command").code, 127)
+    write("plain", "text")
+    equal(run("lead", "m", "--", "./plain").code, 126)
+    true(is_free(), "it was not handed over")
+
+
+@case
+def a_command_that_exits_with_127_by_itself_is_restarted():
+    program = lead("a", "--restart-delay", "20ms", script=f"{stamp()}; exit 127")
+    wait_until(lambda: len(lines("starts")) >= 3)
+    equal(program.end(), 0)
+
+
+@case
+def a_command_that_does_not_end_is_killed_after_the_stop_timeout():
+    program = lead("a", "--stop-timeout", "1500ms",
+                   script="trap '' TERM; echo $$ >pid; while :; do sleep 0.02; done")
+    command = number("pid")
+    begin = now()
+    program.send(signal.SIGTERM)
+    while now() < begin + 1.2:  # longer than the lease: it is renewed meanwhile
+        true(not is_free(), "the mutex was given away while the command was running")
+    equal(program.wait(), 0)
+    true(not is_alive(command), "it is alive")
+    true(1.4 < now() - begin < 8, f"it took {now() - begin}")
+    contains(program.said(), "the command has not ended in time: killing it")
+    true(is_free(), "it was not handed over")
+
+
+@case
+def a_command_that_is_stopped_can_still_be_told_to_end():
+    program = lead("a", script="echo $$ >pid; exec sleep 100")
+    os.kill(number("pid"), signal.SIGSTOP)
+    equal(program.end(), 0)
+
+
+@case
+def signals_for_the_command_do_not_end_it():
+    script = ("for s in HUP USR1 USR2 WINCH; do trap \"echo $s >>got\" $s; done; echo $$ >pid;"
+              "while :; do sleep 0.02; done")
+    program = lead("a", script=script)
+    number("pid")
+    for name in ("USR1", "USR2", "WINCH"):
+        program.send(getattr(signal, "SIG" + name))
+        wait_until(lambda: name in read("got"), name)
+    true(is_alive(program.pid), "it has ended")
+    equal(program.end(), 0)
+
+
+@case
+def sighup_without_a_terminal_is_for_the_command():
+    script = "trap 'echo again >>got' HUP; echo $$ >pid; while :; do sleep 0.02; done"
+    holder = Simba("lead", "m", "--", "bash", "-c", script)
+    number("pid")
+    waiter = Simba("lead", "m", "--", "touch", "ran")
+    wait_until(waiter.takes_signals)
+    for program in (holder, waiter):
+        program.send(signal.SIGHUP)
+        program.send(signal.SIGHUP)
+    wait_until(lambda: "again" in read("got"))
+    true(is_alive(holder.pid) and is_alive(waiter.pid), "it has ended")
+    equal(waiter.end(), 0)
+    equal(holder.end(), 0)
+    true(not os.path.exists("ran"), "the waiter's command ran")
+
+
+@case
+def a_signal_ends_the_wait_and_leaves_nothing_behind():
+    os.environ["SIMBA_URL"] = url(ttl="20s", transition="20s")
+    holder = lead("a")
+    number("pid.a")
+    for delay in (0, 0.05, 0.2, 1.2):
+        waiter = Simba("lead", "m", "--", "touch", "ran")
+        wait_until(waiter.takes_signals)
+        time.sleep(delay)  # each a little further on its way; none of these is waited for
+        begin = now()
+        equal(waiter.end(), 0)
+        true(now() - begin < 3, f"it took {now() - begin}")
+    equal(holder.end(), 0)
+    true(is_free(), "somebody still owns")
+    true(not os.path.exists("ran"), "the waiter's command ran")
+
+
+@case
+def a_lost_lease_stops_the_command_and_it_runs_again_when_the_store_is_back():
+    program = lead("a", script="echo $SIMBA_FENCE >>fences; echo $$ >>pids; exec sleep 100")
+    command = int(wait_until(lambda: lines("pids"))[0])
+    with Blocked() as store:
+        lease_end = store.lease_end()
+        wait_until(lambda: not is_alive(command))
+        true(now() < lease_end, "it died after the lease")
+        wait_until(lambda: "not leading 'm' any more" in program.said())
+        equal(len(lines("pids")), 1)
+    wait_until(lambda: len(lines("pids")) == 2)
+    fences = [int(line) for line in lines("fences")]
+    true(fences[0] < fences[1], f"the fence does not grow: {fences}")
+    equal(program.end(), 0)
+
+
+@case
+def the_command_is_stopped_soon_when_the_store_gives_the_mutex_away():
+    os.environ["SIMBA_URL"] = url(ttl="300ms", transition="60s")
+    program = lead("a", "-k", "300ms",
+                   script="trap '' TERM; echo $$ >pid; while :; do sleep 0.02; done")
+    command = number("pid")
+    begin = now()
+    steal()
+    wait_until(lambda: not is_alive(command))
+    true(now() - begin < 8, f"it took {now() - begin}")
+    contains(program.said(), "the lease of 'm' is lost: stopping the command")
+    wait_until(lambda: "not leading" in program.said())
+    equal(program.end(), 0)
+
+
+@case
+def killing_simba_kills_all_of_the_command_and_another_takes_over():
+    program = lead("a", script="sleep 100 & echo $! >inner; echo $$ >pid; wait")
+    inner, command = number("inner"), number("pid")
+    other = lead("b")
+    wait_until(lambda: "waiting" in other.said())
+    begin = now()
+    equal(program.end(signal.SIGKILL), -signal.SIGKILL)
+    wait_until(lambda: not is_alive(inner) and not is_alive(command))
+    number("pid.b")
+    true(now() - begin < LEASE + 4, f"it took {now() - begin}")
+    equal(other.end(), 0)
+
+
+@case
+def what_the_command_leaves_running_ends_with_it():
+    program = lead("a", "--restart-delay", "50ms",
+                   script="sleep 100 & echo $! >>inner; exit 1")
+    wait_until(lambda: len(lines("inner")) >= 3)
+    equal(program.end(), 0)
+    true(not any(is_alive(int(pid)) for pid in lines("inner")), "something is left")
+
+
+@case
+def the_command_gets_only_the_descriptors_that_simba_was_given():
+    reader, writer = os.pipe()
+    program = Simba("lead", "m", "--restart", "never", "--", "ls", "/proc/self/fd",
+                    pass_fds=[writer])
+    equal(program.wait(), 0)
+    # ls has one more, for the folder.
+    equal(len(read(program.out).split()), 5)
+    contains(read(program.out).split(), str(writer))
+    os.close(reader)
+    os.close(writer)
+
+
+@case
+def a_pause_before_a_restart_ends_with_the_lease():
+    program = lead("a", "--restart-delay", "60s", script=f"{stamp()}; exit 1")
+    wait_until(lambda: "starts again" in program.said())
+    with Blocked():
+        wait_until(lambda: "not leading 'm' any more" in program.said())
+    wait_until(lambda: len(lines("starts")) == 2)
+    equal(program.end(), 0)
+
+
+@case
+def failures_have_exit_codes_of_their_own():
+    equal(run("lead").code, 64)
+    equal(run("lead", "m").code, 64)
+    equal(run("lead", "--restart", "sometimes", "m", "--", "true").code, 64)
+    equal(run("lead", "--restart-delay", "-1s", "m", "--", "true").code, 64)
+    equal(run("lead", "-k", "10s", "m", "--", "true").code, 78)
+    equal(run("-u", "redis://127.0.0.1:1", "lead", "m", "--", "true").code, 69)
+    equal(run("lead", "", "--", "true").code, 78)
+    equal(run("lead", "--help").code, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""Runs the program as a user does, for tests in Python: a folder and a store of its own for each case.
+
+A test file registers its cases with @case and ends with `sys.exit(main())`, which prints TAP. Everything
+waits on a condition with a bound; a process that outlives its case fails it.
+"""
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import time
+import traceback
+
+PROGRAM = os.environ["SIMBA_PROGRAM"]
+PATIENCE = 30
+TTL, TRANSITION = 0.4, 0.6
+LEASE = TTL + TRANSITION
+PR_SET_CHILD_SUBREAPER = 36
+
+_cases = []
+_started = []
+
+
+def case(function):
+    """Registers a case; its name is what it shows."""
+    _cases.append(function)
+    return function
+
+
+def now():
+    """The clock of the leases, in seconds."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def wait_until(condition, what=None, patience=PATIENCE):
+    """Waits for a condition and returns what it came to."""
+    end = now() + patience
+    while True:
+        value = condition()
+        if value:
+            return value
+        if now() > end:
+            raise AssertionError(f"did not come true: {what or condition.__name__}")
+        time.sleep(0.005)
+
+
+def url(name="store.db", ttl="400ms", transition="600ms", more=""):
+    return f"sqlite:{os.getcwd()}/{name}?ttl={ttl}&transition={transition}&jitter=0ms..50ms{more}"
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def lines(path):
+    """The whole lines of a file that may still be written."""
+    return read(path).split("\n")[:-1]
+
+
+def number(path):
+    """Waits for a file with a whole line and returns the number in it."""
+    return int(wait_until(lambda: lines(path), path)[0])
+
+
+class Simba:
+    """The program, started. What it says is in the files `out` and `err`. In a session of its own it has no
+    terminal, whatever the test has."""
+
+    def __init__(self, *arguments, stdin=subprocess.DEVNULL, env=None, **more):
+        name = f"{len(_started)}"
+        self.out, self.err = "out." + name, "err." + name
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.process = subprocess.Popen([PROGRAM, *arguments], stdin=stdin, stdout=out,
+                                            stderr=err, start_new_session=True,
+                                            env={**os.environ, **(env or {})}, **more)
+        self.pid = self.process.pid
+        _started.append(self)
+
+    def wait(self):
+        """The exit code, or minus the signal."""
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError("it did not end; it said: " + self.said()) from late
+
+    def send(self, number_of):
+        self.process.send_signal(number_of)
+
+    def end(self, number_of=signal.SIGTERM):
+        self.send(number_of)
+        return self.wait()
+
+    def said(self):
+        return read(self.err)
+
+    def takes_signals(self):
+        """Whether it has come so far that a signal is an event to it."""
+        folder = f"/proc/{self.pid}/fd"
+        try:
+            return any("signalfd" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+        except OSError:
+            return False
+
+
+def run(*arguments, **more):
+    """Runs the program to its end."""
+    program = Simba(*arguments, **more)
+    program.code = program.wait()
+    return program
+
+
+def is_alive(pid):
+    """A zombie is not alive."""
+    text = read(f"/proc/{pid}/stat")
+    return text != "" and text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def is_free(mutex="m"):
+    """Whether nobody owns the mutex; takes part for an instant to find out."""
+    return run("lock", "-nq", mutex, "--", "true").code == 0
+
+
+def equal(got, expected):
+    if got != expected:
+        raise AssertionError(f"{got!r} is not {expected!r}")
+
+
+def contains(text, part):
+    if part not in text:
+        raise AssertionError(f"{part!r} is not in: {text}")
+
+
+def true(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+class Blocked:
+    """Makes the SQLite store hang for all who write, by a transaction of the test's own."""
+
+    def __enter__(self):
+        self.store = sqlite3.connect("store.db", timeout=PATIENCE, isolation_level=None)
+        self.store.execute("BEGIN EXCLUSIVE")
+        return self
+
+    def lease_end(self, mutex="m"):
+        """When the lease on the store ends, on now()."""
+        row = self.store.execute("SELECT transition_at FROM simba_mutex WHERE mutex = ?", (mutex,))
+        return row.fetchone()[0] / 1000
+
+    def __exit__(self, *unused):
+        self.store.execute("ROLLBACK")
+        self.store.close()
+
+
+def steal(mutex="m"):
+    """Another owner appears on the store, as after a release by force."""
+    store = sqlite3.connect("store.db", timeout=PATIENCE)
+    with store:
+        store.execute("UPDATE simba_mutex SET owner_id = 'thief', version = version + 1"
+                      " WHERE mutex = ?", (mutex,))
+    store.close()
+
+
+class Redis:
+    """A private server on a free port."""
+
+    def __init__(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.process = subprocess.Popen(
+            ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", os.getcwd(),
+             "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL)
+        self.socket = wait_until(self._connect, "redis-server listens")
+        self.url = f"redis://127.0.0.1:{self.port}?ttl=400ms&transition=600ms&jitter=0ms..50ms"
+
+    def _connect(self):
+        try:
+            return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        except OSError:
+            return None
+
+    def ask(self, command):
+        """Sends a command whose answer is one line."""
+        self.socket.sendall(command.encode() + b"\r\n")
+        return self.socket.recv(4096).decode().strip()
+
+    def stop(self):
+        self.socket.close()
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+
+def _children():
+    text = read(f"/proc/self/task/{os.getpid()}/children")
+    return [int(pid) for pid in text.split()]
+
+
+def _reap():
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def _end_leftovers():
+    """Orphans are children of the test by now. Those that stay are killed and named."""
+    def gone():
+        _reap()
+        return not _children()
+    try:
+        wait_until(gone, patience=3)
+        return []
+    except AssertionError:
+        left = _children()
+        names = [read(f"/proc/{pid}/cmdline").replace("\0", " ") for pid in left]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(gone)
+        return names
+
+
+def _run_case(function):
+    folder = tempfile.mkdtemp(prefix="simba-cli-")
+    os.chdir(folder)
+    _started.clear()
+    os.environ["SIMBA_URL"] = url()
+    trouble = None
+    try:
+        function()
+    except Exception:  # a failure of any kind is one of this case only
+        trouble = traceback.format_exc() + "".join(
+            f"\n{program.process.args} said: {program.said()}" for program in _started)
+    for program in _started:
+        if trouble is not None and program.process.poll() is None:
+            program.process.kill()
+        if program.process.poll() is not None:
+            program.process.wait()
+    left = _end_leftovers()
+    os.chdir("/")
+    shutil.rmtree(folder, ignore_errors=True)
+    return trouble or (f"left behind: {left}" if left else None)
+
+
+def main():
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    failed = 0
+    for place, function in enumerate(_cases, 1):
+        begin = now()
+        trouble = _run_case(function)
+        print(f"{'ok' if trouble is None else 'not ok'} {place} - {function.__name__}"
+              f" ({now() - begin:.1f} s)", flush=True)
+        if trouble is not None:
+            failed += 1
+            print("# " + trouble.replace("\n", "\n# "), flush=True)
+    print(f"1..{len(_cases)}")
+    return 1 if failed else 0

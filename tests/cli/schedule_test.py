@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""`simba schedule`: runs at intervals, one at a time, on the leader only."""
+import os
+import signal
+import sys
+
+from program import (Blocked, Simba, case, contains, equal, is_alive, is_free, lines, main, now,
+                     number, read, run, true, url, wait_until)
+
+
+def schedule(*options, script, identity="a"):
+    return Simba("--id", identity, "schedule", "m", *options, "--", "bash", "-c", script)
+
+
+def stamp(word):
+    return f"echo {word} $(date +%s.%N) $SIMBA_CONTENDER_ID >>log"
+
+
+def times(word):
+    return [float(line.split()[1]) for line in lines("log") if line.startswith(word)]
+
+
+def await_runs(count, word="start"):
+    wait_until(lambda: len(times(word)) >= count, f"{count} runs")
+
+
+@case
+def fixed_rate_keeps_the_rhythm_whatever_a_run_takes():
+    program = schedule("--every", "500ms", script=f"{stamp('start')}; sleep 0.2")
+    await_runs(6)
+    equal(program.end(), 0)
+    starts = times("start")
+    for place, start in enumerate(starts[:6]):
+        late = start - starts[0] - place * 0.5
+        true(-0.2 < late < 0.4, f"run {place} is {late} s off the beat")
+
+
+@case
+def fixed_delay_waits_for_the_interval_after_each_run():
+    program = schedule("--every", "300ms", "--strategy", "fixed-delay",
+                       script=f"{stamp('start')}; sleep 0.2; {stamp('end')}")
+    await_runs(5)
+    equal(program.end(), 0)
+    for end, start in zip(times("end"), times("start")[1:]):
+        true(0.295 <= start - end < 2, f"{start - end} s between two runs")
+
+
+@case
+def runs_that_fall_due_during_a_run_are_skipped_and_none_overlap():
+    program = schedule("--every", "200ms", script=f"{stamp('start')}; sleep 0.5; {stamp('end')}")
+    await_runs(4)
+    equal(program.end(), 0)
+    words = [line.split()[0] for line in lines("log")]
+    equal(words[:6], ["start", "end"] * 3)
+    contains(program.said(), " skipped: the last run of 'm' took too long")
+    starts = times("start")
+    for start in starts[:4]:
+        off = (start - starts[0]) % 0.2
+        true(min(off, 0.2 - off) < 0.09, f"{off} s off the beat")
+
+
+@case
+def runs_that_fail_are_told_of_and_the_schedule_goes_on():
+    program = schedule("--every", "100ms", script=f"{stamp('start')}; exit 9")
+    await_runs(4)
+    equal(program.end(), 0)
+    true(program.said().count("a run of 'm' failed with exit code 9") >= 3, program.said())
+
+
+@case
+def the_first_run_waits_for_the_initial_delay():
+    begin = now()
+    program = schedule("--every", "10s", "--initial-delay", "700ms", script="touch ran")
+    wait_until(lambda: os.path.exists("ran"))
+    true(now() - begin >= 0.7, f"it ran after {now() - begin}")
+    equal(program.end(), 0)
+
+
+@case
+def only_the_leader_runs_and_the_next_one_takes_over():
+    script = f"{stamp('start')}; sleep 0.05; {stamp('end')}"
+    programs = {name: schedule("--every", "150ms", script=script, identity=name) for name in "ab"}
+    await_runs(4)
+    first = lines("log")[0].split()[2]
+    second = "b" if first == "a" else "a"
+    true(all(line.endswith(first) for line in lines("log")), read("log"))
+    equal(programs[first].end(), 0)
+    wait_until(lambda: second in read("log"))
+    equal(programs[second].end(), 0)
+    owners = "".join(line.split()[2] for line in lines("log"))
+    true(first not in owners.lstrip(first), f"they take turns: {owners}")
+
+
+@case
+def a_run_under_way_is_stopped_when_the_lease_is_lost():
+    program = schedule("--every", "100ms", "-k", "100ms", "--stop-timeout", "100ms",
+                       script="trap '' TERM; echo $$ >>pids; while :; do sleep 0.02; done")
+    command = int(wait_until(lambda: lines("pids"))[0])
+    with Blocked() as store:
+        lease_end = store.lease_end()
+        wait_until(lambda: not is_alive(command))
+        true(now() < lease_end, "it died after the lease")
+    wait_until(lambda: len(lines("pids")) == 2)
+    equal(program.end(), 0)
+
+
+@case
+def sigterm_stops_the_run_hands_over_and_is_0():
+    program = schedule("--every", "1h", script="echo $$ >pid; exec sleep 100")
+    command = number("pid")
+    equal(program.end(), 0)
+    true(not is_alive(command), "it is alive")
+    true(is_free(), "it was not handed over")
+
+
+@case
+def sigterm_between_two_runs_ends_it_at_once():
+    program = schedule("--every", "1h", script="touch ran")
+    wait_until(lambda: os.path.exists("ran"))
+    begin = now()
+    equal(program.end(), 0)
+    true(now() - begin < 3, f"it took {now() - begin}")
+    true(is_free(), "it was not handed over")
+
+
+@case
+def a_run_that_takes_too_long_is_stopped_and_the_schedule_goes_on():
+    program = schedule("--every", "300ms", "--hold-at-most", "200ms", "-k", "50ms",
+                       script=f"trap '' TERM; {stamp('start')}; while :; do sleep 0.02; done")
+    await_runs(3)
+    begin = now()
+    equal(program.end(), 0)
+    true(now() - begin < 5, "the limit does not hold for a run that was told to end")
+    contains(program.said(), "the command has had its time with 'm': stopping it")
+    contains(program.said(), "killing it")
+
+
+@case
+def the_mutex_is_kept_for_the_minimum_after_sigterm_and_a_second_signal_ends_that():
+    program = schedule("--every", "1h", "--hold-at-least", "1500ms", script=stamp("start"))
+    await_runs(1)
+    begin = now()
+    program.send(signal.SIGTERM)
+    while now() < begin + 1.2:  # longer than the lease: it is renewed meanwhile
+        true(not is_free(), "the mutex was given away")
+    equal(program.wait(), 0)
+    true(is_free(), "it was not handed over")
+    program = schedule("--every", "1h", "--hold-at-least", "1h", script=stamp("start"))
+    await_runs(2)
+    program.send(signal.SIGTERM)
+    wait_until(lambda: "another signal ends that" in program.said())
+    equal(program.end(), 0)
+    true(is_free(), "it was not handed over")
+
+
+@case
+def a_command_that_cannot_be_executed_ends_the_schedule():
+    equal(run("schedule", "m", "--every", "1s", "--", "no-such-command").code, 127)
+    true(is_free(), "it was not handed over")
+
+
+@case
+def what_is_wrong_with_the_command_line_is_64():
+    for arguments in (["m", "--", "true"], ["m", "--every", "0", "--", "true"],
+                      ["m", "--every", "1s"], ["--every", "1s"], ["m", "--every", "x", "true"],
+                      ["m", "--every", "1s", "--strategy", "often", "--", "true"],
+                      ["m", "--every", "1s", "--hold-at-least", "2s", "--hold-at-most", "1s", "true"]):
+        equal(run("schedule", *arguments).code, 64)
+    os.environ["SIMBA_URL"] = url(ttl="1s", transition="1s")
+    equal(run("schedule", "m", "--every", "1s", "-k", "1s", "true").code, 78)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
