@@ -17,6 +17,9 @@
 #ifdef SIMBA_HAVE_SQLITE
 #include "backend/sqlite/sqlite.h"
 #endif
+#ifdef SIMBA_HAVE_ZOOKEEPER
+#include "backend/zookeeper/zookeeper.h"
+#endif
 
 #include "base/fork.h"
 
@@ -38,6 +41,9 @@ static const struct simba_backend_ops *const built_in[] = {
 #endif
 #ifdef SIMBA_HAVE_REDIS
     &sb_redis_ops,
+#endif
+#ifdef SIMBA_HAVE_ZOOKEEPER
+    &sb_zookeeper_ops,
 #endif
 };
 

@@ -1,0 +1,272 @@
+/*
+ * call.c - from the client library's completions to the loop. Completions run on a thread of the library: they
+ * copy what they are given and post it.
+ */
+#include "backend/zookeeper/call.h"
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+#include <string.h>
+
+bool sb_zk_is_lost(int code)
+{
+    return code == ZCONNECTIONLOSS || code == ZOPERATIONTIMEOUT || code == ZCLOSING;
+}
+
+/* ---- The way back --------------------------------------------------------------------------- */
+
+static void run_done(struct simba_task *task)
+{
+    struct sb_zk_call *call = (struct sb_zk_call *)task;
+
+    if (call->number != call->session->number)
+        call->code = ZSESSIONEXPIRED;
+    else if (call->line != call->session->line)
+        call->code = ZCONNECTIONLOSS;
+    call->done(call);
+}
+
+static void end(struct sb_zk_call *call, int code)
+{
+    const struct simba_backend_host *host = call->session->host;
+
+    call->code = code;
+    call->task.run = run_done;
+    host->post(host, &call->task);
+}
+
+static struct sb_zk_call *call_of(const void *data)
+{
+    return (struct sb_zk_call *)(uintptr_t)data;
+}
+
+static void on_created(int code, const char *path, const struct Stat *stat, const void *data)
+{
+    struct sb_zk_call *call = call_of(data);
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+
+    if (code == ZOK && stat != NULL)
+        call->stat = *stat;
+    sb_text_copy(call->text, sizeof call->text, slash != NULL ? slash + 1 : "");
+    end(call, code);
+}
+
+static void on_void(int code, const void *data)
+{
+    end(call_of(data), code);
+}
+
+static void on_stat(int code, const struct Stat *stat, const void *data)
+{
+    struct sb_zk_call *call = call_of(data);
+
+    if (code == ZOK && stat != NULL)
+        call->stat = *stat;
+    end(call, code);
+}
+
+/* `text` holds the node's name until now, which stands for a participant that tells no id. */
+static void on_data(int code, const char *value, int length, const struct Stat *stat,
+                    const void *data)
+{
+    struct sb_zk_call *call = call_of(data);
+    char node[SB_ZK_NODE_MAX + 1];
+
+    if (code == ZOK && stat != NULL) {
+        call->stat = *stat;
+        sb_text_copy(node, sizeof node, call->text);
+        sb_zk_read_id(value, value != NULL && length > 0 ? (size_t)length : 0, node, call->text);
+    }
+    end(call, code);
+}
+
+static void on_children(int code, const struct String_vector *strings, const void *data)
+{
+    struct sb_zk_call *call = call_of(data);
+    size_t count = code == ZOK && strings != NULL ? (size_t)strings->count : 0;
+
+    sb_zk_rank(count > 0 ? (const char *const *)strings->data : NULL, count,
+               call->uuid[0] != '\0' ? call->uuid : NULL, call->ranks);
+    end(call, code);
+}
+
+void sb_zk_free_names(char **names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sb_free(names[i]);
+    sb_free(names);
+}
+
+static int copy_names(struct sb_zk_call *call, const struct String_vector *strings)
+{
+    size_t count = (size_t)strings->count;
+
+    call->names = sb_alloc_zero((count + 1) * sizeof *call->names);
+    if (call->names == NULL)
+        return ZSYSTEMERROR;
+    for (call->count = 0; call->count < count; call->count++) {
+        call->names[call->count] = sb_strdup(strings->data[call->count]);
+        if (call->names[call->count] == NULL) {
+            sb_zk_free_names(call->names, call->count);
+            call->names = NULL;
+            call->count = 0;
+            return ZSYSTEMERROR;
+        }
+    }
+    return ZOK;
+}
+
+static void on_names(int code, const struct String_vector *strings, const void *data)
+{
+    struct sb_zk_call *call = call_of(data);
+
+    call->names = NULL;
+    call->count = 0;
+    if (code == ZOK && strings != NULL)
+        code = copy_names(call, strings);
+    end(call, code);
+}
+
+static void on_synced(int code, const char *path, const void *data)
+{
+    (void)path;
+    end(call_of(data), code);
+}
+
+/* ---- The way there -------------------------------------------------------------------------- */
+
+/* The handle, or NULL where there is none; then the call ends with an error. */
+static zhandle_t *begin(struct sb_zk_call *call)
+{
+    struct sb_zk_session *session = call->session;
+
+    call->line = session->line;
+    call->number = session->number;
+    if (session->up)
+        return session->line->handle;
+    end(call, ZCONNECTIONLOSS);
+    return NULL;
+}
+
+/* The library refused the call: no completion will come. */
+static void check(struct sb_zk_call *call, int code)
+{
+    if (code != ZOK)
+        end(call, code);
+}
+
+static const struct ACL_vector *acl_of(const struct sb_zk_call *call)
+{
+    switch (call->session->options->acl) {
+    case SB_ZK_ACL_CREATOR:
+        return &ZOO_CREATOR_ALL_ACL;
+    case SB_ZK_ACL_CREATOR_READ:
+        return &call->session->creator_read;
+    default:
+        return &ZOO_OPEN_ACL_UNSAFE;
+    }
+}
+
+void sb_zk_create_latch(struct sb_zk_call *call, const char *path, const char *id)
+{
+    zhandle_t *handle = begin(call);
+
+    if (handle != NULL)
+        check(call, zoo_acreate2(handle, path, id, (int)strlen(id), acl_of(call),
+                                 ZOO_EPHEMERAL_SEQUENTIAL, on_created, call));
+}
+
+void sb_zk_create_parent(struct sb_zk_call *call, const char *path, bool container)
+{
+    zhandle_t *handle = begin(call);
+
+    if (handle != NULL)
+        check(call, zoo_acreate2(handle, path, "", 0, acl_of(call),
+                                 container ? ZOO_CONTAINER : ZOO_PERSISTENT, on_created, call));
+}
+
+void sb_zk_delete(struct sb_zk_call *call, const char *path)
+{
+    zhandle_t *handle = begin(call);
+
+    if (handle != NULL)
+        check(call, zoo_adelete(handle, path, -1, on_void, call));
+}
+
+void sb_zk_exists(struct sb_zk_call *call, const char *path, bool watch)
+{
+    zhandle_t *handle = begin(call);
+
+    if (handle != NULL)
+        check(call, zoo_awexists(handle, path, watch ? sb_zk_line_on_node : NULL, call->line,
+                                 on_stat, call));
+}
+
+void sb_zk_get(struct sb_zk_call *call, const char *path, bool watch)
+{
+    zhandle_t *handle = begin(call);
+    const char *slash = strrchr(path, '/');
+
+    if (handle == NULL)
+        return;
+    sb_text_copy(call->text, sizeof call->text, slash != NULL ? slash + 1 : path);
+    check(call,
+          zoo_awget(handle, path, watch ? sb_zk_line_on_node : NULL, call->line, on_data, call));
+}
+
+void sb_zk_rank_children(struct sb_zk_call *call, const char *path, bool watch)
+{
+    zhandle_t *handle = begin(call);
+
+    if (handle != NULL)
+        check(call, zoo_awget_children(handle, path, watch ? sb_zk_line_on_node : NULL, call->line,
+                                       on_children, call));
+}
+
+void sb_zk_name_children(struct sb_zk_call *call, const char *path)
+{
+    zhandle_t *handle = begin(call);
+
+    if (handle != NULL)
+        check(call, zoo_awget_children(handle, path, NULL, NULL, on_names, call));
+}
+
+void sb_zk_sync(struct sb_zk_call *call)
+{
+    zhandle_t *handle = begin(call);
+
+    if (handle != NULL)
+        check(call, zoo_async(handle, call->session->options->base, on_synced, call));
+}
+
+/* ---- Taking watches back -------------------------------------------------------------------- */
+
+static void on_unwatched(int code, const void *data)
+{
+    (void)code; /* it has fired, or will find nobody */
+    (void)data;
+}
+
+/* The header says that the completion is a pointer to a function pointer; the library calls what it is given.
+ * Watches of a single watcher it forgets without telling the server, all watches of a path it takes back. */
+static void unwatch(struct sb_zk_session *session, const char *path, ZooWatcherType type)
+{
+    union {
+        void_completion_t function;
+        void_completion_t *as_declared;
+    } completion = {.function = on_unwatched};
+
+    if (session->up)
+        zoo_aremove_all_watches(session->line->handle, path, type, 0, completion.as_declared, NULL);
+}
+
+void sb_zk_unwatch_node(struct sb_zk_session *session, const char *path)
+{
+    unwatch(session, path, ZWATCHTYPE_DATA);
+}
+
+void sb_zk_unwatch_children(struct sb_zk_session *session, const char *path)
+{
+    unwatch(session, path, ZWATCHTYPE_CHILD);
+}

@@ -1,0 +1,53 @@
+/*
+ * call.h - asynchronous calls to the servers. Each ends exactly once, on the loop, by its `done`.
+ *
+ * A call of an older line ends with ZCONNECTIONLOSS, one of an older session with ZSESSIONEXPIRED, whatever
+ * the server said: nothing of an older session changes a newer one.
+ */
+#ifndef SB_BACKEND_ZOOKEEPER_CALL_H
+#define SB_BACKEND_ZOOKEEPER_CALL_H
+
+#include "backend/zookeeper/names.h"
+#include "backend/zookeeper/session.h"
+
+struct sb_zk_call {
+    struct simba_task task; /* first: the call is the task */
+    void (*done)(struct sb_zk_call *call);
+    void *user;
+    struct sb_zk_session *session;
+    struct sb_zk_line *line;       /* it was made on; only to be compared */
+    unsigned number;               /* of the session */
+    int code;                      /* ZOK, or what the library or the server said */
+    struct Stat stat;              /* create, exists, get */
+    char text[SB_ZK_NODE_MAX + 1]; /* create: the node's name; get: the id in its data */
+    char **names;                  /* names: `count` of them, the receiver's to free */
+    size_t count;
+    struct sb_zk_ranks *ranks; /* rank: where the result goes */
+    char uuid[SB_ZK_UUID_SIZE];
+};
+
+/* Whether a code says that nobody knows what became of a call. */
+bool sb_zk_is_lost(int code);
+
+/* `done`, `user` and `session` are set before. An ephemeral node has `id` as its data; a container has none,
+ * and is a plain node on servers that do not know containers. */
+void sb_zk_create_latch(struct sb_zk_call *call, const char *path, const char *id);
+void sb_zk_create_parent(struct sb_zk_call *call, const char *path, bool container);
+void sb_zk_delete(struct sb_zk_call *call, const char *path);
+void sb_zk_exists(struct sb_zk_call *call, const char *path, bool watch);
+void sb_zk_get(struct sb_zk_call *call, const char *path, bool watch);
+
+/* Children, ranked (`ranks` and `uuid` are set before; an empty uuid: none is mine) or as a list of names. */
+void sb_zk_rank_children(struct sb_zk_call *call, const char *path, bool watch);
+void sb_zk_name_children(struct sb_zk_call *call, const char *path);
+void sb_zk_free_names(char **names, size_t count);
+
+/* Ends when the leader of the ensemble has answered, and so has all that was called before; what is read
+ * afterwards is at least as new. */
+void sb_zk_sync(struct sb_zk_call *call);
+
+/* Takes back watches on a path that nobody waits for any more. */
+void sb_zk_unwatch_node(struct sb_zk_session *session, const char *path);
+void sb_zk_unwatch_children(struct sb_zk_session *session, const char *path);
+
+#endif

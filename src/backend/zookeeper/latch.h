@@ -1,0 +1,87 @@
+/*
+ * latch.h - what this client has on the store: per mutex a place, per contender a latch with its node.
+ *
+ *     NONE --create--> THERE --delete--> NONE        a session that ends takes all nodes with it
+ *       |   lost reply   ^
+ *       +---> UNSURE ----+ found by its uuid
+ *
+ * A node that must go is `leaving` until the server has confirmed it. One job at a time works on a latch;
+ * others wait in its queue.
+ */
+#ifndef SB_BACKEND_ZOOKEEPER_LATCH_H
+#define SB_BACKEND_ZOOKEEPER_LATCH_H
+
+#include "backend/zookeeper/names.h"
+
+struct sb_zk_job;
+
+enum sb_zk_node_state {
+    SB_ZK_NODE_NONE,
+    SB_ZK_NODE_UNSURE, /* the reply to its creation was lost */
+    SB_ZK_NODE_THERE
+};
+
+/* A mutex that this client has to do with. */
+struct sb_zk_place {
+    struct sb_zk_place *next;
+    struct sb_zk_latch *latches;
+    unsigned jobs;      /* that are about it */
+    unsigned observers; /* that want to hear of changes */
+    /* Watches for the observers; those that have not fired: */
+    bool watches_children;
+    bool watches_parent;
+    char watched[SB_ZK_NODE_MAX + 1]; /* the leader's node; empty: none */
+    char mutex[SIMBA_MUTEX_MAX + 1];
+};
+
+/* A contender and its node. */
+struct sb_zk_latch {
+    struct sb_zk_latch *next;
+    struct sb_zk_place *place;
+    enum sb_zk_node_state node;
+    bool listening; /* a contender wants to be woken */
+    bool abandoned; /* it has stopped since: what is there without having been granted goes */
+    bool granted;   /* its contender was told that it owns */
+    bool leaving;   /* the node must go */
+    uint64_t czxid; /* THERE: of the node's creation, the fence */
+    int64_t
+        withdraw_ms; /* when the node goes unless its contender is heard of; SIMBA_INFINITE: never */
+    struct sb_zk_job *active;
+    struct sb_zk_job *queue;
+    char uuid[SB_ZK_UUID_SIZE];
+    char name[SB_ZK_NODE_MAX + 1];    /* THERE */
+    char watched[SB_ZK_NODE_MAX + 1]; /* the node before mine; empty: no watch waits */
+    char id[SIMBA_ID_MAX + 1];
+};
+
+struct sb_zk_places {
+    struct sb_zk_place **buckets;
+    size_t size; /* a power of two */
+    size_t count;
+};
+
+int sb_zk_places_init(struct sb_zk_places *places);
+void sb_zk_places_free(struct sb_zk_places *places);
+
+struct sb_zk_place *sb_zk_place_find(const struct sb_zk_places *places, const char *mutex);
+struct sb_zk_place *sb_zk_place_ensure(struct sb_zk_places *places,
+                                       const char *mutex); /* NULL: no memory */
+
+/* Frees the place when nobody needs it any more. */
+void sb_zk_place_drop(struct sb_zk_places *places, struct sb_zk_place *place);
+
+struct sb_zk_latch *sb_zk_latch_find(const struct sb_zk_place *place, const char *id);
+struct sb_zk_latch *sb_zk_latch_ensure(struct sb_zk_place *place,
+                                       const char *id); /* NULL: no memory */
+
+/* Frees the latch when it has no node, no job and nobody who listens; its place stays. */
+void sb_zk_latch_drop(struct sb_zk_latch *latch);
+
+/* The node is gone, and so is what was known of it. */
+void sb_zk_latch_forget_node(struct sb_zk_latch *latch);
+
+/* Calls visit for each latch. It may drop latches, but not add any. */
+void sb_zk_latches_each(struct sb_zk_places *places,
+                        void (*visit)(void *argument, struct sb_zk_latch *latch), void *argument);
+
+#endif

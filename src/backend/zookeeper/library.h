@@ -1,0 +1,13 @@
+/*
+ * library.h - the header of the client library, as its multi-threaded variant needs it.
+ */
+#ifndef SB_BACKEND_ZOOKEEPER_LIBRARY_H
+#define SB_BACKEND_ZOOKEEPER_LIBRARY_H
+
+#define THREADED
+#ifdef SIMBA_HAVE_ZOOKEEPER_TLS
+#define HAVE_OPENSSL_H
+#endif
+#include <zookeeper/zookeeper.h>
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * list.c - LIST: the children of the folder are the mutexes, and a READ tells about each.
+ */
+#include "backend/zookeeper/job.h"
+
+#include "backend/zookeeper/failure.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define READS_MAX 256 /* at once */
+
+struct listing;
+
+struct reading {
+    struct simba_request request; /* first: the request is the reading */
+    struct listing *listing;
+    size_t index;
+};
+
+struct listing {
+    struct sb_zk_call call; /* first */
+    simba_backend *store;
+    struct simba_request *request;
+    int64_t deadline_ms;
+    struct simba_mutex_status *list;
+    size_t count;
+    struct reading *readings; /* as many as may be under way */
+    size_t next;              /* to be read */
+    size_t under_way;
+    struct simba_error error; /* the first one */
+};
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+static void finish(struct listing *l)
+{
+    const struct simba_backend_host *host = l->store->host;
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    reply.code = l->error.code;
+    if (reply.code == SIMBA_OK) {
+        reply.list = l->list;
+        reply.list_count = l->count;
+    } else {
+        reply.error = &l->error;
+    }
+    host->reply(host, l->request, &reply);
+    sb_free(l->readings);
+    sb_free(l->list);
+    sb_free(l);
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+static void read_next(struct listing *l, struct reading *reading);
+
+static void take_status(struct simba_mutex_status *status, const struct simba_reply *reply)
+{
+    status->waiters = reply->waiters;
+    if (reply->owner == NULL || reply->owner[0] == '\0')
+        return;
+    sb_text_copy(status->owner.id, sizeof status->owner.id, reply->owner);
+    status->owner.acquired_at_ms = simba_now_ms();
+    status->owner.ttl_at_ms = SIMBA_INFINITE;
+    status->owner.transition_at_ms = SIMBA_INFINITE;
+    status->owner.fence = reply->fence;
+}
+
+/* A name that our rules do not allow is a stranger's node; it is told as nobody's. */
+static void on_read(struct sb_zk_job *job, const struct simba_reply *reply)
+{
+    struct reading *reading = job->user;
+    struct listing *l = reading->listing;
+
+    l->under_way--;
+    if (reply->code == SIMBA_OK)
+        take_status(&l->list[reading->index], reply);
+    else if (l->error.code == SIMBA_OK)
+        l->error = *reply->error;
+    if (l->error.code == SIMBA_OK && l->next < l->count)
+        read_next(l, reading);
+    else if (l->under_way == 0)
+        finish(l);
+}
+
+static void read_next(struct listing *l, struct reading *reading)
+{
+    size_t index = l->next++;
+    int64_t left_ms = l->deadline_ms - simba_now_ms();
+
+    memset(reading, 0, sizeof *reading);
+    reading->listing = l;
+    reading->index = index;
+    reading->request.op = SIMBA_OP_READ;
+    reading->request.mutex = l->list[index].mutex;
+    reading->request.timeout_ms = left_ms > 0 ? left_ms : 0;
+    l->under_way++;
+    sb_zk_job_start(l->store, &reading->request, on_read, reading);
+}
+
+/* One more counts as under way until all have begun, because reads can end at once. */
+static void read_all(struct listing *l)
+{
+    size_t count = l->count < READS_MAX ? l->count : READS_MAX;
+
+    l->readings = sb_alloc_zero((count + 1) * sizeof *l->readings);
+    if (l->readings == NULL) {
+        sb_error_plain(&l->error, SIMBA_ENOMEM);
+        finish(l);
+        return;
+    }
+    l->under_way = 1;
+    for (size_t i = 0; i < count && l->next < l->count && l->error.code == SIMBA_OK; i++)
+        read_next(l, &l->readings[i]);
+    if (--l->under_way == 0)
+        finish(l);
+}
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    const struct simba_mutex_status *left = a;
+    const struct simba_mutex_status *right = b;
+
+    return strcmp(left->mutex, right->mutex);
+}
+
+static void keep_names(struct listing *l, char **names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (simba_mutex_validate(names[i], NULL) == SIMBA_OK)
+            sb_text_copy(l->list[l->count++].mutex, sizeof l->list->mutex, names[i]);
+    if (l->count > 0)
+        qsort(l->list, l->count, sizeof *l->list, compare);
+}
+
+static void on_names(struct sb_zk_call *call)
+{
+    struct listing *l = (struct listing *)call;
+
+    if (call->code == ZOK) {
+        l->list = sb_alloc_zero((call->count + 1) * sizeof *l->list);
+        if (l->list != NULL)
+            keep_names(l, call->names, call->count);
+        else
+            sb_error_plain(&l->error, SIMBA_ENOMEM);
+    } else if (call->code != ZNONODE) {
+        sb_zk_fail(&l->error, call->code);
+    }
+    sb_zk_free_names(call->names, call->count);
+    if (l->error.code != SIMBA_OK)
+        finish(l);
+    else
+        read_all(l);
+}
+
+void sb_zk_list_start(simba_backend *store, struct simba_request *request)
+{
+    const struct simba_backend_host *host = store->host;
+    struct listing *l = sb_alloc_zero(sizeof *l);
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    int64_t now_ms = simba_now_ms();
+
+    if (l == NULL) {
+        reply.code = SIMBA_ENOMEM;
+        host->reply(host, request, &reply);
+        return;
+    }
+    l->store = store;
+    l->request = request;
+    l->deadline_ms = request->timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + request->timeout_ms
+                                                                   : SIMBA_INFINITE;
+    l->call.done = on_names;
+    l->call.session = &store->session;
+    sb_zk_name_children(&l->call, store->options.base);
+}

@@ -1,0 +1,178 @@
+/*
+ * names.c - builds and reads the names of nodes, and orders them. Must not know sessions or calls.
+ */
+#include "backend/zookeeper/names.h"
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define PROTECTION "_c_"
+#define LATCH "latch-"
+
+int sb_zk_check_mutex(const char *mutex, struct simba_error *error)
+{
+    if (strchr(mutex, '/') != NULL)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the mutex name '%s' has a '/', which separates nodes in ZooKeeper",
+                            mutex);
+    if (strcmp(mutex, ".") == 0 || strcmp(mutex, "..") == 0)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the mutex name '%s' cannot be that of a node in ZooKeeper", mutex);
+    return SIMBA_OK;
+}
+
+void sb_zk_make_uuid(char ret_uuid[SB_ZK_UUID_SIZE])
+{
+    uint64_t high = (sb_random_seed() & 0xffffffffffff0fffU) | 0x4000U; /* version 4 */
+    uint64_t low = (sb_random_seed() & 0x3fffffffffffffffU) | 0x8000000000000000U;
+    struct sb_text text;
+
+    sb_text_init(&text, ret_uuid, SB_ZK_UUID_SIZE);
+    sb_text_add(&text, "%08llx-%04llx-%04llx-%04llx-%012llx", (unsigned long long)(high >> 32),
+                (unsigned long long)(high >> 16 & 0xffff), (unsigned long long)(high & 0xffff),
+                (unsigned long long)(low >> 48), (unsigned long long)(low & 0xffffffffffffU));
+}
+
+/* ---- Paths ---------------------------------------------------------------------------------- */
+
+bool sb_zk_mutex_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_path, SB_ZK_PATH_SIZE);
+    sb_text_add(&text, "%s/%s", base, mutex);
+    return !text.cut;
+}
+
+bool sb_zk_node_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex,
+                     const char *node)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_path, SB_ZK_PATH_SIZE);
+    sb_text_add(&text, "%s/%s/%s", base, mutex, node);
+    return !text.cut;
+}
+
+bool sb_zk_new_node_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex,
+                         const char *uuid)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_path, SB_ZK_PATH_SIZE);
+    sb_text_add(&text, "%s/%s/" PROTECTION "%s-" LATCH, base, mutex, uuid);
+    return !text.cut;
+}
+
+bool sb_zk_split_path(const char *path, const char *base, char ret_mutex[SIMBA_MUTEX_MAX + 1],
+                      const char **ret_node)
+{
+    size_t base_length = strlen(base);
+    const char *mutex = path + base_length + 1;
+    const char *slash;
+    size_t length;
+
+    if (strncmp(path, base, base_length) != 0 || path[base_length] != '/')
+        return false;
+    slash = strchr(mutex, '/');
+    length = slash != NULL ? (size_t)(slash - mutex) : strlen(mutex);
+    if (length == 0 || length > SIMBA_MUTEX_MAX)
+        return false;
+    memcpy(ret_mutex, mutex, length);
+    ret_mutex[length] = '\0';
+    *ret_node = slash != NULL ? slash + 1 : "";
+    return true;
+}
+
+/* ---- Order ---------------------------------------------------------------------------------- */
+
+/* What follows the last "latch-"; the whole name of a stranger's node that has none. */
+static const char *sort_key(const char *node)
+{
+    const char *key = node;
+    const char *found;
+
+    while ((found = strstr(key, LATCH)) != NULL)
+        key = found + strlen(LATCH);
+    return key;
+}
+
+int sb_zk_compare(const char *a, const char *b)
+{
+    int order = strcmp(sort_key(a), sort_key(b));
+
+    return order != 0 ? order : strcmp(a, b);
+}
+
+static bool has_uuid(const char *node, const char *uuid)
+{
+    size_t length = strlen(PROTECTION);
+    size_t uuid_length = SB_ZK_UUID_SIZE - 1;
+
+    return strncmp(node, PROTECTION, length) == 0 &&
+           strncmp(node + length, uuid, uuid_length) == 0 && node[length + uuid_length] == '-';
+}
+
+static const char *earlier(const char *a, const char *b)
+{
+    return a == NULL || sb_zk_compare(b, a) < 0 ? b : a;
+}
+
+static const char *last_before(const char *const *children, size_t count, const char *mine)
+{
+    const char *before = NULL;
+
+    for (size_t i = 0; i < count; i++)
+        if (sb_zk_compare(children[i], mine) < 0 &&
+            (before == NULL || sb_zk_compare(children[i], before) > 0))
+            before = children[i];
+    return before;
+}
+
+static void keep(struct sb_zk_ranks *ranks, char target[SB_ZK_NODE_MAX + 1], const char *node)
+{
+    if (node != NULL && !sb_text_copy(target, SB_ZK_NODE_MAX + 1, node))
+        ranks->too_long = true;
+}
+
+void sb_zk_rank(const char *const *children, size_t count, const char *uuid,
+                struct sb_zk_ranks *ret_ranks)
+{
+    const char *leader = NULL;
+    const char *mine = NULL;
+
+    memset(ret_ranks, 0, sizeof *ret_ranks);
+    ret_ranks->count = count;
+    for (size_t i = 0; i < count; i++) {
+        leader = earlier(leader, children[i]);
+        if (uuid != NULL && has_uuid(children[i], uuid))
+            mine = earlier(mine, children[i]);
+    }
+    keep(ret_ranks, ret_ranks->leader, leader);
+    if (mine == NULL)
+        return;
+    ret_ranks->found = true;
+    keep(ret_ranks, ret_ranks->mine, mine);
+    keep(ret_ranks, ret_ranks->before, last_before(children, count, mine));
+}
+
+/* ---- Ids ------------------------------------------------------------------------------------ */
+
+void sb_zk_read_id(const char *data, size_t length, const char *node, char ret_id[SIMBA_ID_MAX + 1])
+{
+    if (length == 0) {
+        sb_text_copy(ret_id, SIMBA_ID_MAX + 1, node);
+        return;
+    }
+    if (length > SIMBA_ID_MAX)
+        length = SIMBA_ID_MAX;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)data[i];
+
+        ret_id[i] = byte < 0x20 || byte == 0x7f ? '?' : data[i];
+    }
+    ret_id[length] = '\0';
+}

@@ -1,0 +1,35 @@
+/*
+ * options.h - what the URL of a ZooKeeper store says.
+ *
+ *     zookeeper://[user:password@]h1:2181,h2:2181[/chroot]?session-timeout=16s&acl=open ...
+ */
+#ifndef SB_BACKEND_ZOOKEEPER_OPTIONS_H
+#define SB_BACKEND_ZOOKEEPER_OPTIONS_H
+
+#include <simba/backend.h>
+
+enum sb_zk_acl {
+    SB_ZK_ACL_OPEN,         /* everybody may do anything */
+    SB_ZK_ACL_CREATOR,      /* only who has the creator's credentials */
+    SB_ZK_ACL_CREATOR_READ, /* the same, and everybody may look */
+};
+
+struct sb_zk_options {
+    char *hosts; /* as the client library wants them: h1:2181,h2:2181 */
+    char *base;  /* the chroot and /simba */
+    char *auth;  /* user:password, for the scheme "digest"; NULL: none */
+    char *tls;   /* the client library's list of files for TLS; NULL: no TLS */
+    enum sb_zk_acl acl;
+    bool let_go; /* on a disconnect, at once */
+    int64_t session_timeout_ms;
+    int64_t connect_timeout_ms;
+};
+
+bool sb_zk_serves(const char *scheme);
+
+/* Reads everything and refuses what it does not know. The options are to be freed in any case. */
+int sb_zk_options_read(struct sb_zk_options *options, const struct simba_backend_config *config,
+                       struct simba_error *error);
+void sb_zk_options_free(struct sb_zk_options *options);
+
+#endif

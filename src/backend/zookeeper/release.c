@@ -1,0 +1,104 @@
+/*
+ * release.c - takes a node away, for a RELEASE, for a new term, or because nobody is heard of.
+ *
+ * Until the server has confirmed it the node is leaving: a broken connection is no reason to leave it behind.
+ * It goes when there is a connection again, or with the session.
+ */
+#include "backend/zookeeper/job.h"
+#include "base/text.h"
+
+static void on_dropped(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+    int code = job->calls[0].code;
+
+    if (code == ZOK || code == ZNONODE || code == ZSESSIONEXPIRED) {
+        sb_zk_watch_before(job->store, latch);
+        sb_zk_latch_forget_node(latch);
+        job->then(job);
+        return;
+    }
+    if (!sb_zk_is_lost(code)) {
+        const struct simba_backend_host *host = job->store->host;
+
+        latch->leaving = false; /* trying again would not help; the session ends it */
+        latch->abandoned = false;
+        host->log(host, SIMBA_LOG_WARN, "zookeeper: the node of '%s' cannot be deleted: %s",
+                  latch->place->mutex, zerror(code));
+    }
+    sb_zk_job_fail(job, code);
+}
+
+static void delete_node(struct sb_zk_job *job)
+{
+    char path[SB_ZK_PATH_SIZE];
+
+    sb_zk_node_path(path, job->store->options.base, job->place->mutex, job->latch->name);
+    job->wrote = true;
+    job->step = on_dropped;
+    sb_zk_delete(sb_zk_job_call(job, 0), path);
+}
+
+/* It was created, or was not: the list tells, for nothing of an older connection is carried out later. */
+static void on_searched(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+    int code = job->calls[0].code;
+
+    if (code != ZOK && code != ZNONODE) {
+        sb_zk_job_fail(job, code);
+    } else if (!sb_zk_job_is_proved(job)) {
+        sb_zk_job_fail(job, ZCONNECTIONLOSS);
+    } else if (job->ranks.found) {
+        latch->node = SB_ZK_NODE_THERE;
+        sb_text_copy(latch->name, sizeof latch->name, job->ranks.mine);
+        delete_node(job);
+    } else {
+        sb_zk_latch_forget_node(latch);
+        job->then(job);
+    }
+}
+
+static void search(struct sb_zk_job *job)
+{
+    char path[SB_ZK_PATH_SIZE];
+
+    if (!sb_zk_job_prove(job))
+        return;
+    sb_zk_mutex_path(path, job->store->options.base, job->place->mutex);
+    job->step = on_searched;
+    sb_zk_rank_children(sb_zk_job_call(job, 0), path, false);
+}
+
+void sb_zk_job_drop(struct sb_zk_job *job, void (*then)(struct sb_zk_job *job))
+{
+    job->then = then;
+    job->latch->leaving = true;
+    if (job->latch->node == SB_ZK_NODE_THERE)
+        delete_node(job);
+    else if (job->latch->node == SB_ZK_NODE_UNSURE)
+        search(job);
+    else
+        then(job);
+}
+
+/* Who gave nothing back need not be told who owns. */
+static void name_owner(struct sb_zk_job *job)
+{
+    if (job->revision == 0)
+        sb_zk_job_answer_nobody(job);
+    else
+        sb_zk_job_rank(job);
+}
+
+/* A place in the queue is left in any case, a term only when it is the one that is meant. */
+void sb_zk_job_release(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+
+    if (latch != NULL && latch->node != SB_ZK_NODE_NONE &&
+        (!latch->granted || latch->leaving || latch->czxid == job->revision))
+        sb_zk_job_drop(job, name_owner);
+    else
+        name_owner(job);
+}

@@ -1,0 +1,160 @@
+/*
+ * reply.c - answers. Owns how a session is told as a lease.
+ *
+ *     proved_ms                    ttl                belief ends      the session can end
+ *        |--------------------------|----------------------|--- margin ---|
+ *
+ * The library takes a margin off the lease that it is told, which follows from the lease that was asked for.
+ * So the margin is added to what the owner may believe: the shorter one of the lease and the session.
+ */
+#include "backend/zookeeper/failure.h"
+#include "backend/zookeeper/job.h"
+
+#include <string.h>
+
+#define PARK_MS 500
+
+struct lease {
+    int64_t ttl_ms;
+    int64_t all_ms;
+};
+
+static int64_t shorter(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A renewal is due after five eighths of the belief at the latest, however long the ttl is. */
+static struct lease lease_of(const struct sb_zk_job *job)
+{
+    int64_t asked_ms = job->ttl_ms + job->transition_ms;
+    int64_t margin_ms = simba_drift_margin_ms(asked_ms);
+    int64_t belief_ms = shorter(asked_ms - margin_ms, sb_zk_session_lease_ms(&job->store->session));
+    struct lease lease = {shorter(job->ttl_ms, belief_ms * 5 / 8), belief_ms + margin_ms};
+
+    return lease;
+}
+
+void sb_zk_job_reply(struct sb_zk_job *job, const struct simba_reply *reply)
+{
+    const struct simba_backend_host *host = job->store->host;
+    struct simba_request *request = job->request;
+
+    if (request == NULL)
+        return;
+    job->request = NULL;
+    job->deadline_ms = SIMBA_INFINITE;
+    if (job->take != NULL)
+        job->take(job, reply);
+    else
+        host->reply(host, request, reply);
+}
+
+static struct simba_reply reply_of(const struct sb_zk_job *job)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    reply.waiters = job->ranks.count > 0 ? (int64_t)job->ranks.count - 1 : 0;
+    return reply;
+}
+
+/* The entry goes when its contender is not heard of for a lease. */
+void sb_zk_job_answer_mine(struct sb_zk_job *job)
+{
+    struct simba_reply reply = reply_of(job);
+    struct sb_zk_latch *latch = job->latch;
+    struct lease lease = lease_of(job);
+    bool asked = job->op == SIMBA_OP_ACQUIRE || job->op == SIMBA_OP_GUARD;
+
+    reply.owner = latch->id;
+    reply.ttl_left_ms = lease.ttl_ms;
+    reply.transition_left_ms = lease.all_ms;
+    reply.revision = latch->czxid;
+    reply.fence = latch->czxid;
+    reply.as_of_ms = job->proved_ms;
+    if (job->request == NULL)
+        latch->withdraw_ms = simba_now_ms() + job->store->session.timeout_ms;
+    else if (asked)
+        latch->withdraw_ms = job->proved_ms + lease.all_ms;
+    if (job->request != NULL && job->op == SIMBA_OP_ACQUIRE)
+        latch->granted = true;
+    sb_zk_job_reply(job, &reply);
+    sb_zk_job_end(job);
+}
+
+/* Who listens waits for as long as it likes; of others nothing may be heard again. */
+static void keep_waiting(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+
+    if (job->op == SIMBA_OP_ACQUIRE && latch->node != SB_ZK_NODE_NONE)
+        latch->withdraw_ms =
+            latch->listening ? SIMBA_INFINITE : simba_now_ms() + job->store->session.timeout_ms;
+}
+
+/* The id is mine, the node is not: it is that of a session that is dying. It would be taken for mine, so it is
+ * told as nobody's, and not at once: who is told so asks again soon. */
+static void park(struct sb_zk_job *job)
+{
+    int64_t now_ms = simba_now_ms();
+    int64_t until_ms = now_ms + shorter(PARK_MS, (job->deadline_ms - now_ms) / 2);
+
+    job->ranks.count = 0;
+    if (job->op != SIMBA_OP_ACQUIRE || job->request == NULL) {
+        sb_zk_job_answer_nobody(job);
+        return;
+    }
+    job->parked = true;
+    job->deadline_ms = until_ms;
+    sb_zk_store_wake_at(job->store, until_ms);
+}
+
+/* To who asked for the mutex the session's length is told, so that it looks again when every wake-up is lost. To
+ * who just looks no end is told: there is none. */
+void sb_zk_job_answer_other(struct sb_zk_job *job, const char *owner, uint64_t czxid)
+{
+    struct simba_reply reply = reply_of(job);
+    int64_t timeout_ms = job->store->session.timeout_ms;
+
+    if (job->latch != NULL)
+        keep_waiting(job);
+    if (job->request != NULL && job->request->id != NULL && strcmp(job->request->id, owner) == 0) {
+        park(job);
+        return;
+    }
+    reply.owner = owner;
+    reply.revision = czxid;
+    reply.fence = czxid;
+    reply.ttl_left_ms = job->op == SIMBA_OP_READ ? SIMBA_INFINITE : timeout_ms / 2;
+    reply.transition_left_ms = job->op == SIMBA_OP_READ ? SIMBA_INFINITE : timeout_ms;
+    sb_zk_job_reply(job, &reply);
+    sb_zk_job_end(job);
+}
+
+void sb_zk_job_answer_nobody(struct sb_zk_job *job)
+{
+    struct simba_reply reply = reply_of(job);
+
+    sb_zk_job_reply(job, &reply);
+    sb_zk_job_end(job);
+}
+
+void sb_zk_job_fail_with(struct sb_zk_job *job, const struct simba_error *error)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    reply.code = error->code;
+    reply.error = error;
+    sb_zk_job_reply(job, &reply);
+    sb_zk_job_end(job);
+}
+
+void sb_zk_job_fail(struct sb_zk_job *job, int zk_code)
+{
+    struct simba_error error;
+
+    sb_zk_fail(&error, zk_code);
+    if (job->wrote && sb_zk_is_lost(zk_code))
+        error.code = SIMBA_EUNKNOWN;
+    sb_zk_job_fail_with(job, &error);
+}

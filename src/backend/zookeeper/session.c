@@ -1,0 +1,243 @@
+/*
+ * session.c - keeps a session going, and gets a new one when it is over. Must not know latches.
+ */
+#include "backend/zookeeper/session.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/random.h"
+
+#include <string.h>
+
+#define RETRY_MIN_MS 50
+#define RETRY_MAX_MS 2000
+
+/* A server that is not the leader of its ensemble tells the leader which sessions it has heard of, twice per
+ * tick. What it had no time to tell before it died, the leader does not know: its count begins up to half a
+ * tick before ours. Sessions have at least two ticks, unless somebody configured less. */
+#define LEASE_PART 3 / 4
+
+static void start_line(struct sb_zk_session *s);
+
+int64_t sb_zk_session_lease_ms(const struct sb_zk_session *s)
+{
+    return s->timeout_ms * LEASE_PART;
+}
+
+/* ---- Lines ---------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer);
+
+static void start_timer(struct sb_zk_session *s, int64_t delay_ms)
+{
+    uv_update_time(s->host->loop);
+    uv_timer_start(&s->timer, on_timer, (uint64_t)(delay_ms > 1 ? delay_ms : 1), 0);
+}
+
+static int64_t retry_delay(struct sb_zk_session *s)
+{
+    int64_t most_ms = RETRY_MIN_MS;
+
+    for (unsigned i = 0; i < s->failures && most_ms < RETRY_MAX_MS; i++)
+        most_ms *= 2;
+    s->failures++;
+    return sb_random_between(sb_random_next(&s->random), most_ms / 2, most_ms);
+}
+
+static void finish_close(struct sb_zk_session *s)
+{
+    sb_zk_helper_stop(&s->helper);
+    s->closed(s->user);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct sb_zk_session *s = handle->data;
+
+    if (s->lines == 0)
+        finish_close(s);
+    else
+        s->timer.data = NULL; /* the last line ends it */
+}
+
+static void on_line_closed(struct sb_zk_line *line)
+{
+    struct sb_zk_session *s = line->user;
+
+    sb_zk_line_free(line);
+    s->lines--;
+    if (s->closing && s->lines == 0 && s->timer.data == NULL)
+        finish_close(s);
+}
+
+/* From now on the line's calls and watches are those of an older one. */
+static void drop_line(struct sb_zk_session *s)
+{
+    struct sb_zk_line *line = s->line;
+
+    s->line = NULL;
+    s->up = false;
+    s->drops = 0;
+    s->rewatch = true;
+    if (line != NULL)
+        sb_zk_line_close(line);
+}
+
+/* ---- News ----------------------------------------------------------------------------------- */
+
+static void come_up(struct sb_zk_session *s, zhandle_t *handle)
+{
+    const clientid_t *id = zoo_client_id(handle);
+
+    if (s->id.client_id != 0 && s->id.client_id != id->client_id)
+        s->tell(s->user, SB_ZK_OVER); /* the library would have said so; a new id proves it */
+    if (s->id.client_id != id->client_id)
+        s->number++;
+    s->id = *id;
+    s->timeout_ms = zoo_recv_timeout(handle);
+    s->failures = 0;
+    s->up = true;
+    uv_timer_stop(&s->timer);
+    s->tell(s->user, SB_ZK_UP);
+}
+
+/* Nothing is heard: after a whole session timeout another line is tried. */
+static void go_down(struct sb_zk_session *s)
+{
+    s->up = false;
+    start_timer(s, s->timeout_ms);
+    s->tell(s->user, SB_ZK_DOWN);
+}
+
+static void end_session(struct sb_zk_session *s)
+{
+    bool had_one = s->id.client_id != 0;
+
+    drop_line(s);
+    memset(&s->id, 0, sizeof s->id);
+    s->number++;
+    start_timer(s, retry_delay(s));
+    if (had_one)
+        s->tell(s->user, SB_ZK_OVER);
+}
+
+static void on_line_changed(struct sb_zk_line *line)
+{
+    struct sb_zk_session *s = line->user;
+    zhandle_t *handle;
+    unsigned drops;
+    int failure;
+    int state;
+
+    if (line != s->line || s->closing)
+        return;
+    pthread_mutex_lock(&line->lock);
+    handle = line->handle;
+    failure = line->failure;
+    state = line->state;
+    drops = line->drops;
+    pthread_mutex_unlock(&line->lock);
+    if (handle == NULL && failure == 0)
+        return; /* the library was faster than the thread that made the handle */
+    if (s->up && drops != s->drops)
+        go_down(s);
+    s->drops = drops;
+    if (failure != 0) {
+        drop_line(s);
+        start_timer(s, retry_delay(s));
+    } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
+        end_session(s);
+    } else if (state == ZOO_CONNECTED_STATE && !s->up) {
+        come_up(s, handle);
+    }
+}
+
+static void on_line_watched(struct sb_zk_line *line, const char *path)
+{
+    struct sb_zk_session *s = line->user;
+
+    if (line == s->line)
+        s->watched(s->user, path);
+}
+
+/* ---- Making lines --------------------------------------------------------------------------- */
+
+static struct sb_zk_line *create_line(struct sb_zk_session *s)
+{
+    struct sb_zk_line *line = sb_zk_line_create();
+
+    if (line == NULL)
+        return NULL;
+    line->host = s->host;
+    line->options = s->options;
+    line->helper = &s->helper;
+    line->user = s;
+    line->changed = on_line_changed;
+    line->watched = on_line_watched;
+    line->closed = on_line_closed;
+    line->resume = s->id;
+    return line;
+}
+
+static void start_line(struct sb_zk_session *s)
+{
+    s->line = create_line(s);
+    if (s->line == NULL) {
+        start_timer(s, retry_delay(s));
+        return;
+    }
+    s->lines++;
+    start_timer(s, s->timeout_ms > RETRY_MAX_MS ? s->timeout_ms : RETRY_MAX_MS);
+    sb_zk_line_open(s->line);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct sb_zk_session *s = timer->data;
+
+    drop_line(s);
+    start_line(s);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+int sb_zk_session_open(struct sb_zk_session *s, struct simba_error *error)
+{
+    struct sb_zk_line *line;
+    int code = sb_zk_helper_start(&s->helper, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    line = create_line(s);
+    if (line == NULL) {
+        sb_zk_helper_stop(&s->helper);
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    }
+    line->silent = true;
+    sb_zk_line_open(line);
+    code = sb_zk_line_wait(line, s->options->connect_timeout_ms, error);
+    if (code != SIMBA_OK) {
+        sb_zk_line_close_now(line);
+        sb_zk_helper_stop(&s->helper);
+        return code;
+    }
+    s->random = sb_random_seed();
+    s->entries[0] = (struct ACL){ZOO_PERM_ALL, ZOO_AUTH_IDS};
+    s->entries[1] = (struct ACL){ZOO_PERM_READ, ZOO_ANYONE_ID_UNSAFE};
+    s->creator_read = (struct ACL_vector){2, s->entries};
+    s->lines = 1;
+    s->line = line;
+    uv_timer_init(s->host->loop, &s->timer);
+    s->timer.data = s;
+    come_up(s, line->handle);
+    sb_zk_line_speak(line);
+    return SIMBA_OK;
+}
+
+void sb_zk_session_close(struct sb_zk_session *s, void (*closed)(void *user))
+{
+    s->closing = true;
+    s->closed = closed;
+    drop_line(s);
+    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+}

@@ -1,0 +1,62 @@
+/*
+ * session.h - the one session of a client: a line that is replaced when its session is over, or when it
+ * should have been heard of long ago.
+ *
+ *     DOWN --connected--> UP --connection broken--> DOWN --connected--> UP ...
+ *                                                    |
+ *                                expired, refused    |   silent for a whole session timeout
+ *                                      v             v
+ *                        OVER: a new line,      a new line that asks to go on with the
+ *                        a new session          same session: UP, or OVER
+ *
+ * The second way is for servers that came back without their data: to a client that has seen more than they
+ * know they do not talk at all, so that its session never ends for it.
+ */
+#ifndef SB_BACKEND_ZOOKEEPER_SESSION_H
+#define SB_BACKEND_ZOOKEEPER_SESSION_H
+
+#include "backend/zookeeper/line.h"
+
+#include <uv.h>
+
+enum sb_zk_news {
+    SB_ZK_UP,   /* connected, with the session that was there before or with a new one */
+    SB_ZK_DOWN, /* disconnected; the session may live on */
+    SB_ZK_OVER  /* the session has ended, and with it all its nodes and watches */
+};
+
+struct sb_zk_session {
+    const struct simba_backend_host *host;
+    const struct sb_zk_options *options;
+    void *user;
+    void (*tell)(void *user, enum sb_zk_news news);
+    void (*watched)(void *user, const char *path);
+
+    struct sb_zk_helper helper;
+    struct sb_zk_line *line; /* NULL: none; a retry is due */
+    unsigned lines;          /* that have not been freed */
+    bool up;
+    bool closing;
+    bool rewatch;       /* watches of the session went with an older line */
+    unsigned drops;     /* of the line, that have been told */
+    unsigned number;    /* of the session: those of older ones are dead */
+    unsigned failures;  /* to make a line, in a row */
+    clientid_t id;      /* of the session; 0: none yet */
+    int64_t timeout_ms; /* that the servers granted */
+    uv_timer_t timer;   /* makes a line again */
+    uint64_t random;
+    struct ACL entries[2]; /* for the creator, and for everybody to read */
+    struct ACL_vector creator_read;
+    void (*closed)(void *user);
+};
+
+/* Waits for the first connection. On failure nothing is left behind. */
+int sb_zk_session_open(struct sb_zk_session *session, struct simba_error *error);
+
+/* Ends it; calls closed(user) when that is done. */
+void sb_zk_session_close(struct sb_zk_session *session, void (*closed)(void *user));
+
+/* For how long, from an instant at which the session was alive, it cannot have expired. */
+int64_t sb_zk_session_lease_ms(const struct sb_zk_session *session);
+
+#endif
