@@ -8,6 +8,7 @@
 #include "cli/store.h"
 
 #define GRACE_MAX_MS 5000
+#define RESERVE_MAX_MS 500
 
 void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *verb)
 {
@@ -81,8 +82,13 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv)
     return CLI_CONTINUE;
 }
 
-/* The grace is taken from the part of the lease in which renewals are tried; what is left of that must do
- * for a renewal. */
+static int64_t at_most(int64_t ms, int64_t limit_ms)
+{
+    return ms < limit_ms ? ms : limit_ms;
+}
+
+/* Grace and reserve are taken from the part of the lease in which renewals are tried; what is left of that
+ * must do for a renewal. */
 static int choose_grace(struct cli_job *job)
 {
     int64_t ttl_ms = 0;
@@ -95,8 +101,9 @@ static int choose_grace(struct cli_job *job)
         return cli_error_set(&job->error, code, "%s", simba_strerror(code));
     int64_t window_ms = transition_ms - simba_drift_margin_ms(ttl_ms + transition_ms);
     int64_t longest_ms = window_ms / 4 * 3;
+    job->reserve_ms = at_most(window_ms / 10, RESERVE_MAX_MS);
     if (job->grace_ms == SIMBA_UNSET)
-        job->grace_ms = window_ms / 3 < GRACE_MAX_MS ? window_ms / 3 : GRACE_MAX_MS;
+        job->grace_ms = at_most(window_ms / 3, GRACE_MAX_MS);
     if (job->grace_ms <= longest_ms)
         return SIMBA_OK;
     return cli_error_set(
@@ -111,6 +118,11 @@ int cli_job_open(struct cli_job *job)
     int code = cli_store_open(job->cli, 1, &job->client, &job->error);
 
     return code == SIMBA_OK ? choose_grace(job) : code;
+}
+
+bool cli_job_runs_out(const struct cli_job *job, int64_t deadline_ms)
+{
+    return deadline_ms - simba_now_ms() <= job->grace_ms + job->reserve_ms;
 }
 
 struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint64_t fence,

@@ -16,8 +16,9 @@ struct cli_job {
     const char *mutex;
     char **command;
     bool quiet;
-    bool pass_notify; /* NOTIFY_SOCKET is for the command, too */
-    int64_t grace_ms; /* from SIGTERM to SIGKILL; SIMBA_UNSET until cli_job_open chooses it */
+    bool pass_notify;   /* NOTIFY_SOCKET is for the command, too */
+    int64_t grace_ms;   /* from SIGTERM to SIGKILL; SIMBA_UNSET until cli_job_open chooses it */
+    int64_t reserve_ms; /* from SIGKILL to the end of the lease */
     int64_t hold_at_least_ms; /* 0: no longer than it takes */
     int64_t hold_at_most_ms;  /* SIMBA_INFINITE: as long as it takes */
     int64_t told_grace_ms; /* from a signal that tells to end to SIGKILL; SIMBA_INFINITE: never */
@@ -50,6 +51,10 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv);
 /* Opens the store, and chooses the grace or refuses the one that was given. Waits for the store. Returns an
  * error of the library. */
 int cli_job_open(struct cli_job *job);
+
+/* Whether a lease with this deadline runs out so soon that its command has to end: the store has not renewed
+ * it in time. */
+bool cli_job_runs_out(const struct cli_job *job, int64_t deadline_ms);
 
 /* A run under this lease. `shown_id` and `fence` are for the command to see. */
 struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint64_t fence,

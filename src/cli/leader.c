@@ -164,8 +164,8 @@ static struct cli_outcome run_command(struct leader *leader)
 {
     const struct cli_job *job = leader->job;
     uint64_t fence = simba_contender_fence(leader->contender);
-    struct cli_lease lease = {job->mutex, contender_deadline, leader->contender, leader->turn_fd,
-                              job->grace_ms};
+    struct cli_lease lease = {job->mutex,      contender_deadline, leader->contender,
+                              leader->turn_fd, job->grace_ms,      job->reserve_ms};
     struct cli_run run = cli_job_run(job, simba_contender_id(leader->contender), fence, &lease);
 
     cli_notify_status("leading '%s', fence %llu; the command runs", job->mutex,
@@ -187,7 +187,7 @@ static int64_t startable_ms(const struct leader *leader, int64_t due_ms)
     int64_t deadline_ms = simba_contender_deadline_ms(leader->contender);
     int64_t now_ms = simba_now_ms();
 
-    if (due_ms > now_ms || deadline_ms - now_ms > leader->job->grace_ms)
+    if (due_ms > now_ms || !cli_job_runs_out(leader->job, deadline_ms))
         return due_ms;
     return deadline_ms > now_ms ? deadline_ms : SIMBA_INFINITE;
 }
@@ -305,10 +305,10 @@ static void stop_and_close(void *user)
  * granted one, is not waited for. */
 static int64_t stop_limit_ms(const struct leader *leader)
 {
-    if (leader->contender == NULL)
-        return CLI_PATIENCE_MS;
-    int64_t left_ms = simba_contender_deadline_ms(leader->contender) - simba_now_ms();
-    return left_ms > leader->job->grace_ms ? SIMBA_INFINITE : CLI_PATIENCE_MS;
+    bool healthy = leader->contender != NULL &&
+                   !cli_job_runs_out(leader->job, simba_contender_deadline_ms(leader->contender));
+
+    return healthy ? SIMBA_INFINITE : CLI_PATIENCE_MS;
 }
 
 /* Keeps the mutex for the rest of the minimum. The signal that told the program to end may have come twice;

@@ -206,8 +206,8 @@ static struct cli_outcome run_command(const struct lock *lock)
 {
     const struct cli_job *job = &lock->job;
     uint64_t fence = simba_locker_fence(lock->locker);
-    struct cli_lease lease = {job->mutex, locker_deadline, lock->locker, lock->lost_fd,
-                              job->grace_ms};
+    struct cli_lease lease = {job->mutex,    locker_deadline, lock->locker,
+                              lock->lost_fd, job->grace_ms,   job->reserve_ms};
     struct cli_run run = cli_job_run(job, simba_locker_id(lock->locker), fence, &lease);
 
     cli_notify_ready("holding '%s', fence %llu", job->mutex, (unsigned long long)fence);
@@ -252,9 +252,9 @@ static void close_all(void *user)
  * now. */
 static int64_t release_limit_ms(const struct lock *lock)
 {
-    int64_t left_ms = simba_locker_deadline_ms(lock->locker) - simba_now_ms();
+    bool runs_out = cli_job_runs_out(&lock->job, simba_locker_deadline_ms(lock->locker));
 
-    return left_ms > lock->job.grace_ms ? SIMBA_INFINITE : CLI_PATIENCE_MS;
+    return runs_out ? CLI_PATIENCE_MS : SIMBA_INFINITE;
 }
 
 static int work(struct lock *lock)

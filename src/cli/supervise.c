@@ -1,12 +1,12 @@
 /*
  * supervise.c - keeps a child and its lease together.
  *
- *        ttl_at                       deadline - grace          deadline      transition_at
- *   -------|------------------------------|------------------------|------------|-------->
- *          | renewals are tried           | SIGTERM                | SIGKILL    | others may own
+ *        ttl_at                                               deadline    transition_at
+ *   -------|---------------------------|-- grace --|-- reserve --|-- margin --|-------->
+ *          | renewals are tried        | SIGTERM   | SIGKILL                  | others may own
  *
- * A renewal moves the deadline on, so that a hiccup shorter than the window is not noticed here. The
- * child is killed at the deadline at the latest, not when the store says that somebody else owns. The
+ * A renewal moves all that on, so that a hiccup shorter than the window is not noticed here. The child is
+ * killed a reserve before the deadline at the latest, not when the store says that somebody else owns. The
  * own clock decides; that the library tells of a loss only makes the SIGTERM come sooner.
  *
  * A limit of its time and a signal that tells this program to end stop the child in the same two steps.
@@ -32,9 +32,9 @@ struct supervision {
     const struct cli_run *run;
     struct cli_child child;
     enum phase phase;
-    bool lost;           /* once lost, the deadline of a later term does not count */
-    int64_t deadline_ms; /* the last one that was known */
-    int64_t kill_at_ms;  /* SIMBA_INFINITE: it has not been asked to end */
+    bool lost;          /* once lost, the deadline of a later term does not count */
+    int64_t end_ms;     /* the last deadline that was known, less the reserve */
+    int64_t kill_at_ms; /* SIMBA_INFINITE: it has not been asked to end */
     struct cli_outcome outcome;
 };
 
@@ -111,21 +111,20 @@ static void kill_now(struct supervision *supervision, bool over)
         cli_say("the command has not ended in time: killing it");
 }
 
-static void refresh_deadline(struct supervision *supervision)
+static void refresh_end(struct supervision *supervision)
 {
     const struct cli_lease *lease = &supervision->run->lease;
     int64_t deadline_ms = lease->deadline_ms(lease->user);
 
     if (deadline_ms == 0)
         supervision->lost = true;
-    if (!supervision->lost && deadline_ms > supervision->deadline_ms)
-        supervision->deadline_ms = deadline_ms;
+    if (!supervision->lost && deadline_ms - lease->reserve_ms > supervision->end_ms)
+        supervision->end_ms = deadline_ms - lease->reserve_ms;
 }
 
 static bool lease_is_short(const struct supervision *supervision, int64_t now_ms)
 {
-    return supervision->lost ||
-           supervision->deadline_ms - now_ms <= supervision->run->lease.grace_ms;
+    return supervision->lost || supervision->end_ms - now_ms <= supervision->run->lease.grace_ms;
 }
 
 /* The limit holds for a command that takes its time to end, too. */
@@ -138,9 +137,9 @@ static void check_time(struct supervision *supervision)
 {
     if (supervision->phase >= PHASE_KILLED)
         return;
-    refresh_deadline(supervision);
+    refresh_end(supervision);
     int64_t now_ms = simba_now_ms();
-    bool over = now_ms >= supervision->deadline_ms;
+    bool over = now_ms >= supervision->end_ms;
     if (over || now_ms >= supervision->kill_at_ms)
         kill_now(supervision, over || supervision->outcome.how == CLI_ENDED_LOST);
     else if (supervision->outcome.how != CLI_ENDED_LOST && lease_is_short(supervision, now_ms))
@@ -162,9 +161,9 @@ static int64_t attention_at_ms(const struct supervision *supervision)
 
     if (supervision->phase >= PHASE_KILLED)
         return SIMBA_INFINITE;
-    int64_t at_ms = earlier(supervision->kill_at_ms, supervision->deadline_ms);
+    int64_t at_ms = earlier(supervision->kill_at_ms, supervision->end_ms);
     if (supervision->outcome.how != CLI_ENDED_LOST)
-        at_ms = earlier(at_ms, supervision->deadline_ms - run->lease.grace_ms);
+        at_ms = earlier(at_ms, supervision->end_ms - run->lease.grace_ms);
     return may_be_overdue(supervision) ? earlier(at_ms, run->limit_at_ms) : at_ms;
 }
 
@@ -227,7 +226,7 @@ static int ending_status(const struct supervision *supervision, int status)
 
 static void conclude(struct supervision *supervision)
 {
-    refresh_deadline(supervision);
+    refresh_end(supervision);
     end_the_rest(supervision);
     int status = cli_child_collect(&supervision->child);
     if (supervision->outcome.how == CLI_ENDED_LOST && cli_child_left_others(&supervision->child))

@@ -17,7 +17,9 @@ struct cli_lease {
     int64_t (*deadline_ms)(void *user);
     void *user;
     int lost_fd;      /* becomes readable when the lease is lost before its deadline */
-    int64_t grace_ms; /* from SIGTERM to SIGKILL; SIGTERM is sent that long before the deadline */
+    int64_t grace_ms; /* from SIGTERM to SIGKILL */
+    int64_t
+        reserve_ms; /* from SIGKILL to the deadline, for a machine that is slow to carry it out */
 };
 
 struct cli_run {

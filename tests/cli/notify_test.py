@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""What a service manager is told, on sockets that the test listens on, and the example units.
+
+    notify_test.py [FOLDER OF UNITS]
+"""
+import glob
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+from program import (PATIENCE, PROGRAM, Blocked, Simba, case, contains, equal, main, number, read,
+                     run, true, wait_until)
+
+UNITS = sys.argv[1] if len(sys.argv) > 1 else None
+HOLD = "echo $$ >pid.new; mv pid.new pid; exec sleep 100"
+
+
+class Manager:
+    """A socket as systemd has it: a file, or a name without one."""
+
+    def __init__(self, abstract=False):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.settimeout(PATIENCE)
+        name = f"simba-test-{os.getpid()}" if abstract else os.path.abspath("notify")
+        self.socket.bind("\0" + name if abstract else name)
+        self.environment = {"NOTIFY_SOCKET": "@" + name if abstract else name}
+
+    def next(self):
+        """The variables of the next message."""
+        text = self.socket.recv(4096).decode()
+        return dict(line.split("=", 1) for line in text.splitlines())
+
+    def until(self, variable, value=None):
+        """The messages up to the one with this variable, and this part of its value."""
+        seen = []
+        while not seen or variable not in seen[-1] or (value or "") not in seen[-1][variable]:
+            seen.append(self.next())
+        return seen
+
+    def close(self):
+        self.socket.close()
+
+
+@case
+def lock_is_ready_when_the_command_starts_on_either_kind_of_socket():
+    for abstract in (False, True):
+        manager = Manager(abstract)
+        program = Simba("lock", "m", "--", "bash", "-c", HOLD, env=manager.environment)
+        ready = manager.next()
+        equal(ready["READY"], "1")
+        contains(ready["STATUS"], "holding 'm', fence ")
+        number("pid")
+        equal(program.end(), 128 + signal.SIGTERM)
+        equal(manager.next(), {"STOPPING": "1"})
+        manager.close()
+
+
+@case
+def a_lock_that_waits_is_not_ready():
+    holder = Simba("lock", "m", "--", "bash", "-c", HOLD)
+    number("pid")
+    manager = Manager()
+    waiter = Simba("lock", "m", "--", "true", env=manager.environment)
+    wait_until(lambda: "waiting for" in waiter.said())
+    holder.end()
+    contains(manager.next()["STATUS"], "holding 'm'")
+    equal(waiter.wait(), 0)
+    manager.close()
+
+
+@case
+def lead_is_ready_when_it_stands_by_and_tells_who_leads():
+    holder = Simba("--id", "holder", "lead", "m", "--", "bash", "-c", HOLD)
+    number("pid")
+    manager = Manager()
+    waiter = Simba("lead", "m", "--", "sleep", "100", env=manager.environment)
+    seen = manager.until("STATUS", "waiting for 'm', which is owned by holder")
+    equal([message.get("READY") for message in seen].count("1"), 1)
+    holder.end()
+    manager.until("STATUS", "leading 'm', fence ")
+    with Blocked():
+        manager.until("STATUS", "the command does not run now")
+        manager.until("STATUS", "waiting for 'm'")
+    manager.until("STATUS", "leading 'm', fence ")
+    waiter.send(signal.SIGTERM)
+    manager.until("STOPPING")
+    equal(waiter.wait(), 0)
+    manager.close()
+
+
+@case
+def schedule_tells_of_its_runs_and_of_what_it_still_holds():
+    manager = Manager()
+    program = Simba("schedule", "m", "--every", "1h", "--hold-at-least", "1h", "--", "true",
+                    env=manager.environment)
+    equal(manager.until("READY")[-1]["READY"], "1")
+    manager.until("STATUS", "the command runs")
+    manager.until("STATUS", "does not run now")
+    program.send(signal.SIGTERM)
+    manager.until("STOPPING")
+    manager.until("STATUS", "holding 'm' for 59m")
+    equal(program.end(), 0)
+    manager.close()
+
+
+@case
+def the_socket_is_not_passed_on_unless_that_is_wanted():
+    manager = Manager()
+    for verb in (["lock", "m"], ["lead", "--restart", "never", "m"]):
+        program = run(*verb, "--", "sh", "-c", "echo \"[$NOTIFY_SOCKET]\"", env=manager.environment)
+        equal(read(program.out), "[]\n")
+        program = run(*verb[:-1], "--pass-notify", "m", "--", "sh", "-c", "echo \"[$NOTIFY_SOCKET]\"",
+                      env=manager.environment)
+        equal(read(program.out), f"[{manager.environment['NOTIFY_SOCKET']}]\n")
+    manager.close()
+
+
+@case
+def a_manager_that_does_not_listen_or_does_not_read_holds_nobody_up():
+    for name in ("/no/such/socket", "@no-such-socket", "relative", "/", "", "x" * 500,
+                 "/" + "x" * 500):
+        equal(run("lock", "m", "--", "true", env={"NOTIFY_SOCKET": name}).code, 0)
+    manager = Manager()
+    filler = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    filler.setblocking(False)
+    try:
+        while True:
+            filler.sendto(b"x" * 1000, manager.environment["NOTIFY_SOCKET"])
+    except BlockingIOError:
+        pass
+    equal(run("lock", "m", "--", "true", env=manager.environment).code, 0)
+    filler.close()
+    manager.close()
+
+
+def verify(folder):
+    """What systemd-analyze says of the units of a folder."""
+    said = ""
+    for unit in sorted(glob.glob(folder + "/*.service")):
+        ran = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], check=False,
+                             capture_output=True, text=True)
+        said += ran.stderr + ("" if ran.returncode == 0 else f"exit code {ran.returncode}\n")
+    return said
+
+
+def the_example_units_are_valid():
+    for unit in glob.glob(UNITS + "/*.service"):
+        text = read(unit).replace("/usr/bin/simba", PROGRAM)
+        name = os.path.basename(unit).replace("@", "@x")
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(text)
+    true(len(glob.glob("*.service")) == 2, "there are two units")
+    equal(verify("."), "")
+    for name in glob.glob("*.service"):
+        with open(name, "a", encoding="utf-8") as file:
+            file.write("[Service]\nRestartSecs=5s\n")
+    contains(verify("."), "RestartSecs")  # the check can fail
+
+
+if UNITS is not None and shutil.which("systemd-analyze") is not None:
+    case(the_example_units_are_valid)
+
+if __name__ == "__main__":
+    sys.exit(main())

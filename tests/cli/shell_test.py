@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""The program at a terminal, under a real interactive shell: programs that read keys, job control, and what
+a wait shows. The test plays the terminal."""
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import sys
+import termios
+
+from program import (PROGRAM, Simba, case, contains, equal, is_alive, is_free, main, number,
+                     read, true, url, wait_until, write)
+
+PROMPT = "ready> "
+HOLD = "echo $$ >holder; exec sleep 100"
+
+# Lets no renewal come through for longer than a lease.
+BLOCK = """
+import sqlite3, time
+sqlite3.connect("store.db", timeout=20, isolation_level=None).execute("BEGIN EXCLUSIVE")
+time.sleep(3)
+"""
+
+# Reads single keys without echo, as an editor does, until it gets a q; says when the window changes.
+EDITOR = r"""
+import os, signal, sys, termios, tty
+before = termios.tcgetattr(0)
+signal.signal(signal.SIGWINCH, lambda *_: os.write(1, b"<resized>"))
+tty.setraw(0)
+os.write(1, b"<editing>")
+while True:
+    key = os.read(0, 1)
+    os.write(1, b"<" + (b"^C" if key == b"\3" else key) + b">")
+    if key == b"q":
+        break
+termios.tcsetattr(0, termios.TCSADRAIN, before)
+sys.exit(9)
+"""
+
+
+class Shell:
+    """bash at a terminal of 100 columns."""
+
+    def __init__(self, **environment):
+        self.seen = ""
+        pid, self.fd = pty.fork()
+        if pid == 0:
+            os.environ.update({"PS1": PROMPT, "TERM": "xterm", "S": PROGRAM, **environment})
+            if "NO_COLOR" not in environment:
+                os.environ.pop("NO_COLOR", None)
+            os.execlp("bash", "bash", "--norc", "--noprofile", "--noediting", "-i")
+        self.pid = pid
+        os.set_blocking(self.fd, False)
+        self.resize(100)
+        self.expect(re.escape(PROMPT))
+
+    def resize(self, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+
+    def _read(self):
+        try:
+            self.seen += os.read(self.fd, 65536).decode(errors="replace")
+        except (BlockingIOError, OSError):
+            pass
+
+    def expect(self, pattern):
+        """Waits until the terminal shows it, and forgets what was shown up to there."""
+        def look():
+            self._read()
+            return re.search(pattern, self.seen)
+        try:
+            found = wait_until(look, pattern)
+        except AssertionError as missing:
+            raise AssertionError(f"{missing}; the terminal shows {self.seen!r}") from None
+        before, self.seen = self.seen[:found.end()], self.seen[found.end():]
+        return before
+
+    def type(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def command(self, line):
+        self.type(line + "\n")
+        self.expect(re.escape(line) + r"\r?\n")
+
+    def status(self):
+        self.command("echo code $?")
+        return int(re.search(r"code (\d+)", self.expect(r"code \d+\r?\n")).group(1))
+
+    def end(self):
+        self.command("exit")
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+def patient_store():
+    os.environ["SIMBA_URL"] = url(ttl="10s", transition="6s")
+
+
+@case
+def a_program_that_reads_keys_works_under_lock():
+    patient_store()
+    write("editor.py", EDITOR)
+    shell = Shell()
+    shell.command(f"$S lock m -- {sys.executable} editor.py")
+    shell.expect("<editing>")
+    shell.type("a\x03")
+    shell.expect("<a>.*<\\^C>")
+    shell.resize(60)
+    shell.expect("<resized>")
+    shell.type("q")
+    shell.expect(re.escape(PROMPT))
+    equal(shell.status(), 9)
+    shell.command("stty -a | grep -o ' echo '")
+    shell.expect(" echo ")
+    shell.end()
+
+
+@case
+def ctrl_c_ends_the_command_and_the_shell_goes_on():
+    patient_store()
+    shell = Shell()
+    for verb in ("lock", "lead"):
+        shell.command(f"$S {verb} m -- bash -c '{HOLD}'")
+        number("holder")
+        shell.type("\x03")
+        shell.expect(re.escape(PROMPT))
+        equal(shell.status(), 128 + signal.SIGINT if verb == "lock" else 0)
+        os.remove("holder")
+    true(is_free(), "somebody still owns")
+    shell.end()
+
+
+@case
+def ctrl_c_between_two_runs_ends_it():
+    patient_store()
+    shell = Shell()
+    shell.command("$S lead --restart-delay 1h m -- false")
+    shell.expect("starts again in 1h")
+    shell.type("\x03")
+    shell.expect(re.escape(PROMPT))
+    equal(shell.status(), 0)
+    shell.end()
+
+
+@case
+def ctrl_z_stops_the_job_and_fg_goes_on_with_it():
+    patient_store()
+    shell = Shell()
+    for verb in ("lock", "lead --restart never", "schedule --every 1h"):
+        shell.command(f"$S {verb} m -- bash -c 'echo $$ >holder; read line; echo got $line; exit 3'")
+        command = number("holder")
+        shell.type("\x1a")
+        shell.expect("Stopped")
+        equal(read(f"/proc/{command}/stat").rpartition(")")[2].split()[0], "T")
+        shell.command("fg")
+        shell.type("words\n")
+        shell.expect("got words")
+        if verb.startswith("schedule"):
+            shell.expect("failed with exit code 3")
+            shell.type("\x03")
+        shell.expect(re.escape(PROMPT))
+        equal(shell.status(), 0 if verb.startswith("schedule") else 3)
+        os.remove("holder")
+    shell.end()
+
+
+@case
+def bg_lets_the_command_go_on_and_it_stops_when_it_reads():
+    patient_store()
+    shell = Shell()
+    shell.command("$S lock m -- bash -c 'echo $$ >holder; sleep 0.2; read line; echo got $line'")
+    number("holder")
+    shell.type("\x1a")
+    shell.expect("Stopped")
+    shell.command("bg")
+    wait_until(lambda: read(f"/proc/{number('holder')}/stat").rpartition(")")[2].split()[0] == "T")
+    shell.command("fg")
+    shell.type("words\n")
+    shell.expect("got words")
+    shell.expect(re.escape(PROMPT))
+    equal(shell.status(), 0)
+    shell.end()
+
+
+@case
+def a_wait_shows_the_owner_and_what_is_left_of_the_lease_in_one_line():
+    patient_store()
+    holder = Simba("--id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
+    number("holder")
+    shell = Shell()
+    shell.command("$S lock m -- echo it-runs")
+    left = []
+    for _ in range(3):
+        shown = shell.expect(r"waiting for 'm', which is owned by holder; its lease runs for (\d+)s")
+        left.append(int(re.findall(r"(\d+)s$", shown)[-1]))
+    true(len(set(left)) > 1, f"it does not count down: {left}")
+    true("\n" not in shell.seen, f"more than one line: {shell.seen!r}")
+    holder.end()
+    shown = shell.expect("it-runs")
+    true(shown.endswith("\r\x1b[Kit-runs"), f"it is not wiped out: {shown!r}")
+    shell.expect(re.escape(PROMPT))
+    shell.end()
+
+
+@case
+def a_wait_is_not_wider_than_the_terminal_and_ctrl_c_ends_it():
+    patient_store()
+    holder = Simba("--id", "h" * 100, "lock", "m", "--", "bash", "-c", HOLD)
+    number("holder")
+    shell = Shell()
+    shell.resize(40)
+    shell.command("$S lock m -- true")
+    shown = shell.expect(r"waiting for 'm', which")
+    shell.expect(r"\r\x1b\[K")
+    shown = shell.expect(r"\r\x1b\[K")
+    equal(len(shown.replace("\r\x1b[K", "")), 39)
+    shell.type("\x03")
+    shell.expect(re.escape(PROMPT))
+    equal(shell.status(), 128 + signal.SIGINT)
+    holder.end()
+    shell.end()
+
+
+@case
+def a_wait_can_be_silenced_and_a_background_job_writes_one_line():
+    patient_store()
+    holder = Simba("--id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
+    number("holder")
+    shell = Shell()
+    shell.command("$S lock -q -w 1500ms m -- true")
+    shown = shell.expect(re.escape(PROMPT))
+    equal(shown, PROMPT)
+    shell.command("$S lock -w 3500ms m -- true & wait")
+    shown = shell.expect("Exit 75")
+    equal(shown.count("waiting for 'm'"), 1)
+    true("\x1b" not in shown, f"it moves the cursor: {shown!r}")
+    holder.end()
+    shell.end()
+
+
+def warning_shown(**environment):
+    """What a warning of the library looks like: a renewal that comes to nothing."""
+    write("block.py", BLOCK)
+    shell = Shell(**environment)
+    shell.command(f"$S lock m -- {sys.executable} block.py")
+    shown = shell.expect("warning:")
+    shell.expect(re.escape(PROMPT))
+    shell.end()
+    return shown
+
+
+@case
+def warnings_are_coloured_on_a_terminal_unless_no_color_says_no():
+    contains(warning_shown(), "\x1b[33mwarning:")
+    true("\x1b[33m" not in warning_shown(NO_COLOR="1"), "NO_COLOR is not respected")
+    true("\x1b" not in warning_shown(TERM="dumb"), "the terminal cannot do it")
+
+
+@case
+def a_hang_up_ends_a_leader_and_its_command():
+    patient_store()
+    shell = Shell()
+    shell.command(f"$S lead m -- bash -c '{HOLD}'")
+    command = number("holder")
+    os.close(shell.fd)
+    wait_until(lambda: not is_alive(command))
+    wait_until(is_free)
+    os.waitpid(shell.pid, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

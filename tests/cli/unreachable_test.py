@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""A store that cannot be reached: the command dies before anybody else could own, measured.
+
+    others could own  -  the command was seen dead     =  the margin, which must be positive
+
+Both sides are taken so that they make the margin smaller: a death counts from when the test has noticed it, a
+lease from the last renewal that the test knows of. The command ignores SIGTERM, so that it lives until it is
+killed. Each store and verb is tried a few times, and SIMBA_UNREACHABLE_RUNS times where that is set; the
+distribution is printed.
+"""
+import os
+import random
+import select
+import shutil
+import signal
+import sys
+import time
+
+from program import (LEASE, PATIENCE, Blocked, Redis, Simba, case, equal, main, now, number, read,
+                     run, true)
+
+RUNS = int(os.environ.get("SIMBA_UNREACHABLE_RUNS", "3"))
+STUBBORN = "trap '' TERM; echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.02; done"
+VERBS = {"lock": ["lock", "m"], "lead": ["lead", "--stop-timeout", "0", "m"],
+         "schedule": ["schedule", "--every", "1h", "--stop-timeout", "0", "m"]}
+
+
+def death(pidfd):
+    """When the process was seen dead."""
+    ready, _, _ = select.select([pidfd], [], [], PATIENCE)
+    true(ready, "the command has not died")
+    return now()
+
+
+class SqliteStore:
+    """A transaction of somebody else that does not end."""
+
+    def cut(self):
+        self.blocked = Blocked()
+        self.blocked.__enter__()
+        return self.blocked.lease_end()
+
+    def heal(self):
+        self.blocked.__exit__()
+
+    def stop(self):
+        pass
+
+
+class RedisStore:
+    """A server that stands still. It counts its leases on as soon as it goes on."""
+
+    def __init__(self):
+        self.server = Redis()
+        os.environ["SIMBA_URL"] = self.server.url
+
+    def cut(self):
+        asked = now()
+        left = int(self.server.ask("PTTL simba:{m}").lstrip(":"))
+        os.kill(self.server.process.pid, signal.SIGSTOP)
+        true(left > 0, "nobody owns")
+        return asked + left / 1000
+
+    def heal(self):
+        os.kill(self.server.process.pid, signal.SIGCONT)
+
+    def stop(self):
+        self.server.stop()
+
+
+def margin(store, verb):
+    """One run: cuts the store off at a random moment of the lease."""
+    if os.path.exists("pid"):
+        os.remove("pid")
+    program = Simba(*VERBS[verb], "--", "bash", "-c", STUBBORN)
+    pidfd = os.pidfd_open(number("pid"))
+    time.sleep(random.uniform(0, LEASE))  # which moment it is does not matter, but that they differ
+    lease_end = store.cut()
+    died = death(pidfd)
+    os.close(pidfd)
+    store.heal()
+    equal(program.wait() if verb == "lock" else program.end(), 70 if verb == "lock" else 0)
+    return lease_end - died
+
+
+def report(store, verb, margins):
+    margins.sort()
+    print(f"# {type(store).__name__} {verb}: {sum(m > 0 for m in margins)} of {len(margins)} positive;"
+          f" min {margins[0] * 1000:.0f}, median {margins[len(margins) // 2] * 1000:.0f},"
+          f" max {margins[-1] * 1000:.0f} ms of a lease of {LEASE * 1000:.0f} ms", flush=True)
+
+
+def measure(store, verb):
+    margins = [margin(store, verb) for _ in range(RUNS)]
+    store.stop()
+    report(store, verb, margins)
+    true(all(m > 0 for m in margins), f"margins: {margins}")
+
+
+def add_cases(make_store, name):
+    for verb in VERBS:
+        def tried(verb=verb):
+            measure(make_store(), verb)
+        tried.__name__ = f"the_command_of_{verb}_dies_before_the_lease_on_{name}_can_pass_on"
+        case(tried)
+
+
+add_cases(SqliteStore, "sqlite")
+if shutil.which("redis-server") is not None:
+    add_cases(RedisStore, "redis")
+
+
+@case
+def the_measure_can_fail():
+    """A command that nobody kills outlives its lease."""
+    store = SqliteStore()
+    program = Simba("lock", "m", "--", "setsid", "--fork", "bash", "-c",
+                    "echo $$ >pid.new; mv pid.new pid; exec sleep 1.5")
+    pidfd = os.pidfd_open(number("pid"))
+    program.wait()
+    equal(run("lock", "m", "--", "true").code, 0)
+    holder = Simba("lock", "m", "--", "bash", "-c", STUBBORN.replace("pid", "other"))
+    number("other")
+    lease_end = store.cut()
+    died = death(pidfd)
+    os.close(pidfd)
+    store.heal()
+    equal(holder.wait(), 70)
+    true(lease_end - died < 0, "the measure says that it died in time")
+    true(read("other") != "", "nobody held")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
