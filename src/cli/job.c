@@ -87,8 +87,8 @@ static int64_t at_most(int64_t ms, int64_t limit_ms)
     return ms < limit_ms ? ms : limit_ms;
 }
 
-/* Grace and reserve are taken from the part of the lease in which renewals are tried; what is left of that
- * must do for a renewal. */
+/* Grace and reserve are taken from the part of the lease in which renewals are tried; what is left of that, a
+ * quarter at least, must do for a renewal. */
 static int choose_grace(struct cli_job *job)
 {
     int64_t ttl_ms = 0;
@@ -100,8 +100,8 @@ static int choose_grace(struct cli_job *job)
     if (code != SIMBA_OK)
         return cli_error_set(&job->error, code, "%s", simba_strerror(code));
     int64_t window_ms = transition_ms - simba_drift_margin_ms(ttl_ms + transition_ms);
-    int64_t longest_ms = window_ms / 4 * 3;
-    job->reserve_ms = at_most(window_ms / 10, RESERVE_MAX_MS);
+    int64_t longest_ms = window_ms / 2;
+    job->reserve_ms = at_most(window_ms / 4, RESERVE_MAX_MS);
     if (job->grace_ms == SIMBA_UNSET)
         job->grace_ms = at_most(window_ms / 3, GRACE_MAX_MS);
     if (job->grace_ms <= longest_ms)

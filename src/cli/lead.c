@@ -131,22 +131,11 @@ static const char details[] =
     "does\n"
     "when COMMAND cannot be executed here: it may be on another machine. What COMMAND has left\n"
     "running in its process group ends with it.\n"
-    "\n"
-    "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment, and gets\n"
-    "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. Under\n"
-    "systemd (Type=notify) simba is ready when it takes part, leading or not.\n"
-    "\n"
+    "\n" CLI_LEADER_HELP_COMMAND "\n"
     "Examples:\n"
     "  simba lead dispatcher -- ./dispatcher --port 7000\n"
     "  simba lead --restart on-failure --restart-delay 5s import -- ./import.sh\n"
-    "\n"
-    "Exit codes:\n"
-    "  0   told to end by SIGTERM or SIGINT       128 and the number of another signal\n"
-    "  that of COMMAND where it is not restarted\n"
-    "  64  the command line is wrong              77   the store refused the credentials\n"
-    "  69  the store is unreachable at the start  78   a URL, name or timing is invalid\n"
-    "  71  the system refused memory or such\n"
-    "  126 COMMAND cannot be executed             127  COMMAND was not found";
+    "\n" CLI_LEADER_HELP_EXIT_CODES;
 
 const struct cli_verb cli_verb_lead = {
     .name = "lead",

@@ -21,6 +21,20 @@ struct cli_plan {
     void *user;
 };
 
+/* Parts of the help of both verbs. */
+#define CLI_LEADER_HELP_COMMAND                                                                    \
+    "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment, and gets\n" \
+    "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. Under\n"   \
+    "systemd (Type=notify) simba is ready when it takes part, leading or not.\n"
+#define CLI_LEADER_HELP_EXIT_CODES                                                                 \
+    "Exit codes:\n"                                                                                \
+    "  0   told to end by SIGTERM or SIGINT       128 and the number of another signal\n"          \
+    "  that of COMMAND where it does not run again\n"                                              \
+    "  64  the command line is wrong              77   the store refused the credentials\n"        \
+    "  69  the store is unreachable at the start  78   a URL, name or timing is invalid\n"         \
+    "  71  the system refused memory or such\n"                                                    \
+    "  126 COMMAND cannot be executed             127  COMMAND was not found"
+
 /* Competes for the mutex of the job until a signal tells it to end or the plan does. Returns the exit code. */
 int cli_leader_run(struct cli_job *job, const struct cli_plan *plan);
 

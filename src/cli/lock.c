@@ -312,7 +312,7 @@ static const char details[] =
     "seen is safe from late writes. The process group of COMMAND gets every signal that simba\n"
     "gets. When the lease cannot be renewed, the group gets SIGTERM, and is killed before anybody\n"
     "else can own the mutex. From one to the other is a third of the time for renewals, at most\n"
-    "5s; -k changes it, up to three quarters. When simba is killed, so is the process group.\n"
+    "5s; -k changes it, up to a half. When simba is killed, so is the process group.\n"
     "--hold-at-least keeps the mutex after a short job, so that machines whose clocks are a "
     "little\n"
     "apart do not run it twice; simba stays for that, and a signal ends it. --hold-at-most stops\n"

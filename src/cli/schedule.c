@@ -138,21 +138,11 @@ static const char details[] =
     "of a simba that was told to end until that long after the start of the last run, so that the\n"
     "next leader does not run it again too soon; a second signal ends that. --hold-at-most stops\n"
     "a run that takes too long.\n"
-    "\n"
-    "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment, and gets\n"
-    "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. Under\n"
-    "systemd (Type=notify) simba is ready when it takes part, leading or not.\n"
-    "\n"
+    "\n" CLI_LEADER_HELP_COMMAND "\n"
     "Examples:\n"
     "  simba schedule cleanup --every 10m -- ./cleanup.sh\n"
     "  simba schedule report --every 1h --strategy fixed-delay --hold-at-most 30m -- ./report.sh\n"
-    "\n"
-    "Exit codes:\n"
-    "  0   told to end by SIGTERM or SIGINT       128 and the number of another signal\n"
-    "  64  the command line is wrong              77   the store refused the credentials\n"
-    "  69  the store is unreachable at the start  78   a URL, name or timing is invalid\n"
-    "  71  the system refused memory or such\n"
-    "  126 COMMAND cannot be executed             127  COMMAND was not found";
+    "\n" CLI_LEADER_HELP_EXIT_CODES;
 
 const struct cli_verb cli_verb_schedule = {
     .name = "schedule",

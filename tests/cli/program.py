@@ -193,10 +193,14 @@ class Redis:
         except OSError:
             return None
 
-    def ask(self, command):
-        """Sends a command whose answer is one line."""
-        self.socket.sendall(command.encode() + b"\r\n")
-        return self.socket.recv(4096).decode().strip()
+    def last_look(self, command, pause_ms):
+        """The number that a command answers, which is the last one to be served for so long."""
+        commands = ["MULTI", command, f"CLIENT PAUSE {pause_ms:.0f} ALL", "EXEC", ""]
+        self.socket.sendall("\r\n".join(commands).encode())
+        answer = ""
+        while not answer.endswith("+OK\r\n") or "*2\r\n" not in answer:
+            answer += self.socket.recv(4096).decode()
+        return int(answer.partition("*2\r\n:")[2].split("\r\n")[0])
 
     def stop(self):
         self.socket.close()

@@ -25,6 +25,14 @@ VERBS = {"lock": ["lock", "m"], "lead": ["lead", "--stop-timeout", "0", "m"],
          "schedule": ["schedule", "--every", "1h", "--stop-timeout", "0", "m"]}
 
 
+def take_precedence():
+    """A busy machine must not make the test notice late. What it starts is scheduled as usual."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        pass
+
+
 def death(pidfd):
     """When the process was seen dead."""
     ready, _, _ = select.select([pidfd], [], [], PATIENCE)
@@ -48,7 +56,7 @@ class SqliteStore:
 
 
 class RedisStore:
-    """A server that stands still. It counts its leases on as soon as it goes on."""
+    """A server that stands still. Nobody is served between the look at the lease and that."""
 
     def __init__(self):
         self.server = Redis()
@@ -56,7 +64,7 @@ class RedisStore:
 
     def cut(self):
         asked = now()
-        left = int(self.server.ask("PTTL simba:{m}").lstrip(":"))
+        left = self.server.last_look("PTTL simba:{m}", pause_ms=LEASE * 1000)
         os.kill(self.server.process.pid, signal.SIGSTOP)
         true(left > 0, "nobody owns")
         return asked + left / 1000
@@ -131,4 +139,5 @@ def the_measure_can_fail():
 
 
 if __name__ == "__main__":
+    take_precedence()
     sys.exit(main())

@@ -139,7 +139,7 @@ static void a_kill_after_that_is_too_long_is_refused_before_the_wait(void **stat
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "-n", "-k", "500ms", "m", "--", "true", NULL), 78);
     assert_contains(last_err(), "--kill-after 500ms");
-    assert_int_equal(simba_run("lock", "-n", "-k", "5s", "--transition", "10s", "m", "true", NULL),
+    assert_int_equal(simba_run("lock", "-n", "-k", "4s", "--transition", "10s", "m", "true", NULL),
                      75);
     kill(holder.pid, SIGTERM);
     process_wait(&holder);
