@@ -28,6 +28,12 @@ bool cli_job_set_quiet(void *into, const char *value)
     return true;
 }
 
+bool cli_job_set_note(void *into, const char *value)
+{
+    ((struct cli_job *)into)->note = value;
+    return true;
+}
+
 bool cli_job_set_grace(void *into, const char *value)
 {
     return cli_option_duration("--kill-after", value, &((struct cli_job *)into)->grace_ms);
@@ -63,6 +69,29 @@ int cli_job_usage_error(const struct cli_job *job, const char *what)
     return CLI_EXIT_USAGE;
 }
 
+/* The note is a part of the id, so that every store can keep it and everybody who is told of an owner reads
+ * it, contenders of other libraries included. */
+static int choose_id(struct cli_job *job)
+{
+    char made[SIMBA_ID_MAX + 1];
+
+    job->id = job->cli->id;
+    if (job->note == NULL)
+        return SIMBA_OK;
+    int code = job->id == NULL ? simba_id_default(NULL, made) : SIMBA_OK;
+    if (code != SIMBA_OK)
+        return cli_error_set(&job->error, code, "%s", simba_strerror(code));
+    int length = snprintf(job->noted_id, sizeof job->noted_id, "%s (%s)",
+                          job->id == NULL ? made : job->id, job->note);
+    if (length > SIMBA_ID_MAX)
+        return cli_error_set(&job->error, SIMBA_EINVAL,
+                             "--note is too long: with the contender id it has %d bytes, and %d is "
+                             "the most",
+                             length, SIMBA_ID_MAX);
+    job->id = job->noted_id;
+    return simba_id_validate(job->id, &job->error);
+}
+
 int cli_job_parse(struct cli_job *job, int argc, char **argv)
 {
     int status = cli_verb_parse(job->cli, job->verb, job, 1, &argc, argv);
@@ -77,7 +106,7 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv)
         return cli_job_usage_error(job, "--hold-at-least is longer than --hold-at-most");
     job->mutex = argv[0];
     job->command = argv + 1;
-    if (simba_mutex_validate(job->mutex, &job->error) != SIMBA_OK)
+    if (simba_mutex_validate(job->mutex, &job->error) != SIMBA_OK || choose_id(job) != SIMBA_OK)
         return cli_fail(&job->error);
     return CLI_CONTINUE;
 }

@@ -15,6 +15,9 @@ struct cli_job {
     const struct cli_verb *verb;
     const char *mutex;
     char **command;
+    const char *note; /* NULL: none */
+    const char *id;   /* NULL: made by the library */
+    char noted_id[SIMBA_ID_MAX + 1];
     bool quiet;
     bool pass_notify;   /* NOTIFY_SOCKET is for the command, too */
     int64_t grace_ms;   /* from SIGTERM to SIGKILL; SIMBA_UNSET until cli_job_open chooses it */
@@ -33,6 +36,7 @@ void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *v
 
 /* For tables of options. */
 bool cli_job_set_quiet(void *into, const char *value);
+bool cli_job_set_note(void *into, const char *value);
 bool cli_job_set_grace(void *into, const char *value);
 bool cli_job_set_hold_at_least(void *into, const char *value);
 bool cli_job_set_hold_at_most(void *into, const char *value);

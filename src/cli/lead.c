@@ -57,6 +57,8 @@ static const struct cli_option options[] = {
      cli_job_set_grace},
     {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (10s)",
      cli_job_set_stop_timeout},
+    {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
+     cli_job_set_note},
     {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
      cli_job_set_pass_notify},
     {'q', "quiet", NULL, "do not say who leads", cli_job_set_quiet},

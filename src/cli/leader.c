@@ -113,7 +113,7 @@ static int create_and_start(struct leader *leader)
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
 
     options.mutex = job->mutex;
-    options.id = job->cli->id;
+    options.id = job->id;
     options.on_acquired = on_acquired;
     options.on_released = on_released;
     options.on_notify = on_notify;

@@ -61,6 +61,8 @@ static const struct cli_option options[] = {
      cli_job_set_hold_at_least},
     {0, "hold-at-most", "DURATION", "stop COMMAND after that time (exit code 124)",
      cli_job_set_hold_at_most},
+    {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
+     cli_job_set_note},
     {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
      cli_job_set_pass_notify},
     {'q', "quiet", NULL, "do not say who owns while waiting and when giving up", cli_job_set_quiet},
@@ -91,7 +93,7 @@ static int open_and_acquire(struct lock *lock)
 
     int code = cli_job_open(job);
     if (code == SIMBA_OK)
-        code = simba_locker_create(job->client, job->mutex, job->cli->id, &locker, &job->error);
+        code = simba_locker_create(job->client, job->mutex, job->id, &locker, &job->error);
     if (code != SIMBA_OK)
         return code;
     atomic_store(&lock->locker, locker);

@@ -61,6 +61,8 @@ static const struct cli_option options[] = {
     {0, "hold-at-least", "DURATION", "keep the mutex that long from the start of a run",
      cli_job_set_hold_at_least},
     {0, "hold-at-most", "DURATION", "stop a run after that time", cli_job_set_hold_at_most},
+    {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
+     cli_job_set_note},
     {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
      cli_job_set_pass_notify},
     {'q', "quiet", NULL, "do not say who leads, nor which runs were skipped", cli_job_set_quiet},
