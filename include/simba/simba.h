@@ -297,6 +297,15 @@ SIMBA_API int simba_client_status(simba_client *client, const char *mutex, int64
                                   struct simba_mutex_status **ret_list, size_t *ret_count,
                                   struct simba_error *error);
 
+/* Takes a mutex away from whoever owns it now, for an operator: an owner that hangs keeps its lease until
+ * somebody does. Only the term that was seen is ended; its owner loses the mutex at its next renewal, ttl at the
+ * latest, and works on until then. The next waiter is woken. *ret_owner: from whom it was taken, with an empty id
+ * when it was free. SIMBA_ECONTENDED: the owner changed meanwhile, and nothing was taken. Waits at most
+ * `timeout_ms`. */
+SIMBA_API int simba_client_force_release(simba_client *client, const char *mutex,
+                                         int64_t timeout_ms, struct simba_owner *ret_owner,
+                                         struct simba_error *error);
+
 /* ---- Metrics ------------------------------------------------------------------------------ */
 
 #define SIMBA_HISTOGRAM_BUCKETS 32

@@ -44,6 +44,11 @@ SIMBA_API void simba_repository_close(simba_repository *repository);
 SIMBA_API int simba_repository_init_schema(simba_repository *repository, bool *ret_created,
                                            struct simba_error *error);
 
+/* The statement that creates the table, for whoever may do so by hand; nothing is connected to. The text is
+ * never freed. SIMBA_EUNSUPPORTED: no SQL database, or one that only the library can set up (SQLite). */
+SIMBA_API int simba_repository_schema(const char *url, const char **ret_statement,
+                                      struct simba_error *error);
+
 /* Adds a mutex that nobody owns. One that is there already is SIMBA_EEXISTS. */
 SIMBA_API int simba_repository_init_mutex(simba_repository *repository, const char *mutex,
                                           struct simba_error *error);

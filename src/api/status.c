@@ -1,7 +1,7 @@
 /*
- * status.c - asks the store who owns what, once, and waits for the answer.
+ * status.c - asks the store something, once, and waits for the answer; first of all who owns what.
  */
-#include "api/client.h"
+#include "api/question.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -17,6 +17,7 @@ struct question {
     struct simba_task task;
     struct sb_engine *engine;
     char mutex[SIMBA_MUTEX_MAX + 1];
+    char id[SIMBA_ID_MAX + 1];
     /* Under engine->lock: */
     bool answered;
     bool abandoned;
@@ -24,6 +25,7 @@ struct question {
     struct simba_error error;
     struct simba_mutex_status *list;
     size_t count;
+    uint64_t revision;
 };
 
 static void free_question(struct question *q)
@@ -47,6 +49,7 @@ static int take_one(struct question *q, const struct simba_reply *reply)
                                            reply->fence);
     q->list = one;
     q->count = 1;
+    q->revision = reply->revision;
     return SIMBA_OK;
 }
 
@@ -120,7 +123,7 @@ static bool wait_answered(struct question *q, int64_t timeout_ms)
     return answered;
 }
 
-static struct question *make_question(simba_client *client, const char *mutex, int64_t timeout_ms)
+static struct question *make_question(simba_client *client, const struct simba_request *wire)
 {
     struct question *q = sb_alloc_zero(sizeof *q);
 
@@ -129,30 +132,25 @@ static struct question *make_question(simba_client *client, const char *mutex, i
     q->engine = client->engine;
     q->task.run = run_ask;
     q->base.answered = on_answered;
-    q->base.wire.op = mutex != NULL ? SIMBA_OP_READ : SIMBA_OP_LIST;
-    q->base.wire.timeout_ms = timeout_ms;
-    if (mutex != NULL) {
-        sb_text_copy(q->mutex, sizeof q->mutex, mutex);
+    q->base.wire = *wire;
+    if (wire->mutex != NULL) {
+        sb_text_copy(q->mutex, sizeof q->mutex, wire->mutex);
         q->base.wire.mutex = q->mutex;
+    }
+    if (wire->id != NULL) {
+        sb_text_copy(q->id, sizeof q->id, wire->id);
+        q->base.wire.id = q->id;
     }
     return q;
 }
 
-int simba_client_status(simba_client *client, const char *mutex, int64_t timeout_ms,
-                        struct simba_mutex_status **ret_list, size_t *ret_count,
-                        struct simba_error *error)
+int sb_client_ask(simba_client *client, const struct simba_request *wire,
+                  struct sb_store_answer *ret_answer, struct simba_error *error)
 {
-    struct question *q;
-    int code = sb_engine_check_process(client->engine, error);
+    int64_t timeout_ms = wire->timeout_ms;
+    struct question *q = make_question(client, wire);
+    int code;
 
-    if (code == SIMBA_OK && mutex != NULL)
-        code = simba_mutex_validate(mutex, error);
-    if (code == SIMBA_OK && timeout_ms < 0)
-        code = sb_error_set(error, SIMBA_EINVAL, "a time-out of %lld ms is negative",
-                            (long long)timeout_ms);
-    if (code != SIMBA_OK)
-        return code;
-    q = make_question(client, mutex, timeout_ms);
     if (q == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     sb_engine_pending_add(client->engine); /* a close must wait for it from here on */
@@ -162,12 +160,45 @@ int simba_client_status(simba_client *client, const char *mutex, int64_t timeout
                             (long long)timeout_ms);
     code = q->code;
     if (code == SIMBA_OK) {
-        *ret_list = q->list;
-        *ret_count = q->count;
+        *ret_answer = (struct sb_store_answer){q->list, q->count, q->revision};
         q->list = NULL;
     } else if (error != NULL) {
         *error = q->error;
     }
     free_question(q);
     return code;
+}
+
+int sb_client_check_question(simba_client *client, const char *mutex, int64_t timeout_ms,
+                             struct simba_error *error)
+{
+    int code = sb_engine_check_process(client->engine, error);
+
+    if (code == SIMBA_OK && mutex != NULL)
+        code = simba_mutex_validate(mutex, error);
+    if (code == SIMBA_OK && timeout_ms < 0)
+        code = sb_error_set(error, SIMBA_EINVAL, "a time-out of %lld ms is negative",
+                            (long long)timeout_ms);
+    return code;
+}
+
+int simba_client_status(simba_client *client, const char *mutex, int64_t timeout_ms,
+                        struct simba_mutex_status **ret_list, size_t *ret_count,
+                        struct simba_error *error)
+{
+    const struct simba_request wire = {
+        .op = mutex != NULL ? SIMBA_OP_READ : SIMBA_OP_LIST,
+        .mutex = mutex,
+        .timeout_ms = timeout_ms,
+    };
+    struct sb_store_answer answer;
+    int code = sb_client_check_question(client, mutex, timeout_ms, error);
+
+    if (code == SIMBA_OK)
+        code = sb_client_ask(client, &wire, &answer, error);
+    if (code != SIMBA_OK)
+        return code;
+    *ret_list = answer.list;
+    *ret_count = answer.count;
+    return SIMBA_OK;
 }

@@ -35,8 +35,11 @@ enum cli_exit {
 
 /* The global options, which stand before or after the verb. */
 struct cli {
-    const char *url; /* NULL: the default store */
-    const char *id;  /* NULL: made by the library */
+    const char *url;    /* NULL: what the configuration says */
+    const char *config; /* NULL: the file that is looked for, or else the default store */
+    bool url_given;     /* on the command line, not by the environment */
+    bool config_given;
+    const char *id; /* NULL: made by the library */
     int64_t ttl_ms;
     int64_t transition_ms;
     enum simba_log_level log_level;
@@ -61,6 +64,8 @@ extern const struct cli_verb cli_verb_lead;
 extern const struct cli_verb cli_verb_schedule;
 extern const struct cli_verb cli_verb_status;
 extern const struct cli_verb cli_verb_watch;
+extern const struct cli_verb cli_verb_release;
+extern const struct cli_verb cli_verb_init;
 extern const struct cli_verb cli_verb_tck;
 
 /* The verb is to go on: nothing has been decided about the exit code. */

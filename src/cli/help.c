@@ -13,11 +13,14 @@ static const char introduction[] =
 
 static const char conclusion[] =
     "\n"
-    "DURATION is written as 250ms, 10s, 1m30s or 2h. With no URL the store is the SQLite file\n"
+    "DURATION is written as 250ms, 10s, 1m30s or 2h.\n"
+    "\n"
+    "The store is what the first of these names: --url or --config, SIMBA_URL, SIMBA_CONFIG,\n"
+    "simba.yaml in $XDG_CONFIG_HOME or ~/.config, /etc/simba.yaml. Otherwise it is the SQLite "
+    "file\n"
     "simba/simba.db in $XDG_STATE_HOME or ~/.local/state: good for all processes of a user.\n"
-    "Other stores: sqlite:PATH, mysql://USER@HOST/DATABASE, postgres://USER@HOST/DATABASE,\n"
-    "redis://HOST:PORT/DB. A password behind --url shows in ps; SIMBA_URL is seen by the same\n"
-    "user only, and by the command that 'simba lock' runs.\n"
+    "URLs: sqlite:PATH, mysql://USER@HOST/DATABASE, postgres://USER@HOST/DATABASE,\n"
+    "redis://HOST:PORT/DB. A password is best kept in a file: ...?password-file=PATH.\n"
     "\n"
     "Examples:\n"
     "  simba lock backup -- ./backup.sh        one backup at a time; wait for the turn\n"
@@ -31,7 +34,7 @@ static const char conclusion[] =
     "  70  the lease was lost                  78  a URL, name or timing is invalid\n"
     "  71  the system refused memory or such   74  standard output cannot be written\n"
     "\n"
-    "'simba COMMAND --help' tells more.\n";
+    "'simba COMMAND --help' or 'simba help COMMAND' tells more.\n";
 
 void cli_help_print(FILE *stream, const struct cli_verb *const *verbs)
 {

@@ -2,24 +2,64 @@
  * main.c - the program `simba`: the global options and the table of verbs.
  */
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/printer.h"
 #include "cli/say.h"
 #include "cli/signals.h"
+#include "cli/store.h"
 
-#include <errno.h>
+#include "base/url.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const struct cli_verb *const verbs[] = {
-    &cli_verb_lock, &cli_verb_lead, &cli_verb_schedule, &cli_verb_status, &cli_verb_watch,
-    &cli_verb_tck,  NULL,
+    &cli_verb_lock,   &cli_verb_lead,  &cli_verb_schedule,
+    &cli_verb_status, &cli_verb_watch, &cli_verb_release,
+    &cli_verb_init,   &cli_verb_tck,   NULL,
 };
+
+/* Everybody can read a command line in ps: a password in it is taken out of sight as soon as it was read. */
+static bool keep_url(char *argument, const char **ret_url)
+{
+    static char url[CLI_URL_MAX];
+    char shown[CLI_URL_MAX];
+    size_t length = strlen(argument);
+
+    if (length >= sizeof url) {
+        cli_say("--url: the URL is longer than %zu bytes", sizeof url - 1);
+        return false;
+    }
+    memcpy(url, argument, length + 1);
+    sb_url_redact(url, shown, sizeof shown);
+    if (strcmp(shown, url) != 0) {
+        memset(argument, 0, length);
+        memcpy(argument, shown, strnlen(shown, length));
+    }
+    *ret_url = url;
+    return true;
+}
 
 static bool set_url(void *into, const char *value)
 {
-    ((struct cli *)into)->url = value;
+    struct cli *cli = into;
+
+    cli->url_given = true;
+    if (!cli->config_given)
+        cli->config = NULL;
+    return keep_url((char *)value, &cli->url);
+}
+
+static bool set_config(void *into, const char *value)
+{
+    struct cli *cli = into;
+
+    cli->config_given = true;
+    if (!cli->url_given)
+        cli->url = NULL;
+    cli->config = value;
     return true;
 }
 
@@ -77,8 +117,9 @@ static bool set_version(void *into, const char *value)
 
 const struct cli_option cli_global_options[] = {
     {'u', "url", "URL", "the store, such as sqlite:/var/lib/jobs.db (SIMBA_URL)", set_url},
-    {0, "ttl", "DURATION", "the exclusive part of a lease (10s)", set_ttl},
-    {0, "transition", "DURATION", "the part in which only the owner may renew (6s)",
+    {'c', "config", "FILE", "the file that names the store (SIMBA_CONFIG)", set_config},
+    {0, "ttl", "DURATION", "the exclusive part of a lease (SIMBA_TTL; 10s)", set_ttl},
+    {0, "transition", "DURATION", "only the owner may renew in it (SIMBA_TRANSITION; 6s)",
      set_transition},
     {0, "id", "ID", "the contender id (made from host, pid and a random part)", set_id},
     {0, "log-level", "LEVEL", "none, error, warn, info or debug (SIMBA_LOG; warn)", set_log_level},
@@ -93,6 +134,14 @@ static int usage_error(const char *verb)
     return CLI_EXIT_USAGE;
 }
 
+/* Two stores are one too many. */
+static bool options_agree(const struct cli *cli)
+{
+    if (cli->url_given && cli->config_given)
+        cli_say("--url and --config both name a store: give one of them");
+    return !cli->url_given || !cli->config_given;
+}
+
 static int print_version(void)
 {
     printf("simba %s\n", simba_version());
@@ -104,7 +153,7 @@ int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, siz
 {
     struct cli_option_set sets[] = {{verb->options, into}, {cli_global_options, cli}};
 
-    if (!cli_options_parse(sets, 2, operands_max, argc, argv))
+    if (!cli_options_parse(sets, 2, operands_max, argc, argv) || !options_agree(cli))
         return usage_error(verb->name);
     if (cli->help) {
         cli_help_print_verb(stdout, verb);
@@ -113,46 +162,70 @@ int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, siz
     return cli->version ? print_version() : CLI_CONTINUE;
 }
 
+/* A descriptor of the store must never land on 0, 1 or 2, where a message would be written into it. Standard
+ * output that was closed stays one that cannot be written. */
+static bool open_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        if (open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR) != fd)
+            return false;
+    }
+    return true;
+}
+
+/* Not set and empty are the same. */
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != 0 ? value : NULL;
+}
+
+static bool read_environment(struct cli *cli)
+{
+    const char *level = environment("SIMBA_LOG");
+    const char *ttl = environment("SIMBA_TTL");
+    const char *transition = environment("SIMBA_TRANSITION");
+
+    cli->url = environment("SIMBA_URL");
+    cli->config = environment("SIMBA_CONFIG");
+    return (level == NULL || parse_log_level("SIMBA_LOG", level, &cli->log_level)) &&
+           (ttl == NULL || cli_option_duration("SIMBA_TTL", ttl, &cli->ttl_ms)) &&
+           (transition == NULL ||
+            cli_option_duration("SIMBA_TRANSITION", transition, &cli->transition_ms));
+}
+
 static const struct cli_verb *find_verb(const char *name)
 {
     for (size_t i = 0; verbs[i] != NULL; i++) {
         if (strcmp(verbs[i]->name, name) == 0)
             return verbs[i];
     }
+    cli_say("unknown command '%s'", name);
     return NULL;
 }
 
-/* A descriptor of the store must never land on 0, 1 or 2, where a message would be written into it. */
-static bool open_standard_streams(void)
+/* `simba help` and `simba help VERB` */
+static int run_help(int argc, char **argv)
 {
-    int fd;
+    const struct cli_verb *verb = argc > 0 ? find_verb(argv[0]) : NULL;
 
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd < 0)
-        return false;
-    close(fd);
-    return true;
-}
-
-static bool read_environment(struct cli *cli)
-{
-    const char *url = getenv("SIMBA_URL");
-    const char *level = getenv("SIMBA_LOG");
-
-    if (url != NULL && url[0] != 0)
-        cli->url = url;
-    if (level != NULL && level[0] != 0)
-        return parse_log_level("SIMBA_LOG", level, &cli->log_level);
-    return true;
+    if (argc > 0 && verb == NULL)
+        return usage_error("");
+    if (verb != NULL)
+        cli_help_print_verb(stdout, verb);
+    else
+        cli_help_print(stdout, verbs);
+    return CLI_EXIT_OK;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct cli_option_set sets[] = {{cli_global_options, cli}};
 
-    if (!cli_options_parse(sets, 1, 0, &argc, argv))
+    if (!cli_options_parse(sets, 1, 0, &argc, argv) || !options_agree(cli))
         return usage_error("");
     if (cli->version)
         return print_version();
@@ -160,22 +233,10 @@ static int run(struct cli *cli, int argc, char **argv)
         cli_help_print(cli->help ? stdout : stderr, verbs);
         return cli->help ? CLI_EXIT_OK : CLI_EXIT_USAGE;
     }
+    if (strcmp(argv[0], "help") == 0)
+        return run_help(argc - 1, argv + 1);
     const struct cli_verb *verb = find_verb(argv[0]);
-    if (verb == NULL) {
-        cli_say("unknown command '%s'", argv[0]);
-        return usage_error("");
-    }
-    return verb->run(cli, argc, argv);
-}
-
-/* A full disk under standard output must not look like success; a reader that left is no error. */
-static int flush_output(int status)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return status;
-    if (errno != EPIPE)
-        cli_say("standard output: %s", strerror(errno));
-    return status == CLI_EXIT_OK ? CLI_EXIT_OUTPUT : status;
+    return verb != NULL ? verb->run(cli, argc, argv) : usage_error("");
 }
 
 int main(int argc, char **argv)
@@ -191,7 +252,7 @@ int main(int argc, char **argv)
     cli_signals_init();
     if (!read_environment(&cli))
         return CLI_EXIT_CONFIG;
-    int status = flush_output(run(&cli, argc, argv));
+    int status = cli_output_finish(run(&cli, argc, argv));
     cli_printer_finish(CLI_PATIENCE_MS);
     return status;
 }

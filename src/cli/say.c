@@ -68,6 +68,8 @@ int cli_error_set(struct simba_error *error, int code, const char *format, ...)
 
 int cli_exit_code(int code)
 {
+    if (code == SIMBA_ENOTFOUND) /* a store that is missing: to try later would not help */
+        return CLI_EXIT_UNAVAILABLE;
     switch (simba_error_group(code)) {
     case SIMBA_GROUP_NONE:
         return CLI_EXIT_OK;

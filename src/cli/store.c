@@ -1,7 +1,8 @@
 /*
  * store.c - opens the store that the user named, or the default one.
  *
- * The default store needs no set-up, so that `simba lock NAME -- COMMAND` works on a new machine.
+ * A configuration becomes a URL here, so that nothing else in the program has to know where one came from. The
+ * default store needs no set-up, so that `simba lock NAME -- COMMAND` works on a new machine.
  */
 #include "cli/store.h"
 
@@ -17,6 +18,9 @@
 
 #define HOME_STATE "/.local/state"
 #define DEFAULT_FILE "/simba/simba.db"
+#define HOME_CONFIG "/.config"
+#define CONFIG_FILE "/simba.yaml"
+#define SYSTEM_CONFIG "/etc/simba.yaml"
 
 /* The XDG rules: a relative XDG_STATE_HOME counts as not set. */
 static int default_path(char *path, size_t size, struct simba_error *error)
@@ -71,6 +75,14 @@ static bool append_encoded(char *buffer, size_t size, const char *path)
     return true;
 }
 
+int cli_store_file_url(const char *path, char *buffer, size_t size, struct simba_error *error)
+{
+    snprintf(buffer, size, "sqlite:");
+    if (!append_encoded(buffer, size, path))
+        return cli_error_set(error, SIMBA_ECONFIG, "no store: the path of its file is too long");
+    return SIMBA_OK;
+}
+
 static int default_url(bool create, char *buffer, size_t size, struct simba_error *error)
 {
     char path[PATH_MAX];
@@ -80,21 +92,84 @@ static int default_url(bool create, char *buffer, size_t size, struct simba_erro
         code = create_folders(path, error);
     if (code != SIMBA_OK)
         return code;
-    snprintf(buffer, size, "sqlite:");
-    if (!append_encoded(buffer, size, path))
-        return cli_error_set(error, SIMBA_ECONFIG,
-                             "no store: the path of the state folder is too long");
+    return cli_store_file_url(path, buffer, size, error);
+}
+
+/* ---- Configuration ------------------------------------------------------------------------ */
+
+/* One that is there and cannot be read counts: then that is said, and it is not passed over. */
+static bool is_there(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0;
+}
+
+/* The XDG rules here, too. */
+static bool find_user_config(char *path, size_t size)
+{
+    const char *config = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+    int length = -1;
+
+    if (config != NULL && config[0] == '/')
+        length = snprintf(path, size, "%s" CONFIG_FILE, config);
+    else if (home != NULL && home[0] == '/')
+        length = snprintf(path, size, "%s" HOME_CONFIG CONFIG_FILE, home);
+    return length > 0 && (size_t)length < size && is_there(path);
+}
+
+static bool find_config(char *path, size_t size)
+{
+    if (find_user_config(path, size))
+        return true;
+    snprintf(path, size, "%s", SYSTEM_CONFIG);
+    return is_there(path);
+}
+
+static int copy_url(char *buffer, size_t size, const char *url, struct simba_error *error)
+{
+    if ((size_t)snprintf(buffer, size, "%s", url) >= size)
+        return cli_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
     return SIMBA_OK;
+}
+
+static int read_config(const struct cli *cli, const char *path, char *buffer, size_t size,
+                       struct simba_error *error)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    char *url = NULL;
+
+    options.log = cli_say_log;
+    options.log_level = cli->log_level;
+    int code = simba_config_read(path, &options, &url, error);
+    if (code == SIMBA_OK)
+        code = copy_url(buffer, size, url, error);
+    simba_free(url);
+    return code;
+}
+
+int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+{
+    char path[PATH_MAX];
+
+    if (cli->url != NULL)
+        return copy_url(buffer, size, cli->url, error);
+    if (cli->config != NULL)
+        return read_config(cli, cli->config, buffer, size, error);
+    if (find_config(path, sizeof path))
+        return read_config(cli, path, buffer, size, error);
+    return cli_error_set(error, SIMBA_ENOTFOUND, "no store is named");
 }
 
 int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
 {
-    if (cli->url == NULL)
-        return default_url(true, buffer, size, error);
-    if ((size_t)snprintf(buffer, size, "%s", cli->url) >= size)
-        return cli_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
-    return SIMBA_OK;
+    int code = cli_store_named_url(cli, buffer, size, error);
+
+    return code == SIMBA_ENOTFOUND ? default_url(true, buffer, size, error) : code;
 }
+
+/* ---- Opening ------------------------------------------------------------------------------ */
 
 /* Forbids the creation of a SQLite file, unless the URL says itself what is to be done. */
 static int forbid_creation(char *url, size_t size, struct simba_error *error)
@@ -136,7 +211,11 @@ int cli_store_open(const struct cli *cli, int callback_threads, simba_client **r
     char url[CLI_URL_MAX];
 
     int code = cli_store_url(cli, url, sizeof url, error);
-    return code == SIMBA_OK ? open_url(cli, url, callback_threads, ret_client, error) : code;
+    if (code == SIMBA_OK)
+        code = open_url(cli, url, callback_threads, ret_client, error);
+    if (code == SIMBA_ENOTFOUND) /* the URL forbids to create it */
+        code = error->code = SIMBA_EUNAVAILABLE;
+    return code;
 }
 
 int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_client **ret_client,
@@ -144,13 +223,15 @@ int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_c
 {
     char url[CLI_URL_MAX];
 
-    int code = cli->url != NULL ? cli_store_url(cli, url, sizeof url, error)
-                                : default_url(false, url, sizeof url, error);
+    int code = cli_store_named_url(cli, url, sizeof url, error);
+    bool named = code != SIMBA_ENOTFOUND;
+    if (!named)
+        code = default_url(false, url, sizeof url, error);
     if (code == SIMBA_OK)
         code = forbid_creation(url, sizeof url, error);
     if (code == SIMBA_OK)
         code = open_url(cli, url, callback_threads, ret_client, error);
-    if (code == SIMBA_ENOTFOUND && cli->url != NULL)
+    if (code == SIMBA_ENOTFOUND && named)
         code = error->code = SIMBA_EUNAVAILABLE;
     return code;
 }

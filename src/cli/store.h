@@ -8,9 +8,16 @@
 
 #define CLI_URL_MAX 8192
 
-/* Where nothing is configured: SQLite in the user's state folder, which is created. Returns an error
- * with its sentence where there is no such folder. */
+/* The store that was named, by the first of: --url or --config, SIMBA_URL, SIMBA_CONFIG, the configuration file
+ * of the user, that of the system. SIMBA_ENOTFOUND: nothing names one. */
+int cli_store_named_url(const struct cli *cli, char *buffer, size_t size,
+                        struct simba_error *error);
+
+/* The same or, where nothing names one, the default store: SQLite in the user's state folder, which is created. */
 int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error);
+
+/* The URL of an SQLite file. */
+int cli_store_file_url(const char *path, char *buffer, size_t size, struct simba_error *error);
 
 /* Opens a client with the timings and the log level of the command line. From here on nothing that is
  * said on standard error holds anybody up. `callback_threads` 0 is the library's default. */

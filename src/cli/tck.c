@@ -7,8 +7,14 @@
 
 #include <simba/tck.h>
 
+#include <dirent.h>
+#include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define FILE_NAME "tck.db" /* SQLite adds files whose names begin like it */
 
 struct tck {
     struct simba_tck_options options;
@@ -96,15 +102,44 @@ static void report(void *user, const char *name, int passed, const char *text)
     fflush(stdout);
 }
 
-static int run_kit(struct cli *cli, struct tck *tck)
+/* ---- A store for one run ------------------------------------------------------------------ */
+
+/* The kit leaves names behind, which nobody wants in the default store. */
+static int create_folder(char *folder, size_t size, struct simba_error *error)
+{
+    const char *parent = getenv("TMPDIR");
+
+    if (parent == NULL || parent[0] != '/')
+        parent = "/tmp";
+    if ((size_t)snprintf(folder, size, "%s/simba-tck-XXXXXX", parent) >= size)
+        return cli_error_set(error, SIMBA_ECONFIG, "the path in TMPDIR is too long");
+    if (mkdtemp(folder) == NULL)
+        return cli_error_set(error, SIMBA_ECONFIG, "cannot create a folder in %s: %s", parent,
+                             strerror(errno));
+    return SIMBA_OK;
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *dir = opendir(folder);
+
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+        if (strncmp(entry->d_name, FILE_NAME, strlen(FILE_NAME)) == 0)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir != NULL)
+        closedir(dir);
+    if (rmdir(folder) != 0)
+        cli_say("%s is left behind: %s", folder, strerror(errno));
+}
+
+/* ---- The verb ----------------------------------------------------------------------------- */
+
+static int run_kit(struct cli *cli, struct tck *tck, const char *url)
 {
     struct simba_error error = {0};
-    char url[CLI_URL_MAX];
     int passed = 0;
     int failed = 0;
 
-    if (cli_store_url(cli, url, sizeof url, &error) != SIMBA_OK)
-        return cli_fail(&error);
     tck->options.url = url;
     if (cli->ttl_ms != SIMBA_UNSET)
         tck->options.ttl_ms = cli->ttl_ms;
@@ -117,6 +152,35 @@ static int run_kit(struct cli *cli, struct tck *tck)
         return cli_fail(&error);
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}
+
+static int run_in_folder(struct cli *cli, struct tck *tck)
+{
+    char folder[PATH_MAX];
+    char path[PATH_MAX + 16];
+    char url[CLI_URL_MAX];
+    struct simba_error error;
+
+    if (create_folder(folder, sizeof folder, &error) != SIMBA_OK)
+        return cli_fail(&error);
+    snprintf(path, sizeof path, "%s/" FILE_NAME, folder);
+    if (cli_store_file_url(path, url, sizeof url, &error) != SIMBA_OK)
+        return cli_fail(&error);
+    cli_say("no store is named, so the kit runs on an SQLite file that is removed afterwards");
+    int status = run_kit(cli, tck, url);
+    remove_folder(folder);
+    return status;
+}
+
+static int run_on_store(struct cli *cli, struct tck *tck)
+{
+    char url[CLI_URL_MAX];
+    struct simba_error error;
+
+    int code = cli_store_named_url(cli, url, sizeof url, &error);
+    if (code == SIMBA_ENOTFOUND)
+        return run_in_folder(cli, tck);
+    return code == SIMBA_OK ? run_kit(cli, tck, url) : cli_fail(&error);
 }
 
 static int usage_error(const char *what, const char *value)
@@ -139,14 +203,15 @@ static int run(struct cli *cli, int argc, char **argv)
         return print_list();
     if (tck.options.only != NULL && !is_case(tck.options.only))
         return usage_error("there is no case", tck.options.only);
-    return run_kit(cli, &tck);
+    return run_on_store(cli, &tck);
 }
 
 static const char details[] =
     "Runs the compatibility kit against the store: the cases that every backend must pass. It\n"
-    "uses mutexes named tck-... and short leases (--ttl and --transition change them), so the "
-    "store\n"
-    "should be quick and nobody else should be using those names.\n"
+    "uses short leases (--ttl and --transition change them), so the store should be quick. The\n"
+    "mutexes it creates are named tck-... with a random part, and are free afterwards; a store "
+    "that\n"
+    "never forgets a name keeps them. Where no store is named it runs on a file of its own.\n"
     "\n"
     "Examples:\n"
     "  simba tck --url sqlite:/tmp/kit.db\n"

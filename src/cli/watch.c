@@ -6,6 +6,7 @@
  */
 #include "cli/background.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "cli/store.h"
@@ -115,7 +116,7 @@ static void print_change(struct watched *watched, const char *before,
         print_json(watched, before, after, &at);
     else
         print_text(watched, before, after, &at);
-    if (fflush(stdout) != 0)
+    if (!cli_output_flush())
         eventfd_write(watched->watch->broken_fd, 1);
 }
 

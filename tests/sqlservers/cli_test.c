@@ -66,6 +66,55 @@ static void refusals_have_their_exit_codes(void **state)
     assert_int_equal(simba_run("status", NULL), 78);
 }
 
+static void a_mutex_is_taken_by_force_and_the_waiter_gets_it(void **state)
+{
+    (void)state;
+    use(dialect_admin, "ttl=1s&transition=60s&poll=50ms");
+    struct process holder = holder_start();
+    struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "won", NULL);
+    wait_until(strstr(file_read(waiter.err), "waiting") != NULL);
+    assert_int_equal(simba_run("release", "m", "--force", NULL), 0);
+    assert_contains(last_out(), "m has been taken from holder");
+    assert_int_equal(process_wait(&waiter), 0);
+    assert_true(file_exists("won"));
+    assert_int_equal(process_wait(&holder), 70);
+}
+
+static void the_table_is_created_once(void **state)
+{
+    (void)state;
+    server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
+    assert_int_equal(simba_run("init", NULL), 0);
+    assert_contains(last_out(), "has been created");
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+    assert_int_equal(simba_run("init", NULL), 0);
+    assert_contains(last_out(), "is there already");
+    assert_int_equal(server_number(&server, "SELECT count(*) FROM simba_mutex"), 1);
+}
+
+/* Whoever has the rights runs what was printed, and then it works. */
+static void a_user_that_may_not_create_the_table_gets_the_statement(void **state)
+{
+    static char statement[TEXT_MAX];
+
+    (void)state;
+    server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
+    server_sql(&server, "%s", dialect_create_user);
+    if (strcmp(dialect_scheme, "mysql") ==
+        0) /* without any right it does not get into the database */
+        server_sql(&server, "GRANT SELECT ON simba.* TO plain");
+    use("plain:secret", "");
+    assert_int_equal(simba_run("init", NULL), 77);
+    assert_contains(last_err(), "Somebody who may create tables has to run this");
+    snprintf(statement, sizeof statement, "%s", strstr(last_err(), "\nCREATE TABLE IF NOT"));
+    statement[strcspn(statement, ";")] = '\0';
+    server_sql(&server, "%s", statement);
+    server_sql(&server, "%s", dialect_grant_use);
+    assert_int_equal(simba_run("init", NULL), 0);
+    assert_contains(last_out(), "is there already");
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+}
+
 /* A server that dies under a holder takes the lease with it: the command is stopped in time. This one comes
  * last. */
 static void a_command_is_stopped_when_the_server_stays_away(void **state)
@@ -84,6 +133,11 @@ static int run_cases(void)
         cmocka_unit_test_setup_teardown(a_lock_that_is_held_is_not_acquired, enter, sandbox_leave),
         cmocka_unit_test_setup_teardown(a_waiter_follows_a_holder_that_died, enter, sandbox_leave),
         cmocka_unit_test_setup_teardown(refusals_have_their_exit_codes, enter, sandbox_leave),
+        cmocka_unit_test_setup_teardown(a_mutex_is_taken_by_force_and_the_waiter_gets_it, enter,
+                                        sandbox_leave),
+        cmocka_unit_test_setup_teardown(the_table_is_created_once, enter, sandbox_leave),
+        cmocka_unit_test_setup_teardown(a_user_that_may_not_create_the_table_gets_the_statement,
+                                        enter, sandbox_leave),
         cmocka_unit_test_setup_teardown(a_command_is_stopped_when_the_server_stays_away, enter,
                                         sandbox_leave),
     };

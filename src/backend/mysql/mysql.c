@@ -5,6 +5,7 @@
 #include "backend/mysql/mysql.h"
 
 #include "backend/mysql/connection.h"
+#include "backend/mysql/schema.h"
 #include "backend/sql/worker.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -74,6 +75,7 @@ static void close_settings(void *user)
 
 const struct sb_sql_dialect sb_mysql_dialect = {
     .driver = &sb_mysql_driver,
+    .schema = sb_mysql_schema,
     .serves = serves,
     .open = open_settings,
     .close = close_settings,

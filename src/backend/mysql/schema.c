@@ -16,7 +16,7 @@
     " bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL, owner_id varchar(128) NOT" \
     " NULL, version int unsigned NOT NULL)"
 
-static const char create_table[] =
+const char sb_mysql_schema[] =
     "CREATE TABLE IF NOT EXISTS " CREATE_TABLE " ENGINE = InnoDB COLLATE utf8mb4_bin";
 
 static const char describe_table[] =
@@ -56,7 +56,7 @@ static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     int code;
 
-    if (sb_mysql_call_query(c, create_table) == 0)
+    if (sb_mysql_call_query(c, sb_mysql_schema) == 0)
         return SIMBA_OK;
     code = sb_mysql_fail(c, false, failure);
     if (code == SIMBA_EDENIED)

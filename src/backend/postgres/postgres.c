@@ -6,6 +6,7 @@
 
 #include "backend/postgres/connection.h"
 #include "backend/postgres/listener.h"
+#include "backend/postgres/schema.h"
 #include "backend/sql/worker.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -63,6 +64,7 @@ static void close_settings(void *user)
 
 const struct sb_sql_dialect sb_postgres_dialect = {
     .driver = &sb_postgres_driver,
+    .schema = sb_postgres_schema,
     .serves = serves,
     .open = open_settings,
     .close = close_settings,

@@ -16,7 +16,7 @@
     "NULL)"
 
 /* Half-empty pages let an update stay on its page and leave the index alone. */
-static const char create_table[] =
+const char sb_postgres_schema[] =
     "CREATE TABLE IF NOT EXISTS " CREATE_TABLE " WITH (fillfactor = 50)";
 
 /* A type's modifier is its width and 4; -1: without a limit. */
@@ -55,7 +55,7 @@ static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failu
 
     if (code != SIMBA_OK)
         return code;
-    sb_postgres_exchange_send_text(&exchange, create_table);
+    sb_postgres_exchange_send_text(&exchange, sb_postgres_schema);
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set(&failure->error, SIMBA_EDENIED,

@@ -6,6 +6,9 @@
 
 #include "backend/postgres/connection.h"
 
+/* The statement that creates the table. */
+extern const char sb_postgres_schema[];
+
 /* Looks at the table, and creates it where it is missing and the user may. Takes note of the width of its
  * columns. */
 int sb_postgres_init_schema(struct sb_postgres_connection *connection,

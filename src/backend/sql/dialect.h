@@ -14,6 +14,7 @@ struct sb_sql_limits {
 
 struct sb_sql_dialect {
     const struct sb_sql_driver *driver;
+    const char *schema; /* the statement that creates the table; NULL: nobody can by hand */
     bool (*serves)(const char *scheme);
 
     /* Creates the settings for driver->connect. Of the host only `log` is used. */

@@ -365,6 +365,25 @@ static void pass_over_timings(simba_url *url)
         simba_url_param(url, timings[i]);
 }
 
+int simba_repository_schema(const char *text, const char **ret_statement, struct simba_error *error)
+{
+    const struct sb_sql_dialect *dialect;
+    simba_url *url = NULL;
+    int code = sb_url_parse(text, &url, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    dialect = sb_sql_dialect_find(simba_url_scheme(url));
+    if (dialect == NULL || dialect->schema == NULL)
+        code = sb_error_set(error, SIMBA_EUNSUPPORTED,
+                            "for '%s' there is no statement that creates a table",
+                            simba_url_scheme(url));
+    else
+        *ret_statement = dialect->schema;
+    sb_url_free(url);
+    return code;
+}
+
 static int open_settings(simba_repository *h, const char *text, struct simba_error *error)
 {
     simba_url *url = NULL;

@@ -254,12 +254,22 @@ static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *fail
     return SIMBA_OK;
 }
 
+/* Somebody else's database, or one that is about to be set up. */
+static int fail_without_tables(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_ENOTFOUND,
+                        "the database %s has no table simba_mutex", c->settings->path);
+}
+
 /* Mostly there is nothing to do, and nothing is locked to find that out. */
 static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     int lock;
     int code;
 
+    if (c->settings->must_exist && sb_sqlite_schema_is_missing(c))
+        return fail_without_tables(c, failure);
     if (sb_sqlite_is_wal(c) && sb_sqlite_schema_is_current(c))
         return SIMBA_OK;
     lock = sb_sqlite_lock_set_up(c);

@@ -42,14 +42,6 @@ static int identify(const char *path, struct sb_sqlite_identity *ret_identity)
     return 0;
 }
 
-static bool leads_to(const char *path, const struct sb_sqlite_identity *identity)
-{
-    struct sb_sqlite_identity now;
-
-    return identify(path, &now) == 0 && now.device == identity->device &&
-           now.inode == identity->inode;
-}
-
 static int fail_moved(const char *path, enum sb_sql_remedy remedy, struct sb_sql_failure *failure)
 {
     failure->remedy = remedy;
@@ -57,18 +49,30 @@ static int fail_moved(const char *path, enum sb_sql_remedy remedy, struct sb_sql
                         path);
 }
 
+static int check_file(const char *path, const struct sb_sqlite_identity *identity,
+                      struct sb_sql_failure *failure)
+{
+    struct sb_sqlite_identity now;
+    int system_code = identify(path, &now);
+
+    if (system_code == 0 && now.device == identity->device && now.inode == identity->inode)
+        return SIMBA_OK;
+    if (system_code == EACCES) /* it may be there, but we are not to see it any more */
+        return sb_sqlite_fail_system(path, system_code, failure);
+    return fail_moved(path, SB_SQL_RECONNECT, failure);
+}
+
 /* A file that was deleted or replaced takes writes as before, but nobody else sees them. */
 int sb_sqlite_check(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     const struct sb_sqlite_settings *settings = c->settings;
+    int code = check_file(settings->path, &c->file, failure);
 
-    if (!leads_to(settings->path, &c->file))
-        return fail_moved(settings->path, SB_SQL_RECONNECT, failure);
-    if (!leads_to(settings->log_path, &c->log))
-        return fail_moved(settings->log_path, SB_SQL_RECONNECT, failure);
-    if (!leads_to(settings->index_path, &c->index))
-        return fail_moved(settings->index_path, SB_SQL_RECONNECT, failure);
-    return SIMBA_OK;
+    if (code == SIMBA_OK)
+        code = check_file(settings->log_path, &c->log, failure);
+    if (code == SIMBA_OK)
+        code = check_file(settings->index_path, &c->index, failure);
+    return code;
 }
 
 /* Notes which file it is, and makes sure that it is the one that SQLite has opened. */

@@ -281,6 +281,13 @@ bool sb_sqlite_schema_is_current(struct sb_sqlite_connection *c)
     return examine(c, &condition) == SQLITE_OK && condition.current;
 }
 
+bool sb_sqlite_schema_is_missing(struct sb_sqlite_connection *c)
+{
+    bool there = true;
+
+    return find_table(c, "simba_mutex", &there) == SQLITE_OK && !there;
+}
+
 static int fail_newer(const struct sb_sqlite_connection *c, int64_t version,
                       struct sb_sql_failure *failure)
 {

@@ -15,6 +15,16 @@
 
 #define BUSY_TIMEOUT_MS 5000
 
+static int fail_folder(const char *path, int system_code, struct simba_error *error)
+{
+    if (system_code == ENOENT || system_code == ENOTDIR)
+        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
+                                    "the folder of the database %s does not exist", path);
+    return sb_error_set_backend(error, system_code == EACCES ? SIMBA_EDENIED : SIMBA_EUNAVAILABLE,
+                                system_code, "the folder of the database %s cannot be entered: %s",
+                                path, strerror(system_code));
+}
+
 /* The folder of `path` made absolute, with `name` behind it: the file itself may not be there yet. */
 static int resolve_folder(const char *path, const char *name, char target[PATH_MAX],
                           struct simba_error *error)
@@ -25,9 +35,10 @@ static int resolve_folder(const char *path, const char *name, char target[PATH_M
 
     sb_text_init(&text, folder, sizeof folder);
     sb_text_add(&text, "%.*s.", (int)(name - path), path);
-    if (text.cut || realpath(folder, resolved) == NULL)
-        return sb_error_set(error, SIMBA_EUNAVAILABLE,
-                            "the folder of the database %s does not exist", path);
+    if (text.cut)
+        return sb_error_set(error, SIMBA_EINVAL, "the path %s is too long", path);
+    if (realpath(folder, resolved) == NULL)
+        return fail_folder(path, errno, error);
     sb_text_init(&text, target, PATH_MAX);
     sb_text_add(&text, "%s/%s", strcmp(resolved, "/") != 0 ? resolved : "", name);
     return text.cut ? sb_error_set(error, SIMBA_EINVAL, "the path %s is too long", path) : SIMBA_OK;

@@ -1,0 +1,138 @@
+/*
+ * init.c - `simba init`: creates what a store needs before its first use.
+ *
+ * Every store creates it by itself when it may. This is for whoever wants it done by somebody with more rights
+ * than the programs have, and for whoever wants to see what it is.
+ */
+#include "cli/cli.h"
+#include "cli/say.h"
+#include "cli/store.h"
+
+#include <simba/backend.h>
+#include <simba/sql.h>
+
+#include <string.h>
+
+struct init {
+    bool print;
+};
+
+static bool set_print(void *into, const char *value)
+{
+    (void)value;
+    ((struct init *)into)->print = true;
+    return true;
+}
+
+static const struct cli_option options[] = {
+    {0, "print", NULL, "print the statement and connect to nothing", set_print},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+/* The name of the store that serves a URL; NULL where none does. */
+static const char *store_name(const char *url)
+{
+    char scheme[32];
+    const struct simba_backend_ops *ops;
+
+    snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(url, ":"), url);
+    ops = simba_backend_find(scheme);
+    return ops != NULL ? ops->name : NULL;
+}
+
+/* A URL that is none is an error, as for every other verb. */
+static int say_nothing_to_create(const char *url)
+{
+    const char *name = store_name(url);
+
+    if (name == NULL) {
+        cli_say("no store is known for URLs that begin with '%.*s:'", (int)strcspn(url, ":"), url);
+        return CLI_EXIT_CONFIG;
+    }
+    printf("there is nothing to create: %s has no tables\n", name);
+    return CLI_EXIT_OK;
+}
+
+static int print_statement(const char *url)
+{
+    struct simba_error error;
+    const char *statement;
+
+    if (simba_repository_schema(url, &statement, &error) != SIMBA_OK)
+        return cli_fail(&error);
+    printf("%s;\n", statement);
+    return CLI_EXIT_OK;
+}
+
+/* Where the table was refused, the statement goes to whoever may run it. */
+static int fail(const char *url, const struct simba_error *error)
+{
+    const char *statement;
+
+    int status = cli_fail(error);
+    if (error->code == SIMBA_EDENIED && strstr(error->text, "CREATE TABLE") != NULL &&
+        simba_repository_schema(url, &statement, NULL) == SIMBA_OK)
+        fprintf(stderr, "Somebody who may create tables has to run this, once:\n%s;\n", statement);
+    return status;
+}
+
+static int create(const char *url)
+{
+    simba_repository *repository = NULL;
+    struct simba_error error;
+    bool created = false;
+
+    int code = simba_repository_open(url, &repository, &error);
+    if (code == SIMBA_EUNSUPPORTED)
+        return say_nothing_to_create(url);
+    if (code == SIMBA_OK)
+        code = simba_repository_init_schema(repository, &created, &error);
+    simba_repository_close(repository);
+    if (code != SIMBA_OK)
+        return fail(url, &error);
+    puts(created ? "the table simba_mutex has been created"
+                 : "the table simba_mutex is there already");
+    return CLI_EXIT_OK;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct init init = {.print = false};
+    struct simba_error error;
+    char url[CLI_URL_MAX];
+
+    int status = cli_verb_parse(cli, &cli_verb_init, &init, SIZE_MAX, &argc, argv);
+    if (status != CLI_CONTINUE)
+        return status;
+    if (argc > 0) {
+        cli_say("init: unexpected argument '%s'", argv[0]);
+        fputs("Try 'simba init --help'.\n", stderr);
+        return CLI_EXIT_USAGE;
+    }
+    if (cli_store_url(cli, url, sizeof url, &error) != SIMBA_OK)
+        return cli_fail(&error);
+    return init.print ? print_statement(url) : create(url);
+}
+
+static const char details[] =
+    "Creates the table that an SQL store needs, and says whether it was missing. It is harmless "
+    "when\n"
+    "the table is there. Every command creates it by itself where it may: run this as a user with\n"
+    "more rights, or give what --print shows to whoever has them. Other stores need nothing.\n"
+    "\n"
+    "Examples:\n"
+    "  simba -u postgres://admin@db/jobs init\n"
+    "  simba -u mysql://db/jobs init --print | mysql jobs\n"
+    "\n"
+    "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them. 77: the user may not create "
+    "it;\n"
+    "the statement follows on standard error.";
+
+const struct cli_verb cli_verb_init = {
+    .name = "init",
+    .usage = "init [OPTION...]",
+    .summary = "create the table of an SQL store; harmless when it is there",
+    .details = details,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,136 @@
+/*
+ * release.c - `simba release`: takes a mutex away from its owner.
+ */
+#include "cli/cli.h"
+#include "cli/say.h"
+#include "cli/store.h"
+#include "cli/text.h"
+
+#include <inttypes.h>
+
+#define TIMEOUT_MS 10000
+
+struct release {
+    bool force;
+    bool json;
+};
+
+static bool set_force(void *into, const char *value)
+{
+    (void)value;
+    ((struct release *)into)->force = true;
+    return true;
+}
+
+static bool set_json(void *into, const char *value)
+{
+    (void)value;
+    ((struct release *)into)->json = true;
+    return true;
+}
+
+static const struct cli_option options[] = {
+    {'f', "force", NULL, "take it, though the owner may be at work (required)", set_force},
+    {0, "json", NULL, "print a JSON object", set_json},
+    {0, NULL, NULL, NULL, NULL},
+};
+
+static void print_json(const char *mutex, const struct simba_owner *owner)
+{
+    fputs("{\"mutex\":", stdout);
+    cli_json_string(stdout, mutex);
+    printf(",\"released\":%s,\"owner\":", owner->id[0] != 0 ? "true" : "false");
+    cli_json_string(stdout, owner->id);
+    fputs(",\"fence\":", stdout);
+    cli_json_fence(stdout, owner->fence);
+    fputs("}\n", stdout);
+}
+
+static void print_text(const char *mutex, const struct simba_owner *owner)
+{
+    char name[SIMBA_MUTEX_MAX + 1];
+    char id[SIMBA_ID_MAX + 1];
+
+    cli_text_printable(mutex, name, sizeof name);
+    cli_text_printable(owner->id, id, sizeof id);
+    if (id[0] == 0)
+        printf("%s is free: there is nothing to release\n", name);
+    else if (owner->fence > 0)
+        printf("%s has been taken from %s, fence %" PRIu64 "\n", name, id, owner->fence);
+    else
+        printf("%s has been taken from %s\n", name, id);
+}
+
+/* A store that nobody has used yet has nothing to release. */
+static int take(const struct cli *cli, const char *mutex, struct simba_owner *ret_owner)
+{
+    simba_client *client = NULL;
+    struct simba_error error;
+
+    int code = cli_store_open_existing(cli, 1, &client, &error);
+    if (code == SIMBA_ENOTFOUND)
+        return CLI_EXIT_OK;
+    if (code == SIMBA_OK)
+        code = simba_client_force_release(client, mutex, TIMEOUT_MS, ret_owner, &error);
+    cli_store_close(client);
+    return code == SIMBA_OK ? CLI_EXIT_OK : cli_fail(&error);
+}
+
+static int usage_error(const char *what)
+{
+    cli_say("release: %s", what);
+    fputs("Try 'simba release --help'.\n", stderr);
+    return CLI_EXIT_USAGE;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+    struct release release = {.force = false};
+    struct simba_error error;
+
+    int status = cli_verb_parse(cli, &cli_verb_release, &release, SIZE_MAX, &argc, argv);
+    if (status != CLI_CONTINUE)
+        return status;
+    if (argc != 1)
+        return usage_error(argc < 1 ? "the NAME of a mutex is missing" : "one NAME at a time");
+    if (!release.force)
+        return usage_error("this takes the mutex from an owner that may be at work: if that is "
+                           "meant, add --force");
+    if (simba_mutex_validate(argv[0], &error) != SIMBA_OK)
+        return cli_fail(&error);
+    status = take(cli, argv[0], &owner);
+    if (status == CLI_EXIT_OK && release.json)
+        print_json(argv[0], &owner);
+    else if (status == CLI_EXIT_OK)
+        print_text(argv[0], &owner);
+    return status;
+}
+
+static const char details[] =
+    "Takes the mutex NAME away from its owner, whoever that is, and says from whom. The next "
+    "waiter\n"
+    "gets it at once, while the owner learns of its loss only at its next renewal, so that both "
+    "may\n"
+    "work for a ttl: this is for an owner that hangs. Only the term that was seen is ended. A "
+    "mutex\n"
+    "that is free is no error.\n"
+    "\n"
+    "With --json it is an object with mutex, released (true or false), owner (empty: nobody) and\n"
+    "fence (null: not known).\n"
+    "\n"
+    "Examples:\n"
+    "  simba release backup --force\n"
+    "\n"
+    "Exit codes: 0, 75 when the owner changed meanwhile and nothing was taken, or 64, 69, 77, 78 "
+    "as\n"
+    "'simba --help' lists them.";
+
+const struct cli_verb cli_verb_release = {
+    .name = "release",
+    .usage = "release NAME --force [OPTION...]",
+    .summary = "take a mutex away from its owner",
+    .details = details,
+    .options = options,
+    .run = run,
+};

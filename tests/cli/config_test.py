@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Where the program takes its store and its times from, and that nobody gets to see a password."""
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+
+from program import (PATIENCE, PROGRAM, Redis, Simba, case, contains, equal, main, read, run, true,
+                     wait_until, write)
+
+NO_STORE = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "SIMBA_TTL": "", "SIMBA_TRANSITION": "",
+            "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""}
+
+
+def ask(server, command):
+    """The answer of a Redis server, where it is one line."""
+    server.socket.sendall(command.encode() + b"\r\n")
+    return server.socket.recv(4096).decode().strip()
+
+
+def config(name, store, more=""):
+    write(name, f"simba:\n  jdbc:\n    url: sqlite:{os.getcwd()}/{store}\n{more}")
+    os.chmod(name, 0o600)
+
+
+def used_store(*arguments, **env):
+    """Which of the files in this folder the program has used, by what it left there."""
+    for name in os.listdir():
+        if ".db" in name:
+            os.remove(name)
+    program = run(*arguments, "lock", "m", "--", "true",
+                  env={**NO_STORE, "HOME": os.getcwd(), **env})
+    equal((program.code, program.said()), (0, ""))
+    if os.path.exists(".local"):
+        shutil.rmtree(".local")
+        return "default"
+    return " ".join(name for name in os.listdir() if name.endswith(".db"))
+
+
+# ---- Precedence ---------------------------------------------------------------------------------
+
+@case
+def the_store_is_what_the_first_source_names():
+    config("flag.yaml", "flag-file.db")
+    config("env.yaml", "env-file.db")
+    flag_url, env_url = f"sqlite:{os.getcwd()}/flag-url.db", f"sqlite:{os.getcwd()}/env-url.db"
+    everything = {"SIMBA_URL": env_url, "SIMBA_CONFIG": "env.yaml"}
+    os.mkdir(".config")
+    config(".config/simba.yaml", "user.db")
+    equal(used_store("-u", flag_url, **everything), "flag-url.db")
+    equal(used_store("--config", "flag.yaml", **everything), "flag-file.db")
+    equal(used_store(**everything), "env-url.db")
+    equal(used_store(SIMBA_CONFIG="env.yaml"), "env-file.db")
+    equal(used_store(), "user.db")
+    os.mkdir("elsewhere")
+    config("elsewhere/simba.yaml", "xdg.db")
+    equal(used_store(XDG_CONFIG_HOME=os.path.abspath("elsewhere")), "xdg.db")
+    shutil.rmtree(".config")
+    equal(used_store(), "default")
+
+
+@case
+def the_file_of_the_system_comes_after_that_of_the_user():
+    os.mkdir("etc")
+    config("etc/simba.yaml", "system.db")
+    os.chmod("etc/simba.yaml", 0o644)
+    script = f'mount --bind etc /etc && exec "{PROGRAM}" lock m -- true'
+    namespace = ["unshare", "--mount"] + (["--map-root-user"] if os.getuid() != 0 else [])
+    env = {**os.environ, **NO_STORE, "HOME": os.getcwd()}
+    if subprocess.run([*namespace, "mount", "--bind", "etc", "/etc"], check=False).returncode != 0:
+        return  # a machine that does not let us
+    subprocess.run([*namespace, "sh", "-c", script], env=env, timeout=PATIENCE, check=True)
+    true(os.path.exists("system.db"), "the system's file was not used")
+    os.remove("system.db")
+    os.mkdir(".config")
+    config(".config/simba.yaml", "user.db")
+    subprocess.run([*namespace, "sh", "-c", script], env=env, timeout=PATIENCE, check=True)
+    true(os.path.exists("user.db"), "the user's file was not used")
+    true(not os.path.exists("system.db"), "the system's file was used")
+
+
+def lease(*arguments, **env):
+    """What is left of the ttl and of all of the lease right after it was acquired, in whole seconds."""
+    program = run(*arguments, "lock", "m", "--", "sh", "-c",
+                  f'"{PROGRAM}" status --json m', env={**NO_STORE, **env})
+    equal((program.code, program.said()), (0, ""))
+    mutex = json.loads(read(program.out))[0]
+    return round(mutex["ttl_ms"] / 1000), round(mutex["transition_ms"] / 1000)
+
+
+@case
+def the_times_are_what_the_first_source_says():
+    config("c.yaml", "c.db", "    ttl: PT20S\n    transition: 30s\n")
+    named = {"SIMBA_CONFIG": "c.yaml"}
+    equal(lease(**named), (20, 50))
+    equal(lease(SIMBA_TTL="40s", **named), (40, 70))
+    equal(lease(SIMBA_TTL="40s", SIMBA_TRANSITION="50s", **named), (40, 90))
+    equal(lease("--ttl", "60s", SIMBA_TTL="40s", **named), (60, 90))
+    config("c.yaml", "c.db")
+    equal(lease(**named), (10, 16))
+
+
+@case
+def two_stores_on_the_command_line_are_one_too_many():
+    config("c.yaml", "c.db")
+    for arguments in (("-u", "sqlite:a", "-c", "c.yaml", "status"),
+                      ("-u", "sqlite:a", "status", "-c", "c.yaml")):
+        program = run(*arguments)
+        equal(program.code, 64)
+        contains(program.said(), "--url and --config")
+
+
+# ---- Errors -------------------------------------------------------------------------------------
+
+@case
+def what_is_wrong_with_a_file_is_told_with_its_place():
+    config("c.yaml", "c.db", "    tll: 20s\n")
+    for arguments in (("status",), ("watch", "m"), ("lock", "m", "--", "true"), ("init",), ("tck",)):
+        program = run("-c", "c.yaml", *arguments)
+        equal(program.code, 78)
+        equal(program.said(), "simba: c.yaml:4:5: unknown key 'simba.jdbc.tll'\n")
+    program = run("-c", "missing.yaml", "status")
+    equal(program.code, 78)
+    contains(program.said(), "there is no configuration file missing.yaml")
+
+
+@case
+def a_bad_environment_is_told_by_name():
+    for name in ("SIMBA_TTL", "SIMBA_TRANSITION"):
+        program = run("status", env={name: "soon"})
+        equal(program.code, 78)
+        contains(program.said(), name)
+
+
+@case
+def a_store_of_the_file_that_is_missing_is_not_taken_for_the_default_one():
+    config("c.yaml", "c.db")
+    program = run("-c", "c.yaml", "status")
+    equal(program.code, 69)
+    contains(program.said(), "c.db")
+    true(not os.path.exists("c.db"), "it was created")
+
+
+# ---- Passwords ----------------------------------------------------------------------------------
+
+class Silent:
+    """A server that takes connections and says nothing."""
+
+    def __enter__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        return self
+
+    def __exit__(self, *unused):
+        self.socket.close()
+
+
+def command_line(pid):
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read().replace(b"\0", b" ").decode()
+
+
+@case
+def a_password_on_the_command_line_is_taken_out_of_ps():
+    with Silent() as server:
+        for form in (f"redis://user:s3cret@127.0.0.1:{server.port}",
+                     f"redis://127.0.0.1:{server.port}?password=s3cret&user=u"):
+            for arguments in (("-u", form), ("--url=" + form,)):
+                program = Simba(*arguments, "status")
+                wait_until(lambda: "***" in command_line(program.pid), "the password is hidden")
+                true("s3cret" not in command_line(program.pid), command_line(program.pid))
+                contains(command_line(program.pid), "127.0.0.1")
+                program.end()
+                true("s3cret" not in program.said(), program.said())
+
+
+@case
+def passwords_come_from_files_and_the_environment():
+    if shutil.which("redis-server") is None:
+        return
+    server = Redis()
+    try:
+        equal(ask(server, "CONFIG SET requirepass s3cret"), "+OK")
+        url = f"redis://127.0.0.1:{server.port}"
+        write("secret", "s3cret\n")
+        write("wrong", "wr0ng\n")
+        env = {"SIMBA_URL": "", "THE_PASSWORD": "s3cret"}
+        equal(run("-u", url + "?password-file=secret", "status", env=env).code, 0)
+        equal(run("-u", url + "?password-env=THE_PASSWORD", "status", env=env).code, 0)
+        for key, value in (("password-file", "secret"), ("password-env", "THE_PASSWORD"),
+                           ("password", "s3cret")):
+            write("c.yaml", f"simba.redis:\n  url: {url}\n  {key}: {value}\n")
+            os.chmod("c.yaml", 0o600)
+            program = run("-c", "c.yaml", "status", env=env)
+            equal((program.code, program.said()), (0, ""))
+        for refused in ("?password-file=wrong", "?password=wr0ng", ""):
+            program = run("-u", url + refused, "--log-level", "debug", "status", env=env)
+            equal(program.code, 77)
+            true("wr0ng" not in program.said(), program.said())
+        equal(run("-u", url + "?password-file=missing", "status", env=env).code, 78)
+        equal(run("-u", url + "?password-env=MISSING", "status", env=env).code, 78)
+    finally:
+        server.stop()
+
+
+@case
+def a_file_with_a_password_must_not_be_everybodys():
+    write("c.yaml", "simba: {redis: {url: 'redis://127.0.0.1:1', password: s3cret}}")
+    os.chmod("c.yaml", 0o666)
+    program = run("-c", "c.yaml", "status")
+    equal(program.code, 78)
+    contains(program.said(), "chmod 600")
+    os.chmod("c.yaml", 0o644)
+    program = run("-c", "c.yaml", "status")
+    equal(program.code, 69)
+    contains(program.said(), "warning: c.yaml holds a password and can be read by everybody")
+    os.chmod("c.yaml", 0o600)
+    program = run("-c", "c.yaml", "status")
+    equal(program.code, 69)
+    true("warning" not in program.said() and "s3cret" not in program.said(), program.said())
+
+
+@case
+def a_store_without_users_refuses_a_password():
+    program = run("-u", "sqlite:x.db?password=s3cret", "lock", "m", "--", "true")
+    equal(program.code, 78)
+    contains(program.said(), "has no option 'password'")
+    true("s3cret" not in program.said(), program.said())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

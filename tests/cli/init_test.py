@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""`simba init`, `simba tck` and files that are somebody else's."""
+import os
+import sqlite3
+import subprocess
+import sys
+
+from program import (PATIENCE, PROGRAM, Simba, case, contains, equal, main, read, run, true,
+                     wait_until)
+
+
+def said_by(program):
+    return read(program.out)
+
+
+def file_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+@case
+def init_creates_the_table_and_is_harmless_when_it_is_there():
+    first = run("init")
+    equal(first.code, 0)
+    contains(said_by(first), "simba_mutex has been created")
+    equal(run("lock", "m", "--", "true").code, 0)
+    again = run("init")
+    equal(again.code, 0)
+    contains(said_by(again), "is there already")
+    contains(said_by(run("status")), "m ")
+
+
+@case
+def init_without_a_url_sets_up_the_default_store():
+    env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "XDG_CONFIG_HOME": "",
+           "XDG_STATE_HOME": ""}
+    equal(run("init", env=env).code, 0)
+    true(os.path.exists(".local/state/simba/simba.db"), "the default store is missing")
+
+
+@case
+def init_says_that_other_stores_need_nothing():
+    for url in ("redis://nowhere", "memory:x"):
+        program = run("-u", url, "init")
+        equal(program.code, 0)
+        contains(said_by(program), "nothing to create")
+
+
+@case
+def init_prints_the_statement_for_whoever_may_run_it():
+    for url in ("mysql://nowhere/jobs", "postgres://nowhere/jobs"):
+        program = run("-u", url, "init", "--print")
+        equal(program.code, 0)
+        contains(said_by(program), "CREATE TABLE IF NOT EXISTS simba_mutex")
+        true(said_by(program).endswith(";\n"), "it does not end like a statement")
+    for url in ("sqlite:x.db", "redis://nowhere"):
+        program = run("-u", url, "init", "--print")
+        equal(program.code, 69)
+        equal(said_by(program), "")
+
+
+@case
+def init_refuses_what_is_no_store():
+    equal(run("-u", "nonsense:x", "init").code, 78)
+    equal(run("init", "extra").code, 64)
+    equal(run("-u", "sqlite:no/such/folder/x.db", "init").code, 69)
+
+
+@case
+def looking_at_a_foreign_file_changes_nothing_in_it():
+    store = sqlite3.connect("foreign.db")
+    store.execute("CREATE TABLE theirs (a)")
+    store.commit()
+    store.close()
+    before = file_bytes("foreign.db")
+    for arguments in (("status",), ("status", "m"), ("watch", "m"), ("release", "m", "--force")):
+        program = run("-u", "sqlite:foreign.db", *arguments)
+        equal(program.code, 69)
+        contains(program.said(), "has no table simba_mutex")
+    equal(file_bytes("foreign.db"), before)
+    equal(sorted(name for name in os.listdir() if name.startswith("foreign")), ["foreign.db"])
+    equal(run("-u", "sqlite:foreign.db", "lock", "m", "--", "true").code, 0)
+    contains(said_by(run("-u", "sqlite:foreign.db", "status")), "m ")
+
+
+@case
+def a_file_that_may_not_be_created_is_unreachable_and_not_contended():
+    for arguments in (("lock", "m", "--", "true"), ("init",), ("status",)):
+        program = run("-u", "sqlite:missing.db?create=no", *arguments)
+        equal(program.code, 69)
+        contains(program.said(), "there is no database")
+
+
+@case
+def a_folder_without_permission_is_told_from_one_that_is_missing():
+    os.makedirs("closed/folder")
+    os.chmod("closed", 0)
+    os.chmod(".", 0o755)
+    as_nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    for name in ("closed/x.db", "closed/folder/x.db"):
+        for arguments in (("lock", "m", "--", "true"), ("status",)):
+            program = run("-u", f"sqlite:{os.getcwd()}/{name}", *arguments, **as_nobody)
+            equal(program.code, 77)
+            contains(program.said(), "Permission denied")
+    equal(run("-u", "sqlite:missing/x.db", "lock", "m", "--", "true").code, 69)
+
+
+@case
+def a_folder_that_is_closed_under_a_holder_is_told_as_that():
+    os.mkdir("work")
+    os.chmod(".", 0o755)
+    as_nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    if as_nobody:
+        os.chown("work", 65534, 65534)
+    url = f"sqlite:{os.getcwd()}/work/x.db?ttl=400ms&transition=600ms"
+    holder = Simba("-u", url, "lock", "m", "--", "sleep", "100", **as_nobody)
+    wait_until(lambda: "m " in read(run("-u", url, "status").out), "it holds")
+    os.chmod("work", 0)
+    equal(holder.wait(), 70)
+    os.chmod("work", 0o700)
+    contains(holder.said(), "Permission denied")
+    true("deleted or replaced" not in holder.said(), holder.said())
+
+
+@case
+def the_kit_runs_on_a_file_of_its_own_where_no_store_is_named():
+    os.mkdir("tmp")
+    env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "XDG_CONFIG_HOME": "",
+           "XDG_STATE_HOME": "", "TMPDIR": os.path.abspath("tmp")}
+    program = run("tck", "--case", "start", env=env)
+    equal(program.code, 0)
+    contains(said_by(program), "1 passed, 0 failed")
+    contains(program.said(), "removed afterwards")
+    equal(os.listdir("tmp"), [])
+    true(not os.path.exists(".local"), "it used the default store")
+
+
+@case
+def help_is_a_command_too():
+    equal(said_by(run("help")), said_by(run("--help")))
+    for verb in ("lock", "status", "watch", "release", "init", "tck"):
+        equal(said_by(run("help", verb)), said_by(run(verb, "--help")))
+        contains(said_by(run("help")), "  " + verb)
+    equal(run("help", "nonsense").code, 64)
+
+
+@case
+def a_url_without_a_scheme_and_a_number_without_a_unit_get_a_hint():
+    program = run("-u", "jobs.db", "status")
+    equal(program.code, 78)
+    contains(program.said(), "write sqlite:jobs.db")
+    program = run("--ttl", "10", "status")
+    equal(program.code, 64)
+    contains(program.said(), "10s")
+
+
+# ---- Standard output that cannot be written -----------------------------------------------------
+
+def check_output(redirection, arguments, code, sentence):
+    """By a shell, which can close a descriptor."""
+    command = f'set -o pipefail; "$0" "$@" {redirection}'
+    done = subprocess.run(["bash", "-c", command, PROGRAM, *arguments], capture_output=True,
+                          text=True, timeout=PATIENCE, check=False)
+    equal(done.returncode, code)
+    equal(done.stderr, sentence)
+
+
+@case
+def a_result_that_cannot_be_written_is_an_error_with_its_reason():
+    equal(run("lock", "m", "--", "true").code, 0)
+    for arguments in (("status",), ("watch", "m"), ("--help",), ("init",)):
+        check_output(">/dev/full", arguments, 74,
+                     "simba: standard output: No space left on device\n")
+        check_output(">&-", arguments, 74, "simba: standard output: Bad file descriptor\n")
+
+
+@case
+def a_reader_that_left_is_no_error():
+    equal(run("lock", "m", "--", "true").code, 0)
+    for arguments in (("status",), ("watch", "m")):
+        check_output("| true", arguments, 0, "")
+
+
+@case
+def a_command_gets_the_streams_as_they_were():
+    check_output(">&-", ("lock", "m", "--", "sh", "-c", "exit 3"), 3, "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
