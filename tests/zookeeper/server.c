@@ -207,9 +207,10 @@ const char *server_command(const struct server *server, const char *command)
 
 long server_watches(const struct server *server)
 {
-    const char *text = strstr(server_command(server, "wchs"), "Total watches:");
+    static const char name[] = "zk_watch_count"; /* "wchs" knows nothing of watches on children */
+    const char *text = strstr(server_command(server, "mntr"), name);
 
-    return text != NULL ? atol(text + strlen("Total watches:")) : -1;
+    return text != NULL ? atol(text + sizeof name) : -1;
 }
 
 static char *next_url(void)

@@ -164,7 +164,6 @@ struct sb_zk_line *sb_zk_line_create(void)
 
 void sb_zk_line_open(struct sb_zk_line *line)
 {
-    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
     sb_zk_helper_send(line->helper, &line->open_errand);
 }
 

@@ -11,6 +11,7 @@
 
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 2000
+#define PATIENCE_MIN_MS 500
 
 /* A server that is not the leader of its ensemble tells the leader which sessions it has heard of, twice per
  * tick. What it had no time to tell before it died, the leader does not know: its count begins up to half a
@@ -101,11 +102,17 @@ static void come_up(struct sb_zk_session *s, zhandle_t *handle)
     s->tell(s->user, SB_ZK_UP);
 }
 
-/* Nothing is heard: after a whole session timeout another line is tried. */
+/* How long a line may take to come up (again) before another one is tried. The library would wait for longer
+ * than an owner can believe, for a server that took a connection and does not answer. */
+static int64_t patience_ms(const struct sb_zk_session *s)
+{
+    return s->timeout_ms / 4 > PATIENCE_MIN_MS ? s->timeout_ms / 4 : PATIENCE_MIN_MS;
+}
+
 static void go_down(struct sb_zk_session *s)
 {
     s->up = false;
-    start_timer(s, s->timeout_ms);
+    start_timer(s, patience_ms(s));
     s->tell(s->user, SB_ZK_DOWN);
 }
 
@@ -187,14 +194,29 @@ static void start_line(struct sb_zk_session *s)
         return;
     }
     s->lines++;
-    start_timer(s, s->timeout_ms > RETRY_MAX_MS ? s->timeout_ms : RETRY_MAX_MS);
+    start_timer(s, patience_ms(s));
     sb_zk_line_open(s->line);
+}
+
+static bool is_connected(struct sb_zk_line *line)
+{
+    bool connected;
+
+    pthread_mutex_lock(&line->lock);
+    connected = line->handle != NULL && zoo_state(line->handle) == ZOO_CONNECTED_STATE;
+    pthread_mutex_unlock(&line->lock);
+    return connected;
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_zk_session *s = timer->data;
 
+    if (s->line != NULL && is_connected(s->line)) {
+        start_timer(s,
+                    PATIENCE_MIN_MS); /* the news is on its way; closing it would end the session */
+        return;
+    }
     drop_line(s);
     start_line(s);
 }

@@ -4,13 +4,14 @@
  *
  *     DOWN --connected--> UP --connection broken--> DOWN --connected--> UP ...
  *                                                    |
- *                                expired, refused    |   silent for a whole session timeout
+ *                                expired, refused    |   silent for a quarter of its timeout
  *                                      v             v
  *                        OVER: a new line,      a new line that asks to go on with the
  *                        a new session          same session: UP, or OVER
  *
- * The second way is for servers that came back without their data: to a client that has seen more than they
- * know they do not talk at all, so that its session never ends for it.
+ * The second way is for servers that take a connection and do not answer, as they do while they start, and
+ * for servers that came back without their data: to a client that has seen more than they know they do not
+ * talk at all, so that its session would never end for it.
  */
 #ifndef SB_BACKEND_ZOOKEEPER_SESSION_H
 #define SB_BACKEND_ZOOKEEPER_SESSION_H

@@ -281,6 +281,18 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
 }
 
+static const struct simba_backend_option options[] = {
+    {"session-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"connect-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"acl", SIMBA_OPTION_CHOICE, "open creator creator-read"},
+    {"on-disconnect", SIMBA_OPTION_CHOICE, "keep release"},
+    {"tls-ca", SIMBA_OPTION_TEXT, NULL},
+    {"tls-cert", SIMBA_OPTION_TEXT, NULL},
+    {"tls-key", SIMBA_OPTION_TEXT, NULL},
+    {"tls-key-password", SIMBA_OPTION_TEXT, NULL},
+    {NULL, SIMBA_OPTION_TEXT, NULL},
+};
+
 const struct simba_backend_ops sb_zookeeper_ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "zookeeper",
@@ -289,4 +301,5 @@ const struct simba_backend_ops sb_zookeeper_ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
+    .options = options,
 };

@@ -1,0 +1,90 @@
+/*
+ * ensemble_test.c - three servers, of which the leader is killed.
+ */
+#include "redis/party.h"
+#include "server.h"
+
+#define MUTEX "m"
+
+static struct server servers[ENSEMBLE_SIZE];
+
+static int enter(void **state)
+{
+    (void)state;
+    ensemble_start(servers);
+    return 0;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    ensemble_stop(servers);
+    return 0;
+}
+
+static bool has_leader(void *user)
+{
+    (void)user;
+    return ensemble_leader(servers) != NULL;
+}
+
+/* A lease long enough for the others to choose a new leader. */
+static const char *url(void)
+{
+    return ensemble_url(servers, "?ttl=1s&transition=30s&jitter=0ms..50ms");
+}
+
+static struct party owner;
+static uint64_t renewals;
+
+static bool has_renewed(void *user)
+{
+    (void)user;
+    return party_metrics(&owner).renewals >= renewals + 2;
+}
+
+static void contenders_survive_the_end_of_the_leading_server(void **state)
+{
+    struct party waiter;
+    struct server *leader;
+    uint64_t fence;
+    int64_t killed_ms;
+
+    (void)state;
+    party_join(&owner, url(), MUTEX, "owner");
+    party_await_acquired(&owner, 1);
+    fence = atomic_load(&owner.fence);
+    party_join(&waiter, url(), MUTEX, "waiter");
+    leader = ensemble_leader(servers);
+    assert_non_null(leader);
+    killed_ms = test_now_ms();
+    server_kill(leader);
+    renewals = party_metrics(&owner).renewals;
+    assert_true(test_wait(has_leader, NULL));
+    assert_true(test_wait(has_renewed, NULL));
+    print_message("# renewed again %lld ms after the kill\n",
+                  (long long)(test_now_ms() - killed_ms));
+    assert_true(party_is_owner(&owner));
+    assert_int_equal(atomic_load(&owner.released), 0);
+    assert_true(simba_contender_fence(owner.contender) == fence);
+    assert_int_equal(atomic_load(&waiter.acquired), 0);
+    party_leave(&owner);
+    party_await_acquired(&waiter, 1);
+    assert_true(atomic_load(&waiter.fence) > fence);
+    /* The dead one comes back, and another follows it. */
+    server_start_again(leader);
+    server_kill(ensemble_leader(servers));
+    assert_true(test_wait(has_leader, NULL));
+    party_leave(&waiter);
+    party_join(&waiter, url(), MUTEX, "waiter");
+    party_await_acquired(&waiter, 1);
+    party_leave(&waiter);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
+        contenders_survive_the_end_of_the_leading_server, enter, leave)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+/*
+ * hooks.c - the wrapped functions. The definitions here take the place of those in the shared library, which
+ * are found behind them.
+ */
+#include "hooks.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+struct hooks hooks;
+
+/* ---- Replies that wait ---------------------------------------------------------------------- */
+
+struct creation {
+    struct creation *next;
+    string_stat_completion_t completion;
+    const void *data;
+    bool lose;
+    int code;
+    bool has_result;
+    char path[1024];
+    struct Stat stat;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct creation *waiting;
+
+static void *next_function(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+
+    assert_non_null(function);
+    return function;
+}
+
+static void deliver(struct creation *c)
+{
+    if (c->lose)
+        c->completion(ZCONNECTIONLOSS, NULL, NULL, c->data);
+    else
+        c->completion(c->code, c->has_result ? c->path : NULL, c->has_result ? &c->stat : NULL,
+                      c->data);
+    free(c);
+}
+
+static void on_created(int code, const char *path, const struct Stat *stat, const void *data)
+{
+    struct creation *c = (struct creation *)(uintptr_t)data;
+
+    c->code = code;
+    c->has_result = path != NULL && stat != NULL;
+    if (c->has_result) {
+        snprintf(c->path, sizeof c->path, "%s", path);
+        c->stat = *stat;
+    }
+    if (!atomic_load(&hooks.hold_creates)) {
+        deliver(c);
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    c->next = waiting;
+    waiting = c;
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&hooks.held, 1);
+}
+
+void hooks_let_go(void)
+{
+    struct creation *c;
+
+    atomic_store(&hooks.hold_creates, false);
+    pthread_mutex_lock(&lock);
+    c = waiting;
+    waiting = NULL;
+    pthread_mutex_unlock(&lock);
+    while (c != NULL) {
+        struct creation *next = c->next;
+
+        deliver(c);
+        c = next;
+    }
+}
+
+void hooks_reset(void)
+{
+    hooks_let_go();
+    hooks.before_get = NULL;
+    atomic_store(&hooks.lose_creates, 0);
+    atomic_store(&hooks.lose_deletes, 0);
+    atomic_store(&hooks.held, 0);
+}
+
+clientid_t hooks_session(void)
+{
+    return *zoo_client_id(atomic_load(&hooks.handle));
+}
+
+/* Counts down, and says whether there was anything left. */
+static bool take(atomic_int *counter)
+{
+    int left = atomic_load(counter);
+
+    while (left > 0)
+        if (atomic_compare_exchange_weak(counter, &left, left - 1))
+            return true;
+    return false;
+}
+
+/* ---- The wrapped functions ------------------------------------------------------------------ */
+
+zhandle_t *zookeeper_init2(const char *host, watcher_fn fn, int recv_timeout,
+                           const clientid_t *clientid, void *context, int flags,
+                           log_callback_fn log_callback)
+{
+    zhandle_t *(*real)(const char *, watcher_fn, int, const clientid_t *, void *, int,
+                       log_callback_fn);
+    zhandle_t *handle;
+
+    *(void **)&real = next_function("zookeeper_init2");
+    handle = real(host, fn, recv_timeout, clientid, context, flags, log_callback);
+    atomic_store(&hooks.handle, handle);
+    return handle;
+}
+
+int zoo_acreate2(zhandle_t *zh, const char *path, const char *value, int valuelen,
+                 const struct ACL_vector *acl, int mode, string_stat_completion_t completion,
+                 const void *data)
+{
+    int (*real)(zhandle_t *, const char *, const char *, int, const struct ACL_vector *, int,
+                string_stat_completion_t, const void *);
+    struct creation *c = calloc(1, sizeof *c);
+
+    *(void **)&real = next_function("zoo_acreate2");
+    if (mode != ZOO_EPHEMERAL_SEQUENTIAL) {
+        free(c);
+        return real(zh, path, value, valuelen, acl, mode, completion, data);
+    }
+    c->completion = completion;
+    c->data = data;
+    c->lose = take(&hooks.lose_creates);
+    return real(zh, path, value, valuelen, acl, mode, on_created, c);
+}
+
+int zoo_awget(zhandle_t *zh, const char *path, watcher_fn watcher, void *context,
+              data_completion_t completion, const void *data)
+{
+    int (*real)(zhandle_t *, const char *, watcher_fn, void *, data_completion_t, const void *);
+
+    *(void **)&real = next_function("zoo_awget");
+    if (hooks.before_get != NULL)
+        hooks.before_get(path);
+    return real(zh, path, watcher, context, completion, data);
+}
+
+struct deletion {
+    void_completion_t completion;
+    const void *data;
+};
+
+static void on_nothing(int code, const char *value, const void *data)
+{
+    struct deletion *d = (struct deletion *)(uintptr_t)data;
+
+    (void)code;
+    (void)value;
+    d->completion(ZCONNECTIONLOSS, d->data);
+    free(d);
+}
+
+int zoo_adelete(zhandle_t *zh, const char *path, int version, void_completion_t completion,
+                const void *data)
+{
+    int (*real)(zhandle_t *, const char *, int, void_completion_t, const void *);
+    struct deletion *d;
+
+    *(void **)&real = next_function("zoo_adelete");
+    if (!take(&hooks.lose_deletes))
+        return real(zh, path, version, completion, data);
+    d = calloc(1, sizeof *d);
+    d->completion = completion;
+    d->data = data;
+    return zoo_async(zh, "/", on_nothing, d);
+}

@@ -1,0 +1,31 @@
+/*
+ * hooks.h - stands between the backend and the client library: loses replies, holds them back, and runs
+ * something between two calls. A test program that is linked with it has the library's functions wrapped.
+ */
+#ifndef SIMBA_TEST_ZOOKEEPER_HOOKS_H
+#define SIMBA_TEST_ZOOKEEPER_HOOKS_H
+
+#include "witness.h"
+
+#include <stdatomic.h>
+
+struct hooks {
+    void (*before_get)(const char *path); /* before a node is read; may be NULL */
+    atomic_int lose_creates;              /* so many latches are created and the reply is lost */
+    atomic_int lose_deletes;              /* so many deletes never reach the server */
+    atomic_bool hold_creates;
+    atomic_int held;
+    _Atomic(zhandle_t *) handle; /* the last one that the backend made */
+};
+
+extern struct hooks hooks;
+
+void hooks_reset(void);
+
+/* The replies that were held go on their way. */
+void hooks_let_go(void);
+
+/* Of the backend's session. */
+clientid_t hooks_session(void);
+
+#endif

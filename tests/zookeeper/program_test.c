@@ -1,0 +1,142 @@
+/*
+ * program_test.c - the program as a user runs it, on ZooKeeper.
+ */
+#include "cli/harness.h"
+#include "witness.h"
+
+#include <signal.h>
+
+#define SESSION_MS 3000
+
+static struct server server;
+static struct witness witness;
+static char url[256];
+
+/* The sandbox wants no process to be left, so that each test has a server of its own. */
+static int enter(void **state)
+{
+    if (sandbox_enter(state) != 0)
+        return -1;
+    server_start(&server);
+    witness_open(&witness, &server, NULL);
+    snprintf(url, sizeof url, "%s", server_url(&server, "?ttl=1s&transition=2s&jitter=0ms..50ms"));
+    return setenv("SIMBA_URL", url, 1);
+}
+
+static int leave(void **state)
+{
+    witness_close(&witness);
+    server_stop(&server);
+    return sandbox_leave(state);
+}
+
+static void a_command_runs_while_the_mutex_is_held_and_leaves_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("--id", "me", "lock", "m", "--", "sh", "-c",
+                               "echo \"$SIMBA_MUTEX|$SIMBA_CONTENDER_ID|$SIMBA_FENCE\"", NULL),
+                     0);
+    assert_contains(last_out(), "m|me|");
+    assert_int_equal(witness_count(&witness, "m"), 0);
+    assert_int_equal(simba_run("lock", "m", "--", "sh", "-c", "exit 7", NULL), 7);
+    assert_string_equal(last_err(), "");
+}
+
+static void the_mutex_excludes_and_is_handed_over(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    assert_int_equal(simba_run("lock", "-n", "m", "--", "touch", "ran", NULL), 75);
+    assert_contains(last_err(), "holder");
+    assert_int_equal(simba_run("lock", "-w", "200ms", "m", "--", "touch", "ran", NULL), 75);
+    assert_int_equal(witness_count(&witness, "m"), 1);
+    struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
+    wait_until(witness_count(&witness, "m") == 2);
+    assert_int_equal(simba_run("status", "m", "--json", NULL), 0);
+    assert_contains(last_out(), "holder");
+    assert_contains(last_out(), "\"waiters\":1");
+    assert_contains(last_out(), "\"ttl_ms\":null");
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(process_wait(&holder), 128 + SIGTERM);
+    assert_int_equal(process_wait(&waiter), 0);
+    assert_true(file_exists("ran"));
+}
+
+static void changes_of_ownership_are_watched(void **state)
+{
+    (void)state;
+    struct process watcher = simba_start(NULL, "watch", "m", "--json", NULL);
+    wait_until(server_watches(&server) == 1);
+    assert_int_equal(simba_run("--id", "me", "lock", "m", "--", "true", NULL), 0);
+    wait_until(strstr(file_read(watcher.out), "\"after\":\"me\"") != NULL);
+    wait_until(strstr(file_read(watcher.out), "\"before\":\"me\"") != NULL);
+    kill(watcher.pid, SIGTERM);
+    process_wait(&watcher);
+    wait_until(server_watches(&server) == 0);
+}
+
+static void after_a_kill_the_next_one_leads_within_the_session_and_a_tick(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
+    wait_until(witness_count(&witness, "m") == 2);
+    int64_t killed_ms = test_now_ms();
+    kill(holder.pid, SIGKILL);
+    assert_int_equal(process_wait(&waiter), 0);
+    int64_t taken_ms = test_now_ms() - killed_ms;
+    print_message("# the next led %lld ms after the kill; session %d ms, tick %d ms\n",
+                  (long long)taken_ms, SESSION_MS, SERVER_TICK_MS);
+    /* Behind the tick there is only what it takes to hear of it and to run a command. */
+    assert_true(taken_ms <= SESSION_MS + SERVER_TICK_MS + 500);
+    assert_true(file_exists("ran"));
+    process_wait(&holder);
+}
+
+static void the_child_is_stopped_when_the_session_may_have_ended(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    pid_t child = (pid_t)file_wait_number("holder");
+    server_pause(&server);
+    int64_t paused_ms = test_now_ms();
+    assert_int_equal(process_wait(&holder), 70);
+    assert_true(test_now_ms() - paused_ms < SESSION_MS + 2000);
+    assert_false(process_is_alive(child));
+    server_go_on(&server);
+    wait_until(witness_count(&witness, "m") == 0);
+}
+
+static void failures_have_exit_codes_of_their_own(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("-u", "zookeeper://127.0.0.1:1?connect-timeout=500ms", "lock", "m",
+                               "--", "true", NULL),
+                     69);
+    assert_contains(last_err(), "127.0.0.1:1");
+    assert_int_equal(simba_run("-u", server_url(&server, "?nonsense=1"), "status", NULL), 78);
+    assert_int_equal(simba_run("lock", "a/b", "--", "touch", "ran", NULL), 78);
+    assert_contains(last_err(), "a/b");
+    snprintf(url, sizeof url, "zookeeper://ann:secret@127.0.0.1:%d/closed?acl=creator",
+             server.port);
+    assert_int_equal(simba_run("-u", url, "lock", "m", "--", "true", NULL), 0);
+    snprintf(url, sizeof url, "zookeeper://ann:wrong-word@127.0.0.1:%d/closed", server.port);
+    assert_int_equal(simba_run("-u", url, "lock", "m", "--", "touch", "ran", NULL), 77);
+    assert_null(strstr(last_err(), "wrong-word"));
+    assert_false(file_exists("ran"));
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, enter, leave)
+    const struct CMUnitTest tests[] = {
+        CASE(a_command_runs_while_the_mutex_is_held_and_leaves_nothing),
+        CASE(the_mutex_excludes_and_is_handed_over),
+        CASE(changes_of_ownership_are_watched),
+        CASE(after_a_kill_the_next_one_leads_within_the_session_and_a_tick),
+        CASE(the_child_is_stopped_when_the_session_may_have_ended),
+        CASE(failures_have_exit_codes_of_their_own),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

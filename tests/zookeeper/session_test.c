@@ -1,0 +1,380 @@
+/*
+ * session_test.c - what becomes of contenders when connections break, sessions end and servers forget, seen
+ * through the library.
+ */
+#include "hooks.h"
+#include "redis/party.h"
+
+#include "base/random.h"
+
+#include <pthread.h>
+
+#define MUTEX "m"
+
+static struct server server;
+static struct witness witness;
+
+static int start(void **state)
+{
+    (void)state;
+    server_start(&server);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    server_stop(&server);
+    return 0;
+}
+
+static int enter(void **state)
+{
+    (void)state;
+    hooks_reset();
+    witness_open(&witness, &server, NULL);
+    return 0;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    witness_close(&witness);
+    return 0;
+}
+
+/* A lease of the client is as long as its session. */
+static const char *url_of(const char *options)
+{
+    char rest[256];
+
+    snprintf(rest, sizeof rest, "?ttl=2s&transition=2s&jitter=0ms..50ms%s", options);
+    return server_url(&server, rest);
+}
+
+/* ---- Expiry --------------------------------------------------------------------------------- */
+
+static void an_expired_session_is_a_loss_and_a_new_contest_with_a_new_token(void **state)
+{
+    struct party party;
+
+    (void)state;
+    party_join(&party, url_of(""), MUTEX, "me");
+    party_await_acquired(&party, 1);
+    for (unsigned term = 1; term <= 3; term++) {
+        uint64_t fence = atomic_load(&party.fence);
+        clientid_t session = hooks_session();
+
+        witness_expire(&server, &session);
+        party_await_released(&party, term);
+        party_await_acquired(&party, term + 1);
+        assert_int_equal(atomic_load(&party.released), term);
+        assert_true(atomic_load(&party.fence) > fence);
+        assert_true(hooks_session().client_id != session.client_id);
+        assert_int_equal(witness_count(&witness, MUTEX), 1);
+    }
+    party_leave(&party);
+    assert_int_equal(witness_count(&witness, MUTEX), 0);
+}
+
+static void a_waiter_whose_session_expires_waits_again(void **state)
+{
+    struct party party;
+    char node[256];
+    clientid_t session;
+
+    (void)state;
+    snprintf(node, sizeof node, "%s", witness_join(&witness, MUTEX, "first"));
+    party_join(&party, url_of(""), MUTEX, "me");
+    while (witness_count(&witness, MUTEX) < 2)
+        test_pause_ms(1);
+    session = hooks_session();
+    witness_expire(&server, &session);
+    while (witness_count(&witness, MUTEX) < 2 || hooks_session().client_id == session.client_id)
+        test_pause_ms(1);
+    assert_int_equal(atomic_load(&party.acquired), 0);
+    witness_delete(&witness, MUTEX, node);
+    party_await_acquired(&party, 1);
+    party_leave(&party);
+}
+
+/* ---- Disconnects ---------------------------------------------------------------------------- */
+
+/* Restarts the server; its clients' sessions are in its data. */
+static void restart(void)
+{
+    server_kill(&server);
+    server_start_again(&server);
+}
+
+static uint64_t renewals;
+
+static bool has_renewed(void *user)
+{
+    return party_metrics(user).renewals >= renewals + 2;
+}
+
+static void an_owner_keeps_leading_through_a_disconnect(void **state)
+{
+    struct party party;
+    uint64_t fence;
+
+    (void)state;
+    party_join(&party, server_url(&server, "?ttl=1s&transition=12s&on-disconnect=keep"), MUTEX,
+               "me");
+    party_await_acquired(&party, 1);
+    fence = atomic_load(&party.fence);
+    restart();
+    renewals = party_metrics(&party).renewals;
+    assert_true(test_wait(has_renewed, &party));
+    assert_true(party_is_owner(&party));
+    assert_int_equal(atomic_load(&party.released), 0);
+    assert_true(simba_contender_fence(party.contender) == fence);
+    party_leave(&party);
+}
+
+static void an_owner_lets_go_at_once_on_a_disconnect_where_it_is_told_to(void **state)
+{
+    struct party party;
+    uint64_t fence;
+    int64_t killed_ms;
+
+    (void)state;
+    party_join(&party, server_url(&server, "?ttl=5s&transition=8s&on-disconnect=release"), MUTEX,
+               "me");
+    party_await_acquired(&party, 1);
+    fence = atomic_load(&party.fence);
+    killed_ms = test_now_ms();
+    server_kill(&server);
+    party_await_released(&party, 1);
+    assert_true(test_now_ms() - killed_ms < 3000);
+    assert_false(party_is_owner(&party));
+    server_start_again(&server);
+    party_await_acquired(&party, 2);
+    assert_true(atomic_load(&party.fence) > fence);
+    assert_int_equal(atomic_load(&party.released), 1);
+    party_leave(&party);
+}
+
+static void an_owner_lets_go_by_its_own_clock_before_its_session_can_end(void **state)
+{
+    struct party party;
+    struct party rival;
+    int64_t paused_ms;
+
+    (void)state;
+    party_join(&party, url_of(""), MUTEX, "me");
+    party_await_acquired(&party, 1);
+    paused_ms = test_now_ms();
+    server_pause(&server);
+    party_await_released(&party, 1);
+    /* Its session has 4 s from the last sign of life, which came before the pause. */
+    print_message("# let go %lld ms after the pause\n", (long long)(test_now_ms() - paused_ms));
+    assert_true(test_now_ms() - paused_ms < 4000);
+    assert_false(party_is_owner(&party));
+    server_go_on(&server);
+    party_await_acquired(&party, 2);
+    party_join(&rival, url_of(""), MUTEX, "you");
+    party_leave(&party);
+    party_await_acquired(&rival, 1);
+    party_leave(&rival);
+}
+
+/* ---- Servers that forget -------------------------------------------------------------------- */
+
+static void contenders_begin_anew_on_a_server_that_came_back_without_data(void **state)
+{
+    struct party party;
+
+    (void)state;
+    party_join(&party, url_of(""), MUTEX, "me");
+    party_await_acquired(&party, 1);
+    witness_close(&witness);
+    server_kill(&server);
+    server_wipe(&server);
+    server_start_again(&server);
+    party_await_acquired(&party, 2);
+    assert_int_equal(atomic_load(&party.released), 1);
+    witness_open(&witness, &server, NULL);
+    assert_int_equal(witness_count(&witness, MUTEX), 1);
+    party_leave(&party);
+    assert_int_equal(witness_count(&witness, MUTEX), 0);
+}
+
+/* ---- Stops that race ------------------------------------------------------------------------ */
+
+static void *leave_party(void *argument)
+{
+    party_leave(argument);
+    return NULL;
+}
+
+static void a_stop_that_races_a_wake_up_leaves_no_node(void **state)
+{
+    uint64_t random = sb_random_seed();
+
+    (void)state;
+    print_message("# seed %llu\n", (unsigned long long)random);
+    for (int i = 0; i < 25; i++) {
+        struct party first;
+        struct party second;
+        pthread_t thread;
+        struct timespec pause = {0, sb_random_between(sb_random_next(&random), 0, 3000000)};
+
+        party_join(&first, url_of(""), MUTEX, "first");
+        party_await_acquired(&first, 1);
+        party_join(&second, url_of(""), MUTEX, "second");
+        while (witness_count(&witness, MUTEX) < 2)
+            test_pause_ms(1);
+        assert_int_equal(pthread_create(&thread, NULL, leave_party, &first), 0);
+        nanosleep(&pause, NULL);
+        party_leave(&second);
+        pthread_join(thread, NULL);
+        assert_int_equal(witness_count(&witness, MUTEX), 0);
+    }
+    assert_int_equal(server_watches(&server), 0);
+}
+
+/* ---- Rights --------------------------------------------------------------------------------- */
+
+static int denied_with(const char *url)
+{
+    struct simba_error error = {0};
+    simba_client *client;
+    simba_locker *locker;
+    int code;
+
+    assert_int_equal(simba_client_open(url, NULL, &client, &error), SIMBA_OK);
+    assert_int_equal(simba_locker_create(client, MUTEX, NULL, &locker, &error), SIMBA_OK);
+    code = simba_locker_try_acquire(locker, &error);
+    simba_locker_close(locker);
+    simba_client_close(client, NULL);
+    return code;
+}
+
+static int status_with(const char *url, struct simba_mutex_status *ret_status)
+{
+    struct simba_mutex_status *list = NULL;
+    struct simba_error error = {0};
+    simba_client *client;
+    size_t count = 0;
+    int code;
+
+    assert_int_equal(simba_client_open(url, NULL, &client, &error), SIMBA_OK);
+    code = simba_client_status(client, MUTEX, 5000, &list, &count, &error);
+    if (code == SIMBA_OK)
+        *ret_status = list[0];
+    simba_free(list);
+    simba_client_close(client, NULL);
+    return code;
+}
+
+static const char *user_url(const char *user, const char *rest)
+{
+    static char url[4][256];
+    static unsigned turn;
+    char *text = url[turn++ % 4];
+
+    snprintf(text, sizeof url[0], "zookeeper://%s127.0.0.1:%d/rights?ttl=2s&transition=2s%s", user,
+             server.port, rest);
+    return text;
+}
+
+static void nodes_have_the_rights_that_were_asked_for(void **state)
+{
+    struct simba_mutex_status status;
+    struct party party;
+
+    (void)state;
+    party_join(&party, user_url("ann:secret@", "&acl=creator"), MUTEX, "ann");
+    party_await_acquired(&party, 1);
+    assert_int_equal(denied_with(user_url("ann:secret@", "&acl=creator")), SIMBA_ECONTENDED);
+    assert_int_equal(denied_with(user_url("", "")), SIMBA_EDENIED);
+    assert_int_equal(denied_with(user_url("ann:wrong@", "")), SIMBA_EDENIED);
+    assert_int_equal(status_with(user_url("", ""), &status), SIMBA_EDENIED);
+    party_leave(&party);
+}
+
+static void everybody_may_look_where_that_was_asked_for(void **state)
+{
+    struct simba_mutex_status status;
+    struct party party;
+
+    (void)state;
+    party_join(&party, user_url("ann:secret@", "&acl=creator-read"), MUTEX, "ann");
+    party_await_acquired(&party, 1);
+    assert_int_equal(denied_with(user_url("bob:secret@", "")), SIMBA_EDENIED);
+    assert_int_equal(status_with(user_url("", ""), &status), SIMBA_OK);
+    assert_string_equal(status.owner.id, "ann");
+    assert_true(status.owner.ttl_at_ms == SIMBA_INFINITE);
+    party_leave(&party);
+}
+
+/* ---- URLs ----------------------------------------------------------------------------------- */
+
+static void urls_that_make_no_sense_are_refused(void **state)
+{
+    static const struct {
+        const char *url;
+        int code;
+        const char *part;
+    } urls[] = {
+        {"zookeeper://h?nonsense=1", SIMBA_ECONFIG, "nonsense"},
+        {"zookeeper://h/a//b", SIMBA_EINVAL, "/a//b"},
+        {"zookeeper://h/a/../b", SIMBA_EINVAL, "/a/../b"},
+        {"zookeeper://h?acl=mine", SIMBA_EINVAL, "mine"},
+        {"zookeeper://h?acl=creator", SIMBA_EINVAL, "password"},
+        {"zookeeper://user@h", SIMBA_EINVAL, "password"},
+        {"zookeeper://h?on-disconnect=panic", SIMBA_EINVAL, "panic"},
+        {"zookeeper://h?session-timeout=0s", SIMBA_EINVAL, "session-timeout"},
+        {"zookeepers://h", SIMBA_EINVAL, "tls-ca"},
+        {"zookeeper://127.0.0.1:1?connect-timeout=300ms", SIMBA_EUNAVAILABLE, "127.0.0.1:1"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(urls); i++) {
+        struct simba_error error = {0};
+        simba_client *client = NULL;
+        int code = simba_client_open(urls[i].url, NULL, &client, &error);
+
+        if (code != urls[i].code || strstr(error.text, urls[i].part) == NULL)
+            fail_msg("%s: %d, %s", urls[i].url, code, error.text);
+        assert_null(client);
+    }
+}
+
+#ifndef SIMBA_HAVE_ZOOKEEPER_TLS
+static void tls_is_refused_with_a_reason_where_the_library_has_none(void **state)
+{
+    struct simba_error error = {0};
+    simba_client *client = NULL;
+
+    (void)state;
+    assert_int_equal(
+        simba_client_open("zookeepers://h?tls-ca=a&tls-cert=b&tls-key=c", NULL, &client, &error),
+        SIMBA_ECONFIG);
+    assert_non_null(strstr(error.text, "TLS"));
+}
+#endif
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, enter, leave)
+    const struct CMUnitTest tests[] = {
+        CASE(an_expired_session_is_a_loss_and_a_new_contest_with_a_new_token),
+        CASE(a_waiter_whose_session_expires_waits_again),
+        CASE(an_owner_keeps_leading_through_a_disconnect),
+        CASE(an_owner_lets_go_at_once_on_a_disconnect_where_it_is_told_to),
+        CASE(an_owner_lets_go_by_its_own_clock_before_its_session_can_end),
+        CASE(contenders_begin_anew_on_a_server_that_came_back_without_data),
+        CASE(a_stop_that_races_a_wake_up_leaves_no_node),
+        CASE(nodes_have_the_rights_that_were_asked_for),
+        CASE(everybody_may_look_where_that_was_asked_for),
+        cmocka_unit_test(urls_that_make_no_sense_are_refused),
+#ifndef SIMBA_HAVE_ZOOKEEPER_TLS
+        cmocka_unit_test(tls_is_refused_with_a_reason_where_the_library_has_none),
+#endif
+    };
+
+    return cmocka_run_group_tests(tests, start, stop);
+}
