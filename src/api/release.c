@@ -93,6 +93,7 @@ static int fail_changed(const struct target *t, struct simba_error *error)
 static int take_from(struct target *t, const struct simba_owner *owner, struct simba_error *error)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
+        uint64_t tried = t->revision;
         int code = take(t, error);
 
         if (code != SIMBA_OK || t->seen.owner.id[0] == '\0')
@@ -102,6 +103,9 @@ static int take_from(struct target *t, const struct simba_owner *owner, struct s
             return code;
         if (!is_same_term(&t->seen.owner, owner))
             return fail_changed(t, error);
+        if (t->revision == tried)
+            return sb_error_set(error, SIMBA_EUNSUPPORTED,
+                                "the store lets nobody but the owner release '%s'", t->mutex);
     }
     return sb_error_set(error, SIMBA_ECONTENDED, "%s renewed '%s' whenever it was being taken",
                         owner->id, t->mutex);

@@ -146,9 +146,11 @@ static enum sb_answer answer_of(const struct sb_service *s, const struct simba_r
                                                                       : SB_ANSWER_OTHER;
 }
 
+/* What failed, in a word that whoever reads logs knows. */
 static const char *op_name(enum simba_op op)
 {
-    static const char *const names[] = {"nothing", "acquire", "guard", "release", "read", "list"};
+    static const char *const names[] = {"do anything", "acquire", "renew",
+                                        "release",     "read",    "list"};
 
     return names[op];
 }
@@ -173,7 +175,7 @@ static void keep_error(struct sb_service *s, enum simba_op op, const struct simb
         s->last_error->code = reply->code;
     }
     pthread_mutex_unlock(&s->lock);
-    sb_log(&s->engine->log, warn ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "mutex '%s': %s failed: %s",
+    sb_log(&s->engine->log, warn ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "mutex '%s': cannot %s: %s",
            s->member.mutex, op_name(op),
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }

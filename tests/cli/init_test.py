@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""`simba init`, `simba tck` and files that are somebody else's."""
+"""`simba init`, `simba tck`, files that are somebody else's, and what new users stumble over."""
 import os
 import sqlite3
 import subprocess
 import sys
 
-from program import (PATIENCE, PROGRAM, Simba, case, contains, equal, main, read, run, true,
-                     wait_until)
+from program import (PATIENCE, PROGRAM, Blocked, Simba, case, contains, equal, main, number, read, run,
+                     true, wait_until)
 
 
 def said_by(program):
@@ -152,6 +152,15 @@ def a_url_without_a_scheme_and_a_number_without_a_unit_get_a_hint():
     program = run("--ttl", "10", "status")
     equal(program.code, 64)
     contains(program.said(), "10s")
+
+
+@case
+def a_lease_that_cannot_be_renewed_is_told_in_plain_words():
+    holder = Simba("lock", "m", "--", "sh", "-c", "echo $$ >pid; exec sleep 100")
+    number("pid")
+    with Blocked():
+        equal(holder.wait(), 70)
+    contains(holder.said(), "mutex 'm': cannot renew: ")
 
 
 # ---- Standard output that cannot be written -----------------------------------------------------

@@ -5,8 +5,8 @@
 
 The C program of the README is the example and compiles; the commands of its section on the command
 line run; its exit codes are those of the program; the layers of the architecture are those that are
-checked; what a document names (a file, a make target, a function) exists; the page on testing knows
-every folder of tests, every mutant, and no story that is not told.
+checked; what a document names (a file, a make target, a function) exists; the pages on configuration have
+all options; the page on testing knows every folder of tests, every mutant, and no story that is not told.
 """
 import glob
 import os
@@ -19,7 +19,7 @@ import tempfile
 ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
-             "docs/architecture.md", "docs/redis.md", "docs/sql.md", "docs/testing.md"]
+             "docs/architecture.md", "docs/configuration.md", "docs/redis.md", "docs/sql.md", "docs/testing.md"]
 COMMANDS_HEADING = "## Sixty seconds of the command line"
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
                   r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")
@@ -111,6 +111,33 @@ def check_targets(text):
     targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
     named = set(re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE))
     return [f"the Makefile has no target {name}" for name in sorted(named - targets)]
+
+
+# ---- The pages on configuration -------------------------------------------------------------
+
+OPTION = re.compile(r'\{[\s\\]*"([a-z-]+)",[\s\\]+SIMBA_OPTION_')
+ASKED = re.compile(r'\b(?:simba_url_\w+|read_\w+)\((?:config->)?url, "([a-z-]+)"')
+
+
+def declared_options():
+    return set(OPTION.findall("".join(known_code()))) | {"password-file", "password-env"}
+
+
+def check_options(text):
+    """Every option that a client or a store declares is told."""
+    declared = declared_options()
+    if len(declared) < 20:
+        return ["the tables of options are not understood"]
+    return [f"the option '{name}' is missing" for name in sorted(declared)
+            if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)]
+
+
+def check_declared(sources):
+    """What a store asks of its URL stands in a table: otherwise a file could not have it."""
+    asked = set(ASKED.findall(sources))
+    if len(asked) < 20:
+        return ["what the stores ask of a URL is not understood"]
+    return [f"no table declares '{name}'" for name in sorted(asked - declared_options())]
 
 
 # ---- The page on testing --------------------------------------------------------------------
@@ -223,6 +250,13 @@ def cases():
         yield f"{document}: names exist", check_names(text), False
         yield f"{document}: paths and links exist", check_paths(text, document), False
         yield f"{document}: make targets exist", check_targets(text), False
+    configuration = read("docs/configuration.md")
+    yield "docs/configuration.md: all options", check_options(configuration), False
+    yield "man/simba.yaml.5: all options", check_options(read("man/simba.yaml.5")), False
+    yield "every option that is read is declared", check_declared("".join(known_code())), False
+    yield "twin: an option is missing", check_options(configuration.replace("idle-timeout", "")), True
+    yield ("twin: an option that is not declared",
+           check_declared("".join(known_code()) + 'simba_url_param(url, "colour")'), True)
     testing = read("docs/testing.md")
     yield "docs/testing.md: all folders of tests", check_folders(testing), False
     yield "docs/testing.md: all mutants", check_mutants(testing), False
