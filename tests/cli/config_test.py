@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 
-from program import (PATIENCE, PROGRAM, Redis, Simba, case, contains, equal, main, read, run, true,
+from program import (PATIENCE, PROGRAM, Simba, case, contains, equal, main, read, run, true,
                      wait_until, write)
+from stores import Redis
 
 NO_STORE = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "SIMBA_TTL": "", "SIMBA_TRANSITION": "",
             "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""}

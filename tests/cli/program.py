@@ -7,7 +7,6 @@ import ctypes
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import tempfile
@@ -174,41 +173,6 @@ def steal(mutex="m"):
     store.close()
 
 
-class Redis:
-    """A private server on a free port."""
-
-    def __init__(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.process = subprocess.Popen(
-            ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", os.getcwd(),
-             "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL)
-        self.socket = wait_until(self._connect, "redis-server listens")
-        self.url = f"redis://127.0.0.1:{self.port}?ttl=400ms&transition=600ms&jitter=0ms..50ms"
-
-    def _connect(self):
-        try:
-            return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
-        except OSError:
-            return None
-
-    def last_look(self, command, pause_ms):
-        """The number that a command answers, which is the last one to be served for so long."""
-        commands = ["MULTI", command, f"CLIENT PAUSE {pause_ms:.0f} ALL", "EXEC", ""]
-        self.socket.sendall("\r\n".join(commands).encode())
-        answer = ""
-        while not answer.endswith("+OK\r\n") or "*2\r\n" not in answer:
-            answer += self.socket.recv(4096).decode()
-        return int(answer.partition("*2\r\n:")[2].split("\r\n")[0])
-
-    def stop(self):
-        self.socket.close()
-        self.process.send_signal(signal.SIGCONT)
-        self.process.terminate()
-        self.process.wait(PATIENCE)
-
-
 def _children():
     text = read(f"/proc/self/task/{os.getpid()}/children")
     return [int(pid) for pid in text.split()]
@@ -222,16 +186,20 @@ def _reap():
         pass
 
 
-def _end_leftovers():
-    """Orphans are children of the test by now. Those that stay are killed and named."""
+def _end_leftovers(servers):
+    """Orphans are children of the test by now. Those that stay are killed and named; servers of the test that
+    were there before may stay."""
+    def left_over():
+        return set(_children()) - servers
+
     def gone():
         _reap()
-        return not _children()
+        return not left_over()
     try:
         wait_until(gone, patience=3)
         return []
     except AssertionError:
-        left = _children()
+        left = left_over()
         names = [read(f"/proc/{pid}/cmdline").replace("\0", " ") for pid in left]
         for pid in left:
             os.kill(pid, signal.SIGKILL)
@@ -242,6 +210,7 @@ def _end_leftovers():
 def _run_case(function):
     folder = tempfile.mkdtemp(prefix="simba-cli-")
     os.chdir(folder)
+    servers = set(_children())
     _started.clear()
     os.environ["SIMBA_URL"] = url()
     trouble = None
@@ -255,7 +224,7 @@ def _run_case(function):
             program.process.kill()
         if program.process.poll() is not None:
             program.process.wait()
-    left = _end_leftovers()
+    left = _end_leftovers(servers)
     os.chdir("/")
     shutil.rmtree(folder, ignore_errors=True)
     return trouble or (f"left behind: {left}" if left else None)

@@ -5,8 +5,9 @@ import os
 import shutil
 import sys
 
-from program import (Redis, Simba, case, contains, equal, is_free, main, now, number, read,
+from program import (Simba, case, contains, equal, is_free, main, now, number, read,
                      run, true, wait_until)
+from stores import Redis
 
 
 def ask(server, command):

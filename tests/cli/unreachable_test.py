@@ -11,13 +11,12 @@ distribution is printed.
 import os
 import random
 import select
-import shutil
-import signal
 import sys
 import time
 
-from program import (LEASE, PATIENCE, Blocked, Redis, Simba, case, equal, main, now, number, read,
+from program import (LEASE, PATIENCE, Blocked, Simba, case, equal, main, now, number, read,
                      run, true)
+from stores import Redis
 
 RUNS = int(os.environ.get("SIMBA_UNREACHABLE_RUNS", "3"))
 STUBBORN = "trap '' TERM; echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.02; done"
@@ -65,12 +64,12 @@ class RedisStore:
     def cut(self):
         asked = now()
         left = self.server.last_look("PTTL simba:{m}", pause_ms=LEASE * 1000)
-        os.kill(self.server.process.pid, signal.SIGSTOP)
+        self.server.pause()
         true(left > 0, "nobody owns")
         return asked + left / 1000
 
     def heal(self):
-        os.kill(self.server.process.pid, signal.SIGCONT)
+        self.server.go_on()
 
     def stop(self):
         self.server.stop()
@@ -114,7 +113,7 @@ def add_cases(make_store, name):
 
 
 add_cases(SqliteStore, "sqlite")
-if shutil.which("redis-server") is not None:
+if Redis.exists():
     add_cases(RedisStore, "redis")
 
 

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""The program over the stores: exit codes, signals, a simba that is killed, a store that stands still.
+
+    matrix_test.py STORE       sqlite, redis, postgres or mariadb
+"""
+import os
+import signal
+import sys
+
+import stores
+from program import (LEASE, Simba, case, contains, equal, is_alive, lines, main, now, number, read,
+                     run, true, wait_until, write)
+
+STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
+         "mariadb": stores.Mariadb}[sys.argv[1]]
+HOLD = "echo $$ >pid.new; mv pid.new pid; exec sleep 100"
+
+FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS}
+UNCAUGHT = {signal.SIGKILL, signal.SIGSTOP}
+OWN = {signal.SIGCHLD, signal.SIGCONT}  # these tell simba of its child, or to go on with it
+STOPPING = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+HARMLESS = {signal.SIGWINCH, signal.SIGURG}
+FORWARDED = sorted(set(signal.valid_signals()) - FAULTS - UNCAUGHT - OWN)
+
+# Writes the number of every signal that it gets, and ends after the last.
+LISTENER = """
+import os, signal, sys
+got = open("got", "w", buffering=1)
+for number in map(int, sys.argv[1:]):
+    signal.signal(number, lambda number, frame: got.write(f"{number}\\n"))
+open("pid", "w").write(f"{os.getpid()}\\n")
+while not os.path.exists("enough"):
+    signal.sigtimedwait([], 0.02)
+sys.exit(5)
+"""
+
+
+class Running:
+    """The one server of all cases."""
+
+    store = None
+
+
+def use_store(function):
+    def wrapped():
+        os.environ["SIMBA_URL"] = Running.store.url
+        function()
+    wrapped.__name__ = f"{sys.argv[1]}_{function.__name__}"
+    return case(wrapped)
+
+
+@use_store
+def the_exit_codes_are_those_of_the_table():
+    for code, arguments in ((0, ["lock", "m", "--", "true"]),
+                            (7, ["lock", "m", "--", "sh", "-c", "exit 7"]),
+                            (128 + 9, ["lock", "m", "--", "sh", "-c", "kill -KILL $$"]),
+                            (124, ["lock", "--hold-at-most", "50ms", "m", "--", "sleep", "10"]),
+                            (126, ["lock", "m", "--", "/"]),
+                            (127, ["lock", "m", "--", "no-such-command"]),
+                            (3, ["lead", "--restart", "never", "m", "--", "sh", "-c", "exit 3"]),
+                            (64, ["lock", "m"]), (64, ["schedule", "m", "true"]),
+                            (78, ["lock", "x" * 67, "--", "true"]),
+                            (78, ["--ttl", "1ms", "--transition", "1ms", "lock", "m", "true"])):
+        program = run(*arguments)
+        true(program.code == code, f"{arguments}: {program.code}, {program.said()}")
+
+
+@use_store
+def a_mutex_that_is_held_is_75_and_its_owner_is_named():
+    holder = Simba("--id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
+    number("pid")
+    for options in (["-n"], ["-w", "300ms"]):
+        program = run("lock", *options, "m", "--", "touch", "ran")
+        equal(program.code, 75)
+        contains(program.said(), "holder")
+    equal(run("lock", "-n", "-E", "9", "m", "--", "touch", "ran").code, 9)
+    equal(holder.end(), 128 + signal.SIGTERM)
+    equal(run("lock", "-n", "m", "--", "true").code, 0)
+    true(not os.path.exists("ran"), "it ran without the mutex")
+
+
+@use_store
+def every_signal_that_can_be_caught_reaches_the_command():
+    write("listener.py", LISTENER)
+    program = Simba("lock", "m", "--", sys.executable, "listener.py", *map(str, map(int, FORWARDED)))
+    number("pid")
+    for number_of in FORWARDED:
+        program.send(number_of)
+        wait_until(lambda: str(int(number_of)) in lines("got"), f"signal {int(number_of)} arrives")
+    write("enough", "")
+    equal(program.wait(), 5)
+    equal(len(lines("got")), len(FORWARDED))
+
+
+@use_store
+def every_signal_that_ends_programs_ends_the_wait():
+    holder = Simba("lock", "m", "--", "bash", "-c", HOLD)
+    number("pid")
+    waiters = {}
+    for number_of in sorted(set(FORWARDED) - STOPPING - HARMLESS):
+        waiters[number_of] = Simba("lock", "-q", "m", "--", "touch", "ran")
+    for number_of, waiter in waiters.items():
+        wait_until(waiter.takes_signals)
+        equal(waiter.end(number_of), 128 + number_of)
+    equal(holder.end(), 128 + signal.SIGTERM)
+    equal(run("lock", "-w", "5s", "m", "--", "true").code, 0)
+    true(not os.path.exists("ran"), "it ran without the mutex")
+
+
+@use_store
+def a_megabyte_goes_through_standard_input_and_output():
+    write("input", "x" * (1 << 20))
+    for verb in (["lock"], ["lead", "--restart", "never"]):
+        with open("input", "rb") as stdin:
+            program = run(*verb, "m", "--", "cat", stdin=stdin)
+        equal(program.code, 0)
+        equal(os.path.getsize(program.out), 1 << 20)
+
+
+@use_store
+def a_simba_that_is_killed_takes_its_command_along_and_the_lease_runs_out():
+    holder = Simba("lock", "m", "--", "bash", "-c", "sleep 100 & echo $! >inner; " + HOLD)
+    inner, command = number("inner"), number("pid")
+    begin = now()
+    equal(holder.end(signal.SIGKILL), -signal.SIGKILL)
+    wait_until(lambda: not is_alive(command) and not is_alive(inner))
+    equal(run("lock", "-w", "20s", "m", "--", "true").code, 0)
+    true(now() - begin < LEASE + 5, f"it took {now() - begin}")
+
+
+@use_store
+def a_leader_hands_over_when_it_is_told_to_end():
+    script = "echo start $SIMBA_CONTENDER_ID >>log; trap 'echo end >>log; exit' TERM; " \
+             "while :; do sleep 0.02; done"
+    first = Simba("--id", "a", "lead", "m", "--", "bash", "-c", script)
+    wait_until(lambda: lines("log"))
+    second = Simba("--id", "b", "lead", "m", "--", "bash", "-c", script)
+    wait_until(lambda: "owned by a" in second.said())
+    equal(first.end(), 0)
+    wait_until(lambda: len(lines("log")) == 3)
+    equal(second.end(), 0)
+    equal(lines("log"), ["start a", "end", "start b", "end"])
+
+
+@use_store
+def a_schedule_runs_at_its_intervals():
+    program = Simba("schedule", "m", "--every", "100ms", "--", "sh", "-c", "echo run >>log")
+    wait_until(lambda: len(lines("log")) >= 5)
+    equal(program.end(), 0)
+    equal(program.said().count("failed"), 0)
+
+
+def a_store_that_stands_still_is_70_and_the_command_is_dead():
+    holder = Simba("lock", "m", "--", "bash", "-c", "trap '' TERM; echo $$ >pid.new; mv pid.new pid;"
+                   "while :; do sleep 0.02; done")
+    command = number("pid")
+    begin = now()
+    Running.store.pause()
+    wait_until(lambda: not is_alive(command))
+    true(now() - begin < LEASE, f"it took {now() - begin}")
+    equal(holder.wait(), 70)
+    Running.store.go_on()
+    contains(read(holder.err), "killing the command")
+
+
+def a_server_that_is_not_there_is_69():
+    address = Running.store.url.replace(str(Running.store.port), str(stores.free_port()))
+    for verb in (["lock", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"]):
+        equal(run("-u", address, *verb, "--", "true").code, 69)
+
+
+if STORE is not stores.Sqlite:
+    use_store(a_store_that_stands_still_is_70_and_the_command_is_dead)
+    use_store(a_server_that_is_not_there_is_69)
+
+
+def test_store():
+    if not STORE.exists():
+        print(f"1..0 # SKIP there is no {sys.argv[1]} here")
+        return 77
+    Running.store = STORE()
+    try:
+        return main()
+    finally:
+        Running.store.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(test_store())
