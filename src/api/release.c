@@ -88,25 +88,48 @@ static int fail_changed(const struct target *t, struct simba_error *error)
                         "'%s' is owned by %s by now, from whom nothing was taken", t->mutex, owner);
 }
 
-/* The answer tells who owns after the release. Each renewal gives the record another revision, so the release of
- * an owner that renews may miss, and takes another look. */
+static int fail_refused(const struct target *t, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_EUNSUPPORTED,
+                        "the store lets nobody but the owner release '%s'", t->mutex);
+}
+
+/* One attempt. The answer tells who owns after the release; but a store that knows only its own contenders may
+ * say that nobody does, so it is looked at once more. */
+static int take_once(struct target *t, const struct simba_owner *owner, bool *ret_taken,
+                     struct simba_error *error)
+{
+    uint64_t tried = t->revision;
+    bool taken;
+    int code = take(t, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    taken = t->seen.owner.id[0] == '\0';
+    code = look(t, error);
+    if (code != SIMBA_OK)
+        return code;
+    if (strcmp(t->seen.owner.id, owner->id) == 0 && t->revision == tried)
+        return fail_refused(t, error);
+    if (!taken && !is_same_term(&t->seen.owner, owner))
+        return fail_changed(t, error);
+    *ret_taken = taken;
+    return SIMBA_OK;
+}
+
+/* Each renewal may give the record another revision, so that the release of an owner that renews may miss. */
 static int take_from(struct target *t, const struct simba_owner *owner, struct simba_error *error)
 {
-    for (int i = 0; i < ATTEMPTS; i++) {
-        uint64_t tried = t->revision;
-        int code = take(t, error);
+    bool taken = false;
 
-        if (code != SIMBA_OK || t->seen.owner.id[0] == '\0')
-            return code;
-        code = look(t, error);
+    for (int i = 0; i < ATTEMPTS && !taken; i++) {
+        int code = take_once(t, owner, &taken, error);
+
         if (code != SIMBA_OK)
             return code;
-        if (!is_same_term(&t->seen.owner, owner))
-            return fail_changed(t, error);
-        if (t->revision == tried)
-            return sb_error_set(error, SIMBA_EUNSUPPORTED,
-                                "the store lets nobody but the owner release '%s'", t->mutex);
     }
+    if (taken)
+        return SIMBA_OK;
     return sb_error_set(error, SIMBA_ECONTENDED, "%s renewed '%s' whenever it was being taken",
                         owner->id, t->mutex);
 }
