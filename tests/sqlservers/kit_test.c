@@ -31,7 +31,7 @@ static void every_isolation_level_will_do(void **state)
         server_sql(&server, "%s", dialect_isolations[i]);
         options.url = server.url;
         options.only = "multi_contend";
-        options.contend_ms = 1000;
+        options.contend_ms = 2000;
         result = kit_run(&options);
         kit_assert_passed(&result, 1);
     }

@@ -43,6 +43,13 @@ const char *const dialect_wide_table =
     "INSERT INTO simba_mutex SELECT concat('row-', seq), 0, 0, 0, '', 0 FROM seq_1_to_20000;"
     "ANALYZE TABLE simba_mutex";
 
+const char *const dialect_trigger =
+    "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex FOR EACH ROW BEGIN"
+    " IF NEW.mutex = 'slow' OR NEW.owner_id = 'poison' THEN DO sleep(0.3); END IF;"
+    " IF NEW.owner_id = 'poison' THEN SIGNAL SQLSTATE '45000'; END IF; END";
+const char *const dialect_count_sleepers =
+    "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'";
+
 /* Servers that share a folder for temporary tables delete those of each other. */
 static char data[TEST_PATH_MAX + 32];
 static char temporary[TEST_PATH_MAX + 32];

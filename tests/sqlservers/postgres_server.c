@@ -39,6 +39,14 @@ const char *const dialect_wide_table =
     "INSERT INTO simba_mutex SELECT 'row-' || i, 0, 0, 0, '', 0 FROM generate_series(1, 20000) i;"
     "ANALYZE simba_mutex";
 
+const char *const dialect_trigger =
+    "CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " IF NEW.mutex = 'slow' OR NEW.owner_id = 'poison' THEN PERFORM pg_sleep(0.3); END IF;"
+    " IF NEW.owner_id = 'poison' THEN RAISE EXCEPTION 'poison'; END IF; RETURN NEW; END $$;"
+    "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex FOR EACH ROW EXECUTE FUNCTION hold_up()";
+const char *const dialect_count_sleepers =
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+
 static char folder[TEST_PATH_MAX]; /* of the programs */
 static char program[TEST_PATH_MAX + 16];
 static char initdb[TEST_PATH_MAX + 16];

@@ -112,4 +112,8 @@ extern const char
 extern const char *const dialect_old_table;  /* of older installations: ids of 32 characters */
 extern const char *const dialect_wide_table; /* fills the table with 20,000 rows more */
 
+/* Changes of the mutex `slow` take a while, and so do those that make `poison` the owner, which then fail. */
+extern const char *const dialect_trigger;
+extern const char *const dialect_count_sleepers; /* statements that are in the trigger now */
+
 #endif

@@ -6,21 +6,26 @@
 
 #include "backend/mysql/call.h"
 #include "backend/mysql/failure.h"
+#include "backend/mysql/rows.h"
 #include "backend/mysql/schema.h"
 #include "backend/mysql/statement.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/text.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 
-/* MariaDB can refuse at once what somebody has locked; MySQL waits for a second at least. */
+/* What an administrator or an option file may have set otherwise for all sessions. MariaDB can refuse at once
+ * what somebody has locked, and end a transaction whose client has vanished; MySQL waits for a second at
+ * least, and can only end the connection. */
+#define SET_UP                                                                                     \
+    "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', character_set_client = utf8mb4,"  \
+    " character_set_connection = utf8mb4, character_set_results = utf8mb4,"
 static const char set_up_mariadb[] =
-    "SET SESSION autocommit = 1, innodb_lock_wait_timeout = 0, sql_mode = 'STRICT_ALL_TABLES'";
-static const char set_up_mysql[] =
-    "SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1, sql_mode = 'STRICT_ALL_TABLES'";
+    SET_UP " innodb_lock_wait_timeout = 0, idle_transaction_timeout = 3";
+static const char set_up_mysql[] = SET_UP " innodb_lock_wait_timeout = 1";
+static const char end_idling_mysql[] = "SET SESSION wait_timeout = 5";
 
 static struct sb_mysql_connection *own(struct sb_sql_connection *connection)
 {
@@ -33,18 +38,6 @@ static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_
 }
 
 /* ---- One statement -------------------------------------------------------------------------- */
-
-/* A column of fixed width drops spaces at the end of an id, and most collations do not see them. */
-static int check_id(const struct sb_sql_values *values, struct sb_sql_failure *failure)
-{
-    size_t length = values->id != NULL ? strlen(values->id) : 0;
-
-    if (length == 0 || values->id[length - 1] != ' ')
-        return SIMBA_OK;
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_EINVAL,
-                        "the id \"%s\" ends with a space, which MySQL may drop", values->id);
-}
 
 static int take_rows(struct sb_mysql_connection *c, MYSQL_STMT *statement,
                      const struct sb_sql_sink *sink, int64_t *ret_count,
@@ -76,10 +69,8 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement which
     struct sb_mysql_connection *c = own(connection);
     MYSQL_STMT *statement = NULL;
     int64_t count = 0;
-    int code = check_id(values, failure);
+    int code = sb_mysql_execute(c, which, values, &statement, failure);
 
-    if (code == SIMBA_OK)
-        code = sb_mysql_execute(c, which, values, &statement, failure);
     if (code != SIMBA_OK)
         return code;
     if (sb_mysql_writes(which))
@@ -93,12 +84,16 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement which
 
 /* ---- Transactions --------------------------------------------------------------------------- */
 
+/* Only the repository's calls need one, and so a client's connection may idle as long as it likes. */
 static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
     struct sb_mysql_connection *c = own(connection);
 
     if (sb_mysql_is_closed(c))
         return sb_mysql_fail_closed(failure);
+    if (!c->ends_idling && sb_mysql_call_query(c, end_idling_mysql) != 0)
+        return sb_mysql_fail(c, false, failure);
+    c->ends_idling = true;
     if (sb_mysql_call_query(c, "START TRANSACTION") != 0)
         return sb_mysql_fail(c, false, failure);
     c->in_transaction = true;
@@ -111,7 +106,7 @@ static int commit(struct sb_sql_connection *connection, struct sb_sql_failure *f
 
     c->in_transaction = false;
     if (sb_mysql_call_query(c, "COMMIT") != 0)
-        return sb_mysql_fail(c, true, failure);
+        return sb_mysql_fail_commit(c, failure);
     return SIMBA_OK;
 }
 
@@ -123,110 +118,6 @@ static void rollback(struct sb_sql_connection *connection)
     c->in_transaction = false;
     if (!c->timed_out)
         sb_mysql_call_query(c, "ROLLBACK");
-}
-
-/* ---- Many statements ------------------------------------------------------------------------ */
-
-/* The record as it is after a change, as far as times are concerned from the moment of the change on. */
-static void make_record(struct sb_sql_item *item, uint64_t version)
-{
-    const struct sb_sql_values *values = &item->values;
-    struct sb_sql_record *record = &item->record;
-
-    memset(record, 0, sizeof *record);
-    sb_text_copy(record->mutex, sizeof record->mutex, values->mutex);
-    record->version = version;
-    if (item->statement != SB_SQL_ACQUIRE && item->statement != SB_SQL_GUARD)
-        return;
-    sb_text_copy(record->owner_id, sizeof record->owner_id, values->id);
-    record->ttl_at_ms = values->ttl_ms;
-    record->transition_at_ms = values->lease_ms;
-}
-
-/* What somebody else has locked is not hit, and no failure unless it has ended the transaction. */
-static int change(struct sb_mysql_connection *c, struct sb_sql_item *item,
-                  struct sb_sql_failure *failure)
-{
-    MYSQL_STMT *statement = NULL;
-    int code = check_id(&item->values, failure);
-
-    if (code == SIMBA_OK)
-        code = sb_mysql_execute(c, item->statement, &item->values, &statement, failure);
-    if (code == SIMBA_EUNAVAILABLE &&
-        sb_mysql_is_lock_wait((unsigned)failure->error.backend_code) &&
-        !(c->in_transaction && c->timeout_ends_all))
-        return SIMBA_OK;
-    if (code != SIMBA_OK)
-        return code;
-    item->hit = mysql_stmt_affected_rows(statement) == 1;
-    if (item->hit)
-        make_record(item, mysql_stmt_insert_id(statement));
-    return SIMBA_OK;
-}
-
-static int change_all(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
-                      struct sb_sql_failure *failure)
-{
-    int code = count > 1 ? begin(&c->base, failure) : SIMBA_OK;
-
-    for (size_t i = 0; i < count && code == SIMBA_OK; i++)
-        code = change(c, items[i], failure);
-    if (count > 1 && code == SIMBA_OK)
-        return commit(&c->base, failure);
-    if (count > 1 && c->in_transaction)
-        rollback(&c->base);
-    return code;
-}
-
-static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
-                      struct sb_sql_failure *failure)
-{
-    MYSQL_STMT *statement = NULL;
-    struct sb_mysql_row row;
-    int code = sb_mysql_execute(c, SB_SQL_SELECT, &item->values, &statement, failure);
-
-    if (code != SIMBA_OK)
-        return code;
-    if (!sb_mysql_bind_row(statement, &row))
-        return sb_mysql_fail_statement(c, statement, false, failure);
-    item->hit = sb_mysql_fetch_row(statement, &row);
-    if (item->hit)
-        item->record = row.record;
-    mysql_stmt_free_result(statement);
-    return SIMBA_OK;
-}
-
-/* Where two names can mean one row, a row that was found for one of them is missing for the other. */
-static int select_all(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
-                      struct sb_sql_failure *failure)
-{
-    int code;
-
-    if (count == 1)
-        return select_one(c, items[0], failure);
-    code = sb_mysql_select_some(c, items, count, failure);
-    for (size_t i = 0; i < count && code == SIMBA_OK && !c->exact_names; i++)
-        if (!items[i]->hit)
-            code = select_one(c, items[i], failure);
-    return code;
-}
-
-/* All of a call are of one kind: changes, looks or additions. */
-static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
-                   size_t count, struct sb_sql_failure *failure)
-{
-    struct sb_mysql_connection *c = own(connection);
-
-    if (sb_mysql_is_closed(c))
-        return sb_mysql_fail_closed(failure);
-    switch (items[0]->statement) {
-    case SB_SQL_SELECT:
-        return select_all(c, items, count, failure);
-    case SB_SQL_INSERT_IF_MISSING:
-        return sb_mysql_insert_some(c, items, count, failure);
-    default:
-        return change_all(c, items, count, failure);
-    }
 }
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
@@ -305,19 +196,11 @@ static int connect_to_any(struct sb_mysql_connection *c, struct sb_sql_failure *
 
 static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
-    MYSQL_RES *result;
-    MYSQL_ROW row;
-    const char *text = mariadb_connection(c->mysql) ? set_up_mariadb : set_up_mysql;
+    bool mariadb = mariadb_connection(c->mysql) != 0;
 
-    if (sb_mysql_call_query(c, text) != 0 ||
-        sb_mysql_call_query(c, "SELECT @@innodb_rollback_on_timeout") != 0)
+    c->ends_idling = mariadb;
+    if (sb_mysql_call_query(c, mariadb ? set_up_mariadb : set_up_mysql) != 0)
         return sb_mysql_fail(c, false, failure);
-    result = sb_mysql_call_store(c);
-    if (result == NULL)
-        return sb_mysql_fail(c, false, failure);
-    row = mysql_fetch_row(result);
-    c->timeout_ends_all = row != NULL && row[0] != NULL && strcmp(row[0], "0") != 0;
-    mysql_free_result(result);
     return SIMBA_OK;
 }
 
@@ -354,6 +237,7 @@ static int connect_to_server(void *settings, int64_t timeout_ms,
     pthread_once(&library_once, begin_library);
     c->base.driver = &sb_mysql_driver;
     c->base.version_max = UINT32_MAX;
+    c->base.drops_spaces = true; /* most collations do not see them, and char(32) has none */
     c->settings = settings;
     c->deadline_ms = simba_now_ms() + timeout_ms;
     code = connect_to_any(c, failure);
@@ -382,6 +266,6 @@ const struct sb_sql_driver sb_mysql_driver = {
     .commit = commit,
     .rollback = rollback,
     .run = run,
-    .run_all = run_all,
+    .run_all = sb_mysql_run_all,
     .init_schema = init_schema,
 };

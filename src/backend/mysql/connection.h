@@ -29,8 +29,8 @@ struct sb_mysql_connection {
     int64_t deadline_ms;                         /* for answers */
     bool timed_out;                              /* it came */
     bool in_transaction;
-    bool exact_names;      /* names that differ in any byte are different rows */
-    bool timeout_ends_all; /* a lock wait in vain rolls back the transaction, not the statement */
+    bool exact_names; /* names that differ in any byte are different rows */
+    bool ends_idling; /* the server was told to end a transaction that nobody goes on with */
 };
 
 extern const struct sb_sql_driver sb_mysql_driver;

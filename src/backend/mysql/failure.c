@@ -82,6 +82,7 @@ static bool is_lost(unsigned number)
     case ER_NET_READ_INTERRUPTED:
     case ER_NET_ERROR_ON_WRITE:
     case ER_NET_WRITE_INTERRUPTED:
+    case ER_ERROR_DURING_COMMIT:
     case CR_MALFORMED_PACKET:
     case CR_COMMANDS_OUT_OF_SYNC:
         return true;
@@ -96,11 +97,6 @@ static const struct meaning *find_meaning(unsigned number)
         if (meanings[i].number == number)
             return &meanings[i];
     return is_lost(number) ? &lost : &other;
-}
-
-bool sb_mysql_is_lock_wait(unsigned number)
-{
-    return number == ER_LOCK_WAIT_TIMEOUT || number == LOCK_NOWAIT;
 }
 
 static int fail(const struct sb_mysql_connection *c, unsigned number, const char *message,
@@ -118,6 +114,17 @@ static int fail(const struct sb_mysql_connection *c, unsigned number, const char
 int sb_mysql_fail(const struct sb_mysql_connection *c, bool sent, struct sb_sql_failure *failure)
 {
     return fail(c, mysql_errno(c->mysql), mysql_error(c->mysql), sent, failure);
+}
+
+/* With a deadlock Galera tells that a commit was not certified. */
+int sb_mysql_fail_commit(const struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    unsigned number = mysql_errno(c->mysql);
+    int code = sb_mysql_fail(c, true, failure);
+
+    if (number != ER_LOCK_DEADLOCK && number != RECORD_CHANGED)
+        failure->error.code = code = SIMBA_EUNKNOWN;
+    return code;
 }
 
 int sb_mysql_fail_statement(const struct sb_mysql_connection *c, MYSQL_STMT *statement, bool sent,

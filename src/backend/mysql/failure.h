@@ -10,6 +10,10 @@
 int sb_mysql_fail(const struct sb_mysql_connection *connection, bool sent,
                   struct sb_sql_failure *failure);
 
+/* The same for a COMMIT: only few of its failures tell that nothing was committed. */
+int sb_mysql_fail_commit(const struct sb_mysql_connection *connection,
+                         struct sb_sql_failure *failure);
+
 /* The same for a call on a statement. */
 int sb_mysql_fail_statement(const struct sb_mysql_connection *connection, MYSQL_STMT *statement,
                             bool sent, struct sb_sql_failure *failure);
@@ -18,8 +22,5 @@ int sb_mysql_fail_statement(const struct sb_mysql_connection *connection, MYSQL_
 int sb_mysql_fail_closed(struct sb_sql_failure *failure);
 
 int sb_mysql_fail_memory(struct sb_sql_failure *failure);
-
-/* Whether a row or table is locked by somebody else. */
-bool sb_mysql_is_lock_wait(unsigned number);
 
 #endif

@@ -17,14 +17,10 @@
 
 #include <string.h>
 
-#define NOW "timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 1000"
-#define COLUMNS SB_SQL_COLUMNS ", " NOW ", 0"
-#define VERSION_MAX "4294967295"
-#define IS_OWNER "cast(convert(owner_id USING utf8mb4) AS binary) = cast(? AS binary)"
-
-#define FREE_ROW "(?, '', 0, 0, 0, 0)"
-#define INSERT "INSERT INTO simba_mutex (" SB_SQL_COLUMNS ") VALUES " FREE_ROW
-#define UNLESS_THERE " ON DUPLICATE KEY UPDATE mutex = mutex"
+#define NOW SB_MYSQL_NOW
+#define COLUMNS SB_MYSQL_COLUMNS
+#define IS_OWNER SB_MYSQL_OWNER " = cast(? AS binary)"
+#define INSERT SB_MYSQL_INSERT SB_MYSQL_FREE_ROW
 
 /* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. */
 #define SET_LEASE                                                                                  \
@@ -34,7 +30,7 @@
 /* A release goes through at the last version too; only nobody can acquire any more. */
 #define CLEAR_LEASE                                                                                \
     "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
-    " version = last_insert_id(least(version + 1, " VERSION_MAX "))"
+    " version = last_insert_id(least(version + 1, " SB_MYSQL_VERSION_MAX "))"
 
 #define PARAMETERS_MAX 5
 
@@ -46,16 +42,16 @@ struct statement {
 
 static const struct statement statements[SB_MYSQL_STATEMENTS] = {
     [SB_SQL_INSERT] = {INSERT, "m"},
-    [SB_SQL_INSERT_IF_MISSING] = {INSERT UNLESS_THERE, "m"},
+    [SB_SQL_INSERT_IF_MISSING] = {INSERT SB_MYSQL_UNLESS_THERE, "m"},
     [SB_SQL_SELECT] = {"SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ?", "m"},
     [SB_MYSQL_SELECT_LATEST] = {"SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ? FOR UPDATE",
                                 "m"},
     [SB_SQL_SELECT_ALL] = {"SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex", ""},
     [SB_SQL_ACQUIRE] = {SET_LEASE " WHERE mutex = ? AND (transition_at < " NOW " OR " IS_OWNER
-                                  ") AND version < " VERSION_MAX,
+                                  ") AND version < " SB_MYSQL_VERSION_MAX,
                         "itlmi"},
     [SB_SQL_GUARD] = {SET_LEASE " WHERE mutex = ? AND " IS_OWNER " AND transition_at > " NOW
-                                " AND version < " VERSION_MAX,
+                                " AND version < " SB_MYSQL_VERSION_MAX,
                       "itlmi"},
     [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER, "mi"},
     [SB_SQL_RELEASE_EXACT] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER " AND version = ?",
@@ -74,14 +70,14 @@ bool sb_mysql_writes(enum sb_sql_statement which)
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
 
-static void bind_text(MYSQL_BIND *bind, const char *text)
+void sb_mysql_bind_text(MYSQL_BIND *bind, const char *text)
 {
     bind->buffer_type = MYSQL_TYPE_STRING;
     bind->buffer = (void *)(uintptr_t)text;
     bind->buffer_length = strlen(text);
 }
 
-static void bind_number(MYSQL_BIND *bind, const void *number)
+void sb_mysql_bind_number(MYSQL_BIND *bind, const void *number)
 {
     bind->buffer_type = MYSQL_TYPE_LONGLONG;
     bind->buffer = (void *)(uintptr_t)number;
@@ -94,13 +90,13 @@ static void bind_values(MYSQL_BIND *binds, const char *parameters,
     memset(binds, 0, PARAMETERS_MAX * sizeof *binds);
     for (; *parameters != '\0'; parameters++, binds++) {
         if (*parameters == 'm')
-            bind_text(binds, values->mutex);
+            sb_mysql_bind_text(binds, values->mutex);
         else if (*parameters == 'i')
-            bind_text(binds, values->id);
+            sb_mysql_bind_text(binds, values->id);
         else
-            bind_number(binds, *parameters == 't'   ? (const void *)&values->ttl_ms
-                               : *parameters == 'l' ? (const void *)&values->lease_ms
-                                                    : (const void *)&values->version);
+            sb_mysql_bind_number(binds, *parameters == 't'   ? (const void *)&values->ttl_ms
+                                        : *parameters == 'l' ? (const void *)&values->lease_ms
+                                                             : (const void *)&values->version);
     }
 }
 
@@ -157,8 +153,8 @@ bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-static int prepare(struct sb_mysql_connection *c, const char *text, MYSQL_STMT **ret_statement,
-                   struct sb_sql_failure *failure)
+int sb_mysql_prepare(struct sb_mysql_connection *c, const char *text, MYSQL_STMT **ret_statement,
+                     struct sb_sql_failure *failure)
 {
     MYSQL_STMT *statement = mysql_stmt_init(c->mysql);
     int code;
@@ -174,8 +170,8 @@ static int prepare(struct sb_mysql_connection *c, const char *text, MYSQL_STMT *
     return SIMBA_OK;
 }
 
-static int execute(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYSQL_BIND *binds,
-                   bool writes, struct sb_sql_failure *failure)
+int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYSQL_BIND *binds,
+                       bool writes, struct sb_sql_failure *failure)
 {
     if (mysql_stmt_bind_param(statement, binds) != 0)
         return sb_mysql_fail_statement(c, statement, false, failure);
@@ -196,131 +192,12 @@ int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
     if (!c->in_transaction && sb_mysql_is_closed(c))
         return sb_mysql_fail_closed(failure);
     if (c->statements[index] == NULL)
-        code = prepare(c, statements[index].text, &c->statements[index], failure);
+        code = sb_mysql_prepare(c, statements[index].text, &c->statements[index], failure);
     if (code != SIMBA_OK)
         return code;
     bind_values(binds, statements[index].parameters, values);
-    code = execute(c, c->statements[index], binds, sb_mysql_writes(which), failure);
+    code = sb_mysql_run_bound(c, c->statements[index], binds, sb_mysql_writes(which), failure);
     if (code == SIMBA_OK)
         *ret_statement = c->statements[index];
-    return code;
-}
-
-/* ---- Many rows at once ---------------------------------------------------------------------- */
-
-/* A statement whose length depends on the number of its rows, with a question mark or more for each. */
-struct long_statement {
-    char *text;
-    MYSQL_BIND *binds;
-    size_t bound;
-    MYSQL_STMT *statement;
-};
-
-static void end_long(struct long_statement *l)
-{
-    if (l->statement != NULL)
-        mysql_stmt_close(l->statement);
-    sb_free(l->binds);
-    sb_free(l->text);
-}
-
-static void add_repeated(struct sb_text *text, const char *part, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        sb_text_add(text, "%s%s", i > 0 ? ", " : "", part);
-}
-
-static void bind_names(struct long_statement *l, struct sb_sql_item *const *items, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        bind_text(&l->binds[l->bound++], items[i]->values.mutex);
-}
-
-/* Room for the fixed parts and for `count` repetitions of at most `part` bytes. */
-static bool begin_long(struct long_statement *l, struct sb_text *text, size_t count, size_t part,
-                       size_t parameters)
-{
-    const size_t fixed = 512;
-    size_t size = fixed + count * (part + 2);
-
-    memset(l, 0, sizeof *l);
-    l->text = sb_alloc(size);
-    l->binds = sb_alloc_zero(parameters * sizeof *l->binds);
-    if (l->text != NULL)
-        sb_text_init(text, l->text, size);
-    return l->text != NULL && l->binds != NULL;
-}
-
-static int run_long(struct sb_mysql_connection *c, struct long_statement *l, bool writes,
-                    struct sb_sql_failure *failure)
-{
-    int code = prepare(c, l->text, &l->statement, failure);
-
-    return code == SIMBA_OK ? execute(c, l->statement, l->binds, writes, failure) : code;
-}
-
-/* The name that was asked for stays: the row's own may differ from it to a collation that does not
- * mind. */
-static void take_places(struct long_statement *l, struct sb_sql_item *const *items, size_t count)
-{
-    struct sb_mysql_row row;
-
-    if (!sb_mysql_bind_row(l->statement, &row))
-        return;
-    while (sb_mysql_fetch_row(l->statement, &row)) {
-        struct sb_sql_item *item;
-
-        if (row.place < 1 || row.place > count)
-            continue;
-        item = items[row.place - 1];
-        item->hit = true;
-        item->record = row.record;
-    }
-}
-
-int sb_mysql_select_some(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
-                         size_t count, struct sb_sql_failure *failure)
-{
-    struct long_statement l;
-    struct sb_text text;
-    int code = SIMBA_ENOMEM;
-
-    if (!begin_long(&l, &text, 2 * count, 1, 2 * count)) {
-        sb_mysql_fail_memory(failure);
-        goto end;
-    }
-    sb_text_add(&text, "SELECT " COLUMNS ", field(mutex, ");
-    add_repeated(&text, "?", count);
-    sb_text_add(&text, ") FROM simba_mutex WHERE mutex IN (");
-    add_repeated(&text, "?", count);
-    sb_text_add(&text, ")");
-    bind_names(&l, items, count);
-    bind_names(&l, items, count);
-    code = run_long(c, &l, false, failure);
-    if (code == SIMBA_OK)
-        take_places(&l, items, count);
-end:
-    end_long(&l);
-    return code;
-}
-
-int sb_mysql_insert_some(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
-                         size_t count, struct sb_sql_failure *failure)
-{
-    struct long_statement l;
-    struct sb_text text;
-    int code = SIMBA_ENOMEM;
-
-    if (!begin_long(&l, &text, count, sizeof FREE_ROW, count)) {
-        sb_mysql_fail_memory(failure);
-        goto end;
-    }
-    sb_text_add(&text, "INSERT INTO simba_mutex (" SB_SQL_COLUMNS ") VALUES ");
-    add_repeated(&text, FREE_ROW, count);
-    sb_text_add(&text, UNLESS_THERE);
-    bind_names(&l, items, count);
-    code = run_long(c, &l, true, failure);
-end:
-    end_long(&l);
     return code;
 }

@@ -69,7 +69,6 @@ static int take_rows(void *user, size_t index, const PGresult *result)
     return code;
 }
 
-/* In a transaction of its own where none is open. */
 static int run(struct sb_sql_connection *connection, enum sb_sql_statement statement,
                const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                int64_t *ret_count, struct sb_sql_failure *failure)
@@ -86,7 +85,6 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement state
         rows.skip = 1;
     }
     sb_postgres_exchange_send(&exchange, (int)statement, values);
-    exchange.writes = exchange.writes && !c->in_transaction; /* the commit decides */
     code = note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
     if (code == SIMBA_OK && ret_count != NULL)
         *ret_count = rows.count;
@@ -134,7 +132,8 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
     if (code != SIMBA_OK)
         return code;
     if (any_writes(items, count)) {
-        sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
+        sb_postgres_exchange_send(
+            &exchange, careful ? SB_POSTGRES_LIMIT_WAIT_MORE : SB_POSTGRES_LIMIT_WAIT, NULL);
         many.skip = 1;
     }
     for (size_t i = 0; i < count; i++) {
@@ -144,45 +143,10 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
                                   careful ? sb_postgres_free_statement(statement) : statement,
                                   &items[i]->values);
     }
-    return note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
-}
-
-/* ---- Transactions --------------------------------------------------------------------------- */
-
-static int run_plain(struct sb_postgres_connection *c, int statement,
-                     struct sb_sql_failure *failure)
-{
-    struct sb_postgres_exchange exchange = {.take = NULL};
-    int code = sb_postgres_exchange_begin(&exchange, c, failure);
-
-    if (code != SIMBA_OK)
-        return code;
-    sb_postgres_exchange_send(&exchange, statement, NULL);
-    return sb_postgres_exchange_end(&exchange, failure);
-}
-
-static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
-{
-    int code = run_plain(own(connection), SB_POSTGRES_BEGIN, failure);
-
-    own(connection)->in_transaction = code == SIMBA_OK;
+    code = note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
+    for (size_t i = 0; i < count; i++)
+        items[i]->done = code == SIMBA_OK;
     return code;
-}
-
-static int commit(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
-{
-    own(connection)->in_transaction = false;
-    return run_plain(own(connection), SB_POSTGRES_COMMIT, failure);
-}
-
-/* Where even that fails the connection is broken, and the server rolls back by itself. */
-static void rollback(struct sb_sql_connection *connection)
-{
-    struct sb_sql_failure ignored;
-
-    own(connection)->in_transaction = false;
-    if (PQtransactionStatus(own(connection)->pg) != PQTRANS_IDLE)
-        run_plain(own(connection), SB_POSTGRES_ROLLBACK, &ignored);
 }
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
@@ -279,12 +243,10 @@ static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failu
 }
 
 const struct sb_sql_driver sb_postgres_driver = {
+    .returns_rows = true,
     .connect = connect_to_server,
     .disconnect = disconnect,
     .set_deadline = set_deadline,
-    .begin = begin,
-    .commit = commit,
-    .rollback = rollback,
     .run = run,
     .run_all = run_all,
     .init_schema = init_schema,

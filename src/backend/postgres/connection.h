@@ -17,7 +17,6 @@ struct sb_postgres_connection {
     int64_t deadline_ms;      /* for answers */
     int64_t careful_until_ms; /* rows that are locked are passed over until then */
     bool prepared;
-    bool in_transaction;
 };
 
 extern const struct sb_sql_driver sb_postgres_driver;

@@ -1,7 +1,8 @@
 /*
  * exchange.h - one round trip: statements are sent together, and their results taken in order.
  *
- * All of an exchange is one transaction, unless one is open already.
+ * All of an exchange is one transaction, which the server ends when it comes to the end of it: none stays open
+ * for want of a client.
  */
 #ifndef SB_BACKEND_POSTGRES_EXCHANGE_H
 #define SB_BACKEND_POSTGRES_EXCHANGE_H

@@ -68,9 +68,8 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                             MAY_RELEASE_EXACT) " RETURNING " COLUMNS TELL},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait",
                                 "SELECT set_config('lock_timeout', '100ms', true)"},
-    [SB_POSTGRES_BEGIN] = {"simba_begin", "BEGIN"},
-    [SB_POSTGRES_COMMIT] = {"simba_commit", "COMMIT"},
-    [SB_POSTGRES_ROLLBACK] = {"simba_rollback", "ROLLBACK"},
+    [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more",
+                                     "SELECT set_config('lock_timeout', '10ms', true)"},
 };
 
 const char *sb_postgres_statement_name(int statement)
@@ -100,8 +99,7 @@ int sb_postgres_free_statement(int statement)
 bool sb_postgres_writes(int statement)
 {
     return statement != SB_SQL_SELECT && statement != SB_SQL_SELECT_ALL &&
-           statement != SB_POSTGRES_LIMIT_WAIT && statement != SB_POSTGRES_BEGIN &&
-           statement != SB_POSTGRES_ROLLBACK;
+           statement < SB_POSTGRES_LIMIT_WAIT;
 }
 
 /* ---- Parameters ----------------------------------------------------------------------------- */

@@ -16,9 +16,7 @@ enum sb_postgres_statement {
     SB_POSTGRES_RELEASE_EXACT_FREE,
     /* How long the transaction waits for a lock. Not SET, which would outlive it in a pooled session. */
     SB_POSTGRES_LIMIT_WAIT,
-    SB_POSTGRES_BEGIN,
-    SB_POSTGRES_COMMIT,
-    SB_POSTGRES_ROLLBACK,
+    SB_POSTGRES_LIMIT_WAIT_MORE, /* where there was a lock a while ago */
     SB_POSTGRES_STATEMENTS
 };
 

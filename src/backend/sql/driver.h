@@ -87,6 +87,7 @@ struct sb_sql_sink {
 struct sb_sql_item {
     enum sb_sql_statement statement; /* one that concerns a single row */
     struct sb_sql_values values;
+    bool done;                   /* carried out: what follows is known */
     bool hit;                    /* a row was found, added or changed */
     struct sb_sql_record record; /* where it was found or changed */
 };
@@ -98,6 +99,7 @@ struct sb_sql_connection {
     const struct sb_sql_driver *driver;
     size_t owner_id_max;  /* characters that the column takes */
     uint64_t version_max; /* the last version; no term can begin or go on behind it */
+    bool drops_spaces;    /* at the end of names and ids, or does not see them */
     bool created_table;   /* it was missing */
 };
 
@@ -121,7 +123,7 @@ struct sb_sql_driver {
     /* Whether what was read and written is still the store that others see. May be NULL. */
     int (*check)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
 
-    /* A transaction that may write. */
+    /* A transaction that may write. NULL where no call needs one. */
     int (*begin)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
     int (*commit)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
     void (*rollback)(struct sb_sql_connection *connection);
@@ -132,10 +134,13 @@ struct sb_sql_driver {
                const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                int64_t *ret_count, struct sb_sql_failure *failure);
 
-    /* Runs statements on single rows in one transaction, in as few round trips as it can. NULL where
-     * writers exclude each other in the whole database. A changed record is told with its own clock:
-     * only the differences between its times count. What somebody else has locked is waited for briefly
-     * at most, and then not hit. On failure nothing was applied, or the code is SIMBA_EUNKNOWN. */
+    /* Runs statements on single rows together, in as few round trips and transactions as it can; none
+     * stays open between two round trips. NULL where writers exclude each other in the whole database.
+     * Items of one mutex stand side by side, and none is done or hit. A success carries out one of them at
+     * least; those that are not done then are for another call. A failure concerns those that are not
+     * done: none of them was applied, or the code is SIMBA_EUNKNOWN. What somebody else has locked is
+     * waited for briefly at most; then it is not hit, or the remedy is SB_SQL_RETRY.
+     * A changed record is told with its own clock: only the differences between its times count. */
     int (*run_all)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure);
 

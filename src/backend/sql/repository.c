@@ -17,6 +17,70 @@ bool sb_sql_record_is_owned(const struct sb_sql_record *record)
     return record->owner_id[0] != '\0' && record->transition_at_ms >= record->current_db_at_ms;
 }
 
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+/* Characters, as columns count them: bytes that go on with a character of UTF-8 do not count. */
+static size_t count_characters(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text != '\0'; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+static int check_spaces(const struct sb_repository *r, const char *what, const char *text,
+                        struct sb_sql_failure *failure)
+{
+    size_t length = text != NULL ? strlen(text) : 0;
+
+    if (!r->connection->drops_spaces || length == 0 || text[length - 1] != ' ')
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_EINVAL,
+                        "the %s \"%s\" ends with a space, which this database may drop", what,
+                        text);
+}
+
+static int check_length(const struct sb_repository *r, const char *id,
+                        struct sb_sql_failure *failure)
+{
+    size_t most = r->connection->owner_id_max;
+    size_t length = id != NULL ? count_characters(id) : 0;
+
+    if (length <= most)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_EINVAL,
+                        "the id \"%.60s\" has %zu characters and the table's column owner_id takes "
+                        "%zu",
+                        id, length, most);
+}
+
+int sb_repository_check_names(struct sb_repository *r, const char *mutex, const char *id,
+                              struct sb_sql_failure *failure)
+{
+    int code = check_spaces(r, "name", mutex, failure);
+
+    if (code == SIMBA_OK)
+        code = check_spaces(r, "id", id, failure);
+    return code == SIMBA_OK ? check_length(r, id, failure) : code;
+}
+
+int sb_repository_check_version(struct sb_repository *r, const struct sb_sql_record *record,
+                                struct sb_sql_failure *failure)
+{
+    uint64_t most = r->connection->version_max;
+
+    if (record->version < most)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ESTORE,
+                        "the version of the mutex \"%s\" is at its maximum of %llu; without a "
+                        "larger one there is no new token",
+                        record->mutex, (unsigned long long)most);
+}
+
 /* ---- Statements ----------------------------------------------------------------------------- */
 
 static int keep_row(void *user, const struct sb_sql_record *record)
@@ -32,7 +96,10 @@ static int run(struct sb_repository *r, enum sb_sql_statement statement,
                struct sb_sql_failure *failure)
 {
     const struct sb_sql_sink sink = {keep_row, row};
+    int code = sb_repository_check_names(r, values->mutex, values->id, failure);
 
+    if (code != SIMBA_OK)
+        return code;
     return r->connection->driver->run(r->connection, statement, values, row != NULL ? &sink : NULL,
                                       ret_count, failure);
 }
@@ -49,46 +116,6 @@ struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim)
     values.ttl_ms = at_most(claim->ttl_ms, LEASE_MAX_MS);
     values.lease_ms = values.ttl_ms + at_most(claim->transition_ms, LEASE_MAX_MS);
     return values;
-}
-
-/* ---- Ids ------------------------------------------------------------------------------------ */
-
-/* Characters, as columns count them: bytes that go on with a character of UTF-8 do not count. */
-static size_t count_characters(const char *text)
-{
-    size_t count = 0;
-
-    for (; *text != '\0'; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
-}
-
-int sb_repository_check_id(struct sb_repository *r, const char *id, struct sb_sql_failure *failure)
-{
-    size_t most = r->connection->owner_id_max;
-    size_t length = count_characters(id);
-
-    if (length <= most)
-        return SIMBA_OK;
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_EINVAL,
-                        "the id \"%.60s\" has %zu characters and the table's column owner_id takes "
-                        "%zu",
-                        id, length, most);
-}
-
-int sb_repository_check_version(struct sb_repository *r, const struct sb_sql_record *record,
-                                struct sb_sql_failure *failure)
-{
-    uint64_t most = r->connection->version_max;
-
-    if (record->version < most)
-        return SIMBA_OK;
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_ESTORE,
-                        "the version of the mutex \"%s\" is at its maximum of %llu; without a "
-                        "larger one there is no new token",
-                        record->mutex, (unsigned long long)most);
 }
 
 /* ---- Transactions --------------------------------------------------------------------------- */
@@ -268,10 +295,8 @@ int sb_repository_acquire(struct sb_repository *r, const struct sb_sql_claim *cl
     const struct sb_sql_values values = sb_sql_claim_values(claim);
     struct sb_sql_record record;
     int64_t count = 0;
-    int code = sb_repository_check_id(r, claim->id, failure);
+    int code = run(r, SB_SQL_ACQUIRE, &values, NULL, &count, failure);
 
-    if (code == SIMBA_OK)
-        code = run(r, SB_SQL_ACQUIRE, &values, NULL, &count, failure);
     if (code == SIMBA_OK && count == 0) {
         code = sb_repository_get_owner(r, claim->mutex, &record, failure);
         code = code == SIMBA_OK          ? check_loser(r, claim, &record, failure)
@@ -290,10 +315,8 @@ int sb_repository_acquire_and_get_owner(struct sb_repository *r, const struct sb
     const struct sb_sql_values values = sb_sql_claim_values(claim);
     struct sb_sql_record record;
     bool acquired = false;
-    int code = sb_repository_check_id(r, claim->id, failure);
+    int code = change_at_once(r, SB_SQL_ACQUIRE, &values, &acquired, &record, failure);
 
-    if (code == SIMBA_OK)
-        code = change_at_once(r, SB_SQL_ACQUIRE, &values, &acquired, &record, failure);
     if (code == SIMBA_OK && !acquired)
         code = check_loser(r, claim, &record, failure);
     if (code != SIMBA_OK)

@@ -28,9 +28,9 @@ struct sb_sql_claim {
 /* The values that a claim binds. */
 struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim);
 
-/* SIMBA_EINVAL for an id that the table's column cannot hold. */
-int sb_repository_check_id(struct sb_repository *repository, const char *id,
-                           struct sb_sql_failure *failure);
+/* SIMBA_EINVAL for a mutex or an id that the table's columns cannot hold. Each may be NULL. */
+int sb_repository_check_names(struct sb_repository *repository, const char *mutex, const char *id,
+                              struct sb_sql_failure *failure);
 
 /* SIMBA_ESTORE for a record of the mutex that no term can begin or go on with. */
 int sb_repository_check_version(struct sb_repository *repository,

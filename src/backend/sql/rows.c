@@ -4,16 +4,28 @@
  */
 #include "backend/sql/rows.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ROUNDS 2 /* the second for rows that had to be created */
+
+/* Into how many parts statements that fail together are split. Some servers take a second to say that a row
+ * is locked, so that few steps count for more than few parts. */
+#define SPLIT 16
 
 /* One part of a run: which jobs it concerns and what it makes of them. */
 struct part {
     bool (*concerns)(const struct sb_job *job);
     void (*prepare)(struct sb_job *job);
     void (*take)(struct sb_batch *batch, struct sb_repository *r, struct sb_job *job);
+    bool looks_next; /* so that who has met a lock learns next whether it matters */
+};
+
+struct run {
+    struct sb_batch *batch;
+    struct sb_repository *repository;
+    const struct part *part;
 };
 
 /* ---- Running a part ------------------------------------------------------------------------- */
@@ -57,49 +69,90 @@ static struct sb_job *job_of(struct sb_sql_item *item)
     return (struct sb_job *)((char *)item - offsetof(struct sb_job, item));
 }
 
-/* One of them cannot be carried out: each runs alone, and only that one is answered with the failure. */
-static int run_apart(struct sb_batch *batch, struct sb_repository *r, const struct part *part,
-                     size_t count, struct sb_sql_failure *failure)
+/* Answers what is done, and moves the others to the front; *count is how many they are. */
+static int take_done(const struct run *run, struct sb_sql_item **items, size_t *count,
+                     struct sb_sql_failure *failure)
 {
-    const struct sb_sql_driver *driver = r->connection->driver;
+    size_t left = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        struct sb_job *job = job_of(batch->items[i]);
-        int code = driver->run_all(r->connection, &batch->items[i], 1, failure);
-
-        if (code == SIMBA_OK)
-            part->take(batch, r, job);
-        else if (code == SIMBA_EUNKNOWN || failure->remedy == SB_SQL_GIVE_UP)
-            sb_batch_refuse(batch, job, &failure->error);
-        if (code != SIMBA_OK && failure->remedy != SB_SQL_GIVE_UP)
-            return code;
+    for (size_t i = 0; i < *count; i++) {
+        if (items[i]->done)
+            run->part->take(run->batch, run->repository, job_of(items[i]));
+        else
+            items[left++] = items[i];
     }
+    *count = left;
+    return sb_batch_settle(run->batch, run->repository, failure);
+}
+
+static int run_items(const struct run *run, struct sb_sql_item **items, size_t count,
+                     struct sb_sql_failure *failure);
+
+static int run_split(const struct run *run, struct sb_sql_item **items, size_t count,
+                     struct sb_sql_failure *failure)
+{
+    size_t step = (count + SPLIT - 1) / SPLIT;
+    int code = SIMBA_OK;
+
+    for (size_t i = 0; i < count && code == SIMBA_OK; i += step)
+        code = run_items(run, items + i, count - i < step ? count - i : step, failure);
+    return code;
+}
+
+/* One of them cannot be carried out, or somebody is in the way of one: it is found by splitting up, so that
+ * the others are not concerned. */
+static int take_failure(const struct run *run, struct sb_sql_item **items, size_t count,
+                        struct sb_sql_failure *failure)
+{
+    bool own = failure->remedy == SB_SQL_GIVE_UP || failure->remedy == SB_SQL_RETRY;
+
+    if (failure->error.code == SIMBA_EUNKNOWN) {
+        for (size_t i = 0; i < count; i++)
+            sb_batch_refuse(run->batch, job_of(items[i]), &failure->error);
+        return own ? SIMBA_OK : SIMBA_EUNKNOWN;
+    }
+    if (!own)
+        return failure->error.code;
+    if (count > 1)
+        return run_split(run, items, count, failure);
+    if (failure->remedy == SB_SQL_GIVE_UP)
+        sb_batch_refuse(run->batch, job_of(items[0]), &failure->error);
+    else
+        job_of(items[0])->blocked = !run->part->looks_next;
     return SIMBA_OK;
 }
 
-static void refuse_all(struct sb_batch *batch, size_t count, const struct simba_error *error)
+static int run_items(const struct run *run, struct sb_sql_item **items, size_t count,
+                     struct sb_sql_failure *failure)
 {
-    for (size_t i = 0; i < count; i++)
-        sb_batch_refuse(batch, job_of(batch->items[i]), error);
+    struct sb_sql_connection *connection = run->repository->connection;
+
+    while (count > 0) {
+        struct sb_sql_failure unsettled;
+        int code;
+        int settled;
+
+        for (size_t i = 0; i < count; i++)
+            items[i]->done = items[i]->hit = false; /* whatever an attempt that failed has left */
+        code = connection->driver->run_all(connection, items, count, failure);
+        settled = take_done(run, items, &count, &unsettled);
+
+        if (code != SIMBA_OK)
+            return take_failure(run, items, count, failure);
+        if (settled != SIMBA_OK) {
+            *failure = unsettled;
+            return settled;
+        }
+    }
+    return SIMBA_OK;
 }
 
 static int run_part(struct sb_batch *batch, struct sb_repository *r, const struct part *part,
                     struct sb_sql_failure *failure)
 {
-    size_t count = prepare(batch, part);
-    int code;
+    const struct run run = {batch, r, part};
 
-    if (count == 0)
-        return SIMBA_OK;
-    code = r->connection->driver->run_all(r->connection, batch->items, count, failure);
-    if (code == SIMBA_EUNKNOWN)
-        refuse_all(batch, count, &failure->error);
-    else if (code != SIMBA_OK && failure->remedy == SB_SQL_GIVE_UP)
-        code = run_apart(batch, r, part, count, failure);
-    else if (code == SIMBA_OK)
-        for (size_t i = 0; i < count; i++)
-            part->take(batch, r, job_of(batch->items[i]));
-    return code == SIMBA_OK ? sb_batch_settle(batch, r, failure) : code;
+    return run_items(&run, batch->items, prepare(batch, part), failure);
 }
 
 /* ---- Change --------------------------------------------------------------------------------- */
@@ -133,7 +186,7 @@ static void take_change(struct sb_batch *batch, struct sb_repository *r, struct 
     job->state = SB_JOB_DONE;
 }
 
-static const struct part change = {writes, prepare_change, take_change};
+static const struct part change = {writes, prepare_change, take_change, true};
 
 /* ---- Look ----------------------------------------------------------------------------------- */
 
@@ -186,7 +239,7 @@ static void take_look(struct sb_batch *batch, struct sb_repository *r, struct sb
     }
 }
 
-static const struct part look = {any, prepare_look, take_look};
+static const struct part look = {any, prepare_look, take_look, false};
 
 /* ---- Create --------------------------------------------------------------------------------- */
 
@@ -208,20 +261,21 @@ static void take_create(struct sb_batch *batch, struct sb_repository *r, struct 
     (void)job;
 }
 
-static const struct part create = {is_missing, prepare_create, take_create};
+static const struct part create = {is_missing, prepare_create, take_create, false};
 
 /* ---- The whole ------------------------------------------------------------------------------ */
 
-/* What the column cannot hold must not be sent: a server that cuts it would make a stranger the owner. */
-static void refuse_long_ids(struct sb_batch *batch, struct sb_repository *r)
+/* What the columns cannot hold must not be sent: a server that cuts it would make a stranger the owner. */
+static void refuse_unfit(struct sb_batch *batch, struct sb_repository *r)
 {
     struct sb_sql_failure failure;
 
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_job *job = &batch->jobs[i];
 
-        if (job->state == SB_JOB_WAITING && job->request->op == SIMBA_OP_ACQUIRE &&
-            sb_repository_check_id(r, job->request->id, &failure) != SIMBA_OK)
+        if (job->state == SB_JOB_WAITING &&
+            sb_repository_check_names(r, job->request->mutex, job->request->id, &failure) !=
+                SIMBA_OK)
             sb_batch_refuse(batch, job, &failure.error);
     }
 }
@@ -240,7 +294,7 @@ int sb_rows_write(struct sb_batch *batch, struct sb_repository *r, struct sb_sql
 
     for (size_t i = 0; i < batch->count; i++)
         batch->jobs[i].blocked = false;
-    refuse_long_ids(batch, r);
+    refuse_unfit(batch, r);
     for (int round = 0; round < ROUNDS && code == SIMBA_OK && !is_over(batch); round++) {
         code = run_part(batch, r, &change, failure);
         if (code == SIMBA_OK)
@@ -248,5 +302,7 @@ int sb_rows_write(struct sb_batch *batch, struct sb_repository *r, struct sb_sql
         if (code == SIMBA_OK)
             code = run_part(batch, r, &create, failure);
     }
+    for (size_t i = 0; i < batch->count; i++)
+        assert(batch->jobs[i].state != SB_JOB_DONE);
     return code;
 }

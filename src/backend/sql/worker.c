@@ -5,6 +5,7 @@
 #include "backend/sql/worker.h"
 
 #include "backend/sql/batch.h"
+#include "backend/sql/queue.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -17,7 +18,9 @@
 
 #define BACKOFF_MIN_MS 20
 #define BACKOFF_MAX_MS 2000
-#define HEALINGS_MAX 2 /* reconnects or new schemas for the sake of one batch */
+#define HEALINGS_MAX 2  /* reconnects or new schemas for the sake of one batch */
+#define REFUSED_MS 1000 /* between two new connections to a server that refuses */
+#define REFUSED_QUIET_MS 60000
 #define GATHER_PART 50 /* of the transition may be spent on waiting for more renewals */
 #define RETRY_PAUSE_MIN_US 100
 #define RETRY_PAUSE_MAX_US 1000
@@ -26,20 +29,9 @@
  * still win. Most of a herd gives up then without ever having had the lock. */
 #define LOOK_AGAIN_MS 10
 
-/* The pause before a request that somebody was in the way of is tried again; it doubles. */
-#define BLOCKED_MIN_MS 1
-#define BLOCKED_MAX_MS 50
-
 /* Servers are given at least this long for an answer: a connection that is given up costs more than one
  * request's punctuality. */
 #define ANSWER_MIN_MS 300
-
-struct entry {
-    struct simba_request *request;
-    int64_t deadline_ms;
-    int64_t due_ms;    /* not before */
-    unsigned attempts; /* that somebody was in the way of */
-};
 
 enum work { WORK_END, WORK_REQUESTS, WORK_LOOK };
 
@@ -48,9 +40,7 @@ struct sb_worker {
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows up to `stopping` */
     pthread_cond_t arrived;
-    struct entry *queue;
-    size_t queue_count;
-    size_t queue_room;
+    struct sb_queue queue;
     bool stopping;
 
     /* The thread's own: */
@@ -59,6 +49,7 @@ struct sb_worker {
     struct simba_error last_error; /* why there is no connection */
     unsigned failures;             /* to connect, in a row */
     int64_t connect_at_ms;         /* no attempt before */
+    int64_t refused_until_ms;      /* no other connection before, for the sake of refusals */
     uint64_t random;
 
     void (*stopped)(void *argument);
@@ -93,31 +84,15 @@ static int64_t gather_ms(const struct sb_worker *w, const struct simba_request *
     return w->config.gather_ms < most ? w->config.gather_ms : most;
 }
 
-/* With the lock held. False when memory is short. */
-static bool enqueue(struct sb_worker *w, const struct entry *entry)
+/* With the lock held. Renewals wait for company: they have the whole transition, and a commit costs the same for many. */
+static bool enqueue(struct sb_worker *w, struct simba_request *request)
 {
-    if (w->queue_count == w->queue_room) {
-        size_t room = w->queue_room * 2 + 64;
-        struct entry *queue = sb_realloc(w->queue, room * sizeof *queue);
-
-        if (queue == NULL)
-            return false;
-        w->queue = queue;
-        w->queue_room = room;
-    }
-    w->queue[w->queue_count++] = *entry;
-    return true;
-}
-
-/* Renewals wait for company: they have the whole transition, and a commit costs the same for many. */
-static bool enqueue_new(struct sb_worker *w, struct simba_request *request)
-{
-    struct entry entry = {.request = request, .deadline_ms = deadline_of(w, request)};
+    struct sb_queue_entry entry = {.request = request, .deadline_ms = deadline_of(w, request)};
 
     entry.due_ms = simba_now_ms();
     if (request->op == SIMBA_OP_GUARD)
         entry.due_ms += gather_ms(w, request);
-    return enqueue(w, &entry);
+    return sb_queue_add(&w->queue, &entry);
 }
 
 /* A release of nothing only leaves a wait queue, and SQL stores have none. */
@@ -155,7 +130,7 @@ void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
     if (rest == NULL)
         return;
     pthread_mutex_lock(&w->lock);
-    while (rest != NULL && enqueue_new(w, rest))
+    while (rest != NULL && enqueue(w, rest))
         rest = rest->next;
     pthread_mutex_unlock(&w->lock);
     pthread_cond_signal(&w->arrived);
@@ -174,41 +149,10 @@ void sb_worker_nudge(struct sb_worker *w)
     pthread_cond_signal(&w->arrived);
 }
 
-/* With the lock held. When the first of the queue is due; a full batch is due at once, and so is all that
- * is left when the worker stops. */
+/* With the lock held. When a worker stops, all that is left is due. */
 static int64_t queue_due_ms(const struct sb_worker *w)
 {
-    int64_t due_ms = SIMBA_INFINITE;
-
-    if (w->queue_count >= SB_BATCH_MAX || (w->stopping && w->queue_count > 0))
-        return 0;
-    for (size_t i = 0; i < w->queue_count; i++)
-        if (w->queue[i].due_ms < due_ms)
-            due_ms = w->queue[i].due_ms;
-    return due_ms;
-}
-
-/* With the lock held. Renewals that are not due yet go along, blocked requests do not. */
-static bool is_ready(const struct sb_worker *w, const struct entry *entry, int64_t now_ms)
-{
-    return entry->due_ms <= now_ms || entry->attempts == 0 || w->stopping;
-}
-
-/* With the lock held. Moves what is ready into the batch. */
-static void fill_batch(struct sb_worker *w, int64_t now_ms)
-{
-    size_t left = 0;
-
-    w->batch.count = 0;
-    for (size_t i = 0; i < w->queue_count; i++) {
-        const struct entry *entry = &w->queue[i];
-
-        if (w->batch.count < SB_BATCH_MAX && is_ready(w, entry, now_ms))
-            sb_batch_add(&w->batch, entry->request, entry->deadline_ms)->attempts = entry->attempts;
-        else
-            w->queue[left++] = *entry;
-    }
-    w->queue_count = left;
+    return w->stopping && w->queue.count > 0 ? 0 : sb_queue_due_ms(&w->queue);
 }
 
 /* With the lock held. */
@@ -237,11 +181,11 @@ static enum work take(struct sb_worker *w)
             w->config.waiters != NULL ? sb_waiters_due_ms(w->config.waiters) : SIMBA_INFINITE;
 
         if (due_ms <= now_ms) {
-            fill_batch(w, now_ms);
+            sb_queue_take(&w->queue, &w->batch, w->stopping);
             work = WORK_REQUESTS;
             break;
         }
-        if (w->stopping && w->queue_count == 0)
+        if (w->stopping && w->queue.count == 0)
             break;
         if (look_ms <= now_ms) {
             work = WORK_LOOK;
@@ -253,33 +197,13 @@ static enum work take(struct sb_worker *w)
     return work;
 }
 
-static int64_t blocked_ms(unsigned attempts)
-{
-    int64_t pause_ms = BLOCKED_MIN_MS;
-
-    for (unsigned i = 1; i < attempts && pause_ms < BLOCKED_MAX_MS; i++)
-        pause_ms *= 2;
-    return pause_ms < BLOCKED_MAX_MS ? pause_ms : BLOCKED_MAX_MS;
-}
-
 /* Puts the jobs that somebody was in the way of back into the queue; false when memory is short. */
-static bool take_back(struct sb_worker *w)
+static bool take_back(struct sb_worker *w, int64_t began_ms)
 {
-    int64_t now_ms = simba_now_ms();
-    bool kept = true;
+    bool kept;
 
     pthread_mutex_lock(&w->lock);
-    for (size_t i = 0; i < w->batch.count && kept; i++) {
-        struct sb_job *job = &w->batch.jobs[i];
-        struct entry entry = {job->request, job->deadline_ms, now_ms, job->attempts + 1};
-
-        if (job->state != SB_JOB_WAITING)
-            continue;
-        entry.due_ms += blocked_ms(entry.attempts);
-        kept = enqueue(w, &entry);
-        if (kept)
-            job->state = SB_JOB_ANSWERED;
-    }
+    kept = sb_queue_add_blocked(&w->queue, &w->batch, simba_now_ms() - began_ms);
     pthread_mutex_unlock(&w->lock);
     return kept;
 }
@@ -368,6 +292,26 @@ static void pause_before_retry(struct sb_worker *w)
     nanosleep(&pause, NULL);
 }
 
+/* A server that answers and refuses, because it is read-only, is asked over a new connection only now and
+ * then: there may be another one behind the name by now. Those who only read need the old one meanwhile. */
+static bool heal_connection(struct sb_worker *w, const struct sb_sql_failure *failure,
+                            unsigned healings)
+{
+    const struct simba_backend_host *host = w->config.host;
+    bool refused = failure->error.code == SIMBA_ESTORE;
+    int64_t now_ms = simba_now_ms();
+
+    if (refused && now_ms < w->refused_until_ms)
+        return false;
+    if (!refused || w->refused_until_ms == 0 || now_ms >= w->refused_until_ms + REFUSED_QUIET_MS)
+        host->log(host, SIMBA_LOG_WARN, "%s: connecting again: %s", w->config.name,
+                  failure->error.text);
+    if (refused)
+        w->refused_until_ms = now_ms + REFUSED_MS;
+    drop_connection(w);
+    return healings < HEALINGS_MAX;
+}
+
 /* Does what may help; returns whether another attempt makes sense. */
 static bool heal(struct sb_worker *w, struct sb_sql_failure *failure, unsigned healings)
 {
@@ -383,10 +327,7 @@ static bool heal(struct sb_worker *w, struct sb_sql_failure *failure, unsigned h
         pause_before_retry(w);
         return true;
     case SB_SQL_RECONNECT:
-        host->log(host, SIMBA_LOG_WARN, "%s: connecting again: %s", w->config.name,
-                  failure->error.text);
-        drop_connection(w);
-        return healings < HEALINGS_MAX;
+        return heal_connection(w, failure, healings);
     case SB_SQL_SCHEMA:
         host->log(host, SIMBA_LOG_WARN, "%s: creating the schema again: %s", w->config.name,
                   failure->error.text);
@@ -397,12 +338,21 @@ static bool heal(struct sb_worker *w, struct sb_sql_failure *failure, unsigned h
     }
 }
 
+/* What those are told who have run out of time. A batch is of requests that were blocked, or of others. */
+static void set_late(struct simba_error *error, bool blocked)
+{
+    sb_error_set(error, SIMBA_EUNAVAILABLE,
+                 blocked ? "the row was locked by somebody else all the time"
+                         : "the store did not get to it in time");
+}
+
 static void serve(struct sb_worker *w)
 {
     struct sb_sql_failure failure = {.remedy = SB_SQL_GIVE_UP};
+    int64_t began_ms = simba_now_ms();
     unsigned healings = 0;
 
-    sb_error_set(&failure.error, SIMBA_EUNAVAILABLE, "the store did not get to it in time");
+    set_late(&failure.error, w->batch.jobs[0].attempts > 0);
     for (;;) {
         int64_t now_ms = simba_now_ms();
 
@@ -410,10 +360,9 @@ static void serve(struct sb_worker *w)
         if (sb_batch_is_over(&w->batch))
             return;
         if (attempt(w, now_ms, &failure) == SIMBA_OK) {
-            sb_error_set(&failure.error, SIMBA_EUNAVAILABLE,
-                         "the row was locked by somebody else all the time");
+            set_late(&failure.error, true);
             sb_batch_expire(&w->batch, simba_now_ms(), &failure.error);
-            if (take_back(w))
+            if (take_back(w, began_ms))
                 return;
             sb_error_plain(&failure.error, SIMBA_ENOMEM);
             break;
@@ -464,7 +413,7 @@ static void free_worker(struct sb_worker *w)
 {
     pthread_cond_destroy(&w->arrived);
     pthread_mutex_destroy(&w->lock);
-    sb_free(w->queue);
+    sb_queue_clear(&w->queue);
     sb_free(w);
 }
 

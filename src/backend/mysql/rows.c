@@ -1,0 +1,189 @@
+/*
+ * rows.c - what is done to single rows, one or many at a time. Owns what is learnt from the answers; must not
+ * know the text of statements.
+ */
+#include "backend/mysql/rows.h"
+
+#include "backend/mysql/call.h"
+#include "backend/mysql/failure.h"
+#include "backend/mysql/many.h"
+#include "backend/mysql/statement.h"
+#include "base/alloc.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* ---- Looks ---------------------------------------------------------------------------------- */
+
+static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
+                      struct sb_sql_failure *failure)
+{
+    MYSQL_STMT *statement = NULL;
+    struct sb_mysql_row row;
+    int code = sb_mysql_execute(c, SB_SQL_SELECT, &item->values, &statement, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (!sb_mysql_bind_row(statement, &row))
+        return sb_mysql_fail_statement(c, statement, false, failure);
+    item->hit = sb_mysql_fetch_row(statement, &row);
+    if (item->hit)
+        item->record = row.record;
+    mysql_stmt_free_result(statement);
+    return SIMBA_OK;
+}
+
+/* Where two names can mean one row, a row that was found for one of them is missing for the other. */
+static int select_all(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
+                      struct sb_sql_failure *failure)
+{
+    int code;
+
+    if (count == 1)
+        return select_one(c, items[0], failure);
+    code = sb_mysql_select_many(c, items, count, failure);
+    for (size_t i = 0; i < count && code == SIMBA_OK && !c->exact_names; i++)
+        if (!items[i]->hit)
+            code = select_one(c, items[i], failure);
+    return code;
+}
+
+/* ---- Changes -------------------------------------------------------------------------------- */
+
+/* The record as it is after a change, as far as times are concerned from the moment of the change on. */
+static void make_record(struct sb_sql_item *item, uint64_t version)
+{
+    const struct sb_sql_values *values = &item->values;
+    struct sb_sql_record *record = &item->record;
+
+    memset(record, 0, sizeof *record);
+    sb_text_copy(record->mutex, sizeof record->mutex, values->mutex);
+    record->version = version;
+    if (item->statement != SB_SQL_ACQUIRE && item->statement != SB_SQL_GUARD)
+        return;
+    sb_text_copy(record->owner_id, sizeof record->owner_id, values->id);
+    record->ttl_at_ms = values->ttl_ms;
+    record->transition_at_ms = values->lease_ms;
+}
+
+/* Once a change has been made, nobody may hear that it has not. */
+static int fail_behind(struct sb_sql_failure *failure)
+{
+    failure->error.code = SIMBA_EUNKNOWN;
+    return SIMBA_EUNKNOWN;
+}
+
+static int look_behind(struct sb_mysql_connection *c, struct sb_sql_item *item,
+                       struct sb_sql_failure *failure)
+{
+    return select_one(c, item, failure) == SIMBA_OK ? SIMBA_OK : fail_behind(failure);
+}
+
+static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
+                      struct sb_sql_failure *failure)
+{
+    MYSQL_STMT *statement = NULL;
+    uint64_t version;
+    int code = sb_mysql_execute(c, item->statement, &item->values, &statement, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    item->hit = mysql_stmt_affected_rows(statement) == 1;
+    if (!item->hit)
+        return SIMBA_OK;
+    version = mysql_stmt_insert_id(statement);
+    if (version == 0) /* a trigger of the table's has kept it from us */
+        return look_behind(c, item, failure);
+    make_record(item, version);
+    return SIMBA_OK;
+}
+
+/* Whether a row that was read behind a change is as the change leaves it. At the last version nothing is
+ * changed any more, and the row may have been so before. */
+static bool is_changed(const struct sb_mysql_connection *c, const struct sb_sql_item *item)
+{
+    const struct sb_sql_record *record = &item->record;
+
+    if (item->statement == SB_SQL_RELEASE_EXACT)
+        return record->owner_id[0] == '\0' && record->version == item->values.version + 1;
+    return strcmp(record->owner_id, item->values.id) == 0 &&
+           record->transition_at_ms > record->current_db_at_ms &&
+           record->version < c->base.version_max;
+}
+
+/* The rows tell what became of the change: a lease of mine that runs is mine, whoever asks when. */
+static int change_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
+                       size_t count, struct sb_sql_failure *failure)
+{
+    int64_t changed = 0;
+    int code = sb_mysql_update_many(c, items, count, &changed, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (sb_mysql_select_many(c, items, count, failure) != SIMBA_OK)
+        return fail_behind(failure);
+    for (size_t i = 0; i < count; i++)
+        items[i]->hit = items[i]->hit && ((size_t)changed == count || is_changed(c, items[i]));
+    return SIMBA_OK;
+}
+
+/* Those that one statement can change: of one kind, with one lease. Of one mutex only the first. */
+static size_t pick(struct sb_sql_item *const *items, size_t count, struct sb_sql_item **picked)
+{
+    const struct sb_sql_item *first = items[0];
+    size_t left = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct sb_sql_values *values = &items[i]->values;
+
+        if (items[i]->statement == first->statement && values->ttl_ms == first->values.ttl_ms &&
+            values->lease_ms == first->values.lease_ms &&
+            (i == 0 || strcmp(values->mutex, items[i - 1]->values.mutex) != 0))
+            picked[left++] = items[i];
+    }
+    return left;
+}
+
+static void set_done(struct sb_sql_item *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        items[i]->done = true;
+}
+
+static int change_some(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
+                       size_t count, struct sb_sql_failure *failure)
+{
+    struct sb_sql_item **picked = sb_alloc(count * sizeof(*picked));
+    int code;
+
+    if (picked == NULL)
+        return sb_mysql_fail_memory(failure);
+    count = pick(items, count, picked);
+    code = count == 1 ? change_one(c, picked[0], failure) : change_many(c, picked, count, failure);
+    if (code == SIMBA_OK)
+        set_done(picked, count);
+    sb_free(picked);
+    return code;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+/* All of a call are of one kind: changes, looks or additions. */
+int sb_mysql_run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                     size_t count, struct sb_sql_failure *failure)
+{
+    struct sb_mysql_connection *c = (struct sb_mysql_connection *)connection;
+    int code;
+
+    if (sb_mysql_is_closed(c))
+        return sb_mysql_fail_closed(failure);
+    if (items[0]->statement == SB_SQL_SELECT)
+        code = select_all(c, items, count, failure);
+    else if (items[0]->statement == SB_SQL_INSERT_IF_MISSING)
+        code = sb_mysql_insert_many(c, items, count, failure);
+    else
+        return change_some(c, items, count, failure);
+    if (code == SIMBA_OK)
+        set_done(items, count);
+    return code;
+}
