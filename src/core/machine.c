@@ -10,6 +10,9 @@
  *     RUNNING, held       GUARD from ttl_at on, with back-off, until lease_until ends the belief
  *     STOPPING            GUARD while on_released runs, then RELEASE of the exact record, then done
  *
+ * Only a belief ends by the clock. Whoever stops believes in nothing any more; it guards in silence until
+ * the store names another owner, so that a clean-up that outlasts a lapse can become exclusive again.
+ *
  * A release always names the revision of the record. When a lost reply left that unknown, a GUARD asks
  * first. So a release that reaches the store late can never hit a later term of the same id.
  */
@@ -42,6 +45,17 @@ static bool is_active(const struct sb_machine *m)
     return simba_status_is_active(m->status);
 }
 
+static bool believes(const struct sb_machine *m)
+{
+    return m->held && m->status == SIMBA_RUNNING;
+}
+
+/* Whether the record is renewed: for a belief, or for the callbacks of a stop. */
+static bool guards(const struct sb_machine *m)
+{
+    return m->held && (is_active(m) || m->callbacks > 0);
+}
+
 static void set_status(struct sb_machine *m, enum simba_status status)
 {
     assert(sb_status_may_move(m->status, status));
@@ -58,7 +72,7 @@ void sb_machine_init(struct sb_machine *m, const struct sb_timing *timing, uint6
 
 int64_t sb_machine_belief_ms(const struct sb_machine *m)
 {
-    return m->held && m->status == SIMBA_RUNNING ? m->lease_until_ms : 0;
+    return believes(m) ? m->lease_until_ms : 0;
 }
 
 int64_t sb_machine_ttl_ms(const struct sb_machine *m)
@@ -68,7 +82,7 @@ int64_t sb_machine_ttl_ms(const struct sb_machine *m)
 
 uint64_t sb_machine_fence(const struct sb_machine *m)
 {
-    return m->held && m->status == SIMBA_RUNNING ? m->fence : 0;
+    return believes(m) ? m->fence : 0;
 }
 
 /* ---- What is known of the owner ------------------------------------------------------------ */
@@ -99,13 +113,14 @@ static struct simba_owner owner_of(const struct sb_machine *m, const struct sb_e
 
 /* ---- When to try again --------------------------------------------------------------------- */
 
-/* Doubles with every failure in a row, half of it random. An owner must come back several times
- * within its transition; a contender has time. */
-static int64_t retry_delay(struct sb_machine *m)
+/* Doubles with every failure in a row, half of it random. Whoever holds a lease must come back several times
+ * within its transition; a contender has time, and so has a stop whose lease has lapsed. */
+static int64_t retry_delay(struct sb_machine *m, int64_t now_ms)
 {
     int64_t transition_ms = m->timing->transition_ms;
-    int64_t delay = m->held ? latest(transition_ms / 32, GUARD_RETRY_MIN_MS) : RETRY_MIN_MS;
-    int64_t most = m->held ? latest(transition_ms / 4, GUARD_RETRY_MIN_MS) : RETRY_MAX_MS;
+    bool hurry = m->held && now_ms < m->lease_until_ms;
+    int64_t delay = hurry ? latest(transition_ms / 32, GUARD_RETRY_MIN_MS) : RETRY_MIN_MS;
+    int64_t most = hurry ? latest(transition_ms / 8, GUARD_RETRY_MIN_MS) : RETRY_MAX_MS;
 
     for (unsigned i = 1; i < m->failures && delay < most; i++)
         delay *= 2;
@@ -116,7 +131,7 @@ static int64_t retry_delay(struct sb_machine *m)
 static void retry_later(struct sb_machine *m, int64_t now_ms)
 {
     m->failures++;
-    m->attempt_at_ms = now_ms + retry_delay(m);
+    m->attempt_at_ms = sb_later(now_ms, retry_delay(m, now_ms));
 }
 
 static void contend_later(struct sb_machine *m, int64_t now_ms)
@@ -143,12 +158,19 @@ static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *
     step->acquired = true;
 }
 
-/* Whoever stops has told already that it does not own any more; it guards in silence. */
+/* Whoever stops has told already that it does not own any more; it guards in silence. A proof that is
+ * older than the ttl says nothing new: the next guard waits as after a failure, or it would follow at once,
+ * again and again. */
 static void renew(struct sb_machine *m, const struct sb_event *e)
 {
     struct simba_owner me = owner_of(m, e);
 
-    m->attempt_at_ms = me.ttl_at_ms;
+    if (me.ttl_at_ms > e->now_ms) {
+        m->failures = 0;
+        m->attempt_at_ms = me.ttl_at_ms;
+    } else {
+        retry_later(m, e->now_ms);
+    }
     me.fence = m->fence;
     if (m->status == SIMBA_RUNNING)
         m->owner = me;
@@ -174,7 +196,7 @@ static void expire(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 {
     const struct simba_owner nobody = SIMBA_OWNER_NONE;
 
-    if (m->held && now_ms >= m->lease_until_ms)
+    if (believes(m) && now_ms >= m->lease_until_ms)
         lose(m, &nobody, now_ms, step);
 }
 
@@ -194,18 +216,20 @@ static void on_mine(struct sb_machine *m, const struct sb_event *e, struct sb_st
     int64_t until_ms = sb_later(e->sent_at_ms, e->transition_left_ms);
 
     if (until_ms != SIMBA_INFINITE)
-        until_ms -= m->timing->margin_ms;
+        until_ms = sb_later(until_ms, -m->timing->margin_ms);
     m->claim = SB_CLAIM_MINE;
     m->revision = e->revision;
     if (e->op == SIMBA_OP_RELEASE) {
         retry_later(m, e->now_ms); /* a late acquire of ours has raised the revision meanwhile */
         return;
     }
-    m->failures = 0;
     if (m->held) {
         m->lease_until_ms = until_ms;
         renew(m, e);
-    } else if (m->status == SIMBA_RUNNING) {
+        return;
+    }
+    m->failures = 0;
+    if (m->status == SIMBA_RUNNING) {
         if (e->op == SIMBA_OP_ACQUIRE && e->now_ms < until_ms) {
             m->lease_until_ms = until_ms;
             win(m, e, step);
@@ -222,16 +246,19 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
 
     if (e->answer == SB_ANSWER_OTHER)
         owner = owner_of(m, e);
-    m->claim = SB_CLAIM_NONE;
-    m->failures = 0;
-    if (m->status == SIMBA_STOPPING && e->op == SIMBA_OP_RELEASE && m->callbacks == 0) {
+    m->claim = m->doubt ? SB_CLAIM_UNKNOWN : SB_CLAIM_NONE;
+    /* An ACQUIRE that made nobody the owner is tried again with a back-off, as if it had failed. */
+    if (e->op != SIMBA_OP_ACQUIRE || e->answer == SB_ANSWER_OTHER)
+        m->failures = 0;
+    if (m->status == SIMBA_STOPPING && e->op == SIMBA_OP_RELEASE && m->callbacks == 0 &&
+        !m->doubt) {
         finish(m, SIMBA_OK, step); /* a grant may be given back while a callback still runs */
     } else if (m->held) {
         lose(m, &owner, e->now_ms, step);
     } else {
         set_owner(m, &owner, step);
     }
-    if (e->op != SIMBA_OP_ACQUIRE || m->woken)
+    if (e->op != SIMBA_OP_ACQUIRE || m->woken || m->doubt)
         m->attempt_at_ms = e->now_ms; /* only an ACQUIRE takes a place in the wait queue */
     else if (e->answer == SB_ANSWER_OTHER)
         contend_later(m, e->now_ms);
@@ -251,32 +278,36 @@ static void on_failure(struct sb_machine *m, const struct sb_event *e, struct sb
     retry_later(m, e->now_ms);
 }
 
-/* Whether the record that a grant to an older generation names can be that of a term which is believed in,
- * or will be when the attempt under way is answered: the older request may have been carried out last. */
-static bool may_be_believed(const struct sb_machine *m)
+/* Whether the record that a grant to an older generation names can be that of a term which is guarded, or
+ * will be when the attempt under way is answered: the older request may have been carried out last. */
+static bool may_be_needed(const struct sb_machine *m)
 {
-    return m->held || (is_active(m) && m->in_flight == SIMBA_OP_ACQUIRE);
+    return guards(m) || (is_active(m) && m->in_flight == SIMBA_OP_ACQUIRE);
 }
 
 /* A reply of an older generation changes nothing here, but what it left on the store is given back. Where a
- * newer term may live in that record it stays, and the newer generation asks about it when it stops.
- * A guard's answer is used only while nothing newer runs, which could be what it found. */
+ * newer term may live in that record it stays. In any case the newer generation does not know any more what
+ * the store has of it, and asks when it stops. A guard's answer is used only while nothing newer runs, which
+ * could be what it found. */
 static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     bool idle = m->status == SIMBA_INITIAL;
-    bool acquire = e->op == SIMBA_OP_ACQUIRE;
     bool mine = e->answer == SB_ANSWER_MINE;
+    bool news = e->op == SIMBA_OP_ACQUIRE && (mine || e->answer == SB_ANSWER_UNKNOWN);
 
-    if (mine && ((acquire && !may_be_believed(m)) || (e->op == SIMBA_OP_GUARD && idle))) {
+    if (mine && ((news && !may_be_needed(m)) || (e->op == SIMBA_OP_GUARD && idle))) {
         step->request.op = SIMBA_OP_RELEASE;
         step->request.revision = e->revision;
-    } else if (acquire && e->answer == SB_ANSWER_UNKNOWN && idle) {
+    } else if (news && idle) {
         step->request.op = SIMBA_OP_GUARD;
-    } else if (acquire && (mine || e->answer == SB_ANSWER_UNKNOWN) && m->claim == SB_CLAIM_NONE) {
-        m->claim = SB_CLAIM_UNKNOWN;
     }
     step->request.generation = e->generation;
     step->request.timeout_ms = sb_later(m->timing->ttl_ms, m->timing->transition_ms) / 2;
+    if (news && !idle) {
+        m->doubt = m->in_flight != SIMBA_OP_NONE;
+        if (m->claim == SB_CLAIM_NONE)
+            m->claim = SB_CLAIM_UNKNOWN;
+    }
 }
 
 static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
@@ -301,6 +332,7 @@ static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_s
         on_mine(m, e, step);
     else
         on_not_mine(m, e, step);
+    m->doubt = false;
 }
 
 /* ---- The other events ---------------------------------------------------------------------- */
@@ -316,6 +348,7 @@ static void on_start(struct sb_machine *m, int64_t now_ms)
     m->touched = false;
     m->woken = false;
     m->give_back = false;
+    m->doubt = false;
     m->last_code = SIMBA_OK;
     m->owner = nobody;
     m->attempt_at_ms = sb_later(now_ms, m->timing->initial_delay_ms);
@@ -331,7 +364,17 @@ static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
         step->released = true;
     }
     set_status(m, SIMBA_STOPPING);
+    m->failures = 0;
     m->stop_at_ms = sb_later(now_ms, m->timing->stop_timeout_ms);
+}
+
+/* What failed under a stop's callbacks were guards; the release that they held up is due at once. */
+static void on_returned(struct sb_machine *m, unsigned returned)
+{
+    assert(returned <= m->callbacks);
+    m->callbacks -= returned;
+    if (m->status == SIMBA_STOPPING && m->callbacks == 0)
+        m->failures = 0;
 }
 
 static void on_wake(struct sb_machine *m, int64_t now_ms)
@@ -355,6 +398,7 @@ static void on_session_lost(struct sb_machine *m, int64_t now_ms, struct sb_step
     m->in_flight = SIMBA_OP_NONE;
     m->claim = SB_CLAIM_NONE;
     m->give_back = false;
+    m->doubt = false;
     if (m->held)
         lose(m, &nobody, now_ms, step);
     else if (m->touched)
@@ -377,8 +421,7 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
         on_wake(m, e->now_ms);
         break;
     case SB_EVENT_RETURNED:
-        assert(e->returned <= m->callbacks);
-        m->callbacks -= e->returned;
+        on_returned(m, e->returned);
         break;
     case SB_EVENT_SESSION_LOST:
         on_session_lost(m, e->now_ms, step);
@@ -415,7 +458,7 @@ static void send(struct sb_machine *m, enum simba_op op, int64_t now_ms, struct 
 /* Which request stands next, whenever it is due; SIMBA_OP_NONE while a callback must return first. */
 static enum simba_op next_op(const struct sb_machine *m)
 {
-    if (m->held && (is_active(m) || m->callbacks > 0))
+    if (guards(m))
         return SIMBA_OP_GUARD;
     if (m->give_back)
         return SIMBA_OP_RELEASE;
@@ -443,8 +486,8 @@ static void plan(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
             finish(m, SIMBA_ETIMEDOUT, step);
             return;
         }
-        if (!m->touched && m->callbacks == 0) {
-            finish(m, SIMBA_OK, step);
+        if (!m->touched && m->claim == SB_CLAIM_NONE && m->callbacks == 0) {
+            finish(m, SIMBA_OK, step); /* nothing was asked, and nothing older came to light */
             return;
         }
     }
@@ -462,7 +505,7 @@ static int64_t deadline(const struct sb_machine *m)
 
     if (m->status == SIMBA_INITIAL)
         return at_ms;
-    if (m->held)
+    if (believes(m))
         at_ms = m->lease_until_ms;
     if (m->status == SIMBA_STOPPING)
         at_ms = earliest(at_ms, m->stop_at_ms);
@@ -508,7 +551,7 @@ const char *sb_machine_broken_rule(const struct sb_machine *m)
         return "at most an acquisition, its loss and the next owner are owed to the application";
     if (m->give_back && (m->held || m->claim != SB_CLAIM_MINE))
         return "only a record that is not believed in is given back";
-    if (m->status == SIMBA_RUNNING && m->held && m->owner.id[0] == '\0')
+    if (believes(m) && m->owner.id[0] == '\0')
         return "who holds is known as the owner";
     return NULL;
 }

@@ -98,13 +98,14 @@ struct sb_machine {
     enum sb_claim claim;
     enum simba_op in_flight; /* the one request of this generation that has no answer yet */
     uint32_t generation;
-    unsigned callbacks;     /* changes that have been told and whose callbacks have not returned */
-    unsigned failures;      /* of requests, in a row */
-    bool held;              /* the lease runs and has not been given up */
-    bool touched;           /* a request of this generation has been sent */
-    bool woken;             /* a wake-up came while a request was in flight */
-    bool give_back;         /* a grant came too late to be believed: release it */
-    int last_code;          /* of the last request */
+    unsigned callbacks; /* changes that have been told and whose callbacks have not returned */
+    unsigned failures;  /* of requests, in a row */
+    bool held;          /* the lease runs and has not been given up */
+    bool touched;       /* a request of this generation has been sent */
+    bool woken;         /* a wake-up came while a request was in flight */
+    bool give_back;     /* a grant came too late to be believed: release it */
+    bool doubt;    /* an older acquire came to light that may be later than the one in flight */
+    int last_code; /* of the last request */
     int64_t attempt_at_ms;  /* when the next request is due */
     int64_t lease_until_ms; /* the end of the belief while held */
     int64_t stop_at_ms;     /* the end of a stop's patience */

@@ -59,7 +59,7 @@ static void set_owner(struct sb_observer *o, const struct simba_owner *owner, st
 
 static void look_later(struct sb_observer *o, int64_t now_ms)
 {
-    int64_t at_ms = now_ms + o->poll_ms;
+    int64_t at_ms = sb_later(now_ms, o->poll_ms);
 
     if (o->owner.transition_at_ms > now_ms)
         at_ms = earliest(at_ms, earliest(o->owner.transition_at_ms, SIMBA_INFINITE - 1) + 1);
@@ -79,7 +79,8 @@ static void on_reply(struct sb_observer *o, const struct sb_event *e, struct sb_
         int64_t most = earliest(o->poll_ms, RETRY_MAX_MS);
 
         o->last_code = e->code;
-        o->read_at_ms = e->now_ms + sb_random_between(sb_random_next(&o->random), most / 2, most);
+        o->read_at_ms =
+            sb_later(e->now_ms, sb_random_between(sb_random_next(&o->random), most / 2, most));
         return;
     }
     o->last_code = SIMBA_OK;
@@ -120,7 +121,7 @@ static void take_in(struct sb_observer *o, const struct sb_event *e, struct sb_s
         break;
     case SB_EVENT_STOP:
         set_status(o, SIMBA_STOPPING);
-        o->stop_at_ms = e->now_ms + o->timing->stop_timeout_ms;
+        o->stop_at_ms = sb_later(e->now_ms, o->timing->stop_timeout_ms);
         break;
     case SB_EVENT_REPLY:
         on_reply(o, e, step);

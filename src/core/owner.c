@@ -16,7 +16,11 @@
 
 int64_t sb_later(int64_t a_ms, int64_t b_ms)
 {
-    return a_ms > 0 && b_ms > SIMBA_INFINITE - a_ms ? SIMBA_INFINITE : a_ms + b_ms;
+    int64_t sum;
+
+    if (__builtin_add_overflow(a_ms, b_ms, &sum))
+        return b_ms > 0 ? SIMBA_INFINITE : INT64_MIN;
+    return sum;
 }
 
 struct simba_owner sb_owner_in_time_left(const char *id, int64_t from_ms, int64_t ttl_left_ms,
@@ -27,7 +31,9 @@ struct simba_owner sb_owner_in_time_left(const char *id, int64_t from_ms, int64_
     sb_text_copy(owner.id, sizeof owner.id, id);
     owner.ttl_at_ms = sb_later(from_ms, ttl_left_ms);
     owner.transition_at_ms = sb_later(from_ms, transition_left_ms);
-    owner.acquired_at_ms = owner.ttl_at_ms == SIMBA_INFINITE ? from_ms : owner.ttl_at_ms - ttl_ms;
+    owner.acquired_at_ms = from_ms;
+    if (owner.ttl_at_ms != SIMBA_INFINITE)
+        owner.acquired_at_ms = sb_later(owner.ttl_at_ms, -ttl_ms);
     owner.fence = fence;
     return owner;
 }

@@ -12,7 +12,7 @@ struct simba_owner sb_owner_in_time_left(const char *id, int64_t from_ms, int64_
                                          int64_t transition_left_ms, int64_t ttl_ms,
                                          uint64_t fence);
 
-/* a + b, at most SIMBA_INFINITE. `a` is a time, `b` a time left, which may be negative. */
+/* a + b, held between INT64_MIN and SIMBA_INFINITE. `a` is a time, `b` a time left, which may be negative. */
 int64_t sb_later(int64_t a_ms, int64_t b_ms);
 
 #endif

@@ -59,7 +59,7 @@ static inline void drive_check(const struct drive *d)
     const struct sb_machine *m = &d->machine;
 
     assert_null(sb_machine_broken_rule(m));
-    if (m->held)
+    if (sb_machine_belief_ms(m) != 0)
         assert_true(d->step.deadline_ms <= m->lease_until_ms);
     if (m->status == SIMBA_STOPPING)
         assert_true(d->step.deadline_ms <= m->stop_at_ms);

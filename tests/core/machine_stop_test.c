@@ -99,7 +99,6 @@ static void a_lease_lost_while_the_callback_runs_is_not_told_twice(void **state)
     assert_false(d.step.changed || d.step.released);
     drive_failed(&d);
     drive_returned(&d, 1);
-    drive_tick_at(&d, d.step.deadline_ms);
     assert_int_equal(d.step.request.op, SIMBA_OP_RELEASE);
     assert_int_equal(d.step.request.revision, 7); /* it may still be ours */
     drive_other(&d, LEASE);
@@ -223,7 +222,6 @@ static void a_guard_with_an_unknown_end_is_asked_about_before_the_release(void *
     drive_unknown(&d);
     drive_event(&d, SB_EVENT_STOP);
     drive_returned(&d, 1);
-    drive_tick_at(&d, d.step.deadline_ms);
     assert_int_equal(d.step.request.op, SIMBA_OP_GUARD);
     drive_mine(&d, 8);
     assert_int_equal(d.step.request.op, SIMBA_OP_RELEASE);
@@ -462,7 +460,6 @@ static void what_an_old_attempt_may_have_left_is_asked_about_at_the_next_stop(vo
         assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
         drive_failed(&d);
         drive_event(&d, SB_EVENT_STOP);
-        drive_tick_at(&d, d.step.deadline_ms);
         assert_int_equal(d.step.request.op, SIMBA_OP_GUARD);
     }
 }

@@ -37,6 +37,8 @@ struct replay {
     struct sb_observer watcher;
     struct request requests[REQUESTS_MAX];
     size_t request_count;
+    int64_t now_ms;
+    int64_t deadline_ms; /* that the last step named */
 };
 
 static void fail(struct replay *r, const char *format, ...) SIMBA_PRINTF(2, 3);
@@ -245,6 +247,19 @@ static void read_reply(struct replay *r, char *words[], size_t count, struct sb_
     read_answer(r, words, count, event);
 }
 
+static int64_t read_time(struct replay *r, const char *word)
+{
+    return word[0] == '+' ? r->now_ms + parse_number(r, word + 1) : parse_number(r, word);
+}
+
+static void check_returned(struct replay *r, const struct sb_event *event)
+{
+    unsigned owed = r->observer ? r->watcher.callbacks : r->machine.callbacks;
+
+    if (event->type == SB_EVENT_RETURNED && event->returned > owed)
+        fail(r, "%u callbacks return, but %u run", event->returned, owed);
+}
+
 static void read_event(struct replay *r, char *words[], size_t count, struct sb_event *event)
 {
     static const struct {
@@ -256,7 +271,7 @@ static void read_event(struct replay *r, char *words[], size_t count, struct sb_
         {"returned", SB_EVENT_RETURNED}, {"session-lost", SB_EVENT_SESSION_LOST},
     };
 
-    event->now_ms = parse_number(r, words[0]);
+    event->now_ms = read_time(r, words[0]);
     if (strcmp(words[1], "reply") == 0) {
         read_reply(r, words, count, event);
         return;
@@ -265,6 +280,7 @@ static void read_event(struct replay *r, char *words[], size_t count, struct sb_
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (strcmp(words[1], plain[i].name) == 0) {
             event->type = plain[i].type;
+            check_returned(r, event);
             return;
         }
     }
@@ -322,19 +338,33 @@ static void write_standing(struct replay *r, const struct sb_step *step)
         fprintf(r->out, "; next at %" PRId64 "\n", step->deadline_ms);
 }
 
+/* A tick at the deadline. */
+static void read_due(struct replay *r, struct sb_event *event)
+{
+    if (r->deadline_ms == SIMBA_INFINITE)
+        fail(r, "nothing is due");
+    event->now_ms = r->deadline_ms;
+    fprintf(r->out, "    at %" PRId64 "\n", event->now_ms);
+}
+
 static void replay_event(struct replay *r, char *words[], size_t count)
 {
     struct sb_event event = {.type = SB_EVENT_TICK};
+    bool due = count == 1 && strcmp(words[0], "due") == 0;
     struct sb_step step;
     int code;
 
-    if (!r->made || count < 2) {
+    if (!r->made || (count < 2 && !due)) {
         fail(r, "'%s' is neither a machine nor an event", words[0]);
         return;
     }
-    read_event(r, words, count, &event);
+    if (due)
+        read_due(r, &event);
+    else
+        read_event(r, words, count, &event);
     if (r->failed)
         return;
+    r->now_ms = event.now_ms;
     code = r->observer ? sb_observer_step(&r->watcher, &event, &step)
                        : sb_machine_step(&r->machine, &event, &step);
     if (code != SIMBA_OK)
@@ -343,6 +373,7 @@ static void replay_event(struct replay *r, char *words[], size_t count)
     write_request(r, &step, event.now_ms);
     if (step.stopped)
         fprintf(r->out, "    stopped with %s\n", code_name(step.stop_code));
+    r->deadline_ms = step.deadline_ms;
     write_standing(r, &step);
 }
 
@@ -375,7 +406,7 @@ static void replay_line(struct replay *r, const char *text, size_t length)
 
 char *transcript_replay(const char *section, size_t length, char *error, size_t error_size)
 {
-    struct replay r = {.error = error, .error_size = error_size};
+    struct replay r = {.error = error, .error_size = error_size, .deadline_ms = SIMBA_INFINITE};
     char *text = NULL;
     size_t size = 0;
 

@@ -11,19 +11,20 @@
 #define TURN_LEAST_US 500
 #define CALM_US (3 * SIM_MS)
 
-/* A call that does not fit the status must be refused and change nothing. */
+/* A call that does not fit the status must be refused and change nothing, the deadline included. */
 static void try_illegal(struct sim_world *w, int member, enum sb_event_type type)
 {
     struct sim_member *m = &w->members[member];
+    struct sim_member before = *m;
     struct sb_event event = {.type = type, .now_ms = sim_process_ms(w, m->process)};
-    struct sb_machine before;
     struct sb_step step;
+    int code = m->observer ? sb_observer_step(&m->machine.observer, &event, &step)
+                           : sb_machine_step(&m->machine.contender, &event, &step);
 
-    if (m->observer)
-        return;
-    before = m->machine.contender;
-    if (sb_machine_step(&m->machine.contender, &event, &step) != SIMBA_ESTATE ||
-        memcmp(&before, &m->machine.contender, sizeof before) != 0)
+    w->counts[SIM_ILLEGAL_CALLS]++;
+    if (code != SIMBA_ESTATE || memcmp(&before.machine, &m->machine, sizeof before.machine) != 0 ||
+        step.request.op != SIMBA_OP_NONE || step.changed || step.stopped ||
+        step.deadline_ms != m->deadline_ms)
         sim_violate(w, "lifecycle: %s took a call that does not fit its status", m->id);
 }
 
@@ -36,6 +37,7 @@ void sim_app_start(struct sim_world *w, int member)
         return;
     }
     m->starts++;
+    m->generation++;
     sim_trace(w, "%s start %u", m->id, m->starts);
     sim_check_started(w, member);
     sim_member_event(w, member, SB_EVENT_START);
@@ -82,14 +84,19 @@ int64_t sim_app_callback_us(struct sim_world *w, int member)
 
     if (w->healed)
         return sim_roll(w, 0, CALM_US);
-    if (sim_chance(w, h->stop_inside_permille))
+    if (sim_chance(w, h->stop_inside_permille)) {
+        w->counts[SIM_STOPS_INSIDE]++;
         sim_after(w, sim_roll(w, 0, h->callback_us), SIM_STOP, member, 0);
-    if (sim_chance(w, h->stuck_permille))
+    }
+    if (sim_chance(w, h->stuck_permille)) {
+        w->counts[SIM_STUCK_CALLBACKS]++;
         return SIM_NEVER;
+    }
     if (sim_chance(w, h->slow_permille)) {
         int64_t most_us = w->heal_us - w->now_us;
         int64_t takes_us = sim_roll(w, 0, 2 * w->lease_ms * SIM_MS);
 
+        w->counts[SIM_SLOW_CALLBACKS]++;
         return takes_us < most_us ? takes_us : most_us;
     }
     return sim_roll(w, 0, h->callback_us);
@@ -100,6 +107,7 @@ void sim_app_write(struct sim_world *w, int member)
 {
     const struct sim_seen *seen = &w->check.seen[member];
     int64_t delay_us = sim_chance(w, 100) ? RESOURCE_DELAY_US * 10 : RESOURCE_DELAY_US;
+    int64_t gap_us = w->slow ? w->lease_ms * SIM_MS / 4 : WRITE_GAP_US;
 
     if (seen->until_us > w->now_us) {
         sim_trace(w, "%s writes with token %llu", w->members[member].id,
@@ -107,5 +115,5 @@ void sim_app_write(struct sim_world *w, int member)
         sim_after(w, sim_roll(w, 0, delay_us), SIM_RESOURCE, (int)seen->term, seen->token);
     }
     if (!w->over)
-        sim_after(w, sim_roll(w, 1, 2 * WRITE_GAP_US), SIM_WRITE, member, 0);
+        sim_after(w, sim_roll(w, 1, 2 * gap_us), SIM_WRITE, member, 0);
 }

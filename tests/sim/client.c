@@ -11,6 +11,14 @@
 
 #define EXPELLED_US (5 * SIM_MS)
 
+/* Nothing gets through in a hiccup; before the faults heal some is lost at any time. */
+static bool is_lost(struct sim_world *w, int process, int permille)
+{
+    if (w->healed)
+        return w->hiccup_until_us > w->now_us;
+    return sim_net_is_cut(w, process) || sim_chance(w, permille);
+}
+
 static struct sim_process *process_of(struct sim_world *w, const struct sim_request *r)
 {
     return &w->processes[w->members[r->member].process];
@@ -44,7 +52,7 @@ void sim_client_ping(struct sim_world *w, int process)
         return;
     p->pings[number % SIM_PINGS] = (struct sim_ping){
         .number = number, .session = p->session, .sent_ms = sim_process_ms(w, process)};
-    if (!sim_net_is_cut(w, process) && (w->healed || !sim_chance(w, w->network.lost)))
+    if (!is_lost(w, process, w->network.lost))
         sim_after(w, sim_net_delay(w), SIM_HEARD, process, number);
 }
 
@@ -59,7 +67,7 @@ void sim_client_heard(struct sim_world *w, int process, uint64_t number)
         return;
     }
     ping->heard_us = w->now_us;
-    if (!sim_net_is_cut(w, process) && (w->healed || !sim_chance(w, w->network.reply_lost)))
+    if (!is_lost(w, process, w->network.reply_lost))
         sim_after(w, sim_net_delay(w), SIM_PONG, process, number);
 }
 
@@ -89,20 +97,21 @@ void sim_client_answered(struct sim_world *w, const struct sim_request *r)
         r->session != p->session)
         return;
     learn(p, r->sent_at_ms, r->applied_us);
-    if (r->start == w->members[r->member].starts && r->owner == r->member)
+    if (r->owner != r->member)
+        return;
+    sim_session_told(w, r);
+    if (r->start == w->members[r->member].starts)
         w->members[r->member].told_revision = r->reply_revision;
 }
 
 /* Answers a guard while nothing has come to tell that the record is gone, with the lease that the last proof
- * gives. A proof that is older than the ttl would have the machine guard again at once: then the store
- * is asked. */
+ * gives, however old that is. */
 bool sim_client_recall(struct sim_world *w, struct sim_request *r)
 {
     const struct sim_member *m = &w->members[r->member];
     const struct sim_process *p = process_of(w, r);
 
     if (!w->store.recalls || r->op != SIMBA_OP_GUARD || m->told_revision == 0 ||
-        p->proved_ms + m->timing.ttl_ms <= r->sent_at_ms ||
         sim_session_has_ended(w, m->told_revision, p->known_us))
         return false;
     r->owner = r->member;
@@ -112,6 +121,6 @@ bool sim_client_recall(struct sim_world *w, struct sim_request *r)
     r->reply_revision = m->told_revision;
     r->reply_fence = m->told_revision;
     sim_session_touch(w, r);
-    w->counts.recalled++;
+    w->counts[SIM_RECALLED]++;
     return true;
 }

@@ -18,6 +18,21 @@ static int draw_process(struct sim_world *w)
     return (int)sim_roll(w, 0, w->process_count);
 }
 
+/* Whether anybody is there to be struck. */
+static bool is_busy(const struct sim_world *w, int process)
+{
+    for (int i = 0; i < w->member_count; i++) {
+        if (w->members[i].process == process && w->check.seen[i].phase != SIM_DOWN)
+            return true;
+    }
+    return false;
+}
+
+static void count(struct sim_world *w, enum sim_fault fault, bool struck)
+{
+    w->counts[SIM_FAULTS + fault] += struck;
+}
+
 static void pause(struct sim_world *w, int process, int64_t until_us)
 {
     struct sim_process *p = &w->processes[process];
@@ -42,12 +57,10 @@ static void cut(struct sim_world *w, int process, int64_t until_us)
     sim_trace(w, "p%d is cut off until %lld", process, (long long)(until_us / SIM_MS));
 }
 
-/* The process dies and another one takes its place, with the same ids. */
-static void crash(struct sim_world *w, int process)
+static void end_process(struct sim_world *w, int process)
 {
     struct sim_process *p = &w->processes[process];
 
-    sim_trace(w, "p%d crashes", process);
     p->life++;
     p->paused_until_us = 0;
     p->session = 0;
@@ -58,11 +71,55 @@ static void crash(struct sim_world *w, int process)
             continue;
         sim_check_crashed(w, i);
         sim_member_reset(w, i);
+    }
+}
+
+/* The process dies and another one takes its place, with the same ids. */
+static void crash(struct sim_world *w, int process)
+{
+    if (w->processes[process].dead)
+        return;
+    sim_trace(w, "p%d crashes", process);
+    end_process(w, process);
+    for (int i = 0; i < w->member_count; i++) {
+        if (w->members[i].process != process)
+            continue;
         sim_after(w, sim_roll(w, 0, RESTART_US), SIM_APP, i, 0);
         sim_after(w, sim_roll(w, 0, RESTART_US), SIM_WRITE, i, 0);
     }
     if (w->store.kind == SIM_SESSION)
         sim_after(w, 0, SIM_PING, process, 0);
+}
+
+/* Whether a contender lives elsewhere. */
+static bool is_dispensable(const struct sim_world *w, int process)
+{
+    for (int i = 0; i < w->member_count; i++) {
+        const struct sim_member *m = &w->members[i];
+
+        if (!m->observer && m->process != process && !w->processes[m->process].dead)
+            return true;
+    }
+    return false;
+}
+
+static bool kill_process(struct sim_world *w, int process)
+{
+    if (w->processes[process].dead || !is_dispensable(w, process))
+        return false;
+    sim_trace(w, "p%d dies", process);
+    end_process(w, process);
+    w->processes[process].dead = true;
+    return true;
+}
+
+/* The worst moment: whoever owns when the faults heal has just renewed its lease, perhaps. */
+void sim_fault_kill_owner(struct sim_world *w)
+{
+    int owner = sim_store_owner(w);
+
+    if (owner != SIM_NOBODY && kill_process(w, w->members[owner].process))
+        w->counts[SIM_OWNERS_KILLED]++;
 }
 
 static void take_down(struct sim_world *w)
@@ -71,32 +128,58 @@ static void take_down(struct sim_world *w)
     sim_trace(w, "store: down until %lld", (long long)(w->store.down_until_us / SIM_MS));
 }
 
+/* Faults of the store. */
+static void strike_store(struct sim_world *w, enum sim_fault fault)
+{
+    bool owned = sim_store_owner(w) != SIM_NOBODY;
+
+    count(w, fault, owned);
+    if (fault != SIM_FAULT_FORCE_RELEASE)
+        take_down(w);
+    if (fault == SIM_FAULT_DATA_LOSS)
+        sim_store_lose_data(w);
+    if (fault == SIM_FAULT_FORCE_RELEASE)
+        sim_store_force_release(w);
+}
+
+static void strike_host(struct sim_world *w)
+{
+    int process = draw_process(w);
+
+    count(w, SIM_FAULT_SUSPEND, is_busy(w, process));
+    suspend(w, w->processes[process].host, draw_end(w));
+}
+
 static void strike(struct sim_world *w, enum sim_fault fault)
 {
+    int process = draw_process(w);
+
     switch (fault) {
     case SIM_FAULT_PARTITION:
-        cut(w, draw_process(w), draw_end(w));
+        count(w, fault, is_busy(w, process));
+        cut(w, process, draw_end(w));
         break;
     case SIM_FAULT_PAUSE:
-        pause(w, draw_process(w), draw_end(w));
+        count(w, fault, is_busy(w, process));
+        pause(w, process, draw_end(w));
         break;
     case SIM_FAULT_SUSPEND:
-        suspend(w, (int)sim_roll(w, 0, w->host_count), draw_end(w));
+        strike_host(w);
         break;
     case SIM_FAULT_CRASH:
-        crash(w, draw_process(w));
+        count(w, fault, is_busy(w, process));
+        crash(w, process);
+        break;
+    case SIM_FAULT_DEATH:
+        count(w, fault, is_busy(w, process) && kill_process(w, process));
         break;
     case SIM_FAULT_STORE_DOWN:
-        take_down(w);
-        break;
     case SIM_FAULT_DATA_LOSS:
-        take_down(w);
-        sim_store_lose_data(w);
-        break;
     case SIM_FAULT_FORCE_RELEASE:
-        sim_store_force_release(w);
+        strike_store(w, fault);
         break;
     case SIM_FAULT_FALSE_WAKE:
+        count(w, fault, is_busy(w, process));
         sim_net_wake(w, (int)sim_roll(w, 0, w->member_count));
         break;
     case SIM_FAULT_COUNT:
@@ -114,7 +197,6 @@ void sim_fault_strike(struct sim_world *w, enum sim_fault fault)
 {
     if (w->healed)
         return;
-    w->counts.faults[fault]++;
     strike(w, fault);
     sim_fault_plan(w, fault);
 }

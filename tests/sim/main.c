@@ -3,6 +3,8 @@
  *
  *     simba-sim [--seeds N] [--first SEED] [--jobs N] [--beyond-drift]
  *     simba-sim --trace SEED [--beyond-drift]
+ *
+ * Exit code: 0 when no rule is broken, 1 when one is, 2 when the simulator itself fails, 64 for a wrong call.
  */
 #include "sim.h"
 
@@ -16,6 +18,7 @@
 #include <unistd.h>
 
 #define JOBS_MAX 64
+#define SEEDS_FOR_ALL 10000 /* in so many worlds everything must have happened */
 
 /* What a worker shares with its parent, so that a crash can be told with its seed. */
 struct job {
@@ -24,24 +27,63 @@ struct job {
     uint64_t done;
     bool failed;
     char violation[256];
-    struct sim_counts counts;
+    uint64_t counts[SIM_COUNTS];
 };
 
 struct plan {
     uint64_t first;
     uint64_t seeds;
     int jobs;
-    bool tracing;
+    bool several; /* --seeds, --first or --jobs was given */
     struct sim_options options;
 };
 
-static void add_counts(struct sim_counts *sum, const struct sim_counts *counts)
-{
-    uint64_t *to = (uint64_t *)sum;
-    const uint64_t *from = (const uint64_t *)counts;
+static const char *const count_names[SIM_COUNTS] = {
+    [SIM_EVENTS] = "events",
+    [SIM_TERMS] = "terms",
+    [SIM_RENEWALS] = "renewals",
+    [SIM_LOSSES] = "losses",
+    [SIM_UNKNOWN] = "unknown outcomes",
+    [SIM_LATE_APPLIED] = "requests carried out late",
+    [SIM_LATE_DROPPED] = "late replies dropped",
+    [SIM_LATE_GRANTS] = "late grants given back",
+    [SIM_SESSIONS_LOST] = "sessions lost",
+    [SIM_RECALLED] = "guards answered from memory",
+    [SIM_STOPS_OK] = "stops complete",
+    [SIM_STOPS_FAILED] = "stops given up",
+    [SIM_VOIDED] = "terms voided",
+    [SIM_OVERLAPS] = "overlaps with voided terms",
+    [SIM_WRITES] = "writes accepted",
+    [SIM_REFUSED_WRITES] = "stale writes refused",
+    [SIM_REFUSED] = "resets before sending",
+    [SIM_LOST] = "requests lost",
+    [SIM_RESET] = "resets after sending",
+    [SIM_REPLY_LOST] = "replies lost",
+    [SIM_DUPLICATED] = "requests carried out twice",
+    [SIM_SLOW] = "slow messages",
+    [SIM_NO_MEMORY] = "requests without memory",
+    [SIM_WAKE_LOST] = "wake-ups lost",
+    [SIM_SLOW_CALLBACKS] = "slow callbacks",
+    [SIM_STUCK_CALLBACKS] = "stuck callbacks",
+    [SIM_STOPS_INSIDE] = "stops from callbacks",
+    [SIM_ILLEGAL_CALLS] = "illegal calls",
+    [SIM_OWNERS_KILLED] = "owners killed when the faults heal",
+    [SIM_HICCUPS] = "hiccups on good days",
+    [SIM_FAULTS + SIM_FAULT_PARTITION] = "partitions",
+    [SIM_FAULTS + SIM_FAULT_PAUSE] = "pauses",
+    [SIM_FAULTS + SIM_FAULT_SUSPEND] = "suspends",
+    [SIM_FAULTS + SIM_FAULT_CRASH] = "crashes",
+    [SIM_FAULTS + SIM_FAULT_DEATH] = "crashes without a restart",
+    [SIM_FAULTS + SIM_FAULT_STORE_DOWN] = "store restarts",
+    [SIM_FAULTS + SIM_FAULT_DATA_LOSS] = "data losses",
+    [SIM_FAULTS + SIM_FAULT_FORCE_RELEASE] = "force-releases",
+    [SIM_FAULTS + SIM_FAULT_FALSE_WAKE] = "false wake-ups",
+};
 
-    for (size_t i = 0; i < sizeof *sum / sizeof *to; i++)
-        to[i] += from[i];
+static void add_counts(uint64_t sum[SIM_COUNTS], const uint64_t counts[SIM_COUNTS])
+{
+    for (size_t i = 0; i < SIM_COUNTS; i++)
+        sum[i] += counts[i];
 }
 
 static void work(const struct plan *plan, int number, struct job *job)
@@ -53,7 +95,7 @@ static void work(const struct plan *plan, int number, struct job *job)
 
         job->seed = plan->first + i;
         violation = sim_world_run(&world, job->seed, &plan->options);
-        add_counts(&job->counts, &world.counts);
+        add_counts(job->counts, world.counts);
         job->done++;
         if (violation != NULL) {
             memcpy(job->violation, violation, strlen(violation) + 1);
@@ -95,24 +137,23 @@ static bool finish(struct job *job)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void print_counts(const struct sim_counts *c)
+static void print_counts(const uint64_t counts[SIM_COUNTS])
 {
-    static const char *const faults[] = {"partitions",     "pauses",         "suspends",
-                                         "crashes",        "store restarts", "data losses",
-                                         "force-releases", "false wake-ups"};
+    for (size_t i = 0; i < SIM_COUNTS; i++)
+        printf("%12" PRIu64 " %s\n", counts[i], count_names[i]);
+}
 
-    printf("%" PRIu64 " events, %" PRIu64 " terms, %" PRIu64 " renewals, %" PRIu64 " losses\n",
-           c->events, c->terms, c->renewals, c->losses);
-    printf("%" PRIu64 " unknown outcomes, %" PRIu64 " carried out late, %" PRIu64
-           " late replies dropped, %" PRIu64 " sessions lost, %" PRIu64
-           " guards answered from memory\n",
-           c->unknown, c->late_applied, c->late_dropped, c->sessions_lost, c->recalled);
-    printf("%" PRIu64 " stops complete, %" PRIu64 " given up; %" PRIu64 " terms voided, %" PRIu64
-           " overlaps; %" PRIu64 " writes accepted, %" PRIu64 " stale writes refused\n",
-           c->stops_ok, c->stops_failed, c->voided, c->overlaps, c->writes, c->refused_writes);
-    for (size_t i = 0; i < SIM_FAULT_COUNT; i++)
-        printf("%s%" PRIu64 " %s", i > 0 ? ", " : "", c->faults[i], faults[i]);
-    printf("\n");
+/* What never happens shows nothing. */
+static bool has_all(const uint64_t counts[SIM_COUNTS])
+{
+    bool all = true;
+
+    for (size_t i = 0; i < SIM_COUNTS; i++) {
+        if (counts[i] == 0)
+            printf("the worlds are dull: no %s\n", count_names[i]);
+        all &= counts[i] > 0;
+    }
+    return all;
 }
 
 static double now_s(void)
@@ -127,7 +168,7 @@ static int run(const struct plan *plan)
 {
     size_t size = sizeof(struct job) * (size_t)plan->jobs;
     struct job *jobs = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct sim_counts sum = {0};
+    uint64_t sum[SIM_COUNTS] = {0};
     double began_s = now_s();
     uint64_t done = 0;
     bool ok = true;
@@ -144,9 +185,11 @@ static int run(const struct plan *plan)
     for (int i = 0; i < plan->jobs; i++) {
         ok &= finish(&jobs[i]);
         done += jobs[i].done;
-        add_counts(&sum, &jobs[i].counts);
+        add_counts(sum, jobs[i].counts);
     }
-    print_counts(&sum);
+    print_counts(sum);
+    if (ok && done >= SEEDS_FOR_ALL)
+        ok = has_all(sum);
     printf("%" PRIu64 " seeds in %.1f s: %s\n", done, now_s() - began_s,
            ok ? "no rule broken" : "FAILED; read a seed with --trace SEED");
     munmap(jobs, size);
@@ -158,17 +201,21 @@ static int trace(const struct plan *plan)
     static struct sim_world world;
     const char *violation = sim_world_run(&world, plan->first, &plan->options);
 
-    print_counts(&world.counts);
+    print_counts(world.counts);
     printf("seed %" PRIu64 ": %s\n", plan->first, violation != NULL ? violation : "no rule broken");
     return violation != NULL ? 1 : 0;
 }
 
-static int usage(void)
+static void print_usage(FILE *file)
 {
     fputs("usage: simba-sim [--seeds N] [--first SEED] [--jobs N] [--beyond-drift]\n"
-          "       simba-sim --trace SEED [--beyond-drift]\n",
-          stderr);
-    return 64;
+          "       simba-sim --trace SEED [--beyond-drift]\n"
+          "  --seeds N       run N worlds (1000)\n"
+          "  --first SEED    from this seed on (1)\n"
+          "  --jobs N        in N processes (1)\n"
+          "  --trace SEED    run one world and tell all that happens in it\n"
+          "  --beyond-drift  let the clocks run apart by more than the margin covers\n",
+          file);
 }
 
 static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret_number)
@@ -185,15 +232,20 @@ static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64
 static bool parse(int argc, char **argv, struct plan *plan)
 {
     static const struct option options[] = {
-        {"seeds", required_argument, NULL, 's'},  {"first", required_argument, NULL, 'f'},
-        {"jobs", required_argument, NULL, 'j'},   {"trace", required_argument, NULL, 't'},
-        {"beyond-drift", no_argument, NULL, 'b'}, {NULL, 0, NULL, 0},
+        {"seeds", required_argument, NULL, 's'},
+        {"first", required_argument, NULL, 'f'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"trace", required_argument, NULL, 't'},
+        {"beyond-drift", no_argument, NULL, 'b'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     uint64_t jobs = 1;
     bool ok = true;
     int option;
 
     while (ok && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        plan->several |= option == 's' || option == 'f' || option == 'j';
         switch (option) {
         case 's':
             ok = parse_number(optarg, 1, UINT64_MAX, &plan->seeds);
@@ -211,19 +263,24 @@ static bool parse(int argc, char **argv, struct plan *plan)
         case 'b':
             plan->options.beyond_drift = true;
             break;
+        case 'h':
+            print_usage(stdout);
+            exit(0);
         default:
             ok = false;
         }
     }
     plan->jobs = (int)jobs;
-    return ok && optind == argc;
+    return ok && optind == argc && !(plan->several && plan->options.trace != NULL);
 }
 
 int main(int argc, char **argv)
 {
     struct plan plan = {.first = 1, .seeds = 1000};
 
-    if (!parse(argc, argv, &plan))
-        return usage();
+    if (!parse(argc, argv, &plan)) {
+        print_usage(stderr);
+        return 64;
+    }
     return plan.options.trace != NULL ? trace(&plan) : run(&plan);
 }

@@ -1,6 +1,6 @@
 /*
  * member.c - drives one machine, with the duties that core/machine.h lists and in the order in which
- * runtime/drive.c does them: reports merge, untold changes return at once, nothing begins after a stop.
+ * runtime/drive.c does them: untold changes return at once, nothing begins after a stop.
  */
 #include "sim.h"
 
@@ -8,6 +8,7 @@
 
 #define TIMER_LATE_US (2 * SIM_MS)
 #define DISPATCH_US (1 * SIM_MS)
+#define POST_US 500
 
 enum simba_status sim_member_status(const struct sim_member *m)
 {
@@ -16,56 +17,26 @@ enum simba_status sim_member_status(const struct sim_member *m)
 
 /* ---- Callbacks ------------------------------------------------------------------------------- */
 
-/* What is not told yet merges with what comes. Returns how many changes will have no callback. */
-static unsigned keep_report(struct sim_member *m, const struct sb_step *step)
-{
-    if (!step->changed)
-        return 0;
-    if (!m->report_pending) {
-        m->report = step->state;
-        m->report_acquired = step->acquired;
-        m->report_released = step->released;
-        m->report_pending = true;
-        return 0;
-    }
-    m->report.after = step->state.after;
-    if (m->report_acquired && step->released) {
-        m->report_acquired = false;
-    } else {
-        m->report_acquired |= step->acquired;
-        m->report_released |= step->released;
-    }
-    return 1;
-}
-
-static unsigned drop_report(struct sim_member *m)
-{
-    bool pending = m->report_pending;
-
-    m->report_pending = false;
-    return pending ? 1 : 0;
-}
-
 static void queue_report(struct sim_world *w, int member)
 {
     struct sim_member *m = &w->members[member];
 
-    if (!m->report_pending || m->report_queued)
+    if (!m->report.pending || m->report_queued)
         return;
     m->report_queued = true;
     if (!m->lane_busy)
         sim_after(w, sim_roll(w, 0, DISPATCH_US), SIM_BEGIN, member, 0);
 }
 
-static void run_callback(struct sim_world *w, int member)
+static void run_callback(struct sim_world *w, int member, const struct sb_report *report)
 {
     struct sim_member *m = &w->members[member];
     int64_t takes_us = sim_app_callback_us(w, member);
 
-    sim_trace(w, "%s callback '%s' -> '%s'%s%s%s", m->id, m->report.before.id, m->report.after.id,
-              m->report_acquired ? " acquired" : "", m->report_released ? " released" : "",
-              takes_us == SIM_NEVER ? ", never returns" : "");
-    sim_check_callback(w, member);
+    sim_trace(w, "%s callback '%s' -> '%s'%s%s%s", m->id, report->state.before.id,
+              report->state.after.id, report->acquired ? " acquired" : "",
+              report->released ? " released" : "", takes_us == SIM_NEVER ? ", never returns" : "");
+    sim_check_callback(w, member, report);
     m->lane_busy = true;
     if (takes_us == SIM_NEVER)
         m->stuck = true;
@@ -76,25 +47,36 @@ static void run_callback(struct sim_world *w, int member)
 void sim_member_begin(struct sim_world *w, int member)
 {
     struct sim_member *m = &w->members[member];
-    bool pending = m->report_pending;
+    struct sb_report report = sb_report_take(&m->report);
 
     m->report_queued = false;
-    m->report_pending = false;
-    if (pending)
-        run_callback(w, member);
+    if (report.pending)
+        run_callback(w, member, &report);
 }
 
+/* The lane goes on at once; the machine is told through the inbox of its loop. */
 void sim_member_return(struct sim_world *w, int member)
 {
     struct sim_member *m = &w->members[member];
-    struct sb_event returned = {
-        .type = SB_EVENT_RETURNED, .now_ms = sim_process_ms(w, m->process), .returned = 1};
 
     m->lane_busy = false;
     if (m->report_queued)
         sim_after(w, sim_roll(w, 0, DISPATCH_US), SIM_BEGIN, member, 0);
     else
         sim_check_lane_idle(w, member);
+    if (m->returned++ == 0)
+        sim_after(w, sim_roll(w, 0, POST_US), SIM_RETURNED, member, 0);
+}
+
+void sim_member_returned(struct sim_world *w, int member)
+{
+    struct sim_member *m = &w->members[member];
+    struct sb_event returned = {.type = SB_EVENT_RETURNED,
+                                .now_ms = sim_process_ms(w, m->process),
+                                .returned = m->returned};
+
+    m->returned = 0;
+    sim_check_prod(w, member);
     sim_member_drive(w, member, &returned);
 }
 
@@ -106,6 +88,7 @@ static void arm_timer(struct sim_world *w, int member, int64_t deadline_ms)
     int64_t at_us = sim_clock_true_us(&w->clocks[w->processes[m->process].host], deadline_ms);
 
     m->timer++;
+    m->deadline_ms = deadline_ms;
     if (at_us == SIM_NEVER)
         return;
     if (at_us < w->now_us)
@@ -122,8 +105,8 @@ static void show_belief(struct sim_world *w, int member)
     if (m->observer)
         return;
     sim_check_belief(w, member, sim_clock_true_us(clock, sb_machine_belief_ms(machine)),
+                     sim_clock_true_us(clock, sb_machine_ttl_ms(machine)),
                      sb_machine_fence(machine));
-    sim_check_ttl(w, member, sim_clock_true_us(clock, sb_machine_ttl_ms(machine)));
 }
 
 static void trace_step(const struct sim_world *w, int member, const struct sb_step *step)
@@ -152,9 +135,14 @@ void sim_member_drive(struct sim_world *w, int member, const struct sb_event *ev
         sb_machine_step(&m->machine.contender, event, &step);
     trace_step(w, member, &step);
     show_belief(w, member);
-    untold = keep_report(m, &step);
-    if (step.stopped)
-        untold += drop_report(m);
+    if (m->habits.mute)
+        untold = step.changed ? 1 : 0;
+    else
+        untold = sb_report_keep(&m->report, &step);
+    if (step.stopped) {
+        untold += sb_report_drop(&m->report);
+        m->listening = false;
+    }
     sim_check_step(w, member, event, &step);
     arm_timer(w, member, step.deadline_ms);
     queue_report(w, member);
@@ -171,6 +159,10 @@ void sim_member_event(struct sim_world *w, int member, enum sb_event_type type)
 {
     struct sb_event event = {.type = type, .now_ms = sim_process_ms(w, w->members[member].process)};
 
+    if (type == SB_EVENT_START)
+        w->members[member].listening = true;
+    if (type != SB_EVENT_TICK)
+        sim_check_prod(w, member);
     sim_member_drive(w, member, &event);
 }
 
@@ -191,9 +183,13 @@ void sim_member_reset(struct sim_world *w, int member)
     else
         sb_machine_init(&m->machine.contender, &m->timing, seed);
     m->timer++;
+    m->generation = 0;
+    m->deadline_ms = SIMBA_INFINITE;
+    m->listening = false;
     m->told_revision = 0;
     m->report_queued = false;
-    m->report_pending = false;
+    m->report.pending = false;
     m->lane_busy = false;
+    m->returned = 0;
     m->stuck = false;
 }

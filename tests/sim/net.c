@@ -56,8 +56,10 @@ int64_t sim_net_delay(struct sim_world *w)
 {
     if (w->healed)
         return sim_roll(w, 0, CALM_DELAY_US);
-    if (sim_chance(w, w->network.slow))
+    if (sim_chance(w, w->network.slow)) {
+        w->counts[SIM_SLOW]++;
         return until_healed(w, sim_roll(w, 0, 2 * w->lease_ms * SIM_MS));
+    }
     return until_healed(w, sim_roll(w, 0, w->network.delay_us));
 }
 
@@ -86,7 +88,26 @@ bool sim_request_is_old(const struct sim_world *w, const struct sim_request *r)
     return r->answered || r->start != m->starts || r->life != w->processes[m->process].life;
 }
 
+/* Whether its answer is what the member waits for. */
+bool sim_request_is_current(const struct sim_world *w, const struct sim_request *r)
+{
+    const struct sim_member *m = &w->members[r->member];
+
+    return r->start == m->starts && r->generation == m->generation &&
+           r->session == w->processes[m->process].session;
+}
+
 /* ---- Sending --------------------------------------------------------------------------------- */
+
+/* Whether a request cleans up after a start that is over. */
+static bool is_afterthought(struct sim_world *w, int member, const struct sb_step *step)
+{
+    struct sim_member *m = &w->members[member];
+
+    if (m->generation < step->request.generation)
+        m->generation = step->request.generation;
+    return w->check.seen[member].phase == SIM_DOWN || step->request.generation < m->generation;
+}
 
 static struct sim_request *make_request(struct sim_world *w, int member, const struct sb_step *step,
                                         size_t *ret_index)
@@ -97,9 +118,11 @@ static struct sim_request *make_request(struct sim_world *w, int member, const s
 
     if (w->store.kind == SIM_SESSION && p->session == 0)
         p->session = sim_session_open(w, m->process);
+    r->serial = ++w->serial;
+    r->term = sim_check_believes(w, member) ? w->check.seen[member].term : 0;
     r->member = member;
     r->life = p->life;
-    r->start = m->starts;
+    r->start = is_afterthought(w, member, step) ? 0 : m->starts;
     r->session = p->session;
     r->op = step->request.op;
     r->generation = step->request.generation;
@@ -128,45 +151,102 @@ static void plan_timeout(struct sim_world *w, size_t index)
 static void reset_connection(struct sim_world *w, size_t index, bool sent)
 {
     struct sim_request *r = &w->requests[index];
+    int64_t most_us = w->healed ? CALM_DELAY_US : w->network.delay_us;
 
+    w->counts[sent ? SIM_RESET : SIM_REFUSED]++;
     r->reply_lost = true;
     r->code = sent ? SIMBA_EUNKNOWN : SIMBA_EUNAVAILABLE;
     if (sent && sim_chance(w, 600))
         refer(w, sim_net_delay(w), SIM_ARRIVE, index);
-    refer(w, until_healed(w, sim_roll(w, 0, w->network.delay_us)), SIM_ANSWER, index);
+    refer(w, sim_roll(w, 0, most_us), SIM_ANSWER, index);
+}
+
+/* Whether the network takes the request at all. */
+static bool get_through(struct sim_world *w, size_t index, int64_t *in_us)
+{
+    struct sim_request *r = &w->requests[index];
+    const struct sim_network *n = &w->network;
+
+    if (sim_chance(w, n->refused)) {
+        reset_connection(w, index, false);
+        return false;
+    }
+    if (sim_chance(w, n->reset)) {
+        reset_connection(w, index, true);
+        return false;
+    }
+    r->reply_lost = sim_chance(w, n->reply_lost);
+    w->counts[SIM_REPLY_LOST] += r->reply_lost;
+    if (sim_chance(w, n->lost) || !pass_cut(w, w->members[r->member].process, in_us)) {
+        w->counts[SIM_LOST]++;
+        return false;
+    }
+    if (sim_chance(w, n->duplicated)) {
+        w->counts[SIM_DUPLICATED]++;
+        r->twice = true;
+        refer(w, sim_net_delay(w), SIM_ARRIVE, index);
+    }
+    return true;
+}
+
+/* For a short time nothing arrives: it is refused, or it is never heard of. */
+static void stumble(struct sim_world *w, size_t index)
+{
+    if (sim_chance(w, 500))
+        reset_connection(w, index, false);
 }
 
 static void transmit(struct sim_world *w, size_t index)
 {
-    struct sim_request *r = &w->requests[index];
-    const struct sim_network *n = &w->network;
     int64_t in_us = sim_net_delay(w);
 
-    if (!w->healed) {
-        if (sim_chance(w, n->refused)) {
-            reset_connection(w, index, false);
-            return;
-        }
-        if (sim_chance(w, n->reset)) {
-            reset_connection(w, index, true);
-            return;
-        }
-        r->reply_lost = sim_chance(w, n->reply_lost);
-        if (sim_chance(w, n->lost) || !pass_cut(w, w->members[r->member].process, &in_us))
-            return;
-    }
-    refer(w, in_us, SIM_ARRIVE, index);
+    if (w->hiccup_until_us > w->now_us)
+        stumble(w, index);
+    else if (w->healed || get_through(w, index, &in_us))
+        refer(w, in_us, SIM_ARRIVE, index);
+}
+
+/* Memory is short: the driver answers the machine itself, from within the step. */
+static void refuse_memory(struct sim_world *w, int member, const struct sb_step *step)
+{
+    struct sb_event event = {
+        .type = SB_EVENT_REPLY,
+        .now_ms = sim_process_ms(w, w->members[member].process),
+        .generation = step->request.generation,
+        .op = step->request.op,
+        .answer = SB_ANSWER_FAILED,
+        .code = SIMBA_ENOMEM,
+    };
+    bool after = is_afterthought(w, member, step);
+    struct sim_request r = {.member = member,
+                            .start = after ? 0 : w->members[member].starts,
+                            .generation = step->request.generation,
+                            .session = w->processes[w->members[member].process].session,
+                            .op = step->request.op};
+
+    w->counts[SIM_NO_MEMORY]++;
+    sim_trace(w, "%s has no memory for %s", w->members[member].id, sim_op_name(event.op));
+    sim_check_answered(w, &r, event.answer);
+    sim_member_drive(w, member, &event);
 }
 
 void sim_net_send(struct sim_world *w, int member, const struct sb_step *step)
 {
+    struct sim_request *r;
     size_t index;
-    struct sim_request *r = make_request(w, member, step, &index);
+
+    sim_check_sent(w, member, step->request.op, step->request.revision, step->request.timeout_ms);
+    if (!w->healed && sim_chance(w, w->network.no_memory)) {
+        refuse_memory(w, member, step);
+        return;
+    }
+    r = make_request(w, member, step, &index);
+    if (r->op == SIMBA_OP_ACQUIRE)
+        w->check.seen[member].acquiring = r->serial;
 
     sim_trace(w, "%s sends #%zu %s generation %u revision %llu timeout %lld", w->members[member].id,
               index, sim_op_name(r->op), r->generation, (unsigned long long)r->revision,
               (long long)r->timeout_ms);
-    sim_check_sent(w, member);
     sim_client_sent(w, r);
     plan_timeout(w, index);
     if (sim_client_recall(w, r))
@@ -182,27 +262,37 @@ static void reply(struct sim_world *w, size_t index)
     struct sim_request *r = &w->requests[index];
     int64_t in_us = sim_net_delay(w);
 
+    if (w->hiccup_until_us > w->now_us)
+        return;
     if (!r->reply_lost && (w->healed || pass_cut(w, w->members[r->member].process, &in_us)))
         refer(w, in_us, SIM_ANSWER, index);
 }
 
-void sim_net_arrive(struct sim_world *w, size_t index)
+static void apply(struct sim_world *w, size_t index)
 {
     struct sim_request *r = &w->requests[index];
 
-    if (w->store.down_until_us > w->now_us) {
-        r->code = r->code == SIMBA_OK ? SIMBA_EUNAVAILABLE : r->code;
-    } else {
-        if (r->answered)
-            w->counts.late_applied++;
-        sim_store_apply(w, r);
-        r->applied_us = w->now_us;
-        sim_trace(w, "store: %s #%zu %s%s, owner %s revision %llu", w->members[r->member].id, index,
-                  sim_op_name(r->op), r->answered ? " (given up)" : "",
-                  r->owner == SIM_NOBODY ? "-" : w->members[r->owner].id,
-                  (unsigned long long)r->reply_revision);
-    }
-    reply(w, index);
+    w->counts[SIM_LATE_APPLIED] += r->answered;
+    sim_store_apply(w, r);
+    r->applied_us = w->now_us;
+    sim_trace(w, "store: %s #%zu %s%s, owner %s revision %llu", w->members[r->member].id, index,
+              sim_op_name(r->op), r->answered ? " (given up)" : "",
+              r->owner == SIM_NOBODY ? "-" : w->members[r->owner].id,
+              (unsigned long long)r->reply_revision);
+}
+
+/* Of what arrives twice nobody can say that it was not carried out. */
+void sim_net_arrive(struct sim_world *w, size_t index)
+{
+    struct sim_request *r = &w->requests[index];
+    bool down = w->store.down_until_us > w->now_us;
+
+    if (!down)
+        apply(w, index);
+    else if (r->code == SIMBA_OK && !r->twice)
+        r->code = SIMBA_EUNAVAILABLE;
+    if (!down || !r->twice)
+        reply(w, index);
     sim_net_drop(w, index);
 }
 
@@ -217,17 +307,36 @@ static enum sb_answer answer_of(const struct sim_request *r)
     return r->owner == r->member ? SB_ANSWER_MINE : SB_ANSWER_OTHER;
 }
 
-/* A guard that was answered proves the lease from when it was sent, less the margin. */
-static void show_renewal(struct sim_world *w, const struct sim_request *r,
-                         const struct sb_event *event)
+/* An answer proves the lease from when it was sent, less the margin. */
+static void show_proof(struct sim_world *w, const struct sim_request *r,
+                       const struct sb_event *event)
 {
     const struct sim_member *m = &w->members[r->member];
+    const struct sim_clock *clock = &w->clocks[w->processes[m->process].host];
+    int64_t until_ms = event->sent_at_ms + event->transition_left_ms - m->timing.margin_ms;
+    int64_t ttl_ms = event->sent_at_ms + event->ttl_left_ms;
 
-    if (event->op == SIMBA_OP_GUARD && event->answer == SB_ANSWER_MINE && r->start == m->starts)
-        sim_check_kept(
-            w, r->member,
-            sim_clock_true_us(&w->clocks[w->processes[m->process].host],
-                              event->sent_at_ms + event->transition_left_ms - m->timing.margin_ms));
+    if (event->op != SIMBA_OP_RELEASE && event->answer == SB_ANSWER_MINE &&
+        sim_request_is_current(w, r))
+        sim_check_proof(w, r->member, sim_clock_true_us(clock, until_ms),
+                        sim_clock_true_us(clock, ttl_ms));
+}
+
+/* Lets the machine have its answer, and the judges what it makes of it. */
+static void judge_answer(struct sim_world *w, const struct sim_request *r,
+                         const struct sb_event *event)
+{
+    const struct sim_seen before = w->check.seen[r->member];
+
+    show_proof(w, r, event);
+    sim_check_answered(w, r, event->answer);
+    sim_store_told(w, r);
+    sim_member_drive(w, r->member, event);
+    sim_check_answer_told(w, r, event, &before);
+    sim_check_given_back(w, r, event, &before);
+    if (r->op == SIMBA_OP_GUARD &&
+        (event->answer == SB_ANSWER_OTHER || event->answer == SB_ANSWER_NOBODY))
+        sim_check_deposed(w, r->member, r->term, "its guard found that it does not own");
 }
 
 static void tell_machine(struct sim_world *w, size_t index)
@@ -254,12 +363,11 @@ static void tell_machine(struct sim_world *w, size_t index)
     r->answered = true;
     if (r->life != w->processes[m->process].life)
         return; /* whoever asked is no more */
-    w->counts.unknown += answer == SB_ANSWER_UNKNOWN;
+    w->counts[SIM_UNKNOWN] += answer == SB_ANSWER_UNKNOWN;
     sim_client_answered(w, r);
-    sim_trace(w, "%s answer #%zu %s %s %s revision %llu", m->id, index, sim_op_name(r->op),
-              names[event.answer], event.owner, (unsigned long long)event.revision);
-    show_renewal(w, r, &event);
-    sim_member_drive(w, r->member, &event);
+    sim_trace(w, "%s answer #%zu %s %s %s revision %llu code %d", m->id, index, sim_op_name(r->op),
+              names[event.answer], event.owner, (unsigned long long)event.revision, event.code);
+    judge_answer(w, r, &event);
 }
 
 void sim_net_answer(struct sim_world *w, size_t index)
@@ -267,7 +375,7 @@ void sim_net_answer(struct sim_world *w, size_t index)
     struct sim_request *r = &w->requests[index];
 
     if (r->answered) {
-        w->counts.late_dropped++;
+        w->counts[SIM_LATE_DROPPED]++;
     } else {
         if (r->expelled)
             sim_after(w, sim_roll(w, 0, EXPELLED_US), SIM_EXPELLED, w->members[r->member].process,
@@ -296,8 +404,10 @@ void sim_net_wake(struct sim_world *w, int member)
     bool reliable = w->store.kind == SIM_SESSION;
     int64_t in_us = sim_net_delay(w);
 
-    if (!reliable && sim_chance(w, w->network.wake_lost))
+    if (!reliable && sim_chance(w, w->network.wake_lost)) {
+        w->counts[SIM_WAKE_LOST]++;
         return;
+    }
     if (!pass_cut(w, w->members[member].process, &in_us)) {
         if (!reliable)
             return;
@@ -309,14 +419,18 @@ void sim_net_wake(struct sim_world *w, int member)
 /* The client has learned it: all its members are told, and the next request opens a new session. */
 void sim_net_expelled(struct sim_world *w, int process)
 {
-    w->counts.sessions_lost++;
+    w->counts[SIM_SESSIONS_LOST]++;
     w->processes[process].session = 0;
     w->processes[process].proved_ms = 0;
     sim_trace(w, "p%d has lost its session", process);
     for (int i = 0; i < w->member_count; i++) {
+        uint64_t term = w->check.seen[i].term;
+
         if (w->members[i].process != process)
             continue;
         w->members[i].told_revision = 0;
+        sim_check_expelled(w, i);
         sim_member_event(w, i, SB_EVENT_SESSION_LOST);
+        sim_check_deposed(w, i, term, "its session was lost");
     }
 }

@@ -4,6 +4,9 @@
  *
  * A reply counts from an instant at which the session was alive; the session's timeout is the lease. A node
  * that lies there from an older session of the same id is not mine: nobody is reported then.
+ *
+ * A node's revision is that of its creation and never changes. Requests of one contender are carried out in
+ * the order in which they were sent, or never, because one connection carries them.
  */
 #include "sim.h"
 
@@ -66,8 +69,8 @@ static void tell_first(struct sim_world *w)
 
     if (first == NULL)
         return;
-    first->touched_ms = sim_store_ms(w);
-    sim_check_grant(w, first->origin.member, 0, first->origin.given_up);
+    first->touched_ms = sim_process_ms(w, w->members[first->origin.member].process);
+    sim_check_grant(w, first->origin.member, first->revision, first->origin.given_up);
     sim_net_wake(w, first->origin.member);
 }
 
@@ -110,6 +113,7 @@ static struct sim_node *add_node(struct sim_world *w, const struct sim_request *
         fputs("simba-sim: SIM_NODES_MAX is too small\n", stderr);
         exit(2);
     }
+    memset(node, 0, sizeof *node);
     node->session = r->session;
     node->revision = sim_store_new_revision(w);
     return node;
@@ -117,21 +121,27 @@ static struct sim_node *add_node(struct sim_world *w, const struct sim_request *
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
+/* Whoever was told that it owns and asks again needs a new term, hence a new node at the end of the queue. */
 static void acquire(struct sim_world *w, const struct sim_request *r)
 {
     struct sim_node *node = find_node(w, r->member, r->session);
+    bool fresh;
 
-    if (node == NULL)
+    if (node != NULL && node->granted) {
+        if (node == first_node(w))
+            sim_check_release(w, r->member);
+        remove_node(w, (size_t)(node - w->store.nodes));
+        node = NULL;
+    }
+    fresh = node == NULL;
+    if (fresh)
         node = add_node(w, r);
-    node->origin.member = r->member;
-    node->origin.start = r->start;
-    node->origin.given_up = r->answered;
+    node->origin = sim_origin_of(r);
     if (node != first_node(w))
         return;
-    end_first(w);
-    node->revision = sim_store_new_revision(w);
-    node->touched_ms = sim_store_ms(w);
-    sim_check_grant(w, r->member, node->revision, sim_request_is_old(w, r));
+    node->touched_ms = sim_process_ms(w, w->members[r->member].process);
+    if (fresh)
+        sim_check_grant(w, r->member, node->revision, sim_request_is_old(w, r));
 }
 
 static void guard(struct sim_world *w, const struct sim_request *r)
@@ -140,7 +150,7 @@ static void guard(struct sim_world *w, const struct sim_request *r)
 
     if (node == NULL || node != first_node(w))
         return;
-    node->touched_ms = sim_store_ms(w);
+    node->touched_ms = sim_process_ms(w, w->members[r->member].process);
     sim_check_renewal(w, r->member);
 }
 
@@ -150,20 +160,28 @@ void sim_session_touch(struct sim_world *w, const struct sim_request *r)
     struct sim_node *node = find_node(w, r->member, r->session);
 
     if (node != NULL)
-        node->touched_ms = sim_store_ms(w);
+        node->touched_ms = sim_process_ms(w, w->members[r->member].process);
 }
 
+/* Its contender is told that it owns. */
+void sim_session_told(struct sim_world *w, const struct sim_request *r)
+{
+    struct sim_node *node = find_node(w, r->member, r->session);
+
+    if (node != NULL && node->revision == r->reply_revision)
+        node->granted = true;
+}
+
+/* A place in the queue is left in any case, also one that has come first meanwhile; a term that its contender
+ * was told of only when it is the one that is meant. */
 static void release(struct sim_world *w, const struct sim_request *r)
 {
     struct sim_node *node = find_node(w, r->member, r->session);
 
-    if (node == NULL)
+    if (node == NULL || (node->granted && node->revision != r->revision))
         return;
-    if (node == first_node(w)) {
-        if (node->revision != r->revision)
-            return;
+    if (node == first_node(w))
         sim_check_release(w, r->member);
-    }
     take_away(w, (size_t)(node - w->store.nodes));
 }
 
@@ -174,7 +192,8 @@ static void answer(struct sim_world *w, struct sim_request *r)
     bool session = mine && first->session == r->session;
     int64_t proved_ms = w->processes[w->members[r->member].process].proved_ms;
 
-    if (first == NULL || (mine && !session))
+    if (first == NULL || (mine && !session) ||
+        (w->store.curt && r->op == SIMBA_OP_RELEASE && r->revision == 0))
         return;
     r->owner = first->origin.member;
     r->reply_revision = first->revision;
@@ -197,7 +216,13 @@ static bool is_over(const struct sim_world *w, const struct sim_session *s)
 void sim_session_apply(struct sim_world *w, struct sim_request *r)
 {
     struct sim_session *s = find_session(w, r->session);
+    uint64_t *applied = &w->members[r->member].applied;
 
+    if (r->serial <= *applied) {
+        r->reply_lost = true;
+        return;
+    }
+    *applied = r->serial;
     if (is_over(w, s)) {
         r->expelled = true;
         if (r->code == SIMBA_OK)
@@ -217,16 +242,21 @@ void sim_session_apply(struct sim_world *w, struct sim_request *r)
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
 /* A node lives as long as its session, but a contender may have let go of it without telling, because the
- * release was lost or a callback of it is stuck. So the backend takes away, as if a lease had run out, the
- * first node when nobody has acquired or guarded it for that long, and a waiting one whose contender has
- * gone. */
+ * release was lost or a callback of it is stuck. So its client, when it reaches the store, takes away the
+ * first node when nobody has acquired or guarded it for a lease by the client's clock, and one that no
+ * contender waits for or was told of. */
 static bool is_forsaken(const struct sim_world *w, size_t index)
 {
     const struct sim_node *node = &w->store.nodes[index];
+    const struct sim_member *m = &w->members[node->origin.member];
+    const struct sim_process *p = &w->processes[m->process];
 
-    if (index > 0)
-        return sim_member_status(&w->members[node->origin.member]) == SIMBA_INITIAL;
-    return node->touched_ms + w->store.session_ms < sim_store_ms(w);
+    if (p->session != node->session || p->paused_until_us > w->now_us ||
+        sim_net_is_cut(w, m->process))
+        return false;
+    if (!m->listening && !node->granted)
+        return true;
+    return index == 0 && node->touched_ms + w->store.session_ms < sim_process_ms(w, m->process);
 }
 
 /* The nodes of a session that is over stay listed for a moment. */
@@ -284,10 +314,10 @@ void sim_session_lose_data(struct sim_world *w)
 bool sim_session_has_left(struct sim_world *w, int member, uint32_t start)
 {
     for (size_t i = 0; i < w->store.node_count; i++) {
-        const struct sim_origin *origin = &w->store.nodes[i].origin;
+        const struct sim_node *node = &w->store.nodes[i];
 
-        if (origin->member == member && origin->start == start && !origin->given_up &&
-            !is_over(w, find_session(w, w->store.nodes[i].session)))
+        if (sim_origin_is_left(&node->origin, member, start) &&
+            !is_over(w, find_session(w, node->session)))
             return true;
     }
     return false;

@@ -8,14 +8,16 @@
  *     faults ........................ heal ........ demand ........ finale ........ end
  *     safety only                      |  a leader by  |  it stays   |  all stop, nothing is left
  *
- * Files: world.c draws and runs, app.c is the application, member.c drives a machine as the runtime does,
- * net.c carries requests, store.c and session.c are the stores, client.c remembers what a session is told,
- * fault.c breaks things, check.c judges.
+ * Files: draw.c draws a world and world.c runs it, app.c is the application, member.c drives a machine as the
+ * runtime does, net.c carries requests, store.c and session.c are the stores, client.c remembers what a
+ * session is told, fault.c breaks things. The judges: check.c of beliefs and the store, check_told.c of
+ * what the application is told, check_duty.c of guards, stops and what is left behind, check_live.c of leaders.
  */
 #ifndef SIMBA_SIM_H
 #define SIMBA_SIM_H
 
 #include "core/observer.h"
+#include "core/report.h"
 
 #include <stdio.h>
 
@@ -44,6 +46,7 @@ enum sim_event_type {
     SIM_WAKE,     /* a notice that the mutex was released, true or not */
     SIM_BEGIN,    /* a callback begins */
     SIM_RETURN,   /* a callback returns */
+    SIM_RETURNED, /* the machine is told so */
     SIM_APP,      /* the application starts or stops the member */
     SIM_STOP,     /* a stop that a callback asked for */
     SIM_WRITE,    /* the application writes to the fenced resource if it believes */
@@ -58,6 +61,7 @@ enum sim_event_type {
     SIM_FAULT,    /* `who` is an enum sim_fault */
     SIM_HEAL,
     SIM_DEMAND,
+    SIM_HICCUP, /* `argument` is its length in microseconds */
     SIM_FINALE,
     SIM_END
 };
@@ -96,6 +100,7 @@ struct sim_ping {
 struct sim_process {
     int host;
     uint32_t life; /* crashes so far */
+    bool dead;     /* it does not come back */
     int64_t paused_until_us;
     int64_t cut_until_us; /* partitioned from the store */
     uint64_t session;     /* 0: none yet */
@@ -109,9 +114,11 @@ struct sim_process {
 struct sim_request {
     bool used;
     unsigned events;
+    uint64_t serial;
+    uint64_t term; /* that the sender believed in; 0: none */
     int member;
     uint32_t life;
-    uint32_t start; /* the how-many-th start of the member it belongs to */
+    uint32_t start; /* the how-many-th start of the member it belongs to; 0: an afterthought */
     uint64_t session;
     enum simba_op op;
     uint32_t generation;
@@ -121,6 +128,7 @@ struct sim_request {
     int64_t applied_us; /* 0: not yet */
     bool answered;      /* the machine has its answer: what comes later is dropped */
     bool reply_lost;
+    bool twice;    /* it arrives twice */
     bool expelled; /* the store no longer knows the session */
     /* the answer: */
     int code;
@@ -134,6 +142,7 @@ struct sim_request {
 
 /* How the application of a member behaves. */
 struct sim_habits {
+    bool mute;                /* it has no callbacks */
     int64_t callback_us;      /* the longest usual callback */
     int slow_permille;        /* callbacks that take about a lease or more */
     int stuck_permille;       /* callbacks that never return */
@@ -147,7 +156,11 @@ struct sim_member {
     bool observer;
     bool stuck; /* a callback will never return */
     uint32_t starts;
-    uint32_t timer; /* only the newest SIM_TICK counts */
+    uint32_t generation; /* the newest that is known from outside: a start and a request tell it */
+    uint32_t timer;      /* only the newest SIM_TICK counts */
+    int64_t deadline_ms;
+    bool listening;   /* the backend is told that it competes */
+    uint64_t applied; /* the newest of its requests that the store of sessions has carried out */
     struct sb_timing timing;
     struct sim_habits habits;
     char id[8];
@@ -158,12 +171,10 @@ struct sim_member {
     } machine;
 
     /* The lane of callbacks, as runtime/drive.c keeps it. */
-    struct simba_state report;
+    struct sb_report report;
     bool report_queued;
-    bool report_pending;
-    bool report_acquired;
-    bool report_released;
     bool lane_busy;
+    unsigned returned; /* callbacks that the machine has not been told of */
 };
 
 /* ---- The store ------------------------------------------------------------------------------- */
@@ -178,6 +189,8 @@ enum sim_kind {
 struct sim_origin {
     int member;
     uint32_t start;
+    uint64_t serial;     /* of the request */
+    uint32_t told_start; /* the later start that was told of its outcome; 0: none */
     bool given_up;
 };
 
@@ -191,7 +204,8 @@ struct sim_node {
     struct sim_origin origin;
     uint64_t session;
     uint64_t revision;
-    int64_t touched_ms; /* when it last was acquired or guarded, or came first */
+    bool granted;       /* its contender was told that it owns */
+    int64_t touched_ms; /* when it last was guarded or came first, on its client's clock */
 };
 
 struct sim_session {
@@ -212,6 +226,7 @@ struct sim_store {
     int64_t down_until_us;
     uint64_t counter; /* the last revision; never handed out twice */
     uint64_t joined;
+    bool curt; /* where nothing is to be given back it names no owner */
     /* SIM_SQL and SIM_REDIS: */
     struct sim_origin owner; /* .member is SIM_NOBODY when nobody owns */
     uint64_t revision;
@@ -237,6 +252,7 @@ enum sim_fault {
     SIM_FAULT_PAUSE,
     SIM_FAULT_SUSPEND,
     SIM_FAULT_CRASH,
+    SIM_FAULT_DEATH, /* a crash without a restart */
     SIM_FAULT_STORE_DOWN,
     SIM_FAULT_DATA_LOSS,
     SIM_FAULT_FORCE_RELEASE,
@@ -250,6 +266,8 @@ struct sim_network {
     int lost;       /* never arrives */
     int reset;      /* given up at once, and carried out at any time or never */
     int reply_lost; /* carried out, but nobody is told */
+    int duplicated; /* carried out twice, the second time at any time */
+    int no_memory;  /* fails before it is a request */
     int slow;       /* delayed by up to two leases */
     int wake_lost;
     int64_t delay_us;
@@ -258,9 +276,17 @@ struct sim_network {
 
 /* ---- The checker ------------------------------------------------------------------------------ */
 
+enum sim_phase { SIM_DOWN, SIM_UP, SIM_ENDING };
+
 /* What can be seen of a member from outside. */
 struct sim_seen {
-    int64_t until_us; /* the end of its belief in true time; 0: it does not believe */
+    enum sim_phase phase;
+    /* beliefs, in true time: */
+    int64_t until_us;      /* the end of its belief; 0: it does not believe */
+    int64_t last_until_us; /* of its last belief */
+    int64_t ttl_us;
+    int64_t proved_us; /* the latest end of a belief that the store's answers allow */
+    int64_t proved_ttl_us;
     uint64_t token;
     uint64_t last_token; /* of all its terms */
     uint64_t term;       /* the how-many-th belief of the world */
@@ -269,17 +295,30 @@ struct sim_seen {
     int64_t voided_us;  /* when its term was taken away by force, or with the data; 0: it was not */
     uint64_t voided_to; /* the tokens up to this one are void then */
     bool restored;      /* an old request of its own brought the voided record back */
-    bool acquired_told; /* on_acquired has begun and on_released has not */
-    bool handing_over;  /* it stops, and on_released has not returned */
+    /* requests: */
+    uint64_t acquiring;    /* the serial of its ACQUIRE that has no answer yet; 0: none */
+    uint64_t released;     /* the last revision that it has sent a RELEASE for */
+    uint64_t probes;       /* guards that it has sent */
+    int64_t guard_from_us; /* since when a guard has been due; 0: none is */
+    int64_t guard_due_us;  /* when it is too late */
+    int64_t burst_us;      /* since when requests are counted */
+    int64_t burst;
+    int64_t burst_guards;
+    int64_t prods; /* wake-ups and the like meanwhile */
+    /* what the application was told: */
+    bool acquired_told;  /* on_acquired has begun and on_released has not */
+    char owner_told[8];  /* whom the last callback named */
+    uint64_t fence_told; /* its token */
+    uint64_t reports;    /* changes that its machine has named */
+    char owner_named[8]; /* in the last of them */
+    uint64_t fence_named;
+    /* stops: */
+    bool handing_over;     /* it stops, and on_released has not returned */
     int64_t kept_until_us; /* as far as its lease is proved while it hands over */
-    bool stopped;          /* a stop is complete and no start has come since */
-    bool asked_to_stop;    /* in the finale */
-    int stop_code;         /* of the last stop */
-    int64_t stop_by_us;    /* when a stop has to be complete; 0: none runs */
-    int64_t ttl_us;        /* the end of the ttl in true time */
-    bool tried;            /* a request has been sent since the last renewal */
-    int64_t loss_due_us;   /* the end of a belief that no step has told of yet; 0: none */
-    char owner_told[8];    /* whom the last callback named */
+    int64_t stop_from_us;
+    int64_t stop_by_us; /* when a stop has to be complete */
+    bool asked_to_stop; /* in the finale */
+    int stop_code;      /* of the last stop */
 };
 
 struct sim_check {
@@ -294,24 +333,40 @@ struct sim_check {
     char violation[256];
 };
 
-/* What happened, to show that the worlds are not dull. */
-struct sim_counts {
-    uint64_t events;
-    uint64_t terms;
-    uint64_t renewals;
-    uint64_t losses;
-    uint64_t unknown;      /* answers */
-    uint64_t late_applied; /* carried out after they had been given up */
-    uint64_t late_dropped; /* replies to what had been given up */
-    uint64_t stops_ok;
-    uint64_t stops_failed;
-    uint64_t sessions_lost;
-    uint64_t recalled; /* guards that were answered without the store */
-    uint64_t voided;   /* terms taken away by force or with the data */
-    uint64_t overlaps; /* of beliefs, beyond the drift bound or after a term was voided */
-    uint64_t refused_writes;
-    uint64_t writes;
-    uint64_t faults[SIM_FAULT_COUNT];
+/* What happened, to show that the worlds are not dull. main.c has the names. */
+enum sim_count {
+    SIM_EVENTS,
+    SIM_TERMS,
+    SIM_RENEWALS,
+    SIM_LOSSES,
+    SIM_UNKNOWN,      /* answers */
+    SIM_LATE_APPLIED, /* carried out after they had been given up */
+    SIM_LATE_DROPPED, /* replies to what had been given up */
+    SIM_LATE_GRANTS,  /* that were given back */
+    SIM_SESSIONS_LOST,
+    SIM_RECALLED, /* guards that were answered without the store */
+    SIM_STOPS_OK,
+    SIM_STOPS_FAILED,
+    SIM_VOIDED,   /* terms taken away by force or with the data */
+    SIM_OVERLAPS, /* of beliefs, beyond the drift bound or after a term was voided */
+    SIM_WRITES,
+    SIM_REFUSED_WRITES,
+    SIM_REFUSED, /* by the network; and so on */
+    SIM_LOST,
+    SIM_RESET,
+    SIM_REPLY_LOST,
+    SIM_DUPLICATED,
+    SIM_SLOW,
+    SIM_NO_MEMORY,
+    SIM_WAKE_LOST,
+    SIM_SLOW_CALLBACKS,
+    SIM_STUCK_CALLBACKS,
+    SIM_STOPS_INSIDE,
+    SIM_ILLEGAL_CALLS,
+    SIM_OWNERS_KILLED,
+    SIM_HICCUPS,
+    SIM_FAULTS, /* and one for each enum sim_fault that struck somebody */
+    SIM_COUNTS = SIM_FAULTS + SIM_FAULT_COUNT
 };
 
 /* ---- The world ------------------------------------------------------------------------------- */
@@ -329,7 +384,9 @@ struct sim_world {
     int64_t heal_us;
     int64_t lease_ms; /* the longest of all members */
     bool healed;
-    bool over; /* the finale has come */
+    bool over;  /* the finale has come */
+    bool close; /* contenders come at the very instant at which a lease ends */
+    bool slow;  /* leases last tens of seconds */
     struct sim_network network;
     int64_t fault_gap_us[SIM_FAULT_COUNT]; /* 0: does not happen */
     struct sim_queue queue;
@@ -341,14 +398,20 @@ struct sim_world {
     int member_count;
     struct sim_request requests[SIM_REQUESTS_MAX];
     size_t request_hint; /* where a free one may be */
+    uint64_t serial;     /* of the last request */
+    int64_t hiccup_until_us;
     struct sim_store store;
     struct sim_check check;
-    struct sim_counts counts;
+    uint64_t counts[SIM_COUNTS];
 };
 
 /* world.c: runs a seed; NULL, or the rule that was broken. `world` is the caller's memory. */
 const char *sim_world_run(struct sim_world *world, uint64_t seed,
                           const struct sim_options *options);
+
+/* draw.c: what the seed decides before anything happens. */
+void sim_draw(struct sim_world *w);
+void sim_draw_trace(const struct sim_world *w);
 
 /* dice.c: draws. `high` is not reached. */
 int64_t sim_roll(struct sim_world *w, int64_t low, int64_t high);
@@ -374,6 +437,7 @@ void sim_member_drive(struct sim_world *w, int member, const struct sb_event *ev
 void sim_member_tick(struct sim_world *w, int member, uint32_t timer);
 void sim_member_begin(struct sim_world *w, int member);
 void sim_member_return(struct sim_world *w, int member);
+void sim_member_returned(struct sim_world *w, int member);
 void sim_member_reset(struct sim_world *w, int member);
 
 /* app.c */
@@ -388,6 +452,7 @@ int64_t sim_app_callback_us(struct sim_world *w, int member); /* SIM_NEVER: it g
 int64_t sim_net_delay(struct sim_world *w);
 bool sim_net_is_cut(const struct sim_world *w, int process);
 bool sim_request_is_old(const struct sim_world *w, const struct sim_request *request);
+bool sim_request_is_current(const struct sim_world *w, const struct sim_request *request);
 void sim_net_send(struct sim_world *w, int member, const struct sb_step *step);
 void sim_net_arrive(struct sim_world *w, size_t request);
 void sim_net_answer(struct sim_world *w, size_t request);
@@ -404,7 +469,10 @@ void sim_store_force_release(struct sim_world *w);
 void sim_store_lose_data(struct sim_world *w);
 int sim_store_owner(struct sim_world *w);             /* by the store's clock; or SIM_NOBODY */
 uint64_t sim_store_new_revision(struct sim_world *w); /* larger than all before */
-bool sim_store_has_left(struct sim_world *w, int member, uint32_t start); /* a trace of it */
+bool sim_store_has_left(struct sim_world *w, int member, uint32_t start);    /* a trace of it */
+void sim_store_told(struct sim_world *w, const struct sim_request *request); /* its answer came */
+struct sim_origin sim_origin_of(const struct sim_request *request);
+bool sim_origin_is_left(const struct sim_origin *origin, int member, uint32_t start);
 
 uint64_t sim_session_open(struct sim_world *w, int process);
 void sim_session_apply(struct sim_world *w, struct sim_request *request);
@@ -416,6 +484,7 @@ void sim_session_force_release(struct sim_world *w);
 void sim_session_lose_data(struct sim_world *w);
 int sim_session_owner(struct sim_world *w);
 bool sim_session_has_left(struct sim_world *w, int member, uint32_t start);
+void sim_session_told(struct sim_world *w, const struct sim_request *request);
 
 /* client.c */
 void sim_client_ping(struct sim_world *w, int process);
@@ -428,29 +497,54 @@ bool sim_client_recall(struct sim_world *w, struct sim_request *request);
 /* fault.c */
 void sim_fault_plan(struct sim_world *w, enum sim_fault fault);
 void sim_fault_strike(struct sim_world *w, enum sim_fault fault);
+void sim_fault_kill_owner(struct sim_world *w);
 
-/* check.c: what the checker sees. */
-void sim_check_belief(struct sim_world *w, int member, int64_t until_us, uint64_t token);
-void sim_check_ttl(struct sim_world *w, int member, int64_t ttl_us);
-void sim_check_step(struct sim_world *w, int member, const struct sb_event *event,
-                    const struct sb_step *step);
-void sim_check_sent(struct sim_world *w, int member);
+/* check.c */
+bool sim_check_believes(const struct sim_world *w, int member);
+bool sim_check_has_run(const struct sim_world *w, int member, int64_t since_us);
+void sim_check_belief(struct sim_world *w, int member, int64_t until_us, int64_t ttl_us,
+                      uint64_t token);
+void sim_check_proof(struct sim_world *w, int member, int64_t until_us, int64_t ttl_us);
 void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool old);
-void sim_check_kept(struct sim_world *w, int member, int64_t until_us);
 void sim_check_renewal(struct sim_world *w, int member);
 void sim_check_release(struct sim_world *w, int member);
 void sim_check_voided(struct sim_world *w, int member);
-void sim_check_stopping(struct sim_world *w, int member);
-void sim_check_started(struct sim_world *w, int member);
-void sim_check_callback(struct sim_world *w, int member);
-void sim_check_paused(struct sim_world *w, int process, int64_t until_us);
-void sim_check_lane_idle(struct sim_world *w, int member);
-void sim_check_crashed(struct sim_world *w, int member);
 void sim_check_write(struct sim_world *w, uint64_t token, uint64_t term);
+void sim_violate(struct sim_world *w, const char *format, ...) SIMBA_PRINTF(2, 3);
+
+/* check_told.c */
+void sim_check_step(struct sim_world *w, int member, const struct sb_event *event,
+                    const struct sb_step *step);
+void sim_check_callback(struct sim_world *w, int member, const struct sb_report *report);
+void sim_check_losses_told(struct sim_world *w, int granted);
+void sim_check_answer_told(struct sim_world *w, const struct sim_request *request,
+                           const struct sb_event *event, const struct sim_seen *before);
+void sim_check_deposed(struct sim_world *w, int member, uint64_t term, const char *why);
+
+/* check_duty.c */
+void sim_check_sent(struct sim_world *w, int member, enum simba_op op, uint64_t revision,
+                    int64_t timeout_ms);
+void sim_check_answered(struct sim_world *w, const struct sim_request *request,
+                        enum sb_answer answer);
+void sim_check_guard_wanted(struct sim_world *w, int member, int64_t ttl_us);
+void sim_check_guards(struct sim_world *w, int granted);
+void sim_check_belief_ended(struct sim_world *w, int member);
+void sim_check_given_back(struct sim_world *w, const struct sim_request *request,
+                          const struct sb_event *event, const struct sim_seen *before);
+void sim_check_prod(struct sim_world *w, int member);
+void sim_check_started(struct sim_world *w, int member);
+void sim_check_stopping(struct sim_world *w, int member);
+void sim_check_stopped(struct sim_world *w, int member, const struct sb_step *step);
+void sim_check_lane_idle(struct sim_world *w, int member);
+void sim_check_paused(struct sim_world *w, int process, int64_t until_us);
+void sim_check_crashed(struct sim_world *w, int member);
+void sim_check_expelled(struct sim_world *w, int member);
+
+/* check_live.c */
+bool sim_check_could_lead(const struct sim_world *w, int member);
 void sim_check_demand(struct sim_world *w);
 void sim_check_finale(struct sim_world *w);
 void sim_check_end(struct sim_world *w);
-void sim_violate(struct sim_world *w, const char *format, ...) SIMBA_PRINTF(2, 3);
 
 /* trace.c: prints a line when the world is traced. */
 void sim_trace(const struct sim_world *w, const char *format, ...) SIMBA_PRINTF(2, 3);

@@ -48,9 +48,10 @@ int sim_store_owner(struct sim_world *w)
                                                                 : SIM_NOBODY;
 }
 
-static struct sim_origin origin_of(const struct sim_request *r)
+struct sim_origin sim_origin_of(const struct sim_request *r)
 {
-    struct sim_origin origin = {r->member, r->start, r->answered};
+    struct sim_origin origin = {
+        .member = r->member, .start = r->start, .serial = r->serial, .given_up = r->answered};
 
     return origin;
 }
@@ -70,7 +71,7 @@ static void join(struct sim_world *w, const struct sim_request *r)
     if (!waiter->waiting)
         waiter->joined = w->store.joined++;
     waiter->waiting = true;
-    waiter->origin = origin_of(r);
+    waiter->origin = sim_origin_of(r);
 }
 
 static void acquire(struct sim_world *w, const struct sim_request *r)
@@ -81,7 +82,7 @@ static void acquire(struct sim_world *w, const struct sim_request *r)
         join(w, r);
         return;
     }
-    w->store.owner = origin_of(r);
+    w->store.owner = sim_origin_of(r);
     w->store.revision = sim_store_new_revision(w);
     begin_lease(w, r);
     w->store.waiters[r->member].waiting = false;
@@ -157,7 +158,8 @@ static void answer(struct sim_world *w, struct sim_request *r)
     int64_t now_ms = sim_store_ms(w);
 
     r->owner = w->store.owner.member;
-    if (w->store.kind == SIM_REDIS && has_ended(w))
+    if ((w->store.kind == SIM_REDIS && has_ended(w)) ||
+        (w->store.curt && r->op == SIMBA_OP_RELEASE && r->revision == 0))
         r->owner = SIM_NOBODY;
     if (r->owner == SIM_NOBODY)
         return;
@@ -213,11 +215,24 @@ void sim_store_lose_data(struct sim_world *w)
     memset(w->store.waiters, 0, sizeof w->store.waiters);
 }
 
+/* ---- What is left ---------------------------------------------------------------------------- */
+
+/* A later start that is told of an outcome has to clean up too. */
+void sim_store_told(struct sim_world *w, const struct sim_request *r)
+{
+    const struct sim_member *m = &w->members[r->member];
+
+    if (w->store.kind != SIM_SESSION && w->store.owner.serial == r->serial &&
+        r->op == SIMBA_OP_ACQUIRE && w->check.seen[r->member].phase != SIM_DOWN)
+        w->store.owner.told_start = m->starts;
+}
+
 /* What a request left behind that had been given up before it was carried out is nobody's fault: it
  * runs out by itself. */
-static bool is_left(const struct sim_origin *origin, int member, uint32_t start)
+bool sim_origin_is_left(const struct sim_origin *origin, int member, uint32_t start)
 {
-    return origin->member == member && origin->start == start && !origin->given_up;
+    return origin->member == member && !origin->given_up &&
+           (origin->start == start || origin->told_start == start);
 }
 
 bool sim_store_has_left(struct sim_world *w, int member, uint32_t start)
@@ -226,6 +241,6 @@ bool sim_store_has_left(struct sim_world *w, int member, uint32_t start)
 
     if (w->store.kind == SIM_SESSION)
         return sim_session_has_left(w, member, start);
-    return (sim_store_owner(w) == member && is_left(&w->store.owner, member, start)) ||
-           (waiter->waiting && is_left(&waiter->origin, member, start));
+    return (sim_store_owner(w) == member && sim_origin_is_left(&w->store.owner, member, start)) ||
+           (waiter->waiting && sim_origin_is_left(&waiter->origin, member, start));
 }

@@ -1,0 +1,41 @@
+/*
+ * report.c - merges the changes that wait to be told. It must not know callbacks, lanes or locks.
+ */
+#include "core/report.h"
+
+unsigned sb_report_keep(struct sb_report *r, const struct sb_step *step)
+{
+    if (!step->changed)
+        return 0;
+    if (!r->pending) {
+        r->state = step->state;
+        r->acquired = step->acquired;
+        r->released = step->released;
+        r->pending = true;
+        return 0;
+    }
+    r->state.after = step->state.after;
+    if (r->acquired && step->released) {
+        r->acquired = false;
+    } else {
+        r->acquired |= step->acquired;
+        r->released |= step->released;
+    }
+    return 1;
+}
+
+unsigned sb_report_drop(struct sb_report *r)
+{
+    bool pending = r->pending;
+
+    r->pending = false;
+    return pending ? 1 : 0;
+}
+
+struct sb_report sb_report_take(struct sb_report *r)
+{
+    struct sb_report taken = *r;
+
+    r->pending = false;
+    return taken;
+}

@@ -1,0 +1,309 @@
+/*
+ * check_duty.c - the judge of what a contender owes: guards in time and often enough, stops within their bound,
+ * nothing left behind, and no more requests than it takes.
+ */
+#include "sim.h"
+
+#include <string.h>
+
+#define LATE_US (5 * SIM_MS) /* of a timer and a step */
+#define STOP_LATE_US (10 * SIM_MS)
+#define RETRY_MOST_MS 1000
+#define GUARD_RETRY_LEAST_MS 5
+#define GUARD_TIMEOUT_LEAST_MS 10
+#define GUARDS_MOST 80     /* in a lease */
+#define REQUESTS_EARLY 400 /* of contenders who come before a lease ends */
+
+static const char *id_of(const struct sim_world *w, int member)
+{
+    return w->members[member].id;
+}
+
+/* A time by a host's clock, in true time at most. */
+static int64_t at_most_us(const struct sim_world *w, int64_t ms)
+{
+    return w->options->beyond_drift ? ms * SIM_MS * 4 / 3 : ms * SIM_MS * 102 / 100;
+}
+
+/* The longest back-off of a guard. It is that of a contender when a lease has lapsed under a stop. */
+static int64_t retry_us(const struct sim_world *w, int member)
+{
+    const struct sim_seen *seen = &w->check.seen[member];
+    int64_t delay_ms = w->members[member].timing.transition_ms / 8;
+
+    if (delay_ms < GUARD_RETRY_LEAST_MS)
+        delay_ms = GUARD_RETRY_LEAST_MS;
+    if (seen->handing_over && seen->kept_until_us <= w->now_us)
+        delay_ms = RETRY_MOST_MS;
+    return at_most_us(w, delay_ms) + LATE_US;
+}
+
+/* ---- Guards ---------------------------------------------------------------------------------- */
+
+/* A lease has been proved: the next guard is due when its ttl is over, or soon if it is over already. */
+void sim_check_guard_wanted(struct sim_world *w, int member, int64_t ttl_us)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+    int64_t soon_us = w->now_us + retry_us(w, member);
+
+    seen->guard_from_us = w->now_us;
+    seen->guard_due_us = ttl_us > w->now_us ? ttl_us + LATE_US : soon_us;
+}
+
+/* A guard has failed: it is tried again with a back-off. */
+static void want_guard_again(struct sim_world *w, int member)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+
+    seen->guard_from_us = w->now_us;
+    seen->guard_due_us = w->now_us + retry_us(w, member);
+}
+
+static bool wants_guard(const struct sim_world *w, int member)
+{
+    const struct sim_seen *seen = &w->check.seen[member];
+
+    return seen->handing_over || seen->last_until_us > seen->guard_due_us;
+}
+
+static void check_guard(struct sim_world *w, int member)
+{
+    const struct sim_seen *seen = &w->check.seen[member];
+
+    if (seen->guard_from_us == 0 || seen->guard_due_us >= w->now_us || w->options->beyond_drift ||
+        !wants_guard(w, member) || !sim_check_has_run(w, member, seen->guard_from_us))
+        return;
+    if (seen->handing_over)
+        sim_violate(w, "hand-over: %s does not guard while its on_released runs", id_of(w, member));
+    else
+        sim_violate(w, "10: %s does not try to renew its lease in time", id_of(w, member));
+}
+
+void sim_check_guards(struct sim_world *w, int granted)
+{
+    for (int i = 0; i < w->member_count; i++) {
+        if (i != granted)
+            check_guard(w, i);
+    }
+}
+
+void sim_check_belief_ended(struct sim_world *w, int member)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+
+    if (seen->handing_over)
+        return; /* it goes on guarding */
+    check_guard(w, member);
+    seen->guard_from_us = 0;
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+/* Something from outside that may well be answered with a request. */
+void sim_check_prod(struct sim_world *w, int member)
+{
+    w->check.seen[member].prods++;
+}
+
+static void count_request(struct sim_world *w, int member, enum simba_op op)
+{
+    const struct sim_member *m = &w->members[member];
+    struct sim_seen *seen = &w->check.seen[member];
+    int64_t lease_us = (m->timing.ttl_ms + m->timing.transition_ms) * SIM_MS;
+
+    if (w->now_us - seen->burst_us > lease_us) {
+        seen->burst_us = w->now_us;
+        seen->burst = 0;
+        seen->burst_guards = 0;
+        seen->prods = 0;
+    }
+    seen->burst++;
+    seen->burst_guards += op == SIMBA_OP_GUARD;
+    if (m->observer)
+        return;
+    if (seen->burst_guards > GUARDS_MOST + 2 * seen->prods ||
+        seen->burst > GUARDS_MOST + REQUESTS_EARLY + 2 * seen->prods)
+        sim_violate(w, "10: %s sends %lld requests within a lease", m->id, (long long)seen->burst);
+}
+
+void sim_check_sent(struct sim_world *w, int member, enum simba_op op, uint64_t revision,
+                    int64_t timeout_ms)
+{
+    const struct sim_member *m = &w->members[member];
+    struct sim_seen *seen = &w->check.seen[member];
+
+    count_request(w, member, op);
+    if (op == SIMBA_OP_GUARD) {
+        check_guard(w, member);
+        seen->guard_from_us = 0;
+        seen->probes++;
+        if (timeout_ms > m->timing.transition_ms / 2 && timeout_ms > GUARD_TIMEOUT_LEAST_MS &&
+            sim_check_believes(w, member))
+            sim_violate(w, "10: %s waits so long for a guard that no other one fits in", m->id);
+    }
+    if (op == SIMBA_OP_RELEASE && revision != 0)
+        seen->released = revision;
+}
+
+void sim_check_answered(struct sim_world *w, const struct sim_request *r, enum sb_answer answer)
+{
+    struct sim_seen *seen = &w->check.seen[r->member];
+
+    if (seen->acquiring == r->serial)
+        seen->acquiring = 0;
+    if (!sim_request_is_current(w, r) || r->op != SIMBA_OP_GUARD)
+        return;
+    if (answer == SB_ANSWER_FAILED || answer == SB_ANSWER_UNKNOWN) {
+        if (seen->handing_over || sim_check_believes(w, r->member))
+            want_guard_again(w, r->member);
+    } else if (answer != SB_ANSWER_MINE) {
+        seen->guard_from_us = 0;
+        seen->kept_until_us = 0;
+    }
+}
+
+/* What is granted and not believed in is given back at once, unless what was asked since may own the
+ * record; an acquire of which nobody knows is asked about when nothing newer runs. `before` is how the member stood
+ * when the answer came: a stop that ends with it has told that something may be left. */
+void sim_check_given_back(struct sim_world *w, const struct sim_request *r,
+                          const struct sb_event *event, const struct sim_seen *before)
+{
+    const struct sim_member *m = &w->members[r->member];
+    const struct sim_seen *seen = &w->check.seen[r->member];
+    bool idle = before->phase == SIM_DOWN;
+    bool old = r->start != m->starts || idle;
+
+    if (m->observer || r->session != w->processes[m->process].session ||
+        sim_check_believes(w, r->member) || before->phase == SIM_ENDING)
+        return;
+    if (event->answer == SB_ANSWER_MINE && r->op != SIMBA_OP_RELEASE && seen->acquiring == 0 &&
+        (!old || r->op == SIMBA_OP_ACQUIRE || idle)) {
+        w->counts[SIM_LATE_GRANTS]++;
+        if (seen->released != r->reply_revision)
+            sim_violate(w, "7: %s does not give back what came too late", m->id);
+    }
+    if (event->answer == SB_ANSWER_UNKNOWN && r->op == SIMBA_OP_ACQUIRE && idle &&
+        seen->probes == before->probes)
+        sim_violate(w, "7: %s does not ask what became of its acquire", m->id);
+}
+
+/* ---- Stops ----------------------------------------------------------------------------------- */
+
+void sim_check_started(struct sim_world *w, int member)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+
+    seen->phase = SIM_UP;
+    seen->acquiring = 0;
+    seen->acquired_told = false;
+    seen->owner_told[0] = '\0';
+    seen->fence_told = 0;
+    seen->owner_named[0] = '\0';
+    seen->fence_named = 0;
+    sim_check_prod(w, member);
+}
+
+/* Whoever still owns when it is stopped hands over: its on_released returns before anybody else owns. */
+void sim_check_stopping(struct sim_world *w, int member)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+
+    seen->phase = SIM_ENDING;
+    seen->handing_over = sim_check_believes(w, member) && !w->members[member].habits.mute;
+    seen->kept_until_us = seen->until_us;
+    seen->stop_from_us = w->now_us;
+    seen->stop_by_us =
+        w->now_us + at_most_us(w, w->members[member].timing.stop_timeout_ms) + STOP_LATE_US;
+    if (!seen->handing_over)
+        seen->guard_from_us = 0;
+    sim_check_prod(w, member);
+}
+
+static void end_hand_over(struct sim_world *w, int member)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+
+    if (!seen->handing_over)
+        return;
+    check_guard(w, member);
+    seen->handing_over = false;
+    seen->guard_from_us = 0;
+}
+
+void sim_check_lane_idle(struct sim_world *w, int member)
+{
+    end_hand_over(w, member);
+}
+
+/* A process that does not run cannot stop in time. */
+void sim_check_paused(struct sim_world *w, int process, int64_t until_us)
+{
+    for (int i = 0; i < w->member_count; i++) {
+        struct sim_seen *seen = &w->check.seen[i];
+
+        if (w->members[i].process == process && seen->stop_by_us < until_us + STOP_LATE_US)
+            seen->stop_by_us = until_us + STOP_LATE_US;
+    }
+}
+
+static void check_timing(struct sim_world *w, int member, int code)
+{
+    const struct sim_seen *seen = &w->check.seen[member];
+    int64_t timeout_us = w->members[member].timing.stop_timeout_ms * SIM_MS;
+    int64_t least_us = w->options->beyond_drift ? timeout_us * 3 / 4 : timeout_us * 98 / 100;
+
+    if (w->now_us > seen->stop_by_us)
+        sim_violate(w, "7: the stop of %s takes longer than its bound", id_of(w, member));
+    if (code == SIMBA_ETIMEDOUT && w->now_us < seen->stop_from_us + least_us - SIM_MS)
+        sim_violate(w, "7: the stop of %s gives up before its time", id_of(w, member));
+}
+
+static void check_complete(struct sim_world *w, int member)
+{
+    const struct sim_member *m = &w->members[member];
+
+    if (m->lane_busy)
+        sim_violate(w, "4: the stop of %s returns while a callback runs", m->id);
+    if (w->check.seen[member].acquired_told)
+        sim_violate(w, "4: %s stopped without on_released", m->id);
+    if (!m->observer && sim_store_has_left(w, member, m->starts))
+        sim_violate(w, "7: %s leaves something on the store", m->id);
+}
+
+void sim_check_stopped(struct sim_world *w, int member, const struct sb_step *step)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+    bool ok = step->stop_code == SIMBA_OK;
+
+    end_hand_over(w, member);
+    check_timing(w, member, step->stop_code);
+    if (step->deadline_ms != SIMBA_INFINITE)
+        sim_violate(w, "7: %s leaves a timer behind", id_of(w, member));
+    if (ok)
+        check_complete(w, member);
+    w->counts[ok ? SIM_STOPS_OK : SIM_STOPS_FAILED]++;
+    seen->phase = SIM_DOWN;
+    seen->stop_code = step->stop_code;
+    seen->acquired_told = false;
+}
+
+void sim_check_crashed(struct sim_world *w, int member)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+
+    seen->phase = SIM_DOWN;
+    seen->until_us = 0;
+    seen->guard_from_us = 0;
+    seen->acquired_told = false;
+    seen->handing_over = false;
+}
+
+/* With the session goes all that it asked for and all that it could guard. */
+void sim_check_expelled(struct sim_world *w, int member)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+
+    seen->acquiring = 0;
+    seen->guard_from_us = 0;
+    seen->kept_until_us = 0;
+}
