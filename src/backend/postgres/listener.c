@@ -1,41 +1,37 @@
 /*
- * listener.c - hears of releases. All on the loop thread. Owns one connection and its reconnecting; must not
- * know who waits.
+ * listener.c - hears of releases. All on the loop thread but for the subscribing, which looks up names and
+ * may take long. Owns one connection and its reconnecting; must not know who waits.
  */
 #include "backend/postgres/listener.h"
 
-#include "backend/postgres/statement.h"
+#include "backend/postgres/subscribe.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/thread.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 #include <uv.h>
 
 #define BACKOFF_MIN_MS 50
 #define BACKOFF_MAX_MS 10000
-
-/* A pooler gives every transaction to some session of its own; then the process that answers is not the one
- * that we are connected to, and nobody hears us listen. */
-static const char listen_and_ask[] = "LISTEN " SB_POSTGRES_CHANNEL "; SELECT pg_backend_pid()";
+#define UNFIT_MS 60000 /* until it is asked again whether LISTEN works by now */
 
 enum state {
     STATE_IDLE,
-    STATE_CONNECTING,
-    STATE_ASKING,
+    STATE_SUBSCRIBING, /* a thread is on its way */
     STATE_HEARING,
     STATE_WAITING, /* for the next attempt */
-    STATE_UNFIT    /* LISTEN does not work here */
+    STATE_CLOSED
 };
 
-/* libpq changes its socket while it connects, and libuv must not see that. */
 struct watch {
     uv_poll_t poll; /* first */
     struct sb_postgres_listener *listener;
-    int fd; /* a duplicate of libpq's */
+    int fd; /* a duplicate of libpq's, which may close its own at any time */
 };
 
 struct sb_postgres_listener {
@@ -43,11 +39,13 @@ struct sb_postgres_listener {
     enum state state;
     PGconn *pg;
     struct watch *watch;
-    uv_timer_t timer; /* bounds the connecting, and delays the next attempt */
+    struct sb_postgres_subscription subscription; /* the thread's, while it is on its way */
+    pthread_t thread;
+    struct simba_task back;
+    uv_timer_t timer; /* delays the next attempt */
     bool has_timer;
-    bool is_direct;
     unsigned failures;
-    unsigned open_handles;
+    unsigned open_handles; /* and the thread */
     uint64_t random;
     void (*closed)(void *argument);
     void *argument;
@@ -95,11 +93,10 @@ static void unwatch(struct sb_postgres_listener *l)
     l->watch = NULL;
 }
 
-static bool watch_socket(struct sb_postgres_listener *l, int events)
+static bool watch_socket(struct sb_postgres_listener *l)
 {
     struct watch *watch = sb_alloc_zero(sizeof *watch);
 
-    unwatch(l);
     if (watch == NULL)
         return false;
     watch->listener = l;
@@ -112,7 +109,7 @@ static bool watch_socket(struct sb_postgres_listener *l, int events)
     }
     l->open_handles++;
     l->watch = watch;
-    return uv_poll_start(&watch->poll, events, on_ready) == 0;
+    return uv_poll_start(&watch->poll, UV_READABLE, on_ready) == 0;
 }
 
 static void start_timer(struct sb_postgres_listener *l, int64_t delay_ms)
@@ -135,49 +132,47 @@ static void disconnect(struct sb_postgres_listener *l)
     l->pg = NULL;
 }
 
-static void leave(struct sb_postgres_listener *l, enum state state)
+static int64_t backoff(struct sb_postgres_listener *l)
 {
-    bool heard = l->state == STATE_HEARING;
-
-    disconnect(l);
-    l->state = state;
-    if (heard)
-        l->config.hears(l->config.user, false);
-}
-
-static void try_later(struct sb_postgres_listener *l, const char *what)
-{
-    const struct simba_backend_host *host = l->config.host;
-    const char *message = l->pg != NULL ? PQerrorMessage(l->pg) : "out of memory";
     int64_t delay_ms = BACKOFF_MIN_MS;
 
-    if (l->failures++ == 0)
-        host->log(host, SIMBA_LOG_INFO, "releases are not heard of: %s: %.*s", what,
-                  (int)strcspn(message, "\n"), message);
     for (unsigned i = 1; i < l->failures && delay_ms < BACKOFF_MAX_MS; i++)
         delay_ms *= 2;
-    leave(l, STATE_WAITING);
-    start_timer(l, delay_ms / 2 + sb_random_between(sb_random_next(&l->random), 0, delay_ms / 2));
+    return delay_ms / 2 + sb_random_between(sb_random_next(&l->random), 0, delay_ms / 2);
 }
 
-static void be_unfit(struct sb_postgres_listener *l, const char *why)
+static void try_later(struct sb_postgres_listener *l, int64_t delay_ms, const char *why)
 {
     const struct simba_backend_host *host = l->config.host;
+    bool heard = l->state == STATE_HEARING;
 
-    host->log(host, SIMBA_LOG_INFO, "releases are looked for instead of heard of: %s", why);
-    uv_timer_stop(&l->timer);
-    leave(l, STATE_UNFIT);
+    if (l->failures++ == 0)
+        host->log(host, SIMBA_LOG_INFO, "releases are looked for instead of heard of: %.*s",
+                  (int)strcspn(why, "\n"), why);
+    disconnect(l);
+    l->state = STATE_WAITING;
+    if (heard)
+        l->config.hears(l->config.user, false);
+    start_timer(l, delay_ms);
 }
 
-static void connect_now(struct sb_postgres_listener *l)
+static void *run_thread(void *argument)
 {
-    l->state = STATE_CONNECTING;
-    l->pg = sb_postgres_settings_connect(l->config.settings);
-    if (l->pg == NULL || PQstatus(l->pg) == CONNECTION_BAD || !watch_socket(l, UV_WRITABLE)) {
-        try_later(l, "cannot connect");
-        return;
-    }
-    start_timer(l, l->config.settings->address.connect_timeout_ms);
+    struct sb_postgres_listener *l = argument;
+
+    sb_postgres_subscribe(&l->subscription);
+    l->config.host->post(l->config.host, &l->back);
+    return NULL;
+}
+
+static void subscribe(struct sb_postgres_listener *l)
+{
+    l->state = STATE_SUBSCRIBING;
+    atomic_store(&l->subscription.cancelled, false);
+    if (sb_thread_start(&l->thread, "simba-listener", run_thread, l) != 0)
+        try_later(l, backoff(l), "cannot start a thread");
+    else
+        l->open_handles++;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -185,66 +180,10 @@ static void on_timer(uv_timer_t *timer)
     struct sb_postgres_listener *l = timer->data;
 
     if (l->state == STATE_WAITING)
-        connect_now(l);
-    else if (l->state == STATE_CONNECTING || l->state == STATE_ASKING)
-        try_later(l, "cannot connect in time");
+        subscribe(l);
 }
 
-/* ---- Steps ---------------------------------------------------------------------------------- */
-
-static void ask(struct sb_postgres_listener *l)
-{
-    l->state = STATE_ASKING;
-    l->is_direct = false;
-    if (PQsendQuery(l->pg, listen_and_ask) == 0 || !watch_socket(l, UV_READABLE))
-        try_later(l, "cannot listen");
-}
-
-static void go_on_connecting(struct sb_postgres_listener *l)
-{
-    PostgresPollingStatusType status = PQconnectPoll(l->pg);
-
-    if (status == PGRES_POLLING_OK)
-        ask(l);
-    else if (status == PGRES_POLLING_FAILED ||
-             !watch_socket(l, status == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE))
-        try_later(l, "cannot connect");
-}
-
-/* Whoever waited until now may have missed something. */
-static void begin_to_hear(struct sb_postgres_listener *l)
-{
-    const struct simba_backend_host *host = l->config.host;
-
-    uv_timer_stop(&l->timer);
-    l->state = STATE_HEARING;
-    l->failures = 0;
-    l->config.hears(l->config.user, true);
-    host->notice(host, SIMBA_NOTICE_RELEASED, NULL, NULL);
-}
-
-static void take_answer(struct sb_postgres_listener *l)
-{
-    PGresult *result;
-
-    while (PQisBusy(l->pg) == 0 && (result = PQgetResult(l->pg)) != NULL) {
-        ExecStatusType status = PQresultStatus(result);
-
-        if (status == PGRES_TUPLES_OK && PQntuples(result) > 0)
-            l->is_direct = atoi(PQgetvalue(result, 0, 0)) == PQbackendPID(l->pg);
-        PQclear(result);
-        if (status == PGRES_FATAL_ERROR) {
-            be_unfit(l, PQerrorMessage(l->pg));
-            return;
-        }
-    }
-    if (PQisBusy(l->pg) != 0)
-        return;
-    if (l->is_direct)
-        begin_to_hear(l);
-    else
-        be_unfit(l, "a pooler is in between");
-}
+/* ---- Hearing -------------------------------------------------------------------------------- */
 
 static void hear(struct sb_postgres_listener *l)
 {
@@ -263,18 +202,46 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
-    if (l->state == STATE_CONNECTING) {
-        go_on_connecting(l);
-        return;
-    }
-    if (PQconsumeInput(l->pg) == 0) {
-        try_later(l, "the connection was lost");
-        return;
-    }
-    if (l->state == STATE_ASKING)
-        take_answer(l);
-    if (l->state == STATE_HEARING)
+    if (PQconsumeInput(l->pg) == 0)
+        try_later(l, backoff(l), "the connection was lost");
+    else
         hear(l);
+}
+
+/* Whoever waited until now may have missed something. */
+static void begin_to_hear(struct sb_postgres_listener *l)
+{
+    const struct simba_backend_host *host = l->config.host;
+
+    l->pg = l->subscription.pg;
+    if (!watch_socket(l)) {
+        try_later(l, backoff(l), "the connection cannot be watched");
+        return;
+    }
+    if (l->failures > 0)
+        host->log(host, SIMBA_LOG_INFO, "releases are heard of again");
+    l->state = STATE_HEARING;
+    l->failures = 0;
+    l->config.hears(l->config.user, true);
+    host->notice(host, SIMBA_NOTICE_RELEASED, NULL, NULL);
+    hear(l);
+}
+
+/* On the loop: the thread has nothing left to do but to return. */
+static void run_back(struct simba_task *task)
+{
+    struct sb_postgres_listener *l =
+        (struct sb_postgres_listener *)((char *)task - offsetof(struct sb_postgres_listener, back));
+
+    pthread_join(l->thread, NULL);
+    if (l->state == STATE_CLOSED)
+        PQfinish(l->subscription.pg);
+    else if (l->subscription.outcome == SB_POSTGRES_HEARS)
+        begin_to_hear(l);
+    else
+        try_later(l, l->subscription.outcome == SB_POSTGRES_UNFIT ? UNFIT_MS : backoff(l),
+                  l->subscription.why);
+    count_closed(l);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -282,7 +249,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 void sb_postgres_listener_want(struct sb_postgres_listener *l)
 {
     if (l->state == STATE_IDLE)
-        connect_now(l);
+        subscribe(l);
 }
 
 int sb_postgres_listener_create(const struct sb_postgres_listener_config *config,
@@ -294,6 +261,8 @@ int sb_postgres_listener_create(const struct sb_postgres_listener_config *config
     if (l == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     l->config = *config;
+    l->subscription.settings = config->settings;
+    l->back.run = run_back;
     l->random = sb_random_seed();
     *ret_listener = l;
     return SIMBA_OK;
@@ -305,7 +274,8 @@ void sb_postgres_listener_close(struct sb_postgres_listener *l, void (*closed)(v
     l->closed = closed;
     l->argument = argument;
     disconnect(l);
-    l->state = STATE_UNFIT;
+    l->state = STATE_CLOSED;
+    atomic_store(&l->subscription.cancelled, true);
     if (l->has_timer)
         uv_close((uv_handle_t *)&l->timer, on_timer_closed);
     if (l->open_handles == 0)

@@ -42,10 +42,9 @@ static int open_settings(simba_url *url, const struct simba_backend_host *host, 
     struct sb_postgres_settings *settings = sb_alloc_zero(sizeof *settings);
     int code;
 
-    (void)host;
     if (settings == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    code = sb_postgres_settings_read(settings, url, error);
+    code = sb_postgres_settings_read(settings, url, host, error);
     if (code != SIMBA_OK) {
         sb_free(settings);
         return code;
@@ -170,7 +169,7 @@ static int open_client(const struct simba_backend_config *config,
         return sb_error_plain(error, SIMBA_ENOMEM);
     b->host = host;
     b->wait_task.run = run_wait;
-    code = sb_postgres_settings_read(&b->settings, config->url, error);
+    code = sb_postgres_settings_read(&b->settings, config->url, host, error);
     if (code == SIMBA_OK)
         code = start(b, error);
     if (code != SIMBA_OK) {

@@ -106,11 +106,12 @@ static void list_keywords(struct sb_postgres_settings *s)
 }
 
 int sb_postgres_settings_read(struct sb_postgres_settings *s, simba_url *url,
-                              struct simba_error *error)
+                              const struct simba_backend_host *host, struct simba_error *error)
 {
     int code;
 
     memset(s, 0, sizeof *s);
+    s->host = host;
     code = sb_sql_address_read(&s->address, url, error);
     if (code == SIMBA_OK)
         code = list_hosts(s, error);
@@ -138,12 +139,23 @@ void sb_postgres_settings_clear(struct sb_postgres_settings *s)
     memset(s, 0, sizeof *s);
 }
 
+/* Left to itself libpq prints what the server has to say besides. */
+static void log_notice(void *user, const char *message)
+{
+    const struct sb_postgres_settings *s = user;
+
+    s->host->log(s->host, SIMBA_LOG_DEBUG, "PostgreSQL: %.*s", (int)strcspn(message, "\n"),
+                 message);
+}
+
 /* The verbose form of messages holds the state, by which a refusal is told from an absence. */
 PGconn *sb_postgres_settings_connect(const struct sb_postgres_settings *s)
 {
     PGconn *pg = PQconnectStartParams(s->keywords, s->values, 0);
 
-    if (pg != NULL)
+    if (pg != NULL) {
         PQsetErrorVerbosity(pg, PQERRORS_VERBOSE);
+        PQsetNoticeProcessor(pg, log_notice, (void *)(uintptr_t)s);
+    }
     return pg;
 }

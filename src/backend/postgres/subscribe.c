@@ -1,0 +1,219 @@
+/*
+ * subscribe.c - makes a connection on which releases are heard of. Owns the question whether it works; must
+ * not know who wants to hear.
+ *
+ * A pooler that gives every transaction to another session takes a LISTEN and delivers nothing. The process
+ * that answers is then not the one that we were told of. But that is so with any pooler, also with one that
+ * leaves its clients their sessions. So behind a pooler the ear is tried out: another connection tells
+ * something, and it has to arrive while this one rests.
+ */
+#include "backend/postgres/subscribe.h"
+
+#include "backend/postgres/exchange.h"
+#include "base/random.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLICE_MS 100 /* between two looks whether it is cancelled */
+#define TRIAL_MS 1000
+#define TRIAL_TEXT_MAX 48
+
+static const char listen_and_ask[] = "LISTEN " SB_POSTGRES_CHANNEL "; SELECT pg_backend_pid()";
+
+struct attempt {
+    struct sb_postgres_subscription *s;
+    int64_t deadline_ms;
+};
+
+static void set_why(struct sb_postgres_subscription *s, enum sb_postgres_hearing outcome,
+                    const char *what, const char *message)
+{
+    struct sb_text text;
+
+    s->outcome = outcome;
+    sb_text_init(&text, s->why, sizeof s->why);
+    sb_text_add(&text, "%s", what);
+    if (message[0] != '\0')
+        sb_text_add(&text, ": %.*s", (int)strcspn(message, "\n"), message);
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+/* False when it has taken too long or is cancelled. */
+static bool await(const struct attempt *a, const PGconn *pg, short events)
+{
+    while (!atomic_load(&a->s->cancelled)) {
+        int64_t now_ms = simba_now_ms();
+        int64_t slice_ms = now_ms + SLICE_MS < a->deadline_ms ? now_ms + SLICE_MS : a->deadline_ms;
+
+        if (sb_postgres_wait(pg, events, slice_ms))
+            return true;
+        if (now_ms >= a->deadline_ms)
+            return false;
+    }
+    return false;
+}
+
+static bool await_connection(const struct attempt *a, PGconn *pg)
+{
+    PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+
+    if (PQstatus(pg) == CONNECTION_BAD)
+        return false;
+    while (status == PGRES_POLLING_WRITING || status == PGRES_POLLING_READING) {
+        if (!await(a, pg, status == PGRES_POLLING_WRITING ? POLLOUT : POLLIN))
+            return false;
+        status = PQconnectPoll(pg);
+    }
+    return status == PGRES_POLLING_OK;
+}
+
+/* The next result of what was asked; NULL when there is none, or none came. */
+static PGresult *await_result(const struct attempt *a, PGconn *pg)
+{
+    while (PQisBusy(pg) != 0)
+        if (!await(a, pg, POLLIN) || PQconsumeInput(pg) == 0)
+            return NULL;
+    return PQgetResult(pg);
+}
+
+/* ---- Asking --------------------------------------------------------------------------------- */
+
+/* A server that cannot LISTEN, or where we may not, will not be able to in a moment either. */
+static enum sb_postgres_hearing judge(const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+    if (state != NULL && (strncmp(state, "0A", 2) == 0 || strncmp(state, "42", 2) == 0))
+        return SB_POSTGRES_UNFIT;
+    return SB_POSTGRES_LATER;
+}
+
+/* Returns the process that listens; 0: none. */
+static int ask(const struct attempt *a, PGconn *pg)
+{
+    PGresult *result;
+    int pid = 0;
+
+    if (PQsendQuery(pg, listen_and_ask) == 0) {
+        set_why(a->s, SB_POSTGRES_LATER, "cannot listen", PQerrorMessage(pg));
+        return 0;
+    }
+    set_why(a->s, SB_POSTGRES_LATER, "cannot listen", "no answer in time");
+    while ((result = await_result(a, pg)) != NULL) {
+        if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0)
+            pid = atoi(PQgetvalue(result, 0, 0));
+        else if (PQresultStatus(result) == PGRES_FATAL_ERROR)
+            set_why(a->s, judge(result), "cannot listen", PQresultErrorMessage(result));
+        PQclear(result);
+    }
+    return PQstatus(pg) == CONNECTION_OK ? pid : 0;
+}
+
+/* ---- Trying it out -------------------------------------------------------------------------- */
+
+static bool tell(const struct attempt *a, const char *text)
+{
+    const char *const values[] = {SB_POSTGRES_CHANNEL, text};
+    PGconn *pg = sb_postgres_settings_connect(a->s->settings);
+    bool told = false;
+    PGresult *result;
+
+    if (pg != NULL && await_connection(a, pg) &&
+        PQsendQueryParams(pg, "SELECT pg_notify($1, $2)", 2, NULL, values, NULL, NULL, 0) != 0) {
+        while ((result = await_result(a, pg)) != NULL) {
+            told = told || PQresultStatus(result) == PGRES_TUPLES_OK;
+            PQclear(result);
+        }
+    }
+    PQfinish(pg);
+    return told;
+}
+
+static bool hears(PGconn *pg, const char *text)
+{
+    bool heard = false;
+    PGnotify *note;
+
+    while ((note = PQnotifies(pg)) != NULL) {
+        heard = heard || strcmp(note->extra, text) == 0;
+        PQfreemem(note);
+    }
+    return heard;
+}
+
+static void try_out(const struct attempt *a, PGconn *pg)
+{
+    struct attempt trial = *a;
+    uint64_t seed = sb_random_seed();
+    char text[TRIAL_TEXT_MAX];
+    struct sb_text builder;
+
+    sb_text_init(&builder, text, sizeof text);
+    sb_text_add(&builder, "simba-trial-%" PRIu64, seed);
+    if (!tell(a, text)) {
+        set_why(a->s, SB_POSTGRES_LATER, "cannot try out whether releases are heard of", "");
+        return;
+    }
+    trial.deadline_ms = simba_now_ms() + TRIAL_MS;
+    while (!hears(pg, text)) {
+        if (!await(&trial, pg, POLLIN) || PQconsumeInput(pg) == 0) {
+            set_why(a->s, SB_POSTGRES_UNFIT, "a pooler is in between", "");
+            return;
+        }
+    }
+    a->s->outcome = SB_POSTGRES_HEARS;
+}
+
+/* What a pooled session was told is taken back, as far as it is still ours. */
+static void unlisten(const struct attempt *a, PGconn *pg)
+{
+    PGresult *result;
+
+    if (PQsendQuery(pg, "UNLISTEN " SB_POSTGRES_CHANNEL) == 0)
+        return;
+    while ((result = await_result(a, pg)) != NULL)
+        PQclear(result);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+static void subscribe_on(const struct attempt *a, PGconn *pg)
+{
+    int pid;
+
+    if (!await_connection(a, pg)) {
+        set_why(a->s, SB_POSTGRES_LATER, "cannot connect", PQerrorMessage(pg));
+        return;
+    }
+    pid = ask(a, pg);
+    if (pid == 0)
+        return;
+    if (pid == PQbackendPID(pg))
+        a->s->outcome = SB_POSTGRES_HEARS;
+    else
+        try_out(a, pg);
+    if (a->s->outcome != SB_POSTGRES_HEARS)
+        unlisten(a, pg);
+}
+
+void sb_postgres_subscribe(struct sb_postgres_subscription *s)
+{
+    struct attempt attempt = {s, simba_now_ms() + s->settings->address.connect_timeout_ms};
+    PGconn *pg = sb_postgres_settings_connect(s->settings);
+
+    s->pg = NULL;
+    if (pg == NULL) {
+        set_why(s, SB_POSTGRES_LATER, "out of memory", "");
+        return;
+    }
+    subscribe_on(&attempt, pg);
+    if (s->outcome == SB_POSTGRES_HEARS)
+        s->pg = pg;
+    else
+        PQfinish(pg);
+}
