@@ -54,7 +54,7 @@ def read(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # a process may go while it is looked at
         return ""
 
 
