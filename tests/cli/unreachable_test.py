@@ -5,7 +5,7 @@
 
 Both sides are taken so that they make the margin smaller: a death counts from when the test has noticed it, a
 lease from the last renewal that the test knows of. The command ignores SIGTERM, so that it lives until it is
-killed. Each store and verb is tried a few times, and SIMBA_UNREACHABLE_RUNS times where that is set; the
+killed. Each store and verb is tried a few times, and UNREACHABLE_RUNS times where that is set; the
 distribution is printed.
 """
 import os
@@ -18,7 +18,7 @@ from program import (LEASE, PATIENCE, Blocked, Simba, case, equal, main, now, nu
                      run, true)
 from stores import Redis
 
-RUNS = int(os.environ.get("SIMBA_UNREACHABLE_RUNS", "3"))
+RUNS = int(os.environ.get("UNREACHABLE_RUNS", "3"))
 STUBBORN = "trap '' TERM; echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.02; done"
 VERBS = {"lock": ["lock", "m"], "lead": ["lead", "--stop-timeout", "0", "m"],
          "schedule": ["schedule", "--every", "1h", "--stop-timeout", "0", "m"]}
