@@ -5,24 +5,16 @@
 #include "backend/redis/listeners.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 #include <string.h>
 
 #define FIRST_SIZE 64
 
-static size_t hash(const char *bytes, size_t length)
-{
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-
-    for (size_t i = 0; i < length; i++)
-        h = (h ^ (unsigned char)bytes[i]) * 1099511628211u;
-    return (size_t)(h ^ h >> 32);
-}
-
 static struct sb_listener **bucket_of(const struct sb_listeners *t, const char *channel,
                                       size_t length)
 {
-    return &t->buckets[hash(channel, length) & (t->size - 1)];
+    return &t->buckets[sb_hash_bytes(channel, length) & (t->size - 1)];
 }
 
 int sb_listeners_init(struct sb_listeners *t, const struct simba_backend_host *host)
