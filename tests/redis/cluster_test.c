@@ -4,7 +4,9 @@
  */
 #include "backend/host.h"
 #include "backend/redis/names.h"
+#include "journal.h"
 #include "party.h"
+#include "rights.h"
 #include "server.h"
 
 #include <signal.h>
@@ -110,6 +112,46 @@ static void each_mutex_is_on_its_slots_node(void **state)
     assert_true(host_close(&host));
 }
 
+#define MANY 2000
+
+/* A name for each number that sorts by the node it is on. */
+static void name_by_node(size_t number, char name[32])
+{
+    size_t node = number / (MANY / NODES + 1);
+    size_t i = 0;
+
+    do {
+        snprintf(name, 32, "%zu-%04zu-%zu", node, number, i++);
+    } while (node_of(name) != node);
+}
+
+/* More than are read at once, the nodes one after the other, so that the end of reads on one node begins
+ * those on another where nothing is under way. */
+static void the_list_of_many_mutexes_on_all_nodes_comes_to_an_end(void **state)
+{
+    struct call *calls = calloc(MANY, sizeof *calls);
+    char(*names)[32] = calloc(MANY, sizeof *names);
+    struct host host;
+    struct call list;
+
+    (void)state;
+    assert_int_equal(host_open(&host, cluster_url("")), SIMBA_OK);
+    for (size_t i = 0; i < MANY; i++) {
+        name_by_node(i, names[i]);
+        calls[i] = host_call(SIMBA_OP_ACQUIRE, names[i], "a", 0);
+    }
+    host_submit(&host, calls, MANY);
+    assert_true(host_wait(&host, calls, MANY));
+    list = host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0);
+    assert_int_equal(list.code, SIMBA_OK);
+    assert_int_equal(list.list_count, MANY);
+    assert_string_equal(list.list[0].mutex, names[0]);
+    assert_int_equal(list.list[0].owner.fence, calls[0].revision);
+    assert_true(host_close(&host));
+    free(names);
+    free(calls);
+}
+
 static bool has_subscriber(struct server *server, const char *channel)
 {
     redisReply *reply = server_ask(server, "PUBSUB NUMSUB %s", channel);
@@ -203,6 +245,11 @@ static void a_slot_on_the_move_is_asked_for_where_its_keys_are(void **state)
     assert_true(host_close(&host));
 }
 
+static bool is_renewed(void *user)
+{
+    return server_number(user, "PTTL simba:{m}") > 4000;
+}
+
 static void a_held_mutex_and_its_waiter_move_along_with_their_slot(void **state)
 {
     size_t from = node_of("m");
@@ -212,20 +259,127 @@ static void a_held_mutex_and_its_waiter_move_along_with_their_slot(void **state)
     struct party waiter;
 
     (void)state;
-    party_join(&owner, cluster_url("ttl=300ms&transition=15s"), "m", "a");
+    party_join(&owner, cluster_url("ttl=300ms&transition=4s"), "m", "a");
     party_await_acquired(&owner, 1);
-    party_join(&waiter, cluster_url("ttl=300ms&transition=15s"), "m", "b");
+    party_join(&waiter, cluster_url("ttl=300ms&transition=4s"), "m", "b");
     assert_true(test_wait(is_subscribed, &expected));
     begin_move("m", from, to);
     move_keys("m", from, to);
     end_move("m", to);
-    expected.server = &nodes[to]; /* found by the waiter's own next request, or told by a refresh */
-    while (server_number(&nodes[to], "PTTL simba:{m}") < 15000)
-        test_pause_ms(1); /* the owner renews there */
+    assert_true(test_wait(is_renewed, &nodes[to]));
+    expected.server = &nodes[to];
+    assert_true(test_wait(is_subscribed, &expected));
+    assert_false(has_subscriber(&nodes[from], expected.channel));
     assert_int_equal(atomic_load(&owner.released), 0);
     party_leave(&owner);
     party_await_acquired(&waiter, 1);
     party_leave(&waiter);
+}
+
+/* ---- Replicas that take over ---------------------------------------------------------------- */
+
+static bool knows_four(void *user)
+{
+    return strstr(server_text(user, "CLUSTER INFO"), "cluster_known_nodes:4") != NULL &&
+           strstr(server_text(user, "CLUSTER INFO"), "cluster_state:ok") != NULL;
+}
+
+/* All who vote on it. */
+static bool know_the_replica(void *user)
+{
+    (void)user;
+    for (size_t i = 0; i < NODES; i++)
+        if (strstr(server_text(&nodes[i], "CLUSTER NODES"), " slave ") == NULL)
+            return false;
+    return true;
+}
+
+static bool is_in_step(void *user)
+{
+    return strstr(server_text(user, "INFO replication"), "master_link_status:up") != NULL;
+}
+
+static bool is_master(void *user)
+{
+    return strstr(server_text(user, "INFO replication"), "role:master") != NULL;
+}
+
+static void start_replica(struct server *replica, size_t of)
+{
+    static char bus[16];
+
+    snprintf(bus, sizeof bus, "%d", server_free_port());
+    server_start(replica, "--cluster-enabled", "yes", "--cluster-port", bus,
+                 "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0", NULL);
+    server_do(replica, "CLUSTER MEET 127.0.0.1 %d %s", nodes[of].port, buses[of]);
+    assert_true(test_wait(knows_four, replica));
+    server_do(replica, "CLUSTER REPLICATE %s", ids[of]);
+    assert_true(test_wait(know_the_replica, NULL));
+    assert_true(test_wait(is_in_step, replica));
+}
+
+static void a_lease_is_kept_when_a_replica_takes_over(void **state)
+{
+    size_t of = node_of("m");
+    struct server replica = {0};
+    struct expected expected = {&replica, "simba:{m}:b"};
+    struct party owner;
+    struct party waiter;
+
+    (void)state;
+    server_do(&nodes[of], "CONFIG SET repl-diskless-sync-delay 0");
+    start_replica(&replica, of);
+    party_join(&owner, cluster_url("ttl=300ms&transition=4s"), "m", "a");
+    party_await_acquired(&owner, 1);
+    party_join(&waiter, cluster_url("ttl=300ms&transition=4s"), "m", "b");
+    while (server_number(&nodes[of], "EXISTS simba:{m}:contender") == 0)
+        test_pause_ms(1);
+    server_do(&replica, "CLUSTER FAILOVER");
+    assert_true(test_wait(is_master, &replica));
+    assert_true(test_wait(is_renewed, &replica));
+    assert_true(test_wait(is_subscribed, &expected));
+    assert_true(party_is_owner(&owner));
+    assert_int_equal(atomic_load(&owner.released), 0);
+    party_leave(&owner);
+    party_await_acquired(&waiter, 1);
+    party_leave(&waiter);
+    server_stop(&replica);
+}
+
+/* ---- Rights --------------------------------------------------------------------------------- */
+
+static int try_with(const char *more, const char *mutex)
+{
+    struct host host;
+    struct call call;
+    char url[256];
+    int code;
+
+    for (size_t i = 0; i < NODES; i++)
+        rights_grant(&nodes[i], more);
+    snprintf(url, sizeof url, "redis+cluster://simba:secret@127.0.0.1:%d", nodes[0].port);
+    code = host_open(&host, url);
+    if (code != SIMBA_OK)
+        return code;
+    call = host_do(&host, SIMBA_OP_ACQUIRE, mutex, "a", 0);
+    assert_true(host_close(&host));
+    return call.code;
+}
+
+static void the_rights_for_a_cluster_are_enough_and_needed(void **state)
+{
+    size_t from = node_of("m");
+    size_t to = (from + 1) % NODES;
+
+    (void)state;
+    assert_int_equal(try_with("+cluster|slots +asking", "m"), SIMBA_OK);
+    assert_int_equal(try_with("+asking", "m"), SIMBA_EDENIED);
+    server_do(&nodes[from], "ZADD simba:{m}:contender 1 x"); /* all three keys are there */
+    begin_move("m", from, to);
+    move_keys("m", from, to);
+    assert_int_not_equal(try_with("+cluster|slots", "m"), SIMBA_OK);
+    assert_int_equal(try_with("+cluster|slots +asking", "m"), SIMBA_OK);
+    end_move("m", to);
 }
 
 /* ---- Nodes that die ------------------------------------------------------------------------- */
@@ -276,15 +430,51 @@ static void a_dead_node_takes_only_its_own_mutexes_with_it(void **state)
     assert_true(host_close(&host));
 }
 
+#define OUTAGE_MS 3000
+
+/* The whole cluster is gone for a while: one warning for each node and one for the map, few attempts, and
+ * the end of it told. */
+static void an_outage_of_all_nodes_is_neither_shouted_nor_hammered(void **state)
+{
+    static struct journal journal;
+    struct simba_client_options options;
+    struct party party;
+    int64_t end_ms;
+
+    (void)state;
+    journal_init(&journal);
+    options = journal_options(&journal);
+    party_join_with(&party, &options,
+                    cluster_url("ttl=300ms&transition=600ms&jitter=0ms..50ms&connect-timeout=1s"),
+                    "m", "a");
+    party_await_acquired(&party, 1);
+    for (size_t i = 0; i < NODES; i++)
+        server_kill(&nodes[i], SIGKILL);
+    for (end_ms = test_now_ms() + OUTAGE_MS; test_now_ms() < end_ms;)
+        test_pause_ms(10); /* the outage is the condition */
+    assert_in_range(journal_count(&journal, SIMBA_LOG_WARN, "redis: "), 2, NODES + 1);
+    assert_in_range(journal_count(&journal, SIMBA_LOG_DEBUG, "map of the cluster"), 2, 9);
+    for (size_t i = 0; i < NODES; i++)
+        server_start_again(&nodes[i]);
+    journal_await(&journal, SIMBA_LOG_INFO, "the cluster answers again");
+    party_await_acquired(&party, 2);
+    party_leave(&party);
+    journal_free(&journal);
+}
+
 int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, start, stop)
     const struct CMUnitTest tests[] = {
         CASE(each_mutex_is_on_its_slots_node),
+        CASE(the_list_of_many_mutexes_on_all_nodes_comes_to_an_end),
         CASE(a_waiter_listens_where_the_release_publishes),
         CASE(a_slot_on_the_move_is_asked_for_where_its_keys_are),
         CASE(a_held_mutex_and_its_waiter_move_along_with_their_slot),
+        CASE(a_lease_is_kept_when_a_replica_takes_over),
+        CASE(the_rights_for_a_cluster_are_enough_and_needed),
         CASE(a_dead_node_takes_only_its_own_mutexes_with_it),
+        CASE(an_outage_of_all_nodes_is_neither_shouted_nor_hammered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,12 @@ static void on_released(void *user, const struct simba_state *state)
 
 void party_join(struct party *party, const char *url, const char *mutex, const char *id)
 {
+    party_join_with(party, NULL, url, mutex, id);
+}
+
+void party_join_with(struct party *party, const struct simba_client_options *client,
+                     const char *url, const char *mutex, const char *id)
+{
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
     struct simba_error error = {0};
 
@@ -30,7 +36,7 @@ void party_join(struct party *party, const char *url, const char *mutex, const c
     options.on_acquired = on_acquired;
     options.on_released = on_released;
     options.user = party;
-    if (simba_client_open(url, NULL, &party->client, &error) != SIMBA_OK ||
+    if (simba_client_open(url, client, &party->client, &error) != SIMBA_OK ||
         simba_contender_create(party->client, &options, &party->contender, &error) != SIMBA_OK ||
         simba_contender_start(party->contender, &error) != SIMBA_OK)
         fail_msg("%s: %s", url, error.text);

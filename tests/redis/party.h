@@ -21,6 +21,10 @@ struct party {
 /* Opens the client and starts its contender; fails the test when that fails. */
 void party_join(struct party *party, const char *url, const char *mutex, const char *id);
 
+/* The same with options for the client. */
+void party_join_with(struct party *party, const struct simba_client_options *client,
+                     const char *url, const char *mutex, const char *id);
+
 /* Stops the contender and closes everything; a stop that the store does not answer is no failure. */
 void party_leave(struct party *party);
 

@@ -13,7 +13,7 @@
 
 struct proxy {
     int port;               /* where it listens */
-    int server_port;        /* where it leads to */
+    atomic_int server_port; /* where new connections are led to */
     atomic_bool swallow;    /* what the server says is thrown away */
     atomic_bool cut;        /* all connections are cut, once */
     atomic_ulong swallowed; /* bytes thrown away */

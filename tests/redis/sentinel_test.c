@@ -3,7 +3,9 @@
  * replicas is demanded where it is asked for.
  */
 #include "backend/host.h"
+#include "fake.h"
 #include "party.h"
+#include "rights.h"
 #include "server.h"
 
 #include <signal.h>
@@ -136,6 +138,20 @@ static void a_failover_is_followed_and_the_lease_kept(void **state)
     party_leave(&waiter);
 }
 
+static bool has_come(void *user)
+{
+    return test_now_ms() >= *(int64_t *)user;
+}
+
+static bool works_again(void *user)
+{
+    struct host *host = user;
+    int64_t at_ms = test_now_ms() + 5;
+
+    host_run_until(host, has_come, &at_ms); /* lets the loop connect meanwhile */
+    return host_do(host, SIMBA_OP_ACQUIRE, "m", "a", 0).code == SIMBA_OK;
+}
+
 static void a_master_that_nobody_knows_is_told(void **state)
 {
     struct host host;
@@ -143,6 +159,76 @@ static void a_master_that_nobody_knows_is_told(void **state)
     (void)state;
     assert_int_equal(host_open(&host, sentinel_url("other", "ttl=1s")), SIMBA_EUNAVAILABLE);
     assert_non_null(strstr(host.open_error.text, "knows no master named 'other'"));
+}
+
+/* Two that never answer stand before the one that lives, and must not cost a connect-timeout each, nor be
+ * asked first again. */
+static void sentinels_that_do_not_answer_cost_little_and_are_passed_over(void **state)
+{
+    struct tarpit tarpits[2];
+    struct host host;
+    char url[256];
+    int64_t begin_ms;
+
+    (void)state;
+    tarpit_open(&tarpits[0]);
+    tarpit_open(&tarpits[1]);
+    snprintf(url, sizeof url,
+             "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/main?connect-timeout=1500ms",
+             tarpits[0].port, tarpits[1].port, sentinels[0].port);
+    begin_ms = test_now_ms();
+    assert_int_equal(host_open(&host, url), SIMBA_OK);
+    assert_true(test_now_ms() - begin_ms < 2500);
+    assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0).code, SIMBA_OK);
+    assert_true(server_number(&master, "CLIENT KILL TYPE normal SKIPME yes") > 0);
+    begin_ms = test_now_ms();
+    assert_true(test_wait(works_again, &host));
+    assert_true(test_now_ms() - begin_ms < 900); /* the one that answered is asked first */
+    assert_true(host_close(&host));
+    snprintf(url, sizeof url,
+             "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/main?connect-timeout=400ms",
+             tarpits[0].port, tarpits[1].port);
+    assert_int_equal(host_open(&host, url), SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(host.open_error.text, "none of the 2 sentinels"));
+    tarpit_close(&tarpits[0]);
+    tarpit_close(&tarpits[1]);
+}
+
+/* ---- Rights --------------------------------------------------------------------------------- */
+
+static int try_with(const char *master_more, const char *sentinel_rule, const char *rest)
+{
+    struct host host;
+    struct call call;
+    char url[256];
+    int code;
+
+    rights_grant(&master, master_more);
+    server_do(&sentinels[0], sentinel_rule);
+    snprintf(url, sizeof url,
+             "redis+sentinel://simba:secret@127.0.0.1:%d/main?sentinel-user=simba&"
+             "sentinel-password=secret%s",
+             sentinels[0].port, rest);
+    code = host_open(&host, url);
+    if (code != SIMBA_OK)
+        return code;
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "rights", "a", 0);
+    assert_true(host_close(&host));
+    return call.code;
+}
+
+static void the_rights_for_sentinels_and_replicas_are_enough_and_needed(void **state)
+{
+    static const char nothing[] = "ACL SETUSER simba reset on >secret";
+    static const char ask[] =
+        "ACL SETUSER simba reset on >secret +sentinel|get-master-addr-by-name";
+
+    (void)state;
+    assert_int_equal(try_with("+role", ask, ""), SIMBA_OK);
+    assert_int_equal(try_with("", ask, ""), SIMBA_EDENIED);
+    assert_int_equal(try_with("+role", nothing, ""), SIMBA_EDENIED);
+    assert_int_equal(try_with("+role +wait", ask, "&wait-replicas=1"), SIMBA_OK);
+    assert_int_equal(try_with("+role", ask, "&wait-replicas=1"), SIMBA_EDENIED);
 }
 
 /* ---- Replicas that must have it ------------------------------------------------------------- */
@@ -202,6 +288,103 @@ static void an_acquire_that_replicas_do_not_have_is_given_back(void **state)
     assert_true(host_close(&host));
 }
 
+/* The request has less time than the replicas are given: it is given back all the same, on a connection
+ * that stays. */
+static void a_request_that_has_less_time_than_the_replicas_is_given_back(void **state)
+{
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server_url(&master, "?wait-replicas=1&wait-timeout=1500ms")),
+                     SIMBA_OK);
+    assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "warm-up", "a", 0).code, SIMBA_OK);
+    server_pause(&replica);
+    server_do(&master, "CONFIG RESETSTAT");
+    for (int i = 0; i < 3; i++) {
+        call = host_call(SIMBA_OP_ACQUIRE, "m", "a", 0);
+        call.request.timeout_ms = 600;
+        host_submit(&host, &call, 1);
+        assert_true(host_wait(&host, &call, 1));
+        if (call.code != SIMBA_EUNAVAILABLE || strstr(call.error.text, "given back") == NULL)
+            fail_msg("%d: %s", call.code, call.error.text);
+        assert_int_equal(server_number(&master, "EXISTS simba:{m}"), 0);
+    }
+    assert_non_null(strstr(server_text(&master, "INFO stats"), "total_connections_received:0"));
+    server_go_on(&replica);
+    assert_true(host_close(&host));
+}
+
+/* Others need not suffer from a server that waits for its replicas. */
+static void silence_behind_a_wait_does_not_end_the_connection(void **state)
+{
+    struct host host;
+    struct call calls[2];
+
+    (void)state;
+    assert_int_equal(host_open(&host, server_url(&master, "?wait-replicas=1&wait-timeout=700ms")),
+                     SIMBA_OK);
+    assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "warm-up", "a", 0).code, SIMBA_OK);
+    server_pause(&replica);
+    server_do(&master, "CONFIG RESETSTAT");
+    calls[0] = host_call(SIMBA_OP_ACQUIRE, "m", "a", 0);
+    host_submit(&host, &calls[0], 1);
+    calls[1] = host_call(SIMBA_OP_READ, "m", NULL, 0);
+    calls[1].request.timeout_ms = 200;
+    host_submit(&host, &calls[1], 1);
+    assert_true(host_wait(&host, calls, 2));
+    assert_int_equal(calls[1].code, SIMBA_EUNAVAILABLE); /* too late, and nothing else */
+    assert_int_equal(calls[0].code, SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(calls[0].error.text, "given back"));
+    assert_non_null(strstr(server_text(&master, "INFO stats"), "total_connections_received:0"));
+    server_go_on(&replica);
+    assert_true(host_close(&host));
+}
+
+static void a_right_to_wait_that_is_missing_is_told(void **state)
+{
+    struct host host;
+    struct call call;
+    char url[128];
+
+    (void)state;
+    server_do(&master, "ACL SETUSER simba on >secret ~* &* +@all -wait");
+    snprintf(url, sizeof url, "redis://simba:secret@127.0.0.1:%d%s", master.port, WAITING);
+    assert_int_equal(host_open(&host, url), SIMBA_OK);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(call.code, SIMBA_EDENIED);
+    assert_non_null(strstr(call.error.text, "does not permit"));
+    assert_int_equal(server_number(&master, "EXISTS simba:{m}"), 0); /* it was given back */
+    assert_true(host_close(&host));
+}
+
+static bool is_waiting(void *user)
+{
+    (void)user;
+    return strstr(server_text(&master, "INFO clients"), "blocked_clients:1") != NULL;
+}
+
+/* The counter goes back behind our back, so that the release is refused: the lease is still there. */
+static void a_lease_that_could_not_be_given_back_is_not_told_to_be(void **state)
+{
+    struct host host;
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "m", "a", 0);
+
+    (void)state;
+    assert_int_equal(host_open(&host, server_url(&master, "?wait-replicas=1&wait-timeout=1s")),
+                     SIMBA_OK);
+    assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "warm-up", "a", 0).code, SIMBA_OK);
+    server_pause(&replica);
+    host_submit(&host, &call, 1);
+    assert_true(test_wait(is_waiting, NULL));
+    server_do(&master, "SET simba:{m}:fence 7");
+    assert_true(host_wait(&host, &call, 1));
+    assert_int_equal(server_number(&master, "EXISTS simba:{m}"), 1);
+    assert_int_equal(call.code, SIMBA_EUNKNOWN);
+    server_go_on(&replica);
+    assert_true(host_close(&host));
+}
+
 #define BATCH 500
 
 static void a_batch_waits_once_for_all(void **state)
@@ -236,8 +419,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SENTINELS(a_failover_is_followed_and_the_lease_kept),
         WITH_SENTINELS(a_master_that_nobody_knows_is_told),
+        WITH_SENTINELS(sentinels_that_do_not_answer_cost_little_and_are_passed_over),
+        WITH_SENTINELS(the_rights_for_sentinels_and_replicas_are_enough_and_needed),
         WITH_REPLICA(a_lease_that_replicas_have_counts),
         WITH_REPLICA(an_acquire_that_replicas_do_not_have_is_given_back),
+        WITH_REPLICA(a_request_that_has_less_time_than_the_replicas_is_given_back),
+        WITH_REPLICA(silence_behind_a_wait_does_not_end_the_connection),
+        WITH_REPLICA(a_right_to_wait_that_is_missing_is_told),
+        WITH_REPLICA(a_lease_that_could_not_be_given_back_is_not_told_to_be),
         WITH_REPLICA(a_batch_waits_once_for_all),
     };
 

@@ -10,13 +10,16 @@
 #include "backend/redis/slots.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
-#define REFRESH_MS 200 /* the shortest time between two refreshes */
+#define REFRESH_MIN_MS 200 /* the shortest time between two refreshes */
+#define REFRESH_MAX_MS 2000
+#define CALM_MS 10000 /* without a refresh: whatever it was is over */
 #define SEEDS_MAX (2 * SB_REDIS_PLACES_MAX)
 
 struct sb_cluster {
@@ -26,6 +29,10 @@ struct sb_cluster {
     bool has_timer; /* the timer is open */
     bool is_due;    /* the timer runs */
     bool closing;
+    bool is_lost;        /* no node gave a map, and that has been told */
+    unsigned fruitless;  /* refreshes in a row that failed or brought nothing new */
+    int64_t finished_ms; /* when the last one ended */
+    uint64_t random;
 
     struct sb_scout scout;
     bool is_out;
@@ -95,22 +102,47 @@ static void remove_strangers(struct sb_cluster *c)
     }
 }
 
-static void apply(struct sb_cluster *c, const struct sb_slot_map *map)
+static bool set_slot(struct sb_cluster *c, unsigned slot, struct sb_node *node)
 {
-    for (struct sb_node *node = c->store->nodes; node != NULL; node = node->next)
-        node->stays = false;
-    memset(c->slots, 0, sizeof c->slots);
+    bool differs = c->slots[slot] != node;
+
+    c->slots[slot] = node;
+    return differs;
+}
+
+/* Returns whether a slot has another node than before. */
+static bool set_slots(struct sb_cluster *c, const struct sb_slot_map *map)
+{
+    bool covered[SB_SLOTS] = {false};
+    bool changed = false;
+
     for (size_t i = 0; i < map->count; i++) {
         struct sb_node *node = node_at(c, &map->ranges[i].master);
 
         if (node == NULL)
             continue; /* the slots without a node bring about another refresh */
         node->stays = true;
-        for (unsigned slot = map->ranges[i].first; slot <= map->ranges[i].last; slot++)
-            c->slots[slot] = node;
+        for (unsigned slot = map->ranges[i].first; slot <= map->ranges[i].last; slot++) {
+            covered[slot] = true;
+            changed |= set_slot(c, slot, node);
+        }
     }
+    for (unsigned slot = 0; slot < SB_SLOTS; slot++)
+        if (!covered[slot])
+            changed |= set_slot(c, slot, NULL);
+    return changed;
+}
+
+static bool apply(struct sb_cluster *c, const struct sb_slot_map *map)
+{
+    bool changed;
+
+    for (struct sb_node *node = c->store->nodes; node != NULL; node = node->next)
+        node->stays = false;
+    changed = set_slots(c, map);
     sb_listeners_each(&c->store->listeners, move_listener, c);
     remove_strangers(c);
+    return changed;
 }
 
 /* ---- Refreshing ----------------------------------------------------------------------------- */
@@ -152,18 +184,41 @@ static void finish_close(struct sb_cluster *c)
     sb_store_finish_close(store);
 }
 
+static void tell_lost(struct sb_cluster *c)
+{
+    c->store->host->log(c->store->host, c->is_lost ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN,
+                        "redis: no map of the cluster: %s", c->error.text);
+    c->is_lost = true;
+}
+
+static void tell_found(struct sb_cluster *c)
+{
+    if (c->is_lost)
+        c->store->host->log(c->store->host, SIMBA_LOG_INFO, "redis: the cluster answers again");
+    c->is_lost = false;
+}
+
+/* A map that is the old one will not be another a moment later, whoever asks for it meanwhile. */
+static void take_map(struct sb_cluster *c)
+{
+    c->fruitless = apply(c, &c->map) ? 0 : c->fruitless + 1;
+    tell_found(c);
+}
+
 static void on_refreshed(void *user)
 {
     struct sb_cluster *c = user;
 
     c->is_out = false;
-    if (c->code == SIMBA_OK) {
-        if (!c->closing)
-            apply(c, &c->map);
-        sb_slot_map_free(&c->map);
-    } else if (!c->closing) {
-        c->store->host->log(c->store->host, SIMBA_LOG_WARN, "redis: %s", c->error.text);
+    c->finished_ms = simba_now_ms();
+    if (c->code != SIMBA_OK && !c->closing) {
+        c->fruitless++;
+        tell_lost(c);
         sb_cluster_refresh(c);
+    } else if (c->code == SIMBA_OK) {
+        if (!c->closing)
+            take_map(c);
+        sb_slot_map_free(&c->map);
     }
     finish_close(c);
 }
@@ -175,16 +230,41 @@ static void on_timer(uv_timer_t *timer)
     c->is_due = false;
     collect_seeds(c);
     c->is_out = sb_scout_send(&c->scout) == 0;
-    if (!c->is_out)
+    if (!c->is_out) {
+        c->fruitless++;
         sb_cluster_refresh(c);
+    }
+}
+
+/* Grows while nothing comes of it; half of what is beyond the least is random. */
+static int64_t delay_ms(struct sb_cluster *c)
+{
+    int64_t delay = REFRESH_MIN_MS;
+    int64_t more;
+
+    for (unsigned i = 0; i < c->fruitless && delay < REFRESH_MAX_MS; i++)
+        delay *= 2;
+    more = (delay < REFRESH_MAX_MS ? delay : REFRESH_MAX_MS) - REFRESH_MIN_MS;
+    return REFRESH_MIN_MS + more / 2 +
+           sb_random_between(sb_random_next(&c->random), 0, more / 2 + 1);
 }
 
 void sb_cluster_refresh(struct sb_cluster *c)
 {
     if (c->is_out || c->is_due || c->closing)
         return;
+    if (simba_now_ms() - c->finished_ms > CALM_MS)
+        c->fruitless = 0;
     c->is_due = true;
-    uv_timer_start(&c->timer, on_timer, REFRESH_MS, 0);
+    uv_timer_start(&c->timer, on_timer, (uint64_t)delay_ms(c), 0);
+}
+
+/* There is something new to be learnt, so that a long pause is over. */
+static void hurry(struct sb_cluster *c)
+{
+    if (c->fruitless > 0)
+        c->is_due = false;
+    c->fruitless = 0;
 }
 
 /* ---- Routing -------------------------------------------------------------------------------- */
@@ -249,6 +329,7 @@ struct sb_node *sb_cluster_redirect(struct sb_cluster *c, const char *text,
     *ret_asking = strncmp(text, "ASK ", 4) == 0;
     if (!*ret_asking) {
         c->slots[slot] = node;
+        hurry(c);
         sb_cluster_refresh(c);
     }
     return node;
@@ -272,6 +353,7 @@ int sb_cluster_open(simba_backend *store, struct sb_cluster **ret_cluster,
         return sb_error_plain(error, SIMBA_ENOMEM);
     }
     c->store = store;
+    c->random = sb_random_seed();
     c->scout.host = store->host;
     c->scout.run = run_refresh;
     c->scout.back = on_refreshed;

@@ -8,3 +8,15 @@ local token = tonumber(call('GET', counter) or 0) or 0
 if not (token >= 0 and token < 9007199254740992) then
     token = 0
 end
+
+-- The server's time in microseconds, which stays below 2^53 until the year 2255.
+local function now()
+    local time = call('TIME')
+    return time[1] * 1000000 + time[2]
+end
+
+-- In plain digits, whatever the server makes of large Lua numbers.
+local function count(value)
+    token = value
+    call('SET', counter, string.format('%.0f', value))
+end

@@ -12,6 +12,7 @@
 #include "backend/redis/connection.h"
 
 #include "backend/redis/greeting.h"
+#include "backend/redis/reader.h"
 #include "backend/redis/ring.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -21,7 +22,6 @@
 #include <string.h>
 #include <uv.h>
 
-#define INPUT_MAX ((size_t)64 * 1024 * 1024) /* bytes of one reply */
 #define SUSPICIOUS_MS 100 /* silence after which a missed deadline ends the connection */
 #define NEVER INT64_MAX
 
@@ -32,7 +32,7 @@ struct sb_connection {
     struct sb_redis_place place;
     enum state state;
     struct sb_stream *stream;
-    redisReader *reader;
+    struct sb_reader *reader;
     uv_timer_t timer;
     int64_t timer_at_ms; /* what it is set to */
     unsigned handles;    /* the stream and the timer */
@@ -57,6 +57,12 @@ static int64_t earliest(int64_t a, int64_t b)
 static bool is_pushed_to(const struct sb_connection *c)
 {
     return c->config.events->pushed != NULL;
+}
+
+/* A server with encryption has nothing else to say to plain bytes. */
+static bool may_want_tls(const struct sb_connection *c)
+{
+    return c->state == GREETING && c->config.tls == NULL && c->place.port != 0;
 }
 
 bool sb_connection_is_ready(const struct sb_connection *c)
@@ -189,6 +195,14 @@ static void ping(struct sb_connection *c, int64_t now_ms)
     sb_connection_flush(c);
 }
 
+/* A missed deadline makes silence suspicious, unless the server is silent because it was told to wait. */
+static int64_t silence_max_ms(const struct sb_connection *c, bool missed)
+{
+    bool waits = sb_ring_count(&c->ring) > c->unsent && sb_ring_at(&c->ring, 0)->waits;
+
+    return missed && !waits ? SUSPICIOUS_MS : c->config.options->command_timeout_ms;
+}
+
 static void check_silence(struct sb_connection *c, bool missed, int64_t now_ms)
 {
     const struct sb_redis_options *o = c->config.options;
@@ -196,9 +210,21 @@ static void check_silence(struct sb_connection *c, bool missed, int64_t now_ms)
     if (c->owed_since_ms == NEVER) {
         if (now_ms - c->heard_at_ms >= o->idle_timeout_ms)
             ping(c, now_ms);
-    } else if (now_ms - c->owed_since_ms >= (missed ? SUSPICIOUS_MS : o->command_timeout_ms)) {
+    } else if (now_ms - c->owed_since_ms >= silence_max_ms(c, missed)) {
         drop_because(c, "does not answer any more");
     }
+}
+
+/* The step that a connection is at says what to look at. */
+static void give_up_connecting(struct sb_connection *c)
+{
+    if (c->state == GREETING)
+        drop_because(c, "did not answer the greeting within the connect-timeout");
+    else if (sb_stream_is_connected(c->stream))
+        drop_because(c, "did not finish the TLS handshake within the connect-timeout; does it "
+                        "speak TLS there?");
+    else
+        drop_because(c, "could not be connected to within the connect-timeout");
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -209,7 +235,7 @@ static void on_timer(uv_timer_t *timer)
 
     c->timer_at_ms = NEVER;
     if (c->state < READY && now_ms >= c->connect_by_ms) {
-        drop_because(c, "could not be connected to within the connect-timeout");
+        give_up_connecting(c);
         return;
     }
     if (now_ms >= c->first_due_ms)
@@ -230,7 +256,7 @@ int sb_connection_send(struct sb_connection *c, struct sb_command *command,
         return SIMBA_EUNAVAILABLE;
     if (!sb_ring_reserve(&c->ring) || !sb_buffer_add_command(&c->out, arguments, count))
         return SIMBA_ENOMEM;
-    sb_ring_add(&c->ring, (struct sb_slot){command, c->out.length - before});
+    sb_ring_add(&c->ring, (struct sb_slot){command, c->out.length - before, command->waits});
     c->unsent++;
     c->first_due_ms = earliest(c->first_due_ms, command->deadline_ms);
     return SIMBA_OK;
@@ -319,21 +345,27 @@ static void take_reply(struct sb_connection *c, const redisReply *reply)
 
 static void take_replies(struct sb_connection *c)
 {
-    void *reply = NULL;
-
     while (c->state == GREETING || c->state == READY) {
-        if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
-            drop_because(c, "does not speak the protocol of Redis");
+        redisReply *reply = NULL;
+
+        switch (sb_reader_next(c->reader, &reply)) {
+        case SB_READER_REPLY:
+            take_reply(c, reply);
+            freeReplyObject(reply);
+            break;
+        case SB_READER_MORE:
+            return;
+        case SB_READER_NONSENSE:
+            drop_because(c, may_want_tls(c)
+                                ? "does not speak the protocol of Redis; where it wants TLS, use "
+                                  "rediss://"
+                                : "does not speak the protocol of Redis");
+            return;
+        case SB_READER_TOO_LONG:
+            drop_because(c, "sent a reply that is too long");
             return;
         }
-        if (reply == NULL)
-            break;
-        take_reply(c, reply);
-        freeReplyObject(reply);
-        reply = NULL;
     }
-    if (c->state < DOWN && c->reader->len > INPUT_MAX)
-        drop_because(c, "sent a reply that is too long");
 }
 
 /* What is owed after a byte has come: the replies of commands, or nothing that can be counted. */
@@ -349,7 +381,7 @@ static void on_data(void *user, const char *bytes, size_t length)
     struct sb_connection *c = user;
 
     c->heard_at_ms = simba_now_ms();
-    if (redisReaderFeed(c->reader, bytes, length) != REDIS_OK) {
+    if (!sb_reader_feed(c->reader, bytes, length)) {
         drop_because(c, "sent more than there is memory for");
         return;
     }
@@ -379,7 +411,12 @@ static void on_up(void *user)
 
 static void on_down(void *user, const struct simba_error *error)
 {
-    sb_connection_drop(user, error);
+    struct sb_connection *c = user;
+
+    if (may_want_tls(c))
+        drop_because(c, "ended the connection at the greeting; where it wants TLS, use rediss://");
+    else
+        sb_connection_drop(c, error);
 }
 
 static void release(struct sb_connection *c)
@@ -389,7 +426,7 @@ static void release(struct sb_connection *c)
 
     if (--c->handles > 0)
         return;
-    redisReaderFree(c->reader);
+    sb_reader_free(c->reader);
     sb_ring_free(&c->ring);
     sb_buffer_free(&c->out);
     sb_free(c);
@@ -416,7 +453,7 @@ static struct sb_connection *allocate(void)
 
     if (c == NULL)
         return NULL;
-    c->reader = redisReaderCreate();
+    c->reader = sb_reader_create();
     if (c->reader == NULL) {
         sb_free(c);
         return NULL;
@@ -432,6 +469,7 @@ struct sb_connection *sb_connection_open(const struct sb_connection_config *conf
         .loop = config->loop,
         .endpoint = endpoint,
         .tls = config->tls,
+        .connect_timeout_ms = config->connect_timeout_ms,
         .keep_alive_ms = config->options->keep_alive_ms,
         .events = &stream_events,
         .user = c,
@@ -443,13 +481,13 @@ struct sb_connection *sb_connection_open(const struct sb_connection_config *conf
     c->place = endpoint->place;
     c->state = CONNECTING;
     c->heard_at_ms = simba_now_ms();
-    c->connect_by_ms = c->heard_at_ms + config->options->connect_timeout_ms;
+    c->connect_by_ms = c->heard_at_ms + config->connect_timeout_ms;
     c->first_due_ms = NEVER;
     c->owed_since_ms = NEVER;
     c->timer_at_ms = NEVER;
     c->stream = sb_stream_open(&stream);
     if (c->stream == NULL) {
-        redisReaderFree(c->reader);
+        sb_reader_free(c->reader);
         sb_free(c);
         return NULL;
     }

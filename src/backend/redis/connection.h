@@ -24,6 +24,7 @@ struct sb_answer {
 /* A command under way. Embedded in whatever its sender needs when the answer comes. */
 struct sb_command {
     int64_t deadline_ms; /* on simba_now_ms() */
+    bool waits;          /* the server is asked to wait, and may be silent meanwhile */
     /* Called exactly once; from then on the connection does not touch the command. */
     void (*answered)(struct sb_command *command, const struct sb_answer *answer);
 };
@@ -44,7 +45,8 @@ struct sb_connection_config {
     const struct sb_tls *tls; /* NULL: plain */
     const struct sb_redis_credentials *credentials;
     int64_t database;
-    bool master_only; /* the greeting asks for the server's role and refuses a replica */
+    int64_t connect_timeout_ms; /* to become ready */
+    bool master_only;           /* the greeting asks for the server's role and refuses a replica */
     const struct sb_connection_events *events;
     void *user;
 };

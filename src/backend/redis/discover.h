@@ -7,9 +7,14 @@
 #include "backend/redis/endpoint.h"
 #include "backend/redis/tls.h"
 
-/* The server of the URL or, with sentinels, the master that they name now. */
+#include <stdatomic.h>
+
+/* The server of the URL or, with sentinels, the master that they name now. *sentinel is the place among the
+ * URL's of the one that answered last, which is asked first; with `skip` others are, because what was
+ * found before was of no use. */
 int sb_redis_find_master(const struct sb_redis_options *options, const struct sb_tls *tls,
-                         struct sb_endpoint *ret_endpoint, struct simba_error *error);
+                         atomic_size_t *sentinel, size_t skip, struct sb_endpoint *ret_endpoint,
+                         struct simba_error *error);
 
 /* Whether the above may take long. */
 bool sb_redis_find_blocks(const struct sb_redis_options *options);

@@ -1,5 +1,5 @@
 /*
- * failure.c - error replies, told apart by the word they open with. Owns the sentences.
+ * failure.c - error replies, told apart by the words they open with. Owns the sentences.
  */
 #include "backend/redis/failure.h"
 
@@ -36,6 +36,13 @@ static const struct meaning meanings[] = {
     {"ERR Client sent AUTH", SIMBA_EDENIED, "has no password, and one was given"},
     {"ERR max number of clients", SIMBA_EUNAVAILABLE, "has no connection to spare"},
     {"ERR DB index", SIMBA_ECONFIG, "has no such database"},
+    {"ERR This instance has cluster support disabled", SIMBA_ECONFIG,
+     "is no node of a cluster: use redis://"},
+    {"ERR unknown command 'SENTINEL'", SIMBA_ECONFIG, "is no sentinel: use redis://"},
+    {"ERR unknown command `SENTINEL`", SIMBA_ECONFIG, "is no sentinel: use redis://"},
+    {"ERR unknown command 'AUTH'", SIMBA_EDENIED, "takes no password, and one was given"},
+    {"ERR unknown command `AUTH`", SIMBA_EDENIED, "takes no password, and one was given"},
+    {"ERR unknown command", SIMBA_ESTORE, "does not know a command that is needed"},
 };
 
 /* Redis before 7 wraps an error of a script: "ERR Error running script (call to f_...): @user_script:7:
@@ -57,7 +64,8 @@ static bool opens_with(const char *text, const char *word)
 {
     size_t length = strlen(word);
 
-    return strncmp(text, word, length) == 0 && (text[length] == ' ' || text[length] == '\0');
+    return strncmp(text, word, length) == 0 &&
+           (text[length] == '\0' || text[length] == ' ' || text[length] == ',');
 }
 
 bool sb_redis_failed_with(const char *text, const char *word)
@@ -65,25 +73,46 @@ bool sb_redis_failed_with(const char *text, const char *word)
     return opens_with(unwrap(text), word);
 }
 
-/* Redis 7 adds where in a script it happened, which tells a user nothing. */
+static size_t length_until(const char *text, const char *mark)
+{
+    const char *found = strstr(text, mark);
+
+    return found != NULL ? (size_t)(found - text) : strlen(text);
+}
+
+/* Without where in a script it happened, which tells a user nothing, and without the arguments of a command
+ * that the server does not know. */
 static int words_of(const char *text)
 {
-    const char *script = strstr(text, " script: ");
+    size_t script = length_until(text, " script: ");
+    size_t arguments = length_until(text, ", with args beginning with");
 
-    return (int)(script != NULL ? (size_t)(script - text) : strlen(text));
+    return (int)(script < arguments ? script : arguments);
+}
+
+static int tell(const struct sb_redis_place *place, const char *text, int length,
+                struct simba_error *error)
+{
+    char where[SB_REDIS_PLACE_TEXT_MAX];
+
+    sb_redis_place_text(place, where);
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
+        if (opens_with(text, meanings[i].word))
+            return sb_error_set(error, meanings[i].code, "the server at %.80s %s: %.*s", where,
+                                meanings[i].text, length, text);
+    return sb_error_set(error, SIMBA_ESTORE, "the server at %.80s failed: %.*s", where, length,
+                        text);
 }
 
 int sb_redis_fail(const struct sb_redis_place *place, const char *text, struct simba_error *error)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
     const char *words = unwrap(text);
-    int length = words_of(words);
 
-    sb_redis_place_text(place, where);
-    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
-        if (sb_redis_failed_with(text, meanings[i].word))
-            return sb_error_set(error, meanings[i].code, "the server at %.80s %s: %.*s", where,
-                                meanings[i].text, length, words);
-    return sb_error_set(error, SIMBA_ESTORE, "the server at %.80s failed: %.*s", where, length,
-                        words);
+    return tell(place, words, words_of(words), error);
+}
+
+int sb_redis_fail_quietly(const struct sb_redis_place *place, const char *text,
+                          struct simba_error *error)
+{
+    return tell(place, text, (int)strcspn(text, " "), error);
 }

@@ -88,7 +88,9 @@ int sb_greeting_take(struct sb_greeting *greeting, const struct sb_redis_place *
     int code = SIMBA_OK;
 
     if (reply->type == REDIS_REPLY_ERROR) {
-        if (!is_forgiven(step, reply))
+        if (step == SB_GREETING_AUTH)
+            code = sb_redis_fail_quietly(place, reply->str, error);
+        else if (!is_forgiven(step, reply))
             code = sb_redis_fail(place, reply->str, error);
     } else if (step == SB_GREETING_ROLE) {
         code = check_role(place, reply, error);

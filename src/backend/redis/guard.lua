@@ -6,12 +6,9 @@ if owner ~= id then
 end
 -- The counter was lost or went back while the owner's key was not.
 if token < known then
-    token = known
-    call('SET', counter, token)
+    count(known)
 elseif token == 0 then
-    local time = call('TIME')
-    token = time[1] * 1000 + math.floor(time[2] / 1000)
-    call('SET', counter, token)
+    count(now())
 end
 call('PEXPIRE', key, ARGV[2])
 return { id, tonumber(ARGV[2]), token }

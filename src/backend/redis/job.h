@@ -12,26 +12,26 @@ struct sb_job {
     struct simba_request *request;
     sb_request_take *take;
     struct sb_node *node;
-    enum simba_op op;   /* the request's, or RELEASE while its lease is given back */
-    uint64_t revision;  /* the request's, or that of the lease to give back */
-    unsigned attempts;  /* before this one */
-    uint64_t sent_as;   /* node->sent at this one */
-    bool needs_text;    /* the server did not know the script */
-    bool asking;        /* the slot is on its way to the node */
-    bool giving_back;   /* an acquire that too few replicas have */
-    long long replicas; /* that have it */
+    enum simba_op op;  /* the request's, or RELEASE while its lease is given back */
+    uint64_t revision; /* the request's, or that of the lease to give back */
+    unsigned attempts; /* before this one */
+    uint64_t sent_as;  /* node->sent at this one */
+    bool needs_text;   /* the server did not know the script */
+    bool asking;       /* the slot is on its way to the node */
 
-    struct sb_quorum *quorum; /* whose acknowledgement it needs; NULL: nobody's */
-    struct sb_job *next;      /* of those that wait for it */
-    struct sb_record record;  /* to be answered with then */
+    struct sb_quorum *quorum;     /* whose acknowledgement it needs; NULL: nobody's */
+    struct sb_quorum *refused_by; /* an acquire that is given back: why; NULL: it is not */
+    struct sb_job *next;          /* of those that wait for it */
+    struct sb_record record;      /* to be answered with then */
 };
 
 /* Answer the request and free the job. */
 void sb_job_succeed(struct sb_job *job, const struct sb_record *record);
 void sb_job_fail(struct sb_job *job, const struct simba_error *error);
 
-/* Releases the lease of an acquire that only so many replicas have, and then fails the request. */
-void sb_job_give_back(struct sb_job *job, long long replicas);
+/* Releases the lease of an acquire that its quorum has refused, and then fails the request with the quorum's
+ * reason. */
+void sb_job_give_back(struct sb_job *job);
 
 /* Answer and free when nobody knows whether it was carried out. */
 void sb_job_lose(struct sb_job *job, const struct simba_error *why);

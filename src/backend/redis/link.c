@@ -1,5 +1,10 @@
 /*
- * link.c - when to connect. Owns the back-off; must not know what is said, nor how a server is found.
+ * link.c - when to connect. Owns the back-off and what is said of an outage; must not know what is said on
+ * a connection, nor how a server is found.
+ *
+ *     CONNECTED --down--> PAUSED --> SEARCHING --> CONNECTED --stable--> the outage is over
+ *         ^ warns         ^                            | down
+ *                         +----------------------------+ says so to those who debug
  */
 #include "backend/redis/link.h"
 
@@ -26,17 +31,18 @@ struct sb_link {
     bool has_timer; /* the timer is open */
     uint64_t random;
     unsigned failures; /* in a row */
-    int64_t connected_at_ms;
+    bool is_down;      /* it has told so, and not of the end */
     struct simba_error last_error;
 
     struct sb_scout scout;
     bool is_out;
-    struct sb_endpoint endpoint; /* the scout's, while it is out */
+    struct sb_endpoint endpoint; /* where the server is; the scout's, while it is out */
     int found;                   /* the scout's code */
     struct simba_error search_error;
 };
 
 static void search(struct sb_link *l);
+static void come_back(struct sb_link *l);
 
 bool sb_link_is_ready(const struct sb_link *l)
 {
@@ -47,7 +53,12 @@ bool sb_link_is_ready(const struct sb_link *l)
 
 static void on_timer(uv_timer_t *timer)
 {
-    search(timer->data);
+    struct sb_link *l = timer->data;
+
+    if (l->state == PAUSED)
+        search(l);
+    else if (l->state == CONNECTED)
+        come_back(l);
 }
 
 static int64_t delay_ms(struct sb_link *l)
@@ -61,11 +72,38 @@ static int64_t delay_ms(struct sb_link *l)
     return delay / 2 + sb_random_between(sb_random_next(&l->random), 0, delay / 2 + 1);
 }
 
+/* One server that is gone is one event, however many connections it had. */
+static void tell_down(struct sb_link *l, const struct simba_error *error)
+{
+    bool first = !l->is_down && (*l->config.outage)++ == 0;
+
+    l->is_down = true;
+    l->config.host->log(l->config.host, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "redis: %s",
+                        error->text);
+}
+
+static void tell_up(struct sb_link *l)
+{
+    char place[SB_REDIS_PLACE_TEXT_MAX];
+
+    l->is_down = false;
+    if (--*l->config.outage == 0)
+        l->config.host->log(l->config.host, SIMBA_LOG_INFO, "redis: connected to %s again",
+                            sb_redis_place_text(&l->endpoint.place, place));
+}
+
+/* The connection has proved to be a good one. */
+static void come_back(struct sb_link *l)
+{
+    l->failures = 0;
+    if (l->is_down)
+        tell_up(l);
+}
+
 static void pause_after(struct sb_link *l, const struct simba_error *error)
 {
     l->failures++;
-    l->config.host->log(l->config.host, l->failures == 1 ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG,
-                        "redis: %s", error->text);
+    tell_down(l, error);
     l->last_error = *error;
     l->state = PAUSED;
     uv_timer_start(&l->timer, on_timer, (uint64_t)delay_ms(l), 0);
@@ -88,7 +126,8 @@ static void on_ready(void *user)
 {
     struct sb_link *l = user;
 
-    l->connected_at_ms = simba_now_ms();
+    if (l->failures > 0)
+        uv_timer_start(&l->timer, on_timer, STABLE_MS, 0);
     if (l->config.events->ready != NULL)
         l->config.events->ready(l->config.user);
 }
@@ -104,9 +143,6 @@ static void on_down(void *user, const struct simba_error *error)
 {
     struct sb_link *l = user;
 
-    if (l->connected_at_ms > 0 && simba_now_ms() - l->connected_at_ms >= STABLE_MS)
-        l->failures = 0;
-    l->connected_at_ms = 0;
     sb_connection_close(l->connection);
     l->connection = NULL;
     pause_after(l, error);
@@ -131,6 +167,7 @@ static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
         .tls = l->config.tls,
         .credentials = &l->config.options->credentials,
         .database = l->config.options->database,
+        .connect_timeout_ms = l->config.options->connect_timeout_ms,
         .master_only = l->config.master_only,
         .events = l->config.events->pushed != NULL ? &push_events : &command_events,
         .user = l,
@@ -161,7 +198,7 @@ static void run_search(void *user)
 {
     struct sb_link *l = user;
 
-    l->found = l->config.find(l->config.user, &l->endpoint, &l->search_error);
+    l->found = l->config.find(l->config.user, l->failures, &l->endpoint, &l->search_error);
 }
 
 static void on_search_back(void *user)
@@ -181,7 +218,7 @@ static void search(struct sb_link *l)
 
     l->state = SEARCHING;
     if (!l->config.find_blocks) {
-        code = l->config.find(l->config.user, &l->endpoint, &error);
+        code = l->config.find(l->config.user, l->failures, &l->endpoint, &error);
         act_on_search(l, code, &error);
         return;
     }
@@ -201,10 +238,12 @@ void sb_link_start(struct sb_link *l, const struct sb_endpoint *known)
     uv_timer_init(l->config.host->loop, &l->timer);
     l->timer.data = l;
     l->has_timer = true;
-    if (known != NULL)
-        connect_to(l, known);
-    else
+    if (known == NULL) {
         search(l);
+        return;
+    }
+    l->endpoint = *known;
+    connect_to(l, &l->endpoint);
 }
 
 /* ---- Use ------------------------------------------------------------------------------------ */
@@ -271,6 +310,8 @@ static void on_timer_closed(uv_handle_t *handle)
 void sb_link_close(struct sb_link *l)
 {
     l->state = CLOSING;
+    if (l->is_down)
+        --*l->config.outage;
     if (l->connection != NULL)
         sb_connection_close(l->connection);
     l->connection = NULL;

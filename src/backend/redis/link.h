@@ -20,9 +20,12 @@ struct sb_link_config {
     const struct sb_redis_options *options;
     const struct sb_tls *tls;
     bool master_only;
-    /* Where the server is now. Called on a thread of its own when it may take long (`find_blocks`). */
-    int (*find)(void *user, struct sb_endpoint *ret_endpoint, struct simba_error *error);
+    /* Where the server is now, after so many failures in a row. Called on a thread of its own when it may
+     * take long (`find_blocks`). */
+    int (*find)(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
+                struct simba_error *error);
     bool find_blocks;
+    unsigned *outage; /* how many links to the server are down: the first one tells, for all */
     const struct sb_link_events *events;
     void *user;
 };

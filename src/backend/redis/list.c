@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "core/owner.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ static void fail_memory(struct listing *l)
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-static void read_next(struct listing *l, struct reading *reading);
+static void read_more(struct listing *l);
 
 static void take_record(struct listing *l, size_t index, const struct sb_record *record)
 {
@@ -91,7 +92,7 @@ static void take_record(struct listing *l, size_t index, const struct sb_record 
     if (!record->owned)
         return;
     sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner);
-    status->owner.transition_at_ms = now_ms + record->left_ms;
+    status->owner.transition_at_ms = sb_later(now_ms, record->left_ms);
     status->owner.ttl_at_ms = status->owner.transition_at_ms - l->store->options.transition_ms;
     status->owner.fence = record->revision;
 }
@@ -108,10 +109,8 @@ static void on_read(simba_backend *store, struct simba_request *request,
         take_record(l, reading->index, record);
     else if (l->error.code == SIMBA_OK)
         l->error = *error;
-    if (l->error.code == SIMBA_OK && l->next < l->count)
-        read_next(l, reading);
-    else if (l->under_way == 0)
-        finish(l);
+    if (l->under_way == 0)
+        read_more(l);
 }
 
 static void read_next(struct listing *l, struct reading *reading)
@@ -129,23 +128,36 @@ static void read_next(struct listing *l, struct reading *reading)
     sb_request_start(l->store, &reading->request, on_read);
 }
 
-/* One more counts as under way until all have begun, because reads can end at once. */
-static void read_all(struct listing *l)
+static bool is_complete(const struct listing *l)
+{
+    return l->next == l->count || l->error.code != SIMBA_OK;
+}
+
+/* As many as may be under way at once, and the next of them when all have ended: they are on all nodes, so
+ * that one answer does not tell which connection is to be flushed. One more counts as under way until all
+ * have begun, because reads can end at once. */
+static void read_more(struct listing *l)
 {
     simba_backend *store = l->store;
-    size_t count = l->count < READS_MAX ? l->count : READS_MAX;
 
-    l->readings = sb_alloc_zero((count + 1) * sizeof *l->readings);
-    if (l->readings == NULL) {
-        fail_memory(l);
-        return;
+    while (l->under_way == 0 && !is_complete(l)) {
+        l->under_way = 1;
+        for (size_t i = 0; i < READS_MAX && !is_complete(l); i++)
+            read_next(l, &l->readings[i]);
+        l->under_way--;
     }
-    l->under_way = 1;
-    for (size_t i = 0; i < count && l->next < l->count && l->error.code == SIMBA_OK; i++)
-        read_next(l, &l->readings[i]);
-    if (--l->under_way == 0)
+    if (l->under_way == 0)
         finish(l);
     sb_store_flush(store);
+}
+
+static void read_all(struct listing *l)
+{
+    l->readings = sb_alloc_zero(READS_MAX * sizeof *l->readings);
+    if (l->readings == NULL)
+        fail_memory(l);
+    else
+        read_more(l);
 }
 
 /* ---- Names ---------------------------------------------------------------------------------- */
@@ -263,7 +275,6 @@ void sb_list_start(simba_backend *store, struct simba_request *request)
 {
     struct listing *l = sb_alloc_zero(sizeof *l);
     struct simba_error error;
-    int64_t now_ms = simba_now_ms();
 
     if (l == NULL || store->nodes == NULL) {
         sb_free(l);
@@ -274,8 +285,7 @@ void sb_list_start(simba_backend *store, struct simba_request *request)
     l->store = store;
     l->request = request;
     l->node = store->nodes;
-    l->deadline_ms = request->timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + request->timeout_ms
-                                                                   : SIMBA_INFINITE;
+    l->deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
     l->command.answered = on_scanned;
     l->command.deadline_ms = l->deadline_ms;
     scan(l, "0", 1);

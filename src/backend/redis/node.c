@@ -1,26 +1,36 @@
 /*
- * node.c - the servers of a client. Owns their connections; must not know what is said on them.
+ * node.c - the servers of a client. Owns their connections and when to do what on them; must not know what
+ * is said there.
  */
 #include "backend/redis/store.h"
 
 #include "backend/redis/cluster.h"
 #include "backend/redis/discover.h"
+#include "backend/redis/eviction.h"
+#include "backend/redis/quorum.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
 /* ---- Where a node is ------------------------------------------------------------------------ */
 
-static int find_master(void *user, struct sb_endpoint *ret_endpoint, struct simba_error *error)
+/* A master that was named and could not be used is a reason to ask another sentinel. */
+static int find_master(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
+                       struct simba_error *error)
 {
     struct sb_node *node = user;
+    simba_backend *store = node->store;
+    size_t skip = failures > 1 ? 1 : 0;
 
-    return sb_redis_find_master(&node->store->options, node->store->tls, ret_endpoint, error);
+    return sb_redis_find_master(&store->options, store->tls, &store->sentinel, skip, ret_endpoint,
+                                error);
 }
 
-static int find_place(void *user, struct sb_endpoint *ret_endpoint, struct simba_error *error)
+static int find_place(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
+                      struct simba_error *error)
 {
     struct sb_node *node = user;
 
+    (void)failures;
     return sb_endpoint_resolve(&node->place, ret_endpoint, error);
 }
 
@@ -38,7 +48,12 @@ static void on_part_closed(void *user)
     sb_store_finish_close(store);
 }
 
-static const struct sb_link_events command_events = {NULL, NULL, on_part_closed};
+static void on_commands_ready(void *user)
+{
+    sb_eviction_check(user);
+}
+
+static const struct sb_link_events command_events = {on_commands_ready, NULL, on_part_closed};
 
 static struct sb_link_config link_config(struct sb_node *node, bool in_cluster)
 {
@@ -52,6 +67,7 @@ static struct sb_link_config link_config(struct sb_node *node, bool in_cluster)
         .find = in_cluster ? find_place : find_master,
         .find_blocks = in_cluster ? sb_endpoint_must_be_looked_up(&node->place)
                                   : sb_redis_find_blocks(&store->options),
+        .outage = &node->outage,
         .events = &command_events,
         .user = node,
     };
@@ -93,6 +109,7 @@ void sb_node_remove(struct sb_node *node)
     while (*link != node)
         link = &(*link)->next;
     *link = node->next;
+    sb_quorum_abandon(node);
     sb_link_close(node->commands);
     sb_subscriber_close(node->subscriber);
 }

@@ -267,6 +267,10 @@ static int read_timeouts(struct sb_redis_options *o, simba_url *url, struct simb
         return sb_error_set(error, SIMBA_EINVAL,
                             "wait-timeout must be less than command-timeout: a server that waits "
                             "for its replicas is silent");
+    if (code == SIMBA_OK && o->wait_replicas > 0 && o->wait_timeout_ms >= o->transition_ms)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "wait-timeout must be less than the transition: a renewal has no "
+                            "longer for its replicas");
     return code;
 }
 

@@ -48,6 +48,12 @@ static void ignore_down(void *user, const struct simba_error *error)
 
 static const struct sb_connection_events events = {ignore, NULL, ignore_down, ignore};
 
+static int64_t connect_timeout_of(const struct sb_probe_config *config)
+{
+    return config->connect_timeout_ms > 0 ? config->connect_timeout_ms
+                                          : config->options->connect_timeout_ms;
+}
+
 static int ask_on(uv_loop_t *loop, const struct sb_probe_config *config,
                   const struct sb_endpoint *endpoint, struct question *q,
                   const struct sb_argument *arguments, size_t count)
@@ -58,6 +64,7 @@ static int ask_on(uv_loop_t *loop, const struct sb_probe_config *config,
         .tls = config->tls,
         .credentials = config->credentials,
         .database = config->database,
+        .connect_timeout_ms = connect_timeout_of(config),
         .master_only = config->master_only,
         .events = &events,
     };
@@ -92,7 +99,7 @@ int sb_redis_ask(const struct sb_probe_config *config, const struct sb_endpoint 
                                     "cannot create an event loop: %s", uv_strerror(code));
     q.command.answered = on_answered;
     q.command.deadline_ms =
-        simba_now_ms() + config->options->connect_timeout_ms + config->options->command_timeout_ms;
+        simba_now_ms() + connect_timeout_of(config) + config->options->command_timeout_ms;
     code = ask_on(&loop, config, endpoint, &q, arguments, count);
     uv_loop_close(&loop);
     if (code != SIMBA_OK && error != NULL)

@@ -14,13 +14,14 @@ struct sb_probe_config {
     const struct sb_tls *tls;
     const struct sb_redis_credentials *credentials;
     int64_t database;
+    int64_t connect_timeout_ms; /* 0: that of the options */
     bool master_only;
 };
 
 /* Takes the reply, which is no error reply; the result is that of the probe. */
 typedef int sb_probe_take(void *user, const struct redisReply *reply, struct simba_error *error);
 
-/* Blocks, at most for about the connect-timeout twice. `take` may be NULL: any reply will do. */
+/* Blocks, at most for the connect-timeout and the command-timeout. `take` may be NULL: any reply will do. */
 int sb_redis_ask(const struct sb_probe_config *config, const struct sb_endpoint *endpoint,
                  const struct sb_argument *arguments, size_t count, sb_probe_take *take, void *user,
                  struct simba_error *error);

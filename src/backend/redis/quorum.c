@@ -6,20 +6,23 @@
  */
 #include "backend/redis/quorum.h"
 
+#include "backend/redis/failure.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
 #include <hiredis/hiredis.h>
 
-enum verdict { OPEN, ENOUGH, TOO_FEW, LOST };
+#define GIVE_BACK_SHARE 4 /* what part of a request's time is left for giving back */
+
+enum verdict { OPEN, ENOUGH, REFUSED, LOST };
 
 struct sb_quorum {
     struct sb_command command; /* first: WAIT */
     simba_backend *store;
     unsigned references; /* of the node or the WAIT, and of each job */
     enum verdict verdict;
-    long long replicas;  /* that have acknowledged */
-    struct sb_job *held; /* leases that wait for the verdict */
+    struct simba_error reason; /* unless it is ENOUGH */
+    struct sb_job *held;       /* leases that wait for the verdict */
 };
 
 static void release(struct sb_quorum *quorum)
@@ -32,19 +35,12 @@ static void release(struct sb_quorum *quorum)
 
 static void settle(struct sb_quorum *quorum, struct sb_job *job)
 {
-    struct simba_error error;
-
-    if (quorum->verdict == ENOUGH) {
+    if (quorum->verdict == ENOUGH)
         sb_job_succeed(job, &job->record);
-        return;
-    }
-    if (quorum->verdict == TOO_FEW && job->op == SIMBA_OP_ACQUIRE) {
-        sb_job_give_back(job, quorum->replicas);
-        return;
-    }
-    sb_error_set(&error, SIMBA_EUNKNOWN, "%lld of %lld replicas have acknowledged the lease",
-                 quorum->replicas, (long long)quorum->store->options.wait_replicas);
-    sb_job_lose(job, &error);
+    else if (quorum->verdict == REFUSED && job->op == SIMBA_OP_ACQUIRE)
+        sb_job_give_back(job);
+    else
+        sb_job_lose(job, &quorum->reason);
 }
 
 static void decide(struct sb_quorum *quorum, enum verdict verdict)
@@ -58,20 +54,42 @@ static void decide(struct sb_quorum *quorum, enum verdict verdict)
     }
 }
 
+static void lose(struct sb_quorum *quorum)
+{
+    sb_error_set(&quorum->reason, SIMBA_EUNKNOWN,
+                 "nobody knows whether %lld replicas have the lease",
+                 (long long)quorum->store->options.wait_replicas);
+    decide(quorum, LOST);
+}
+
+static void count(struct sb_quorum *quorum, long long replicas)
+{
+    long long wanted = quorum->store->options.wait_replicas;
+
+    sb_error_set(&quorum->reason, SIMBA_EUNAVAILABLE,
+                 "%lld of %lld replicas have acknowledged the lease", replicas, wanted);
+    decide(quorum, replicas >= wanted ? ENOUGH : REFUSED);
+}
+
 static void on_answered(struct sb_command *command, const struct sb_answer *answer)
 {
     struct sb_quorum *quorum = (struct sb_quorum *)command;
     const redisReply *reply = answer->reply;
 
     if (reply == NULL) {
-        decide(quorum, LOST);
-    } else if (reply->type != REDIS_REPLY_INTEGER) {
-        decide(quorum, TOO_FEW);
+        lose(quorum);
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        sb_redis_fail(answer->place, reply->str, &quorum->reason);
+        decide(quorum, REFUSED);
     } else {
-        quorum->replicas = reply->integer;
-        decide(quorum, reply->integer >= quorum->store->options.wait_replicas ? ENOUGH : TOO_FEW);
+        count(quorum, reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0);
     }
     release(quorum);
+}
+
+const struct simba_error *sb_quorum_reason(const struct sb_quorum *quorum)
+{
+    return &quorum->reason;
 }
 
 void sb_quorum_hold(struct sb_job *job, const struct sb_record *record)
@@ -107,6 +125,7 @@ bool sb_quorum_prepare(struct sb_job *job)
     quorum->store = job->store;
     quorum->references = 1;
     quorum->command.answered = on_answered;
+    quorum->command.waits = true;
     quorum->command.deadline_ms = job->command.deadline_ms;
     job->node->quorum = quorum;
     return true;
@@ -131,6 +150,24 @@ void sb_quorum_leave(struct sb_job *job)
     job->quorum = NULL;
 }
 
+void sb_quorum_forget(struct sb_job *job)
+{
+    if (job->refused_by != NULL)
+        release(job->refused_by);
+    job->refused_by = NULL;
+}
+
+/* No longer than those have who wait for it, with some time to give back what they got. */
+static int64_t patience_ms(const struct sb_quorum *quorum)
+{
+    int64_t left_ms = quorum->command.deadline_ms - simba_now_ms();
+    int64_t most_ms = left_ms - left_ms / GIVE_BACK_SHARE;
+
+    if (most_ms > quorum->store->options.wait_timeout_ms)
+        return quorum->store->options.wait_timeout_ms;
+    return most_ms > 1 ? most_ms : 1; /* 0 would be for ever */
+}
+
 void sb_quorum_ask(struct sb_node *node)
 {
     struct sb_quorum *quorum = node->quorum;
@@ -141,12 +178,22 @@ void sb_quorum_ask(struct sb_node *node)
 
     if (quorum == NULL)
         return;
-    node->quorum = NULL;
     arguments[1] = sb_argument_number(quorum->store->options.wait_replicas, &replicas);
-    arguments[2] = sb_argument_number(quorum->store->options.wait_timeout_ms, &timeout);
+    arguments[2] = sb_argument_number(patience_ms(quorum), &timeout);
     if (quorum->references > 1 &&
         sb_link_send(node->commands, &quorum->command, arguments, 3, &error) == SIMBA_OK)
+        node->quorum = NULL;
+    else
+        sb_quorum_abandon(node);
+}
+
+void sb_quorum_abandon(struct sb_node *node)
+{
+    struct sb_quorum *quorum = node->quorum;
+
+    if (quorum == NULL)
         return;
-    decide(quorum, LOST);
+    node->quorum = NULL;
+    lose(quorum);
     release(quorum);
 }

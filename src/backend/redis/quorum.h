@@ -21,6 +21,15 @@ void sb_quorum_leave(struct sb_job *job);
 /* Sends the WAIT for those that have joined at the node, if any. */
 void sb_quorum_ask(struct sb_node *node);
 
+/* The node goes: nobody will know about those that have joined there. */
+void sb_quorum_abandon(struct sb_node *node);
+
+/* Why it refused what it was asked for. */
+const struct simba_error *sb_quorum_reason(const struct sb_quorum *quorum);
+
+/* The job that gives its lease back is at its end. */
+void sb_quorum_forget(struct sb_job *job);
+
 /* The job's lease stands in `record`; it is answered when the acknowledgement is there or fails. */
 void sb_quorum_hold(struct sb_job *job, const struct sb_record *record);
 

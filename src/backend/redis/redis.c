@@ -19,7 +19,8 @@ static int open_server(simba_backend *store, struct simba_error *error)
 {
     struct sb_endpoint endpoint;
     struct sb_node *node;
-    int code = sb_redis_find_master(&store->options, store->tls, &endpoint, error);
+    int code =
+        sb_redis_find_master(&store->options, store->tls, &store->sentinel, 0, &endpoint, error);
 
     if (code == SIMBA_OK)
         code = sb_redis_check(&store->options, store->tls, &endpoint, error);

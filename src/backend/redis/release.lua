@@ -1,22 +1,31 @@
 -- ARGV: id, the term's token, or 0 to give nothing back and only leave the queue.
 local owner, known = call('GET', key), tonumber(ARGV[2])
 
+-- A waiter that nobody listens for is dead. So many of them are looked at, for the server does nothing else
+-- meanwhile; those behind them try when the lease that they know of is over.
+local dead_max = 10000
+
+local function is_told(waiter)
+    return call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) > 0
+end
+
 if owner == id and known > 0 then
     -- The counter was lost or went back: no later term can have begun since.
     if token < known then
         local lost = token == 0
-        token = known
-        call('SET', counter, token)
+        count(known)
         if not lost then
             return { owner, call('PTTL', key), token }
         end
     end
     if token == known then
         call('DEL', key)
-        -- An owner is not in the queue. A waiter that nobody listens for is dead: the next one is told.
-        local waiter = call('ZPOPMIN', queue)[1]
-        while waiter and call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) == 0 do
-            waiter = call('ZPOPMIN', queue)[1]
+        -- An owner is not in the queue.
+        for _ = 1, dead_max do
+            local waiter = call('ZPOPMIN', queue)[1]
+            if not waiter or is_told(waiter) then
+                break
+            end
         end
         return { false, -2, token }
     end
@@ -26,11 +35,12 @@ call('ZREM', queue, id)
 if not owner then
     -- Perhaps it was this waiter that had been told to try. The next one is told in its place, and stays
     -- in the queue until it wins.
-    local place = 0
-    local waiter = call('ZRANGE', queue, place, place)[1]
-    while waiter and call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) == 0 do
-        place = place + 1
-        waiter = call('ZRANGE', queue, place, place)[1]
+    for _ = 1, dead_max do
+        local waiter = call('ZRANGE', queue, 0, 0)[1]
+        if not waiter or is_told(waiter) then
+            break
+        end
+        call('ZREM', queue, waiter)
     end
 end
 return { owner, call('PTTL', key), token }

@@ -16,6 +16,7 @@
 #include "backend/redis/quorum.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "core/owner.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
@@ -50,6 +51,7 @@ void sb_request_reply(simba_backend *store, struct simba_request *request,
     reply.revision = record->revision;
     reply.waiters = record->waiters;
     if (record->owned) {
+        reply.fence = record->revision;
         reply.owner = record->owner;
         reply.transition_left_ms = record->left_ms;
         reply.ttl_left_ms = record->left_ms - transition_ms;
@@ -62,6 +64,7 @@ static void end_job(struct sb_job *job, const struct sb_record *record,
 {
     job->take(job->store, job->request, record, error);
     sb_quorum_leave(job);
+    sb_quorum_forget(job);
     sb_free(job);
 }
 
@@ -77,39 +80,43 @@ void sb_job_lose(struct sb_job *job, const struct simba_error *why)
 
 void sb_job_fail(struct sb_job *job, const struct simba_error *error)
 {
-    if (job->giving_back) {
+    if (job->refused_by != NULL) {
         sb_job_lose(job, error); /* the lease is still there */
         return;
     }
     end_job(job, NULL, error);
 }
 
-static void tell_given_back(struct sb_job *job)
-{
-    struct simba_error error;
-
-    sb_error_set(&error, SIMBA_EUNAVAILABLE,
-                 "the lease was given back: %lld of %lld replicas acknowledged it", job->replicas,
-                 (long long)job->store->options.wait_replicas);
-    end_job(job, NULL, &error);
-}
-
-void sb_job_succeed(struct sb_job *job, const struct sb_record *record)
-{
-    if (job->giving_back) {
-        tell_given_back(job);
-        return;
-    }
-    end_job(job, record, NULL);
-}
-
-/* ---- Records -------------------------------------------------------------------------------- */
-
 static bool is_mine(const struct sb_job *job, const struct sb_record *record)
 {
     return record->owned && job->request->id != NULL &&
            strcmp(record->owner, job->request->id) == 0;
 }
+
+/* What the release has left decides whether the lease was given back. */
+static void end_giving_back(struct sb_job *job, const struct sb_record *record)
+{
+    const struct simba_error *why = sb_quorum_reason(job->refused_by);
+    bool is_left = is_mine(job, record);
+    struct simba_error error;
+
+    sb_error_set_backend(&error, why->code, why->backend_code, "the lease %s given back: %.200s",
+                         is_left ? "could not be" : "was", why->text);
+    if (is_left)
+        sb_job_lose(job, &error);
+    else
+        end_job(job, NULL, &error);
+}
+
+void sb_job_succeed(struct sb_job *job, const struct sb_record *record)
+{
+    if (job->refused_by != NULL)
+        end_giving_back(job, record);
+    else
+        end_job(job, record, NULL);
+}
+
+/* ---- Records -------------------------------------------------------------------------------- */
 
 /* Who has lost listens from now on: before, nobody had a reason to wake it. */
 static void listen_for_release(struct sb_job *job, const struct sb_record *record)
@@ -133,6 +140,8 @@ static void take_record(struct sb_job *job, const struct redisReply *reply)
         sb_job_lose(job, &error);
         return;
     }
+    if (record.revision > job->store->seen)
+        job->store->seen = record.revision;
     listen_for_release(job, &record);
     if (job->quorum != NULL && is_mine(job, &record))
         sb_quorum_hold(job, &record);
@@ -154,11 +163,9 @@ static void send_again(struct sb_job *job, struct sb_node *node)
                             "the store sent a request away again and again");
     else
         code = send_job(job, &error);
-    if (code != SIMBA_OK) {
+    if (code != SIMBA_OK)
         sb_job_fail(job, &error);
-        return;
-    }
-    sb_quorum_ask(node);
+    sb_quorum_ask(node); /* also for those that had joined before the failure */
     sb_link_flush(node->commands);
 }
 
@@ -179,15 +186,18 @@ static void redirect(struct sb_job *job, const struct sb_redis_place *from, cons
         send_again(job, node);
 }
 
-/* The server is a replica by now, or has lost its place in the cluster. */
+/* The server is a replica by now, or has lost its place in the cluster. What a single URL leads to may be
+ * another server when it is connected to again. */
 static void look_elsewhere(struct sb_node *node, const char *text, const struct simba_error *error)
 {
-    if (node->store->cluster != NULL &&
-        (sb_redis_failed_with(text, "READONLY") || sb_redis_failed_with(text, "CLUSTERDOWN")))
-        sb_cluster_refresh(node->store->cluster);
-    else if (node->store->options.mode == SB_REDIS_SENTINEL &&
-             sb_redis_failed_with(text, "READONLY"))
+    bool is_replica =
+        sb_redis_failed_with(text, "READONLY") || sb_redis_failed_with(text, "MASTERDOWN");
+
+    if (node->store->cluster == NULL && is_replica)
         sb_node_drop(node, error);
+    else if (node->store->cluster != NULL &&
+             (is_replica || sb_redis_failed_with(text, "CLUSTERDOWN")))
+        sb_cluster_refresh(node->store->cluster);
 }
 
 static void take_failure(struct sb_job *job, const struct sb_redis_place *place, const char *text)
@@ -268,7 +278,7 @@ static void name_script(struct sb_job *job, struct sb_argument arguments[2])
 
 /* Behind the keys: what each script documents as its ARGV. */
 static size_t add_values(const struct sb_job *job, struct sb_argument *arguments,
-                         struct sb_digits digits[2])
+                         struct sb_digits digits[3])
 {
     const struct simba_request *r = job->request;
     size_t count = 0;
@@ -279,6 +289,8 @@ static size_t add_values(const struct sb_job *job, struct sb_argument *arguments
     if (job->op != SIMBA_OP_RELEASE)
         arguments[count++] = sb_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
     arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[1]);
+    if (job->op == SIMBA_OP_ACQUIRE)
+        arguments[count++] = sb_argument_number((int64_t)job->store->seen, &digits[2]);
     return count;
 }
 
@@ -307,8 +319,8 @@ static int send_asking(struct sb_job *job, struct simba_error *error)
 
 static int send_job(struct sb_job *job, struct simba_error *error)
 {
-    struct sb_argument arguments[9];
-    struct sb_digits digits[2];
+    struct sb_argument arguments[10];
+    struct sb_digits digits[3];
     struct sb_keys keys;
     size_t count = 3;
     int code = SIMBA_OK;
@@ -330,21 +342,13 @@ static int send_job(struct sb_job *job, struct simba_error *error)
     return code;
 }
 
-void sb_job_give_back(struct sb_job *job, long long replicas)
+void sb_job_give_back(struct sb_job *job)
 {
-    job->giving_back = true;
-    job->replicas = replicas;
+    job->refused_by = job->quorum;
+    job->quorum = NULL;
     job->op = SIMBA_OP_RELEASE;
     job->revision = job->record.revision;
     send_again(job, job->node);
-}
-
-static int64_t deadline_of(const struct simba_request *request)
-{
-    int64_t now_ms = simba_now_ms();
-
-    return request->timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + request->timeout_ms
-                                                         : SIMBA_INFINITE;
 }
 
 void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
@@ -359,7 +363,7 @@ void sb_request_start(simba_backend *store, struct simba_request *request, sb_re
         return;
     }
     job->command.answered = on_answered;
-    job->command.deadline_ms = deadline_of(request);
+    job->command.deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
     job->store = store;
     job->request = request;
     job->take = take;

@@ -12,6 +12,7 @@ struct sb_command;
 struct sb_slot {
     struct sb_command *command; /* NULL: answered already */
     size_t size;                /* of its bytes */
+    bool waits;                 /* the command's, which may be gone */
 };
 
 /* Empty when it is all zeros. */

@@ -9,6 +9,8 @@
 #include "backend/redis/script.h"
 #include "backend/redis/subscriber.h"
 
+#include <stdatomic.h>
+
 struct sb_cluster;
 struct sb_quorum;
 
@@ -23,7 +25,9 @@ struct sb_node {
     uint64_t sent;                    /* scripts called so far */
     uint64_t loaded[SB_SCRIPT_COUNT]; /* what `sent` was when the script's text was last sent */
     struct sb_quorum *quorum;         /* the requests that the next WAIT is for */
-    bool stays;                       /* mark of a cluster's refresh */
+    unsigned outage;                  /* how many of the two connections are down */
+    bool asked_about_eviction;
+    bool stays; /* mark of a cluster's refresh */
 };
 
 struct simba_backend {
@@ -34,6 +38,8 @@ struct simba_backend {
     struct sb_node *nodes;      /* one, or the masters of a cluster */
     unsigned node_count;        /* with those that are being closed */
     struct sb_cluster *cluster; /* NULL: none */
+    atomic_size_t sentinel;     /* the one that answered last; also the scouts' */
+    uint64_t seen;              /* the largest token of any reply */
     bool closing;
     void (*closed)(void *argument);
     void *argument;

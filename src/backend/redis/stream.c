@@ -2,6 +2,8 @@
  * stream.c - a libuv stream and, where wanted, a TLS session on it. Must not know what is said on it.
  *
  *     next address --connect--> [handshake] --> up --data...--> down
+ *          ^           | failed, or its share of the time is over
+ *          +-----------+
  *
  * Failures inside a call are kept and told from the loop, so that nobody is called back from a call of
  * his own.
@@ -23,6 +25,7 @@ struct sb_stream {
     struct sb_stream_config config;
     struct sb_endpoint endpoint;
     size_t next_address;
+    int64_t connect_by_ms;
     enum state state;
     bool has_socket; /* `socket` is a handle of the loop */
     union {
@@ -32,7 +35,7 @@ struct sb_stream {
         uv_pipe_t pipe;
     } socket;
     uv_connect_t connect;
-    uv_timer_t later; /* tells of a failure inside a call */
+    uv_timer_t later; /* ends an attempt; tells of a failure inside a call */
     unsigned handles;
     struct sb_tls_session *tls;
     struct sb_buffer encrypted;
@@ -46,6 +49,11 @@ struct write {
 };
 
 static void connect_next(struct sb_stream *s);
+
+bool sb_stream_is_connected(const struct sb_stream *s)
+{
+    return s->state == HANDSHAKE || s->state == UP;
+}
 
 /* ---- Going down ----------------------------------------------------------------------------- */
 
@@ -85,12 +93,24 @@ static void break_because(struct sb_stream *s, const struct simba_error *why)
     char place[SB_REDIS_PLACE_TEXT_MAX];
     struct simba_error error;
 
-    sb_error_set_backend(&error, why->code, why->backend_code, "the server at %s: %.180s",
+    sb_error_set_backend(&error, why->code, why->backend_code, "the server at %s %.180s",
                          sb_redis_place_text(&s->endpoint.place, place), why->text);
     break_down(s, &error);
 }
 
 /* ---- Writing -------------------------------------------------------------------------------- */
+
+/* A connection that the server has ended: what it said last is still to be read, and tells more. */
+static bool is_told_by_reading(int number)
+{
+    return number == UV_EPIPE || number == UV_ECONNRESET;
+}
+
+static void break_writing(struct sb_stream *s, int number)
+{
+    if (!is_told_by_reading(number))
+        break_by(s, "cannot be written to", number);
+}
 
 static void on_written(uv_write_t *request, int status)
 {
@@ -100,7 +120,7 @@ static void on_written(uv_write_t *request, int status)
     sb_free(write->data);
     sb_free(write);
     if (status < 0 && status != UV_ECANCELED)
-        break_by(s, "cannot be written to", status);
+        break_writing(s, status);
 }
 
 /* What the socket does not take at once waits in a request that takes the buffer's memory over. */
@@ -119,7 +139,7 @@ static void write_rest(struct sb_stream *s, struct sb_buffer *bytes, size_t done
     code = uv_write(&write->request, &s->socket.stream, &rest, 1, on_written);
     if (code < 0) {
         sb_free(write);
-        break_by(s, "cannot be written to", code);
+        break_writing(s, code);
         return;
     }
     memset(bytes, 0, sizeof *bytes);
@@ -134,7 +154,7 @@ static void write_plain(struct sb_stream *s, struct sb_buffer *bytes)
         return;
     done = uv_try_write(&s->socket.stream, &all, 1);
     if (done < 0 && done != UV_EAGAIN)
-        break_by(s, "cannot be written to", done);
+        break_writing(s, done);
     else if (done < 0 || (size_t)done < bytes->length)
         write_rest(s, bytes, done < 0 ? 0 : (size_t)done);
     bytes->length = 0;
@@ -170,12 +190,13 @@ static void come_up(struct sb_stream *s)
 static void read_decrypted(struct sb_stream *s)
 {
     char plain[16 * 1024]; /* the most that one record holds */
+    struct simba_error error;
     int count = 0;
 
-    while (s->state == UP && (count = sb_tls_read(s->tls, plain, sizeof plain)) > 0)
+    while (s->state == UP && (count = sb_tls_read(s->tls, plain, sizeof plain, &error)) > 0)
         s->config.events->data(s->config.user, plain, (size_t)count);
     if (s->state == UP && count < 0)
-        break_by(s, "ended the connection", UV_EOF);
+        break_because(s, &error);
     if (s->state == UP)
         write_encrypted(s); /* an answer of the protocol's own */
 }
@@ -260,8 +281,10 @@ static void on_socket_closed(uv_handle_t *handle)
 
 static void begin(struct sb_stream *s)
 {
-    int code = uv_read_start(&s->socket.stream, give_input, on_read);
+    int code;
 
+    uv_timer_stop(&s->later);
+    code = uv_read_start(&s->socket.stream, give_input, on_read);
     if (code < 0) {
         break_by(s, "cannot be read from", code);
         return;
@@ -279,19 +302,41 @@ static void begin(struct sb_stream *s)
     go_on_with_handshake(s);
 }
 
+static bool is_last_address(const struct sb_stream *s)
+{
+    return s->next_address >= s->endpoint.address_count;
+}
+
 /* An address that does not answer gives way to the next one, on a socket of its own. */
+static void give_up_address(struct sb_stream *s, int number)
+{
+    uv_timer_stop(&s->later);
+    if (is_last_address(s))
+        break_by(s, "cannot be reached", number);
+    else if (s->has_socket)
+        uv_close(&s->socket.handle, on_socket_closed);
+    else
+        connect_next(s);
+}
+
 static void on_connected(uv_connect_t *connect, int status)
 {
     struct sb_stream *s = connect->data;
 
-    if (s->state != CONNECTING)
+    if (s->state != CONNECTING || status == UV_ECANCELED)
         return;
     if (status == 0)
         begin(s);
-    else if (s->next_address < s->endpoint.address_count)
-        uv_close(&s->socket.handle, on_socket_closed);
     else
-        break_by(s, "cannot be reached", status);
+        give_up_address(s, status);
+}
+
+static void on_attempt_over(uv_timer_t *timer)
+{
+    struct sb_stream *s = timer->data;
+
+    if (s->state == CONNECTING)
+        give_up_address(s, UV_ETIMEDOUT);
 }
 
 static int connect_tcp(struct sb_stream *s, const struct sockaddr *address)
@@ -325,20 +370,34 @@ static int connect_socket(struct sb_stream *s, const char *path)
     return 0;
 }
 
+/* The last address has all the time that is left, and its limit is the owner's. */
+static void bound_attempt(struct sb_stream *s)
+{
+    size_t left = s->endpoint.address_count - s->next_address + 1;
+    int64_t share_ms = (s->connect_by_ms - simba_now_ms()) / (int64_t)left;
+
+    if (left > 1)
+        uv_timer_start(&s->later, on_attempt_over, share_ms > 0 ? (uint64_t)share_ms : 0, 0);
+}
+
+static int connect_to(struct sb_stream *s, const struct sockaddr_storage *address)
+{
+    s->connect.data = s;
+    return address->ss_family == AF_UNIX ? connect_socket(s, s->endpoint.place.host)
+                                         : connect_tcp(s, (const struct sockaddr *)address);
+}
+
 static void connect_next(struct sb_stream *s)
 {
-    const struct sockaddr_storage *address = &s->endpoint.addresses[s->next_address++];
     int code;
 
     if (s->state != CONNECTING)
         return;
-    s->connect.data = s;
-    if (address->ss_family == AF_UNIX)
-        code = connect_socket(s, s->endpoint.place.host);
+    code = connect_to(s, &s->endpoint.addresses[s->next_address++]);
+    if (code == 0)
+        bound_attempt(s);
     else
-        code = connect_tcp(s, (const struct sockaddr *)address);
-    if (code < 0)
-        break_by(s, "cannot be reached", code);
+        give_up_address(s, code);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -360,6 +419,7 @@ struct sb_stream *sb_stream_open(const struct sb_stream_config *config)
     uv_timer_init(config->loop, &s->later);
     s->later.data = s;
     s->handles = 1;
+    s->connect_by_ms = simba_now_ms() + config->connect_timeout_ms;
     connect_next(s);
     return s;
 }

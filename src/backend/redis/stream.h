@@ -27,6 +27,7 @@ struct sb_stream_config {
     struct uv_loop_s *loop;
     const struct sb_endpoint *endpoint; /* copied */
     const struct sb_tls *tls;           /* NULL: plain */
+    int64_t connect_timeout_ms;         /* shared out among the addresses */
     int64_t keep_alive_ms;
     const struct sb_stream_events *events;
     void *user;
@@ -34,6 +35,9 @@ struct sb_stream_config {
 
 /* Creates it and begins to connect. NULL when memory is short. */
 struct sb_stream *sb_stream_open(const struct sb_stream_config *config);
+
+/* Whether an address has answered: what is missing then is the handshake. */
+bool sb_stream_is_connected(const struct sb_stream *stream);
 
 /* Sends what is in the buffer and leaves it empty. Only while it is up. */
 void sb_stream_write(struct sb_stream *stream, struct sb_buffer *bytes);

@@ -31,7 +31,8 @@ struct sb_subscriber {
     uint64_t bulk; /* the last ticket of those given when the connection came up */
     bool dirty;
     void (*closed)(void *user);
-    int (*find)(void *user, struct sb_endpoint *ret_endpoint, struct simba_error *error);
+    int (*find)(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
+                struct simba_error *error);
     void *user;
 
     struct sb_argument chunk[CHUNK + 1]; /* the word and the channels */
@@ -231,11 +232,12 @@ static void on_flusher_closed(uv_handle_t *handle)
     release(handle->data);
 }
 
-static int find(void *user, struct sb_endpoint *ret_endpoint, struct simba_error *error)
+static int find(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
+                struct simba_error *error)
 {
     struct sb_subscriber *s = user;
 
-    return s->find(s->user, ret_endpoint, error);
+    return s->find(s->user, failures, ret_endpoint, error);
 }
 
 static const struct sb_link_events events = {on_ready, on_pushed, on_link_closed};

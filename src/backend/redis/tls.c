@@ -179,30 +179,57 @@ bool sb_tls_feed(struct sb_tls_session *session, const char *bytes, size_t lengt
     return length <= INT_MAX && BIO_write(session->in, bytes, (int)length) == (int)length;
 }
 
+/* With TLS 1.3 a server looks at the client's certificate when the client takes the handshake to be over,
+ * so that its refusal comes where replies are expected. */
+static int fail_alert(int alert, const char *step, struct simba_error *error)
+{
+    switch (alert) {
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+        return sb_error_set(error, SIMBA_EDENIED,
+                            "wants a certificate of the client (tls-cert, tls-key)");
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
+        return sb_error_set(error, SIMBA_EDENIED,
+                            "refused the client's certificate (tls-cert, tls-key): %s", reason());
+    default:
+        return sb_error_set(error, SIMBA_EUNAVAILABLE, "%s: %s", step, reason());
+    }
+}
+
+/* The first error of this thread, which OpenSSL has just left. `step` opens the sentence where there is nothing
+ * better to say; the server's name stands before it. */
+static int fail_session(const struct sb_tls_session *session, const char *step,
+                        struct simba_error *error)
+{
+    int why = ERR_GET_REASON(ERR_peek_error());
+    long verdict = SSL_get_verify_result(session->ssl);
+
+    if (why != SSL_R_CERTIFICATE_VERIFY_FAILED)
+        return fail_alert(why, step, error);
+    return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, (int)verdict,
+                                "has a certificate that is not trusted: %s",
+                                X509_verify_cert_error_string(verdict));
+}
+
 int sb_tls_handshake(struct sb_tls_session *session, bool *ret_done, struct simba_error *error)
 {
     int result;
-    long verdict;
 
     ERR_clear_error();
     result = SSL_do_handshake(session->ssl);
-    if (result == 1) {
-        *ret_done = true;
-        return SIMBA_OK;
-    }
-    if (SSL_get_error(session->ssl, result) == SSL_ERROR_WANT_READ) {
-        *ret_done = false;
-        return SIMBA_OK;
-    }
-    verdict = SSL_get_verify_result(session->ssl);
-    if (verdict != X509_V_OK)
-        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, (int)verdict,
-                                    "its certificate is not trusted: %s",
-                                    X509_verify_cert_error_string(verdict));
-    return sb_error_set(error, SIMBA_EUNAVAILABLE, "the TLS handshake failed: %s", reason());
+    if (result != 1 && SSL_get_error(session->ssl, result) != SSL_ERROR_WANT_READ)
+        return fail_session(session, "failed the TLS handshake", error);
+    *ret_done = result == 1;
+    return SIMBA_OK;
 }
 
-int sb_tls_read(struct sb_tls_session *session, char *target, size_t size)
+int sb_tls_read(struct sb_tls_session *session, char *target, size_t size,
+                struct simba_error *error)
 {
     int count;
 
@@ -210,7 +237,16 @@ int sb_tls_read(struct sb_tls_session *session, char *target, size_t size)
     count = SSL_read(session->ssl, target, size > INT_MAX ? INT_MAX : (int)size);
     if (count > 0)
         return count;
-    return SSL_get_error(session->ssl, count) == SSL_ERROR_WANT_READ ? 0 : -1;
+    switch (SSL_get_error(session->ssl, count)) {
+    case SSL_ERROR_WANT_READ:
+        return 0;
+    case SSL_ERROR_ZERO_RETURN:
+        sb_error_set(error, SIMBA_EUNAVAILABLE, "ended the connection");
+        return -1;
+    default:
+        fail_session(session, "broke the TLS session", error);
+        return -1;
+    }
 }
 
 /* A memory BIO takes all, so that a write is never partial. */

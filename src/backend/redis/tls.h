@@ -28,9 +28,10 @@ bool sb_tls_feed(struct sb_tls_session *session, const char *bytes, size_t lengt
 /* Goes on with the handshake: SIMBA_OK with *ret_done, or why it failed. */
 int sb_tls_handshake(struct sb_tls_session *session, bool *ret_done, struct simba_error *error);
 
-/* Plain bytes that have come: their number, 0 when there are none yet, -1 when the server ended the
- * session or broke the protocol. */
-int sb_tls_read(struct sb_tls_session *session, char *target, size_t size);
+/* Plain bytes that have come: their number, 0 when there are none yet, -1 when the server ended the session
+ * or broke the protocol, and then *error says why. */
+int sb_tls_read(struct sb_tls_session *session, char *target, size_t size,
+                struct simba_error *error);
 
 bool sb_tls_write(struct sb_tls_session *session, const char *bytes, size_t length);
 
