@@ -73,12 +73,13 @@ coverage-all: build-coverage/build.ninja ## line coverage of all tests, in build
 sim: all ## a million simulated worlds on 2 cores
 	@$(BUILD)/tests/sim/simba-sim --jobs 2 --seeds $(or $(SEEDS),1000000)
 
-mutants: ## break the core's rules one by one; the simulator must notice each
-	@tests/sim/mutants/run .
+mutants: ## break the core's rules one by one (or ONLY=NAME); the simulator must notice each
+	@tests/sim/mutants/run . $(addprefix --only ,$(ONLY))
 
-fuzz: all ## let libFuzzer try each parser for SECONDS (60); what it finds stays in build/fuzz
+fuzz: all ## let libFuzzer try each target (or ONLY=NAME) for SECONDS (60)
 	@ninja --quiet -C $(BUILD) fuzz-programs
-	@tests/fuzz/run --seconds $(or $(SECONDS),60) --keep $(BUILD)/fuzz $(BUILD)/tests/fuzz/fuzz-*
+	@tests/fuzz/run --seconds $(or $(SECONDS),60) --keep $(BUILD)/fuzz \
+	    $(addprefix $(BUILD)/tests/fuzz/fuzz-,$(or $(ONLY),*))
 
 torture: all ## refuse every single allocation, SQLite's own included
 	@FAULT_STRIDE=1 scripts/run-tests $(BUILD) --timeout-multiplier 10 --suite fault

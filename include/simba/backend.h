@@ -22,8 +22,15 @@
  *  8. After a broken connection the backend reconnects by itself with a back-off, and creates again
  *     what a store that lost its data no longer has.
  *  9. A store of sessions (ZooKeeper) answers MINE with a finite lease that counts from as_of_ms, the last
- *     proof that the session lives; it takes a contender's entry away when nobody has acquired or guarded
- *     it for a lease, and tells an entry of an older session of the same id as nobody's.
+ *     proof that the session lives. That may be as old as it is: a proof older than the ttl makes the
+ *     library ask again with a back-off, and one older than the lease ends the term. A GUARD may be answered
+ *     from memory only where the client would have been told of the loss of the entry (a watch on the own
+ *     entry, in order with the proofs), and only as of an instant up to which it has been told. A term's
+ *     revision is that of its entry's creation, so an ACQUIRE of whoever was told that it owns makes a new
+ *     entry. Requests of one contender are carried out in their order or not at all. The client takes an
+ *     entry away when nobody has acquired or guarded it for a lease since it was answered or came first, and
+ *     when its contender has gone (`listen`) without having been told that it owns; an entry of an older
+ *     session of the same id is told as nobody's.
  * 10. All descriptors are close-on-exec. The backend prints nothing and never ends the process.
  *
  * Threads: open, submit, listen and close are called on the client's loop thread and must not block
@@ -52,7 +59,8 @@ enum simba_op {
     SIMBA_OP_GUARD,
     /* If the owner is `id` and the record's revision is `revision`: nobody owns, the next waiter is
      * woken. With revision 0 nothing is given back, and the answer need not name the owner. Always:
-     * `id` leaves the wait queue. */
+     * `id` leaves the wait queue. Where the queue itself makes owners (duty 9) that is so also for an entry
+     * that has come first, as long as `id` was not told of it. */
     SIMBA_OP_RELEASE,
     /* Tell the owner, change nothing. */
     SIMBA_OP_READ,

@@ -19,12 +19,6 @@ static const char *id_of(const struct sim_world *w, int member)
     return w->members[member].id;
 }
 
-/* A time by a host's clock, in true time at most. */
-static int64_t at_most_us(const struct sim_world *w, int64_t ms)
-{
-    return w->options->beyond_drift ? ms * SIM_MS * 4 / 3 : ms * SIM_MS * 102 / 100;
-}
-
 /* The longest back-off of a guard. It is that of a contender when a lease has lapsed under a stop. */
 static int64_t retry_us(const struct sim_world *w, int member)
 {
@@ -35,7 +29,7 @@ static int64_t retry_us(const struct sim_world *w, int member)
         delay_ms = GUARD_RETRY_LEAST_MS;
     if (seen->handing_over && seen->kept_until_us <= w->now_us)
         delay_ms = RETRY_MOST_MS;
-    return at_most_us(w, delay_ms) + LATE_US;
+    return sim_clock_most_us(w, delay_ms) + LATE_US;
 }
 
 /* ---- Guards ---------------------------------------------------------------------------------- */
@@ -187,6 +181,27 @@ void sim_check_given_back(struct sim_world *w, const struct sim_request *r,
         sim_violate(w, "7: %s does not ask what became of its acquire", m->id);
 }
 
+void sim_check_woken(struct sim_world *w, int member)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+
+    seen->woken |= seen->acquiring != 0;
+}
+
+/* The answer may be older than the wake-up that came while it was under way: whoever is free to asks again. */
+void sim_check_wake_kept(struct sim_world *w, const struct sim_request *r,
+                         const struct sb_event *event, const struct sim_seen *before)
+{
+    const struct sim_member *m = &w->members[r->member];
+    const struct sim_seen *seen = &w->check.seen[r->member];
+    bool owed = m->lane_busy || m->report_queued || m->returned > 0;
+
+    if (before->acquiring == r->serial && before->woken && seen->phase == SIM_UP && !owed &&
+        (event->answer == SB_ANSWER_OTHER || event->answer == SB_ANSWER_NOBODY) &&
+        sim_request_is_current(w, r) && seen->acquiring == 0 && !w->network.no_memory)
+        sim_violate(w, "9: %s forgets that it was woken", m->id);
+}
+
 /* ---- Stops ----------------------------------------------------------------------------------- */
 
 void sim_check_started(struct sim_world *w, int member)
@@ -213,7 +228,7 @@ void sim_check_stopping(struct sim_world *w, int member)
     seen->kept_until_us = seen->until_us;
     seen->stop_from_us = w->now_us;
     seen->stop_by_us =
-        w->now_us + at_most_us(w, w->members[member].timing.stop_timeout_ms) + STOP_LATE_US;
+        w->now_us + sim_clock_most_us(w, w->members[member].timing.stop_timeout_ms) + STOP_LATE_US;
     if (!seen->handing_over)
         seen->guard_from_us = 0;
     sim_check_prod(w, member);

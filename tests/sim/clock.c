@@ -37,6 +37,11 @@ int64_t sim_clock_true_us(const struct sim_clock *clock, int64_t ms)
     return true_us;
 }
 
+int64_t sim_clock_most_us(const struct sim_world *w, int64_t ms)
+{
+    return w->options->beyond_drift ? ms * SIM_MS * 4 / 3 : ms * SIM_MS * 102 / 100;
+}
+
 int64_t sim_process_ms(const struct sim_world *w, int process)
 {
     return sim_clock_ms(&w->clocks[w->processes[process].host], w->now_us);

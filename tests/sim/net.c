@@ -241,9 +241,10 @@ void sim_net_send(struct sim_world *w, int member, const struct sb_step *step)
         return;
     }
     r = make_request(w, member, step, &index);
-    if (r->op == SIMBA_OP_ACQUIRE)
+    if (r->op == SIMBA_OP_ACQUIRE) {
         w->check.seen[member].acquiring = r->serial;
-
+        w->check.seen[member].woken = false;
+    }
     sim_trace(w, "%s sends #%zu %s generation %u revision %llu timeout %lld", w->members[member].id,
               index, sim_op_name(r->op), r->generation, (unsigned long long)r->revision,
               (long long)r->timeout_ms);
@@ -334,6 +335,7 @@ static void judge_answer(struct sim_world *w, const struct sim_request *r,
     sim_member_drive(w, r->member, event);
     sim_check_answer_told(w, r, event, &before);
     sim_check_given_back(w, r, event, &before);
+    sim_check_wake_kept(w, r, event, &before);
     if (r->op == SIMBA_OP_GUARD &&
         (event->answer == SB_ANSWER_OTHER || event->answer == SB_ANSWER_NOBODY))
         sim_check_deposed(w, r->member, r->term, "its guard found that it does not own");

@@ -298,6 +298,7 @@ struct sim_seen {
     /* requests: */
     uint64_t acquiring;    /* the serial of its ACQUIRE that has no answer yet; 0: none */
     uint64_t released;     /* the last revision that it has sent a RELEASE for */
+    bool woken;            /* while it waited for that answer */
     uint64_t probes;       /* guards that it has sent */
     int64_t guard_from_us; /* since when a guard has been due; 0: none is */
     int64_t guard_due_us;  /* when it is too late */
@@ -420,6 +421,7 @@ bool sim_chance(struct sim_world *w, int permille);
 /* clock.c: what a clock shows, and the first instant at which it shows `ms`. */
 int64_t sim_clock_ms(const struct sim_clock *clock, int64_t true_us);
 int64_t sim_clock_true_us(const struct sim_clock *clock, int64_t ms);
+int64_t sim_clock_most_us(const struct sim_world *w, int64_t ms); /* by the slowest clock */
 int64_t sim_process_ms(const struct sim_world *w, int process);
 
 /* queue.c */
@@ -532,6 +534,9 @@ void sim_check_belief_ended(struct sim_world *w, int member);
 void sim_check_given_back(struct sim_world *w, const struct sim_request *request,
                           const struct sb_event *event, const struct sim_seen *before);
 void sim_check_prod(struct sim_world *w, int member);
+void sim_check_woken(struct sim_world *w, int member);
+void sim_check_wake_kept(struct sim_world *w, const struct sim_request *request,
+                         const struct sb_event *event, const struct sim_seen *before);
 void sim_check_started(struct sim_world *w, int member);
 void sim_check_stopping(struct sim_world *w, int member);
 void sim_check_stopped(struct sim_world *w, int member, const struct sb_step *step);

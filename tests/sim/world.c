@@ -117,7 +117,7 @@ static int64_t bound_ms(const struct sim_world *w)
 static void heal(struct sim_world *w)
 {
     int64_t calm_us = (2 * w->lease_ms + OBSERVER_POLL_MS + SLACK_MS) * SIM_MS;
-    int64_t stop_us = (w->members[0].timing.stop_timeout_ms * 102 / 100 + SLACK_MS) * SIM_MS;
+    int64_t stop_us = sim_clock_most_us(w, w->members[0].timing.stop_timeout_ms + SLACK_MS);
     int64_t bound_us;
 
     sim_trace(w, "all faults heal");
@@ -188,6 +188,7 @@ static void happen_to_process(struct sim_world *w, const struct sim_event *event
         sim_net_timeout(w, (size_t)event->argument);
         break;
     case SIM_WAKE:
+        sim_check_woken(w, event->who);
         sim_member_event(w, event->who, SB_EVENT_WAKE);
         break;
     case SIM_BEGIN:
