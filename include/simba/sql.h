@@ -7,8 +7,12 @@
  *
  * All times are on the clock of the database (on SQLite that of simba_now_ms()), in milliseconds. A handle
  * may be used by several threads; their calls take turns. Calls wait for the database, at most for the URL's
- * `timeout`. What fails for a reason that may pass (a lock, a deadlock, a lost connection before
- * anything was sent) is tried again within it; SIMBA_EUNKNOWN tells that the reply to a change was lost.
+ * `timeout` each, but for the look-up of the server's name. What fails for a reason that may pass (a lock, a
+ * deadlock, a lost connection before anything was sent) is tried again within it, and told as it failed
+ * first; SIMBA_EUNKNOWN tells that the reply to a change was lost.
+ *
+ * Names and ids are those of simba.h, none may be NULL. Results go to `ret_...`, which must not be NULL and
+ * stay as they are on failure. `error` may be NULL.
  */
 #ifndef SIMBA_SQL_H
 #define SIMBA_SQL_H

@@ -33,6 +33,13 @@ const char *const dialect_isolations[] = {
     NULL,
 };
 
+const char *const dialect_describe =
+    "SELECT concat_ws(' ', engine, table_collation, group_concat(concat_ws(' ', column_name,"
+    " column_type, is_nullable, column_key, collation_name) ORDER BY ordinal_position))"
+    " FROM information_schema.tables JOIN information_schema.columns"
+    " USING (table_schema, table_name) WHERE table_name = 'simba_mutex'"
+    " GROUP BY engine, table_collation";
+
 /* With the server's own collation, which does not tell a from A. */
 const char *const dialect_old_table =
     "CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY KEY COMMENT 'mutex name',"

@@ -31,6 +31,11 @@ const char *const dialect_isolations[] = {
     SET_LEVEL "'serializable'",
     NULL,
 };
+const char *const dialect_describe =
+    "SELECT concat_ws(' ', reloptions::text, string_agg(concat_ws(' ', attname,"
+    " format_type(atttypid, atttypmod), attnotnull::text), ',' ORDER BY attnum))"
+    " FROM pg_class c JOIN pg_attribute ON attrelid = c.oid AND attnum > 0"
+    " WHERE c.oid = to_regclass('simba_mutex') GROUP BY reloptions::text";
 const char *const dialect_old_table =
     "CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY KEY, acquired_at bigint NOT NULL,"
     " ttl_at bigint NOT NULL, transition_at bigint NOT NULL, owner_id varchar(32) NOT NULL,"

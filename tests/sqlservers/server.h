@@ -109,6 +109,7 @@ extern const char *const dialect_read_only;  /* refuses writes of `plain` from n
 extern const char *const dialect_read_write; /* takes them again */
 extern const char
     *const dialect_isolations[]; /* each makes a level the default; NULL behind the last */
+extern const char *const dialect_describe;   /* all that matters of the table, in one line */
 extern const char *const dialect_old_table;  /* of older installations: ids of 32 characters */
 extern const char *const dialect_wide_table; /* fills the table with 20,000 rows more */
 

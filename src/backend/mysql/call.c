@@ -49,11 +49,14 @@ bool sb_mysql_call_connect(struct sb_mysql_connection *c, size_t host)
     const struct sb_sql_address *a = &c->settings->address;
     const char *name = host < a->host_count ? a->hosts[host].name : NULL;
     unsigned port = host < a->host_count ? (unsigned)a->hosts[host].port : 0;
+    const enum mysql_protocol_type tcp = MYSQL_PROTOCOL_TCP;
     MYSQL *result = NULL;
     int status;
 
     if (name == NULL && a->socket != NULL)
         name = "localhost"; /* which stands for the socket */
+    else if (port != 0)
+        mysql_optionsv(c->mysql, MYSQL_OPT_PROTOCOL, &tcp); /* also to localhost */
     status = mysql_real_connect_start(&result, c->mysql, name, a->user, a->password, a->database,
                                       port, a->socket, 0);
     while (status != 0)

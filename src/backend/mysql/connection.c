@@ -159,18 +159,69 @@ static bool set_options(struct sb_mysql_connection *c)
            mysql_optionsv(c->mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "simba") == 0;
 }
 
+static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    bool mariadb = mariadb_connection(c->mysql) != 0;
+
+    c->ends_idling = mariadb;
+    if (sb_mysql_call_query(c, mariadb ? set_up_mariadb : set_up_mysql) != 0)
+        return sb_mysql_fail(c, false, failure);
+    return SIMBA_OK;
+}
+
+/* Where there are several servers to choose from, those that cannot hold leases are passed over. */
+static int check_writable(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    MYSQL_RES *result;
+    MYSQL_ROW row;
+    bool writable;
+
+    if (sb_mysql_call_query(c, "SELECT @@global.read_only") != 0)
+        return sb_mysql_fail(c, false, failure);
+    result = sb_mysql_call_store(c);
+    if (result == NULL)
+        return sb_mysql_fail(c, false, failure);
+    row = mysql_fetch_row(result);
+    writable = row != NULL && row[0] != NULL && strcmp(row[0], "0") == 0;
+    mysql_free_result(result);
+    if (writable)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                        "MySQL: none of the hosts can be written to: the last is read-only");
+}
+
+/* The server does not say that it wants TLS of the user. */
+static int fail_to_connect(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    int code = sb_mysql_fail(c, false, failure);
+
+    if (code != SIMBA_EDENIED || c->settings->address.tls != SB_SQL_TLS_UNSET)
+        return code;
+    return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
+                                "MySQL: the server refuses the user, who may need tls=on: %s",
+                                mysql_error(c->mysql));
+}
+
 static int connect_to_host(struct sb_mysql_connection *c, size_t host,
                            struct sb_sql_failure *failure)
 {
+    int code;
+
     c->mysql = mysql_init(NULL);
     c->timed_out = false;
     if (c->mysql == NULL || !set_options(c))
         return sb_mysql_fail_memory(failure);
     set_tls(c->mysql, &c->settings->address);
     if (!sb_mysql_call_connect(c, host))
-        return sb_mysql_fail(c, false, failure);
+        return fail_to_connect(c, failure);
     fcntl(mysql_get_socket(c->mysql), F_SETFD, FD_CLOEXEC);
-    return check_tls(c, failure);
+    code = check_tls(c, failure);
+    if (code == SIMBA_OK)
+        code = set_up(c, failure);
+    if (code == SIMBA_OK && c->settings->address.host_count > 1)
+        code = check_writable(c, failure);
+    return code;
 }
 
 /* The hosts in turn, each with its share of the time that is left. */
@@ -192,16 +243,6 @@ static int connect_to_any(struct sb_mysql_connection *c, struct sb_sql_failure *
     }
     c->deadline_ms = end_ms;
     return code;
-}
-
-static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
-{
-    bool mariadb = mariadb_connection(c->mysql) != 0;
-
-    c->ends_idling = mariadb;
-    if (sb_mysql_call_query(c, mariadb ? set_up_mariadb : set_up_mysql) != 0)
-        return sb_mysql_fail(c, false, failure);
-    return SIMBA_OK;
 }
 
 static void disconnect(struct sb_sql_connection *connection)
@@ -241,8 +282,6 @@ static int connect_to_server(void *settings, int64_t timeout_ms,
     c->settings = settings;
     c->deadline_ms = simba_now_ms() + timeout_ms;
     code = connect_to_any(c, failure);
-    if (code == SIMBA_OK)
-        code = set_up(c, failure);
     if (code == SIMBA_OK)
         code = sb_mysql_init_schema(c, failure);
     if (code != SIMBA_OK) {

@@ -10,14 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Binary collation: names and ids that differ are different. */
-#define CREATE_TABLE                                                                               \
-    "simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint unsigned NOT NULL, ttl_at"     \
-    " bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL, owner_id varchar(128) NOT" \
-    " NULL, version int unsigned NOT NULL)"
-
+/* Binary collation: names and ids that differ are different, but for spaces at their end, which nobody gets
+ * to store. */
 const char sb_mysql_schema[] =
-    "CREATE TABLE IF NOT EXISTS " CREATE_TABLE " ENGINE = InnoDB COLLATE utf8mb4_bin";
+    "CREATE TABLE IF NOT EXISTS simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint"
+    " unsigned NOT NULL, ttl_at bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL,"
+    " owner_id varchar(128) NOT NULL, version int unsigned NOT NULL) ENGINE = InnoDB"
+    " COLLATE utf8mb4_bin";
 
 static const char describe_table[] =
     "SELECT column_name, character_maximum_length, collation_name LIKE '%\\_bin' OR"
@@ -61,7 +60,9 @@ static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
     code = sb_mysql_fail(c, false, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
-                                    "may not create a table: CREATE TABLE " CREATE_TABLE);
+                                    "the user %s may not create a table in the database %s; "
+                                    "somebody who may has to run: %s",
+                                    c->mysql->user, c->mysql->db, sb_mysql_schema);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 

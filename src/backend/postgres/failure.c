@@ -25,12 +25,14 @@ static const struct meaning meanings[] = {
     {"42P01", SIMBA_ESTORE, SB_SQL_SCHEMA, "the table is not there"},
     {"23505", SIMBA_EEXISTS, SB_SQL_GIVE_UP, "it is there already"},
     {"42P07", SIMBA_EEXISTS, SB_SQL_GIVE_UP, "it is there already"},
+    {"42710", SIMBA_EEXISTS, SB_SQL_GIVE_UP, "it is there already"},
     {"55P03", SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "the row is locked by somebody else"},
     {"40", SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "the transaction was rolled back for another"},
     {"57014", SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "the statement was cancelled"},
     {"25006", SIMBA_ESTORE, SB_SQL_RECONNECT, "the server is read-only, a standby perhaps"},
     {"42501", SIMBA_EDENIED, SB_SQL_GIVE_UP, "the user lacks a right"},
     {"28", SIMBA_EDENIED, SB_SQL_RECONNECT, "the server refuses the user"},
+    {"3F000", SIMBA_ECONFIG, SB_SQL_RECONNECT, "there is no schema for the table"},
     {"3D000", SIMBA_ECONFIG, SB_SQL_RECONNECT, "there is no such database"},
     {"26000", SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "what was prepared is gone"},
     {"42P05", SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "somebody else prepared it"},
@@ -51,11 +53,16 @@ static const struct meaning *find_meaning(const char *state)
     return &other;
 }
 
-/* The first line of a message, without the state in front of it. */
+/* The first line of a message. What was cut short in its middle ends with a colon. */
 static const char *first_line(char line[MESSAGE_MAX], const char *text)
 {
+    size_t length;
+
     sb_text_copy(line, MESSAGE_MAX, text);
-    line[strcspn(line, "\n")] = '\0';
+    length = strcspn(line, "\n");
+    while (length > 0 && (line[length - 1] == ' ' || line[length - 1] == ':'))
+        length--;
+    line[length] = '\0';
     return line;
 }
 
@@ -124,7 +131,9 @@ int sb_postgres_fail_connect(const PGconn *pg, struct sb_sql_failure *failure)
     char line[MESSAGE_MAX];
     int code = SIMBA_EUNAVAILABLE;
 
-    if (is_about_credentials(pg))
+    if (PQuser(pg) == NULL) /* it has not come so far: the settings themselves are wrong */
+        code = SIMBA_ECONFIG;
+    else if (is_about_credentials(pg))
         code = SIMBA_EDENIED;
     else if (find_state(message, state))
         code = find_meaning(state)->code;

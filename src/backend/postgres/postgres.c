@@ -228,7 +228,8 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
 
 static const struct simba_backend_option options[] = {
     SB_SQL_ADDRESS_OPTIONS,
-    {"target-session-attrs", SIMBA_OPTION_TEXT, NULL},
+    {"target-session-attrs", SIMBA_OPTION_CHOICE,
+     "any read-write read-only primary standby prefer-standby"},
     {"service", SIMBA_OPTION_TEXT, NULL},
     {NULL, SIMBA_OPTION_TEXT, NULL},
 };

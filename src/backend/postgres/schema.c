@@ -9,15 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* bigint holds an unsigned 32-bit version; PostgreSQL has no such type. */
-#define CREATE_TABLE                                                                               \
-    "simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint NOT NULL, ttl_at bigint NOT"   \
-    " NULL, transition_at bigint NOT NULL, owner_id varchar(128) NOT NULL, version bigint NOT "    \
-    "NULL)"
-
-/* Half-empty pages let an update stay on its page and leave the index alone. */
+/* bigint holds an unsigned 32-bit version; PostgreSQL has no such type. Half-empty pages let an update stay on
+ * its page and leave the index alone. */
 const char sb_postgres_schema[] =
-    "CREATE TABLE IF NOT EXISTS " CREATE_TABLE " WITH (fillfactor = 50)";
+    "CREATE TABLE IF NOT EXISTS simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint"
+    " NOT NULL, ttl_at bigint NOT NULL, transition_at bigint NOT NULL, owner_id varchar(128)"
+    " NOT NULL, version bigint NOT NULL) WITH (fillfactor = 50)";
 
 /* A type's modifier is its width and 4; -1: without a limit. */
 static const char find_width[] =
@@ -59,7 +56,9 @@ static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failu
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set(&failure->error, SIMBA_EDENIED,
-                            "may not create a table: CREATE TABLE " CREATE_TABLE);
+                            "the user %s may not create a table in the database %s and its schema; "
+                            "somebody who may has to run: %s",
+                            PQuser(c->pg), PQdb(c->pg), sb_postgres_schema);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 

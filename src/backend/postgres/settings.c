@@ -12,15 +12,21 @@
 
 #define LIST_MAX 4096
 
-static int copy(char **target, const char *text, struct simba_error *error)
+/* libpq takes the folder of a socket as a host, and makes the file's name of the port. */
+static int use_socket(struct sb_postgres_settings *s, struct simba_error *error)
 {
-    if (text == NULL)
-        return SIMBA_OK;
-    *target = sb_strdup(text);
-    return *target != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
+    static const char prefix[] = "/.s.PGSQL.";
+    int code = sb_sql_copy(&s->hosts, s->address.socket, error);
+    char *file = s->hosts != NULL ? strstr(s->hosts, prefix) : NULL;
+
+    if (code != SIMBA_OK || file == NULL)
+        return code;
+    code = sb_sql_copy(&s->ports, file + strlen(prefix), error);
+    *file = '\0';
+    return code;
 }
 
-/* libpq takes several hosts as a list, and a folder with a socket in it as a host. */
+/* libpq takes several hosts as a list. */
 static int list_hosts(struct sb_postgres_settings *s, struct simba_error *error)
 {
     const struct sb_sql_address *a = &s->address;
@@ -31,7 +37,7 @@ static int list_hosts(struct sb_postgres_settings *s, struct simba_error *error)
     int code;
 
     if (a->host_count == 0)
-        return copy(&s->hosts, a->socket, error);
+        return use_socket(s, error);
     sb_text_init(&host_text, hosts, sizeof hosts);
     sb_text_init(&port_text, ports, sizeof ports);
     for (size_t i = 0; i < a->host_count; i++) {
@@ -43,17 +49,25 @@ static int list_hosts(struct sb_postgres_settings *s, struct simba_error *error)
     }
     if (host_text.cut)
         return sb_error_set(error, SIMBA_EINVAL, "the hosts of the URL are too long");
-    code = copy(&s->hosts, hosts, error);
-    return code == SIMBA_OK ? copy(&s->ports, ports, error) : code;
+    code = sb_sql_copy(&s->hosts, hosts, error);
+    return code == SIMBA_OK ? sb_sql_copy(&s->ports, ports, error) : code;
 }
 
 static int read_target(struct sb_postgres_settings *s, simba_url *url, struct simba_error *error)
 {
+    static const char *const words[] = {"any",     "read-write", "read-only",
+                                        "primary", "standby",    "prefer-standby"};
     const char *target = simba_url_param(url, "target-session-attrs");
+    bool known = target == NULL;
 
+    for (size_t i = 0; i < sizeof words / sizeof words[0] && !known; i++)
+        known = strcmp(target, words[i]) == 0;
+    if (!known)
+        return sb_error_set(error, SIMBA_EINVAL, "target-session-attrs=%s is no word of libpq's",
+                            target);
     if (target == NULL && s->address.host_count > 1)
         target = "read-write"; /* only the primary can hold leases */
-    return copy(&s->target, target, error);
+    return sb_sql_copy(&s->target, target, error);
 }
 
 static const char *ssl_mode(enum sb_sql_tls tls)
@@ -118,7 +132,7 @@ int sb_postgres_settings_read(struct sb_postgres_settings *s, simba_url *url,
     if (code == SIMBA_OK)
         code = read_target(s, url, error);
     if (code == SIMBA_OK)
-        code = copy(&s->service, simba_url_param(url, "service"), error);
+        code = sb_sql_copy(&s->service, simba_url_param(url, "service"), error);
     if (code == SIMBA_OK)
         code = simba_url_check_params(url, error);
     if (code != SIMBA_OK) {

@@ -8,15 +8,18 @@
  */
 #include "backend/postgres/statement.h"
 
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NOW "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint"
 #define COLUMNS SB_SQL_COLUMNS ", " NOW ", 0"
 #define VERSION_MAX "4294967295"
+#define NAME_MAX_LENGTH 40
 
 #define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, 0)"
 
@@ -72,9 +75,24 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                      "SELECT set_config('lock_timeout', '10ms', true)"},
 };
 
+/* A pooled session may hold what another version of the library has prepared: the name tells the text. */
+static char names[SB_POSTGRES_STATEMENTS][NAME_MAX_LENGTH + 1];
+static pthread_once_t names_once = PTHREAD_ONCE_INIT;
+
+static void make_names(void)
+{
+    for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++) {
+        struct sb_text text;
+
+        sb_text_init(&text, names[i], sizeof names[i]);
+        sb_text_add(&text, "%s_%08" PRIx32, statements[i].name, sb_hash(statements[i].text));
+    }
+}
+
 const char *sb_postgres_statement_name(int statement)
 {
-    return statements[statement].name;
+    pthread_once(&names_once, make_names);
+    return names[statement];
 }
 
 const char *sb_postgres_statement_text(int statement)

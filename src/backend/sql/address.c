@@ -12,7 +12,7 @@
 #define TIMEOUT_MS 5000
 #define POLL_MS 200
 
-static int copy(char **target, const char *text, struct simba_error *error)
+int sb_sql_copy(char **target, const char *text, struct simba_error *error)
 {
     if (text == NULL)
         return SIMBA_OK;
@@ -29,7 +29,7 @@ static int read_hosts(struct sb_sql_address *a, const simba_url *url, struct sim
             return sb_error_set(error, SIMBA_EINVAL, "the URL has more than %d hosts",
                                 SB_SQL_HOSTS_MAX);
         a->hosts[i].port = simba_url_port(url, i);
-        code = copy(&a->hosts[i].name, simba_url_host(url, i), error);
+        code = sb_sql_copy(&a->hosts[i].name, simba_url_host(url, i), error);
         a->host_count++;
     }
     return code;
@@ -41,13 +41,13 @@ static int read_place(struct sb_sql_address *a, simba_url *url, struct simba_err
     int code = read_hosts(a, url, error);
 
     if (code == SIMBA_OK)
-        code = copy(&a->socket, simba_url_param(url, "socket"), error);
+        code = sb_sql_copy(&a->socket, simba_url_param(url, "socket"), error);
     if (code == SIMBA_OK)
-        code = copy(&a->user, simba_url_user(url), error);
+        code = sb_sql_copy(&a->user, simba_url_user(url), error);
     if (code == SIMBA_OK)
-        code = copy(&a->password, simba_url_password(url), error);
+        code = sb_sql_copy(&a->password, simba_url_password(url), error);
     if (code == SIMBA_OK && path[0] == '/' && path[1] != '\0')
-        code = copy(&a->database, path + 1, error);
+        code = sb_sql_copy(&a->database, path + 1, error);
     if (code != SIMBA_OK)
         return code;
     if (a->socket != NULL && a->host_count > 0)
@@ -60,12 +60,12 @@ static int read_place(struct sb_sql_address *a, simba_url *url, struct simba_err
 
 static int read_files(struct sb_sql_address *a, simba_url *url, struct simba_error *error)
 {
-    int code = copy(&a->tls_ca, simba_url_param(url, "tls-ca"), error);
+    int code = sb_sql_copy(&a->tls_ca, simba_url_param(url, "tls-ca"), error);
 
     if (code == SIMBA_OK)
-        code = copy(&a->tls_cert, simba_url_param(url, "tls-cert"), error);
+        code = sb_sql_copy(&a->tls_cert, simba_url_param(url, "tls-cert"), error);
     if (code == SIMBA_OK)
-        code = copy(&a->tls_key, simba_url_param(url, "tls-key"), error);
+        code = sb_sql_copy(&a->tls_key, simba_url_param(url, "tls-key"), error);
     if (code == SIMBA_OK && (a->tls_cert == NULL) != (a->tls_key == NULL))
         return sb_error_set(error, SIMBA_EINVAL, "tls-cert and tls-key need each other");
     return code;

@@ -56,4 +56,7 @@ struct sb_sql_address {
 int sb_sql_address_read(struct sb_sql_address *address, simba_url *url, struct simba_error *error);
 void sb_sql_address_clear(struct sb_sql_address *address);
 
+/* A copy that is freed with sb_free; none of NULL. */
+int sb_sql_copy(char **target, const char *text, struct simba_error *error);
+
 #endif

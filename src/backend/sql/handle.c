@@ -17,7 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RETRY_PAUSE_MS 5
+#define PAUSE_MIN_MS 5 /* between two attempts */
+#define PAUSE_MAX_MS 200
+#define HEALINGS_MAX 2 /* new connections to a server that refuses, or new tables, for one call */
 
 struct simba_repository {
     const struct sb_sql_dialect *dialect;
@@ -35,6 +37,7 @@ struct call {
     int (*attempt)(struct sb_repository *r, struct call *call, struct sb_sql_failure *failure);
     struct sb_sql_claim claim;
     bool result;
+    bool created; /* the table, by the handle */
     struct sb_sql_record record;
 };
 
@@ -60,41 +63,50 @@ static void note_creation(simba_repository *h)
     h->created = h->created || h->repository.connection->created_table;
 }
 
-static int ensure_connection(simba_repository *h, struct sb_sql_failure *failure)
+static int ensure_connection(simba_repository *h, int64_t timeout_ms,
+                             struct sb_sql_failure *failure)
 {
     int code;
 
     if (h->repository.connection != NULL)
         return SIMBA_OK;
-    code = h->dialect->driver->connect(h->settings, h->limits.connect_ms, &h->repository.connection,
-                                       failure);
+    if (timeout_ms > h->limits.connect_ms)
+        timeout_ms = h->limits.connect_ms;
+    code = h->dialect->driver->connect(h->settings, timeout_ms, &h->repository.connection, failure);
     if (code == SIMBA_OK)
         note_creation(h);
     else
-        failure->remedy = SB_SQL_GIVE_UP;
+        failure->remedy = code == SIMBA_EUNAVAILABLE ? SB_SQL_RECONNECT : SB_SQL_GIVE_UP;
     return code;
 }
 
-static void pause_briefly(void)
+/* Doubles with every attempt. */
+static void pause_before(unsigned attempt)
 {
-    const struct timespec pause = {0, RETRY_PAUSE_MS * 1000000};
+    int64_t pause_ms = PAUSE_MIN_MS;
+    struct timespec pause;
 
+    for (unsigned i = 1; i < attempt && pause_ms < PAUSE_MAX_MS; i++)
+        pause_ms *= 2;
+    pause = (struct timespec){pause_ms / 1000, pause_ms % 1000 * 1000000};
     nanosleep(&pause, NULL);
 }
 
-/* Does what may help; returns whether another attempt makes sense. */
-static bool heal(simba_repository *h, struct sb_sql_failure *failure)
+/* Does what may help; returns whether another attempt makes sense. A server that answers and refuses is asked
+ * over a new connection or two; there may be another behind the name by now. */
+static bool heal(simba_repository *h, struct sb_sql_failure *failure, unsigned attempts)
 {
-    sb_repository_rollback(&h->repository);
+    if (h->repository.connection != NULL)
+        sb_repository_rollback(&h->repository);
     switch (failure->remedy) {
     case SB_SQL_RETRY:
-        pause_briefly();
         return true;
     case SB_SQL_RECONNECT:
         drop_connection(h);
-        return true;
+        return failure->error.code == SIMBA_EUNAVAILABLE || attempts <= HEALINGS_MAX;
     case SB_SQL_SCHEMA:
-        if (sb_repository_init_schema(&h->repository, failure) != SIMBA_OK)
+        if (attempts > HEALINGS_MAX ||
+            sb_repository_init_schema(&h->repository, failure) != SIMBA_OK)
             return false;
         note_creation(h);
         return true;
@@ -103,23 +115,42 @@ static bool heal(simba_repository *h, struct sb_sql_failure *failure)
     }
 }
 
-/* With the lock held. A lost reply to a change ends it: another attempt could be a second change. */
+static int attempt(simba_repository *h, struct call *call, int64_t deadline_ms,
+                   struct sb_sql_failure *failure)
+{
+    int code = ensure_connection(h, deadline_ms - simba_now_ms(), failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    h->dialect->driver->set_deadline(h->repository.connection, deadline_ms);
+    code = call->attempt(&h->repository, call, failure);
+    if (code == SIMBA_OK)
+        note_creation(h);
+    return code;
+}
+
+/* With the lock held. A lost reply to a change ends it: another attempt could be a second change. What failed
+ * first is told: that there was no time for more says nothing. */
 static int perform(simba_repository *h, struct call *call, struct sb_sql_failure *failure)
 {
     int64_t deadline_ms = simba_now_ms() + h->limits.timeout_ms;
+    struct sb_sql_failure first = {.remedy = SB_SQL_GIVE_UP};
 
-    for (;;) {
-        int code = ensure_connection(h, failure);
-
-        if (code == SIMBA_OK) {
-            h->dialect->driver->set_deadline(h->repository.connection, deadline_ms);
-            code = call->attempt(&h->repository, call, failure);
-        }
-        if (code == SIMBA_OK)
+    for (unsigned attempts = 1;; attempts++) {
+        if (attempt(h, call, deadline_ms, failure) == SIMBA_OK)
             return SIMBA_OK;
-        if (!heal(h, failure) || code == SIMBA_EUNKNOWN || simba_now_ms() >= deadline_ms)
-            return code;
+        if (attempts == 1)
+            first = *failure;
+        if (failure->error.code == SIMBA_EUNKNOWN || !heal(h, failure, attempts))
+            break;
+        if (simba_now_ms() >= deadline_ms) {
+            *failure = first;
+            break;
+        }
+        if (failure->remedy != SB_SQL_SCHEMA)
+            pause_before(attempts);
     }
+    return failure->error.code;
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
@@ -134,6 +165,7 @@ static int run(simba_repository *h, struct call *call, struct simba_error *error
                             "the handle was made before fork() and belongs to the parent process");
     pthread_mutex_lock(&h->lock);
     code = perform(h, call, &failure);
+    call->created = h->created;
     pthread_mutex_unlock(&h->lock);
     if (code != SIMBA_OK && error != NULL)
         *error = failure.error;
@@ -144,7 +176,7 @@ static int check_names(const char *mutex, const char *id, struct simba_error *er
 {
     int code = simba_mutex_validate(mutex, error);
 
-    return code == SIMBA_OK && id != NULL ? simba_id_validate(id, error) : code;
+    return code == SIMBA_OK ? simba_id_validate(id, error) : code;
 }
 
 static void copy_record(struct simba_record *target, const struct sb_sql_record *record)
@@ -170,12 +202,8 @@ int simba_repository_init_schema(simba_repository *h, bool *ret_created, struct 
     struct call call = {.attempt = attempt_init_schema};
     int code = run(h, &call, error);
 
-    if (code == SIMBA_OK) {
-        pthread_mutex_lock(&h->lock);
-        note_creation(h);
-        *ret_created = h->created;
-        pthread_mutex_unlock(&h->lock);
-    }
+    if (code == SIMBA_OK)
+        *ret_created = call.created;
     return code;
 }
 
@@ -187,7 +215,7 @@ static int attempt_init(struct sb_repository *r, struct call *call, struct sb_sq
 int simba_repository_init_mutex(simba_repository *h, const char *mutex, struct simba_error *error)
 {
     struct call call = {.attempt = attempt_init, .claim.mutex = mutex};
-    int code = check_names(mutex, NULL, error);
+    int code = simba_mutex_validate(mutex, error);
 
     return code == SIMBA_OK ? run(h, &call, error) : code;
 }
@@ -202,7 +230,7 @@ int simba_repository_try_init_mutex(simba_repository *h, const char *mutex, bool
                                     struct simba_error *error)
 {
     struct call call = {.attempt = attempt_try_init, .claim.mutex = mutex};
-    int code = check_names(mutex, NULL, error);
+    int code = simba_mutex_validate(mutex, error);
 
     if (code == SIMBA_OK)
         code = run(h, &call, error);
@@ -225,7 +253,7 @@ static int attempt_ensure(struct sb_repository *r, struct call *call,
 static int tell(simba_repository *h, struct call *call, struct simba_record *ret_record,
                 struct simba_error *error)
 {
-    int code = check_names(call->claim.mutex, NULL, error);
+    int code = simba_mutex_validate(call->claim.mutex, error);
 
     if (code == SIMBA_OK)
         code = run(h, call, error);
@@ -418,7 +446,7 @@ int simba_repository_open(const char *url, simba_repository **ret_repository,
     pthread_mutex_init(&h->lock, NULL);
     code = open_settings(h, url, error);
     if (code == SIMBA_OK) {
-        code = ensure_connection(h, &failure);
+        code = ensure_connection(h, h->limits.connect_ms, &failure);
         if (code != SIMBA_OK && error != NULL)
             *error = failure.error;
     }
