@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Installs the build into a folder of its own and uses it as a stranger would.
+
+    install_test.py ROOT BUILD PREFIX LIBDIR
+
+PREFIX and LIBDIR are those of the build. What is installed lies below a temporary folder, as for a
+package; pkg-config is told so by PKG_CONFIG_SYSROOT_DIR, and the CMake package finds its files by itself.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT, BUILD, PREFIX, LIBDIR = sys.argv[1:5]
+FLAGS = ["-Wall", "-Wextra", "-Werror"]
+SECONDS = 60
+
+CMAKE_PROJECT = """
+cmake_minimum_required(VERSION 3.16)
+project(stranger C CXX)
+find_package(simba {version} REQUIRED)
+add_executable(shared {root}/examples/locker.c)
+target_link_libraries(shared simba::simba)
+add_executable(static {root}/examples/locker.c)
+target_link_libraries(static simba::static)
+add_executable(cpp {root}/examples/leader.cpp)
+target_compile_features(cpp PRIVATE cxx_std_17)
+target_link_libraries(cpp simba::simba)
+"""
+
+
+class Tree:
+    """The installed tree, and a folder to build in."""
+
+    def __init__(self, folder):
+        self.destdir = os.path.join(folder, "root")
+        self.work = os.path.join(folder, "work")
+        self.prefix = self.destdir + PREFIX
+        self.libdir = os.path.join(self.prefix, LIBDIR)
+        os.mkdir(self.work)
+
+    def path(self, *names):
+        return os.path.join(self.prefix, *names)
+
+    def environment(self):
+        return dict(os.environ, LD_LIBRARY_PATH=self.libdir, PKG_CONFIG_PATH="",
+                    PKG_CONFIG_LIBDIR=os.path.join(self.libdir, "pkgconfig"),
+                    PKG_CONFIG_SYSROOT_DIR=self.destdir)
+
+    def run(self, *command):
+        """Runs it in the work folder and returns what it printed; raises when it fails."""
+        done = subprocess.run(command, cwd=self.work, env=self.environment(), check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=SECONDS)
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
+        return done.stdout
+
+    def flags(self, *options):
+        return self.run("pkg-config", *options, "simba").split()
+
+
+def expect(condition, sentence):
+    if not condition:
+        raise AssertionError(sentence)
+
+
+def example(name):
+    return os.path.join(ROOT, "examples", name)
+
+
+# ---- The cases ------------------------------------------------------------------------------
+
+def everything_is_in_its_place(tree):
+    for name in ("bin/simba", "include/simba/simba.h", "include/simba/simba.hpp",
+                 "include/simba/backend.h", "include/simba/sql.h", "include/simba/tck.h",
+                 f"{LIBDIR}/libsimba.so", f"{LIBDIR}/libsimba.so.0", f"{LIBDIR}/libsimba.a",
+                 f"{LIBDIR}/pkgconfig/simba.pc", f"{LIBDIR}/cmake/simba/simbaConfig.cmake",
+                 f"{LIBDIR}/cmake/simba/simbaConfigVersion.cmake",
+                 "share/man/man1/simba.1", "share/man/man5/simba.yaml.5",
+                 "share/man/man3/libsimba.3", "share/man/man3/simba_locker_acquire.3",
+                 "share/bash-completion/completions/simba", "share/zsh/site-functions/_simba"):
+        expect(os.path.exists(tree.path(name)), f"{name} is not installed")
+
+
+def nothing_else_is_installed(tree):
+    """Neither the archive of the core nor a test or an example."""
+    for folder, _, files in os.walk(tree.destdir):
+        for name in files:
+            path = os.path.relpath(os.path.join(folder, name), tree.prefix)
+            expect("simba" in path and "simba-core" not in path, f"{path} is installed")
+
+
+def the_program_runs(tree):
+    version = tree.run(tree.path("bin/simba"), "--version")
+    expect(version == f"simba {tree.flags('--modversion')[0]}\n", f"--version prints {version}")
+
+
+def functions_are_found_in_the_manual(tree):
+    if not shutil.which("man"):
+        return "there is no man"
+    found = tree.run("man", "-M", tree.path("share/man"), "-w", "3", "simba_client_open")
+    expect("simba_client" in found, f"man finds {found}")
+    return None
+
+
+def a_c_program_builds_by_pkg_config(tree):
+    flags = tree.flags("--cflags", "--libs")
+    expect("-lsimba" in flags and "-luv" not in flags, f"pkg-config tells {flags}")
+    tree.run("cc", "-std=gnu99", *FLAGS, example("locker.c"), "-o", "shared", *flags)
+    expect("libsimba.so" in tree.run("ldd", "shared"), "it is not linked to the shared library")
+    expect("step 3" in tree.run("./shared", "memory:"), "it does not work")
+
+
+def a_c_program_links_statically(tree):
+    libraries = [flag for flag in tree.flags("--static", "--libs") if flag != "-lsimba"]
+    tree.run("cc", *FLAGS, example("locker.c"), "-o", "static", *tree.flags("--cflags"),
+             os.path.join(tree.libdir, "libsimba.a"), *libraries)
+    expect("libsimba.so" not in tree.run("ldd", "static"), "it is linked to the shared library")
+    expect("step 3" in tree.run("./static", "memory:"), "it does not work")
+
+
+def a_cpp_program_builds_by_pkg_config(tree):
+    if not shutil.which("c++"):
+        return "there is no C++ compiler"
+    tree.run("c++", "-std=c++17", *FLAGS, example("leader.cpp"), "-o", "cpp",
+             *tree.flags("--cflags", "--libs"))
+    expect("migrating" in tree.run("./cpp", "memory:", "0"), "it does not work")
+    return None
+
+
+def configure(tree, version):
+    folder = os.path.join(tree.work, "cmake-" + version)
+    os.mkdir(folder)
+    with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+        file.write(CMAKE_PROJECT.format(root=ROOT, version=version))
+    tree.run("cmake", "-S", folder, "-B", folder, f"-DCMAKE_PREFIX_PATH={tree.prefix}",
+             "-DCMAKE_C_FLAGS=" + " ".join(FLAGS), "-DCMAKE_CXX_FLAGS=" + " ".join(FLAGS))
+    return folder
+
+
+def programs_build_by_cmake(tree):
+    if not shutil.which("cmake"):
+        return "there is no cmake"
+    version = tree.flags("--modversion")[0]
+    folder = configure(tree, version)
+    tree.run("cmake", "--build", folder)
+    expect("step 3" in tree.run(f"{folder}/shared", "memory:"), "the shared one does not work")
+    expect("step 3" in tree.run(f"{folder}/static", "memory:"), "the static one does not work")
+    expect("migrating" in tree.run(f"{folder}/cpp", "memory:", "0"), "the C++ one does not work")
+    expect("libsimba.so" not in tree.run("ldd", f"{folder}/static"), "the static one is shared")
+    return None
+
+
+def cmake_refuses_another_version(tree):
+    if not shutil.which("cmake"):
+        return "there is no cmake"
+    major, minor = map(int, tree.flags("--modversion")[0].split(".")[:2])
+    for version in (f"{major}.{minor + 1}", f"{major + 1}.0"):
+        try:
+            configure(tree, version)
+        except AssertionError as refusal:
+            expect(re.search("not accepted|compatible", str(refusal)), str(refusal))
+        else:
+            raise AssertionError(f"version {version} is found")
+    return None
+
+
+def a_missing_header_is_noticed(tree):
+    """A twin: the check of the tree can fail."""
+    shutil.move(tree.path("include/simba/simba.hpp"), tree.work)
+    try:
+        everything_is_in_its_place(tree)
+    except AssertionError:
+        return
+    finally:
+        shutil.move(os.path.join(tree.work, "simba.hpp"), tree.path("include/simba"))
+    raise AssertionError("nothing was noticed")
+
+
+CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header_is_noticed,
+         the_program_runs, functions_are_found_in_the_manual, a_c_program_builds_by_pkg_config,
+         a_c_program_links_statically, a_cpp_program_builds_by_pkg_config,
+         programs_build_by_cmake, cmake_refuses_another_version]
+
+
+def install(tree):
+    subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet",
+                    "--destdir", tree.destdir], check=True, stdout=subprocess.DEVNULL)
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Tree(folder)
+        install(tree)
+        for number, case in enumerate(CASES, 1):
+            name = case.__name__.replace("_", " ")
+            try:
+                reason = case(tree)
+                print(f"ok {number} - {name}" + (f" # SKIP {reason}" if reason else ""))
+            except AssertionError as fault:
+                failed += 1
+                print(f"not ok {number} - {name}\n# " + str(fault).replace("\n", "\n# "))
+    print(f"1..{len(CASES)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
