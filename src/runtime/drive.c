@@ -47,50 +47,17 @@ static bool has_callbacks(const struct sb_service *s)
            s->config.on_released != NULL;
 }
 
-/* Keeps what a step has to tell until its call runs. What is not told yet merges with what comes: a term
- * that was lost before its on_acquired began is not told at all. Returns how many of the machine's changes
- * will have no callback of their own. */
-static unsigned keep_report(struct sb_service *s, const struct sb_step *step)
-{
-    if (!step->changed)
-        return 0;
-    if (!s->report_pending) {
-        s->report = step->state;
-        s->report_acquired = step->acquired;
-        s->report_released = step->released;
-        s->report_pending = has_callbacks(s);
-        return s->report_pending ? 0 : 1;
-    }
-    s->report.after = step->state.after;
-    if (s->report_acquired && step->released) {
-        s->report_acquired = false;
-    } else {
-        s->report_acquired |= step->acquired;
-        s->report_released |= step->released;
-    }
-    return 1;
-}
-
-/* After the end of a stop nothing begins any more. */
-static unsigned drop_report(struct sb_service *s)
-{
-    bool pending = s->report_pending;
-
-    s->report_pending = false;
-    return pending ? 1 : 0;
-}
-
-static void call_back(const struct sb_service *s, const struct simba_state *state, bool acquired,
-                      bool released)
+static void call_back(const struct sb_service *s, const struct sb_report *report)
 {
     const struct sb_service_config *c = &s->config;
+    const struct simba_state *state = &report->state;
 
     if (c->on_notify != NULL &&
         (simba_state_is_changed(state) || state->before.fence != state->after.fence))
         c->on_notify(c->user, state);
-    if (acquired && c->on_acquired != NULL)
+    if (report->acquired && c->on_acquired != NULL)
         c->on_acquired(c->user, state);
-    if (released && c->on_released != NULL)
+    if (report->released && c->on_released != NULL)
         c->on_released(c->user, state);
 }
 
@@ -105,21 +72,14 @@ static void tell_returned(struct sb_service *s)
 static void run_report(struct sb_call *call)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, report_call, call);
-    struct simba_state state;
-    bool pending;
-    bool acquired;
-    bool released;
+    struct sb_report report;
 
     pthread_mutex_lock(&s->lock);
-    state = s->report;
-    pending = s->report_pending;
-    acquired = s->report_acquired;
-    released = s->report_released;
-    s->report_pending = false;
+    report = sb_report_take(&s->report);
     s->report_queued = false;
     pthread_mutex_unlock(&s->lock);
-    if (pending) {
-        call_back(s, &state, acquired, released);
+    if (report.pending) {
+        call_back(s, &report);
         tell_returned(s);
     }
 }
@@ -329,10 +289,10 @@ static void drive(struct sb_service *s, const struct sb_event *event)
     else
         sb_machine_step(&s->machine.contender, event, &step);
     show(s);
-    untold = keep_report(s, &step);
-    if (step.stopped)
-        untold += drop_report(s);
-    report = s->report_pending && !s->report_queued;
+    untold = sb_report_keep(&s->report, &step);
+    if (step.stopped || !has_callbacks(s))
+        untold += sb_report_drop(&s->report);
+    report = s->report.pending && !s->report_queued;
     s->report_queued |= report;
     pthread_mutex_unlock(&s->lock);
 

@@ -95,7 +95,7 @@ void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
     if (sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
         return;
     pthread_mutex_lock(&s->lock);
-    ret_state->before = s->report.before;
+    ret_state->before = s->report.state.before;
     ret_state->after = is_observer(s) ? s->machine.observer.owner : s->machine.contender.owner;
     pthread_mutex_unlock(&s->lock);
 }

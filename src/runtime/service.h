@@ -8,6 +8,7 @@
 #define SB_RUNTIME_SERVICE_H
 
 #include "core/observer.h"
+#include "core/report.h"
 #include "runtime/engine.h"
 
 #include <stdatomic.h>
@@ -64,11 +65,8 @@ struct sb_service {
         struct sb_machine contender;
         struct sb_observer observer;
     } machine;
-    struct simba_state report;
-    bool report_queued;  /* its call is on the lane and has not begun */
-    bool report_pending; /* there is something to report */
-    bool report_acquired;
-    bool report_released;
+    struct sb_report report;
+    bool report_queued; /* its call is on the lane and has not begun */
     struct simba_error *last_error;
     int64_t warned_at_ms; /* of a failure; loop thread only */
 

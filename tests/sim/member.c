@@ -135,14 +135,10 @@ void sim_member_drive(struct sim_world *w, int member, const struct sb_event *ev
         sb_machine_step(&m->machine.contender, event, &step);
     trace_step(w, member, &step);
     show_belief(w, member);
-    if (m->habits.mute)
-        untold = step.changed ? 1 : 0;
-    else
-        untold = sb_report_keep(&m->report, &step);
-    if (step.stopped) {
+    untold = sb_report_keep(&m->report, &step);
+    if (step.stopped || m->habits.mute)
         untold += sb_report_drop(&m->report);
-        m->listening = false;
-    }
+    m->listening &= !step.stopped;
     sim_check_step(w, member, event, &step);
     arm_timer(w, member, step.deadline_ms);
     queue_report(w, member);
