@@ -19,7 +19,8 @@ import tempfile
 ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
-             "docs/architecture.md", "docs/configuration.md", "docs/redis.md", "docs/sql.md", "docs/testing.md"]
+             "docs/architecture.md", "docs/configuration.md", "docs/redis.md", "docs/sql.md", "docs/testing.md",
+             "docs/zookeeper.md"]
 COMMANDS_HEADING = "## Sixty seconds of the command line"
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
                   r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")

@@ -24,6 +24,7 @@ struct creation {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct creation *waiting;
+static zhandle_t *handle; /* the last one that the backend made; NULL once it is closed */
 
 static void *next_function(const char *name)
 {
@@ -92,7 +93,13 @@ void hooks_reset(void)
 
 clientid_t hooks_session(void)
 {
-    return *zoo_client_id(atomic_load(&hooks.handle));
+    clientid_t id = {0};
+
+    pthread_mutex_lock(&lock);
+    if (handle != NULL)
+        id = *zoo_client_id(handle);
+    pthread_mutex_unlock(&lock);
+    return id;
 }
 
 /* Counts down, and says whether there was anything left. */
@@ -114,12 +121,26 @@ zhandle_t *zookeeper_init2(const char *host, watcher_fn fn, int recv_timeout,
 {
     zhandle_t *(*real)(const char *, watcher_fn, int, const clientid_t *, void *, int,
                        log_callback_fn);
-    zhandle_t *handle;
+    zhandle_t *made;
 
     *(void **)&real = next_function("zookeeper_init2");
-    handle = real(host, fn, recv_timeout, clientid, context, flags, log_callback);
-    atomic_store(&hooks.handle, handle);
-    return handle;
+    made = real(host, fn, recv_timeout, clientid, context, flags, log_callback);
+    pthread_mutex_lock(&lock);
+    handle = made;
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
+int zookeeper_close(zhandle_t *zh)
+{
+    int (*real)(zhandle_t *);
+
+    *(void **)&real = next_function("zookeeper_close");
+    pthread_mutex_lock(&lock);
+    if (handle == zh)
+        handle = NULL;
+    pthread_mutex_unlock(&lock);
+    return real(zh);
 }
 
 int zoo_acreate2(zhandle_t *zh, const char *path, const char *value, int valuelen,

@@ -15,7 +15,6 @@ struct hooks {
     atomic_int lose_deletes;              /* so many deletes never reach the server */
     atomic_bool hold_creates;
     atomic_int held;
-    _Atomic(zhandle_t *) handle; /* the last one that the backend made */
 };
 
 extern struct hooks hooks;
@@ -25,7 +24,7 @@ void hooks_reset(void);
 /* The replies that were held go on their way. */
 void hooks_let_go(void);
 
-/* Of the backend's session. */
+/* Of the session that the backend made last; an id of 0 while there is none. */
 clientid_t hooks_session(void);
 
 #endif

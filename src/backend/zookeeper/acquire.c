@@ -17,6 +17,8 @@ static void on_created(struct sb_zk_job *job)
     int code = create->code;
 
     if (code == ZOK) {
+        if (job->proved_ms > job->store->session.proved_ms)
+            job->store->session.proved_ms = job->proved_ms;
         latch->node = SB_ZK_NODE_THERE;
         latch->czxid = (uint64_t)create->stat.czxid;
         sb_text_copy(latch->name, sizeof latch->name, create->text);

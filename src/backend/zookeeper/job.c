@@ -57,6 +57,8 @@ static void on_proved(struct sb_zk_call *call)
     struct sb_zk_proof *proof = (struct sb_zk_proof *)call;
 
     proof->ended = true;
+    if (call->code == ZOK && proof->sent_ms > call->session->proved_ms)
+        call->session->proved_ms = proof->sent_ms;
     sb_zk_proof_drop(proof);
 }
 
@@ -73,6 +75,12 @@ static struct sb_zk_proof *send_proof(simba_backend *store)
     proof->call.session = &store->session;
     sb_zk_sync(&proof->call);
     return proof;
+}
+
+void sb_zk_store_prove(simba_backend *store)
+{
+    sb_zk_proof_drop(
+        send_proof(store)); /* without memory the next hand-over takes a little longer */
 }
 
 bool sb_zk_job_prove(struct sb_zk_job *job)

@@ -235,7 +235,7 @@ static void on_ranked(struct sb_zk_job *job)
 
     if (code != ZOK && code != ZNONODE)
         sb_zk_job_fail(job, code);
-    else if (!sb_zk_job_is_proved(job))
+    else if (job->proved_ms == 0 && !sb_zk_job_is_proved(job))
         sb_zk_job_fail(job, ZCONNECTIONLOSS);
     else
         sb_zk_job_judge(job);
@@ -245,7 +245,9 @@ void sb_zk_job_rank(struct sb_zk_job *job)
 {
     char path[SB_ZK_PATH_SIZE];
 
-    if (!sb_zk_job_prove(job))
+    if (is_waiting(job) && sb_zk_session_is_proved(&job->store->session))
+        job->proved_ms = job->store->session.proved_ms;
+    else if (!sb_zk_job_prove(job))
         return;
     sb_zk_mutex_path(path, job->store->options.base, job->place->mutex);
     job->step = on_ranked;

@@ -20,6 +20,18 @@
 #define SESSION_TIMEOUT_MAX_MS (24 * 3600 * 1000)
 #define FOLDER "/simba"
 
+const struct simba_backend_option sb_zk_option_table[] = {
+    {"session-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"connect-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"on-disconnect", SIMBA_OPTION_CHOICE, "keep release"},
+    {"acl", SIMBA_OPTION_CHOICE, "open creator creator-read"},
+    {"tls-ca", SIMBA_OPTION_TEXT, NULL},
+    {"tls-cert", SIMBA_OPTION_TEXT, NULL},
+    {"tls-key", SIMBA_OPTION_TEXT, NULL},
+    {"tls-key-password", SIMBA_OPTION_TEXT, NULL},
+    {NULL, SIMBA_OPTION_TEXT, NULL},
+};
+
 static bool is_tls(const char *scheme)
 {
     return strcmp(scheme, "zookeepers") == 0;

@@ -25,6 +25,9 @@ struct sb_zk_options {
     int64_t connect_timeout_ms;
 };
 
+/* What the URLs take. */
+extern const struct simba_backend_option sb_zk_option_table[];
+
 bool sb_zk_serves(const char *scheme);
 
 /* Reads everything and refuses what it does not know. The options are to be freed in any case. */

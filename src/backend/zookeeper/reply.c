@@ -87,9 +87,11 @@ static void keep_waiting(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
 
-    if (job->op == SIMBA_OP_ACQUIRE && latch->node != SB_ZK_NODE_NONE)
-        latch->withdraw_ms =
-            latch->listening ? SIMBA_INFINITE : simba_now_ms() + job->store->session.timeout_ms;
+    if (job->op != SIMBA_OP_ACQUIRE || latch->node == SB_ZK_NODE_NONE)
+        return;
+    sb_zk_store_wake_at(job->store, simba_now_ms() + sb_zk_session_beat_ms(&job->store->session));
+    latch->withdraw_ms =
+        latch->listening ? SIMBA_INFINITE : simba_now_ms() + job->store->session.timeout_ms;
 }
 
 /* The id is mine, the node is not: it is that of a session that is dying. It would be taken for mine, so it is

@@ -25,6 +25,16 @@ int64_t sb_zk_session_lease_ms(const struct sb_zk_session *s)
     return s->timeout_ms * LEASE_PART;
 }
 
+bool sb_zk_session_is_proved(const struct sb_zk_session *s)
+{
+    return s->proved_ms != 0 && simba_now_ms() - s->proved_ms < sb_zk_session_lease_ms(s) / 4;
+}
+
+int64_t sb_zk_session_beat_ms(const struct sb_zk_session *s)
+{
+    return sb_zk_session_lease_ms(s) / 8;
+}
+
 /* ---- Lines ---------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer);
@@ -92,8 +102,10 @@ static void come_up(struct sb_zk_session *s, zhandle_t *handle)
 
     if (s->id.client_id != 0 && s->id.client_id != id->client_id)
         s->tell(s->user, SB_ZK_OVER); /* the library would have said so; a new id proves it */
-    if (s->id.client_id != id->client_id)
+    if (s->id.client_id != id->client_id) {
         s->number++;
+        s->proved_ms = 0;
+    }
     s->id = *id;
     s->timeout_ms = zoo_recv_timeout(handle);
     s->failures = 0;

@@ -44,6 +44,7 @@ struct sb_zk_session {
     unsigned failures;  /* to make a line, in a row */
     clientid_t id;      /* of the session; 0: none yet */
     int64_t timeout_ms; /* that the servers granted */
+    int64_t proved_ms;  /* the last instant at which the ensemble's leader knew it; 0: none */
     uv_timer_t timer;   /* makes a line again */
     uint64_t random;
     struct ACL entries[2]; /* for the creator, and for everybody to read */
@@ -56,6 +57,10 @@ int sb_zk_session_open(struct sb_zk_session *session, struct simba_error *error)
 
 /* Ends it; calls closed(user) when that is done. */
 void sb_zk_session_close(struct sb_zk_session *session, void (*closed)(void *user));
+
+/* Whether the last proof is so young that most of the lease is left; and how often one is needed for that. */
+bool sb_zk_session_is_proved(const struct sb_zk_session *session);
+int64_t sb_zk_session_beat_ms(const struct sb_zk_session *session);
 
 /* For how long, from an instant at which the session was alive, it cannot have expired. */
 int64_t sb_zk_session_lease_ms(const struct sb_zk_session *session);

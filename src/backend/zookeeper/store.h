@@ -28,6 +28,9 @@ struct simba_backend {
 /* Makes sure that sb_zk_store_sweep runs at that time. */
 void sb_zk_store_wake_at(simba_backend *store, int64_t at_ms);
 
+/* Asks the ensemble's leader for a proof that the session lives. */
+void sb_zk_store_prove(simba_backend *store);
+
 /* watch.c: what became of watches */
 void sb_zk_watch_fired(simba_backend *store, const char *path);
 void sb_zk_watch_before(simba_backend *store,

@@ -36,23 +36,36 @@ static struct sb_zk_job *next_due(const simba_backend *store, int64_t now_ms)
 struct sweep {
     simba_backend *store;
     int64_t now_ms;
+    bool waits; /* somebody waits for its turn */
 };
 
 static void sweep_latch(void *argument, struct sb_zk_latch *latch)
 {
-    const struct sweep *sweep = argument;
+    struct sweep *sweep = argument;
     bool due = latch->node != SB_ZK_NODE_NONE && latch->withdraw_ms <= sweep->now_ms;
 
+    sweep->waits |= latch->node == SB_ZK_NODE_THERE && !latch->granted;
     if (due && latch->active == NULL && sweep->store->session.up)
         sb_zk_job_withdraw(sweep->store, latch);
     else if (!due && latch->node != SB_ZK_NODE_NONE)
         sb_zk_store_wake_at(sweep->store, latch->withdraw_ms);
 }
 
+/* While somebody waits the session is proved again and again, so that no proof has to be waited for when its
+ * turn comes. One serves all mutexes. */
+static void beat(simba_backend *store, int64_t now_ms)
+{
+    int64_t beat_ms = sb_zk_session_beat_ms(&store->session);
+
+    if (now_ms - store->session.proved_ms >= beat_ms)
+        sb_zk_store_prove(store);
+    sb_zk_store_wake_at(store, now_ms + beat_ms);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     simba_backend *store = timer->data;
-    struct sweep sweep = {store, simba_now_ms()};
+    struct sweep sweep = {store, simba_now_ms(), false};
     struct sb_zk_job *job;
 
     store->timer_ms = SIMBA_INFINITE;
@@ -61,6 +74,8 @@ static void on_timer(uv_timer_t *timer)
     for (job = store->jobs; job != NULL; job = job->next)
         sb_zk_store_wake_at(store, job->deadline_ms);
     sb_zk_latches_each(&store->places, sweep_latch, &sweep);
+    if (sweep.waits && store->session.up)
+        beat(store, sweep.now_ms);
 }
 
 /* ---- The session ---------------------------------------------------------------------------- */
@@ -93,7 +108,7 @@ static void forget(void *argument, struct sb_zk_latch *latch)
 static void on_up(simba_backend *store)
 {
     const struct simba_backend_host *host = store->host;
-    struct sweep sweep = {store, simba_now_ms()};
+    struct sweep sweep = {store, simba_now_ms(), false};
 
     if (store->session.rewatch)
         sb_zk_watches_lost(store);
@@ -281,18 +296,6 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
 }
 
-static const struct simba_backend_option options[] = {
-    {"session-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"connect-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"acl", SIMBA_OPTION_CHOICE, "open creator creator-read"},
-    {"on-disconnect", SIMBA_OPTION_CHOICE, "keep release"},
-    {"tls-ca", SIMBA_OPTION_TEXT, NULL},
-    {"tls-cert", SIMBA_OPTION_TEXT, NULL},
-    {"tls-key", SIMBA_OPTION_TEXT, NULL},
-    {"tls-key-password", SIMBA_OPTION_TEXT, NULL},
-    {NULL, SIMBA_OPTION_TEXT, NULL},
-};
-
 const struct simba_backend_ops sb_zookeeper_ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "zookeeper",
@@ -301,5 +304,5 @@ const struct simba_backend_ops sb_zookeeper_ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
-    .options = options,
+    .options = sb_zk_option_table,
 };
