@@ -54,6 +54,19 @@ const char *const dialect_trigger =
     "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex FOR EACH ROW BEGIN"
     " IF NEW.mutex = 'slow' OR NEW.owner_id = 'poison' THEN DO sleep(0.3); END IF;"
     " IF NEW.owner_id = 'poison' THEN SIGNAL SQLSTATE '45000'; END IF; END";
+const char *const dialect_odd_sessions = "SET GLOBAL init_connect = 'SET NAMES latin1'";
+const char *const dialect_count_connects = "SELECT variable_value FROM"
+                                           " information_schema.global_status"
+                                           " WHERE variable_name = 'connections'";
+const bool dialect_drops_spaces = true;
+const char *const dialect_show_isolation = "SELECT @@tx_isolation";
+
+const char *dialect_socket(const struct server *s)
+{
+    (void)s;
+    return "sock";
+}
+
 const char *const dialect_count_sleepers =
     "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'";
 
@@ -90,6 +103,8 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
     static char port[32];
     static char socket[TEST_PATH_MAX + 32];
     static char pid_file[TEST_PATH_MAX + 32];
+    static char certificate[TEST_PATH_MAX + 32];
+    static char key[TEST_PATH_MAX + 32];
     const char *const list[] = {PROGRAM,
                                 "--no-defaults",
                                 data,
@@ -109,6 +124,12 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
     snprintf(socket, sizeof socket, "--socket=%s/sock", s->folder);
     snprintf(pid_file, sizeof pid_file, "--pid-file=%s/pid", s->folder);
     memcpy(arguments, list, sizeof list);
+    if (!s->tls)
+        return;
+    snprintf(certificate, sizeof certificate, "--ssl-cert=%s/cert.pem", s->folder);
+    snprintf(key, sizeof key, "--ssl-key=%s/key.pem", s->folder);
+    arguments[TEST_COUNT(list)] = certificate;
+    arguments[TEST_COUNT(list) + 1] = key;
 }
 
 static MYSQL *connect_as(const struct server *s, const char *user)

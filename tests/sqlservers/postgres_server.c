@@ -49,6 +49,20 @@ const char *const dialect_trigger =
     " IF NEW.mutex = 'slow' OR NEW.owner_id = 'poison' THEN PERFORM pg_sleep(0.3); END IF;"
     " IF NEW.owner_id = 'poison' THEN RAISE EXCEPTION 'poison'; END IF; RETURN NEW; END $$;"
     "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex FOR EACH ROW EXECUTE FUNCTION hold_up()";
+const char *const dialect_odd_sessions = "ALTER ROLE plain SET client_encoding = 'LATIN1'";
+const char *const dialect_count_connects =
+    "SELECT sessions FROM pg_stat_database WHERE datname = 'simba'";
+const bool dialect_drops_spaces = false;
+const char *const dialect_show_isolation = "SHOW transaction_isolation";
+
+const char *dialect_socket(const struct server *s)
+{
+    static char name[32];
+
+    snprintf(name, sizeof name, ".s.PGSQL.%d", s->port);
+    return name;
+}
+
 const char *const dialect_count_sleepers =
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
 
@@ -102,6 +116,8 @@ static void restrict_plain(const struct server *s)
 void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX])
 {
     static char sockets[TEST_PATH_MAX + 32];
+    static const char *const tls[] = {
+        "-c", "ssl=on", "-c", "ssl_cert_file=../cert.pem", "-c", "ssl_key_file=../key.pem"};
     const char *const list[] = {program,
                                 "-D",
                                 data,
@@ -119,6 +135,8 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
     snprintf(port, sizeof port, "%d", s->port);
     snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", s->folder);
     memcpy(arguments, list, sizeof list);
+    for (size_t i = 0; s->tls && i < TEST_COUNT(tls); i++)
+        arguments[TEST_COUNT(list) + i] = tls[i];
 }
 
 void dialect_set_up(const struct server *s)

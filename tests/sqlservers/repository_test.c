@@ -149,6 +149,12 @@ static void bad_input_is_refused(void **state)
         SIMBA_EINVAL);
     assert_int_equal(simba_repository_acquire(repository, "m", "a", 0, TRANSITION, &result, &error),
                      SIMBA_EINVAL);
+    assert_int_equal(
+        simba_repository_acquire(repository, "m", NULL, TTL, TRANSITION, &result, &error),
+        SIMBA_EINVAL);
+    assert_int_equal(simba_repository_release(repository, "m", NULL, &result, &error),
+                     SIMBA_EINVAL);
+    assert_int_equal(simba_repository_init_mutex(repository, NULL, &error), SIMBA_EINVAL);
 }
 
 /* ---- Many threads --------------------------------------------------------------------------- */

@@ -220,12 +220,44 @@ static void create_files(struct server *s)
         fail_msg("the server's files cannot be created: %s", log_tail(s));
 }
 
+/* One that trusts itself: it is its own authority. */
+static void create_certificate(const struct server *s)
+{
+    const char *const arguments[] = {"/usr/bin/openssl",
+                                     "req",
+                                     "-x509",
+                                     "-newkey",
+                                     "ec",
+                                     "-pkeyopt",
+                                     "ec_paramgen_curve:prime256v1",
+                                     "-nodes",
+                                     "-keyout",
+                                     "key.pem",
+                                     "-out",
+                                     "cert.pem",
+                                     "-days",
+                                     "2",
+                                     "-subj",
+                                     "/CN=localhost",
+                                     "-addext",
+                                     "subjectAltName=DNS:localhost",
+                                     NULL};
+
+    if (await_exit(server_spawn(s, arguments)) != 0)
+        fail_msg("no certificate: %s", log_tail(s));
+}
+
 void server_create(struct server *s, bool faketime)
 {
+    bool tls = s->tls;
+
     memset(s, 0, sizeof *s);
+    s->tls = tls;
     test_folder_create(s->folder);
     give_folder(s);
     create_files(s);
+    if (tls)
+        create_certificate(s);
     if (faketime) {
         snprintf(s->faketime, sizeof s->faketime, "%s/faketime", s->folder);
         server_step_clock(s, 0);

@@ -21,6 +21,7 @@ struct server {
     int port;
     char folder[TEST_PATH_MAX];
     char url[256];      /* of a user that may do anything */
+    bool tls;           /* set it before: it has a certificate for `localhost`, folder/cert.pem */
     char faketime[600]; /* empty, or the file with the offset of the server's clock */
 };
 
@@ -115,6 +116,14 @@ extern const char *const dialect_wide_table; /* fills the table with 20,000 rows
 
 /* Changes of the mutex `slow` take a while, and so do those that make `poison` the owner, which then fail. */
 extern const char *const dialect_trigger;
+extern const char *const dialect_odd_sessions;   /* sessions begin with another character set */
+extern const char *const dialect_count_connects; /* connections that were made so far */
+extern const bool dialect_drops_spaces;          /* at the end of names */
+extern const char *const dialect_show_isolation; /* the level of a new session */
+
+/* What behind the folder names the server's socket. */
+const char *dialect_socket(const struct server *s);
+
 extern const char *const dialect_count_sleepers; /* statements that are in the trigger now */
 
 #endif
