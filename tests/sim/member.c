@@ -175,7 +175,8 @@ void sim_member_reset(struct sim_world *w, int member)
     uint64_t seed = (uint64_t)sim_roll(w, 0, INT64_MAX);
 
     if (m->observer)
-        sb_observer_init(&m->machine.observer, &m->timing, sim_roll(w, 20, 1000), seed);
+        sb_observer_init(&m->machine.observer, &m->timing, sim_roll(w, w->slow ? 400 : 20, 1000),
+                         seed);
     else
         sb_machine_init(&m->machine.contender, &m->timing, seed);
     m->timer++;
