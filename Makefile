@@ -7,7 +7,7 @@ SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
-    fuzz torture scenarios-rewrite install clean help
+    fuzz torture scenarios-rewrite install deb clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -95,8 +95,11 @@ install: ## install a release build to PREFIX (below DESTDIR)
 	$(MESON) compile -C build-release
 	DESTDIR=$(DESTDIR) $(MESON) install -C build-release --no-rebuild
 
+deb: deps ## build the Debian packages into build-deb
+	@scripts/make-deb
+
 clean: ## remove all build folders
-	rm -rf $(BUILD) build-asan build-tsan build-coverage build-release
+	rm -rf $(BUILD) build-asan build-tsan build-coverage build-release build-deb
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20

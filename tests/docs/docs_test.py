@@ -4,7 +4,7 @@
     docs_test.py ROOT PROGRAM COMPILER...
 
 The C program of the README is the example and compiles; the commands of its section on the command
-line run; its exit codes are those of the program; the layers of the architecture are those that are
+line run, and those of the first steps; its exit codes are those of the program; the layers of the architecture are those that are
 checked; what a document names (a file, a make target, a function) exists; the pages on configuration have
 all options; the page on testing knows every folder of tests, every mutant, and no story that is not told.
 """
@@ -19,9 +19,9 @@ import tempfile
 ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
-             "docs/architecture.md", "docs/configuration.md", "docs/redis.md", "docs/sql.md", "docs/testing.md",
-             "docs/zookeeper.md"]
+             *sorted(glob.glob("docs/*.md", root_dir=ROOT))]
 COMMANDS_HEADING = "## Sixty seconds of the command line"
+START, START_HEADING = "docs/getting-started.md", "## On one machine"
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
                   r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")
 PATH = re.compile(r"(?<![\w/.-])(?:src|include|tests|examples|scripts|docs|\.ci)/[\w./-]*[\w]")
@@ -54,13 +54,13 @@ def check_quickstart(readme):
 
 
 def check_compiles(readme):
-    faults = [] if blocks(readme, "c") else ["the README has no C program"]
+    faults = [] if blocks(readme, "c") else ["there is no C program"]
     for source in blocks(readme, "c"):
         command = [*COMPILER, "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
                    "-I", os.path.join(ROOT, "include"), "-x", "c", "-"]
         run = subprocess.run(command, input=source, check=False, capture_output=True, text=True)
         if run.returncode != 0:
-            faults.append("the README's C program does not compile: " + run.stderr.strip())
+            faults.append("the C program does not compile: " + run.stderr.strip())
     return faults
 
 
@@ -220,12 +220,12 @@ def prepare_folder(folder):
         os.chmod(path, 0o755)
 
 
-def check_commands(readme):
+def check_commands(text, heading=COMMANDS_HEADING):
     commands = [line.split("  #")[0].strip()
-                for block in blocks(section(readme, COMMANDS_HEADING), "sh")
+                for block in blocks(section(text, heading), "sh")
                 for line in block.splitlines() if line.strip()]
     if not commands:
-        return ["the README's section on the command line shows no command"]
+        return [f"the section '{heading}' shows no command"]
     with tempfile.TemporaryDirectory() as folder:
         prepare_folder(folder)
         return list(filter(None, (run_command(command, folder) for command in commands)))
@@ -244,6 +244,8 @@ def cases():
     yield "the C program is the example", check_quickstart(readme), False
     yield "the C program compiles", check_compiles(readme), False
     yield "the commands run", check_commands(readme), False
+    yield f"{START}: the commands run", check_commands(read(START), START_HEADING), False
+    yield f"{START}: the C program compiles", check_compiles(read(START)), False
     yield "the exit codes are the program's", check_exit_codes(readme), False
     yield "the layers are those that are checked", check_layers(architecture), False
     for document in DOCUMENTS:

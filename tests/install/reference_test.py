@@ -5,8 +5,9 @@ can fail.
     reference_test.py ROOT PROGRAM
 
 What `simba VERB --help` lists is in simba(1) below that verb and in both completions, and nothing else
-is. Section 3 has every public function once, with the prototype of the header. The exit codes and the
-variables of simba(1) are those of the program. The pages pass the checkers that are there.
+is. The commands in the documents have no other options. Section 3 has every public function once, with the
+prototype of the header. The exit codes and the variables of simba(1) are those of the program. The pages
+pass the checkers that are there.
 """
 import functools
 import glob
@@ -62,6 +63,25 @@ def common_options():
 def difference(told, known, where):
     return ([f"{name} is not in {where}" for name in sorted(known - told)]
             + [f"{name} is only in {where}" for name in sorted(told - known)])
+
+
+# ---- The documents --------------------------------------------------------------------------
+
+def commands_in(text):
+    """What begins with `simba ` in a code span or a line of code, without the command that it runs."""
+    for command in re.findall(r"(?:^ *|`|\$ )(simba [^`\n]*)", text, re.MULTILINE):
+        yield re.split(r" -- |  | #", command)[0]
+
+
+def check_documents(texts):
+    faults = []
+    for command in (command for text in texts for command in commands_in(text)):
+        words = command.split()[1:]
+        named = [word for word in words if word in verbs()]
+        known = common_options() | (own_options(named[0]) if named else set())
+        faults += [f"'{command}': there is no {option}" for option in words
+                   if option.startswith("-") and option.rstrip(".,;") not in known]
+    return faults
 
 
 # ---- simba(1) -------------------------------------------------------------------------------
@@ -245,6 +265,8 @@ def cases():
     yield "simba_error(3) has the codes", check_codes(read("man/simba_error.3")), False
     for path in sorted(glob.glob("man/*.[135]", root_dir=ROOT)):
         yield f"{path} is well-formed", check_page(read(path)), False
+    texts = [read(path) for path in ("README.md", *glob.glob("docs/*.md", root_dir=ROOT))]
+    yield "the documents' commands have known options", check_documents(texts), False
     yield "bash completes the options", check_bash(all_options), False
     yield "bash knows which options take a value", bash_values(), False
     yield from zsh_cases()
@@ -261,6 +283,7 @@ def zsh_cases():
 
 
 def twins(page, pages):
+    yield "twin: a document with an unknown option", check_documents(["`simba lock -x N -- y`"]), True
     yield ("twin: an option is missing",
            check_manual_options(replaced(page, ".It Fl n , -no-wait", ".It Fl n")), True)
     yield ("twin: an option too many",
