@@ -7,6 +7,7 @@
 #include "server.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 
 static struct server server;
 static struct host host;
@@ -15,7 +16,8 @@ static int begin(void **state)
 {
     (void)state;
     memset(&server, 0, sizeof server);
-    server_start(&server, "--busy-reply-threshold", "50", NULL);
+    server_start(&server, "--busy-reply-threshold", "50", "--enable-protected-configs", "yes",
+                 NULL);
     return host_open(&host, server_url(&server, "")) == SIMBA_OK ? 0 : -1;
 }
 
@@ -55,6 +57,18 @@ static bool is_up(void *user)
     (void)user;
     turn_loop(&host);
     return acquire("m").code == SIMBA_OK;
+}
+
+static void assert_open_fails(const char *url, int code, const char *sentence)
+{
+    struct host other;
+    int got = host_open(&other, url);
+
+    if (got == SIMBA_OK)
+        host_close(&other);
+    if (got != code || strstr(other.open_error.text, sentence) == NULL)
+        fail_msg("%s: code %d (%s), not %d with '%s'", url, got, other.open_error.text, code,
+                 sentence);
 }
 
 /* ---- Refusals ------------------------------------------------------------------------------- */
@@ -102,6 +116,55 @@ static void a_script_that_does_not_end_is_told(void **state)
     server_do(&server, "SCRIPT KILL");
     assert_true(test_wait(is_up, NULL));
     redisFree(busy);
+}
+
+/* It takes a millisecond for each key that it loads, and looks at its clients meanwhile. */
+static void a_server_that_loads_its_data_is_told(void **state)
+{
+    struct call call;
+
+    (void)state;
+    server_do(&server, "EVAL %s 0", "for i = 1, 3000 do redis.call('SET', 'k' .. i, i) end");
+    server_do(&server, "SAVE");
+    server.arguments[4] = "--key-load-delay";
+    server.arguments[5] = "1000";
+    server.arguments[6] = "--loading-process-events-interval-bytes";
+    server.arguments[7] = "1024";
+    server_kill(&server, SIGKILL);
+    server_launch_again(&server);
+    do {
+        turn_loop(&host);
+        call = acquire("m");
+    } while (call.code == SIMBA_EUNKNOWN || strstr(call.error.text, "loading") == NULL);
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_open_fails(server_url(&server, ""), SIMBA_EUNAVAILABLE, "still loading");
+    assert_true(test_wait(is_up, NULL));
+}
+
+static bool has_failed_to_save(void *user)
+{
+    (void)user;
+    return strstr(server_text(&server, "INFO persistence"), "rdb_last_bgsave_status:err") != NULL;
+}
+
+/* The folder that it saves to is gone. */
+static void a_server_that_cannot_persist_is_told(void **state)
+{
+    char path[TEST_PATH_MAX + 16];
+    struct call call;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/gone", server.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    server_do(&server, "CONFIG SET dir %s", path);
+    assert_int_equal(rmdir(path), 0);
+    server_do(&server, "CONFIG SET save %s", "3600 1000000");
+    server_do(&server, "BGSAVE");
+    assert_true(test_wait(has_failed_to_save, NULL));
+    call = acquire("m");
+    assert_fails(&call, SIMBA_ESTORE, "cannot persist");
+    server_do(&server, "CONFIG SET stop-writes-on-bgsave-error no");
+    assert_int_equal(acquire("m").code, SIMBA_OK);
 }
 
 static void keys_of_another_type_are_told(void **state)
@@ -258,18 +321,6 @@ static void a_server_that_vanishes_without_a_word_is_noticed_by_an_idle_client(v
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
-static void assert_open_fails(const char *url, int code, const char *sentence)
-{
-    struct host other;
-    int got = host_open(&other, url);
-
-    if (got == SIMBA_OK)
-        host_close(&other);
-    if (got != code || strstr(other.open_error.text, sentence) == NULL)
-        fail_msg("%s: code %d (%s), not %d with '%s'", url, got, other.open_error.text, code,
-                 sentence);
-}
-
 static void a_store_that_cannot_be_used_is_not_opened(void **state)
 {
     char url[128];
@@ -371,6 +422,8 @@ int main(void)
         CASE(a_replica_is_told),
         CASE(a_full_server_is_told_and_still_renews),
         CASE(a_script_that_does_not_end_is_told),
+        CASE(a_server_that_loads_its_data_is_told),
+        CASE(a_server_that_cannot_persist_is_told),
         CASE(keys_of_another_type_are_told),
         CASE(a_reply_after_its_deadline_is_not_taken_for_a_later_one),
         CASE(a_request_is_answered_in_time_by_a_server_that_is_paused),

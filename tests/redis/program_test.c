@@ -56,6 +56,40 @@ static void the_mutex_excludes_and_is_handed_over(void **state)
     assert_true(file_exists("ran"));
 }
 
+/* A name, all names and a watcher: all tell the same token. */
+static void everybody_who_looks_is_told_the_same_token(void **state)
+{
+    char fence[64];
+
+    (void)state;
+    setenv("SIMBA_URL", server_url(&server, "?ttl=20s&transition=20s"), 1);
+    struct process holder = holder_start();
+    snprintf(fence, sizeof fence, "\"fence\":%s", server_text(&server, "GET simba:{m}:fence"));
+    assert_int_equal(simba_run("status", "--json", "m", NULL), 0);
+    assert_contains(last_out(), fence);
+    assert_int_equal(simba_run("status", "--json", NULL), 0);
+    assert_contains(last_out(), fence);
+    struct process watch = simba_start(NULL, "watch", "--json", "m", NULL);
+    wait_until(count_lines(file_read(watch.out)) == 1);
+    assert_contains(file_read(watch.out), fence);
+    kill(watch.pid, SIGTERM);
+    assert_int_equal(process_wait(&watch), 0);
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(process_wait(&holder), 128 + SIGTERM);
+}
+
+static void a_mutex_can_be_taken_away_by_force(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", server_url(&server, "?ttl=500ms&transition=20s"), 1);
+    struct process holder = holder_start();
+    assert_int_not_equal(simba_run("release", "m", NULL), 0);
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 1);
+    assert_int_equal(simba_run("release", "m", "--force", NULL), 0);
+    assert_int_equal(process_wait(&holder), 70);
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
+}
+
 static void the_child_is_stopped_when_the_lease_cannot_be_renewed(void **state)
 {
     (void)state;
@@ -108,6 +142,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_command_runs_while_the_mutex_is_held_and_leaves_nothing),
         CASE(the_mutex_excludes_and_is_handed_over),
+        CASE(everybody_who_looks_is_told_the_same_token),
+        CASE(a_mutex_can_be_taken_away_by_force),
         CASE(the_child_is_stopped_when_the_lease_cannot_be_renewed),
         CASE(the_child_survives_a_restart_with_its_data),
         CASE(failures_have_exit_codes_of_their_own),

@@ -154,6 +154,11 @@ void server_start_sentinel(struct server *server, int master_port)
         fail_msg("the sentinel on port %d does not answer", server->port);
 }
 
+void server_launch_again(struct server *server)
+{
+    launch(server);
+}
+
 void server_start_again(struct server *server)
 {
     launch(server);

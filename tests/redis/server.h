@@ -36,6 +36,9 @@ void server_start_sentinel(struct server *server, int master_port);
 /* Starts it again on the same port, in the same folder. */
 void server_start_again(struct server *server);
 
+/* The same without waiting until it answers. */
+void server_launch_again(struct server *server);
+
 /* Ends the process with a signal and waits for that. The folder stays. */
 void server_kill(struct server *server, int signal);
 
