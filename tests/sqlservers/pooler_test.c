@@ -7,6 +7,7 @@
 #include "tck/kit.h"
 
 #define POOLER "/usr/sbin/pgbouncer"
+#define POOL 4 /* sessions of the pooler */
 
 static struct server pooler; /* the same server by another port */
 static char config[TEST_PATH_MAX + 32];
@@ -21,14 +22,15 @@ static void write_config(void)
         fprintf(file,
                 "[databases]\n"
                 "simba = host=127.0.0.1 port=%d dbname=simba user=%s\n"
+                "kept = host=127.0.0.1 port=%d dbname=simba user=%s pool_mode=session\n"
                 "[pgbouncer]\n"
                 "listen_addr = 127.0.0.1\n"
                 "listen_port = %d\n"
                 "unix_socket_dir =\n"
                 "auth_type = any\n"
                 "pool_mode = transaction\n"
-                "default_pool_size = 4\n",
-                server.port, dialect_admin, pooler.port) < 0 ||
+                "default_pool_size = %d\n",
+                server.port, dialect_admin, server.port, dialect_admin, pooler.port, POOL) < 0 ||
         fclose(file) != 0)
         fail_msg("cannot write %s", config);
 }
@@ -104,12 +106,52 @@ static void a_release_is_noticed_without_listen(void **state)
     assert_true(host_close(&owner));
 }
 
-/* What a session was told must not outlive the transaction: it goes to somebody else. */
+/* Such a pooler makes up process ids too, and LISTEN works. */
+static void a_pooler_that_leaves_sessions_alone_is_listened_through(void **state)
+{
+    struct host owner;
+    struct host waiter;
+    struct call held;
+    char url[256];
+
+    (void)state;
+    snprintf(url, sizeof url, "%s://%s@127.0.0.1:%d/kept?poll=60s", dialect_scheme, dialect_admin,
+             pooler.port);
+    assert_int_equal(host_open(&owner, server.url), SIMBA_OK);
+    assert_int_equal(host_open(&waiter, url), SIMBA_OK);
+    held = host_do(&owner, SIMBA_OP_ACQUIRE, "kept", "a", 0);
+    waiter.ops->listen(waiter.backend, "kept", "b", true);
+    assert_string_equal(host_do(&waiter, SIMBA_OP_ACQUIRE, "kept", "b", 0).owner, "a");
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_RELEASED, "", NULL));
+    host_forget_notices(&waiter);
+    host_do(&owner, SIMBA_OP_RELEASE, "kept", "a", held.revision);
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_RELEASED, "kept", NULL));
+    assert_true(host_close(&waiter));
+    assert_true(host_close(&owner));
+}
+
+/* What a session was told must not outlive the transaction: it goes to somebody else. What was prepared before
+ * the pooler was found out is named by its text, so that it can mean nothing else. */
 static void nothing_is_left_behind_in_pooled_sessions(void **state)
 {
+    struct session *sessions[POOL];
+
     (void)state;
-    for (int i = 0; i < 8; i++)
-        assert_string_equal(server_sql(&pooler, "SHOW lock_timeout"), "0");
+    for (size_t i = 0; i < POOL; i++) {
+        sessions[i] = session_open(&pooler);
+        session_sql(sessions[i], "BEGIN"); /* so that each has a session of its own */
+    }
+    for (size_t i = 0; i < POOL; i++) {
+        assert_string_equal(session_sql(sessions[i], "SHOW lock_timeout"), "0");
+        assert_string_equal(session_sql(sessions[i],
+                                        "SELECT count(*) FROM pg_prepared_statements"
+                                        " WHERE name !~ '^simba_[a-z_]+_[0-9a-f]{8}$'"),
+                            "0");
+        assert_string_equal(
+            session_sql(sessions[i], "SELECT count(*) FROM pg_listening_channels()"), "0");
+    }
+    for (size_t i = 0; i < POOL; i++)
+        session_close(sessions[i]);
 }
 
 int main(void)
@@ -117,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_behind_a_pooler_pass_the_kit),
         cmocka_unit_test(a_release_is_noticed_without_listen),
+        cmocka_unit_test(a_pooler_that_leaves_sessions_alone_is_listened_through),
         cmocka_unit_test(nothing_is_left_behind_in_pooled_sessions),
     };
 

@@ -4,8 +4,9 @@
  *
  * A pooler that gives every transaction to another session takes a LISTEN and delivers nothing. The process
  * that answers is then not the one that we were told of. But that is so with any pooler, also with one that
- * leaves its clients their sessions. So behind a pooler the ear is tried out: another connection tells
- * something, and it has to arrive while this one rests.
+ * leaves its clients their sessions. So behind a pooler it is found out whether sessions change hands; and
+ * where they do not seem to, the ear is tried out: another connection tells something, and it has to arrive
+ * while this one rests.
  */
 #include "backend/postgres/subscribe.h"
 
@@ -22,7 +23,11 @@
 #define TRIAL_MS 1000
 #define TRIAL_TEXT_MAX 48
 
-static const char listen_and_ask[] = "LISTEN " SB_POSTGRES_CHANNEL "; SELECT pg_backend_pid()";
+#define ASK "SELECT pg_backend_pid()"
+
+static const char who_answers[] = ASK;
+static const char hold_session[] = "BEGIN; " ASK;
+static const char listen[] = "LISTEN " SB_POSTGRES_CHANNEL "; " ASK;
 
 struct attempt {
     struct sb_postgres_subscription *s;
@@ -93,17 +98,14 @@ static enum sb_postgres_hearing judge(const PGresult *result)
     return SB_POSTGRES_LATER;
 }
 
-/* Returns the process that listens; 0: none. */
-static int ask(const struct attempt *a, PGconn *pg)
+/* Returns the process that has carried it out; 0: none. */
+static int ask(const struct attempt *a, PGconn *pg, const char *text)
 {
     PGresult *result;
     int pid = 0;
 
-    if (PQsendQuery(pg, listen_and_ask) == 0) {
-        set_why(a->s, SB_POSTGRES_LATER, "cannot listen", PQerrorMessage(pg));
+    if (PQsendQuery(pg, text) == 0)
         return 0;
-    }
-    set_why(a->s, SB_POSTGRES_LATER, "cannot listen", "no answer in time");
     while ((result = await_result(a, pg)) != NULL) {
         if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0)
             pid = atoi(PQgetvalue(result, 0, 0));
@@ -112,6 +114,26 @@ static int ask(const struct attempt *a, PGconn *pg)
         PQclear(result);
     }
     return PQstatus(pg) == CONNECTION_OK ? pid : 0;
+}
+
+/* ---- Poolers -------------------------------------------------------------------------------- */
+
+/* Whether a transaction of another connection takes the session away from ours. Asked before LISTEN, which
+ * would stay behind in the session. */
+static bool shares_sessions(const struct attempt *a, PGconn *pg)
+{
+    PGconn *rival = sb_postgres_settings_connect(a->s->settings);
+    bool shares = false;
+
+    if (rival != NULL && await_connection(a, rival)) {
+        int before = ask(a, pg, who_answers);
+        int taken = ask(a, rival, hold_session);
+        int after = ask(a, pg, who_answers);
+
+        shares = taken == before || after != before;
+    }
+    PQfinish(rival);
+    return shares;
 }
 
 /* ---- Trying it out -------------------------------------------------------------------------- */
@@ -169,36 +191,26 @@ static void try_out(const struct attempt *a, PGconn *pg)
     a->s->outcome = SB_POSTGRES_HEARS;
 }
 
-/* What a pooled session was told is taken back, as far as it is still ours. */
-static void unlisten(const struct attempt *a, PGconn *pg)
-{
-    PGresult *result;
-
-    if (PQsendQuery(pg, "UNLISTEN " SB_POSTGRES_CHANNEL) == 0)
-        return;
-    while ((result = await_result(a, pg)) != NULL)
-        PQclear(result);
-}
-
 /* ---- The whole ------------------------------------------------------------------------------ */
 
 static void subscribe_on(const struct attempt *a, PGconn *pg)
 {
-    int pid;
+    bool pooled;
 
     if (!await_connection(a, pg)) {
         set_why(a->s, SB_POSTGRES_LATER, "cannot connect", PQerrorMessage(pg));
         return;
     }
-    pid = ask(a, pg);
-    if (pid == 0)
+    set_why(a->s, SB_POSTGRES_LATER, "cannot listen", "no answer in time");
+    pooled = ask(a, pg, who_answers) != PQbackendPID(pg);
+    if (pooled && shares_sessions(a, pg))
+        set_why(a->s, SB_POSTGRES_UNFIT, "a pooler is in between", "");
+    else if (ask(a, pg, listen) == 0)
         return;
-    if (pid == PQbackendPID(pg))
-        a->s->outcome = SB_POSTGRES_HEARS;
-    else
+    else if (pooled)
         try_out(a, pg);
-    if (a->s->outcome != SB_POSTGRES_HEARS)
-        unlisten(a, pg);
+    else
+        a->s->outcome = SB_POSTGRES_HEARS;
 }
 
 void sb_postgres_subscribe(struct sb_postgres_subscription *s)
