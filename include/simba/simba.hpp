@@ -378,6 +378,19 @@ class client
         return std::vector<mutex_status>(list, list + count);
     }
 
+    /* Returns from whom it was taken; an empty id: it was free. */
+    owner force_release(const std::string &mutex,
+                        milliseconds timeout = std::chrono::seconds(5)) const
+    {
+        owner from = SIMBA_OWNER_NONE;
+
+        detail::check([&](struct ::simba_error *details) {
+            return ::simba_client_force_release(core_->handle, mutex.c_str(), timeout.count(),
+                                                &from, details);
+        });
+        return from;
+    }
+
     simba::metrics metrics() const
     {
         simba::metrics result = {};
