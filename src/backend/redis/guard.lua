@@ -5,10 +5,10 @@ if owner ~= id then
     return { owner, call('PTTL', key), token }
 end
 -- The counter was lost or went back while the owner's key was not.
-if token < known then
-    count(known)
-elseif token == 0 then
-    count(now())
+if token < known or token == 0 then
+    local time = call('TIME')
+    token = known > 0 and known or time[1] * 1000000 + time[2]
+    call('SET', counter, string.format('%.0f', token))
 end
 call('PEXPIRE', key, ARGV[2])
 return { id, tonumber(ARGV[2]), token }

@@ -5,15 +5,12 @@ local owner, known = call('GET', key), tonumber(ARGV[2])
 -- meanwhile; those behind them try when the lease that they know of is over.
 local dead_max = 10000
 
-local function is_told(waiter)
-    return call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) > 0
-end
-
 if owner == id and known > 0 then
     -- The counter was lost or went back: no later term can have begun since.
     if token < known then
         local lost = token == 0
-        count(known)
+        token = known
+        call('SET', counter, string.format('%.0f', token))
         if not lost then
             return { owner, call('PTTL', key), token }
         end
@@ -23,7 +20,7 @@ if owner == id and known > 0 then
         -- An owner is not in the queue.
         for _ = 1, dead_max do
             local waiter = call('ZPOPMIN', queue)[1]
-            if not waiter or is_told(waiter) then
+            if not waiter or call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) > 0 then
                 break
             end
         end
@@ -37,7 +34,7 @@ if not owner then
     -- in the queue until it wins.
     for _ = 1, dead_max do
         local waiter = call('ZRANGE', queue, 0, 0)[1]
-        if not waiter or is_told(waiter) then
+        if not waiter or call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) > 0 then
             break
         end
         call('ZREM', queue, waiter)
