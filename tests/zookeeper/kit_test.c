@@ -61,7 +61,6 @@ static void zookeeper_passes_the_kit_letting_go_on_a_disconnect_below_a_chroot(v
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
     (void)state;
-    options.contend_ms = 1000;
     run(&options, server_url(&server, "/some/where?on-disconnect=release&session-timeout=3s"),
         CASES);
 }
