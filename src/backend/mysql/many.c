@@ -82,24 +82,28 @@ static void add_names(struct many *m)
         sb_mysql_bind_text(&m->binds[m->bound++], m->items[i]->values.mutex);
 }
 
-static void add_own_id(struct many *m)
+/* The row's own one of the values that are bound next. */
+static void add_own(struct many *m)
 {
     sb_text_add(&m->text, "elt(field(mutex, ");
     add_names(m);
     sb_text_add(&m->text, "), ");
     add_parts(m, "?");
     sb_text_add(&m->text, ")");
+}
+
+static void add_own_id(struct many *m)
+{
+    add_own(m);
     for (size_t i = 0; i < m->count; i++)
         sb_mysql_bind_text(&m->binds[m->bound++], m->items[i]->values.id);
 }
 
 static void add_own_version(struct many *m)
 {
-    sb_text_add(&m->text, "cast(elt(field(mutex, ");
-    add_names(m);
-    sb_text_add(&m->text, "), ");
-    add_parts(m, "?");
-    sb_text_add(&m->text, ") AS unsigned)");
+    sb_text_add(&m->text, "cast(");
+    add_own(m);
+    sb_text_add(&m->text, " AS unsigned)");
     for (size_t i = 0; i < m->count; i++)
         sb_mysql_bind_number(&m->binds[m->bound++], &m->items[i]->values.version);
 }
