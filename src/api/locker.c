@@ -7,7 +7,6 @@
 #include "api/client.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/container.h"
 #include "base/error.h"
 #include "core/owner.h"
@@ -139,30 +138,26 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
 /* ---- Acquire -------------------------------------------------------------------------------- */
 
 /* A win counts only while it is believed: after a pause the lease may be over before anybody said so. */
-static bool is_settled(simba_locker *locker)
+static bool is_settled(void *argument)
 {
+    simba_locker *locker = argument;
+
     if (locker->settled && locker->code == SIMBA_OK && !sb_service_is_owner(locker->service))
         locker->settled = false;
     return locker->settled;
 }
 
-/* Waits with the lock held; returns what the contest came to. */
+/* Returns what the contest came to. */
 static int wait_settled(simba_locker *locker, int64_t until_ms)
 {
-    while (!is_settled(locker)) {
-        int64_t left_ms = until_ms - simba_now_ms();
-        struct timespec until;
+    struct sb_wait wait = {&locker->lock, &locker->changed, is_settled, locker, until_ms};
+    int code;
 
-        if (until_ms == SIMBA_INFINITE) {
-            pthread_cond_wait(&locker->changed, &locker->lock);
-            continue;
-        }
-        if (left_ms <= 0)
-            return SIMBA_ETIMEDOUT;
-        until = sb_clock_deadline(left_ms);
-        pthread_cond_timedwait(&locker->changed, &locker->lock, &until);
-    }
-    return locker->code;
+    pthread_mutex_lock(&locker->lock);
+    code = sb_engine_wait(locker->client->engine, &wait) ? locker->code : SIMBA_ETIMEDOUT;
+    locker->phase = code == SIMBA_OK ? HELD : LEAVING;
+    pthread_mutex_unlock(&locker->lock);
+    return code;
 }
 
 int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
@@ -245,7 +240,7 @@ static int start(simba_locker *locker, int64_t until_ms, struct simba_error *err
             error, SIMBA_EUNAVAILABLE,
             "cannot acquire '%s': the store has not answered an earlier request yet",
             locker->service->member.mutex);
-    return sb_service_start(locker->service, error);
+    return sb_service_begin_start(locker->service, error);
 }
 
 /* Also gives back a win that comes in this moment. A store that hangs is not waited for: what is left on it
@@ -271,12 +266,7 @@ static int acquire(simba_locker *locker, int64_t timeout_ms, bool once, struct s
         set_phase(locker, IDLE);
         return code;
     }
-    sb_dispatcher_wait_begin(locker->client->engine->dispatcher);
-    pthread_mutex_lock(&locker->lock);
     code = wait_settled(locker, until_ms);
-    locker->phase = code == SIMBA_OK ? HELD : LEAVING;
-    pthread_mutex_unlock(&locker->lock);
-    sb_dispatcher_wait_end(locker->client->engine->dispatcher);
     if (code == SIMBA_OK)
         return SIMBA_OK;
     code = explain(locker, code, timeout_ms, error);
@@ -311,6 +301,7 @@ void simba_locker_cancel(simba_locker *locker)
     if (locker->phase == ACQUIRING && !locker->settled)
         settle(locker, SIMBA_ECONTENDED);
     pthread_mutex_unlock(&locker->lock);
+    sb_loop_wake(locker->client->engine->loop); /* the waiting thread may be turning it */
 }
 
 /* ---- Release -------------------------------------------------------------------------------- */
@@ -401,17 +392,13 @@ int simba_locker_create(simba_client *client, const char *mutex, const char *id,
         .gone = on_gone,
     };
     simba_locker *locker = sb_alloc_zero(sizeof *locker);
-    pthread_condattr_t monotonic;
     int code;
 
     if (locker == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     locker->client = client;
     pthread_mutex_init(&locker->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&locker->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    sb_wait_init_cond(&locker->changed);
     locker->lost_call.run = run_lost;
     config.user = locker;
     code = sb_client_contender(client, &config, &locker->service, error);

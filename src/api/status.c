@@ -104,22 +104,25 @@ static void run_ask(struct simba_task *task)
     sb_engine_send(q->engine, &q->base);
 }
 
+static bool is_answered(void *argument)
+{
+    struct question *q = argument;
+
+    return q->answered;
+}
+
 /* Waits for the answer. Returns false when the question was given up; then it is not ours any more. */
 static bool wait_answered(struct question *q, int64_t timeout_ms)
 {
     struct sb_engine *engine = q->engine;
-    int64_t now_ms = simba_now_ms();
-    int64_t until_ms = timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + timeout_ms : SIMBA_INFINITE;
+    struct sb_wait wait = {&engine->lock, &engine->progress, is_answered, q,
+                           sb_later(simba_now_ms(), timeout_ms)};
     bool answered;
 
-    sb_dispatcher_wait_begin(engine->dispatcher);
     pthread_mutex_lock(&engine->lock);
-    while (!q->answered && sb_engine_wait(engine, until_ms))
-        ;
-    answered = q->answered;
+    answered = sb_engine_wait(engine, &wait);
     q->abandoned = !answered;
     pthread_mutex_unlock(&engine->lock);
-    sb_dispatcher_wait_end(engine->dispatcher);
     return answered;
 }
 
@@ -154,7 +157,7 @@ int sb_client_ask(simba_client *client, const struct simba_request *wire,
     if (q == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     sb_engine_pending_add(client->engine); /* a close must wait for it from here on */
-    sb_loop_post(client->engine->loop, &q->task);
+    sb_loop_push(client->engine->loop, &q->task);
     if (!wait_answered(q, timeout_ms))
         return sb_error_set(error, SIMBA_EUNAVAILABLE, "the store did not answer within %lld ms",
                             (long long)timeout_ms);

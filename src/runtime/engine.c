@@ -40,29 +40,37 @@ void sb_engine_pending_add(struct sb_engine *engine)
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* The loop is woken under the lock: whoever waits for this may free it. */
 void sb_engine_pending_remove(struct sb_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
-    if (--engine->pending == 0)
+    if (--engine->pending == 0) {
         pthread_cond_broadcast(&engine->progress);
+        sb_loop_wake(engine->loop);
+    }
     pthread_mutex_unlock(&engine->lock);
 }
 
-bool sb_engine_wait(struct sb_engine *engine, int64_t at_ms)
+bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait)
 {
-    struct timespec until;
-    int64_t left_ms;
+    bool done;
 
-    if (at_ms == SIMBA_INFINITE) {
-        pthread_cond_wait(&engine->progress, &engine->lock);
-        return true;
-    }
-    left_ms = at_ms - simba_now_ms();
-    if (left_ms <= 0)
-        return false;
-    until = sb_clock_deadline(left_ms);
-    pthread_cond_timedwait(&engine->progress, &engine->lock, &until);
-    return true;
+    sb_dispatcher_wait_begin(engine->dispatcher);
+    done = sb_wait(engine->loop, wait);
+    sb_dispatcher_wait_end(engine->dispatcher);
+    return done;
+}
+
+bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
+                             int64_t until_ms)
+{
+    struct sb_wait wait = {&engine->lock, &engine->progress, done, argument, until_ms};
+    bool is_done;
+
+    pthread_mutex_lock(&engine->lock);
+    is_done = sb_engine_wait(engine, &wait);
+    pthread_mutex_unlock(&engine->lock);
+    return is_done;
 }
 
 /* ---- Requests ------------------------------------------------------------------------------- */
@@ -306,11 +314,28 @@ static void close_backend(void *argument)
     engine->ops->close(engine->backend, on_backend_closed, engine);
 }
 
+static bool has_nothing_pending(void *argument)
+{
+    struct sb_engine *engine = argument;
+
+    return engine->pending == 0;
+}
+
 static void wait_for_nothing_pending(struct sb_engine *engine)
 {
+    sb_engine_wait_progress(engine, has_nothing_pending, engine, SIMBA_INFINITE);
+}
+
+/* Nothing is left of the services; the dispatcher has no thread any more. */
+static void shut_backend(struct sb_engine *engine)
+{
+    struct sb_wait wait = {&engine->lock, &engine->progress, has_nothing_pending, engine,
+                           SIMBA_INFINITE};
+
+    sb_engine_pending_add(engine);
+    sb_loop_call(engine->loop, close_backend, engine);
     pthread_mutex_lock(&engine->lock);
-    while (engine->pending > 0)
-        sb_engine_wait(engine, SIMBA_INFINITE);
+    sb_wait(engine->loop, &wait);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -318,29 +343,16 @@ void sb_engine_destroy(struct sb_engine *engine)
 {
     if (engine == NULL)
         return;
-    wait_for_nothing_pending(engine);
-    sb_dispatcher_destroy(engine->dispatcher);
-    if (engine->backend != NULL) {
-        sb_engine_pending_add(engine);
-        sb_loop_call(engine->loop, close_backend, engine);
+    if (engine->loop != NULL)
         wait_for_nothing_pending(engine);
-    }
+    sb_dispatcher_destroy(engine->dispatcher);
+    if (engine->backend != NULL)
+        shut_backend(engine);
     sb_loop_destroy(engine->loop);
     sb_registry_destroy(&engine->registry);
     pthread_cond_destroy(&engine->progress);
     pthread_mutex_destroy(&engine->lock);
     sb_free(engine);
-}
-
-static void init_waiting(struct sb_engine *engine)
-{
-    pthread_condattr_t monotonic;
-
-    pthread_mutex_init(&engine->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&engine->progress, &monotonic);
-    pthread_condattr_destroy(&monotonic);
 }
 
 int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,
@@ -364,7 +376,8 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     engine->timing = config->timing;
     engine->log = config->log;
     engine->batch_end = &engine->batch;
-    init_waiting(engine);
+    pthread_mutex_init(&engine->lock, NULL);
+    sb_wait_init_cond(&engine->progress);
     code = sb_registry_init(&engine->registry);
     if (code != SIMBA_OK)
         sb_error_plain(error, code);

@@ -11,6 +11,7 @@
 #include "runtime/loop.h"
 #include "runtime/metrics.h"
 #include "runtime/registry.h"
+#include "runtime/wait.h"
 
 #include <pthread.h>
 
@@ -76,7 +77,11 @@ void sb_engine_send(struct sb_engine *engine, struct sb_request *request);
 void sb_engine_pending_add(struct sb_engine *engine);
 void sb_engine_pending_remove(struct sb_engine *engine);
 
-/* Waits on engine->progress with engine->lock held, until `at_ms`; false when that has come. */
-bool sb_engine_wait(struct sb_engine *engine, int64_t at_ms);
+/* sb_wait on the engine's loop, from a callback too: another thread takes its place meanwhile. */
+bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait);
+
+/* The same for what is guarded by engine->lock, which it takes, and followed by a signal of progress. */
+bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
+                             int64_t until_ms);
 
 #endif

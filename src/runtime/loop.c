@@ -1,5 +1,8 @@
 /*
- * loop.c - a libuv loop on a thread of its own.
+ * loop.c - a libuv loop that is turned by whoever has its wheel.
+ *
+ * Its own thread never sleeps inside libuv: it lays the wheel down first and waits on the descriptor that
+ * libuv waits on. So a thread of the application can take the wheel without waking anybody.
  *
  * Deadlines hang on one timerfd of the suspend-aware clock: libuv's timers stand still while the machine
  * sleeps, and an owner must learn on waking that its lease is over.
@@ -9,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "runtime/wheel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,29 +31,57 @@ struct sb_loop {
     uv_prepare_t before_wait;
     uv_check_t after_wait;
     pthread_t thread;
+    struct sb_wheel wheel;
     _Atomic(struct simba_task *) inbox; /* newest first */
     _Atomic unsigned posting;           /* threads inside sb_loop_post */
     struct sb_timers timers;
-    int64_t armed_for_ms; /* what the timerfd is set to */
+    int64_t armed_for_ms; /* what the timerfd is set to: the first deadline, or before it */
     int clock_fd;
     void (*turn)(void *argument);
     void *argument;
+    bool (*guest_done)(void *argument); /* NULL: there is no guest */
+    void *guest_argument;
 };
 
 /* ---- Inbox ---------------------------------------------------------------------------------- */
 
-/* From the exchange on the task may run, and what it does may end the loop: hence the count, which the end
- * waits for. */
-void sb_loop_post(struct sb_loop *loop, struct simba_task *task)
+void sb_loop_push(struct sb_loop *loop, struct simba_task *task)
 {
     struct simba_task *head = atomic_load_explicit(&loop->inbox, memory_order_relaxed);
 
-    atomic_fetch_add(&loop->posting, 1);
     do {
         task->next = head;
     } while (!atomic_compare_exchange_weak_explicit(&loop->inbox, &head, task, memory_order_release,
                                                     memory_order_relaxed));
+}
+
+static bool has_tasks(struct sb_loop *loop)
+{
+    return atomic_load_explicit(&loop->inbox, memory_order_relaxed) != NULL;
+}
+
+/* Whoever has the wheel looks into the inbox before it waits or leaves. */
+void sb_loop_wake(struct sb_loop *loop)
+{
+    if (sb_wheel_is_mine(&loop->wheel))
+        return;
     uv_async_send(&loop->inbox_signal);
+    sb_wheel_hurry(&loop->wheel);
+}
+
+void sb_loop_wake_for_tasks(struct sb_loop *loop)
+{
+    if (has_tasks(loop))
+        sb_loop_wake(loop);
+}
+
+/* Once it is pushed the task may run, and what it does may end the loop: hence the count, which the end
+ * waits for. */
+void sb_loop_post(struct sb_loop *loop, struct simba_task *task)
+{
+    atomic_fetch_add(&loop->posting, 1);
+    sb_loop_push(loop, task);
+    sb_loop_wake(loop);
     atomic_fetch_sub(&loop->posting, 1);
 }
 
@@ -68,10 +100,9 @@ static struct simba_task *take_inbox(struct sb_loop *loop)
     return oldest;
 }
 
-static void on_inbox(uv_async_t *signal)
+static void run_tasks(struct sb_loop *loop)
 {
-    struct sb_loop *loop = signal->data;
-    struct simba_task *task = take_inbox(loop);
+    struct simba_task *task = has_tasks(loop) ? take_inbox(loop) : NULL;
 
     while (task != NULL) {
         struct simba_task *next = task->next;
@@ -81,23 +112,27 @@ static void on_inbox(uv_async_t *signal)
     }
 }
 
+static void on_inbox(uv_async_t *signal)
+{
+    run_tasks(signal->data);
+}
+
 /* ---- Clock ---------------------------------------------------------------------------------- */
 
+/* Moves it forward only: deadlines that are put off with every request cost nothing. Where it goes off too
+ * early it is set again. */
 static void set_clock(struct sb_loop *loop)
 {
     const struct sb_timer *first = sb_timers_first(&loop->timers);
-    int64_t at_ms = first != NULL ? first->at_ms : SIMBA_INFINITE;
     struct itimerspec when = {0};
+    int64_t ms;
 
-    if (at_ms == loop->armed_for_ms)
+    if (first == NULL || first->at_ms >= loop->armed_for_ms)
         return;
-    loop->armed_for_ms = at_ms;
-    if (at_ms != SIMBA_INFINITE) {
-        int64_t ms = at_ms > 0 ? at_ms : 1; /* zero would disarm it */
-
-        when.it_value.tv_sec = ms / 1000;
-        when.it_value.tv_nsec = ms % 1000 * 1000000;
-    }
+    loop->armed_for_ms = first->at_ms;
+    ms = first->at_ms > 0 ? first->at_ms : 1; /* zero would disarm it */
+    when.it_value.tv_sec = ms / 1000;
+    when.it_value.tv_nsec = ms % 1000 * 1000000;
     timerfd_settime(loop->clock_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
@@ -133,7 +168,16 @@ void sb_loop_cancel(struct sb_loop *loop, struct sb_timer *timer)
     sb_timers_cancel(&loop->timers, timer);
 }
 
-/* ---- The thread ----------------------------------------------------------------------------- */
+/* ---- Turning -------------------------------------------------------------------------------- */
+
+/* What may be done at the end of a round or before one. Tasks lead to requests and requests to tasks. */
+static void catch_up(struct sb_loop *loop)
+{
+    do {
+        run_tasks(loop);
+        loop->turn(loop->argument);
+    } while (has_tasks(loop));
+}
 
 static void on_after_wait(uv_check_t *check)
 {
@@ -146,29 +190,96 @@ static void on_before_wait(uv_prepare_t *prepare)
 {
     struct sb_loop *loop = prepare->data;
 
-    loop->turn(loop->argument);
+    catch_up(loop);
     set_clock(loop);
+    if (loop->guest_done != NULL && loop->guest_done(loop->guest_argument))
+        uv_stop(&loop->uv);
 }
 
-static void close_handles(struct sb_loop *loop)
+struct search {
+    const uv_prepare_t *own;
+    bool found;
+};
+
+static void find_preparer(uv_handle_t *handle, void *argument)
 {
-    uv_close((uv_handle_t *)&loop->inbox_signal, NULL);
-    uv_close((uv_handle_t *)&loop->clock_poll, NULL);
-    uv_close((uv_handle_t *)&loop->before_wait, NULL);
-    uv_close((uv_handle_t *)&loop->after_wait, NULL);
+    struct search *search = argument;
+
+    if (handle->type == UV_PREPARE && handle != (const uv_handle_t *)search->own)
+        search->found |= uv_is_active(handle) != 0;
+}
+
+/* Somebody wants to be called before the loop waits. */
+static bool has_preparer(struct sb_loop *loop)
+{
+    struct search search = {.own = &loop->before_wait};
+
+    uv_walk(&loop->uv, find_preparer, &search);
+    return search.found;
+}
+
+/* How long there is nothing to do, as far as we know; -1 for good. */
+static int quiet_ms(struct sb_loop *loop)
+{
+    catch_up(loop);
+    set_clock(loop);
+    if (has_preparer(loop))
+        return 0;
+    uv_update_time(&loop->uv);
+    return uv_backend_timeout(&loop->uv);
 }
 
 static void *run_thread(void *argument)
 {
     struct sb_loop *loop = argument;
 
-    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    sb_wheel_take(&loop->wheel);
+    while (uv_run(&loop->uv, UV_RUN_NOWAIT) != 0) {
+        sb_wheel_watch(&loop->wheel, uv_backend_fd(&loop->uv), quiet_ms(loop));
+        sb_wheel_take(&loop->wheel);
+    }
     return NULL;
+}
+
+bool sb_loop_join(struct sb_loop *loop)
+{
+    bool guest = sb_wheel_join(&loop->wheel);
+
+    if (!guest)
+        sb_loop_wake_for_tasks(loop);
+    return guest;
+}
+
+/* The keeper is sent away after the first round, so that it does not stand between a request and its
+ * answer. */
+void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument)
+{
+    loop->guest_done = done;
+    loop->guest_argument = argument;
+    uv_update_time(&loop->uv);
+    catch_up(loop);
+    while (!done(argument)) {
+        sb_wheel_use(&loop->wheel);
+        uv_run(&loop->uv, UV_RUN_ONCE);
+        catch_up(loop);
+        sb_wheel_dismiss(&loop->wheel);
+    }
+    loop->guest_done = NULL;
+}
+
+/* Whoever posted a task before the guest was gone has relied on it. */
+void sb_loop_leave(struct sb_loop *loop, bool guest)
+{
+    if (guest)
+        sb_wheel_dismiss(&loop->wheel);
+    sb_wheel_leave(&loop->wheel, guest);
+    if (guest && has_tasks(loop))
+        sb_wheel_hurry(&loop->wheel);
 }
 
 bool sb_loop_is_current(const struct sb_loop *loop)
 {
-    return pthread_equal(pthread_self(), loop->thread) != 0;
+    return sb_wheel_is_mine(&loop->wheel);
 }
 
 struct uv_loop_s *sb_loop_uv(struct sb_loop *loop)
@@ -231,26 +342,35 @@ static int init_handles(struct sb_loop *loop)
     return 0;
 }
 
+static void close_handles(struct sb_loop *loop)
+{
+    uv_close((uv_handle_t *)&loop->inbox_signal, NULL);
+    uv_close((uv_handle_t *)&loop->clock_poll, NULL);
+    uv_close((uv_handle_t *)&loop->before_wait, NULL);
+    uv_close((uv_handle_t *)&loop->after_wait, NULL);
+}
+
 static void free_loop(struct sb_loop *loop)
 {
     uv_run(&loop->uv, UV_RUN_DEFAULT); /* lets closing handles close */
     uv_loop_close(&loop->uv);
+    sb_wheel_destroy(&loop->wheel);
     close(loop->clock_fd);
     sb_free(loop);
 }
 
-/* A loop opens six, those that the first one leaves to the process included. */
-#define UV_DESCRIPTORS 8
+/* A loop opens six, those that the first one leaves to the process included; the wheel has one. */
+#define DESCRIPTORS 9
 
 /* Where descriptors are short libuv ends the process in its first loop and leaks in later ones, so we find
  * out whether it can have them. Another thread may still take them before libuv does. */
-static int init_uv(struct sb_loop *loop)
+static int init_turning(struct sb_loop *loop)
 {
-    int fds[UV_DESCRIPTORS];
+    int fds[DESCRIPTORS];
     size_t count = 0;
     int code = 0;
 
-    while (code == 0 && count < UV_DESCRIPTORS) {
+    while (code == 0 && count < DESCRIPTORS) {
         fds[count] = fcntl(loop->clock_fd, F_DUPFD_CLOEXEC, 0);
         if (fds[count] >= 0)
             count++;
@@ -259,7 +379,11 @@ static int init_uv(struct sb_loop *loop)
     }
     while (count > 0)
         close(fds[--count]);
-    return code < 0 ? code : uv_loop_init(&loop->uv);
+    if (code == 0)
+        code = sb_wheel_init(&loop->wheel);
+    if (code == 0 && (code = uv_loop_init(&loop->uv)) < 0)
+        sb_wheel_destroy(&loop->wheel);
+    return code;
 }
 
 int sb_loop_create(void (*turn)(void *argument), void *argument, struct sb_loop **ret_loop,
@@ -280,7 +404,7 @@ int sb_loop_create(void (*turn)(void *argument), void *argument, struct sb_loop 
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code, "cannot create a timer: %s",
                                     strerror(code));
     }
-    if ((code = init_uv(loop)) < 0) {
+    if ((code = init_turning(loop)) < 0) {
         close(loop->clock_fd);
         sb_free(loop);
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,

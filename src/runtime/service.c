@@ -147,7 +147,7 @@ static void run_close(struct simba_task *task)
 
 /* A move and the posting of its task are one under the lock: otherwise the stop of another thread could
  * reach the loop before the start that it ends. */
-int sb_service_start(struct sb_service *s, struct simba_error *error)
+int sb_service_begin_start(struct sb_service *s, struct simba_error *error)
 {
     struct sb_engine *engine = s->engine;
     int status = SIMBA_INITIAL;
@@ -159,7 +159,7 @@ int sb_service_start(struct sb_service *s, struct simba_error *error)
     pthread_mutex_lock(&engine->lock);
     moved = atomic_compare_exchange_strong(&s->status, &status, SIMBA_STARTING);
     if (moved)
-        sb_loop_post(engine->loop, &s->start_task);
+        sb_loop_push(engine->loop, &s->start_task);
     pthread_mutex_unlock(&engine->lock);
     if (!moved)
         return sb_error_set(error, SIMBA_ESTATE, "cannot start '%s': it is %s, start needs %s",
@@ -168,6 +168,16 @@ int sb_service_start(struct sb_service *s, struct simba_error *error)
     return SIMBA_OK;
 }
 
+int sb_service_start(struct sb_service *s, struct simba_error *error)
+{
+    int code = sb_service_begin_start(s, error);
+
+    if (code == SIMBA_OK)
+        sb_loop_wake_for_tasks(s->engine->loop);
+    return code;
+}
+
+/* The caller wakes the loop or waits. */
 static int begin_stop(struct sb_service *s, unsigned *ret_stops, struct simba_error *error)
 {
     struct sb_engine *engine = s->engine;
@@ -179,7 +189,7 @@ static int begin_stop(struct sb_service *s, unsigned *ret_stops, struct simba_er
         moved = atomic_compare_exchange_weak(&s->status, &status, SIMBA_STOPPING);
     if (moved) {
         *ret_stops = s->stops;
-        sb_loop_post(engine->loop, &s->stop_task);
+        sb_loop_push(engine->loop, &s->stop_task);
     }
     pthread_mutex_unlock(&engine->lock);
     if (!moved)
@@ -189,26 +199,34 @@ static int begin_stop(struct sb_service *s, unsigned *ret_stops, struct simba_er
     return SIMBA_OK;
 }
 
+struct stop_wait {
+    struct sb_service *service;
+    unsigned stops; /* that were complete before this one */
+    int code;
+};
+
+static bool is_stopped(void *argument)
+{
+    struct stop_wait *wait = argument;
+
+    wait->code = wait->service->stop_code;
+    return wait->service->stops != wait->stops;
+}
+
 static int wait_stopped(struct sb_service *s, unsigned stops)
 {
-    struct sb_engine *engine = s->engine;
-    int code;
+    struct stop_wait wait = {.service = s, .stops = stops};
 
-    sb_dispatcher_wait_begin(engine->dispatcher);
-    pthread_mutex_lock(&engine->lock);
-    while (s->stops == stops)
-        sb_engine_wait(engine, SIMBA_INFINITE);
-    code = s->stop_code;
-    pthread_mutex_unlock(&engine->lock);
-    sb_dispatcher_wait_end(engine->dispatcher);
-    return code;
+    sb_engine_wait_progress(s->engine, is_stopped, &wait, SIMBA_INFINITE);
+    return wait.code;
 }
 
 void sb_service_stop_soon(struct sb_service *s)
 {
     unsigned stops;
 
-    begin_stop(s, &stops, NULL); /* not active: it stops or has stopped already */
+    if (begin_stop(s, &stops, NULL) == SIMBA_OK) /* else it stops or has stopped already */
+        sb_loop_wake_for_tasks(s->engine->loop);
 }
 
 static int explain_stop(const struct sb_service *s, int code, struct simba_error *error)
@@ -234,25 +252,22 @@ int sb_service_stop(struct sb_service *s, struct simba_error *error)
         return code;
     sb_service_hold(s);
     code = begin_stop(s, &stops, error);
-    if (code == SIMBA_OK && !sb_dispatcher_is_on(&s->lane))
+    if (code == SIMBA_OK && sb_dispatcher_is_on(&s->lane))
+        sb_loop_wake_for_tasks(s->engine->loop);
+    else if (code == SIMBA_OK)
         code = explain_stop(s, wait_stopped(s, stops), error);
     sb_service_drop(s);
     return code;
 }
 
+static bool is_not_stopping(void *argument)
+{
+    return sb_service_status(argument) != SIMBA_STOPPING;
+}
+
 bool sb_service_wait_initial(struct sb_service *s, int64_t until_ms)
 {
-    struct sb_engine *engine = s->engine;
-    bool initial;
-
-    sb_dispatcher_wait_begin(engine->dispatcher);
-    pthread_mutex_lock(&engine->lock);
-    while (sb_service_status(s) == SIMBA_STOPPING && sb_engine_wait(engine, until_ms))
-        continue;
-    initial = sb_service_status(s) != SIMBA_STOPPING;
-    pthread_mutex_unlock(&engine->lock);
-    sb_dispatcher_wait_end(engine->dispatcher);
-    return initial;
+    return sb_engine_wait_progress(s->engine, is_not_stopping, s, until_ms);
 }
 
 void sb_service_close(struct sb_service *s)

@@ -81,6 +81,9 @@ int sb_service_start(struct sb_service *service, struct simba_error *error);
 int sb_service_stop(struct sb_service *service, struct simba_error *error);
 void sb_service_close(struct sb_service *service);
 
+/* A start by a thread that waits for the loop next (sb_engine_wait), and so need not wake it. */
+int sb_service_begin_start(struct sb_service *service, struct simba_error *error);
+
 /* A stop that nobody waits for, from any thread; and the wait for the end of whatever stop is under way,
  * which is false when that has not come by `until_ms`. */
 void sb_service_stop_soon(struct sb_service *service);

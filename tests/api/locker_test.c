@@ -327,6 +327,14 @@ static uint64_t acquisitions(simba_client *client)
     return metrics.acquisitions;
 }
 
+/* The clock ends a lease before anybody has noticed. */
+static bool is_loss_noticed(void *client)
+{
+    struct simba_metrics metrics = {.size = sizeof metrics};
+
+    return simba_client_metrics(client, &metrics) == SIMBA_OK && metrics.losses > 0;
+}
+
 static void a_lost_lease_is_told_by_the_release_and_not_won_back(void **state)
 {
     struct simba_error error = {0};
@@ -340,6 +348,7 @@ static void a_lost_lease_is_told_by_the_release_and_not_won_back(void **state)
     sb_shim_hold_requests(t.shim, SB_SHIM_ALL);
     assert_true(test_wait(is_not_held, t.locker));
     assert_int_equal(simba_locker_fence(t.locker), 0);
+    assert_true(test_wait(is_loss_noticed, t.client));
     sb_shim_let_go(t.shim);
     probe_wait_free(t.client, "m"); /* the store is well again, and still nobody owns */
     expect(simba_locker_release(t.locker, &error), SIMBA_ELOST, &error);

@@ -214,6 +214,25 @@ static void say_acquired(struct probe *p)
     say("acquired", atomic_load(&p->fence));
 }
 
+static void *wait_for_other(void *locker)
+{
+    simba_locker_acquire(locker, NULL);
+    return NULL;
+}
+
+/* Has a thread wait inside the library for good, as programs do; it turns the loop of the client. */
+static void start_waiting(simba_client *client)
+{
+    simba_locker *locker = NULL;
+    pthread_t thread;
+
+    if (simba_locker_create(client, "other", NULL, &locker, NULL) != SIMBA_OK ||
+        pthread_create(&thread, NULL, wait_for_other, locker) != 0)
+        _exit(3);
+    pthread_detach(thread);
+    say("waiting", 1);
+}
+
 /* The other process: owns, and answers questions on its standard input until that ends. Nothing but the
  * answers to "owner" and "counts" comes from the thread that reads. */
 static int run_holder(const char *url)
@@ -235,6 +254,10 @@ static int run_holder(const char *url)
         } else if (strncmp(line, "stop", 4) == 0) {
             simba_contender_stop(p.contender, NULL);
             say("stopped", atomic_load(&p.released));
+        } else if (strncmp(line, "wait", 4) == 0) {
+            start_waiting(client);
+        } else if (strncmp(line, "exit", 4) == 0) {
+            _exit(0);
         }
     }
     simba_contender_close(p.contender);
@@ -286,6 +309,40 @@ static void a_holder_paused_past_its_lease_does_not_believe_any_more(void **stat
     assert_int_equal(holder_expect(&holder, "stopped"), 1); /* once, and not again by the stop */
     assert_int_equal(holder_end(&holder), 0);
     probe_end(&p);
+    probe_close(client);
+}
+
+/* The thread that turns the loop stands still with all the others, and goes on with what it finds. */
+static void a_holder_paused_while_a_thread_waits_loses_and_learns_it(void **state)
+{
+    char url[TEST_PATH_MAX + 128];
+    struct holder holder;
+    struct probe other = {0};
+    struct probe p = {0};
+    simba_client *client;
+
+    probe_sqlite_url(url, sizeof url, *state, PROBE_SHORT);
+    client = probe_open(url);
+    probe_create(&other, client, "other", NULL);
+    probe_start(&other);
+    probe_wait_count(&other.acquired, 1);
+    holder_start(&holder, url);
+    holder_expect(&holder, "acquired");
+    holder_say(&holder, "wait");
+    holder_expect(&holder, "waiting");
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    kill(holder.pid, SIGSTOP);
+    probe_wait_count(&p.acquired, 1);
+    holder_say(&holder, "owner");
+    kill(holder.pid, SIGCONT);
+    assert_int_equal(holder_expect(&holder, "owner"), 0);
+    holder_say(&holder, "lost");
+    assert_int_equal(holder_expect(&holder, "lost"), 1);
+    holder_say(&holder, "exit");
+    assert_int_equal(holder_end(&holder), 0);
+    probe_end(&p);
+    probe_end(&other);
     probe_close(client);
 }
 
@@ -342,6 +399,8 @@ int main(int argc, char *argv[])
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_are_dead_in_a_child_and_live_on_in_the_parent),
         cmocka_unit_test_setup_teardown(a_holder_paused_past_its_lease_does_not_believe_any_more,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_holder_paused_while_a_thread_waits_loses_and_learns_it,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_mutex_passes_from_process_to_process, make_folder,
                                         remove_folder),

@@ -28,13 +28,13 @@ static void the_owner_loses_it_and_the_next_waiter_wins(void **state)
     probe_create(&owner, client, "m", "owner");
     probe_create(&waiter, outside, "m", "waiter");
     probe_start(&owner);
-    probe_wait_owner(&owner);
+    probe_wait_count(&owner.acquired, 1);
     probe_start(&waiter);
     probe_wait_status(waiter.contender, SIMBA_RUNNING);
     taken = take(outside, "m");
     assert_string_equal(taken.id, "owner");
     assert_int_equal(taken.fence, owner.fence);
-    probe_wait_owner(&waiter);
+    probe_wait_count(&waiter.acquired, 1);
     assert_true(waiter.fence > owner.fence);
     probe_wait_count(&owner.released, 1);
     probe_end(&owner);

@@ -1,0 +1,131 @@
+/*
+ * wait.c - waits by turning the loop where the wheel can be had, and on a condition variable elsewhere.
+ *
+ * A thread of the application is not like the loop's own: it takes signals, and it can be cancelled. Neither
+ * may end the process or take the wheel away with it.
+ */
+#include "runtime/wait.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <time.h>
+
+void sb_wait_init_cond(pthread_cond_t *changed)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+/* ---- What a guest must be spared ------------------------------------------------------------ */
+
+struct manners {
+    sigset_t pipe;
+    sigset_t signals; /* blocked before */
+    int cancel_state;
+};
+
+/* libuv writes to sockets without MSG_NOSIGNAL. Other signals must come through: the thread may be the only
+ * one of the process that takes them. */
+static void begin_manners(struct manners *m)
+{
+    sigemptyset(&m->pipe);
+    sigaddset(&m->pipe, SIGPIPE);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &m->cancel_state);
+    pthread_sigmask(SIG_BLOCK, &m->pipe, &m->signals);
+}
+
+/* A SIGPIPE of ours is taken away. One that was blocked anyway stays: it may be the application's. */
+static void end_manners(struct manners *m)
+{
+    const struct timespec now = {0};
+
+    if (sigismember(&m->signals, SIGPIPE) == 0) {
+        while (sigtimedwait(&m->pipe, NULL, &now) >= 0)
+            continue;
+        pthread_sigmask(SIG_SETMASK, &m->signals, NULL);
+    }
+    pthread_setcancelstate(m->cancel_state, NULL);
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+static bool is_late(const struct sb_wait *wait)
+{
+    return wait->until_ms != SIMBA_INFINITE && simba_now_ms() >= wait->until_ms;
+}
+
+static bool is_over(void *argument)
+{
+    const struct sb_wait *wait = argument;
+    bool over;
+
+    pthread_mutex_lock(wait->lock);
+    over = wait->done(wait->argument) || is_late(wait);
+    pthread_mutex_unlock(wait->lock);
+    return over;
+}
+
+/* It has done its work by going off: the round is over. */
+static void on_limit(struct sb_timer *limit)
+{
+    (void)limit;
+}
+
+static void turn_until_over(struct sb_loop *loop, const struct sb_wait *wait)
+{
+    struct sb_timer limit = {.fire = on_limit};
+    struct manners manners;
+
+    begin_manners(&manners);
+    sb_loop_arm(loop, &limit, wait->until_ms);
+    sb_loop_turn(loop, is_over, (void *)wait);
+    sb_loop_cancel(loop, &limit);
+    end_manners(&manners);
+}
+
+static void sleep_until_over(const struct sb_wait *wait)
+{
+    pthread_mutex_lock(wait->lock);
+    while (!wait->done(wait->argument) && !is_late(wait)) {
+        struct timespec until;
+
+        if (wait->until_ms == SIMBA_INFINITE) {
+            pthread_cond_wait(wait->changed, wait->lock);
+            continue;
+        }
+        until = sb_clock_deadline(wait->until_ms - simba_now_ms());
+        pthread_cond_timedwait(wait->changed, wait->lock, &until);
+    }
+    pthread_mutex_unlock(wait->lock);
+}
+
+static void wait_until_over(struct sb_loop *loop, const struct sb_wait *wait)
+{
+    bool guest = sb_loop_join(loop);
+
+    if (guest)
+        turn_until_over(loop, wait);
+    else
+        sleep_until_over(wait);
+    sb_loop_leave(loop, guest);
+}
+
+/* The wheel is joined without the lock, which the thread that has it may want. What is done can be undone
+ * before the lock is held again. */
+bool sb_wait(struct sb_loop *loop, const struct sb_wait *wait)
+{
+    bool done;
+
+    while (!(done = wait->done(wait->argument)) && !is_late(wait)) {
+        pthread_mutex_unlock(wait->lock);
+        wait_until_over(loop, wait);
+        pthread_mutex_lock(wait->lock);
+    }
+    sb_loop_wake_for_tasks(loop);
+    return done;
+}

@@ -1,0 +1,164 @@
+/*
+ * wheel.c - a lock that is handed from thread to thread, and the keeper's sleep.
+ *
+ * Taking and laying down happen under `lock`, which is never held for longer: what one holder of the wheel
+ * has done is seen by the next.
+ */
+#include "runtime/wheel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* How long the wheel lies idle before the keeper takes it. Short beside the drift margin, which pays for it;
+ * long beside what a program does between two calls. */
+#define LOOK_MS 1
+
+/* Its address is the name of a thread. */
+static _Thread_local char self;
+
+int sb_wheel_init(struct sb_wheel *w)
+{
+    w->bell_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (w->bell_fd < 0)
+        return -errno;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->freed, NULL);
+    return 0;
+}
+
+void sb_wheel_destroy(struct sb_wheel *w)
+{
+    pthread_cond_destroy(&w->freed);
+    pthread_mutex_destroy(&w->lock);
+    close(w->bell_fd);
+}
+
+bool sb_wheel_is_mine(const struct sb_wheel *w)
+{
+    return atomic_load_explicit(&w->holder, memory_order_relaxed) == &self;
+}
+
+/* ---- The keeper's sleep --------------------------------------------------------------------- */
+
+/* A bell that can be set for later: whoever sets it is not held up by the keeper's waking. */
+static void ring_in(struct sb_wheel *w, int ms)
+{
+    const struct itimerspec when = {.it_value = {.tv_nsec = ms > 0 ? ms * 1000000L : 1}};
+
+    timerfd_settime(w->bell_fd, 0, &when, NULL);
+}
+
+/* Returns when the bell rings, when there is something on `events_fd` (-1: none), or when the time is up. A
+ * bell that is set again before it is read does not ring, but then it will. */
+static void sleep_lightly(struct sb_wheel *w, int events_fd, int timeout_ms)
+{
+    struct pollfd fds[2] = {{w->bell_fd, POLLIN, 0}, {events_fd, POLLIN, 0}};
+    uint64_t count;
+
+    if (poll(fds, 2, timeout_ms) > 0 && fds[0].revents != 0)
+        while (read(w->bell_fd, &count, sizeof count) < 0 && errno == EINTR)
+            continue;
+}
+
+/* Looks again after a while as long as there are signs of a guest. One that has turned nothing since the last
+ * look waits for long: it rings when it leaves. */
+void sb_wheel_take(struct sb_wheel *w)
+{
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        unsigned uses = atomic_load_explicit(&w->uses, memory_order_relaxed);
+        bool used = uses != w->seen;
+
+        if (!w->guest && (!used || w->urgent))
+            break;
+        w->seen = uses;
+        w->keeper = used ? LOOKING : SLEEPING;
+        pthread_mutex_unlock(&w->lock);
+        sleep_lightly(w, -1, used ? LOOK_MS : -1);
+        pthread_mutex_lock(&w->lock);
+    }
+    w->urgent = false;
+    w->keeper = WORKING;
+    atomic_store_explicit(&w->holder, &self, memory_order_relaxed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void sb_wheel_watch(struct sb_wheel *w, int events_fd, int timeout_ms)
+{
+    bool wanted;
+
+    pthread_mutex_lock(&w->lock);
+    atomic_store_explicit(&w->holder, NULL, memory_order_relaxed);
+    w->seen = atomic_load_explicit(&w->uses, memory_order_relaxed);
+    w->keeper = WATCHING;
+    wanted = w->guest;
+    if (wanted)
+        pthread_cond_signal(&w->freed);
+    pthread_mutex_unlock(&w->lock);
+    if (!wanted)
+        sleep_lightly(w, events_fd, timeout_ms);
+}
+
+void sb_wheel_hurry(struct sb_wheel *w)
+{
+    pthread_mutex_lock(&w->lock);
+    if (!w->guest && w->keeper == LOOKING) {
+        w->urgent = true;
+        ring_in(w, 0);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- Guests --------------------------------------------------------------------------------- */
+
+bool sb_wheel_join(struct sb_wheel *w)
+{
+    bool guest;
+
+    pthread_mutex_lock(&w->lock);
+    guest = w->waiting++ == 0 && !sb_wheel_is_mine(w);
+    if (guest) {
+        w->guest = true;
+        while (atomic_load_explicit(&w->holder, memory_order_relaxed) != NULL)
+            pthread_cond_wait(&w->freed, &w->lock);
+        atomic_store_explicit(&w->holder, &self, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return guest;
+}
+
+void sb_wheel_use(struct sb_wheel *w)
+{
+    atomic_fetch_add_explicit(&w->uses, 1, memory_order_relaxed);
+}
+
+void sb_wheel_dismiss(struct sb_wheel *w)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->keeper == WATCHING) {
+        w->keeper = LOOKING;
+        ring_in(w, LOOK_MS);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Whoever still waits must not wait for the keeper's next look. A keeper that sleeps begins to look. */
+void sb_wheel_leave(struct sb_wheel *w, bool guest)
+{
+    pthread_mutex_lock(&w->lock);
+    w->waiting--;
+    if (guest) {
+        w->guest = false;
+        w->urgent = w->waiting > 0;
+        atomic_store_explicit(&w->holder, NULL, memory_order_relaxed);
+        sb_wheel_use(w);
+        if (w->urgent)
+            ring_in(w, 0);
+        else if (w->keeper == SLEEPING)
+            ring_in(w, LOOK_MS);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
