@@ -1,20 +1,22 @@
 /*
  * redis.c - measures the library on Redis against what no client can beat, in the same run:
  *
- *     acquire + release of a free mutex    against two EVALSHA round trips of a blocking client
- *     hand-over to a waiter                against PUBLISH to a subscriber + one EVALSHA round trip
+ *     acquire + release of a free mutex    against two calls of a script by a blocking client
+ *     hand-over to a waiter                against PUBLISH to a subscriber + one call of a script
  *     10,000 mutexes held by one client    threads, connections, writes, losses over three renewals
+ *
+ * The first two also against the library's own scripts, called by a blocking client.
  *
  *     bench-redis [--cores] [ROUNDS]
  *
  * It starts a server of its own. Everything is pinned to one core, so that code is compared with code and
  * not with the waking of halted cores, unless --cores is given.
  */
+#include "redis_raw.h"
+
 #include <simba/simba.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -23,26 +25,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MUTEXES 10000
-#define BLOCK 50 /* measurements before the other side has its turn */
-
-static pid_t server;
-static int port;
-static char url[128];
-
-static void end(const char *why)
-{
-    fprintf(stderr, "bench-redis: %s\n", why);
-    if (server > 0)
-        kill(server, SIGKILL);
-    exit(1);
-}
+#define BLOCK 50 /* measurements of one side before the next has its turn */
 
 static void check(int code, const struct simba_error *error)
 {
@@ -50,26 +36,14 @@ static void check(int code, const struct simba_error *error)
         end(error->text);
 }
 
-static double now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static void pause_ms(long ms)
-{
-    struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
-
-    nanosleep(&pause, NULL);
-}
-
 /* ---- Samples -------------------------------------------------------------------------------- */
 
 struct samples {
     double *us;
     size_t count;
+    size_t block; /* where the last block begins */
+    double least; /* median of a block */
+    double most;
 };
 
 static void add(struct samples *samples, double us)
@@ -88,6 +62,20 @@ static int compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+/* The machine is shared, so the medians of single blocks are of interest too. Sorts the block. */
+static void end_block(struct samples *samples)
+{
+    double *first = samples->us + samples->block;
+    size_t count = samples->count - samples->block;
+    double median;
+
+    qsort(first, count, sizeof *first, compare);
+    median = first[count / 2];
+    samples->least = samples->block == 0 || median < samples->least ? median : samples->least;
+    samples->most = median > samples->most ? median : samples->most;
+    samples->block = samples->count;
+}
+
 static double at(struct samples *samples, double part)
 {
     qsort(samples->us, samples->count, sizeof *samples->us, compare);
@@ -96,164 +84,82 @@ static double at(struct samples *samples, double part)
 
 static void print(const char *what, struct samples *samples)
 {
-    printf("%-52s p50 %7.1f us   p90 %7.1f us   p99 %7.1f us\n", what, at(samples, 0.5),
-           at(samples, 0.9), at(samples, 0.99));
+    printf("%-50s p50 %6.1f us (blocks %6.1f to %6.1f)  p90 %6.1f us  p99 %6.1f us\n", what,
+           at(samples, 0.5), samples->least, samples->most, at(samples, 0.9), at(samples, 0.99));
 }
 
-/* ---- The server ----------------------------------------------------------------------------- */
-
-static int free_port(void)
+/* The medians of one sort of samples beside those of what it is compared with. */
+static void print_ratio(struct samples *ours, struct samples *trivial, double bar,
+                        struct samples *by_hand)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-        end("no free port");
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-static void start_server(void)
-{
-    char text[16];
-
-    port = free_port();
-    snprintf(text, sizeof text, "%d", port);
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d", port);
-    server = fork();
-    if (server == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", text, "--save", "",
-               "--appendonly", "no", "--logfile", "/dev/null", "--dir", "/tmp", NULL);
-        _exit(121);
-    }
-}
-
-static redisContext *connect_raw(void)
-{
-    for (int i = 0; i < 500; i++) {
-        redisContext *raw = redisConnect("127.0.0.1", port);
-
-        if (raw != NULL && raw->err == 0)
-            return raw;
-        redisFree(raw);
-        pause_ms(10);
-    }
-    end("redis-server does not answer");
-    return NULL;
-}
-
-static void ask(redisContext *raw, const char *format, ...)
-{
-    redisReply *reply;
-    va_list list;
-
-    va_start(list, format);
-    reply = redisvCommand(raw, format, list);
-    va_end(list);
-    if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
-        end(reply != NULL ? reply->str : raw->errstr);
-    freeReplyObject(reply);
-}
-
-static void load(redisContext *raw, char sha1[41])
-{
-    redisReply *reply = redisCommand(
-        raw, "SCRIPT LOAD %s",
-        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], "
-        "ARGV[2]) end return 0");
-
-    if (reply == NULL || reply->type != REDIS_REPLY_STRING)
-        end("SCRIPT LOAD failed");
-    snprintf(sha1, 41, "%s", reply->str);
-    freeReplyObject(reply);
+    printf("%-50s %.2f to the first (at most %.2f), %.2f to the second\n\n", "ratio of the medians",
+           at(ours, 0.5) / at(trivial, 0.5), bar, at(ours, 0.5) / at(by_hand, 0.5));
 }
 
 /* ---- A free mutex --------------------------------------------------------------------------- */
 
-static void measure_free(redisContext *raw, const char *sha1, int rounds)
+static void call_trivial_twice(redisContext *raw)
 {
-    struct samples theirs = {0};
+    trivial_call(raw);
+    trivial_call(raw);
+}
+
+static void cycle_by_hand(redisContext *raw)
+{
+    script_release(raw, "hand", "id", script_acquire(raw, "hand", "id"));
+}
+
+static void measure_block(void (*cycle)(redisContext *raw), redisContext *raw,
+                          struct samples *samples)
+{
+    for (int i = 0; i < BLOCK; i++) {
+        double begin = now_us();
+
+        cycle(raw);
+        add(samples, now_us() - begin);
+    }
+    end_block(samples);
+}
+
+static void measure_locker(simba_locker *locker, struct samples *samples)
+{
+    struct simba_error error;
+
+    for (int i = 0; i < BLOCK; i++) {
+        double begin = now_us();
+
+        check(simba_locker_acquire(locker, &error), &error);
+        check(simba_locker_release(locker, &error), &error);
+        add(samples, now_us() - begin);
+    }
+    end_block(samples);
+}
+
+static void measure_free(redisContext *raw, int rounds)
+{
+    struct samples trivial = {0};
+    struct samples by_hand = {0};
     struct samples ours = {0};
     struct simba_error error;
     simba_client *client;
     simba_locker *locker;
 
-    check(simba_client_open(url, NULL, &client, &error), &error);
+    check(simba_client_open(server_url(), NULL, &client, &error), &error);
     check(simba_locker_create(client, "free", NULL, &locker, &error), &error);
     for (int i = 0; i < rounds; i++) {
-        for (int k = 0; k < BLOCK; k++) {
-            double begin = now_us();
-
-            ask(raw, "EVALSHA %s 1 raw id 10000", sha1);
-            ask(raw, "EVALSHA %s 1 raw id 10000", sha1);
-            add(&theirs, now_us() - begin);
-        }
-        for (int k = 0; k < BLOCK; k++) {
-            double begin = now_us();
-
-            check(simba_locker_acquire(locker, &error), &error);
-            check(simba_locker_release(locker, &error), &error);
-            add(&ours, now_us() - begin);
-        }
+        measure_block(call_trivial_twice, raw, &trivial);
+        measure_block(cycle_by_hand, raw, &by_hand);
+        measure_locker(locker, &ours);
     }
-    print("two EVALSHA round trips, blocking hiredis", &theirs);
+    print("two calls of a trivial script, blocking hiredis", &trivial);
+    print("acquire + release scripts, blocking hiredis", &by_hand);
     print("acquire + release through the locker", &ours);
-    printf("%-52s %.2f (at most 1.6)\n\n", "ratio of the medians",
-           at(&ours, 0.5) / at(&theirs, 0.5));
+    print_ratio(&ours, &trivial, 1.6, &by_hand);
     simba_locker_close(locker);
     check(simba_client_close(client, &error), &error);
 }
 
 /* ---- Hand-over ------------------------------------------------------------------------------ */
-
-static _Atomic double heard_at;
-static sem_t heard;
-
-static void *hear(void *argument)
-{
-    redisContext *raw = connect_raw();
-    void *reply;
-
-    (void)argument;
-    ask(raw, "SUBSCRIBE channel");
-    sem_post(&heard);
-    while (redisGetReply(raw, &reply) == REDIS_OK) {
-        bool last = strcmp(((redisReply *)reply)->element[2]->str, "end") == 0;
-
-        atomic_store(&heard_at, now_us());
-        freeReplyObject(reply);
-        sem_post(&heard);
-        if (last)
-            break;
-    }
-    redisFree(raw);
-    return NULL;
-}
-
-/* As rested as the waiter is when the owner releases. */
-static void rest(void)
-{
-    pause_ms(3);
-}
-
-static void measure_publish(redisContext *raw, const char *sha1, struct samples *theirs)
-{
-    double begin;
-    double published;
-
-    rest();
-    begin = now_us();
-    ask(raw, "PUBLISH channel text");
-    sem_wait(&heard);
-    published = atomic_load(&heard_at) - begin;
-    begin = now_us();
-    ask(raw, "EVALSHA %s 1 raw id 10000", sha1);
-    add(theirs, published + now_us() - begin);
-}
 
 struct turn {
     simba_locker *locker;
@@ -294,47 +200,65 @@ static void await_waiter(redisContext *raw)
     }
 }
 
-static void measure_hand_over(redisContext *raw, const char *sha1, int rounds)
+static double hand_over_us(redisContext *raw, simba_locker *owner, struct turn *turn)
 {
-    struct samples theirs = {0};
+    struct simba_error error;
+    double begin;
+    double took;
+
+    check(simba_locker_acquire(owner, &error), &error);
+    sem_post(&turn->may_wait);
+    await_waiter(raw);
+    rest(); /* the waiter has looked once more after its subscription */
+    begin = now_us();
+    check(simba_locker_release(owner, &error), &error);
+    sem_wait(&turn->has_it);
+    took = atomic_load(&turn->got_at) - begin;
+    check(simba_locker_release(turn->locker, &error), &error);
+    return took;
+}
+
+static void measure_hand_overs(redisContext *raw, simba_locker *owner, struct turn *turn,
+                               int rounds)
+{
+    struct samples trivial = {0};
+    struct samples by_hand = {0};
     struct samples ours = {0};
+
+    handover_open();
+    for (int i = 1; i <= rounds; i++) {
+        add(&trivial, handover_trivial_us(raw));
+        add(&by_hand, handover_script_us(raw));
+        add(&ours, hand_over_us(raw, owner, turn));
+        if (i % BLOCK == 0 || i == rounds) {
+            end_block(&trivial);
+            end_block(&by_hand);
+            end_block(&ours);
+        }
+    }
+    handover_close(raw);
+    print("PUBLISH to a subscriber + trivial script, hiredis", &trivial);
+    print("release + acquire of the waiter by hand, hiredis", &by_hand);
+    print("hand-over: release called to acquire returned", &ours);
+    print_ratio(&ours, &trivial, 1.5, &by_hand);
+}
+
+static void measure_hand_over(redisContext *raw, int rounds)
+{
     struct turn turn = {0};
     struct simba_error error;
     simba_client *clients[2];
     simba_locker *owner;
-    pthread_t ear;
     pthread_t thread;
 
-    sem_init(&heard, 0, 0);
-    pthread_create(&ear, NULL, hear, NULL);
-    sem_wait(&heard);
-    check(simba_client_open(url, NULL, &clients[0], &error), &error);
-    check(simba_client_open(url, NULL, &clients[1], &error), &error);
+    check(simba_client_open(server_url(), NULL, &clients[0], &error), &error);
+    check(simba_client_open(server_url(), NULL, &clients[1], &error), &error);
     check(simba_locker_create(clients[0], "over", "owner", &owner, &error), &error);
     check(simba_locker_create(clients[1], "over", "waiter", &turn.locker, &error), &error);
     sem_init(&turn.may_wait, 0, 0);
     sem_init(&turn.has_it, 0, 0);
     pthread_create(&thread, NULL, take_turns, &turn);
-    for (int i = 0; i < rounds; i++) {
-        double begin;
-
-        measure_publish(raw, sha1, &theirs);
-        check(simba_locker_acquire(owner, &error), &error);
-        sem_post(&turn.may_wait);
-        await_waiter(raw);
-        rest(); /* the waiter has looked once more after its subscription */
-        begin = now_us();
-        check(simba_locker_release(owner, &error), &error);
-        sem_wait(&turn.has_it);
-        add(&ours, atomic_load(&turn.got_at) - begin);
-        check(simba_locker_release(turn.locker, &error), &error);
-    }
-    print("PUBLISH to a subscriber + one EVALSHA, hiredis", &theirs);
-    print("hand-over: release called to acquire returned", &ours);
-    printf("%-52s %.2f (at most 1.5)\n\n", "ratio of the medians",
-           at(&ours, 0.5) / at(&theirs, 0.5));
-    ask(raw, "PUBLISH channel end");
-    pthread_join(ear, NULL);
+    measure_hand_overs(raw, owner, &turn, rounds);
     atomic_store(&turn.stop, true);
     sem_post(&turn.may_wait);
     pthread_join(thread, NULL);
@@ -396,7 +320,7 @@ static void measure_many(redisContext *raw)
     double begin;
     long writes;
 
-    snprintf(long_url, sizeof long_url, "%s?client-name=many&ttl=5s&transition=5s", url);
+    snprintf(long_url, sizeof long_url, "%s?client-name=many&ttl=5s&transition=5s", server_url());
     check(simba_client_open(long_url, NULL, &client, &error), &error);
     options.mutex = mutex;
     begin = now_us();
@@ -428,7 +352,6 @@ int main(int argc, char **argv)
     bool one_core = argc < 2 || strcmp(argv[1], "--cores") != 0;
     int rounds = argc > 1 ? atoi(argv[argc - 1]) : 0;
     redisContext *raw;
-    char sha1[41];
     cpu_set_t core;
 
     signal(SIGPIPE, SIG_IGN);
@@ -436,16 +359,14 @@ int main(int argc, char **argv)
     CPU_SET(0, &core);
     if (one_core && sched_setaffinity(0, sizeof core, &core) != 0)
         end(strerror(errno));
-    start_server();
-    raw = connect_raw();
-    load(raw, sha1);
-    ask(raw, "SET raw id PX 600000");
+    server_start();
+    raw = server_connect();
+    scripts_learn(raw);
     printf("%s\n\n", one_core ? "all on one core" : "on all cores");
-    measure_free(raw, sha1, rounds > 0 ? rounds : 60);
-    measure_hand_over(raw, sha1, rounds > 0 ? rounds : 200);
+    measure_free(raw, rounds > 0 ? rounds : 60);
+    measure_hand_over(raw, rounds > 0 ? rounds : 200);
     measure_many(raw);
     redisFree(raw);
-    kill(server, SIGKILL);
-    waitpid(server, NULL, 0);
+    server_stop();
     return 0;
 }

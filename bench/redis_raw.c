@@ -1,0 +1,298 @@
+/*
+ * redis_raw.c - a Redis server of our own, and what is done on it by hand.
+ */
+#include "redis_raw.h"
+
+#include <simba/simba.h>
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEYS "simba:{%s} simba:{%s}:contender simba:{%s}:fence"
+#define SHA1_LENGTH 40
+
+static pid_t server;
+static int port;
+static char url[128];
+static char trivial[SHA1_LENGTH + 1];
+static char acquire[SHA1_LENGTH + 1];
+static char release[SHA1_LENGTH + 1];
+
+void end(const char *why)
+{
+    fprintf(stderr, "bench-redis: %s\n", why);
+    if (server > 0)
+        kill(server, SIGKILL);
+    exit(1);
+}
+
+double now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+void pause_ms(long ms)
+{
+    struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+void rest(void)
+{
+    pause_ms(3);
+}
+
+/* ---- The server ----------------------------------------------------------------------------- */
+
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+        end("no free port");
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+void server_start(void)
+{
+    char text[16];
+
+    port = free_port();
+    snprintf(text, sizeof text, "%d", port);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", port);
+    server = fork();
+    if (server == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", text, "--save", "",
+               "--appendonly", "no", "--logfile", "/dev/null", "--dir", "/tmp", NULL);
+        _exit(121);
+    }
+}
+
+void server_stop(void)
+{
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
+}
+
+const char *server_url(void)
+{
+    return url;
+}
+
+redisContext *server_connect(void)
+{
+    for (int i = 0; i < 500; i++) {
+        redisContext *raw = redisConnect("127.0.0.1", port);
+
+        if (raw != NULL && raw->err == 0)
+            return raw;
+        redisFree(raw);
+        pause_ms(10);
+    }
+    end("redis-server does not answer");
+    return NULL;
+}
+
+static redisReply *demand(redisContext *raw, redisReply *reply)
+{
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
+        end(reply != NULL ? reply->str : raw->errstr);
+    return reply;
+}
+
+void ask(redisContext *raw, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    freeReplyObject(demand(raw, redisvCommand(raw, format, list)));
+    va_end(list);
+}
+
+/* ---- Scripts -------------------------------------------------------------------------------- */
+
+static void load_trivial(redisContext *raw)
+{
+    redisReply *reply = demand(
+        raw,
+        redisCommand(raw, "SCRIPT LOAD %s",
+                     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', "
+                     "KEYS[1], ARGV[2]) end return 0"));
+
+    snprintf(trivial, sizeof trivial, "%s", reply->str);
+    freeReplyObject(reply);
+    ask(raw, "SET raw id PX 600000");
+}
+
+/* MONITOR shows a call as "EVALSHA" "name" ...; the next different one is the other script. */
+static void hear_script(redisContext *monitor, const char *other, char name[SHA1_LENGTH + 1])
+{
+    static const char call[] = "\"EVALSHA\" \"";
+
+    for (;;) {
+        redisReply *reply = NULL;
+        const char *found;
+
+        if (redisGetReply(monitor, (void **)&reply) != REDIS_OK)
+            end("MONITOR failed");
+        found = strstr(reply->str, call);
+        if (found != NULL && strncmp(found + sizeof call - 1, other, SHA1_LENGTH) != 0) {
+            snprintf(name, SHA1_LENGTH + 1, "%s", found + sizeof call - 1);
+            freeReplyObject(reply);
+            return;
+        }
+        freeReplyObject(reply);
+    }
+}
+
+static void acquire_and_release_once(void)
+{
+    struct simba_error error;
+    simba_client *client;
+    simba_locker *locker;
+
+    if (simba_client_open(url, NULL, &client, &error) != SIMBA_OK ||
+        simba_locker_create(client, "learn", NULL, &locker, &error) != SIMBA_OK ||
+        simba_locker_acquire(locker, &error) != SIMBA_OK ||
+        simba_locker_release(locker, &error) != SIMBA_OK)
+        end(error.text);
+    simba_locker_close(locker);
+    simba_client_close(client, NULL);
+}
+
+void scripts_learn(redisContext *raw)
+{
+    redisContext *monitor = server_connect();
+
+    load_trivial(raw);
+    ask(monitor, "MONITOR");
+    acquire_and_release_once();
+    hear_script(monitor, "", acquire);
+    hear_script(monitor, acquire, release);
+    redisFree(monitor);
+}
+
+void trivial_call(redisContext *raw)
+{
+    ask(raw, "EVALSHA %s 1 raw id 10000", trivial);
+}
+
+long long script_acquire(redisContext *raw, const char *mutex, const char *id)
+{
+    redisReply *reply = demand(raw, redisCommand(raw, "EVALSHA %s 3 " KEYS " %s 16000 0", acquire,
+                                                 mutex, mutex, mutex, id));
+    long long token = strcmp(reply->element[0]->str, id) == 0 ? reply->element[2]->integer : 0;
+
+    freeReplyObject(reply);
+    return token;
+}
+
+void script_release(redisContext *raw, const char *mutex, const char *id, long long token)
+{
+    ask(raw, "EVALSHA %s 3 " KEYS " %s %lld", release, mutex, mutex, mutex, id, token);
+}
+
+/* ---- Hand-over ------------------------------------------------------------------------------ */
+
+#define MUTEX "by-hand"
+#define CHANNEL "simba:{" MUTEX "}:waiter"
+
+static pthread_t listener;
+static sem_t heard;
+static _Atomic double heard_at;
+static _Atomic long long token_heard; /* 0: there was nothing to acquire */
+
+/* The waiter: takes what it is told of, and says when it had it. */
+static void *listen_for_release(void *argument)
+{
+    redisContext *subscription = server_connect();
+    redisContext *raw = server_connect();
+    void *reply;
+
+    (void)argument;
+    ask(subscription, "SUBSCRIBE channel " CHANNEL);
+    redisGetReply(subscription, &reply);
+    freeReplyObject(reply);
+    sem_post(&heard);
+    while (redisGetReply(subscription, &reply) == REDIS_OK) {
+        const redisReply *message = reply;
+        bool last = strcmp(message->element[2]->str, "end") == 0;
+        bool released = strcmp(message->element[1]->str, CHANNEL) == 0;
+
+        atomic_store(&token_heard, released ? script_acquire(raw, MUTEX, "waiter") : 0);
+        atomic_store(&heard_at, now_us());
+        freeReplyObject(reply);
+        sem_post(&heard);
+        if (last)
+            break;
+    }
+    redisFree(subscription);
+    redisFree(raw);
+    return NULL;
+}
+
+void handover_open(void)
+{
+    sem_init(&heard, 0, 0);
+    pthread_create(&listener, NULL, listen_for_release, NULL);
+    sem_wait(&heard);
+}
+
+double handover_trivial_us(redisContext *raw)
+{
+    double begin;
+    double published;
+
+    rest();
+    begin = now_us();
+    ask(raw, "PUBLISH channel text");
+    sem_wait(&heard);
+    published = atomic_load(&heard_at) - begin;
+    begin = now_us();
+    trivial_call(raw);
+    return published + now_us() - begin;
+}
+
+double handover_script_us(redisContext *raw)
+{
+    long long token = script_acquire(raw, MUTEX, "owner");
+    double begin;
+
+    if (script_acquire(raw, MUTEX, "waiter") != 0) /* takes its place in the queue */
+        end("two own one mutex");
+    rest();
+    begin = now_us();
+    script_release(raw, MUTEX, "owner", token);
+    sem_wait(&heard);
+    if (atomic_load(&token_heard) == 0)
+        end("the waiter was woken and did not get the mutex");
+    script_release(raw, MUTEX, "waiter", atomic_load(&token_heard));
+    return atomic_load(&heard_at) - begin;
+}
+
+void handover_close(redisContext *raw)
+{
+    ask(raw, "PUBLISH channel end");
+    pthread_join(listener, NULL);
+}
