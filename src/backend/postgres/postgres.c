@@ -44,11 +44,12 @@ static int open_settings(simba_url *url, const struct simba_backend_host *host, 
 
     if (settings == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    code = sb_postgres_settings_read(settings, url, host, error);
+    code = sb_postgres_settings_read(settings, url, error);
     if (code != SIMBA_OK) {
         sb_free(settings);
         return code;
     }
+    settings->host = host;
     ret_limits->connect_ms = settings->address.connect_timeout_ms;
     ret_limits->timeout_ms = settings->address.timeout_ms;
     *ret_settings = settings;
@@ -169,7 +170,8 @@ static int open_client(const struct simba_backend_config *config,
         return sb_error_plain(error, SIMBA_ENOMEM);
     b->host = host;
     b->wait_task.run = run_wait;
-    code = sb_postgres_settings_read(&b->settings, config->url, host, error);
+    code = sb_postgres_settings_read(&b->settings, config->url, error);
+    b->settings.host = host;
     if (code == SIMBA_OK)
         code = start(b, error);
     if (code != SIMBA_OK) {

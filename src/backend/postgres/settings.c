@@ -120,12 +120,11 @@ static void list_keywords(struct sb_postgres_settings *s)
 }
 
 int sb_postgres_settings_read(struct sb_postgres_settings *s, simba_url *url,
-                              const struct simba_backend_host *host, struct simba_error *error)
+                              struct simba_error *error)
 {
     int code;
 
     memset(s, 0, sizeof *s);
-    s->host = host;
     code = sb_sql_address_read(&s->address, url, error);
     if (code == SIMBA_OK)
         code = list_hosts(s, error);

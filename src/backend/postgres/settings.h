@@ -15,7 +15,7 @@
 #define SB_POSTGRES_KEYWORDS_MAX 24
 
 struct sb_postgres_settings {
-    const struct simba_backend_host *host; /* of which only `log` is used */
+    const struct simba_backend_host *host; /* for its log; set behind the reading */
     struct sb_sql_address address;
     char *hosts; /* separated by commas, like the ports */
     char *ports;
@@ -30,7 +30,7 @@ struct sb_postgres_settings {
 
 /* On failure `settings` holds nothing. */
 int sb_postgres_settings_read(struct sb_postgres_settings *settings, simba_url *url,
-                              const struct simba_backend_host *host, struct simba_error *error);
+                              struct simba_error *error);
 void sb_postgres_settings_clear(struct sb_postgres_settings *settings);
 
 /* Begins to connect; see PQconnectPoll. NULL when memory is short. */
