@@ -9,9 +9,9 @@ from program import (LEASE, Blocked, Simba, case, contains, equal, is_alive, is_
                      now, number, read, run, steal, true, url, wait_until, write)
 
 # Writes a line for its start and one for its end, and takes a moment to end.
-SERVICE = ("echo start $SIMBA_CONTENDER_ID $SIMBA_FENCE >>log; echo $$ >pid.$SIMBA_CONTENDER_ID.new;"
+SERVICE = ("trap 'sleep 0.3; echo end $SIMBA_CONTENDER_ID >>log; exit 0' TERM;"
+           "echo start $SIMBA_CONTENDER_ID $SIMBA_FENCE >>log; echo $$ >pid.$SIMBA_CONTENDER_ID.new;"
            "mv pid.$SIMBA_CONTENDER_ID.new pid.$SIMBA_CONTENDER_ID;"
-           "trap 'sleep 0.3; echo end $SIMBA_CONTENDER_ID >>log; exit 0' TERM;"
            "while :; do sleep 0.02; done")
 
 
