@@ -22,6 +22,7 @@ struct file {
     char *text;
     size_t size;
     mode_t mode; /* 0: not a regular file */
+    uid_t owner;
 };
 
 /* ---- Errors ------------------------------------------------------------------------------- */
@@ -113,6 +114,7 @@ static int read_open_file(int fd, const char *path, struct file *file, struct si
     if (fstat(fd, &status) != 0)
         return fail_file(path, errno, error);
     file->mode = S_ISREG(status.st_mode) ? status.st_mode : 0;
+    file->owner = status.st_uid;
     file->text = sb_alloc(FILE_MAX + 1);
     if (file->text == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
@@ -146,53 +148,78 @@ static void free_url(char *url)
 }
 
 static int translate(const char *text, size_t size, const char *name, char **ret_url,
-                     bool *ret_has_password, struct simba_error *error)
+                     enum sb_config_secret *ret_secret, struct simba_error *error)
 {
     struct sb_config config;
     int code = sb_config_load(&config, text, size, name, error);
 
     if (code != SIMBA_OK)
         return code;
-    code = sb_config_to_url(&config, ret_url, ret_has_password, error);
+    code = sb_config_to_url(&config, ret_url, ret_secret, error);
     sb_config_clear(&config);
     return code;
 }
 
-/* Who may write the file could send the password to a server of its own. */
-static int check_mode(const char *path, mode_t mode, const struct simba_client_options *options,
-                      struct simba_error *error)
+/* Who may write the file could send the password to a server of its own, wherever that is kept. */
+static int check_writers(const char *path, const struct file *file, enum sb_config_secret secret,
+                         struct simba_error *error)
+{
+    const char *what = secret == SB_CONFIG_SECRET_HELD ? "holds" : "names";
+
+    if (file->mode == 0)
+        return SIMBA_OK;
+    if ((file->mode & S_IWOTH) != 0)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "%s %s a password and can be written by everybody: chmod 600 it",
+                            short_name(path), what);
+    if (file->owner != 0 && file->owner != geteuid())
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "%s %s a password and belongs to another user: chown it to root or to "
+                            "the user who runs this",
+                            short_name(path), what);
+    return SIMBA_OK;
+}
+
+static void warn_of_readers(const char *path, const struct file *file,
+                            const struct simba_client_options *options)
 {
     struct sb_log log = {NULL, NULL, SIMBA_LOG_NONE};
 
-    if ((mode & S_IWOTH) != 0)
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "%s holds a password and can be written by everybody: chmod 600 it",
-                            path);
     if (options != NULL)
         log = (struct sb_log){options->log, options->log_user, options->log_level};
-    if ((mode & S_IROTH) != 0)
+    if ((file->mode & S_IROTH) != 0)
         sb_log(&log, SIMBA_LOG_WARN,
                "%s holds a password and can be read by everybody: chmod 600 it, or use "
                "password-file",
                path);
-    return SIMBA_OK;
+}
+
+static int check_access(const char *path, const struct file *file, enum sb_config_secret secret,
+                        const struct simba_client_options *options, struct simba_error *error)
+{
+    int code =
+        secret != SB_CONFIG_SECRET_NONE ? check_writers(path, file, secret, error) : SIMBA_OK;
+
+    if (code == SIMBA_OK && secret == SB_CONFIG_SECRET_HELD)
+        warn_of_readers(path, file, options);
+    return code;
 }
 
 int simba_config_parse(const char *text, size_t size, const char *name, char **ret_url,
                        struct simba_error *error)
 {
-    bool has_password = false;
+    enum sb_config_secret secret;
 
     if (text == NULL || name == NULL || ret_url == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_config_parse needs a text, a name and ret_url");
-    return translate(text, size, name, ret_url, &has_password, error);
+    return translate(text, size, name, ret_url, &secret, error);
 }
 
 int simba_config_read(const char *path, const struct simba_client_options *options, char **ret_url,
                       struct simba_error *error)
 {
-    bool has_password = false;
+    enum sb_config_secret secret = SB_CONFIG_SECRET_NONE;
     struct file file = {.text = NULL};
     char *url = NULL;
     int code;
@@ -202,9 +229,9 @@ int simba_config_read(const char *path, const struct simba_client_options *optio
     code = read_file(path, &file, error);
     if (code != SIMBA_OK)
         return code;
-    code = translate(file.text, file.size, path, &url, &has_password, error);
-    if (code == SIMBA_OK && has_password)
-        code = check_mode(path, file.mode, options, error);
+    code = translate(file.text, file.size, path, &url, &secret, error);
+    if (code == SIMBA_OK)
+        code = check_access(path, &file, secret, options, error);
     clear_file(&file);
     if (code == SIMBA_OK)
         *ret_url = url;

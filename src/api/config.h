@@ -78,8 +78,15 @@ bool sb_config_has_word(const char *words, const char *word);
 
 /* ---- The whole ------------------------------------------------------------------------------ */
 
-/* The URL of the one store that is enabled. *ret_has_password: the configuration itself holds one. */
-int sb_config_to_url(const struct sb_config *config, char **ret_url, bool *ret_has_password,
-                     struct simba_error *error);
+/* What a configuration has to do with passwords. */
+enum sb_config_secret {
+    SB_CONFIG_SECRET_NONE,
+    SB_CONFIG_SECRET_NAMED, /* it says where one is */
+    SB_CONFIG_SECRET_HELD   /* it holds one itself */
+};
+
+/* The URL of the one store that is enabled. */
+int sb_config_to_url(const struct sb_config *config, char **ret_url,
+                     enum sb_config_secret *ret_secret, struct simba_error *error);
 
 #endif

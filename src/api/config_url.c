@@ -45,7 +45,7 @@ struct store {
     simba_url *url;
     const struct simba_backend_ops *ops;
     bool enabled;
-    bool has_password;
+    enum sb_config_secret secret;
 };
 
 /* ---- Keys --------------------------------------------------------------------------------- */
@@ -130,6 +130,19 @@ static bool is_root(const struct store *store)
     return store->section == &sections[0];
 }
 
+static void note_secret(struct store *store, enum sb_config_secret secret)
+{
+    if (secret > store->secret)
+        store->secret = secret;
+}
+
+static enum sb_config_secret secret_of_option(const char *name)
+{
+    if (sb_config_is_password(name))
+        return SB_CONFIG_SECRET_HELD;
+    return strstr(name, "password") != NULL ? SB_CONFIG_SECRET_NAMED : SB_CONFIG_SECRET_NONE;
+}
+
 static int check_option(struct store *store, const struct sb_config_entry *entry, const char *name,
                         struct simba_error *error)
 {
@@ -149,7 +162,7 @@ static int check_option(struct store *store, const struct sb_config_entry *entry
         return sb_config_fail_value(store->config, entry, error, "the value is missing");
     if (store->url != NULL && simba_url_param(store->url, name) != NULL)
         return sb_config_fail_value(store->config, entry, error, "the url has this option, too");
-    store->has_password = store->has_password || sb_config_is_password(name);
+    note_secret(store, secret_of_option(name));
     return sb_config_check_type(store->config, entry, option, error);
 }
 
@@ -196,11 +209,13 @@ static int fail_scheme(const struct store *store, struct simba_error *error)
                           store->url_entry->key, scheme);
 }
 
-static bool has_secret(const char *url)
+static enum sb_config_secret secret_of_url(const char *url)
 {
     char redacted[URL_MAX];
 
-    return strcmp(sb_url_redact(url, redacted, sizeof redacted), url) != 0;
+    if (strcmp(sb_url_redact(url, redacted, sizeof redacted), url) != 0)
+        return SB_CONFIG_SECRET_HELD;
+    return strstr(url, "password") != NULL ? SB_CONFIG_SECRET_NAMED : SB_CONFIG_SECRET_NONE;
 }
 
 static int read_url(struct store *store, const struct sb_config_entry *entry,
@@ -221,7 +236,7 @@ static int read_url(struct store *store, const struct sb_config_entry *entry,
     store->ops = simba_backend_find(simba_url_scheme(store->url));
     if (store->ops == NULL || (backends != NULL && !sb_config_has_word(backends, store->ops->name)))
         return fail_scheme(store, error);
-    store->has_password = has_secret(entry->value);
+    note_secret(store, secret_of_url(entry->value));
     return SIMBA_OK;
 }
 
@@ -379,12 +394,12 @@ static int compose(const struct store *store, char **ret_url, struct simba_error
     return sb_config_fail_value(store->config, store->url_entry, error, why.text);
 }
 
-int sb_config_to_url(const struct sb_config *config, char **ret_url, bool *ret_has_password,
-                     struct simba_error *error)
+int sb_config_to_url(const struct sb_config *config, char **ret_url,
+                     enum sb_config_secret *ret_secret, struct simba_error *error)
 {
     struct store stores[SECTION_COUNT];
     struct store *chosen = NULL;
-    bool has_password = false;
+    enum sb_config_secret secret = SB_CONFIG_SECRET_NONE;
     int code = read_stores(config, stores, error);
 
     if (code == SIMBA_OK)
@@ -392,10 +407,10 @@ int sb_config_to_url(const struct sb_config *config, char **ret_url, bool *ret_h
     if (code == SIMBA_OK)
         code = compose(chosen, ret_url, error);
     for (size_t i = 0; i < SECTION_COUNT; i++) {
-        has_password = has_password || stores[i].has_password;
+        secret = stores[i].secret > secret ? stores[i].secret : secret;
         sb_url_free(stores[i].url);
     }
     if (code == SIMBA_OK)
-        *ret_has_password = has_password;
+        *ret_secret = secret;
     return code;
 }

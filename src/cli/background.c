@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/events.h"
 #include "cli/printer.h"
+#include "cli/say.h"
 #include "cli/signals.h"
 
 #include <errno.h>
@@ -93,13 +94,25 @@ noreturn void cli_background_leave(const struct cli_background *background, int 
     _exit(status);
 }
 
-void cli_background_finish(void (*run_this)(void *user), void *user, int signals_fd,
-                           int64_t limit_ms, int status)
+static void say_held(const struct cli_finish *finish)
+{
+    if (finish->held != NULL)
+        cli_say("warning: '%s' was not given back and is free when its lease ends", finish->held);
+}
+
+/* Other signals were meant for the command, which has ended. */
+void cli_background_finish(const struct cli_finish *finish, int signals_fd, int status)
 {
     struct cli_background background;
 
-    if (!cli_background_start(&background, run_this, user))
+    if (!cli_background_start(&background, finish->run, finish->user)) {
+        say_held(finish);
+        cli_printer_finish(CLI_PATIENCE_MS);
         _exit(status);
-    if (cli_background_wait(&background, signals_fd, limit_ms) != CLI_BACKGROUND_DONE)
-        cli_background_leave(&background, status);
+    }
+    background.ends = cli_signal_tells_to_end;
+    if (cli_background_wait(&background, signals_fd, finish->limit_ms) == CLI_BACKGROUND_DONE)
+        return;
+    say_held(finish);
+    cli_background_leave(&background, status);
 }

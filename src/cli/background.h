@@ -35,9 +35,16 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
  * of what it was given can be destroyed. */
 noreturn void cli_background_leave(const struct cli_background *background, int status);
 
-/* Runs a last step of the program. When it takes longer than that, when a signal says that it does, or
- * when there is no thread for it, the program ends with `status` and does not return. */
-void cli_background_finish(void (*run)(void *user), void *user, int signals_fd, int64_t limit_ms,
-                           int status);
+/* A last step of the program. */
+struct cli_finish {
+    void (*run)(void *user);
+    void *user;
+    const char *held; /* the mutex that it gives back; NULL: none, or nobody wants to hear of it */
+    int64_t limit_ms;
+};
+
+/* Runs a last step. When it takes longer than its limit, when a signal tells to end, or when there is no thread
+ * for it, says that the mutex was not given back, and ends the program with `status`. */
+void cli_background_finish(const struct cli_finish *finish, int signals_fd, int status);
 
 #endif

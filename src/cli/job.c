@@ -154,6 +154,11 @@ bool cli_job_runs_out(const struct cli_job *job, int64_t deadline_ms)
     return deadline_ms - simba_now_ms() <= job->grace_ms + job->reserve_ms;
 }
 
+const char *cli_job_held(const struct cli_job *job)
+{
+    return job->cli->log_level >= SIMBA_LOG_WARN ? job->mutex : NULL;
+}
+
 struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint64_t fence,
                            const struct cli_lease *lease)
 {

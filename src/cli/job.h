@@ -60,6 +60,9 @@ int cli_job_open(struct cli_job *job);
  * it in time. */
 bool cli_job_runs_out(const struct cli_job *job, int64_t deadline_ms);
 
+/* The mutex, for the warning that it was not given back; NULL where warnings are not wanted. */
+const char *cli_job_held(const struct cli_job *job);
+
 /* A run under this lease. `shown_id` and `fence` are for the command to see. */
 struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint64_t fence,
                            const struct cli_lease *lease);

@@ -331,8 +331,10 @@ static void finish(struct leader *leader, int status)
     cli_notify_stopping();
     hold_on(leader);
     close_turns(leader);
-    cli_background_finish(stop_and_close, leader, leader->job->events.signals_fd,
-                          stop_limit_ms(leader), status);
+    bool owns = leader->contender != NULL && simba_contender_is_owner(leader->contender);
+    struct cli_finish last = {stop_and_close, leader, owns ? cli_job_held(leader->job) : NULL,
+                              stop_limit_ms(leader)};
+    cli_background_finish(&last, leader->job->events.signals_fd, status);
 }
 
 int cli_leader_run(struct cli_job *job, const struct cli_plan *plan)

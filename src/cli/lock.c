@@ -77,7 +77,7 @@ static int attempt(struct lock *lock, simba_locker *locker)
         return simba_locker_try_acquire(locker, &lock->job.error);
     if (lock->wait_ms == SIMBA_UNSET)
         return simba_locker_acquire(locker, &lock->job.error);
-    int64_t left_ms = lock->started_ms + lock->wait_ms - simba_now_ms();
+    int64_t left_ms = cli_instant_after(lock->started_ms, lock->wait_ms) - simba_now_ms();
     return simba_locker_acquire_timeout(locker, left_ms > 0 ? left_ms : 0, &lock->job.error);
 }
 
@@ -265,8 +265,8 @@ static int work(struct lock *lock)
     struct cli_outcome outcome = run_command(lock);
     hold_on(lock, &outcome);
     cli_notify_stopping();
-    cli_background_finish(release, lock, lock->job.events.signals_fd, release_limit_ms(lock),
-                          outcome.status);
+    struct cli_finish finish = {release, lock, cli_job_held(&lock->job), release_limit_ms(lock)};
+    cli_background_finish(&finish, lock->job.events.signals_fd, outcome.status);
     return outcome.status;
 }
 
@@ -280,7 +280,8 @@ static int run_lock(struct lock *lock)
     int status = acquire(lock);
     if (status == CLI_CONTINUE)
         status = work(lock);
-    cli_background_finish(close_all, lock, events->signals_fd, CLI_PATIENCE_MS, status);
+    struct cli_finish finish = {close_all, lock, NULL, CLI_PATIENCE_MS};
+    cli_background_finish(&finish, events->signals_fd, status);
     close(lock->lost_fd);
     cli_events_close(events);
     return status;

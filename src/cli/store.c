@@ -97,12 +97,13 @@ static int default_url(bool create, char *buffer, size_t size, struct simba_erro
 
 /* ---- Configuration ------------------------------------------------------------------------ */
 
-/* One that is there and cannot be read counts: then that is said, and it is not passed over. */
+/* What cannot be read, or not even be looked at, counts: to pass over it would be to lock in another store than
+ * the one that it names. Reading it says what is wrong. */
 static bool is_there(const char *path)
 {
     struct stat info;
 
-    return stat(path, &info) == 0;
+    return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 /* The XDG rules here, too. */
@@ -191,7 +192,7 @@ static int open_url(const struct cli *cli, const char *url, int callback_threads
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
-    if (strncmp(url, "memory:", 7) == 0)
+    if (strncasecmp(url, "memory:", 7) == 0)
         return cli_error_set(error, SIMBA_ECONFIG,
                              "the store memory: belongs to one process: nobody else would see the "
                              "mutex; use it with 'simba tck' only");

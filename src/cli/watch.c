@@ -296,7 +296,8 @@ static int run_watch(struct watch *watch)
     if (status == CLI_CONTINUE)
         status = wait_for_end(watch, signals_fd);
     /* A store that hangs, or a reader that stands still while a line is printed, is not waited for. */
-    cli_background_finish(stop_all, watch, signals_fd, CLI_PATIENCE_MS, status);
+    struct cli_finish finish = {stop_all, watch, NULL, CLI_PATIENCE_MS};
+    cli_background_finish(&finish, signals_fd, status);
     free(watch->list);
     close(watch->broken_fd);
     close(signals_fd);

@@ -375,11 +375,50 @@ static void a_file_with_a_password_that_others_may_write_is_refused(void **state
     }
 }
 
+/* Who may change where the password is sent need not know it. */
+static void a_file_that_says_where_a_password_is_must_not_be_written_by_others(void **state)
+{
+    static const char *const texts[] = {
+        "simba: {jdbc: {url: 'sqlite:a', password-file: /run/s, user: u}}",
+        "simba: {jdbc: {url: 'sqlite:a', password-env: NAME}}",
+        "simba: {url: 'memory:?sentinel-password-file=/run/s'}",
+    };
+    struct simba_error error;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+        struct heard heard = {"", 0};
+
+        assert_int_equal(read_with_mode(texts[i], 0602, &heard, &error), SIMBA_ECONFIG);
+        assert_non_null(strstr(error.text, "chmod 600"));
+        assert_int_equal(read_with_mode(texts[i], 0644, &heard, &error), SIMBA_OK);
+        assert_int_equal(heard.count, 0);
+    }
+}
+
+/* Only root can give a file away. */
+static void a_file_with_a_password_must_not_be_another_users(void **state)
+{
+    struct simba_error error;
+    char *url = NULL;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    write_file("simba: {jdbc: {url: 'sqlite:a', password: s3cret}}", 0600);
+    assert_int_equal(chown(path, 12345, 12345), 0);
+    assert_int_equal(simba_config_read(path, NULL, &url, &error), SIMBA_ECONFIG);
+    assert_non_null(strstr(error.text, "another user"));
+    assert_int_equal(chown(path, 0, 0), 0);
+    assert_int_equal(simba_config_read(path, NULL, &url, &error), SIMBA_OK);
+    simba_free(url);
+}
+
 static void a_file_without_a_password_may_be_everybodys(void **state)
 {
     static const char *const texts[] = {
         "simba: {url: 'memory:x'}",
-        "simba: {jdbc: {url: 'sqlite:a', password-file: /run/s, user: u}}",
+        "simba: {jdbc: {url: 'sqlite:a', user: u}}",
     };
     struct simba_error error;
 
@@ -464,6 +503,9 @@ int main(void)
         cmocka_unit_test(no_refusal_quotes_a_password),
         cmocka_unit_test_teardown(a_file_with_a_password_that_others_may_write_is_refused,
                                   remove_file),
+        cmocka_unit_test_teardown(
+            a_file_that_says_where_a_password_is_must_not_be_written_by_others, remove_file),
+        cmocka_unit_test_teardown(a_file_with_a_password_must_not_be_another_users, remove_file),
         cmocka_unit_test_teardown(a_file_without_a_password_may_be_everybodys, remove_file),
         cmocka_unit_test(a_file_that_cannot_be_read_is_named),
         cmocka_unit_test_teardown(a_client_is_opened_with_the_times_of_the_file, remove_file),

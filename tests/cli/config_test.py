@@ -127,6 +127,52 @@ def what_is_wrong_with_a_file_is_told_with_its_place():
     contains(program.said(), "there is no configuration file missing.yaml")
 
 
+def as_nobody():
+    return {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+
+
+@case
+def a_file_that_cannot_be_looked_at_is_not_passed_over():
+    os.chmod(".", 0o777)
+    os.mkdir("home")
+    os.chmod("home", 0o777)
+    folder = os.path.abspath("home/.config")
+    env = {**NO_STORE, "HOME": os.path.abspath("home")}
+
+    def attempt():
+        return run("lock", "m", "--", "touch", "ran", env=env, **as_nobody())
+
+    os.mkdir(folder)
+    for target in ("gone.yaml", "simba.yaml"):  # a dangling link and one that leads to itself
+        os.symlink(target, f"{folder}/simba.yaml")
+        program = attempt()
+        equal(program.code, 78)
+        contains(program.said(), "simba.yaml")
+        os.remove(f"{folder}/simba.yaml")
+    if as_nobody():
+        os.chmod(folder, 0o600)  # root's: nobody else can search it
+        program = attempt()
+        equal(program.code, 77)
+        contains(program.said(), "simba.yaml")
+    true(not os.path.exists("ran") and not os.path.exists("home/.local"), "another store was used")
+
+
+@case
+def a_store_of_one_process_is_refused_however_it_is_written():
+    for scheme in ("memory", "MEMORY", "Memory"):
+        program = run("-u", f"{scheme}:", "lock", "m", "--", "touch", "ran")
+        equal(program.code, 78)
+        contains(program.said(), "belongs to one process")
+    true(not os.path.exists("ran"), "the command has run")
+
+
+@case
+def an_unknown_option_of_a_url_is_told_before_anybody_connects():
+    program = run("-u", "redis://127.0.0.1:1?no-such-option=1", "status")
+    equal(program.code, 78)
+    contains(program.said(), "no-such-option")
+
+
 @case
 def a_bad_environment_is_told_by_name():
     for name in ("SIMBA_TTL", "SIMBA_TRANSITION"):

@@ -341,6 +341,8 @@ static int read_all(struct sb_redis_options *o, const struct scheme *scheme, sim
         code = read_timeouts(o, url, error);
     if (code == SIMBA_OK)
         code = read_tls(o, url, error);
+    if (code == SIMBA_OK)
+        code = simba_url_check_params(url, error);
     return code;
 }
 
