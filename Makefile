@@ -18,9 +18,12 @@ $(BUILD)/build.ninja:
 deps: ## install the Debian packages that are missing
 	@scripts/deps
 
-demo: deps ## three contenders on one file: see fail-over and hand-over
-	@$(MAKE) --no-print-directory all
-	@scripts/demo
+# A build of its own, so that the first look needs few packages and few minutes.
+demo: ## three contenders on one file: see fail-over and hand-over
+	@scripts/deps demo
+	@test -f build-demo/build.ninja || $(MESON) setup -Dtests=disabled build-demo
+	@ninja -C build-demo simba
+	@scripts/demo build-demo/simba
 
 test: deps ## build and run all tests
 	@$(MAKE) --no-print-directory all
@@ -99,7 +102,7 @@ deb: deps ## build the Debian packages into build-deb
 	@scripts/make-deb
 
 clean: ## remove all build folders
-	rm -rf $(BUILD) build-asan build-tsan build-coverage build-release build-deb
+	rm -rf $(BUILD) build-demo build-asan build-tsan build-coverage build-release build-deb
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20

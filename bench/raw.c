@@ -68,12 +68,14 @@ static void end_if(bool failed, const char *why)
     "UPDATE simba_mutex SET acquired_at = 1, ttl_at = 2, transition_at = 3, owner_id = 'raw',"     \
     " version = version + 1 WHERE mutex = " ROW
 
+#if defined(SIMBA_HAVE_POSTGRES) || defined(SIMBA_HAVE_MYSQL)
 static const char *database_of(const simba_url *url)
 {
     const char *path = simba_url_path(url);
 
     return path[0] == '/' ? path + 1 : path;
 }
+#endif
 
 /* ---- PostgreSQL ----------------------------------------------------------------------------- */
 
