@@ -1,5 +1,5 @@
 /*
- * ensemble_test.c - three servers, of which the leader is killed.
+ * ensemble_test.c - three servers, of which the leader is killed, or one that follows is cut off.
  */
 #include "redis/party.h"
 #include "server.h"
@@ -81,10 +81,46 @@ static void contenders_survive_the_end_of_the_leading_server(void **state)
     party_leave(&waiter);
 }
 
+static struct server *a_follower(void)
+{
+    for (int i = 0; i < ENSEMBLE_SIZE; i++)
+        if (strstr(server_command(&servers[i], "srvr"), "Mode: follower") != NULL)
+            return &servers[i];
+    fail_msg("nobody follows");
+    return NULL;
+}
+
+/* The owner's server is stopped behind a renewal, before it can tell the leader of it. What the leader knows is
+ * the renewal before that one, nearly a third of the session earlier, so that there was no ping in between. */
+static void two_never_own_when_the_server_of_the_owner_is_cut_off_behind_a_renewal(void **state)
+{
+    static const char rest[] = "?ttl=1900ms&transition=2700ms&session-timeout=6s&jitter=0ms..50ms";
+    struct server *follower = a_follower();
+    struct party rival;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        party_join(&owner, server_url(follower, rest), MUTEX, "owner");
+        party_await_acquired(&owner, 1);
+        party_join(&rival, server_url(ensemble_leader(servers), rest), MUTEX, "rival");
+        renewals = party_metrics(&owner).renewals;
+        assert_true(test_wait(has_renewed, NULL));
+        server_pause(follower);
+        party_await_acquired(&rival, 1);
+        assert_false(party_is_owner(&owner));
+        server_go_on(follower);
+        party_leave(&rival);
+        party_leave(&owner);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
-        contenders_survive_the_end_of_the_leading_server, enter, leave)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            two_never_own_when_the_server_of_the_owner_is_cut_off_behind_a_renewal, enter, leave),
+        cmocka_unit_test_setup_teardown(contenders_survive_the_end_of_the_leading_server, enter,
+                                        leave)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

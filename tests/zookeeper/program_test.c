@@ -6,7 +6,7 @@
 
 #include <signal.h>
 
-#define SESSION_MS 3000
+#define SESSION_MS 7200 /* for a lease of 3 s */
 
 static struct server server;
 static struct witness witness;
@@ -107,6 +107,25 @@ static void the_child_is_stopped_when_the_session_may_have_ended(void **state)
     wait_until(witness_count(&witness, "m") == 0);
 }
 
+/* What the session leaves of the lease must do for the time that the program wants before a kill. */
+static void a_command_is_not_stopped_because_the_session_is_shorter_than_the_lease(void **state)
+{
+    static const char *const rests[] = {"?ttl=2s&transition=2s", "?session-timeout=8s",
+                                        "?ttl=2s&transition=2s&session-timeout=4s"};
+    struct process runs[TEST_COUNT(rests)];
+    char mutex[16];
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(rests); i++) {
+        snprintf(mutex, sizeof mutex, "short-%zu", i);
+        runs[i] = simba_start(NULL, "-u", server_url(&server, rests[i]), "lock", mutex, "--",
+                              "sleep", "6", NULL);
+    }
+    for (size_t i = 0; i < TEST_COUNT(rests); i++)
+        if (process_wait(&runs[i]) != 0)
+            fail_msg("%s: %s", rests[i], file_read(runs[i].err));
+}
+
 static void failures_have_exit_codes_of_their_own(void **state)
 {
     (void)state;
@@ -135,6 +154,7 @@ int main(void)
         CASE(changes_of_ownership_are_watched),
         CASE(after_a_kill_the_next_one_leads_within_the_session_and_a_tick),
         CASE(the_child_is_stopped_when_the_session_may_have_ended),
+        CASE(a_command_is_not_stopped_because_the_session_is_shorter_than_the_lease),
         CASE(failures_have_exit_codes_of_their_own),
     };
 

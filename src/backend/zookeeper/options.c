@@ -189,15 +189,25 @@ static int check_duration(const char *name, int64_t value_ms, struct simba_error
                         simba_duration_format(value_ms, text, sizeof text));
 }
 
-/* A session is the lease on the server: without a wish of its own it is as long as the client's. */
+/* A session is the lease on the server: without a wish of its own it is so long that an owner may believe in it
+ * for the lease of the client. */
+static int64_t session_for(int64_t lease_ms)
+{
+    int64_t most_ms = SESSION_TIMEOUT_MAX_MS;
+
+    return lease_ms < most_ms * SB_ZK_LEASE_PARTS / SB_ZK_SESSION_PARTS
+               ? lease_ms * SB_ZK_SESSION_PARTS / SB_ZK_LEASE_PARTS
+               : most_ms;
+}
+
 static int read_times(struct sb_zk_options *o, const struct simba_backend_config *config,
                       struct simba_error *error)
 {
-    int64_t lease_ms = config->ttl_ms + config->transition_ms;
     int code;
 
+    o->lease_ms = config->ttl_ms + config->transition_ms;
     o->connect_timeout_ms = CONNECT_TIMEOUT_MS;
-    o->session_timeout_ms = lease_ms < SESSION_TIMEOUT_MAX_MS ? lease_ms : SESSION_TIMEOUT_MAX_MS;
+    o->session_timeout_ms = session_for(o->lease_ms);
     code = simba_url_duration(config->url, "session-timeout", &o->session_timeout_ms, error);
     if (code == SIMBA_OK)
         code = check_duration("session-timeout", o->session_timeout_ms, error);

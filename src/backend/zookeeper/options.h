@@ -14,6 +14,13 @@ enum sb_zk_acl {
     SB_ZK_ACL_CREATOR_READ, /* the same, and everybody may look */
 };
 
+/* The leader of an ensemble counts from what the server of the client has told it, twice per tick; an answered
+ * sync is no such news. If that server is cut off behind a sync, the leader's count begins with what the client
+ * sent before: up to a third of the session earlier, which is when the library pings, and half a tick. Sessions
+ * have at least two ticks, unless somebody configured less. So an owner believes in 1 - 1/3 - 1/4 of it. */
+#define SB_ZK_LEASE_PARTS 5
+#define SB_ZK_SESSION_PARTS 12
+
 struct sb_zk_options {
     char *hosts; /* as the client library wants them: h1:2181,h2:2181 */
     char *base;  /* the chroot and /simba */
@@ -21,6 +28,7 @@ struct sb_zk_options {
     char *tls;   /* the client library's list of files for TLS; NULL: no TLS */
     enum sb_zk_acl acl;
     bool let_go; /* on a disconnect, at once */
+    int64_t lease_ms; /* that the client's owners want to have */
     int64_t session_timeout_ms;
     int64_t connect_timeout_ms;
 };

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define PARK_MS 500
+#define TTL_LEAST_PART 8 /* of the belief */
 
 struct lease {
     int64_t ttl_ms;
@@ -24,13 +25,21 @@ static int64_t shorter(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A renewal is due after five eighths of the belief at the latest, however long the ttl is. */
+/* A session that is too short takes from the ttl first: owners plan with the time for renewals behind it. */
+static int64_t ttl_of(const struct sb_zk_job *job, int64_t belief_ms, int64_t margin_ms)
+{
+    int64_t left_ms = belief_ms - (job->transition_ms - margin_ms);
+    int64_t least_ms = belief_ms / TTL_LEAST_PART;
+
+    return shorter(job->ttl_ms, left_ms > least_ms ? left_ms : least_ms);
+}
+
 static struct lease lease_of(const struct sb_zk_job *job)
 {
     int64_t asked_ms = job->ttl_ms + job->transition_ms;
     int64_t margin_ms = simba_drift_margin_ms(asked_ms);
     int64_t belief_ms = shorter(asked_ms - margin_ms, sb_zk_session_lease_ms(&job->store->session));
-    struct lease lease = {shorter(job->ttl_ms, belief_ms * 5 / 8), belief_ms + margin_ms};
+    struct lease lease = {ttl_of(job, belief_ms, margin_ms), belief_ms + margin_ms};
 
     return lease;
 }

@@ -13,16 +13,11 @@
 #define RETRY_MAX_MS 2000
 #define PATIENCE_MIN_MS 500
 
-/* A server that is not the leader of its ensemble tells the leader which sessions it has heard of, twice per
- * tick. What it had no time to tell before it died, the leader does not know: its count begins up to half a
- * tick before ours. Sessions have at least two ticks, unless somebody configured less. */
-#define LEASE_PART 3 / 4
-
 static void start_line(struct sb_zk_session *s);
 
 int64_t sb_zk_session_lease_ms(const struct sb_zk_session *s)
 {
-    return s->timeout_ms * LEASE_PART;
+    return s->timeout_ms * SB_ZK_LEASE_PARTS / SB_ZK_SESSION_PARTS;
 }
 
 bool sb_zk_session_is_proved(const struct sb_zk_session *s)

@@ -105,6 +105,20 @@ static void forget(void *argument, struct sb_zk_latch *latch)
     sb_zk_latch_drop(latch);
 }
 
+/* What the client wants to have follows from its lease, without the margin that it takes off. */
+static void warn_if_short(simba_backend *store)
+{
+    const struct simba_backend_host *host = store->host;
+    int64_t lease_ms = store->options.lease_ms;
+    int64_t belief_ms = sb_zk_session_lease_ms(&store->session);
+
+    if (belief_ms < lease_ms - simba_drift_margin_ms(lease_ms))
+        host->log(host, SIMBA_LOG_WARN,
+                  "zookeeper: the session of %lld ms lets owners believe for %lld ms, not for ttl "
+                  "and transition, %lld ms: they renew more often",
+                  (long long)store->session.timeout_ms, (long long)belief_ms, (long long)lease_ms);
+}
+
 static void on_up(simba_backend *store)
 {
     const struct simba_backend_host *host = store->host;
@@ -116,6 +130,7 @@ static void on_up(simba_backend *store)
     host->log(host, SIMBA_LOG_INFO, "zookeeper: session 0x%llx, timeout %lld ms",
               (unsigned long long)store->session.id.client_id,
               (long long)store->session.timeout_ms);
+    warn_if_short(store);
     sb_zk_latches_each(&store->places, catch_up, &sweep);
     host->notice(host, SIMBA_NOTICE_RELEASED, NULL, NULL);
 }
