@@ -254,24 +254,38 @@ static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *fail
     return SIMBA_OK;
 }
 
-/* Somebody else's database, or one that is about to be set up. */
-static int fail_without_tables(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+/* Who only looks adds nothing to a database that others use for something else. */
+static int fail_foreign(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
     return sb_error_set(&failure->error, SIMBA_ENOTFOUND,
-                        "the database %s has no table simba_mutex", c->settings->path);
+                        "the database %s belongs to others: it has no table simba_mutex",
+                        c->settings->path);
 }
 
-/* Mostly there is nothing to do, and nothing is locked to find that out. */
+/* Times of an earlier boot mean nothing, and only who may write can enter the new one. */
+static int fail_outdated(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EDENIED,
+                        "looking needs write access to the database %s, because it has to be "
+                        "brought up to date first: nobody has used it since the host came up",
+                        c->settings->path);
+}
+
+/* Mostly there is nothing to do, and nothing is locked to find that out. A file that must exist may be empty:
+ * then somebody is about to use it, and whoever comes first sets it up. */
 static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     int lock;
     int code;
 
-    if (c->settings->must_exist && sb_sqlite_schema_is_missing(c))
-        return fail_without_tables(c, failure);
+    if (c->settings->must_exist && sb_sqlite_schema_is_foreign(c))
+        return fail_foreign(c, failure);
     if (sb_sqlite_is_wal(c) && sb_sqlite_schema_is_current(c))
         return SIMBA_OK;
+    if (sb_sqlite_is_read_only(c))
+        return fail_outdated(c, failure);
     lock = sb_sqlite_lock_set_up(c);
     code = sb_sqlite_enable_wal(c, failure);
     if (code == SIMBA_OK)

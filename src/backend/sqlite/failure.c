@@ -38,27 +38,39 @@ static const struct meaning *find_meaning(int number)
     return NULL;
 }
 
+static bool is_denial(int system_code)
+{
+    return system_code == EACCES || system_code == EPERM || system_code == EROFS;
+}
+
 int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failure *failure)
 {
     struct simba_error *error = &failure->error;
 
     failure->remedy = SB_SQL_RECONNECT;
-    switch (system_code) {
-    case ENOENT:
-    case ENOTDIR:
-        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
-                                    "the folder of the database %s does not exist", path);
-    case EACCES:
-    case EPERM:
-    case EROFS:
+    if (is_denial(system_code))
         return sb_error_set_backend(error, SIMBA_EDENIED, system_code,
                                     "the database %s cannot be written: %s", path,
                                     strerror(system_code));
-    default:
+    if (system_code == ENOENT || system_code == ENOTDIR)
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
-                                    "the database %s cannot be opened: %s", path,
-                                    strerror(system_code));
-    }
+                                    "the folder of the database %s does not exist", path);
+    return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
+                                "the database %s cannot be opened: %s", path,
+                                strerror(system_code));
+}
+
+int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failure *failure)
+{
+    const char *slash = strrchr(path, '/'); /* the path is absolute */
+    int length = slash > path ? (int)(slash - path) : 1;
+
+    if (!is_denial(system_code))
+        return sb_sqlite_fail_system(path, system_code, failure);
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set_backend(&failure->error, SIMBA_EDENIED, system_code,
+                                "the database %s cannot be created in %.*s: %s", slash + 1, length,
+                                path, strerror(system_code));
 }
 
 /* SQLITE_ERROR stands for all that is wrong with a statement; one case of it can be healed. */
@@ -78,6 +90,16 @@ static int fail_halfway(const char *path, const char *what, const char *message,
                                 "the database %s %s: %s", path, what, message);
 }
 
+/* What SQLite opens behind the database are its log and the index of that. */
+static int fail_log(const char *path, int system_code, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set_backend(&failure->error, SIMBA_EDENIED, system_code,
+                                "the database %s needs write access to its folder and to its "
+                                "files -wal and -shm there, because SQLite keeps a log: %s",
+                                path, strerror(system_code));
+}
+
 /* SQLite also refuses by itself, without a system call that failed. */
 static int fail_open(const struct sb_sqlite_connection *c, const char *message, int number,
                      struct sb_sql_failure *failure)
@@ -86,6 +108,8 @@ static int fail_open(const struct sb_sqlite_connection *c, const char *message, 
 
     if (number == SQLITE_CANTOPEN_SYMLINK)
         message = "a link has taken its place";
+    else if (is_denial(system_code) && c->file.inode != 0)
+        return fail_log(c->settings->path, system_code, failure);
     else if (system_code != 0)
         return sb_sqlite_fail_system(c->settings->path, system_code, failure);
     failure->remedy = SB_SQL_RECONNECT;
@@ -103,6 +127,8 @@ int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
 
     if (number == SQLITE_ERROR)
         return fail_statement(path, message, failure);
+    if (number == SQLITE_READONLY_DIRECTORY)
+        return fail_log(path, EACCES, failure);
     if ((number & 0xff) == SQLITE_CANTOPEN)
         return fail_open(connection, message, number, failure);
     if ((number & 0xff) == SQLITE_IOERR)

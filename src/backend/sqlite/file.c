@@ -118,7 +118,7 @@ static int create_file(const char *path, struct sb_sql_failure *failure)
     pthread_mutex_unlock(&creating);
     if (code == 0 || code == EEXIST)
         return SIMBA_OK;
-    return sb_sqlite_fail_system(path, code, failure);
+    return sb_sqlite_fail_create(path, code, failure);
 }
 
 static int find_file(const char *path, struct sb_sql_failure *failure)
@@ -131,6 +131,29 @@ static int find_file(const char *path, struct sb_sql_failure *failure)
         return sb_sqlite_fail_system(path, errno, failure);
     failure->remedy = SB_SQL_RECONNECT;
     return sb_error_set(&failure->error, SIMBA_ENOTFOUND, "there is no database %s", path);
+}
+
+bool sb_sqlite_is_read_only(const struct sb_sqlite_connection *c)
+{
+    return sqlite3_db_readonly(c->db, "main") == 1;
+}
+
+/* SQLite reads a file that it may not write when the log and its index are there and can be read. It would
+ * create missing ones in a folder that we may write in; they would be ours, and the owner of the database
+ * shut out. */
+static int check_reading(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    const struct sb_sqlite_settings *settings = c->settings;
+
+    if (!settings->must_exist)
+        return sb_sqlite_fail_system(settings->path, EACCES, failure);
+    if (access(settings->log_path, R_OK) == 0 && access(settings->index_path, R_OK) == 0)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set_backend(&failure->error, SIMBA_EDENIED, errno,
+                                "looking needs write access to the database %s, because its log "
+                                "cannot be read: %s",
+                                settings->path, strerror(errno));
 }
 
 int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
@@ -151,9 +174,9 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
     }
     if (rc != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
-    if (sqlite3_db_readonly(c->db, "main") == 1)
-        return sb_sqlite_fail_system(path, EACCES, failure);
-    return identify_file(c, failure);
+    if (sb_sqlite_is_read_only(c))
+        code = check_reading(c, failure);
+    return code == SIMBA_OK ? identify_file(c, failure) : code;
 }
 
 /* ---- Write-ahead log ------------------------------------------------------------------------ */

@@ -9,8 +9,10 @@
 #define SB_SQLITE_PAUSE_MIN_US 200
 #define SB_SQLITE_PAUSE_MAX_US 5000
 
-/* Opens the file, creates it where it is missing and may be, and notes which file it is. */
+/* Opens the file, creates it where it is missing and may be, and notes which file it is. Where it must
+ * exist it is enough that it can be read. */
 int sb_sqlite_open(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+bool sb_sqlite_is_read_only(const struct sb_sqlite_connection *connection);
 
 /* Brings the file into WAL mode, in which readers and a writer do not wait for each other. */
 int sb_sqlite_enable_wal(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);

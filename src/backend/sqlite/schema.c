@@ -56,6 +56,10 @@ static const char count_parts[] =
     "SELECT count(*) FROM sqlite_master"
     " WHERE name IN ('simba_mutex', 'simba_meta', 'simba_mutex_deleted')";
 
+static const char is_foreign[] =
+    "SELECT count(*) > 0 AND coalesce(sum(name IN ('simba_mutex', 'simba_meta')), 0) = 0"
+    " FROM sqlite_master";
+
 static const char has_table[] =
     "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1";
 
@@ -281,11 +285,12 @@ bool sb_sqlite_schema_is_current(struct sb_sqlite_connection *c)
     return examine(c, &condition) == SQLITE_OK && condition.current;
 }
 
-bool sb_sqlite_schema_is_missing(struct sb_sqlite_connection *c)
+/* One statement: between two of them somebody else may create the tables. */
+bool sb_sqlite_schema_is_foreign(struct sb_sqlite_connection *c)
 {
-    bool there = true;
+    struct question question = {.sql = is_foreign};
 
-    return find_table(c, "simba_mutex", &there) == SQLITE_OK && !there;
+    return ask(c, &question) == SQLITE_OK && question.answer != 0;
 }
 
 static int fail_newer(const struct sb_sqlite_connection *c, int64_t version,

@@ -13,8 +13,8 @@ int sb_sqlite_init_schema(struct sb_sqlite_connection *connection, struct sb_sql
 /* Whether there is nothing to do. Takes no write lock. */
 bool sb_sqlite_schema_is_current(struct sb_sqlite_connection *connection);
 
-/* Whether the file is a database without any table of ours. Takes no write lock. */
-bool sb_sqlite_schema_is_missing(struct sb_sqlite_connection *connection);
+/* Whether the file has tables, and none of ours. Takes no write lock. */
+bool sb_sqlite_schema_is_foreign(struct sb_sqlite_connection *connection);
 
 /* The id of the host's boot. Returns 0 or an errno. */
 int sb_sqlite_read_boot_id(char ret_boot_id[SB_BOOT_ID_MAX]);

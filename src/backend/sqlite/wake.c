@@ -35,10 +35,10 @@ static void share_with(int fd, const struct stat *database)
 }
 
 /* Whoever may write in the folder could have put a link there, to have a file of ours overwritten. */
-static int open_existing(const char *wake_path)
+static int open_existing(const char *wake_path, int access_mode)
 {
     struct stat status;
-    int fd = open(wake_path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(wake_path, access_mode | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0 || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1))
         return fd;
@@ -59,13 +59,20 @@ static int create(const char *wake_path, const char *path)
 
 int sb_wake_open(const char *wake_path, const char *path)
 {
-    int fd = open_existing(wake_path);
+    int fd = open_existing(wake_path, O_RDWR);
 
     if (fd < 0 && errno == ENOENT)
         fd = create(wake_path, path);
     if (fd < 0 && errno == EEXIST)
-        fd = open_existing(wake_path);
+        fd = open_existing(wake_path, O_RDWR);
     return fd;
+}
+
+int sb_wake_open_to_read(const char *wake_path, const char *path)
+{
+    int fd = sb_wake_open(wake_path, path);
+
+    return fd < 0 && errno == EACCES ? open_existing(wake_path, O_RDONLY) : fd;
 }
 
 void sb_wake_writer_init(struct sb_wake_writer *writer, const struct simba_backend_host *host,

@@ -26,6 +26,9 @@ size_t sb_wake_slot(const char *mutex);
  * nothing but a plain file with this one name: no link. Returns a descriptor or -1 with errno. */
 int sb_wake_open(const char *wake_path, const char *path);
 
+/* The same for who only reads it; it may be one that only others may write. */
+int sb_wake_open_to_read(const char *wake_path, const char *path);
+
 /* The writing end. */
 struct sb_wake_writer {
     const struct simba_backend_host *host;

@@ -205,7 +205,7 @@ static void complain(struct sb_watch *w, const char *what, int code)
 
 static bool open_file(struct sb_watch *w)
 {
-    w->file = sb_wake_open(w->wake_path, w->path);
+    w->file = sb_wake_open_to_read(w->wake_path, w->path);
     if (w->file < 0) {
         complain(w, "cannot be opened, so nobody here is woken", errno);
         return false;
