@@ -19,15 +19,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KEYS "simba:{%s} simba:{%s}:contender simba:{%s}:fence"
-#define SHA1_LENGTH 40
+/* What the library says when these are told of it stands for whatever is called by hand. */
+#define LEARNT_MUTEX "learnt-mutex"
+#define LEARNT_ID "learnt-id"
+
+#define ARGUMENTS_MAX 16
+#define ARGUMENT_SIZE 128
 
 static pid_t server;
 static int port;
 static char url[128];
-static char trivial[SHA1_LENGTH + 1];
-static char acquire[SHA1_LENGTH + 1];
-static char release[SHA1_LENGTH + 1];
+static char trivial[ARGUMENT_SIZE];
+
+/* A command of the library, word for word. */
+struct learnt {
+    char arguments[ARGUMENTS_MAX][ARGUMENT_SIZE];
+    int count;
+};
+
+static struct learnt acquire;
+static struct learnt release;
+static char learnt_token[ARGUMENT_SIZE];
 
 void end(const char *why)
 {
@@ -145,24 +157,32 @@ static void load_trivial(redisContext *raw)
     ask(raw, "SET raw id PX 600000");
 }
 
-/* MONITOR shows a call as "EVALSHA" "name" ...; the next different one is the other script. */
-static void hear_script(redisContext *monitor, const char *other, char name[SHA1_LENGTH + 1])
+/* A line of MONITOR: the time, the client, and the words of a command in quotes. */
+static void take_words(const char *line, struct learnt *learnt)
 {
-    static const char call[] = "\"EVALSHA\" \"";
+    learnt->count = 0;
+    while ((line = strchr(line, '"')) != NULL && learnt->count < ARGUMENTS_MAX) {
+        const char *close = strchr(++line, '"');
+        int length = close != NULL ? (int)(close - line) : 0;
 
+        snprintf(learnt->arguments[learnt->count++], ARGUMENT_SIZE, "%.*s", length, line);
+        line = close != NULL ? close + 1 : line;
+    }
+}
+
+/* The next call of a script other than `other`. */
+static void hear_script(redisContext *monitor, const struct learnt *other, struct learnt *learnt)
+{
     for (;;) {
         redisReply *reply = NULL;
-        const char *found;
 
         if (redisGetReply(monitor, (void **)&reply) != REDIS_OK)
             end("MONITOR failed");
-        found = strstr(reply->str, call);
-        if (found != NULL && strncmp(found + sizeof call - 1, other, SHA1_LENGTH) != 0) {
-            snprintf(name, SHA1_LENGTH + 1, "%s", found + sizeof call - 1);
-            freeReplyObject(reply);
-            return;
-        }
+        take_words(reply->str, learnt);
         freeReplyObject(reply);
+        if (strcmp(learnt->arguments[0], "EVALSHA") == 0 &&
+            strcmp(learnt->arguments[1], other->arguments[1]) != 0)
+            return;
     }
 }
 
@@ -173,9 +193,12 @@ static void acquire_and_release_once(void)
     simba_locker *locker;
 
     if (simba_client_open(url, NULL, &client, &error) != SIMBA_OK ||
-        simba_locker_create(client, "learn", NULL, &locker, &error) != SIMBA_OK ||
-        simba_locker_acquire(locker, &error) != SIMBA_OK ||
-        simba_locker_release(locker, &error) != SIMBA_OK)
+        simba_locker_create(client, LEARNT_MUTEX, LEARNT_ID, &locker, &error) != SIMBA_OK ||
+        simba_locker_acquire(locker, &error) != SIMBA_OK)
+        end(error.text);
+    snprintf(learnt_token, sizeof learnt_token, "%llu",
+             (unsigned long long)simba_locker_fence(locker));
+    if (simba_locker_release(locker, &error) != SIMBA_OK)
         end(error.text);
     simba_locker_close(locker);
     simba_client_close(client, NULL);
@@ -188,9 +211,39 @@ void scripts_learn(redisContext *raw)
     load_trivial(raw);
     ask(monitor, "MONITOR");
     acquire_and_release_once();
-    hear_script(monitor, "", acquire);
-    hear_script(monitor, acquire, release);
+    hear_script(monitor, &release, &acquire);
+    hear_script(monitor, &acquire, &release);
     redisFree(monitor);
+}
+
+/* Puts a name of ours in place of the learnt one, in keys too. */
+static void translate(const char *learnt, const char *mutex, const char *id, const char *token,
+                      char text[ARGUMENT_SIZE])
+{
+    const char *name = strstr(learnt, LEARNT_MUTEX);
+
+    if (name != NULL)
+        snprintf(text, ARGUMENT_SIZE, "%.*s%.60s%s", (int)(name - learnt), learnt, mutex,
+                 name + strlen(LEARNT_MUTEX));
+    else if (strcmp(learnt, LEARNT_ID) == 0)
+        snprintf(text, ARGUMENT_SIZE, "%s", id);
+    else if (strcmp(learnt, learnt_token) == 0)
+        snprintf(text, ARGUMENT_SIZE, "%s", token);
+    else
+        snprintf(text, ARGUMENT_SIZE, "%s", learnt);
+}
+
+static redisReply *call(redisContext *raw, const struct learnt *learnt, const char *mutex,
+                        const char *id, const char *token)
+{
+    char texts[ARGUMENTS_MAX][ARGUMENT_SIZE];
+    const char *arguments[ARGUMENTS_MAX];
+
+    for (int i = 0; i < learnt->count; i++) {
+        translate(learnt->arguments[i], mutex, id, token, texts[i]);
+        arguments[i] = texts[i];
+    }
+    return demand(raw, redisCommandArgv(raw, learnt->count, arguments, NULL));
 }
 
 void trivial_call(redisContext *raw)
@@ -200,8 +253,7 @@ void trivial_call(redisContext *raw)
 
 long long script_acquire(redisContext *raw, const char *mutex, const char *id)
 {
-    redisReply *reply = demand(raw, redisCommand(raw, "EVALSHA %s 3 " KEYS " %s 16000 0", acquire,
-                                                 mutex, mutex, mutex, id));
+    redisReply *reply = call(raw, &acquire, mutex, id, "");
     long long token = strcmp(reply->element[0]->str, id) == 0 ? reply->element[2]->integer : 0;
 
     freeReplyObject(reply);
@@ -210,7 +262,10 @@ long long script_acquire(redisContext *raw, const char *mutex, const char *id)
 
 void script_release(redisContext *raw, const char *mutex, const char *id, long long token)
 {
-    ask(raw, "EVALSHA %s 3 " KEYS " %s %lld", release, mutex, mutex, mutex, id, token);
+    char text[32];
+
+    snprintf(text, sizeof text, "%lld", token);
+    freeReplyObject(call(raw, &release, mutex, id, text));
 }
 
 /* ---- Hand-over ------------------------------------------------------------------------------ */
