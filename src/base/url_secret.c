@@ -8,11 +8,13 @@
  */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "base/url_parts.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,6 +26,20 @@
 #define ENVIRONMENT_ENDING "-env"
 
 /* ---- Reading ------------------------------------------------------------------------------ */
+
+/* What a sentence calls a file: with the folder in front, because who reads it may be in another one than
+ * the process. */
+static const char *full_name(const char *path, char buffer[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    struct sb_text text;
+
+    if (path[0] == '/' || getcwd(folder, sizeof folder) == NULL)
+        return path;
+    sb_text_init(&text, buffer, PATH_MAX);
+    sb_text_add(&text, "%s/%s", strcmp(folder, "/") != 0 ? folder : "", path);
+    return text.cut ? path : buffer;
+}
 
 static int fail_file(const char *path, int system_code, struct simba_error *error)
 {
@@ -56,26 +72,41 @@ static int read_whole(int fd, const char *path, char buffer[SECRET_MAX + 2],
 }
 
 /* Who may write it may take the place of the one who chose the password. */
+static int read_checked(int fd, const char *path, char buffer[SECRET_MAX + 2],
+                        struct simba_error *error)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return fail_file(path, errno, error);
+    if (S_ISREG(status.st_mode) && (status.st_mode & S_IWOTH) != 0)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the password file %s can be written by everybody: chmod o-w it", path);
+    return read_whole(fd, path, buffer, error);
+}
+
+/* The first line counts: an editor ends it. An empty one is a secret that was not filled in, and the server
+ * would call it a wrong password. */
 static int read_file(const char *path, char buffer[SECRET_MAX + 2], struct simba_error *error)
 {
+    char name[PATH_MAX];
+    const char *full = full_name(path, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat status;
+    bool is_empty;
     int code;
 
     if (fd < 0)
-        return fail_file(path, errno, error);
-    if (fstat(fd, &status) != 0)
-        code = fail_file(path, errno, error);
-    else if (S_ISREG(status.st_mode) && (status.st_mode & S_IWOTH) != 0)
-        code = sb_error_set(error, SIMBA_ECONFIG,
-                            "the password file %s can be written by everybody: chmod o-w it", path);
-    else
-        code = read_whole(fd, path, buffer, error);
+        return fail_file(full, errno, error);
+    code = read_checked(fd, full, buffer, error);
     close(fd);
     if (code != SIMBA_OK)
         return code;
-    buffer[strcspn(buffer, "\r\n")] = '\0'; /* the first line: an editor ends it */
-    return SIMBA_OK;
+    is_empty = buffer[0] == '\0';
+    buffer[strcspn(buffer, "\r\n")] = '\0';
+    if (buffer[0] != '\0')
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_ECONFIG, "the password file %s %s", full,
+                        is_empty ? "is empty" : "has an empty first line");
 }
 
 static int read_environment(const char *name, char buffer[SECRET_MAX + 2],

@@ -351,6 +351,39 @@ static void a_password_file_that_everybody_may_write_is_refused(void **state)
     sb_url_free(url);
 }
 
+static void a_password_file_that_is_empty_is_refused(void **state)
+{
+    static const char *const cases[][2] = {
+        {"", "is empty"}, {"\n", "empty first line"}, {"\r\ns3cret\n", "empty first line"}};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        simba_url *url = parse("x://h?password-file=url_test.secret");
+        struct simba_error error;
+
+        write_secret(cases[i][0], 0600);
+        assert_int_equal(sb_url_resolve(url, &error), SIMBA_ECONFIG);
+        assert_non_null(strstr(error.text, cases[i][1]));
+        assert_null(strstr(error.text, "s3cret"));
+        sb_url_free(url);
+    }
+}
+
+static void a_password_file_is_named_with_the_folder_that_it_was_looked_for_in(void **state)
+{
+    simba_url *url = parse("x://h?password-file=no/such/file");
+    struct simba_error error;
+    char before[TEST_PATH_MAX];
+
+    (void)state;
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir("/usr"), 0);
+    assert_int_equal(sb_url_resolve(url, &error), SIMBA_ECONFIG);
+    assert_non_null(strstr(error.text, " /usr/no/such/file "));
+    assert_int_equal(chdir(before), 0);
+    sb_url_free(url);
+}
+
 static void a_password_file_that_is_too_long_is_refused(void **state)
 {
     simba_url *url = parse("x://h?password-file=/dev/zero");
@@ -552,6 +585,9 @@ int main(void)
         cmocka_unit_test_teardown(a_password_file_that_everybody_may_write_is_refused,
                                   remove_secret),
         cmocka_unit_test_teardown(a_password_file_that_is_too_long_is_refused, remove_secret),
+        cmocka_unit_test_teardown(a_password_file_that_is_empty_is_refused, remove_secret),
+        cmocka_unit_test_teardown(
+            a_password_file_is_named_with_the_folder_that_it_was_looked_for_in, remove_secret),
         cmocka_unit_test(a_path_without_a_scheme_gets_a_hint),
         cmocka_unit_test(a_url_needs_a_scheme),
         cmocka_unit_test(hosts_must_not_be_empty),
