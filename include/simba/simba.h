@@ -541,8 +541,17 @@ struct simba_scheduler_counts {
     uint64_t failures; /* runs that returned other than 0 */
     uint64_t skipped;  /* runs that fell due while another was running */
 };
+
+/* Named like its struct, as stat() is: in C++ that hides a constructor which nobody calls. */
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 SIMBA_API void simba_scheduler_counts(const simba_scheduler *scheduler,
                                       struct simba_scheduler_counts *ret_counts);
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 /* ---- Contend period: when to try next ----------------------------------------------------- */
 
@@ -563,6 +572,8 @@ SIMBA_API int64_t simba_drift_margin_ms(int64_t lease_ms);
 SIMBA_API void simba_client_cleanup(simba_client **client);
 SIMBA_API void simba_contender_cleanup(simba_contender **contender);
 SIMBA_API void simba_locker_cleanup(simba_locker **locker);
+SIMBA_API void simba_observer_cleanup(simba_observer **observer);
+SIMBA_API void simba_scheduler_cleanup(simba_scheduler **scheduler);
 
 /* SIMBA_SCOPED(locker) simba_locker *lock = NULL; ... released and closed when the scope ends. */
 #define SIMBA_SCOPED(noun) __attribute__((cleanup(simba_##noun##_cleanup)))

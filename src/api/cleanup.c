@@ -17,3 +17,13 @@ void simba_locker_cleanup(simba_locker **locker)
 {
     simba_locker_close(*locker);
 }
+
+void simba_observer_cleanup(simba_observer **observer)
+{
+    simba_observer_close(*observer);
+}
+
+void simba_scheduler_cleanup(simba_scheduler **scheduler)
+{
+    simba_scheduler_close(*scheduler);
+}

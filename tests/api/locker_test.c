@@ -115,6 +115,43 @@ static void a_scope_releases_and_closes_what_it_holds(void **state)
     assert_true(probe_is_free(client, "m"));
 }
 
+static int do_nothing(void *user, simba_scheduler *scheduler)
+{
+    (void)user;
+    (void)scheduler;
+    return 0;
+}
+
+static void serve_in_a_scope(simba_client *client)
+{
+    struct simba_observer_options watching = SIMBA_OBSERVER_OPTIONS_INIT;
+    struct simba_scheduler_options working = SIMBA_SCHEDULER_OPTIONS_INIT;
+    SIMBA_SCOPED(observer) simba_observer *observer = NULL;
+    SIMBA_SCOPED(scheduler) simba_scheduler *scheduler = NULL;
+
+    watching.mutex = "m";
+    working.mutex = "m";
+    working.work = do_nothing;
+    working.period_ms = 10000;
+    assert_int_equal(simba_observer_create(client, &watching, &observer, NULL), SIMBA_OK);
+    assert_int_equal(simba_observer_start(observer, NULL), SIMBA_OK);
+    assert_int_equal(simba_scheduler_create(client, &working, &scheduler, NULL), SIMBA_OK);
+    assert_int_equal(simba_scheduler_start(scheduler, NULL), SIMBA_OK);
+    while (!simba_scheduler_is_leader(scheduler))
+        test_pause_ms(1);
+}
+
+/* A client that still had one of them would not close. */
+static void a_scope_stops_and_closes_its_services(void **state)
+{
+    simba_client *client = probe_open("memory:locker?" PROBE_LONG);
+
+    (void)state;
+    serve_in_a_scope(client);
+    assert_true(probe_is_free(client, "m"));
+    assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
+}
+
 /* ---- One acquirer at a time ----------------------------------------------------------------- */
 
 struct waiting {
@@ -484,6 +521,7 @@ int main(void)
         cmocka_unit_test(what_was_not_acquired_cannot_be_released),
         cmocka_unit_test(a_held_locker_that_is_closed_gives_the_mutex_back),
         cmocka_unit_test(a_scope_releases_and_closes_what_it_holds),
+        cmocka_unit_test(a_scope_stops_and_closes_its_services),
         cmocka_unit_test(a_second_acquirer_of_the_same_locker_is_refused),
         cmocka_unit_test(a_try_on_an_owned_mutex_tells_who_owns_it),
         cmocka_unit_test(a_wait_that_ran_out_leaves_nothing_behind),
