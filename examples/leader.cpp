@@ -14,15 +14,15 @@
 namespace
 {
 
-/* simba::scoped_lock brings its own locker; a locker that is used again works with the guards of the
- * standard library. Whoever throws in here gives the mutex back. */
+/* simba::scoped_lock brings its own locker, and throws when the time is over; a locker that is used again
+ * works with the guards of the standard library. Whoever throws in here gives the mutex back. */
 void migrate(const simba::client &client)
 {
     simba::scoped_lock lock(client, "example-migration", std::chrono::seconds(5));
     simba::locker table(client, "example-table");
     std::unique_lock<simba::locker> guard(table, std::try_to_lock);
 
-    if (!guard.owns_lock() || !lock.owns_lock())
+    if (!guard.owns_lock())
         throw std::runtime_error("somebody else is at work");
     std::cout << "migrating under token " << lock.fence() << std::endl;
     lock.release(); /* throws when the lease was lost meanwhile; the destructor could not tell */

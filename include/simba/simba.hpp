@@ -18,6 +18,10 @@
 #ifndef SIMBA_SIMBA_HPP
 #define SIMBA_SIMBA_HPP
 
+#if __cplusplus < 201703L
+#error "simba.hpp needs C++17: compile with -std=c++17 or a later one"
+#endif
+
 #include <simba/simba.h>
 
 #include <algorithm>
