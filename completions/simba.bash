@@ -52,24 +52,54 @@ _simba_mutexes() {
     timeout 1 simba "$@" status --json 2>/dev/null | sed -n 's/.*{"mutex":"\([^"\\]*\)".*/\1/p'
 }
 
+# Offers the names as the shell would have them typed: one word each, whatever is in them.
+_simba_offer_mutexes() {
+    local word=$1 name typed
+    shift
+    while IFS= read -r name; do
+        printf -v typed %q "$name"
+        # Readline has begun a new word behind the last colon or equals sign.
+        [[ $typed != "$word"* ]] || COMPREPLY+=("${typed#"${word%"${word##*[:=]}"}"}")
+    done < <(_simba_mutexes "$@")
+}
+
+# Joins what readline takes apart, such as sqlite:jobs.db, into `words`; `last` is the one to complete, and
+# `places` tells where each begins in COMP_WORDS.
+_simba_join() {
+    local i
+    words=("${COMP_WORDS[0]}")
+    places=(0)
+    for ((i = 1; i <= COMP_CWORD; i++)); do
+        if [[ ${COMP_WORDS[i]} =~ ^[:=]+$ || ${COMP_WORDS[i - 1]} =~ ^[:=]+$ ]]; then
+            words[${#words[@]} - 1]+=${COMP_WORDS[i]}
+        else
+            words+=("${COMP_WORDS[i]}")
+            places+=("$i")
+        fi
+    done
+    last=$((${#words[@]} - 1))
+}
+
 _simba() {
-    local word=${COMP_WORDS[COMP_CWORD]} verb='' operands=0 i
-    local -a store=()
+    local verb='' operands=0 i last word
+    local -a store=() words places
 
     COMPREPLY=()
-    for ((i = 1; i < COMP_CWORD; i++)); do
-        local before=${COMP_WORDS[i]}
+    _simba_join
+    word=${words[last]}
+    for ((i = 1; i < last; i++)); do
+        local before=${words[i]}
         if [[ $before == -- ]]; then
             operands=2
             ((i++))
             break
         elif _simba_takes_value "$before"; then
-            if ((i + 1 == COMP_CWORD)); then
+            if ((i + 1 == last)); then
                 _simba_value "$before" "$word"
                 return
             fi
             [[ $before != -u && $before != --url && $before != -c && $before != --config ]] ||
-                store=("$before" "${COMP_WORDS[i + 1]}")
+                store=("$before" "${words[i + 1]}")
             ((i++))
         elif [[ $before != -* ]]; then
             if [[ -z $verb ]]; then
@@ -82,7 +112,7 @@ _simba() {
     case $verb in
         lock | lead | schedule)
             if ((operands == 2)); then
-                declare -F _command_offset >/dev/null && _command_offset "$i"
+                declare -F _command_offset >/dev/null && _command_offset "${places[i]}"
                 return
             fi
             ;;
@@ -92,7 +122,7 @@ _simba() {
     elif [[ -z $verb || $verb == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$_simba_verbs" -- "$word")
     elif [[ $operands == 0 || $verb == status || $verb == watch ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_simba_mutexes "${store[@]}")" -- "$word")
+        _simba_offer_mutexes "$word" "${store[@]}"
     elif [[ $verb == lock || $verb == lead || $verb == schedule ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$word")
     fi

@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT, PROGRAM = sys.argv[1], os.path.abspath(sys.argv[2])
 OPTION = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
@@ -201,8 +202,13 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
+def bash_lines(*words):
+    env = dict(os.environ, PATH=os.path.dirname(PROGRAM) + os.pathsep + os.environ["PATH"])
+    return output("bash", "-c", BASH_OFFER, "bash", *words, cwd=ROOT, env=env).splitlines()
+
+
 def bash_offers(*words):
-    return set(output("bash", "-c", BASH_OFFER, "bash", *words, cwd=ROOT).split())
+    return set(" ".join(bash_lines(*words)).split())
 
 
 def check_bash(options_of):
@@ -223,6 +229,25 @@ def bash_values():
                 if any(word.startswith("-") for word in bash_offers(verb, option, "-")):
                     faults.append(f"bash does not know that {option} of {verb} takes a value")
     return faults
+
+
+def check_bash_mutexes(expected):
+    """Names are offered as they have to be typed; readline gives the URL in three words."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:{folder}/names.db"
+        for name in ("a b", "a:c", "it's"):
+            output(PROGRAM, "-u", url, "lock", name, "--", "true")
+        store = ("-u", "sqlite", ":", f"{folder}/names.db")
+        faults = []
+        for typed, offered in expected:
+            found = bash_lines(*store, "status", *typed)
+            if found != offered:
+                faults.append(f"bash offers {found} behind {typed}")
+        return faults
+
+
+NAMES = [([""], [r"a\ b", "a:c", r"it\'s"]), (["a"], [r"a\ b", "a:c"]), (["a\\ "], [r"a\ b"]),
+         (["a", ":"], ["c"]), (["a", ":", "c"], ["c"]), (["x"], [""])]
 
 
 def zsh_options(verb):
@@ -269,6 +294,9 @@ def cases():
     yield "the documents' commands have known options", check_documents(texts), False
     yield "bash completes the options", check_bash(all_options), False
     yield "bash knows which options take a value", bash_values(), False
+    yield "bash offers mutexes as they are typed", check_bash_mutexes(NAMES), False
+    yield ("twin: a mutex of two words",
+           check_bash_mutexes([([""], ["a", "b", "a:c", r"it\'s"])]), True)
     yield from zsh_cases()
     yield from twins(page, pages)
 
