@@ -7,8 +7,8 @@ _simba_options() {
     echo '-u --url -c --config --ttl --transition --id --log-level -h --help -V --version'
     case $1 in
         lock)
-            echo '-n --no-wait -w --wait -E --contended-code -k --kill-after --hold-at-least'
-            echo '--hold-at-most --note --pass-notify -q --quiet'
+            echo '-n --no-wait -w --wait -E --contended-code -k --kill-after --stop-timeout'
+            echo '--hold-at-least --hold-at-most --leave-running --note --pass-notify -q --quiet'
             ;;
         lead)
             echo '--restart --restart-delay --restart-delay-max -k --kill-after --stop-timeout'

@@ -7,8 +7,10 @@
 #include "cli/child.h"
 
 #include "cli/cli.h"
+#include "cli/orphans.h"
 #include "cli/say.h"
 #include "cli/signals.h"
+#include "cli/terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,21 +29,24 @@ extern char **environ;
 #define VARIABLE_MAX (32 + SIMBA_ID_MAX)
 #define VARIABLES 3
 
+/* What the end of a command ends as well, such as the tee at the end of a pipe, gets that long for it. */
+#define LINGER_MS 200
+
 struct environment {
     char **list; /* what is inherited, then the variables below, then NULL */
     char variables[VARIABLES][VARIABLE_MAX];
 };
 
 /* Those that are set anew, and the socket on which only this program reports. */
-static bool is_withheld(const char *variable, const struct cli_child_lease *lease)
+static bool is_withheld(const char *variable, const struct cli_child_setup *setup)
 {
     return strncmp(variable, "SIMBA_MUTEX=", 12) == 0 ||
            strncmp(variable, "SIMBA_CONTENDER_ID=", 19) == 0 ||
            strncmp(variable, "SIMBA_FENCE=", 12) == 0 ||
-           (strncmp(variable, "NOTIFY_SOCKET=", 14) == 0 && !lease->notify);
+           (strncmp(variable, "NOTIFY_SOCKET=", 14) == 0 && !setup->notify);
 }
 
-static bool environment_build(struct environment *environment, const struct cli_child_lease *lease)
+static bool environment_build(struct environment *environment, const struct cli_child_setup *setup)
 {
     size_t count = 0;
 
@@ -50,29 +55,17 @@ static bool environment_build(struct environment *environment, const struct cli_
     environment->list = calloc(count + VARIABLES + 1, sizeof *environment->list);
     if (environment->list == NULL)
         return false;
-    snprintf(environment->variables[0], VARIABLE_MAX, "SIMBA_MUTEX=%s", lease->mutex);
-    snprintf(environment->variables[1], VARIABLE_MAX, "SIMBA_CONTENDER_ID=%s", lease->id);
-    snprintf(environment->variables[2], VARIABLE_MAX, "SIMBA_FENCE=%" PRIu64, lease->fence);
+    snprintf(environment->variables[0], VARIABLE_MAX, "SIMBA_MUTEX=%s", setup->mutex);
+    snprintf(environment->variables[1], VARIABLE_MAX, "SIMBA_CONTENDER_ID=%s", setup->id);
+    snprintf(environment->variables[2], VARIABLE_MAX, "SIMBA_FENCE=%" PRIu64, setup->fence);
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!is_withheld(environ[i], lease))
+        if (!is_withheld(environ[i], setup))
             environment->list[used++] = environ[i];
     }
     for (size_t i = 0; i < VARIABLES; i++)
         environment->list[used++] = environment->variables[i];
     return true;
-}
-
-static bool have_terminal(void)
-{
-    return tcgetpgrp(STDIN_FILENO) == getpgrp();
-}
-
-/* Moves the terminal. SIGTTOU is blocked, so that this works from the background as well. */
-static void give_terminal(pid_t group)
-{
-    if (tcsetpgrp(STDIN_FILENO, group) != 0 && errno != ENOTTY && errno != EIO)
-        cli_say("cannot hand over the terminal: %s", strerror(errno));
 }
 
 /* Ends the child when its parent ends, also by SIGKILL. The parent may have ended before the kernel
@@ -84,16 +77,28 @@ static void tie_to_parent(pid_t parent)
         _exit(CLI_EXIT_SIGNAL + SIGKILL);
 }
 
+/* Who is not at the terminal would be stopped when it reads from there. */
+static void withhold_terminal(void)
+{
+    if (tcgetpgrp(STDIN_FILENO) < 0)
+        return;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        dup2(fd, STDIN_FILENO);
+}
+
 /* The child, between fork and exec. It names its group to the guardian itself: the command must not begin
  * before that, or what it starts could outlive a parent that is killed in this moment. */
 static void execute(const struct cli_child *child, char **argv, char **environment, pid_t parent,
                     int failure_fd)
 {
     setpgid(0, 0);
-    cli_guardian_watch(&child->guardian, getpid());
+    cli_guardian_watch(&child->guardian, getpid(), child->deadline_ms);
     tie_to_parent(parent);
     if (child->terminal)
-        tcsetpgrp(STDIN_FILENO, getpid());
+        tcsetpgrp(child->tty_fd, getpid());
+    else if (child->tty_fd < 0)
+        withhold_terminal();
     cli_signals_restore();
     execvpe(argv[0], argv, environment);
     int failure = errno;
@@ -125,39 +130,112 @@ static pid_t fork_command(struct cli_child *child, char **argv, char **environme
     return pid;
 }
 
-bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_lease *lease)
+/* Who else is at the terminal is looked at before the guardian is there. */
+static void init(struct cli_child *child, const char *command, const struct cli_child_setup *setup)
+{
+    *child = (struct cli_child){
+        .tty_fd = setup->terminal ? cli_terminal_open() : -1,
+        .adopts = setup->adopts,
+        .command = command,
+        .deadline_ms = setup->deadline_ms,
+    };
+    child->terminal = cli_terminal_is_ours(child->tty_fd);
+}
+
+static void close_terminal(struct cli_child *child)
+{
+    if (child->tty_fd >= 0)
+        close(child->tty_fd);
+}
+
+/* Starts the guardian and then the child. */
+static bool start_both(struct cli_child *child, char **argv, char **environment)
+{
+    if (!cli_guardian_start(&child->guardian, child->adopts))
+        return false;
+    child->pid = fork_command(child, argv, environment);
+    if (child->pid > 0)
+        return true;
+    int failure = errno;
+    cli_guardian_dismiss(&child->guardian);
+    errno = failure;
+    return false;
+}
+
+bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_setup *setup)
 {
     struct environment environment;
 
-    *child = (struct cli_child){.terminal = have_terminal(), .command = argv[0]};
-    if (!environment_build(&environment, lease))
+    if (!environment_build(&environment, setup))
         return false;
-    if (!cli_guardian_start(&child->guardian)) {
-        free(environment.list);
-        return false;
-    }
-    child->pid = fork_command(child, argv, environment.list);
+    init(child, argv[0], setup);
+    bool started = start_both(child, argv, environment.list);
     int failure = errno;
     free(environment.list);
-    if (child->pid < 0) {
-        cli_guardian_dismiss(&child->guardian);
-        errno = failure;
-        return false;
-    }
-    return true;
+    if (!started)
+        close_terminal(child);
+    errno = failure;
+    return started;
 }
 
+void cli_child_guard(struct cli_child *child, int64_t deadline_ms)
+{
+    child->deadline_ms = deadline_ms;
+    cli_guardian_watch(&child->guardian, child->pid, deadline_ms);
+}
+
+static struct cli_relatives relatives(const struct cli_child *child)
+{
+    return (struct cli_relatives){child->pid, child->guardian.pid};
+}
+
+void cli_child_tend(struct cli_child *child)
+{
+    struct cli_relatives known = relatives(child);
+
+    if (cli_guardian_has_ended(&child->guardian)) {
+        if (cli_guardian_start(&child->guardian, child->adopts))
+            cli_guardian_watch(&child->guardian, child->pid, child->deadline_ms);
+        else
+            cli_say("warning: the guardian of the command has ended, and there is no new one: %s",
+                    strerror(errno));
+        known = relatives(child);
+    }
+    if (child->adopts)
+        cli_orphans_reap(&known);
+}
+
+/* For a group it counts as success to have reached one of many. */
 bool cli_child_signal(const struct cli_child *child, int signal)
 {
-    return kill(-child->pid, signal) == 0;
+    bool reached = kill(-child->pid, signal) == 0;
+
+    if (getpgid(child->pid) != child->pid)
+        reached = kill(child->pid, signal) == 0 || reached;
+    return reached;
 }
 
-/* For a group it counts as success to have reached one of many. What is said of the child itself is
- * certain, also when it has joined another group. */
+/* What is said of the child itself is certain. */
 bool cli_child_kill(const struct cli_child *child)
 {
     kill(-child->pid, SIGKILL);
     return kill(child->pid, SIGKILL) == 0;
+}
+
+bool cli_child_leaves_others(const struct cli_child *child)
+{
+    struct cli_relatives known = relatives(child);
+
+    return child->adopts && cli_orphans_await(&known, LINGER_MS) > 0;
+}
+
+/* A group that has more than its dead leader may be beyond reach: then the kernel says so. */
+bool cli_child_sweep(const struct cli_child *child)
+{
+    struct cli_relatives known = relatives(child);
+
+    kill(-child->pid, SIGKILL);
+    return child->adopts && cli_orphans_kill(&known) > 0;
 }
 
 enum cli_child_event cli_child_look(const struct cli_child *child)
@@ -184,9 +262,9 @@ void cli_child_follow_stop(const struct cli_child *child)
 
 void cli_child_continue(struct cli_child *child)
 {
-    if (have_terminal()) {
+    if (cli_terminal_is_ours(child->tty_fd)) {
         child->terminal = true;
-        give_terminal(child->pid);
+        cli_terminal_give(child->tty_fd, child->pid);
     }
     cli_child_signal(child, SIGCONT);
 }
@@ -199,10 +277,11 @@ static void share_interrupt(const struct cli_child *child, int signal)
         kill(0, signal);
 }
 
-static void take_terminal_back(const struct cli_child *child)
+static void take_terminal_back(struct cli_child *child)
 {
-    if (child->terminal && tcgetpgrp(STDIN_FILENO) == child->pid)
-        give_terminal(getpgrp());
+    if (child->terminal && tcgetpgrp(child->tty_fd) == child->pid)
+        cli_terminal_give(child->tty_fd, getpgrp());
+    close_terminal(child);
 }
 
 static void say_failure(struct cli_child *child)
@@ -228,12 +307,6 @@ int cli_child_collect(struct cli_child *child)
         return WEXITSTATUS(status);
     share_interrupt(child, WTERMSIG(status));
     return CLI_EXIT_SIGNAL + WTERMSIG(status);
-}
-
-/* A group keeps its id from being used again as long as it has members. */
-bool cli_child_left_others(const struct cli_child *child)
-{
-    return kill(-child->pid, 0) != 0 && errno == EPERM;
 }
 
 void cli_child_abandon(struct cli_child *child)

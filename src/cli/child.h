@@ -17,31 +17,51 @@
 struct cli_child {
     pid_t pid;      /* also the id of its process group */
     int failure_fd; /* brings errno when the command could not be executed */
+    int tty_fd;     /* -1: there is no terminal, or it is not for the child */
     bool terminal;  /* the terminal was handed to it */
+    bool adopts;    /* this process inherits what the child leaves running */
     bool failed;    /* after cli_child_collect: the command could not be executed */
     const char *command;
+    int64_t deadline_ms; /* the end of the lease as the guardian knows it */
     struct cli_guardian guardian;
 };
 
-/* What the child finds in its environment. */
-struct cli_child_lease {
+/* How a child is started, and what it finds in its environment. */
+struct cli_child_setup {
     const char *mutex;
     const char *id;
     uint64_t fence;
     bool notify; /* also the socket of the service manager, which is this program's own otherwise */
+    bool terminal;       /* the terminal is for the child, where this process has it */
+    bool adopts;         /* cli_orphans_adopt has succeeded */
+    int64_t deadline_ms; /* the end of the lease */
 };
 
 /* Starts argv, with the signals, descriptors and environment that this process was started with, and
- * SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE. When this process is in the foreground of the terminal
- * on standard input, the child gets that place. Returns false, with errno, when it cannot fork. */
-bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_lease *lease);
+ * SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE. When this process may hand over the foreground of its
+ * terminal, the child gets that place; when the terminal is not for it, it does not get it as standard input
+ * either. Returns false, with errno, when it cannot fork. */
+bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_setup *setup);
 
-/* Sends a signal to all of its group. Returns false, with errno, when nobody in it could be reached:
- * who has changed its user is not this process's to signal. */
+/* Tells the guardian of a later end of the lease. */
+void cli_child_guard(struct cli_child *child, int64_t deadline_ms);
+
+/* After a SIGCHLD: collects who has ended of what the child left behind, and replaces a guardian that has. */
+void cli_child_tend(struct cli_child *child);
+
+/* Sends a signal to all of its group, and to the child where that has left it. Returns false, with errno, when
+ * nobody could be reached: who has changed its user is not this process's to signal. */
 bool cli_child_signal(const struct cli_child *child, int signal);
 
 /* Kills the child and all of its group. Returns false, with errno, when the child cannot be killed. */
 bool cli_child_kill(const struct cli_child *child);
+
+/* Whether a child that has ended left somebody running who does not end soon by himself. */
+bool cli_child_leaves_others(const struct cli_child *child);
+
+/* Before the child is collected: kills all that it left running. Returns whether somebody
+ * is left who could not be killed. */
+bool cli_child_sweep(const struct cli_child *child);
 
 enum cli_child_event {
     CLI_CHILD_RUNS,    /* nothing new */
@@ -60,9 +80,6 @@ void cli_child_continue(struct cli_child *child);
 /* Collects a child that has ended, takes the terminal back and says so when the command could not be
  * executed. Returns its exit code, or 128 and the signal that killed it. */
 int cli_child_collect(struct cli_child *child);
-
-/* After cli_child_collect: whether somebody of the group is left who could not be killed. */
-bool cli_child_left_others(const struct cli_child *child);
 
 /* In place of cli_child_collect, for a child that cannot be killed: leaves it to itself. */
 void cli_child_abandon(struct cli_child *child);

@@ -1,16 +1,32 @@
 /*
- * guardian.c - kills the command's whole process group when this process dies without having ended it.
+ * guardian.c - kills what the command has started when this process cannot.
  *
  * It is forked from a process with threads: only async-signal-safe calls in here.
  */
 #include "cli/guardian.h"
 
+#include "cli/orphans.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+/* How often, and how far apart, the children of a process that stands still are looked for: who is killed may
+ * leave others behind. */
+#define ROUNDS 50
+#define ROUND_MS 10
+
+/* What is sent through the pipe, always as a whole. */
+struct order {
+    pid_t group; /* 0: none yet */
+    int64_t deadline_ms;
+};
 
 /* It keeps nothing open but the pipe: no lock of the store, no pipe that somebody reads to its end. */
 static void keep_only(int fd)
@@ -19,52 +35,134 @@ static void keep_only(int fd)
     close_range(STDIN_FILENO + 1, ~0U, 0);
 }
 
-/* A group of its own keeps the signals of a terminal away; all others are blocked already. Whom it may
- * not kill, because of another user, it leaves: there is nobody left to tell. */
-static void guard(int fd)
+static void set_timer(int timer_fd, int64_t deadline_ms)
 {
-    pid_t group = 0;
-    char end;
+    struct itimerspec timer = {.it_value = {.tv_sec = (time_t)(deadline_ms / 1000),
+                                            .tv_nsec = (long)(deadline_ms % 1000) * 1000000}};
+
+    timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
+}
+
+static void kill_children(pid_t parent)
+{
+    pid_t pids[CLI_ORPHANS_MAX];
+    size_t count = cli_orphans_find(parent, pids, CLI_ORPHANS_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        if (pids[i] != getpid())
+            kill(pids[i], SIGKILL);
+    }
+}
+
+/* The lease is over. Whom it may not kill, because of another user, it leaves: there is nobody to tell. */
+static void kill_all(pid_t group, pid_t parent)
+{
+    struct timespec interval = {.tv_nsec = ROUND_MS * 1000000L};
+
+    for (int round = 0; round < ROUNDS; round++) {
+        kill(-group, SIGKILL);
+        if (parent == 0)
+            return;
+        kill_children(parent);
+        nanosleep(&interval, NULL);
+    }
+}
+
+/* Returns false when there is nobody left to send one. */
+static bool read_order(struct order *order, int timer_fd)
+{
+    struct order next;
+    ssize_t got = read(STDIN_FILENO, &next, sizeof next);
+
+    if (got < 0)
+        return errno == EINTR || errno == EAGAIN;
+    if (got != (ssize_t)sizeof next)
+        return false;
+    *order = next;
+    set_timer(timer_fd, order->deadline_ms);
+    return true;
+}
+
+static void wait_for_the_end(struct order *order, int timer_fd, pid_t parent)
+{
+    struct pollfd fds[] = {
+        {.fd = STDIN_FILENO, .events = POLLIN},
+        {.fd = timer_fd, .events = POLLIN},
+    };
+    uint64_t expirations;
+
+    for (;;) {
+        if (poll(fds, 2, -1) < 0)
+            continue;
+        if (fds[0].revents != 0) { /* first: the lease may have been renewed */
+            if (!read_order(order, timer_fd))
+                return;
+        } else if (read(timer_fd, &expirations, sizeof expirations) > 0) {
+            kill_all(order->group, parent);
+        }
+    }
+}
+
+/* A group of its own keeps the signals of a terminal away; all others are blocked already. */
+static void guard(int fd, pid_t parent)
+{
+    struct order order = {0, 0};
 
     setpgid(0, 0);
     prctl(PR_SET_NAME, "simba-guardian");
     keep_only(fd);
-    if (read(STDIN_FILENO, &group, sizeof group) == (ssize_t)sizeof group) {
-        while (read(STDIN_FILENO, &end, 1) < 0 && errno == EINTR)
-            continue;
-        kill(-group, SIGKILL);
-    }
+    int timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    wait_for_the_end(&order, timer_fd, parent);
+    if (order.group > 0)
+        kill(-order.group, SIGKILL);
     _exit(0);
 }
 
-bool cli_guardian_start(struct cli_guardian *guardian)
+/* Neither end may block: whoever keeps the lease must not wait for a guardian that was stopped. */
+bool cli_guardian_start(struct cli_guardian *guardian, bool adopts)
 {
+    pid_t parent = adopts ? getpid() : 0;
     int fds[2];
 
-    if (pipe2(fds, O_CLOEXEC) != 0)
+    *guardian = CLI_GUARDIAN_NONE;
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
         return false;
-    guardian->pid = fork();
-    if (guardian->pid == 0)
-        guard(fds[0]);
+    pid_t pid = fork();
+    if (pid == 0)
+        guard(fds[0], parent);
     int failure = errno;
     close(fds[0]);
-    guardian->fd = fds[1];
-    if (guardian->pid > 0)
+    if (pid > 0) {
+        *guardian = (struct cli_guardian){pid, fds[1]};
         return true;
+    }
     close(fds[1]);
     errno = failure;
     return false;
 }
 
-/* A pipe that is empty takes these few bytes; a guardian that is gone already guards nothing. */
-void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group)
+/* A guardian that is gone is noticed by its end. */
+void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group, int64_t deadline_ms)
 {
-    ssize_t told = write(guardian->fd, &group, sizeof group);
+    struct order order = {.group = group, .deadline_ms = deadline_ms};
+
+    ssize_t told = write(guardian->fd, &order, sizeof order);
     (void)told;
+}
+
+bool cli_guardian_has_ended(struct cli_guardian *guardian)
+{
+    if (guardian->pid == 0 || waitpid(guardian->pid, NULL, WNOHANG) != guardian->pid)
+        return false;
+    close(guardian->fd);
+    *guardian = CLI_GUARDIAN_NONE;
+    return true;
 }
 
 void cli_guardian_dismiss(struct cli_guardian *guardian)
 {
+    if (guardian->pid == 0)
+        return;
     kill(guardian->pid, SIGKILL);
     while (waitpid(guardian->pid, NULL, 0) < 0 && errno == EINTR)
         continue;

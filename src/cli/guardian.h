@@ -1,26 +1,36 @@
 /*
- * guardian.h - kills the command's whole process group when this process dies without having ended it.
+ * guardian.h - kills what the command has started when this process cannot: it was killed, or it stands
+ * still while the lease ends.
  *
  * The kernel's parent-death signal reaches the command alone, not what it has started: a script would
- * die and its rsync would go on without the mutex. The guardian is a process that does nothing but wait
- * for this one to end, SIGKILL included.
+ * die and its rsync would go on without the mutex. And who stops this process (SIGSTOP, a debugger) does not
+ * stop the command. The guardian is a process that does nothing but wait for this one to end, SIGKILL
+ * included, or for the end of the lease as it was last told.
  */
 #ifndef CLI_GUARDIAN_H
 #define CLI_GUARDIAN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct cli_guardian {
-    pid_t pid;
-    int fd; /* its end, however it comes about, is what the guardian waits for */
+    pid_t pid; /* 0: there is none */
+    int fd;    /* its end, however it comes about, is what the guardian waits for */
 };
 
-/* Starts one, which guards nothing yet. Returns false, with errno, when it cannot. */
-bool cli_guardian_start(struct cli_guardian *guardian);
+/* None, or one that has ended. No function does anything with it. */
+#define CLI_GUARDIAN_NONE ((struct cli_guardian){.pid = 0, .fd = -1})
 
-/* Names the process group to kill. Async-signal-safe. */
-void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group);
+/* Starts one, which guards nothing yet. `adopts`: at the end of the lease it kills all children of this process,
+ * not only the group. Returns false, with errno, when it cannot. */
+bool cli_guardian_start(struct cli_guardian *guardian, bool adopts);
+
+/* Names the process group to kill and the end of its lease, on simba_now_ms(). Async-signal-safe. */
+void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group, int64_t deadline_ms);
+
+/* Whether it has ended by itself; then it has been collected. */
+bool cli_guardian_has_ended(struct cli_guardian *guardian);
 
 /* Ends it without harm to the group. To be called while the group's id cannot be another's. */
 void cli_guardian_dismiss(struct cli_guardian *guardian);

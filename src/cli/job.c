@@ -4,6 +4,7 @@
 #include "cli/job.h"
 
 #include "cli/notify.h"
+#include "cli/orphans.h"
 #include "cli/say.h"
 #include "cli/store.h"
 
@@ -18,6 +19,7 @@ void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *v
         .grace_ms = SIMBA_UNSET,
         .hold_at_most_ms = SIMBA_INFINITE,
         .told_grace_ms = SIMBA_INFINITE,
+        .sweep = true,
     };
 }
 
@@ -59,6 +61,13 @@ bool cli_job_set_pass_notify(void *into, const char *value)
 {
     (void)value;
     ((struct cli_job *)into)->pass_notify = true;
+    return true;
+}
+
+bool cli_job_set_leave_running(void *into, const char *value)
+{
+    (void)value;
+    ((struct cli_job *)into)->sweep = false;
     return true;
 }
 
@@ -108,6 +117,7 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv)
     job->command = argv + 1;
     if (simba_mutex_validate(job->mutex, &job->error) != SIMBA_OK || choose_id(job) != SIMBA_OK)
         return cli_fail(&job->error);
+    job->adopts = cli_orphans_adopt();
     return CLI_CONTINUE;
 }
 
@@ -164,7 +174,13 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
 {
     return (struct cli_run){
         .command = job->command,
-        .shown = {job->mutex, shown_id, fence, job->pass_notify},
+        .setup = {.mutex = job->mutex,
+                  .id = shown_id,
+                  .fence = fence,
+                  .notify = job->pass_notify,
+                  .terminal = job->terminal,
+                  .adopts = job->adopts,
+                  .deadline_ms = lease->deadline_ms(lease->user)},
         .lease = *lease,
         .events = &job->events,
         .limit_at_ms = cli_instant_after(simba_now_ms(), job->hold_at_most_ms),

@@ -26,6 +26,8 @@ struct cli_job {
     int64_t hold_at_most_ms;  /* SIMBA_INFINITE: as long as it takes */
     int64_t told_grace_ms; /* from a signal that tells to end to SIGKILL; SIMBA_INFINITE: never */
     bool sweep;            /* what the command leaves running ends with it */
+    bool terminal;         /* the terminal is for the command, where this process has it */
+    bool adopts;           /* this process inherits what the command leaves running */
     struct cli_events events;
     simba_client *client;
     struct simba_error error; /* why cli_job_open failed */
@@ -42,6 +44,7 @@ bool cli_job_set_hold_at_least(void *into, const char *value);
 bool cli_job_set_hold_at_most(void *into, const char *value);
 bool cli_job_set_stop_timeout(void *into, const char *value);
 bool cli_job_set_pass_notify(void *into, const char *value);
+bool cli_job_set_leave_running(void *into, const char *value);
 
 /* What --stop-timeout is where it is not given, for verbs that have it. */
 #define CLI_JOB_STOP_TIMEOUT_MS 10000

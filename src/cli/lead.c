@@ -110,7 +110,6 @@ static int run(struct cli *cli, int argc, char **argv)
 
     cli_job_init(&lead.job, cli, &cli_verb_lead);
     lead.job.told_grace_ms = CLI_JOB_STOP_TIMEOUT_MS;
-    lead.job.sweep = true;
     int status = cli_job_parse(&lead.job, argc, argv);
     if (status != CLI_CONTINUE)
         return status;
@@ -132,7 +131,7 @@ static const char details[] =
     "COMMAND that ends with 0, simba hands the mutex over and exits with its exit code. So it "
     "does\n"
     "when COMMAND cannot be executed here: it may be on another machine. What COMMAND has left\n"
-    "running in its process group ends with it.\n"
+    "running ends with it.\n"
     "\n" CLI_LEADER_HELP_COMMAND "\n"
     "Examples:\n"
     "  simba lead dispatcher -- ./dispatcher --port 7000\n"

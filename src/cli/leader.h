@@ -24,8 +24,10 @@ struct cli_plan {
 /* Parts of the help of both verbs. */
 #define CLI_LEADER_HELP_COMMAND                                                                    \
     "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment, and gets\n" \
-    "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. Under\n"   \
-    "systemd (Type=notify) simba is ready when it takes part, leading or not.\n"
+    "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. What it\n" \
+    "leaves running is killed. A terminal stays with simba, for Ctrl-C: COMMAND reads "            \
+    "/dev/null.\n"                                                                                 \
+    "Under systemd (Type=notify) simba is ready when it takes part, leading or not.\n"
 #define CLI_LEADER_HELP_EXIT_CODES                                                                 \
     "Exit codes:\n"                                                                                \
     "  0   told to end by SIGTERM or SIGINT       128 and the number of another signal\n"          \

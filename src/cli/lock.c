@@ -57,12 +57,16 @@ static const struct cli_option options[] = {
     {'E', "contended-code", "CODE", "exit code for giving up, 0 to 255 (75)", set_contended_code},
     {'k', "kill-after", "DURATION", "from SIGTERM to SIGKILL when COMMAND has to end",
      cli_job_set_grace},
+    {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (never)",
+     cli_job_set_stop_timeout},
     {0, "hold-at-least", "DURATION", "keep the mutex that long, also when COMMAND has ended",
      cli_job_set_hold_at_least},
     {0, "hold-at-most", "DURATION", "stop COMMAND after that time (exit code 124)",
      cli_job_set_hold_at_most},
     {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
      cli_job_set_note},
+    {0, "leave-running", NULL, "do not kill what COMMAND leaves running when it ends",
+     cli_job_set_leave_running},
     {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
      cli_job_set_pass_notify},
     {'q', "quiet", NULL, "do not say who owns while waiting and when giving up", cli_job_set_quiet},
@@ -296,6 +300,7 @@ static int run(struct cli *cli, int argc, char **argv)
     };
 
     cli_job_init(&lock.job, cli, &cli_verb_lock);
+    lock.job.terminal = true;
     int status = cli_job_parse(&lock.job, argc, argv);
     if (status != CLI_CONTINUE)
         return status;
@@ -315,7 +320,10 @@ static const char details[] =
     "seen is safe from late writes. The process group of COMMAND gets every signal that simba\n"
     "gets. When the lease cannot be renewed, the group gets SIGTERM, and is killed before anybody\n"
     "else can own the mutex. From one to the other is a third of the time for renewals, at most\n"
-    "5s; -k changes it, up to a half. When simba is killed, so is the process group.\n"
+    "5s; -k changes it, up to a half. When simba is killed, so is the process group. What COMMAND\n"
+    "leaves running when it ends is killed before the mutex is given back, daemons included;\n"
+    "--leave-running lets it go on without the mutex. Stopped by Ctrl-Z, simba renews nothing:\n"
+    "COMMAND is killed unless it is continued before the lease ends.\n"
     "--hold-at-least keeps the mutex after a short job, so that machines whose clocks are a "
     "little\n"
     "apart do not run it twice; simba stays for that, and a signal ends it. --hold-at-most stops\n"

@@ -92,6 +92,13 @@ int cli_signals_next(int fd)
     return 0;
 }
 
+bool cli_signal_is_pending(int signal)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
+}
+
 bool cli_signal_stops(int signal)
 {
     return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;

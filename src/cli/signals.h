@@ -21,6 +21,9 @@ bool cli_signals_take(int *ret_fd);
  * writing into a closed pipe, are dropped. */
 int cli_signals_next(int fd);
 
+/* Whether a signal has come that cli_signals_next has not returned yet. */
+bool cli_signal_is_pending(int signal);
+
 /* Whether the default action of the signal is to end the process. */
 bool cli_signal_ends(int signal);
 

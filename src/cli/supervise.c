@@ -14,12 +14,16 @@
 #include "cli/supervise.h"
 
 #include "cli/cli.h"
+#include "cli/printer.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+
+/* From a signal that tells to end to the word that the command has not ended. */
+#define REMIND_AFTER_MS 2000
 
 enum phase {
     PHASE_RUNS,
@@ -35,6 +39,8 @@ struct supervision {
     bool lost;          /* once lost, the deadline of a later term does not count */
     int64_t end_ms;     /* the last deadline that was known, less the reserve */
     int64_t kill_at_ms; /* SIMBA_INFINITE: it has not been asked to end */
+    int64_t
+        remind_at_ms; /* when it is said that the command takes its time; SIMBA_INFINITE: never */
     struct cli_outcome outcome;
 };
 
@@ -118,8 +124,10 @@ static void refresh_end(struct supervision *supervision)
 
     if (deadline_ms == 0)
         supervision->lost = true;
-    if (!supervision->lost && deadline_ms - lease->reserve_ms > supervision->end_ms)
+    if (!supervision->lost && deadline_ms - lease->reserve_ms > supervision->end_ms) {
         supervision->end_ms = deadline_ms - lease->reserve_ms;
+        cli_child_guard(&supervision->child, deadline_ms);
+    }
 }
 
 static bool lease_is_short(const struct supervision *supervision, int64_t now_ms)
@@ -133,12 +141,22 @@ static bool may_be_overdue(const struct supervision *supervision)
     return supervision->outcome.how == CLI_ENDED || supervision->outcome.how == CLI_ENDED_TOLD;
 }
 
+/* Who told this program to end wants to know why it does not. */
+static void remind(struct supervision *supervision, int64_t now_ms)
+{
+    if (now_ms < supervision->remind_at_ms)
+        return;
+    supervision->remind_at_ms = SIMBA_INFINITE;
+    cli_say("waiting for the command to end, which was told to");
+}
+
 static void check_time(struct supervision *supervision)
 {
     if (supervision->phase >= PHASE_KILLED)
         return;
     refresh_end(supervision);
     int64_t now_ms = simba_now_ms();
+    remind(supervision, now_ms);
     bool over = now_ms >= supervision->end_ms;
     if (over || now_ms >= supervision->kill_at_ms)
         kill_now(supervision, over || supervision->outcome.how == CLI_ENDED_LOST);
@@ -162,6 +180,7 @@ static int64_t attention_at_ms(const struct supervision *supervision)
     if (supervision->phase >= PHASE_KILLED)
         return SIMBA_INFINITE;
     int64_t at_ms = earlier(supervision->kill_at_ms, supervision->end_ms);
+    at_ms = earlier(at_ms, supervision->remind_at_ms);
     if (supervision->outcome.how != CLI_ENDED_LOST)
         at_ms = earlier(at_ms, supervision->end_ms - run->lease.grace_ms);
     return may_be_overdue(supervision) ? earlier(at_ms, run->limit_at_ms) : at_ms;
@@ -177,26 +196,28 @@ static void sleep_until_event(struct supervision *supervision)
         supervision->lost = true;
 }
 
-/* The command has got the signal already. */
+/* The command has got the signal already; SIGCONT lets a stopped one act on it. */
 static void note_told(struct supervision *supervision, int signal)
 {
     int64_t grace_ms = supervision->run->told_grace_ms;
 
     if (!cli_signal_tells_to_end(signal))
         return;
+    cli_child_signal(&supervision->child, SIGCONT);
+    if (supervision->outcome.signal == 0)
+        supervision->remind_at_ms = cli_instant_after(simba_now_ms(), REMIND_AFTER_MS);
     supervision->outcome.signal = signal;
     if (grace_ms == SIMBA_INFINITE || supervision->phase != PHASE_RUNS)
         return;
-    cli_child_signal(&supervision->child, SIGCONT);
     note_asked(supervision, CLI_ENDED_TOLD, grace_ms);
 }
 
 static void pass_signals(struct supervision *supervision)
 {
     for (int signal; (signal = cli_signals_next(supervision->run->events->signals_fd)) != 0;) {
-        if (signal == SIGCHLD)
-            continue;
-        if (signal == SIGCONT) {
+        if (signal == SIGCHLD) {
+            cli_child_tend(&supervision->child);
+        } else if (signal == SIGCONT) {
             cli_child_continue(&supervision->child);
         } else {
             pass_signal(supervision, signal);
@@ -213,8 +234,13 @@ static void end_the_rest(struct supervision *supervision)
         cli_say("the lease of '%s' was lost before the command ended",
                 supervision->run->lease.mutex);
     }
-    if (supervision->outcome.how != CLI_ENDED || supervision->run->sweep)
-        cli_child_kill(&supervision->child);
+    if (supervision->outcome.how == CLI_ENDED && !supervision->run->sweep)
+        return;
+    if (supervision->outcome.how == CLI_ENDED && cli_child_leaves_others(&supervision->child))
+        cli_say("the command has left processes running: killing them");
+    if (cli_child_sweep(&supervision->child))
+        cli_say("processes of the command cannot be killed: they may go on without '%s'",
+                supervision->run->lease.mutex);
 }
 
 static int ending_status(const struct supervision *supervision, int status)
@@ -229,16 +255,36 @@ static void conclude(struct supervision *supervision)
     refresh_end(supervision);
     end_the_rest(supervision);
     int status = cli_child_collect(&supervision->child);
-    if (supervision->outcome.how == CLI_ENDED_LOST && cli_child_left_others(&supervision->child))
-        cli_say("processes of the command cannot be killed: they may go on without '%s'",
-                supervision->run->lease.mutex);
     supervision->outcome.status = ending_status(supervision, status);
     if (supervision->child.failed && supervision->outcome.how == CLI_ENDED)
         supervision->outcome.how = CLI_ENDED_UNBORN;
 }
 
+static int64_t whole_seconds(int64_t ms)
+{
+    return ms >= 1000 ? ms / 1000 * 1000 : ms;
+}
+
+/* Nobody renews the lease meanwhile, and the guardian does not stop. What was said has to be out before;
+ * who has been continued meanwhile must not stop after that. */
+static void stop_with_child(const struct supervision *supervision)
+{
+    char left[32];
+
+    if (supervision->end_ms < SIMBA_INFINITE - supervision->run->lease.reserve_ms)
+        cli_say("stopped: the command is killed and '%s' passes to others in %s unless it is "
+                "continued",
+                supervision->run->lease.mutex,
+                simba_duration_format(whole_seconds(supervision->end_ms - simba_now_ms()), left,
+                                      sizeof left));
+    cli_printer_finish(CLI_PATIENCE_MS);
+    if (!cli_signal_is_pending(SIGCONT))
+        cli_child_follow_stop(&supervision->child);
+}
+
 static void abandon(struct supervision *supervision)
 {
+    cli_child_sweep(&supervision->child);
     cli_child_abandon(&supervision->child);
     supervision->outcome.how = CLI_ENDED_LOST;
     supervision->outcome.status = CLI_EXIT_LOST;
@@ -260,7 +306,7 @@ static void supervise(struct supervision *supervision)
             return;
         }
         if (event == CLI_CHILD_STOPPED && supervision->phase == PHASE_RUNS) {
-            cli_child_follow_stop(&supervision->child);
+            stop_with_child(supervision);
             continue;
         }
         sleep_until_event(supervision);
@@ -274,9 +320,10 @@ struct cli_outcome cli_supervise(const struct cli_run *run)
     struct supervision supervision = {.run = run,
                                       .phase = PHASE_RUNS,
                                       .kill_at_ms = SIMBA_INFINITE,
+                                      .remind_at_ms = SIMBA_INFINITE,
                                       .outcome = {.how = CLI_ENDED}};
 
-    if (cli_child_start(&supervision.child, run->command, &run->shown)) {
+    if (cli_child_start(&supervision.child, run->command, &run->setup)) {
         supervise(&supervision);
     } else {
         supervision.outcome.how = CLI_ENDED_UNBORN;

@@ -24,7 +24,7 @@ struct cli_lease {
 
 struct cli_run {
     char **command;
-    struct cli_child_lease shown;
+    struct cli_child_setup setup;
     struct cli_lease lease;
     const struct cli_events *events;
     int64_t limit_at_ms;   /* when the command has had its time; SIMBA_INFINITE: never */

@@ -2,9 +2,11 @@
 """How a run ends: the mutex is given back, and nothing of the command goes on without it."""
 import os
 import signal
+import subprocess
 import sys
 
-from program import Blocked, Simba, case, contains, equal, is_free, main, run, true, url, wait_until
+from program import (PROGRAM, Blocked, Simba, case, contains, equal, is_alive, is_free, lines, main,
+                     now, number, read, run, steal, true, url, wait_until, write)
 
 GIVEN_UP = "warning: 'm' was not given back and is free when its lease ends"
 
@@ -51,6 +53,149 @@ def a_release_that_is_cut_short_is_told_of():
     with Releasing() as program:
         equal(program.end(), 0)
         contains(program.said(), GIVEN_UP)
+
+
+# ---- What the command leaves running ------------------------------------------------------------
+
+DAEMON = "setsid bash -c 'echo $$ >left.new; mv left.new left; exec sleep 100' & "
+
+
+@case
+def what_a_command_leaves_running_ends_before_the_next_owner_begins():
+    for verb in (("lock",), ("lead", "--restart", "never"), ("schedule", "--every", "1h")):
+        program = Simba(*verb, "m", "--", "bash", "-c",
+                        "sleep 100 & echo $! >near; " + DAEMON + "until [ -e left ]; do sleep 0.01; done")
+        near, far = number("near"), number("left")
+        wait_until(lambda: not is_alive(near) and not is_alive(far))
+        contains(program.said(), "the command has left processes running: killing them")
+        if verb[0] == "schedule":
+            program.send(signal.SIGTERM)
+        equal(program.wait(), 0)
+        os.remove("near")
+        os.remove("left")
+
+
+@case
+def what_ends_with_the_command_by_itself_gets_the_time_to():
+    program = run("lock", "m", "--", "bash", "-c", "exec > >(sleep 0.05; cat >log); echo last words")
+    equal((program.code, program.said()), (0, ""))
+    equal(read("log"), "last words\n")
+
+
+@case
+def daemons_end_with_a_lease_that_is_lost():
+    program = Simba("lock", "m", "--", "bash", "-c", DAEMON + "wait")
+    daemon = number("left")
+    steal()
+    equal(program.wait(), 70)
+    true(not is_alive(daemon), "the daemon goes on")
+
+
+@case
+def what_was_there_before_is_not_touched():
+    script = 'sleep 100 & echo $! >old; exec "$0" lock m -- sh -c "sleep 100 & echo \\$! >near"'
+    subprocess.run(["bash", "-c", script, PROGRAM], check=True)
+    true(is_alive(number("old")), "somebody else's process was killed")
+    wait_until(lambda: not is_alive(number("near")))
+    os.kill(number("old"), signal.SIGKILL)
+
+
+@case
+def orphans_are_collected_while_the_command_runs():
+    program = Simba("lock", "m", "--", "bash", "-c",
+                    "(sleep 0.05 & echo $! >left); echo $$ >pid; exec sleep 100")
+    number("pid")
+    wait_until(lambda: not os.path.exists(f"/proc/{number('left')}"), "it was collected")
+    equal(program.end(), 128 + signal.SIGTERM)
+
+
+# ---- A program that stands still, and its guardian ----------------------------------------------
+
+def children(program):
+    return [int(pid) for pid in read(f"/proc/{program.pid}/task/{program.pid}/children").split()]
+
+
+@case
+def the_command_of_a_program_that_was_stopped_is_dead_before_another_owns():
+    program = Simba("lock", "m", "--", "bash", "-c", DAEMON + "echo $$ >pid; wait")
+    command, daemon = number("pid"), number("left")
+    program.send(signal.SIGSTOP)
+    begin = now()
+    other = Simba("lock", "m", "--", "bash", "-c",
+                  f"for pid in {command} {daemon}; do cut -d' ' -f3 /proc/$pid/stat >>seen; done")
+    equal(other.wait(), 0)
+    true(now() - begin < 10, "it took too long")
+    true(set(lines("seen")) <= {"Z", "X"}, f"it was alive: {lines('seen')}")
+    program.send(signal.SIGCONT)
+    equal(program.wait(), 70)
+    contains(program.said(), "the lease of 'm' is over")
+
+
+@case
+def a_short_stop_does_no_harm():
+    os.environ["SIMBA_URL"] = url(ttl="10s", transition="6s")
+    program = Simba("lock", "m", "--", "bash", "-c", "echo $$ >pid; until [ -e go ]; do sleep 0.01; done")
+    number("pid")
+    program.send(signal.SIGSTOP)
+    wait_until(lambda: read(f"/proc/{program.pid}/stat").rpartition(")")[2].split()[0] == "T")
+    program.send(signal.SIGCONT)
+    write("go", "")
+    equal((program.wait(), program.said()), (0, ""))
+
+
+@case
+def a_guardian_that_is_killed_is_replaced():
+    program = Simba("lock", "m", "--", "bash", "-c", "sleep 100 & echo $! >left; echo $$ >pid; wait")
+    command, inner = number("pid"), number("left")
+    guardian = next(pid for pid in children(program) if pid != command)
+    os.kill(guardian, signal.SIGKILL)
+    wait_until(lambda: set(children(program)) - {command, guardian}, "there is a new one")
+    program.send(signal.SIGKILL)
+    program.wait()
+    wait_until(lambda: not is_alive(inner))
+
+
+# ---- Signals that tell to end -------------------------------------------------------------------
+
+@case
+def a_command_that_was_stopped_ends_when_it_is_told_to():
+    program = Simba("lock", "m", "--", "bash", "-c", "echo $$ >pid; exec sleep 100")
+    command = number("pid")
+    os.kill(command, signal.SIGSTOP)
+    wait_until(lambda: read(f"/proc/{command}/stat").rpartition(")")[2].split()[0] == "T")
+    equal(program.end(), 128 + signal.SIGTERM)
+
+
+@case
+def a_command_that_left_its_group_gets_the_signals():
+    script = ("import os, time; os.setpgid(0, os.getpgid(os.getppid()));"
+              "print(os.getpid(), file=open('pid', 'w')); time.sleep(100)")
+    program = Simba("lock", "m", "--", sys.executable, "-c", script)
+    number("pid")
+    equal(program.end(), 128 + signal.SIGTERM)
+    equal(program.said(), "")
+
+
+@case
+def a_lock_waits_for_its_command_and_says_so_once():
+    program = Simba("lock", "m", "--", "bash", "-c",
+                    "trap '' TERM; echo $$ >pid; until [ -e go ]; do sleep 0.01; done")
+    number("pid")
+    program.send(signal.SIGTERM)
+    wait_until(program.said)
+    program.send(signal.SIGTERM)
+    write("go", "")
+    equal((program.wait(), program.said()),
+          (0, "simba: waiting for the command to end, which was told to\n"))
+
+
+@case
+def a_lock_can_be_told_to_wait_no_longer_than_that():
+    program = Simba("lock", "--stop-timeout", "200ms", "m", "--", "bash", "-c",
+                    "trap '' TERM; echo $$ >pid; while :; do sleep 0.01; done")
+    number("pid")
+    equal(program.end(), 128 + signal.SIGKILL)
+    contains(program.said(), "the command has not ended in time: killing it")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sys
 import termios
 
 from program import (PROGRAM, Simba, case, contains, equal, is_alive, is_free, main, number,
-                     read, true, url, wait_until, write)
+                     read, steal, true, url, wait_until, write)
 
 PROMPT = "ready> "
 HOLD = "echo $$ >holder; exec sleep 100"
@@ -94,6 +94,10 @@ class Shell:
         os.close(self.fd)
 
 
+def is_stopped(pid):
+    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] == ["T"]
+
+
 def patient_store():
     os.environ["SIMBA_URL"] = url(ttl="10s", transition="6s")
 
@@ -149,20 +153,107 @@ def ctrl_z_stops_the_job_and_fg_goes_on_with_it():
     patient_store()
     shell = Shell()
     for verb in ("lock", "lead --restart never", "schedule --every 1h"):
-        shell.command(f"$S {verb} m -- bash -c 'echo $$ >holder; read line; echo got $line; exit 3'")
+        shell.command(f"$S {verb} m -- bash -c 'echo $$ >holder; until [ -e go ]; do sleep 0.01; done;"
+                      " echo so far; exit 3'")
         command = number("holder")
         shell.type("\x1a")
+        shell.expect(r"stopped: the command is killed and 'm' passes to others in 1\ds unless")
         shell.expect("Stopped")
-        equal(read(f"/proc/{command}/stat").rpartition(")")[2].split()[0], "T")
+        wait_until(lambda: is_stopped(command), "it is stopped")
         shell.command("fg")
-        shell.type("words\n")
-        shell.expect("got words")
+        write("go", "")
+        shell.expect("so far")
         if verb.startswith("schedule"):
             shell.expect("failed with exit code 3")
             shell.type("\x03")
         shell.expect(re.escape(PROMPT))
         equal(shell.status(), 0 if verb.startswith("schedule") else 3)
         os.remove("holder")
+        os.remove("go")
+    shell.end()
+
+
+@case
+def a_stopped_job_is_killed_at_the_end_of_its_lease():
+    shell = Shell()
+    shell.command(f"$S lock m -- bash -c '{HOLD}'")
+    command = number("holder")
+    shell.type("\x1a")
+    shell.expect("Stopped")
+    wait_until(lambda: not is_alive(command))
+    shell.command("fg")
+    shell.expect(re.escape(PROMPT))
+    equal(shell.status(), 70)
+    shell.end()
+
+
+@case
+def the_keys_are_for_the_other_end_of_a_pipeline():
+    patient_store()
+    shell = Shell()
+    shell.command("$S lock m -- bash -c 'echo page; sleep 0.2; echo two' |"
+                  " (read line; read key </dev/tty; echo $line and $key; cat)")
+    shell.type("a key\n")
+    shell.expect("page and a key")
+    shell.expect("two")
+    shell.expect(re.escape(PROMPT))
+    shell.command(f"$S lock m -- bash -c '{HOLD}' | cat")
+    number("holder")
+    shell.type("\x03")
+    shell.expect(re.escape(PROMPT))
+    true(is_free(), "somebody still owns")
+    shell.end()
+
+
+@case
+def a_command_whose_input_is_a_file_reads_from_the_terminal():
+    patient_store()
+    shell = Shell()
+    shell.command("$S lock m -- bash -c 'read line </dev/tty; echo got $line' </dev/null")
+    shell.type("words\n")
+    shell.expect("got words")
+    shell.expect(re.escape(PROMPT))
+    equal(shell.status(), 0)
+    shell.end()
+
+
+@case
+def ctrl_c_ends_a_leader_whose_command_takes_it_lightly():
+    patient_store()
+    shell = Shell()
+    shell.command("$S lead --stop-timeout 300ms m -- bash -c 'trap : INT; echo $$ >holder;"
+                  " while :; do sleep 0.05; done'")
+    number("holder")
+    shell.type("\x03")
+    shell.expect(re.escape(PROMPT))
+    equal(shell.status(), 0)
+    shell.end()
+
+
+@case
+def the_command_of_a_leader_does_not_wait_for_the_terminal():
+    patient_store()
+    shell = Shell()
+    shell.command("$S lead -q --restart never m -- bash -c 'read line; echo end of input; exit 4'")
+    shell.expect("end of input")
+    shell.expect(re.escape(PROMPT))
+    equal(shell.status(), 4)
+    shell.end()
+
+
+@case
+def the_jobs_of_a_shell_end_with_the_lease():
+    patient_store()
+    shell = Shell()
+    shell.command("$S lock m -- bash --norc --noprofile --noediting -i")
+    shell.expect(re.escape(PROMPT))
+    shell.command("sleep 100 & echo $! >job")
+    job = number("job")
+    steal()
+    shell.expect("is lost")
+    wait_until(lambda: not is_alive(job))
+    shell.expect(re.escape(PROMPT))
+    equal(shell.status(), 70)
     shell.end()
 
 

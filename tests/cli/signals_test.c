@@ -225,11 +225,12 @@ static void killing_simba_kills_what_the_command_has_started_as_well(void **stat
     wait_until(!process_is_alive(inner));
 }
 
-/* What a command leaves running on purpose is its own affair. */
-static void what_the_command_left_running_goes_on_after_a_normal_end(void **state)
+/* Who wants to leave something running on purpose has to say so. */
+static void what_the_command_left_running_goes_on_where_that_is_wanted(void **state)
 {
     (void)state;
-    assert_int_equal(simba_run("lock", "m", "--", "sh", "-c", "sleep 100 & echo $! >inner", NULL),
+    assert_int_equal(simba_run("lock", "--leave-running", "m", "--", "sh", "-c",
+                               "sleep 100 & echo $! >inner", NULL),
                      0);
     pid_t inner = (pid_t)file_wait_number("inner");
     assert_true(process_is_alive(inner));
@@ -271,7 +272,7 @@ int main(void)
         CASE(harmless_signals_do_not_end_the_wait),
         CASE(killing_simba_kills_the_command_and_the_mutex_is_free_after_the_lease),
         CASE(killing_simba_kills_what_the_command_has_started_as_well),
-        CASE(what_the_command_left_running_goes_on_after_a_normal_end),
+        CASE(what_the_command_left_running_goes_on_where_that_is_wanted),
         CASE(no_zombie_is_left_while_the_command_runs),
     };
 

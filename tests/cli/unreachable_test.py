@@ -12,6 +12,7 @@ import os
 import random
 import select
 import signal
+import subprocess
 import sys
 import time
 
@@ -120,19 +121,19 @@ if Redis.exists():
 
 @case
 def the_measure_can_fail():
-    """What has left the process group is not killed, and outlives the lease."""
+    """What the command has not started is not killed, and outlives the lease."""
     store = SqliteStore()
-    program = Simba("lock", "m", "--", "bash", "-c",
-                    "setsid sleep 100 & echo $! >pid.new; mv pid.new pid; wait")
-    escaped = number("pid")
-    wait_until(lambda: os.getsid(escaped) == escaped)
-    pidfd = os.pidfd_open(escaped)
+    program = Simba("lock", "m", "--", "bash", "-c", "echo $$ >pid.new; mv pid.new pid; sleep 100")
+    number("pid")
+    stranger = subprocess.Popen(["sleep", "100"])
+    pidfd = os.pidfd_open(stranger.pid)
     lease_end = store.cut()
     equal(program.wait(), 70)
     wait_until(lambda: now() > lease_end)
-    os.kill(escaped, signal.SIGKILL)
+    stranger.kill()
     died = death(pidfd)
     os.close(pidfd)
+    stranger.wait()
     store.heal()
     true(lease_end - died < 0, "the measure says that it died in time")
 

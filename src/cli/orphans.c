@@ -1,0 +1,159 @@
+/*
+ * orphans.c - what a command leaves running: finds it, waits for it, ends it.
+ */
+#include "cli/orphans.h"
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATH_BYTES 64
+#define DIGITS_MAX 10
+#define LOOK_INTERVAL_MS 2
+
+/* ---- Finding ------------------------------------------------------------------------------ */
+
+static char *append_number(char *at, pid_t number)
+{
+    char digits[DIGITS_MAX];
+    size_t count = 0;
+
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0 && count < DIGITS_MAX);
+    while (count > 0)
+        *at++ = digits[--count];
+    return at;
+}
+
+static char *append_text(char *at, const char *text)
+{
+    while (*text != 0)
+        *at++ = *text++;
+    return at;
+}
+
+/* "/proc/PID/task/PID/children"; snprintf is not async-signal-safe. */
+static void write_path(char *path, pid_t parent)
+{
+    char *at = append_number(append_text(path, "/proc/"), parent);
+
+    at = append_number(append_text(at, "/task/"), parent);
+    at = append_text(at, "/children");
+    *at = 0;
+}
+
+/* Each number has a space behind it, so one that was cut off does not count. */
+static size_t read_numbers(const char *text, size_t length, pid_t *pids, size_t max)
+{
+    size_t count = 0;
+    pid_t number = 0;
+
+    for (size_t i = 0; i < length && count < max; i++) {
+        if (text[i] == ' ') {
+            pids[count++] = number;
+            number = 0;
+        } else {
+            number = number * 10 + (text[i] - '0');
+        }
+    }
+    return count;
+}
+
+size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max)
+{
+    char path[PATH_BYTES];
+    char text[CLI_ORPHANS_MAX * 8];
+
+    write_path(path, parent);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t length = read(fd, text, sizeof text);
+    close(fd);
+    return length > 0 ? read_numbers(text, (size_t)length, pids, max) : 0;
+}
+
+bool cli_orphans_adopt(void)
+{
+    pid_t first;
+
+    return cli_orphans_find(getpid(), &first, 1) == 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+}
+
+/* ---- Ending ------------------------------------------------------------------------------- */
+
+enum fate { FATE_ENDED, FATE_ALIVE, FATE_BEYOND };
+
+/* A signal of 0 does no harm. Who has changed its user cannot be killed. */
+static enum fate end_one(pid_t pid, int signal)
+{
+    if (waitpid(pid, NULL, WNOHANG) != 0)
+        return FATE_ENDED;
+    return kill(pid, signal) != 0 && errno == EPERM ? FATE_BEYOND : FATE_ALIVE;
+}
+
+/* Returns how many are alive, and of these how many cannot be killed. */
+static size_t end_all(const struct cli_relatives *relatives, int signal, size_t *ret_beyond)
+{
+    pid_t pids[CLI_ORPHANS_MAX];
+    size_t count = cli_orphans_find(getpid(), pids, CLI_ORPHANS_MAX);
+    size_t alive = 0;
+
+    *ret_beyond = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (pids[i] == relatives->command || pids[i] == relatives->guardian)
+            continue;
+        enum fate fate = end_one(pids[i], signal);
+        alive += fate != FATE_ENDED;
+        *ret_beyond += fate == FATE_BEYOND;
+    }
+    return alive;
+}
+
+static void pause_briefly(void)
+{
+    struct timespec interval = {.tv_nsec = LOOK_INTERVAL_MS * 1000000L};
+
+    nanosleep(&interval, NULL);
+}
+
+size_t cli_orphans_reap(const struct cli_relatives *relatives)
+{
+    size_t beyond;
+
+    return end_all(relatives, 0, &beyond);
+}
+
+size_t cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms)
+{
+    int64_t until_ms = simba_now_ms() + limit_ms;
+    size_t alive = cli_orphans_reap(relatives);
+
+    while (alive > 0 && simba_now_ms() < until_ms) {
+        pause_briefly();
+        alive = cli_orphans_reap(relatives);
+    }
+    return alive;
+}
+
+/* Who is killed may leave orphans of its own, which are found in the next round. */
+size_t cli_orphans_kill(const struct cli_relatives *relatives)
+{
+    int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
+    size_t beyond;
+    size_t alive = end_all(relatives, SIGKILL, &beyond);
+
+    while (alive > beyond && simba_now_ms() < until_ms) {
+        pause_briefly();
+        alive = end_all(relatives, SIGKILL, &beyond);
+    }
+    return alive;
+}

@@ -1,0 +1,40 @@
+/*
+ * orphans.h - what a command leaves running: finds it, waits for it, ends it.
+ *
+ * A process group is not enough: the jobs of an interactive shell have groups of their own, and a daemon a
+ * session. So this process inherits whoever loses its parent below it; its children are then all that is left.
+ */
+#ifndef CLI_ORPHANS_H
+#define CLI_ORPHANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CLI_ORPHANS_MAX 1024 /* looked at in one go; the rest in the next one */
+
+/* Inherits orphans from now on. False: it does not, because it had children before, whose orphans could not
+ * be told from those of the command; or because the kernel refuses. */
+bool cli_orphans_adopt(void);
+
+/* The children that the main thread of `parent` has, which includes all that it inherits. Returns how many were
+ * found; none also where the kernel does not tell. Async-signal-safe. */
+size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max);
+
+/* Those who are no orphans: the command and its guardian. */
+struct cli_relatives {
+    pid_t command;
+    pid_t guardian;
+};
+
+/* Collects the orphans that have ended. Returns how many have not. */
+size_t cli_orphans_reap(const struct cli_relatives *relatives);
+
+/* Lets orphans end by themselves for that long. Returns how many have not. */
+size_t cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms);
+
+/* Kills and collects until nobody is left whom this process may kill. Returns how many are left. */
+size_t cli_orphans_kill(const struct cli_relatives *relatives);
+
+#endif
