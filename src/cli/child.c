@@ -43,7 +43,9 @@ static bool is_withheld(const char *variable, const struct cli_child_setup *setu
     return strncmp(variable, "SIMBA_MUTEX=", 12) == 0 ||
            strncmp(variable, "SIMBA_CONTENDER_ID=", 19) == 0 ||
            strncmp(variable, "SIMBA_FENCE=", 12) == 0 ||
-           (strncmp(variable, "NOTIFY_SOCKET=", 14) == 0 && !setup->notify);
+           (!setup->notify && (strncmp(variable, "NOTIFY_SOCKET=", 14) == 0 ||
+                               strncmp(variable, "WATCHDOG_USEC=", 14) == 0 ||
+                               strncmp(variable, "WATCHDOG_PID=", 13) == 0));
 }
 
 static bool environment_build(struct environment *environment, const struct cli_child_setup *setup)

@@ -43,6 +43,7 @@ struct cli {
     int64_t ttl_ms;
     int64_t transition_ms;
     enum simba_log_level log_level;
+    bool log_level_given;
     bool help;
     bool version;
 };

@@ -20,11 +20,14 @@ static const char conclusion[] =
     "file\n"
     "simba/simba.db in $XDG_STATE_HOME or ~/.local/state: good for all processes of a user.\n"
     "URLs: sqlite:PATH, mysql://USER@HOST/DATABASE, postgres://USER@HOST/DATABASE,\n"
-    "redis://HOST:PORT/DB. A password is best kept in a file: ...?password-file=PATH.\n"
+    "redis://HOST:PORT/DB, rediss:// (TLS), zookeeper://HOST:PORT. A password is best kept in a\n"
+    "file: ...?password-file=PATH. One in SIMBA_URL is in the environment of COMMAND as well.\n"
     "\n"
     "Examples:\n"
     "  simba lock backup -- ./backup.sh        one backup at a time; wait for the turn\n"
     "  simba lock -n backup -- ./backup.sh     or give up at once (exit code 75)\n"
+    "  simba lead api -- ./api-server          keep it running on exactly one machine\n"
+    "  simba schedule tidy --every 1h -- ./tidy.sh\n"
     "  simba status                            who owns what, and for how long\n"
     "  simba -u sqlite:/srv/jobs.db watch backup\n"
     "\n"
@@ -33,6 +36,7 @@ static const char conclusion[] =
     "  69  the store is unreachable            77  the store refused the credentials\n"
     "  70  the lease was lost                  78  a URL, name or timing is invalid\n"
     "  71  the system refused memory or such   74  standard output cannot be written\n"
+    "  124 --hold-at-most stopped the command; otherwise that of the command\n"
     "\n"
     "'simba COMMAND --help' or 'simba help COMMAND' tells more.\n";
 

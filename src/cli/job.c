@@ -32,6 +32,10 @@ bool cli_job_set_quiet(void *into, const char *value)
 
 bool cli_job_set_note(void *into, const char *value)
 {
+    if (value[0] == 0) {
+        cli_say("--note: the text is empty");
+        return false;
+    }
     ((struct cli_job *)into)->note = value;
     return true;
 }
@@ -49,7 +53,13 @@ bool cli_job_set_hold_at_least(void *into, const char *value)
 
 bool cli_job_set_hold_at_most(void *into, const char *value)
 {
-    return cli_option_duration("--hold-at-most", value, &((struct cli_job *)into)->hold_at_most_ms);
+    struct cli_job *job = into;
+
+    if (!cli_option_duration("--hold-at-most", value, &job->hold_at_most_ms))
+        return false;
+    if (job->hold_at_most_ms == 0)
+        cli_say("--hold-at-most: '%s' leaves no time to run", value);
+    return job->hold_at_most_ms > 0;
 }
 
 bool cli_job_set_stop_timeout(void *into, const char *value)
@@ -189,14 +199,17 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
     };
 }
 
-void cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms)
+bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms)
 {
     char left[32];
     int64_t left_ms = until_ms - simba_now_ms();
 
     if (left_ms <= 0)
-        return;
+        return true;
     cli_notify_status("the command has ended; holding '%s' for %s more", job->mutex,
                       simba_duration_format(left_ms, left, sizeof left));
-    cli_events_pause(&job->events, lost_fd, until_ms);
+    if (cli_events_pause(&job->events, lost_fd, until_ms) != CLI_PAUSE_WOKEN)
+        return true;
+    cli_say("the lease of '%s' was lost before its minimum was over", job->mutex);
+    return false;
 }

@@ -71,7 +71,7 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
                            const struct cli_lease *lease);
 
 /* Keeps the mutex until that instant, though the command has ended. A signal that tells to end, or the loss of
- * the lease, ends that. */
-void cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms);
+ * the lease, ends that. Returns whether the mutex is still held. */
+bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms);
 
 #endif

@@ -222,13 +222,13 @@ static struct cli_outcome run_command(const struct lock *lock)
 
 /* The signals that came for the command are not meant for what follows, except that who told it to end does
  * not want to wait for the mutex. */
-static void hold_on(const struct lock *lock, const struct cli_outcome *outcome)
+static void hold_on(const struct lock *lock, struct cli_outcome *outcome)
 {
     bool told = cli_events_drain(&lock->job.events) != 0 || outcome->signal != 0;
+    int64_t until_ms = cli_instant_after(lock->acquired_ms, lock->job.hold_at_least_ms);
 
-    if (outcome->how == CLI_ENDED && !told)
-        cli_job_hold(&lock->job, lock->lost_fd,
-                     cli_instant_after(lock->acquired_ms, lock->job.hold_at_least_ms));
+    if (outcome->how == CLI_ENDED && !told && !cli_job_hold(&lock->job, lock->lost_fd, until_ms))
+        outcome->status = CLI_EXIT_LOST;
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */

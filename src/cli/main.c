@@ -56,6 +56,10 @@ static bool set_config(void *into, const char *value)
 {
     struct cli *cli = into;
 
+    if (value[0] == 0) {
+        cli_say("--config: the name of the file is empty");
+        return false;
+    }
     cli->config_given = true;
     if (!cli->url_given)
         cli->url = NULL;
@@ -98,7 +102,10 @@ static bool parse_log_level(const char *source, const char *text, enum simba_log
 
 static bool set_log_level(void *into, const char *value)
 {
-    return parse_log_level("--log-level", value, &((struct cli *)into)->log_level);
+    struct cli *cli = into;
+
+    cli->log_level_given = true;
+    return parse_log_level("--log-level", value, &cli->log_level);
 }
 
 static bool set_help(void *into, const char *value)
@@ -148,6 +155,31 @@ static int print_version(void)
     return CLI_EXIT_OK;
 }
 
+/* Not set and empty are the same. */
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != 0 ? value : NULL;
+}
+
+static bool read_duration(const char *name, int64_t *ms)
+{
+    const char *text = environment(name);
+
+    return *ms != SIMBA_UNSET || text == NULL || cli_option_duration(name, text, ms);
+}
+
+/* What the command line does not say. */
+static bool read_environment(struct cli *cli)
+{
+    const char *level = cli->log_level_given ? NULL : environment("SIMBA_LOG");
+
+    return (level == NULL || parse_log_level("SIMBA_LOG", level, &cli->log_level)) &&
+           read_duration("SIMBA_TTL", &cli->ttl_ms) &&
+           read_duration("SIMBA_TRANSITION", &cli->transition_ms);
+}
+
 int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, size_t operands_max,
                    int *argc, char **argv)
 {
@@ -159,7 +191,9 @@ int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, siz
         cli_help_print_verb(stdout, verb);
         return CLI_EXIT_OK;
     }
-    return cli->version ? print_version() : CLI_CONTINUE;
+    if (cli->version)
+        return print_version();
+    return read_environment(cli) ? CLI_CONTINUE : CLI_EXIT_CONFIG;
 }
 
 /* A descriptor of the store must never land on 0, 1 or 2, where a message would be written into it. Standard
@@ -175,28 +209,6 @@ static bool open_standard_streams(void)
     return true;
 }
 
-/* Not set and empty are the same. */
-static const char *environment(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value != NULL && value[0] != 0 ? value : NULL;
-}
-
-static bool read_environment(struct cli *cli)
-{
-    const char *level = environment("SIMBA_LOG");
-    const char *ttl = environment("SIMBA_TTL");
-    const char *transition = environment("SIMBA_TRANSITION");
-
-    cli->url = environment("SIMBA_URL");
-    cli->config = environment("SIMBA_CONFIG");
-    return (level == NULL || parse_log_level("SIMBA_LOG", level, &cli->log_level)) &&
-           (ttl == NULL || cli_option_duration("SIMBA_TTL", ttl, &cli->ttl_ms)) &&
-           (transition == NULL ||
-            cli_option_duration("SIMBA_TRANSITION", transition, &cli->transition_ms));
-}
-
 static const struct cli_verb *find_verb(const char *name)
 {
     for (size_t i = 0; verbs[i] != NULL; i++) {
@@ -210,9 +222,12 @@ static const struct cli_verb *find_verb(const char *name)
 /* `simba help` and `simba help VERB` */
 static int run_help(int argc, char **argv)
 {
-    const struct cli_verb *verb = argc > 0 ? find_verb(argv[0]) : NULL;
+    bool about_verb = argc > 0 && strcmp(argv[0], "help") != 0;
+    const struct cli_verb *verb = about_verb ? find_verb(argv[0]) : NULL;
 
-    if (argc > 0 && verb == NULL)
+    if (argc > 1)
+        cli_say("help: unexpected argument '%s'", argv[1]);
+    if (argc > 1 || (about_verb && verb == NULL))
         return usage_error("");
     if (verb != NULL)
         cli_help_print_verb(stdout, verb);
@@ -245,13 +260,13 @@ int main(int argc, char **argv)
         .ttl_ms = SIMBA_UNSET,
         .transition_ms = SIMBA_UNSET,
         .log_level = SIMBA_LOG_WARN,
+        .url = environment("SIMBA_URL"),
+        .config = environment("SIMBA_CONFIG"),
     };
 
     if (!open_standard_streams())
         return cli_fail_system("/dev/null");
     cli_signals_init();
-    if (!read_environment(&cli))
-        return CLI_EXIT_CONFIG;
     int status = cli_output_finish(run(&cli, argc, argv));
     cli_printer_finish(CLI_PATIENCE_MS);
     return status;

@@ -1,8 +1,8 @@
 /*
  * watch.c - `simba watch`: prints every change of ownership as it happens.
  *
- * The callbacks of all observers run on one thread and print; the main thread waits for a signal or for
- * the reader to leave.
+ * The callbacks of all observers run on one thread and print; so does the thread that starts them, the first line
+ * of each mutex. The main thread waits for a signal or for the reader to leave.
  */
 #include "cli/background.h"
 #include "cli/cli.h"
@@ -111,6 +111,7 @@ static void print_change(struct watched *watched, const char *before,
 {
     struct timespec at;
 
+    flockfile(stdout); /* the lines of two mutexes come from two threads */
     clock_gettime(CLOCK_REALTIME, &at);
     if (watched->watch->json)
         print_json(watched, before, after, &at);
@@ -118,6 +119,7 @@ static void print_change(struct watched *watched, const char *before,
         print_text(watched, before, after, &at);
     if (!cli_output_flush())
         eventfd_write(watched->watch->broken_fd, 1);
+    funlockfile(stdout);
 }
 
 /* Prints what differs from the last line of this mutex and remembers it. What an observer finds first

@@ -182,6 +182,26 @@ def a_bad_environment_is_told_by_name():
 
 
 @case
+def a_bad_environment_does_not_stand_before_the_help():
+    bad = {"SIMBA_LOG": "loud", "SIMBA_TTL": "soon"}
+    for arguments in (("--help",), ("--version",), ("lock", "--help"), ("help", "lock")):
+        program = run(*arguments, env=bad)
+        equal((program.code, program.said()), (0, ""))
+    equal(run("--log-level", "warn", "--ttl", "10s", "--transition", "6s", "lock", "m", "true",
+              env=bad).code, 0)
+
+
+@case
+def empty_and_useless_values_are_refused():
+    for arguments in (("-c", "", "status"), ("lock", "--note", "", "m", "true"),
+                      ("lock", "--hold-at-most", "0s", "m", "true"), ("help", "lock", "more")):
+        program = run(*arguments)
+        equal(program.code, 64)
+        contains(program.said(), "Try 'simba")
+    equal(run("help", "help").code, 0)
+
+
+@case
 def a_store_of_the_file_that_is_missing_is_not_taken_for_the_default_one():
     config("c.yaml", "c.db")
     program = run("-c", "c.yaml", "status")

@@ -58,11 +58,12 @@ def a_command_that_never_ran_is_not_held_on_for():
 
 
 @case
-def a_lease_that_is_lost_ends_the_hold():
+def a_lease_that_is_lost_ends_the_hold_and_is_70():
     program = lock("--hold-at-least", "1h", script="touch done")
     wait_until(lambda: os.path.exists("done"))
     steal()
-    equal(program.wait(), 0)
+    equal(program.wait(), 70)
+    contains(program.said(), "the lease of 'm' was lost before its minimum was over")
 
 
 @case
