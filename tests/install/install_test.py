@@ -86,7 +86,7 @@ def everything_is_in_its_place(tree):
 
 
 def nothing_else_is_installed(tree):
-    """Neither the archive of the core nor a test or an example."""
+    """Neither the archive of the core nor a test or an example program."""
     for folder, _, files in os.walk(tree.destdir):
         for name in files:
             path = os.path.relpath(os.path.join(folder, name), tree.prefix)
@@ -96,6 +96,14 @@ def nothing_else_is_installed(tree):
 def the_program_runs(tree):
     version = tree.run(tree.path("bin/simba"), "--version")
     expect(version == f"simba {tree.flags('--modversion')[0]}\n", f"--version prints {version}")
+
+
+def the_units_start_the_program(tree):
+    for verb in ("lead", "schedule"):
+        path = tree.path(f"share/doc/simba/examples/simba-{verb}@.service")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        expect(f"\nExecStart={PREFIX}/bin/simba {verb} " in text, f"{path} starts another program")
 
 
 def functions_are_found_in_the_manual(tree):
@@ -181,9 +189,9 @@ def a_missing_header_is_noticed(tree):
 
 
 CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header_is_noticed,
-         the_program_runs, functions_are_found_in_the_manual, a_c_program_builds_by_pkg_config,
-         a_c_program_links_statically, a_cpp_program_builds_by_pkg_config,
-         programs_build_by_cmake, cmake_refuses_another_version]
+         the_program_runs, the_units_start_the_program, functions_are_found_in_the_manual,
+         a_c_program_builds_by_pkg_config, a_c_program_links_statically,
+         a_cpp_program_builds_by_pkg_config, programs_build_by_cmake, cmake_refuses_another_version]
 
 
 def install(tree):
