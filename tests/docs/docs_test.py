@@ -53,15 +53,22 @@ def check_quickstart(readme):
     return ["the README's C program is not examples/quickstart.c"]
 
 
-def check_compiles(readme):
-    faults = [] if blocks(readme, "c") else ["there is no C program"]
-    for source in blocks(readme, "c"):
-        command = [*COMPILER, "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
-                   "-I", os.path.join(ROOT, "include"), "-x", "c", "-"]
-        run = subprocess.run(command, input=source, check=False, capture_output=True, text=True)
-        if run.returncode != 0:
-            faults.append("the C program does not compile: " + run.stderr.strip())
-    return faults
+def compile_program(source, language, standard):
+    """Returns what the compiler says against it."""
+    command = [*COMPILER, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+               "-I", os.path.join(ROOT, "include"), "-x", language, "-"]
+    run = subprocess.run(command, input=source, check=False, capture_output=True, text=True)
+    return run.stderr.strip() if run.returncode != 0 else ""
+
+
+def check_compiles(text, block="c", language="c", standard="c99"):
+    said = [compile_program(source, language, standard) for source in blocks(text, block)]
+    return [f"the program does not compile: {why}" for why in said if why] if said else [
+        f"there is no program in {language}"]
+
+
+def check_compiles_cpp(text):
+    return check_compiles(text, "cpp", "c++", "c++17")
 
 
 def check_exit_codes(readme):
@@ -246,6 +253,10 @@ def cases():
     yield "the commands run", check_commands(readme), False
     yield f"{START}: the commands run", check_commands(read(START), START_HEADING), False
     yield f"{START}: the C program compiles", check_compiles(read(START)), False
+    if compile_program("int main() {}", "c++", "c++17") == "":
+        yield f"{START}: the C++ program compiles", check_compiles_cpp(read(START)), False
+        yield ("twin: a C++ program with an error",
+               check_compiles_cpp(replaced(read(START), "scoped_lock lock", "scoped_lock key")), True)
     yield "the exit codes are the program's", check_exit_codes(readme), False
     yield "the layers are those that are checked", check_layers(architecture), False
     for document in DOCUMENTS:
