@@ -135,17 +135,22 @@ void sb_wheel_use(struct sb_wheel *w)
     atomic_fetch_add_explicit(&w->uses, 1, memory_order_relaxed);
 }
 
+/* The keeper is to begin to look. From now on it does so by itself, and the bell is not set again. */
+static void have_keeper_look(struct sb_wheel *w)
+{
+    w->keeper = LOOKING;
+    ring_in(w, LOOK_MS);
+}
+
 void sb_wheel_dismiss(struct sb_wheel *w)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->keeper == WATCHING) {
-        w->keeper = LOOKING;
-        ring_in(w, LOOK_MS);
-    }
+    if (w->keeper == WATCHING)
+        have_keeper_look(w);
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Whoever still waits must not wait for the keeper's next look. A keeper that sleeps begins to look. */
+/* Whoever still waits must not wait for the keeper's next look. */
 void sb_wheel_leave(struct sb_wheel *w, bool guest)
 {
     pthread_mutex_lock(&w->lock);
@@ -158,7 +163,7 @@ void sb_wheel_leave(struct sb_wheel *w, bool guest)
         if (w->urgent)
             ring_in(w, 0);
         else if (w->keeper == SLEEPING)
-            ring_in(w, LOOK_MS);
+            have_keeper_look(w);
     }
     pthread_mutex_unlock(&w->lock);
 }
