@@ -5,6 +5,7 @@
 #include "hooks.h"
 
 #include <dlfcn.h>
+#include <netdb.h>
 #include <pthread.h>
 
 struct hooks hooks;
@@ -24,6 +25,7 @@ struct creation {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct creation *waiting;
+static _Thread_local bool makes_handles; /* true on the thread of the backend that does */
 static zhandle_t *handle; /* the last one that the backend made; NULL once it is closed */
 
 static void *next_function(const char *name)
@@ -89,6 +91,10 @@ void hooks_reset(void)
     atomic_store(&hooks.lose_creates, 0);
     atomic_store(&hooks.lose_deletes, 0);
     atomic_store(&hooks.held, 0);
+    atomic_store(&hooks.resolutions, 0);
+    atomic_store(&hooks.resolve_ms, 0);
+    atomic_store(&hooks.hold_closes, false);
+    atomic_store(&hooks.closes_waiting, 0);
 }
 
 clientid_t hooks_session(void)
@@ -100,6 +106,25 @@ clientid_t hooks_session(void)
         id = *zoo_client_id(handle);
     pthread_mutex_unlock(&lock);
     return id;
+}
+
+static int state_of(zhandle_t *zh)
+{
+    int (*real)(zhandle_t *);
+
+    *(void **)&real = next_function("zoo_state");
+    return real(zh);
+}
+
+bool hooks_is_connected(void *unused)
+{
+    bool connected;
+
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    connected = handle != NULL && state_of(handle) == ZOO_CONNECTED_STATE;
+    pthread_mutex_unlock(&lock);
+    return connected;
 }
 
 /* Counts down, and says whether there was anything left. */
@@ -124,11 +149,34 @@ zhandle_t *zookeeper_init2(const char *host, watcher_fn fn, int recv_timeout,
     zhandle_t *made;
 
     *(void **)&real = next_function("zookeeper_init2");
+    makes_handles = true;
     made = real(host, fn, recv_timeout, clientid, context, flags, log_callback);
     pthread_mutex_lock(&lock);
     handle = made;
     pthread_mutex_unlock(&lock);
     return made;
+}
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **result)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+    *(void **)&real = next_function("getaddrinfo");
+    atomic_fetch_add(&hooks.resolutions, 1);
+    if (makes_handles)
+        test_pause_ms(atomic_load(&hooks.resolve_ms));
+    return real(node, service, hints, result);
+}
+
+int zoo_state(zhandle_t *zh)
+{
+    if (makes_handles && atomic_load(&hooks.hold_closes)) {
+        atomic_fetch_add(&hooks.closes_waiting, 1);
+        while (atomic_load(&hooks.hold_closes))
+            test_pause_ms(1);
+    }
+    return state_of(zh);
 }
 
 int zookeeper_close(zhandle_t *zh)

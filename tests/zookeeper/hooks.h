@@ -15,6 +15,11 @@ struct hooks {
     atomic_int lose_deletes;              /* so many deletes never reach the server */
     atomic_bool hold_creates;
     atomic_int held;
+    atomic_int resolutions; /* of names of servers, so far */
+    atomic_int resolve_ms;  /* that each takes where the backend makes a handle */
+    atomic_bool
+        hold_closes; /* the backend's own thread waits before it looks at a handle's state */
+    atomic_int closes_waiting; /* there */
 };
 
 extern struct hooks hooks;
@@ -23,6 +28,9 @@ void hooks_reset(void);
 
 /* The replies that were held go on their way. */
 void hooks_let_go(void);
+
+/* Whether the handle that the backend made last is connected. */
+bool hooks_is_connected(void *unused);
 
 /* Of the session that the backend made last; an id of 0 while there is none. */
 clientid_t hooks_session(void);

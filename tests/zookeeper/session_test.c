@@ -7,7 +7,9 @@
 
 #include "base/random.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
 #define MUTEX "m"
 
@@ -43,7 +45,7 @@ static int leave(void **state)
     return 0;
 }
 
-/* A lease of the client is as long as its session. */
+/* Short leases, which the session does not make any shorter. */
 static const char *url_of(const char *options)
 {
     char rest[256];
@@ -169,7 +171,7 @@ static void an_owner_lets_go_by_its_own_clock_before_its_session_can_end(void **
     paused_ms = test_now_ms();
     server_pause(&server);
     party_await_released(&party, 1);
-    /* Its session has 4 s from the last sign of life, which came before the pause. */
+    /* It believes for 4 s from the last renewal, which came before the pause; its session has 9.6 s. */
     print_message("# let go %lld ms after the pause\n", (long long)(test_now_ms() - paused_ms));
     assert_true(test_now_ms() - paused_ms < 4000);
     assert_false(party_is_owner(&party));
@@ -179,6 +181,109 @@ static void an_owner_lets_go_by_its_own_clock_before_its_session_can_end(void **
     party_leave(&party);
     party_await_acquired(&rival, 1);
     party_leave(&rival);
+}
+
+/* ---- Lines ---------------------------------------------------------------------------------- */
+
+static void names_are_not_resolved_again_and_again(void **state)
+{
+    struct party party;
+    int before;
+
+    (void)state;
+    party_join(&party, server_url(&server, "?ttl=100ms&transition=5s"), MUTEX, "me");
+    party_await_acquired(&party, 1);
+    before = atomic_load(&hooks.resolutions);
+    assert_true(before > 0);
+    for (int i = 0; i < 5; i++) {
+        renewals = party_metrics(&party).renewals;
+        assert_true(test_wait(has_renewed, &party));
+    }
+    assert_in_range(atomic_load(&hooks.resolutions) - before, 0, 1);
+    party_leave(&party);
+}
+
+static void a_session_is_made_anew_however_long_names_take(void **state)
+{
+    struct party party;
+    clientid_t session;
+
+    (void)state;
+    party_join(&party, server_url(&server, "?ttl=500ms&transition=1s&session-timeout=2s"), MUTEX,
+               "me");
+    party_await_acquired(&party, 1);
+    session = hooks_session();
+    atomic_store(&hooks.resolve_ms, 700);
+    witness_expire(&server, &session);
+    party_await_acquired(&party, 2);
+    atomic_store(&hooks.resolve_ms, 0);
+    party_leave(&party);
+}
+
+static bool has_close_waiting(void *user)
+{
+    (void)user;
+    return atomic_load(&hooks.closes_waiting) > 0;
+}
+
+/* It is to be replaced because it was down for too long, and comes up before that. */
+static void a_line_that_comes_up_while_it_is_replaced_keeps_its_session(void **state)
+{
+    struct party party;
+    clientid_t session;
+
+    (void)state;
+    party_join(&party, server_url(&server, "?ttl=500ms&transition=1s&session-timeout=4s"), MUTEX,
+               "me");
+    party_await_acquired(&party, 1);
+    session = hooks_session();
+    atomic_store(&hooks.hold_closes, true);
+    server_kill(&server);
+    assert_true(test_wait(has_close_waiting, NULL));
+    server_start_again(&server);
+    assert_true(test_wait(hooks_is_connected, NULL));
+    atomic_store(&hooks.hold_closes, false);
+    party_await_acquired(&party, 2); /* it has lost its belief meanwhile */
+    renewals = party_metrics(&party).renewals;
+    assert_true(test_wait(has_renewed, &party));
+    assert_true(hooks_session().client_id == session.client_id);
+    party_leave(&party);
+}
+
+/* Connections to it are made, and never answered. */
+static int listen_in_vain(int *ret_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 64), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    *ret_port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void a_server_that_hangs_does_not_keep_others_from_being_found(void **state)
+{
+    struct simba_error error = {0};
+    char url[256];
+    int port;
+    int fd = listen_in_vain(&port);
+
+    (void)state;
+    snprintf(url, sizeof url,
+             "zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d?connect-timeout=15s", port,
+             server.port, server.port);
+    for (int i = 0; i < 6; i++) {
+        simba_client *client;
+
+        if (simba_client_open(url, NULL, &client, &error) != SIMBA_OK)
+            fail_msg("%s", error.text);
+        simba_client_close(client, NULL);
+    }
+    close(fd);
 }
 
 /* ---- Servers that forget -------------------------------------------------------------------- */
@@ -368,6 +473,10 @@ int main(void)
         CASE(an_owner_keeps_leading_through_a_disconnect),
         CASE(an_owner_lets_go_at_once_on_a_disconnect_where_it_is_told_to),
         CASE(an_owner_lets_go_by_its_own_clock_before_its_session_can_end),
+        CASE(names_are_not_resolved_again_and_again),
+        CASE(a_session_is_made_anew_however_long_names_take),
+        CASE(a_line_that_comes_up_while_it_is_replaced_keeps_its_session),
+        CASE(a_server_that_hangs_does_not_keep_others_from_being_found),
         CASE(contenders_begin_anew_on_a_server_that_came_back_without_data),
         CASE(a_stop_that_races_a_wake_up_leaves_no_node),
         CASE(nodes_have_the_rights_that_were_asked_for),

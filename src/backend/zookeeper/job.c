@@ -57,6 +57,8 @@ static void on_proved(struct sb_zk_call *call)
     struct sb_zk_proof *proof = (struct sb_zk_proof *)call;
 
     proof->ended = true;
+    if (call->code == ZOK)
+        call->session->failures = 0; /* a line that comes up may be refused right behind that */
     if (call->code == ZOK && proof->sent_ms > call->session->proved_ms)
         call->session->proved_ms = proof->sent_ms;
     sb_zk_proof_drop(proof);

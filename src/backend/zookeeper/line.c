@@ -17,6 +17,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define RESOLUTION_DELAY_MS 10000
+
 /* ---- States --------------------------------------------------------------------------------- */
 
 static void run_changed(struct simba_task *task)
@@ -101,6 +103,16 @@ static void drop_log(const char *message)
     (void)message;
 }
 
+/* Otherwise the library resolves the names of the servers with every turn of its thread. */
+static void resolve_seldom(zhandle_t *handle)
+{
+#ifdef SIMBA_HAVE_ZOOKEEPER_RESOLUTION_DELAY
+    zoo_set_servers_resolution_delay(handle, RESOLUTION_DELAY_MS);
+#else
+    (void)handle;
+#endif
+}
+
 static zhandle_t *make_handle(struct sb_zk_line *line)
 {
     const struct sb_zk_options *o = line->options;
@@ -123,23 +135,48 @@ static void on_authenticated(int code, const void *data)
     (void)data;
 }
 
-/* On the helper's thread. The library sends the credentials again with every connection. */
-static void run_open(struct sb_zk_errand *errand)
+/* The library sends the credentials again with every connection. */
+static zhandle_t *prepare_handle(struct sb_zk_line *line)
 {
-    struct sb_zk_line *line = SB_CONTAINER(struct sb_zk_line, open_errand, errand);
     const char *auth = line->options->auth;
     struct sb_zk_pipes pipes;
     zhandle_t *handle;
 
     sb_zk_pipes_note(&pipes);
     handle = make_handle(line);
-    if (handle != NULL) {
-        sb_zk_pipes_close_on_exec(&pipes);
-        if (auth != NULL)
-            zoo_add_auth(handle, "digest", auth, (int)strlen(auth), on_authenticated, NULL);
-    }
+    if (handle == NULL)
+        return NULL;
+    resolve_seldom(handle);
+    sb_zk_pipes_close_on_exec(&pipes);
+    if (auth != NULL)
+        zoo_add_auth(handle, "digest", auth, (int)strlen(auth), on_authenticated, NULL);
+    return handle;
+}
+
+static bool is_unwanted(struct sb_zk_line *line)
+{
+    bool unwanted;
+
+    pthread_mutex_lock(&line->lock);
+    unwanted = line->unwanted;
+    pthread_mutex_unlock(&line->lock);
+    return unwanted;
+}
+
+/* On the helper's thread. */
+static void run_open(struct sb_zk_errand *errand)
+{
+    struct sb_zk_line *line = SB_CONTAINER(struct sb_zk_line, open_errand, errand);
+    int64_t begin_ms = simba_now_ms();
+    zhandle_t *handle;
+
+    if (is_unwanted(line))
+        return;
+    errno = 0;
+    handle = prepare_handle(line);
     pthread_mutex_lock(&line->lock);
     line->handle = handle;
+    line->making_ms = simba_now_ms() - begin_ms;
     line->failure = handle == NULL ? (errno != 0 ? errno : EINVAL) : 0;
     tell(line);
     pthread_mutex_unlock(&line->lock);
@@ -167,6 +204,12 @@ void sb_zk_line_open(struct sb_zk_line *line)
     sb_zk_helper_send(line->helper, &line->open_errand);
 }
 
+/* With the lock held: whether the helper's thread has done its part. */
+static bool is_made(const struct sb_zk_line *line)
+{
+    return line->handle != NULL || line->failure != 0;
+}
+
 /* With the lock held: whether there is anything left to wait for. */
 static bool is_settled(const struct sb_zk_line *line)
 {
@@ -177,35 +220,60 @@ static bool is_settled(const struct sb_zk_line *line)
             line->state == ZOO_EXPIRED_SESSION_STATE);
 }
 
-static int explain(const struct sb_zk_line *line, int64_t timeout_ms, struct simba_error *error)
+static int explain(const struct sb_zk_line *line, struct simba_error *error)
 {
     char text[32];
 
     if (line->failure != 0)
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, line->failure,
                                     "cannot look for ZooKeeper at %s: %s", line->options->hosts,
-                                    strerror(line->failure));
+                                    line->failure == ENOENT ? "the name cannot be resolved"
+                                                            : strerror(line->failure));
     if (line->state == ZOO_AUTH_FAILED_STATE)
         return sb_error_set(error, SIMBA_EDENIED, "ZooKeeper at %s refused the credentials",
                             line->options->hosts);
     if (line->state == ZOO_CONNECTED_STATE)
         return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EUNAVAILABLE, "no ZooKeeper at %s gave us a session within %s",
-                        line->options->hosts, simba_duration_format(timeout_ms, text, sizeof text));
+    return sb_error_set(
+        error, SIMBA_EUNAVAILABLE, "no ZooKeeper at %s gave us a session within %s",
+        line->options->hosts,
+        simba_duration_format(line->options->connect_timeout_ms, text, sizeof text));
 }
 
-int sb_zk_line_wait(struct sb_zk_line *line, int64_t timeout_ms, struct simba_error *error)
+/* With the lock held. */
+static void wait_until(struct sb_zk_line *line, bool (*condition)(const struct sb_zk_line *line),
+                       int64_t end_ms)
 {
-    struct timespec until = sb_clock_deadline(timeout_ms);
+    struct timespec until = sb_clock_deadline(end_ms - simba_now_ms());
     int late = 0;
+
+    while (!condition(line) && late == 0)
+        late = pthread_cond_timedwait(&line->progress, &line->lock, &until);
+}
+
+int sb_zk_line_wait(struct sb_zk_line *line, int64_t timeout_ms, int64_t end_ms,
+                    struct simba_error *error)
+{
+    int64_t until_ms;
     int code;
 
     pthread_mutex_lock(&line->lock);
-    while (!is_settled(line) && late == 0)
-        late = pthread_cond_timedwait(&line->progress, &line->lock, &until);
-    code = explain(line, timeout_ms, error);
+    wait_until(line, is_made, end_ms);
+    until_ms = simba_now_ms() + timeout_ms;
+    wait_until(line, is_settled, until_ms < end_ms ? until_ms : end_ms);
+    code = explain(line, error);
     pthread_mutex_unlock(&line->lock);
     return code;
+}
+
+bool sb_zk_line_has_failed(struct sb_zk_line *line)
+{
+    bool failed;
+
+    pthread_mutex_lock(&line->lock);
+    failed = line->failure != 0;
+    pthread_mutex_unlock(&line->lock);
+    return failed;
 }
 
 void sb_zk_line_speak(struct sb_zk_line *line)
@@ -238,20 +306,46 @@ static void run_closed(struct simba_task *task)
     line->closed(line);
 }
 
-/* On the helper's thread. Everything that the library had to tell has been posted before. */
+static void run_returned(struct simba_task *task)
+{
+    struct sb_zk_line *line = SB_CONTAINER(struct sb_zk_line, closed_task, task);
+
+    line->returned(line);
+}
+
+/* On the helper's thread. Everything that the library had to tell has been posted before. One that was slow and is
+ * connected after all must not be closed where its session is needed: that would end it. */
 static void run_close(struct sb_zk_errand *errand)
 {
     struct sb_zk_line *line = SB_CONTAINER(struct sb_zk_line, close_errand, errand);
+    bool spare =
+        line->replaced && line->handle != NULL && zoo_state(line->handle) == ZOO_CONNECTED_STATE;
 
-    close_handle(line);
+    if (!spare)
+        close_handle(line);
+    line->closed_task.run = spare ? run_returned : run_closed;
     line->host->post(line->host, &line->closed_task);
+}
+
+static void send_close(struct sb_zk_line *line, void (*run)(struct sb_zk_errand *errand))
+{
+    pthread_mutex_lock(&line->lock);
+    line->unwanted = true;
+    pthread_mutex_unlock(&line->lock);
+    line->close_errand.run = run;
+    sb_zk_helper_send(line->helper, &line->close_errand);
 }
 
 void sb_zk_line_close(struct sb_zk_line *line)
 {
-    line->closed_task.run = run_closed;
-    line->close_errand.run = run_close;
-    sb_zk_helper_send(line->helper, &line->close_errand);
+    line->replaced = false;
+    send_close(line, run_close);
+}
+
+void sb_zk_line_replace(struct sb_zk_line *line)
+{
+    line->replaced = true;
+    send_close(line, run_close);
 }
 
 static void run_close_now(struct sb_zk_errand *errand)
@@ -264,6 +358,5 @@ static void run_close_now(struct sb_zk_errand *errand)
 
 void sb_zk_line_close_now(struct sb_zk_line *line)
 {
-    line->close_errand.run = run_close_now;
-    sb_zk_helper_send(line->helper, &line->close_errand);
+    send_close(line, run_close_now);
 }

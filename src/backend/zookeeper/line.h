@@ -19,17 +19,22 @@ struct sb_zk_line {
     void (*changed)(struct sb_zk_line *line);                   /* on the loop */
     void (*watched)(struct sb_zk_line *line, const char *path); /* on the loop: a watch fired */
     void (*closed)(struct sb_zk_line *line);                    /* on the loop; frees it */
+    void (*returned)(struct sb_zk_line *line); /* on the loop: it was not closed, see replace */
     clientid_t resume; /* the session to go on with; an id of 0: a new one */
     struct sb_zk_errand open_errand;
     struct sb_zk_errand close_errand;
     struct simba_task closed_task;
+    bool made;     /* the loop has seen the handle */
+    bool replaced; /* another one is to go on with its session */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t progress;
     bool silent; /* nothing is posted: the client is being opened, or was not */
     bool posted;
+    bool unwanted; /* it need not be opened any more */
     struct simba_task changed_task;
     zhandle_t *handle; /* NULL until it has been made */
+    int64_t making_ms; /* how long it took to be made */
     int failure;       /* an errno: it cannot be made */
     int state;         /* ZOO_..._STATE */
     unsigned drops;    /* how often the connection broke */
@@ -41,14 +46,22 @@ struct sb_zk_line *sb_zk_line_create(void);
 /* Makes the handle, in the background. */
 void sb_zk_line_open(struct sb_zk_line *line);
 
-/* Waits until it is connected, or cannot be, or the time is over; says which. */
-int sb_zk_line_wait(struct sb_zk_line *line, int64_t timeout_ms, struct simba_error *error);
+/* Waits until it is connected, or cannot be, or the time is over; says which. The time counts from when the
+ * handle was made, unless that takes until `end_ms`. */
+int sb_zk_line_wait(struct sb_zk_line *line, int64_t timeout_ms, int64_t end_ms,
+                    struct simba_error *error);
+
+/* Whether it cannot be opened: trying again at once would not help. */
+bool sb_zk_line_has_failed(struct sb_zk_line *line);
 
 /* Ends the silence: from now on changes are told, and what has happened so far is told as one. */
 void sb_zk_line_speak(struct sb_zk_line *line);
 
 /* Closes the handle in the background; then `closed` is called. A session that is connected ends with it. */
 void sb_zk_line_close(struct sb_zk_line *line);
+
+/* The same for one whose session is to live: if it is connected by then, `returned` is called instead. */
+void sb_zk_line_replace(struct sb_zk_line *line);
 
 /* The same, waiting, for a line that was silent all the time. Frees it. */
 void sb_zk_line_close_now(struct sb_zk_line *line);

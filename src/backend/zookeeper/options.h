@@ -27,7 +27,7 @@ struct sb_zk_options {
     char *auth;  /* user:password, for the scheme "digest"; NULL: none */
     char *tls;   /* the client library's list of files for TLS; NULL: no TLS */
     enum sb_zk_acl acl;
-    bool let_go; /* on a disconnect, at once */
+    bool let_go;      /* on a disconnect, at once */
     int64_t lease_ms; /* that the client's owners want to have */
     int64_t session_timeout_ms;
     int64_t connect_timeout_ms;

@@ -70,14 +70,18 @@ static void on_line_closed(struct sb_zk_line *line)
 {
     struct sb_zk_session *s = line->user;
 
+    bool replaced = line->replaced;
+
     sb_zk_line_free(line);
     s->lines--;
     if (s->closing && s->lines == 0 && s->timer.data == NULL)
         finish_close(s);
+    else if (!s->closing && replaced)
+        start_line(s);
 }
 
 /* From now on the line's calls and watches are those of an older one. */
-static void drop_line(struct sb_zk_session *s)
+static struct sb_zk_line *take_line(struct sb_zk_session *s)
 {
     struct sb_zk_line *line = s->line;
 
@@ -85,6 +89,13 @@ static void drop_line(struct sb_zk_session *s)
     s->up = false;
     s->drops = 0;
     s->rewatch = true;
+    return line;
+}
+
+static void drop_line(struct sb_zk_session *s)
+{
+    struct sb_zk_line *line = take_line(s);
+
     if (line != NULL)
         sb_zk_line_close(line);
 }
@@ -103,7 +114,6 @@ static void come_up(struct sb_zk_session *s, zhandle_t *handle)
     }
     s->id = *id;
     s->timeout_ms = zoo_recv_timeout(handle);
-    s->failures = 0;
     s->up = true;
     uv_timer_stop(&s->timer);
     s->tell(s->user, SB_ZK_UP);
@@ -138,6 +148,7 @@ static void end_session(struct sb_zk_session *s)
 static void on_line_changed(struct sb_zk_line *line)
 {
     struct sb_zk_session *s = line->user;
+    int64_t making_ms;
     zhandle_t *handle;
     unsigned drops;
     int failure;
@@ -150,9 +161,13 @@ static void on_line_changed(struct sb_zk_line *line)
     failure = line->failure;
     state = line->state;
     drops = line->drops;
+    making_ms = line->making_ms;
     pthread_mutex_unlock(&line->lock);
     if (handle == NULL && failure == 0)
         return; /* the library was faster than the thread that made the handle */
+    if (!line->made && !s->up)
+        start_timer(s, patience_ms(s) + 2 * making_ms);
+    line->made = true;
     if (s->up && drops != s->drops)
         go_down(s);
     s->drops = drops;
@@ -164,6 +179,20 @@ static void on_line_changed(struct sb_zk_line *line)
     } else if (state == ZOO_CONNECTED_STATE && !s->up) {
         come_up(s, handle);
     }
+}
+
+/* It came up while it was waiting to be closed: it is the session's line again. */
+static void on_line_returned(struct sb_zk_line *line)
+{
+    struct sb_zk_session *s = line->user;
+
+    if (s->closing) {
+        sb_zk_line_close(line);
+        return;
+    }
+    s->line = line;
+    start_timer(s, patience_ms(s));
+    on_line_changed(line);
 }
 
 static void on_line_watched(struct sb_zk_line *line, const char *path)
@@ -189,10 +218,13 @@ static struct sb_zk_line *create_line(struct sb_zk_session *s)
     line->changed = on_line_changed;
     line->watched = on_line_watched;
     line->closed = on_line_closed;
+    line->returned = on_line_returned;
     line->resume = s->id;
     return line;
 }
 
+/* The time that it may take to come up counts from when its handle is there: making one can take as long as names
+ * take to be resolved, and is not made faster by beginning anew. Its thread may resolve them once more. */
 static void start_line(struct sb_zk_session *s)
 {
     s->line = create_line(s);
@@ -201,7 +233,6 @@ static void start_line(struct sb_zk_session *s)
         return;
     }
     s->lines++;
-    start_timer(s, patience_ms(s));
     sb_zk_line_open(s->line);
 }
 
@@ -224,31 +255,68 @@ static void on_timer(uv_timer_t *timer)
                     PATIENCE_MIN_MS); /* the news is on its way; closing it would end the session */
         return;
     }
-    drop_line(s);
-    start_line(s);
+    if (s->line != NULL)
+        sb_zk_line_replace(take_line(s)); /* the next one follows when it is closed */
+    else
+        start_line(s);
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+/* The library would wait for long for a server that takes a connection and does not answer. Each new line begins
+ * with any of the servers; so it gets half of the time that the others have had. */
+static int64_t attempt_ms(const struct sb_zk_session *s, int64_t begin_ms)
+{
+    int64_t half_ms = (simba_now_ms() - begin_ms) / 2;
+
+    if (strchr(s->options->hosts, ',') == NULL)
+        return s->options->connect_timeout_ms;
+    return half_ms > PATIENCE_MIN_MS ? half_ms : PATIENCE_MIN_MS;
+}
+
+/* Tries lines until one is connected, and returns it; NULL: see the error. */
+static struct sb_zk_line *find_line(struct sb_zk_session *s, struct simba_error *error)
+{
+    int64_t begin_ms = simba_now_ms();
+    int64_t end_ms = begin_ms + s->options->connect_timeout_ms;
+    bool again = true;
+
+    while (again) {
+        struct sb_zk_line *line = create_line(s);
+        int code;
+
+        if (line == NULL) {
+            sb_error_plain(error, SIMBA_ENOMEM);
+            return NULL;
+        }
+        line->silent = true;
+        sb_zk_line_open(line);
+        code = sb_zk_line_wait(line, attempt_ms(s, begin_ms), end_ms, error);
+        if (code == SIMBA_OK)
+            return line;
+        again =
+            code == SIMBA_EUNAVAILABLE && !sb_zk_line_has_failed(line) && simba_now_ms() < end_ms;
+        sb_zk_line_close_now(line);
+    }
+    return NULL;
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
 int sb_zk_session_open(struct sb_zk_session *s, struct simba_error *error)
 {
+    struct simba_error reason = {0};
     struct sb_zk_line *line;
     int code = sb_zk_helper_start(&s->helper, error);
 
     if (code != SIMBA_OK)
         return code;
-    line = create_line(s);
+    line = find_line(s, &reason);
     if (line == NULL) {
         sb_zk_helper_stop(&s->helper);
-        return sb_error_plain(error, SIMBA_ENOMEM);
-    }
-    line->silent = true;
-    sb_zk_line_open(line);
-    code = sb_zk_line_wait(line, s->options->connect_timeout_ms, error);
-    if (code != SIMBA_OK) {
-        sb_zk_line_close_now(line);
-        sb_zk_helper_stop(&s->helper);
-        return code;
+        if (error != NULL)
+            *error = reason;
+        return reason.code;
     }
     s->random = sb_random_seed();
     s->entries[0] = (struct ACL){ZOO_PERM_ALL, ZOO_AUTH_IDS};
