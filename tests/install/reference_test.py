@@ -121,7 +121,7 @@ def check_manual_codes(page):
 def check_manual_variables(page):
     """Those that the program reads or sets, but for the folder of the kit's own file."""
     code = "".join(read(path) for path in glob.glob("src/cli/*.c", root_dir=ROOT))
-    known = set(re.findall(r'(?:getenv|environment|setenv)\("(\w+)"', code)) - {"TMPDIR"}
+    known = set(re.findall(r'(?:getenv|environment|setenv|read_duration)\("(\w+)"', code)) - {"TMPDIR"}
     told = set()
     for item in re.findall(r"^\.It Ev (.*)$", page, re.MULTILINE):
         told.update(item.replace(",", " ").split())
