@@ -69,6 +69,14 @@ static bool is_whole_text(const yaml_event_t *scalar)
     return strlen((const char *)scalar->data.scalar.value) == scalar->data.scalar.length;
 }
 
+/* A value with a tag such as !!int or !!binary means something else than its text. */
+static bool is_text(const yaml_event_t *scalar)
+{
+    const char *tag = (const char *)scalar->data.scalar.tag;
+
+    return tag == NULL || strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
+}
+
 /* ---- Keys --------------------------------------------------------------------------------- */
 
 static bool is_upper(char c)
@@ -143,6 +151,9 @@ static int add_value(struct reader *r, struct sb_config_entry *entry, const yaml
     size_t length = event->data.scalar.length;
     int code;
 
+    if (!is_text(event))
+        return sb_config_fail(r->config, entry->value_place, r->error,
+                              "'%s' has a tag; write the value alone", entry->key);
     if (!is_whole_text(event) || length > VALUE_MAX)
         return sb_config_fail(r->config, entry->value_place, r->error,
                               "the value of '%s' has a NUL, or more than %d bytes", entry->key,
@@ -153,8 +164,10 @@ static int add_value(struct reader *r, struct sb_config_entry *entry, const yaml
             return sb_error_plain(r->error, SIMBA_ENOMEM);
     }
     code = add_entry(r, entry);
-    if (code != SIMBA_OK)
+    if (code != SIMBA_OK && entry->value != NULL) {
+        explicit_bzero(entry->value, length);
         sb_free(entry->value);
+    }
     return code;
 }
 

@@ -44,6 +44,7 @@ struct cli {
     int64_t transition_ms;
     enum simba_log_level log_level;
     bool log_level_given;
+    bool show_store; /* say which store it is */
     bool help;
     bool version;
 };

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TIMEOUT_MS 10000
 
@@ -244,6 +245,7 @@ static int run(struct cli *cli, int argc, char **argv)
     int result = cli_verb_parse(cli, &cli_verb_status, &status, SIZE_MAX, &argc, argv);
     if (result != CLI_CONTINUE)
         return result;
+    cli->show_store = isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
     result = collect(cli, argc, argv, &status);
     if (result == CLI_EXIT_OK && status.json)
         print_json(&status, simba_now_ms());

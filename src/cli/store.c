@@ -6,6 +6,7 @@
  */
 #include "cli/store.h"
 
+#include "base/url.h"
 #include "cli/printer.h"
 #include "cli/say.h"
 
@@ -150,17 +151,27 @@ static int read_config(const struct cli *cli, const char *path, char *buffer, si
     return code;
 }
 
-int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+/* The URL, and the file that it comes from: "" where that is none. */
+static int find_url(const struct cli *cli, char *buffer, size_t size, char file[PATH_MAX],
+                    struct simba_error *error)
 {
-    char path[PATH_MAX];
-
+    file[0] = 0;
     if (cli->url != NULL)
         return copy_url(buffer, size, cli->url, error);
     if (cli->config != NULL)
-        return read_config(cli, cli->config, buffer, size, error);
-    if (find_config(path, sizeof path))
-        return read_config(cli, path, buffer, size, error);
-    return cli_error_set(error, SIMBA_ENOTFOUND, "no store is named");
+        snprintf(file, PATH_MAX, "%s", cli->config);
+    if (cli->config == NULL && !find_config(file, PATH_MAX)) {
+        file[0] = 0;
+        return cli_error_set(error, SIMBA_ENOTFOUND, "no store is named");
+    }
+    return read_config(cli, cli->config != NULL ? cli->config : file, buffer, size, error);
+}
+
+int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+{
+    char file[PATH_MAX];
+
+    return find_url(cli, buffer, size, file, error);
 }
 
 int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
@@ -187,6 +198,23 @@ static int forbid_creation(char *url, size_t size, struct simba_error *error)
     return SIMBA_OK;
 }
 
+static void show_store(const struct cli *cli, const char *url)
+{
+    char shown[CLI_URL_MAX];
+
+    if (cli->show_store || cli->log_level >= SIMBA_LOG_INFO)
+        cli_say("the store is %s", sb_url_redact(url, shown, sizeof shown));
+}
+
+/* What is wrong with a URL that the user did not write on the command line stands in a file. */
+static void name_file(const char *file, struct simba_error *error)
+{
+    struct simba_error why = *error;
+
+    if (file[0] != 0 && simba_error_group(why.code) == SIMBA_GROUP_CONFIG)
+        cli_error_set(error, why.code, "%.80s: %s", file, why.text);
+}
+
 static int open_url(const struct cli *cli, const char *url, int callback_threads,
                     simba_client **ret_client, struct simba_error *error)
 {
@@ -210,12 +238,19 @@ int cli_store_open(const struct cli *cli, int callback_threads, simba_client **r
                    struct simba_error *error)
 {
     char url[CLI_URL_MAX];
+    char file[PATH_MAX];
 
-    int code = cli_store_url(cli, url, sizeof url, error);
-    if (code == SIMBA_OK)
-        code = open_url(cli, url, callback_threads, ret_client, error);
+    int code = find_url(cli, url, sizeof url, file, error);
+    if (code == SIMBA_ENOTFOUND)
+        code = default_url(true, url, sizeof url, error);
+    if (code != SIMBA_OK)
+        return code;
+    show_store(cli, url);
+    code = open_url(cli, url, callback_threads, ret_client, error);
     if (code == SIMBA_ENOTFOUND) /* the URL forbids to create it */
         code = error->code = SIMBA_EUNAVAILABLE;
+    if (code != SIMBA_OK)
+        name_file(file, error);
     return code;
 }
 
@@ -223,17 +258,22 @@ int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_c
                             struct simba_error *error)
 {
     char url[CLI_URL_MAX];
+    char file[PATH_MAX];
 
-    int code = cli_store_named_url(cli, url, sizeof url, error);
+    int code = find_url(cli, url, sizeof url, file, error);
     bool named = code != SIMBA_ENOTFOUND;
     if (!named)
         code = default_url(false, url, sizeof url, error);
-    if (code == SIMBA_OK)
-        code = forbid_creation(url, sizeof url, error);
+    if (code != SIMBA_OK)
+        return code;
+    show_store(cli, url);
+    code = forbid_creation(url, sizeof url, error);
     if (code == SIMBA_OK)
         code = open_url(cli, url, callback_threads, ret_client, error);
     if (code == SIMBA_ENOTFOUND && named)
         code = error->code = SIMBA_EUNAVAILABLE;
+    if (code != SIMBA_OK)
+        name_file(file, error);
     return code;
 }
 

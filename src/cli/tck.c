@@ -9,9 +9,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FILE_NAME "tck.db" /* SQLite adds files whose names begin like it */
@@ -132,6 +135,53 @@ static void remove_folder(const char *folder)
         cli_say("%s is left behind: %s", folder, strerror(errno));
 }
 
+/* The folder of this run, for the signal that ends it. */
+static struct {
+    char path[PATH_MAX];
+    pid_t owner; /* the kit forks, and its processes inherit the handler */
+} scratch;
+
+/* What the store creates. */
+static void remove_files(void)
+{
+    static const char *const names[] = {FILE_NAME, FILE_NAME "-wal", FILE_NAME "-shm",
+                                        FILE_NAME "-journal", FILE_NAME "-wake"};
+    int folder = open(scratch.path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+
+    for (size_t i = 0; folder >= 0 && i < sizeof names / sizeof names[0]; i++)
+        unlinkat(folder, names[i], 0);
+    rmdir(scratch.path);
+}
+
+/* The threads of the kit would create the files again as long as they are there: so a process of its own waits
+ * until this one has ended. The signal may come anywhere: only async-signal-safe calls. */
+static void remove_scratch(int signal)
+{
+    struct timespec interval = {.tv_nsec = 1000000};
+
+    if (getpid() == scratch.owner && _Fork() == 0) {
+        while (getppid() == scratch.owner)
+            nanosleep(&interval, NULL);
+        remove_files();
+        _exit(0);
+    }
+    raise(signal); /* now with its default action */
+}
+
+static void catch_signals(const char *folder)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction action = {.sa_handler = remove_scratch, .sa_flags = (int)SA_RESETHAND};
+
+    snprintf(scratch.path, sizeof scratch.path, "%s", folder);
+    scratch.owner = getpid();
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction before;
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+}
+
 /* ---- The verb ----------------------------------------------------------------------------- */
 
 static int run_kit(struct cli *cli, struct tck *tck, const char *url)
@@ -163,6 +213,7 @@ static int run_in_folder(struct cli *cli, struct tck *tck)
 
     if (create_folder(folder, sizeof folder, &error) != SIMBA_OK)
         return cli_fail(&error);
+    catch_signals(folder);
     snprintf(path, sizeof path, "%s/" FILE_NAME, folder);
     if (cli_store_file_url(path, url, sizeof url, &error) != SIMBA_OK)
         return cli_fail(&error);

@@ -231,6 +231,9 @@ static void values_of_the_wrong_type_are_refused_with_their_place(void **state)
     check_refusal("simba", "no map");
     check_refusal("simba: {[a]: b}", "a key must be plain text");
     check_refusal("simba: {url: \"memory:\\0x\"}", "NUL");
+    check_refusal("simba: {url: !!int 'memory:'}", "c.yaml:1:14: 'simba.url' has a tag");
+    check_refusal("simba: {url: 'memory:', ttl: !own 5s}", "'simba.ttl' has a tag");
+    check_url("simba: {url: !!str 'memory:'}", "memory:");
 }
 
 static void keys_that_occur_twice_are_refused_with_both_places(void **state)

@@ -132,6 +132,24 @@ def as_nobody():
 
 
 @case
+def what_is_wrong_with_the_url_of_a_file_names_the_file():
+    for url in ("redis://127.0.0.1:1?no-such-option=1", "sqlite:a.db?ttl=soon"):
+        write("c.yaml", f"simba:\n  url: {url}\n")
+        for verb in (("status",), ("lock", "m", "--", "true")):
+            program = run("-c", "c.yaml", *verb)
+            equal(program.code, 78)
+            contains(program.said(), "simba: c.yaml: ")
+
+
+@case
+def the_store_is_shown_without_its_password_where_that_is_wanted():
+    program = run("-u", "redis://u:s3cret@127.0.0.1:1", "--log-level", "info", "lock", "-n", "m", "true")
+    equal(program.code, 69)
+    contains(program.said(), "the store is redis://")
+    true("s3cret" not in program.said(), program.said())
+
+
+@case
 def a_file_that_cannot_be_looked_at_is_not_passed_over():
     os.chmod(".", 0o777)
     os.mkdir("home")

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import subprocess
+import signal
 import sys
 
 from program import (PATIENCE, PROGRAM, Blocked, Simba, case, contains, equal, main, number, read, run,
@@ -133,6 +134,18 @@ def the_kit_runs_on_a_file_of_its_own_where_no_store_is_named():
     contains(program.said(), "removed afterwards")
     equal(os.listdir("tmp"), [])
     true(not os.path.exists(".local"), "it used the default store")
+
+
+@case
+def a_kit_that_is_interrupted_leaves_no_folder():
+    os.mkdir("tmp")
+    env = {"SIMBA_URL": "", "TMPDIR": os.path.abspath("tmp"), "HOME": os.getcwd(),
+           "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": ""}
+    for number_of in (signal.SIGTERM, signal.SIGINT):
+        program = Simba("tck", env=env)
+        wait_until(lambda: any(os.listdir("tmp/" + name) for name in os.listdir("tmp")))
+        equal(program.end(number_of), -number_of)
+        wait_until(lambda: os.listdir("tmp") == [], "the folder goes")
 
 
 @case

@@ -296,6 +296,17 @@ def a_wait_shows_the_owner_and_what_is_left_of_the_lease_in_one_line():
 
 
 @case
+def status_at_a_terminal_says_which_store_it_is():
+    shell = Shell()
+    equal(Simba("lock", "m", "--", "true").wait(), 0)
+    shell.command("$S status")
+    shell.expect("the store is sqlite:.*store.db")
+    shell.expect("MUTEX")
+    shell.expect(re.escape(PROMPT))
+    shell.end()
+
+
+@case
 def a_wait_is_not_wider_than_the_terminal_and_ctrl_c_ends_it():
     patient_store()
     holder = Simba("--id", "h" * 100, "lock", "m", "--", "bash", "-c", HOLD)
