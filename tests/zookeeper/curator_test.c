@@ -85,10 +85,14 @@ static int stop(void **state)
 
 /* ---- Turns ---------------------------------------------------------------------------------- */
 
+static bool has_participants(void *user)
+{
+    return witness_count(&witness, MUTEX) == *(int *)user;
+}
+
 static void await_participants(int count)
 {
-    while (witness_count(&witness, MUTEX) != count)
-        test_pause_ms(1);
+    assert_true(test_wait(has_participants, &count));
 }
 
 static void assert_store_names(simba_client *client, const char *id)

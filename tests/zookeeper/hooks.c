@@ -90,6 +90,8 @@ void hooks_reset(void)
     hooks.before_get = NULL;
     atomic_store(&hooks.lose_creates, 0);
     atomic_store(&hooks.lose_deletes, 0);
+    atomic_store(&hooks.deletes, 0);
+    atomic_store(&hooks.syncs, 0);
     atomic_store(&hooks.held, 0);
     atomic_store(&hooks.resolutions, 0);
     atomic_store(&hooks.resolve_ms, 0);
@@ -221,6 +223,15 @@ int zoo_awget(zhandle_t *zh, const char *path, watcher_fn watcher, void *context
     return real(zh, path, watcher, context, completion, data);
 }
 
+int zoo_async(zhandle_t *zh, const char *path, string_completion_t completion, const void *data)
+{
+    int (*real)(zhandle_t *, const char *, string_completion_t, const void *);
+
+    *(void **)&real = next_function("zoo_async");
+    atomic_fetch_add(&hooks.syncs, 1);
+    return real(zh, path, completion, data);
+}
+
 struct deletion {
     void_completion_t completion;
     const void *data;
@@ -243,6 +254,7 @@ int zoo_adelete(zhandle_t *zh, const char *path, int version, void_completion_t 
     struct deletion *d;
 
     *(void **)&real = next_function("zoo_adelete");
+    atomic_fetch_add(&hooks.deletes, 1);
     if (!take(&hooks.lose_deletes))
         return real(zh, path, version, completion, data);
     d = calloc(1, sizeof *d);

@@ -13,6 +13,8 @@ struct hooks {
     void (*before_get)(const char *path); /* before a node is read; may be NULL */
     atomic_int lose_creates;              /* so many latches are created and the reply is lost */
     atomic_int lose_deletes;              /* so many deletes never reach the server */
+    atomic_int deletes;                   /* asked for so far */
+    atomic_int syncs;                     /* the same */
     atomic_bool hold_creates;
     atomic_int held;
     atomic_int resolutions; /* of names of servers, so far */

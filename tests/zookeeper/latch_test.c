@@ -456,6 +456,56 @@ static void a_node_that_was_taken_away_is_missed_at_the_next_renewal(void **stat
     assert_empty();
 }
 
+/* ---- Rights that are taken away ------------------------------------------------------------- */
+
+static bool has_waited(void *user)
+{
+    return test_now_ms() >= *(int64_t *)user;
+}
+
+static void a_node_that_cannot_be_deleted_is_not_tried_again_at_once(void **state)
+{
+    struct call mine = acquire(&host, "me");
+    int64_t end_ms;
+
+    (void)state;
+    assert_owner(&mine, "me");
+    witness_lock(&witness, MUTEX, true);
+    struct call gone = release(&host, "me", mine.revision);
+    assert_int_equal(gone.code, SIMBA_EDENIED);
+    assert_non_null(strstr(gone.error.text, "/simba/" MUTEX));
+    end_ms = test_now_ms() + 1000;
+    host_run_until(&host, has_waited, &end_ms);
+    assert_in_range(atomic_load(&hooks.deletes), 1, 2);
+    witness_lock(&witness, MUTEX, false);
+    gone = release(&host, "me", mine.revision);
+    assert_int_equal(gone.code, SIMBA_OK);
+    assert_empty();
+}
+
+static void an_owner_is_removed_by_force_and_the_next_one_leads(void **state)
+{
+    struct call mine = acquire(&other, "me");
+
+    (void)state;
+    assert_owner(&mine, "me");
+    struct call next = acquire(&other, "next");
+    assert_owner(&next, "me");
+    struct call wrong = release(&host, "me", mine.revision + 1);
+    assert_int_equal(witness_count(&witness, MUTEX), 2);
+    wrong = release(&host, "next", mine.revision);
+    assert_owner(&wrong, "me");
+    struct call taken = release(&host, "me", mine.revision);
+    assert_owner(&taken, "");
+    assert_int_equal(witness_count(&witness, MUTEX), 1);
+    struct call guard = host_do(&other, SIMBA_OP_GUARD, MUTEX, "me", mine.revision);
+    assert_owner(&guard, "next");
+    next = acquire(&other, "next");
+    assert_owner(&next, "next");
+    release(&other, "next", next.revision);
+    assert_empty();
+}
+
 static void names_that_cannot_be_nodes_are_refused(void **state)
 {
     static const char *const names[] = {"a/b", "/", ".", ".."};
@@ -495,6 +545,28 @@ static void the_list_tells_owners_and_waiters(void **state)
     release(&host, "second", 0);
     release(&host, "first", first.revision);
     assert_empty();
+}
+
+static void a_list_of_many_takes_one_sync(void **state)
+{
+    struct call owned[5];
+    char mutex[16];
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(owned); i++) {
+        snprintf(mutex, sizeof mutex, "listed-%zu", i);
+        owned[i] = host_do(&other, SIMBA_OP_ACQUIRE, mutex, "me", 0);
+        assert_owner(&owned[i], "me");
+    }
+    atomic_store(&hooks.syncs, 0);
+    struct call list = host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0);
+    assert_int_equal(list.code, SIMBA_OK);
+    assert_true(list.list_count >= TEST_COUNT(owned));
+    assert_int_equal(atomic_load(&hooks.syncs), 1);
+    for (size_t i = 0; i < TEST_COUNT(owned); i++) {
+        snprintf(mutex, sizeof mutex, "listed-%zu", i);
+        host_do(&other, SIMBA_OP_RELEASE, mutex, "me", owned[i].revision);
+    }
 }
 
 /* ---- Descriptors ---------------------------------------------------------------------------- */
@@ -549,8 +621,11 @@ int main(void)
         CASE(observers_hear_of_every_change),
         CASE(a_participant_without_an_id_is_known_by_its_node),
         CASE(a_node_that_was_taken_away_is_missed_at_the_next_renewal),
+        CASE(a_node_that_cannot_be_deleted_is_not_tried_again_at_once),
+        CASE(an_owner_is_removed_by_force_and_the_next_one_leads),
         CASE(names_that_cannot_be_nodes_are_refused),
         CASE(the_list_tells_owners_and_waiters),
+        CASE(a_list_of_many_takes_one_sync),
         CASE(descriptors_are_closed_on_exec),
     };
     char inherited[16];

@@ -107,6 +107,36 @@ static void the_child_is_stopped_when_the_session_may_have_ended(void **state)
     wait_until(witness_count(&witness, "m") == 0);
 }
 
+static void an_owner_is_removed_by_force(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
+    wait_until(witness_count(&witness, "m") == 2);
+    if (simba_run("release", "--force", "m", NULL) != 0)
+        fail_msg("%s", last_err());
+    assert_int_equal(process_wait(&waiter), 0);
+    assert_true(file_exists("ran"));
+    assert_int_equal(process_wait(&holder), 70);
+}
+
+static void a_mutex_that_must_not_be_looked_at_does_not_hide_the_others(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    assert_int_equal(simba_run("lock", "closed", "--", "true", NULL), 0);
+    witness_lock(&witness, "closed", true);
+    assert_int_equal(simba_run("status", "--json", NULL), 0);
+    assert_contains(last_out(), "holder");
+    assert_contains(last_out(), "\"?\"");
+    assert_int_equal(simba_run("status", "closed", NULL), 77);
+    witness_lock(&witness, "m", true);
+    assert_int_equal(simba_run("status", NULL), 77);
+    witness_lock(&witness, "m", false);
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+}
+
 /* What the session leaves of the lease must do for the time that the program wants before a kill. */
 static void a_command_is_not_stopped_because_the_session_is_shorter_than_the_lease(void **state)
 {
@@ -154,6 +184,8 @@ int main(void)
         CASE(changes_of_ownership_are_watched),
         CASE(after_a_kill_the_next_one_leads_within_the_session_and_a_tick),
         CASE(the_child_is_stopped_when_the_session_may_have_ended),
+        CASE(an_owner_is_removed_by_force),
+        CASE(a_mutex_that_must_not_be_looked_at_does_not_hide_the_others),
         CASE(a_command_is_not_stopped_because_the_session_is_shorter_than_the_lease),
         CASE(failures_have_exit_codes_of_their_own),
     };

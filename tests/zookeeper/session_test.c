@@ -79,6 +79,20 @@ static void an_expired_session_is_a_loss_and_a_new_contest_with_a_new_token(void
     assert_int_equal(witness_count(&witness, MUTEX), 0);
 }
 
+static bool has_two(void *user)
+{
+    (void)user;
+    return witness_count(&witness, MUTEX) == 2;
+}
+
+static bool waits_in_another_session(void *user)
+{
+    const clientid_t *before = user;
+    clientid_t now = hooks_session();
+
+    return now.client_id != 0 && now.client_id != before->client_id && has_two(NULL);
+}
+
 static void a_waiter_whose_session_expires_waits_again(void **state)
 {
     struct party party;
@@ -88,13 +102,10 @@ static void a_waiter_whose_session_expires_waits_again(void **state)
     (void)state;
     snprintf(node, sizeof node, "%s", witness_join(&witness, MUTEX, "first"));
     party_join(&party, url_of(""), MUTEX, "me");
-    while (witness_count(&witness, MUTEX) < 2)
-        test_pause_ms(1);
+    assert_true(test_wait(has_two, NULL));
     session = hooks_session();
     witness_expire(&server, &session);
-    while (witness_count(&witness, MUTEX) < 2 || hooks_session().client_id == session.client_id ||
-           hooks_session().client_id == 0)
-        test_pause_ms(1);
+    assert_true(test_wait(waits_in_another_session, &session));
     assert_int_equal(atomic_load(&party.acquired), 0);
     witness_delete(&witness, MUTEX, node);
     party_await_acquired(&party, 1);
@@ -330,8 +341,7 @@ static void a_stop_that_races_a_wake_up_leaves_no_node(void **state)
         party_join(&first, url_of(""), MUTEX, "first");
         party_await_acquired(&first, 1);
         party_join(&second, url_of(""), MUTEX, "second");
-        while (witness_count(&witness, MUTEX) < 2)
-            test_pause_ms(1);
+        assert_true(test_wait(has_two, NULL));
         assert_int_equal(pthread_create(&thread, NULL, leave_party, &first), 0);
         nanosleep(&pause, NULL);
         party_leave(&second);
@@ -435,6 +445,8 @@ static void urls_that_make_no_sense_are_refused(void **state)
         {"zookeeper://h?on-disconnect=panic", SIMBA_EINVAL, "panic"},
         {"zookeeper://h?session-timeout=0s", SIMBA_EINVAL, "session-timeout"},
         {"zookeepers://h", SIMBA_EINVAL, "tls-ca"},
+        {"zookeeper://no-such-host.invalid", SIMBA_EUNAVAILABLE, "cannot be resolved"},
+        {"zookeeper://127.0.0.1:1/a/?connect-timeout=300ms", SIMBA_EUNAVAILABLE, "127.0.0.1:1"},
         {"zookeeper://127.0.0.1:1?connect-timeout=300ms", SIMBA_EUNAVAILABLE, "127.0.0.1:1"},
     };
 

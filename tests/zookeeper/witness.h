@@ -37,6 +37,9 @@ struct Stat witness_stat(struct witness *witness, const char *mutex, const char 
 const char *witness_join(struct witness *witness, const char *mutex, const char *id);
 void witness_delete(struct witness *witness, const char *mutex, const char *node);
 
+/* Takes everybody every right on the mutex, or gives all back. */
+void witness_lock(struct witness *witness, const char *mutex, bool locked);
+
 /* Ends a session as the servers would. */
 void witness_expire(const struct server *server, const clientid_t *id);
 

@@ -64,8 +64,7 @@ static void on_proved(struct sb_zk_call *call)
     sb_zk_proof_drop(proof);
 }
 
-/* It is held by its call and by whoever asked for it. */
-static struct sb_zk_proof *send_proof(simba_backend *store)
+struct sb_zk_proof *sb_zk_proof_send(simba_backend *store)
 {
     struct sb_zk_proof *proof = sb_alloc_zero(sizeof *proof);
 
@@ -82,7 +81,7 @@ static struct sb_zk_proof *send_proof(simba_backend *store)
 void sb_zk_store_prove(simba_backend *store)
 {
     sb_zk_proof_drop(
-        send_proof(store)); /* without memory the next hand-over takes a little longer */
+        sb_zk_proof_send(store)); /* without memory the next hand-over takes a little longer */
 }
 
 bool sb_zk_job_prove(struct sb_zk_job *job)
@@ -96,7 +95,7 @@ bool sb_zk_job_prove(struct sb_zk_job *job)
         job->proof = shared;
         return true;
     }
-    job->proof = send_proof(job->store);
+    job->proof = sb_zk_proof_send(job->store);
     if (job->proof == NULL) {
         sb_error_plain(&error, SIMBA_ENOMEM);
         sb_zk_job_fail_with(job, &error);

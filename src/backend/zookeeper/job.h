@@ -47,6 +47,8 @@ struct sb_zk_job {
     unsigned under_way;                  /* calls */
     unsigned rounds;                     /* because something vanished while it was looked at */
     bool wrote;                          /* something may be on the store that was not */
+    bool notes_leader;                   /* it has noted that the leader's node is watched */
+    bool notes_before;                   /* the same for the one before mine */
     bool parked;                         /* the answer is known and held back */
     struct sb_zk_proof *proof;
     int64_t proved_ms; /* an instant at which the session was alive; 0: none */
@@ -71,7 +73,10 @@ bool sb_zk_job_prove(struct sb_zk_job *job);
 
 /* Whether the proof came; it counts for the job from then on. */
 bool sb_zk_job_is_proved(struct sb_zk_job *job);
-void sb_zk_proof_drop(struct sb_zk_proof *proof);
+
+/* It is held by its call and by whoever asked for it. NULL: no memory. */
+struct sb_zk_proof *sb_zk_proof_send(simba_backend *store);
+void sb_zk_proof_drop(struct sb_zk_proof *proof); /* NULL does nothing */
 
 /* One more round; false when there were too many: then the job has failed. */
 bool sb_zk_job_again(struct sb_zk_job *job);
@@ -95,6 +100,10 @@ void sb_zk_job_create(struct sb_zk_job *job);
 void sb_zk_job_guard(struct sb_zk_job *job);
 void sb_zk_job_release(struct sb_zk_job *job);
 void sb_zk_job_drop(struct sb_zk_job *job, void (*then)(struct sb_zk_job *job));
+
+/* Whether it is about the leader's very node, which is not this client's: one zxid creates one node. */
+bool sb_zk_job_is_forced(const struct sb_zk_job *job, const char *owner, uint64_t czxid);
+void sb_zk_job_take_away(struct sb_zk_job *job);
 void sb_zk_job_make_parents(struct sb_zk_job *job, void (*then)(struct sb_zk_job *job));
 
 #endif

@@ -43,6 +43,7 @@ struct sb_zk_latch {
     bool abandoned; /* it has stopped since: what is there without having been granted goes */
     bool granted;   /* its contender was told that it owns */
     bool leaving;   /* the node must go */
+    bool stuck;     /* the server refused to delete it, and that was logged */
     uint64_t czxid; /* THERE: of the node's creation, the fence */
     int64_t
         withdraw_ms; /* when the node goes unless its contender is heard of; SIMBA_INFINITE: never */

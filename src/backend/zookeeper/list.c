@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define READS_MAX 256 /* at once */
+#define UNKNOWN_OWNER "?"
 
 struct listing;
 
@@ -24,6 +25,7 @@ struct reading {
 struct listing {
     struct sb_zk_call call; /* first */
     simba_backend *store;
+    struct sb_zk_proof *proof; /* that all reads share; NULL: each has its own */
     struct simba_request *request;
     int64_t deadline_ms;
     struct simba_mutex_status *list;
@@ -31,7 +33,9 @@ struct listing {
     struct reading *readings; /* as many as may be under way */
     size_t next;              /* to be read */
     size_t under_way;
-    struct simba_error error; /* the first one */
+    size_t denied;
+    struct simba_error denial; /* the last one */
+    struct simba_error error;  /* the first one of another kind */
 };
 
 /* ---- The end -------------------------------------------------------------------------------- */
@@ -41,6 +45,8 @@ static void finish(struct listing *l)
     const struct simba_backend_host *host = l->store->host;
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
+    if (l->error.code == SIMBA_OK && l->denied > 0 && l->denied == l->count)
+        l->error = l->denial;
     reply.code = l->error.code;
     if (reply.code == SIMBA_OK) {
         reply.list = l->list;
@@ -49,6 +55,7 @@ static void finish(struct listing *l)
         reply.error = &l->error;
     }
     host->reply(host, l->request, &reply);
+    sb_zk_proof_drop(l->proof);
     sb_free(l->readings);
     sb_free(l->list);
     sb_free(l);
@@ -70,6 +77,16 @@ static void take_status(struct simba_mutex_status *status, const struct simba_re
     status->owner.fence = reply->fence;
 }
 
+/* One mutex that must not be looked at is no reason to hide the others. */
+static void take_denial(struct listing *l, size_t index, const struct simba_error *error)
+{
+    l->denied++;
+    l->denial = *error;
+    sb_text_copy(l->list[index].owner.id, sizeof l->list[index].owner.id, UNKNOWN_OWNER);
+    l->list[index].owner.ttl_at_ms = SIMBA_INFINITE;
+    l->list[index].owner.transition_at_ms = SIMBA_INFINITE;
+}
+
 /* A name that our rules do not allow is a stranger's node; it is told as nobody's. */
 static void on_read(struct sb_zk_job *job, const struct simba_reply *reply)
 {
@@ -79,12 +96,25 @@ static void on_read(struct sb_zk_job *job, const struct simba_reply *reply)
     l->under_way--;
     if (reply->code == SIMBA_OK)
         take_status(&l->list[reading->index], reply);
+    else if (reply->code == SIMBA_EDENIED)
+        take_denial(l, reading->index, reply->error);
     else if (l->error.code == SIMBA_OK)
         l->error = *reply->error;
     if (l->error.code == SIMBA_OK && l->next < l->count)
         read_next(l, reading);
     else if (l->under_way == 0)
         finish(l);
+}
+
+/* The listing may be gone when it returns. */
+static void start_read(simba_backend *store, struct sb_zk_proof *proof, struct reading *reading)
+{
+    struct sb_zk_proof *batch = store->proof;
+
+    if (proof != NULL)
+        store->proof = proof;
+    sb_zk_job_start(store, &reading->request, on_read, reading);
+    store->proof = batch;
 }
 
 static void read_next(struct listing *l, struct reading *reading)
@@ -99,7 +129,7 @@ static void read_next(struct listing *l, struct reading *reading)
     reading->request.mutex = l->list[index].mutex;
     reading->request.timeout_ms = left_ms > 0 ? left_ms : 0;
     l->under_way++;
-    sb_zk_job_start(l->store, &reading->request, on_read, reading);
+    start_read(l->store, l->proof, reading);
 }
 
 /* One more counts as under way until all have begun, because reads can end at once. */
@@ -177,5 +207,6 @@ void sb_zk_list_start(simba_backend *store, struct simba_request *request)
                                                                    : SIMBA_INFINITE;
     l->call.done = on_names;
     l->call.session = &store->session;
+    l->proof = sb_zk_proof_send(store); /* first: what is listed is at least as new */
     sb_zk_name_children(&l->call, store->options.base);
 }

@@ -37,32 +37,50 @@ static bool is_gone(const struct sb_zk_job *job, size_t calls)
     return false;
 }
 
+/* Before the reading that sets them: another job that takes a watch on the same node back must know of it. */
 static void note_watches(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
 
-    if (must_watch_before(job)) {
+    job->notes_leader = must_watch_leader(job);
+    job->notes_before = must_watch_before(job);
+    if (job->notes_leader)
+        sb_text_copy(job->place->watched, sizeof job->place->watched, job->ranks.leader);
+    if (job->notes_before) {
         sb_zk_watch_before(job->store, latch);
         sb_text_copy(latch->watched, sizeof latch->watched, job->ranks.before);
     }
-    if (must_watch_leader(job))
-        sb_text_copy(job->place->watched, sizeof job->place->watched, job->ranks.leader);
+}
+
+/* A node that could not be read is not watched. */
+static void forget_watches(struct sb_zk_job *job)
+{
+    if (job->notes_leader && strcmp(job->place->watched, job->ranks.leader) == 0)
+        job->place->watched[0] = '\0';
+    if (job->notes_before && strcmp(job->latch->watched, job->ranks.before) == 0)
+        job->latch->watched[0] = '\0';
 }
 
 static void take_leader(struct sb_zk_job *job, size_t calls)
 {
+    const char *owner = job->calls[0].text;
+    uint64_t czxid = (uint64_t)job->calls[0].stat.czxid;
+
     for (size_t i = 0; i < calls; i++)
         if (job->calls[i].code != ZOK && job->calls[i].code != ZNONODE) {
+            forget_watches(job);
             sb_zk_job_fail(job, job->calls[i].code);
             return;
         }
     if (is_gone(job, calls)) {
+        forget_watches(job);
         if (sb_zk_job_again(job))
             sb_zk_job_rank(job);
-        return;
+    } else if (sb_zk_job_is_forced(job, owner, czxid)) {
+        sb_zk_job_take_away(job);
+    } else {
+        sb_zk_job_answer_other(job, owner, czxid);
     }
-    note_watches(job);
-    sb_zk_job_answer_other(job, job->calls[0].text, (uint64_t)job->calls[0].stat.czxid);
 }
 
 static void on_leader(struct sb_zk_job *job)
@@ -92,7 +110,7 @@ static void refuse_names(struct sb_zk_job *job)
 static void look_at_leader(struct sb_zk_job *job)
 {
     bool same = strcmp(job->ranks.leader, job->ranks.before) == 0;
-    bool before = must_watch_before(job);
+    bool before;
     char leader[SB_ZK_PATH_SIZE];
     char path[SB_ZK_PATH_SIZE];
 
@@ -101,8 +119,10 @@ static void look_at_leader(struct sb_zk_job *job)
         refuse_names(job);
         return;
     }
+    note_watches(job);
+    before = job->notes_before;
     job->step = before && !same ? on_leader_and_before : on_leader;
-    sb_zk_get(sb_zk_job_call(job, 0), leader, (before && same) || must_watch_leader(job));
+    sb_zk_get(sb_zk_job_call(job, 0), leader, (before && same) || job->notes_leader);
     if (before && !same)
         sb_zk_get(sb_zk_job_call(job, 1), path, true);
 }
@@ -213,6 +233,19 @@ static void on_missing(struct sb_zk_job *job)
         sb_zk_job_create(job);
 }
 
+/* It would stand before who owns now. */
+static void refuse_sequence(struct sb_zk_job *job)
+{
+    struct simba_error error;
+
+    job->latch->leaving = true;
+    sb_error_set(
+        &error, SIMBA_ESTORE,
+        "the sequence numbers of '%s' are used up: its node has to be deleted in ZooKeeper",
+        job->place->mutex);
+    sb_zk_job_fail_with(job, &error);
+}
+
 void sb_zk_job_judge(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
@@ -223,6 +256,8 @@ void sb_zk_job_judge(struct sb_zk_job *job)
         on_missing(job);
     else if (latch->node == SB_ZK_NODE_UNSURE)
         adopt(job);
+    else if (job->op == SIMBA_OP_ACQUIRE && sb_zk_is_overflown(job->ranks.mine))
+        refuse_sequence(job);
     else if (job->ranks.before[0] == '\0')
         sb_zk_job_answer_mine(job);
     else

@@ -107,6 +107,11 @@ int sb_zk_compare(const char *a, const char *b)
     return order != 0 ? order : strcmp(a, b);
 }
 
+bool sb_zk_is_overflown(const char *node)
+{
+    return sort_key(node)[0] == '-';
+}
+
 static bool has_uuid(const char *node, const char *uuid)
 {
     size_t length = strlen(PROTECTION);

@@ -48,6 +48,9 @@ bool sb_zk_split_path(const char *path, const char *base, char ret_mutex[SIMBA_M
 /* Orders two nodes as all participants do: negative when `a` comes first. */
 int sb_zk_compare(const char *a, const char *b);
 
+/* Whether the number of a node is negative: the servers have counted beyond 32 bits. */
+bool sb_zk_is_overflown(const char *node);
+
 /* Looks for the first of the children and for mine. `uuid` may be NULL: none is mine. */
 void sb_zk_rank(const char *const *children, size_t count, const char *uuid,
                 struct sb_zk_ranks *ret_ranks);

@@ -90,7 +90,7 @@ static int check_chroot(const char *path, struct simba_error *error)
 {
     const char *part = path;
 
-    while (*part == '/') {
+    while (*part == '/' && part[1] != '\0') {
         size_t length = strcspn(part + 1, "/");
 
         if (is_bad_part(part + 1, length))
@@ -105,16 +105,17 @@ static int read_chroot(struct sb_zk_options *o, simba_url *url, struct simba_err
 {
     const char *path = simba_url_path(url);
     char base[SB_ZK_BASE_MAX + 1];
+    size_t length = strlen(path);
     struct sb_text text;
     int code;
 
-    if (strcmp(path, "/") == 0)
-        path = "";
     code = check_chroot(path, error);
     if (code != SIMBA_OK)
         return code;
     sb_text_init(&text, base, sizeof base);
-    sb_text_add(&text, "%s" FOLDER, path);
+    if (length > 0 && path[length - 1] == '/')
+        length--;
+    sb_text_add(&text, "%.*s" FOLDER, (int)length, path);
     if (text.cut)
         return sb_error_set(error, SIMBA_EINVAL, "the chroot of the URL has more than %zu bytes",
                             SB_ZK_BASE_MAX - strlen(FOLDER));

@@ -7,6 +7,22 @@
 #include "backend/zookeeper/job.h"
 #include "base/text.h"
 
+#include <string.h>
+
+/* Trying again at once would not help: rights may change some day, or the session ends it. */
+static void keep_node(simba_backend *store, struct sb_zk_latch *latch, int code)
+{
+    const struct simba_backend_host *host = store->host;
+
+    latch->leaving = false;
+    latch->abandoned = false;
+    latch->withdraw_ms = simba_now_ms() + store->session.timeout_ms;
+    if (!latch->stuck)
+        host->log(host, SIMBA_LOG_WARN, "zookeeper: the node of '%s' cannot be deleted: %s",
+                  latch->place->mutex, zerror(code));
+    latch->stuck = true;
+}
+
 static void on_dropped(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
@@ -18,14 +34,8 @@ static void on_dropped(struct sb_zk_job *job)
         job->then(job);
         return;
     }
-    if (!sb_zk_is_lost(code)) {
-        const struct simba_backend_host *host = job->store->host;
-
-        latch->leaving = false; /* trying again would not help; the session ends it */
-        latch->abandoned = false;
-        host->log(host, SIMBA_LOG_WARN, "zookeeper: the node of '%s' cannot be deleted: %s",
-                  latch->place->mutex, zerror(code));
-    }
+    if (!sb_zk_is_lost(code))
+        keep_node(job->store, latch, code);
     sb_zk_job_fail(job, code);
 }
 
@@ -81,6 +91,36 @@ void sb_zk_job_drop(struct sb_zk_job *job, void (*then)(struct sb_zk_job *job))
     else
         then(job);
 }
+
+/* ---- By force ------------------------------------------------------------------------------- */
+
+static void on_taken(struct sb_zk_job *job)
+{
+    int code = job->calls[0].code;
+
+    if (code == ZOK || code == ZNONODE)
+        sb_zk_job_answer_nobody(job);
+    else
+        sb_zk_job_fail(job, code);
+}
+
+bool sb_zk_job_is_forced(const struct sb_zk_job *job, const char *owner, uint64_t czxid)
+{
+    return job->op == SIMBA_OP_RELEASE && job->revision != 0 && job->revision == czxid &&
+           job->request != NULL && strcmp(job->request->id, owner) == 0;
+}
+
+void sb_zk_job_take_away(struct sb_zk_job *job)
+{
+    char path[SB_ZK_PATH_SIZE];
+
+    sb_zk_node_path(path, job->store->options.base, job->place->mutex, job->ranks.leader);
+    job->wrote = true;
+    job->step = on_taken;
+    sb_zk_delete(sb_zk_job_call(job, 0), path);
+}
+
+/* ---- By its owner --------------------------------------------------------------------------- */
 
 /* Who gave nothing back need not be told who owns. */
 static void name_owner(struct sb_zk_job *job)

@@ -9,6 +9,7 @@
  */
 #include "backend/zookeeper/failure.h"
 #include "backend/zookeeper/job.h"
+#include "base/error.h"
 
 #include <string.h>
 
@@ -150,10 +151,23 @@ void sb_zk_job_answer_nobody(struct sb_zk_job *job)
     sb_zk_job_end(job);
 }
 
+/* Of who does not listen nothing may be heard again: whatever it has left must go some day. */
+static void limit_stay(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+
+    if (latch == NULL || latch->node == SB_ZK_NODE_NONE || latch->listening ||
+        latch->withdraw_ms != SIMBA_INFINITE)
+        return;
+    latch->withdraw_ms = simba_now_ms() + job->store->session.timeout_ms;
+    sb_zk_store_wake_at(job->store, latch->withdraw_ms);
+}
+
 void sb_zk_job_fail_with(struct sb_zk_job *job, const struct simba_error *error)
 {
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
+    limit_stay(job);
     reply.code = error->code;
     reply.error = error;
     sb_zk_job_reply(job, &reply);
@@ -165,6 +179,11 @@ void sb_zk_job_fail(struct sb_zk_job *job, int zk_code)
     struct simba_error error;
 
     sb_zk_fail(&error, zk_code);
+    if (zk_code == ZNOAUTH)
+        sb_error_set_backend(&error, SIMBA_EDENIED, zk_code,
+                             "ZooKeeper does not permit this: the ACL of %s/%s, or of a node above "
+                             "or below it, forbids it",
+                             job->store->options.base, job->place->mutex);
     if (job->wrote && sb_zk_is_lost(zk_code))
         error.code = SIMBA_EUNKNOWN;
     sb_zk_job_fail_with(job, &error);
