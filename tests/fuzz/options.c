@@ -84,7 +84,7 @@ static void read_postgres(const char *text)
 
     if (url == NULL)
         return;
-    code = sb_postgres_settings_read(&settings, url, NULL, &error);
+    code = sb_postgres_settings_read(&settings, url, &error);
     check(code, &error);
     if (code == SIMBA_OK)
         sb_postgres_settings_clear(&settings);
