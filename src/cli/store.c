@@ -198,12 +198,15 @@ static int forbid_creation(char *url, size_t size, struct simba_error *error)
     return SIMBA_OK;
 }
 
+/* Who only looks can wait for the terminal, and wants to read this first. For others see cli_printer_start,
+ * whose failure is told when the store is opened. */
 static void show_store(const struct cli *cli, const char *url)
 {
     char shown[CLI_URL_MAX];
 
-    if (cli->show_store || cli->log_level >= SIMBA_LOG_INFO)
-        cli_say("the store is %s", sb_url_redact(url, shown, sizeof shown));
+    if (!cli->show_store && (cli->log_level < SIMBA_LOG_INFO || !cli_printer_start()))
+        return;
+    cli_say("the store is %s", sb_url_redact(url, shown, sizeof shown));
 }
 
 /* What is wrong with a URL that the user did not write on the command line stands in a file. */
