@@ -100,14 +100,24 @@ static struct call acquire(struct host *at, const char *id)
     return host_do(at, SIMBA_OP_ACQUIRE, MUTEX, id, 0);
 }
 
-/* The same when the backend may not have heard of its new session yet. */
+static bool has_waited(void *user)
+{
+    return test_now_ms() >= *(int64_t *)user;
+}
+
+/* The same when the backend may not have heard of its new session yet. It refuses at once, so that the loop has
+ * to be turned in between. */
 static struct call acquire_soon(struct host *at, const char *id)
 {
     int64_t end_ms = test_now_ms() + TEST_PATIENCE_MS;
     struct call call = acquire(at, id);
 
-    while (call.code == SIMBA_EUNAVAILABLE && test_now_ms() < end_ms)
+    while (call.code == SIMBA_EUNAVAILABLE && test_now_ms() < end_ms) {
+        int64_t soon_ms = test_now_ms() + 5;
+
+        host_run_until(at, has_waited, &soon_ms);
         call = acquire(at, id);
+    }
     return call;
 }
 
@@ -457,11 +467,6 @@ static void a_node_that_was_taken_away_is_missed_at_the_next_renewal(void **stat
 }
 
 /* ---- Rights that are taken away ------------------------------------------------------------- */
-
-static bool has_waited(void *user)
-{
-    return test_now_ms() >= *(int64_t *)user;
-}
 
 static void a_node_that_cannot_be_deleted_is_not_tried_again_at_once(void **state)
 {

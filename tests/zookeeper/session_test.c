@@ -8,6 +8,7 @@
 #include "base/random.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
@@ -261,6 +262,57 @@ static void a_line_that_comes_up_while_it_is_replaced_keeps_its_session(void **s
     party_leave(&party);
 }
 
+static int count_entries(const char *path)
+{
+    DIR *folder = opendir(path);
+    int count = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+struct load {
+    int threads;
+    int descriptors;
+};
+
+static struct load load_now(void)
+{
+    return (struct load){count_entries("/proc/self/task"), count_entries("/proc/self/fd")};
+}
+
+/* An old line may be about to end. */
+static bool has_no_more(void *user)
+{
+    const struct load *before = user;
+    struct load now = load_now();
+
+    return now.threads <= before->threads && now.descriptors <= before->descriptors;
+}
+
+static void many_sessions_leave_neither_threads_nor_descriptors(void **state)
+{
+    struct party party;
+    struct load before;
+
+    (void)state;
+    party_join(&party, server_url(&server, "?ttl=500ms&transition=1s&session-timeout=2s"), MUTEX,
+               "me");
+    party_await_acquired(&party, 1);
+    before = load_now();
+    for (unsigned term = 2; term <= 12; term++) {
+        clientid_t session = hooks_session();
+
+        witness_expire(&server, &session);
+        party_await_acquired(&party, term);
+    }
+    assert_true(test_wait(has_no_more, &before));
+    party_leave(&party);
+}
+
 /* Connections to it are made, and never answered. */
 static int listen_in_vain(int *ret_port)
 {
@@ -488,6 +540,7 @@ int main(void)
         CASE(names_are_not_resolved_again_and_again),
         CASE(a_session_is_made_anew_however_long_names_take),
         CASE(a_line_that_comes_up_while_it_is_replaced_keeps_its_session),
+        CASE(many_sessions_leave_neither_threads_nor_descriptors),
         CASE(a_server_that_hangs_does_not_keep_others_from_being_found),
         CASE(contenders_begin_anew_on_a_server_that_came_back_without_data),
         CASE(a_stop_that_races_a_wake_up_leaves_no_node),
