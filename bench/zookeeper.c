@@ -32,7 +32,7 @@
 #define WARM_UP 5000
 #define PORT 21810
 #define HOST "127.0.0.1:21810"
-#define URL "zookeeper://" HOST "?session-timeout=30s"
+#define URL "zookeeper://" HOST "?session-timeout=40s"
 
 static char folder[] = "/tmp/simba-bench-XXXXXX";
 static pid_t server;
@@ -411,7 +411,7 @@ static void measure_many(int count)
     double begin;
     double wall_us;
 
-    check(simba_client_open(URL "&ttl=5s&transition=15s", NULL, &client, &error), &error);
+    check(simba_client_open(URL "&ttl=5s&transition=11s", NULL, &client, &error), &error);
     options.mutex = name;
     options.on_acquired = on_led;
     options.on_released = on_lost;
