@@ -157,7 +157,8 @@ static void a_master_that_nobody_knows_is_told(void **state)
     struct host host;
 
     (void)state;
-    assert_int_equal(host_open(&host, sentinel_url("other", "idle-timeout=30s")), SIMBA_EUNAVAILABLE);
+    assert_int_equal(host_open(&host, sentinel_url("other", "idle-timeout=30s")),
+                     SIMBA_EUNAVAILABLE);
     assert_non_null(strstr(host.open_error.text, "knows no master named 'other'"));
 }
 
