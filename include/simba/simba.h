@@ -129,8 +129,8 @@ enum simba_log_level {
     SIMBA_LOG_DEBUG
 };
 
-/* Receives one line without a newline. Called from any thread of the client; it must be
- * thread-safe, must not block for long and must not call into the library. */
+/* Receives one line without a newline. Called from any thread of the client, and from threads that wait
+ * inside the library; it must be thread-safe, must not block for long and must not call into the library. */
 typedef void simba_log_fn(void *user, enum simba_log_level level, const char *line);
 
 /* The clock that all ..._at_ms times are on. It counts while the machine is suspended and does not
@@ -214,7 +214,8 @@ typedef struct simba_client simba_client;
 
 /* Runs callbacks in place of the client's own dispatcher threads. `execute` must arrange for
  * run(argument) to be called exactly once, soon, on some thread. It is called on threads of the
- * client: it must not block and must not call run() itself before it returns. */
+ * client and on those that wait inside the library: it must not block and must not call run() itself before
+ * it returns. */
 struct simba_executor {
     void (*execute)(void *user, void (*run)(void *argument), void *argument);
     void *user;
