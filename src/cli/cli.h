@@ -78,6 +78,10 @@ extern const struct cli_verb cli_verb_tck;
 int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, size_t operands_max,
                    int *argc, char **argv);
 
+/* Points to the help of a verb ("": of the program), after what is wrong with the command line has been said.
+ * Returns CLI_EXIT_USAGE. */
+int cli_usage_error(const char *verb);
+
 /* Prints the help of the program (`verb` NULL) or of a verb. */
 void cli_help_print(FILE *stream, const struct cli_verb *const *verbs);
 void cli_help_print_verb(FILE *stream, const struct cli_verb *verb);

@@ -106,8 +106,7 @@ static int run(struct cli *cli, int argc, char **argv)
         return status;
     if (argc > 0) {
         cli_say("init: unexpected argument '%s'", argv[0]);
-        fputs("Try 'simba init --help'.\n", stderr);
-        return CLI_EXIT_USAGE;
+        return cli_usage_error("init");
     }
     if (cli_store_url(cli, url, sizeof url, &error) != SIMBA_OK)
         return cli_fail(&error);

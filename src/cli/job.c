@@ -84,8 +84,7 @@ bool cli_job_set_leave_running(void *into, const char *value)
 int cli_job_usage_error(const struct cli_job *job, const char *what)
 {
     cli_say("%s: %s", job->verb->name, what);
-    fprintf(stderr, "Try 'simba %s --help'.\n", job->verb->name);
-    return CLI_EXIT_USAGE;
+    return cli_usage_error(job->verb->name);
 }
 
 /* The note is a part of the id, so that every store can keep it and everybody who is told of an owner reads

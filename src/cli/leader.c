@@ -133,12 +133,6 @@ static void start_contender(void *user)
     leader->code = create_and_start(leader);
 }
 
-/* To be told to end is how a service ends well. */
-static int told_status(int signal)
-{
-    return signal == SIGTERM || signal == SIGINT ? CLI_EXIT_OK : CLI_EXIT_SIGNAL + signal;
-}
-
 /* Nothing is on the store before the contender has started, so a signal can end it there and then. */
 static int start(struct leader *leader)
 {
@@ -149,7 +143,7 @@ static int start(struct leader *leader)
     background.ends = cli_signal_tells_to_end;
     int ended = cli_background_wait(&background, leader->job->events.signals_fd, SIMBA_INFINITE);
     if (ended != CLI_BACKGROUND_DONE)
-        cli_background_leave(&background, told_status(ended));
+        cli_background_leave(&background, cli_signal_exit_code(ended));
     return leader->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&leader->job->error);
 }
 
@@ -198,7 +192,7 @@ static enum awaited await_run(struct leader *leader, int64_t due_ms, int *ret_st
         int64_t until_ms = startable_ms(leader, due_ms);
         int signal = cli_events_pause(&leader->job->events, leader->turn_fd, until_ms);
         if (signal > 0) {
-            *ret_status = told_status(signal);
+            *ret_status = cli_signal_exit_code(signal);
             return AWAITED_TOLD;
         }
         if (signal == CLI_PAUSE_OVER && until_ms == due_ms)
@@ -214,7 +208,7 @@ static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_st
     struct cli_outcome outcome = run_command(leader);
 
     if (outcome.signal != 0) {
-        *ret_status = told_status(outcome.signal);
+        *ret_status = cli_signal_exit_code(outcome.signal);
         return false;
     }
     *ret_due_ms = plan->next_ms(plan->user, &outcome, leader->begun_ms, simba_now_ms());
@@ -267,7 +261,7 @@ static int follow(struct leader *leader)
             show_progress(leader);
     }
     cli_progress_end(&leader->progress);
-    return signal > 0 ? told_status(signal) : CLI_CONTINUE;
+    return signal > 0 ? cli_signal_exit_code(signal) : CLI_CONTINUE;
 }
 
 static int take_part(struct leader *leader)

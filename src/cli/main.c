@@ -135,7 +135,7 @@ const struct cli_option cli_global_options[] = {
     {0, NULL, NULL, NULL, NULL},
 };
 
-static int usage_error(const char *verb)
+int cli_usage_error(const char *verb)
 {
     fprintf(stderr, "Try 'simba %s%s--help'.\n", verb, verb[0] != 0 ? " " : "");
     return CLI_EXIT_USAGE;
@@ -186,7 +186,7 @@ int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, siz
     struct cli_option_set sets[] = {{verb->options, into}, {cli_global_options, cli}};
 
     if (!cli_options_parse(sets, 2, operands_max, argc, argv) || !options_agree(cli))
-        return usage_error(verb->name);
+        return cli_usage_error(verb->name);
     if (cli->help) {
         cli_help_print_verb(stdout, verb);
         return CLI_EXIT_OK;
@@ -228,7 +228,7 @@ static int run_help(int argc, char **argv)
     if (argc > 1)
         cli_say("help: unexpected argument '%s'", argv[1]);
     if (argc > 1 || (about_verb && verb == NULL))
-        return usage_error("");
+        return cli_usage_error("");
     if (verb != NULL)
         cli_help_print_verb(stdout, verb);
     else
@@ -241,7 +241,7 @@ static int run(struct cli *cli, int argc, char **argv)
     struct cli_option_set sets[] = {{cli_global_options, cli}};
 
     if (!cli_options_parse(sets, 1, 0, &argc, argv) || !options_agree(cli))
-        return usage_error("");
+        return cli_usage_error("");
     if (cli->version)
         return print_version();
     if (argc == 0) {
@@ -251,7 +251,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (strcmp(argv[0], "help") == 0)
         return run_help(argc - 1, argv + 1);
     const struct cli_verb *verb = find_verb(argv[0]);
-    return verb != NULL ? verb->run(cli, argc, argv) : usage_error("");
+    return verb != NULL ? verb->run(cli, argc, argv) : cli_usage_error("");
 }
 
 int main(int argc, char **argv)

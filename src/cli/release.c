@@ -79,8 +79,7 @@ static int take(const struct cli *cli, const char *mutex, struct simba_owner *re
 static int usage_error(const char *what)
 {
     cli_say("release: %s", what);
-    fputs("Try 'simba release --help'.\n", stderr);
-    return CLI_EXIT_USAGE;
+    return cli_usage_error("release");
 }
 
 static int run(struct cli *cli, int argc, char **argv)

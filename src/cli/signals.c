@@ -3,6 +3,8 @@
  */
 #include "cli/signals.h"
 
+#include "cli/cli.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -109,6 +111,11 @@ bool cli_signal_tells_to_end(int signal)
 {
     return signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
            (signal == SIGHUP && inherited.terminal);
+}
+
+int cli_signal_exit_code(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT ? CLI_EXIT_OK : CLI_EXIT_SIGNAL + signal;
 }
 
 bool cli_signal_ends(int signal)

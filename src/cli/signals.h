@@ -31,6 +31,9 @@ bool cli_signal_ends(int signal);
  * SIGQUIT, and SIGHUP where there is a terminal to hang up. */
 bool cli_signal_tells_to_end(int signal);
 
+/* The exit code of a verb that goes on until it is told to end: SIGTERM and SIGINT are how it ends well. */
+int cli_signal_exit_code(int signal);
+
 /* Whether its default action is to stop the process. */
 bool cli_signal_stops(int signal);
 

@@ -237,8 +237,7 @@ static int run_on_store(struct cli *cli, struct tck *tck)
 static int usage_error(const char *what, const char *value)
 {
     cli_say("tck: %s '%s'", what, value);
-    fputs("Try 'simba tck --help'.\n", stderr);
-    return CLI_EXIT_USAGE;
+    return cli_usage_error("tck");
 }
 
 static int run(struct cli *cli, int argc, char **argv)

@@ -233,18 +233,12 @@ static void stop_all(void *user)
 
 /* ---- Waiting for the end ------------------------------------------------------------------ */
 
-/* To be interrupted is how a watch ends well. */
-static int signal_status(int signal)
-{
-    return signal == SIGINT || signal == SIGTERM ? CLI_EXIT_OK : CLI_EXIT_SIGNAL + signal;
-}
-
 /* CLI_CONTINUE, or the exit code that a signal means. */
 static int handle_signals(int signals_fd)
 {
     for (int signal; (signal = cli_signals_next(signals_fd)) != 0;) {
         if (cli_signal_ends(signal))
-            return signal_status(signal);
+            return cli_signal_exit_code(signal);
         if (cli_signal_stops(signal))
             raise(SIGSTOP);
     }
@@ -278,7 +272,7 @@ static int start(struct watch *watch, int signals_fd)
         return cli_fail_system("cannot start a thread");
     int ended = cli_background_wait(&background, signals_fd, SIMBA_INFINITE);
     if (ended != CLI_BACKGROUND_DONE)
-        cli_background_leave(&background, signal_status(ended));
+        cli_background_leave(&background, cli_signal_exit_code(ended));
     return watch->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&watch->error);
 }
 
@@ -315,8 +309,7 @@ static int run(struct cli *cli, int argc, char **argv)
         return status;
     if (argc < 1) {
         cli_say("watch: the NAME of a mutex is missing");
-        fputs("Try 'simba watch --help'.\n", stderr);
-        return CLI_EXIT_USAGE;
+        return cli_usage_error("watch");
     }
     for (int i = 0; i < argc; i++) {
         if (simba_mutex_validate(argv[i], &watch.error) != SIMBA_OK)

@@ -27,21 +27,12 @@ static int stop(void **state)
     return 0;
 }
 
-static void run(struct simba_tck_options *options, const char *url, int least)
-{
-    struct kit_result result;
-
-    options->url = url;
-    result = kit_run(options);
-    kit_assert_passed(&result, least);
-}
-
 static void redis_passes_the_kit(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
     (void)state;
-    run(&options, server_url(&server, ""), CASES);
+    kit_assert_passes(&options, server_url(&server, ""), CASES);
 }
 
 static void redis_passes_the_kit_over_a_unix_socket(void **state)
@@ -52,7 +43,7 @@ static void redis_passes_the_kit_over_a_unix_socket(void **state)
     (void)state;
     snprintf(url, sizeof url, "redis+unix:/tmp/simba-redis-%d.sock?db=3", (int)getpid());
     options.contend_ms = 1000;
-    run(&options, url, CASES);
+    kit_assert_passes(&options, url, CASES);
 }
 
 static void redis_passes_the_kit_in_three_processes(void **state)
@@ -61,7 +52,7 @@ static void redis_passes_the_kit_in_three_processes(void **state)
 
     (void)state;
     options.processes = 3;
-    run(&options, server_url(&server, ""), CASES + 1);
+    kit_assert_passes(&options, server_url(&server, ""), CASES + 1);
 }
 
 int main(int argc, char **argv)

@@ -10,14 +10,11 @@
 static void the_server_passes_the_kit(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
-    struct kit_result result;
 
     (void)state;
-    options.url = server.url;
     options.processes = 3;
     options.contend_ms = 2500;
-    result = kit_run(&options);
-    kit_assert_passed(&result, CASES);
+    kit_assert_passes(&options, server.url, CASES);
 }
 
 /* Whatever the server's default is, contenders exclude each other and none of them is stuck. */
@@ -28,17 +25,14 @@ static void every_isolation_level_will_do(void **state)
     (void)state;
     for (size_t i = 0; dialect_isolations[i] != NULL; i++) {
         struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
-        struct kit_result result;
 
         server_sql(&server, "%s", dialect_isolations[i]);
         snprintf(levels[i], sizeof levels[i], "%s",
                  server_sql(&server, "%s", dialect_show_isolation));
         assert_true(i == 0 || strcmp(levels[i], levels[i - 1]) != 0); /* it is in force */
-        options.url = server.url;
         options.only = "multi_contend";
         options.contend_ms = 2000;
-        result = kit_run(&options);
-        kit_assert_passed(&result, 1);
+        kit_assert_passes(&options, server.url, 1);
     }
 }
 

@@ -45,4 +45,13 @@ static inline void kit_assert_passed(const struct kit_result *result, int least)
     assert_true(result->passed >= least);
 }
 
+static inline void kit_assert_passes(struct simba_tck_options *options, const char *url, int least)
+{
+    struct kit_result result;
+
+    options->url = url;
+    result = kit_run(options);
+    kit_assert_passed(&result, least);
+}
+
 #endif

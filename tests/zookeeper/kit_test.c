@@ -39,21 +39,12 @@ static int stop_ensemble(void **state)
     return 0;
 }
 
-static void run(struct simba_tck_options *options, const char *url, int least)
-{
-    struct kit_result result;
-
-    options->url = url;
-    result = kit_run(options);
-    kit_assert_passed(&result, least);
-}
-
 static void zookeeper_passes_the_kit(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
     (void)state;
-    run(&options, server_url(&server, ""), CASES);
+    kit_assert_passes(&options, server_url(&server, ""), CASES);
 }
 
 static void zookeeper_passes_the_kit_letting_go_on_a_disconnect_below_a_chroot(void **state)
@@ -61,8 +52,9 @@ static void zookeeper_passes_the_kit_letting_go_on_a_disconnect_below_a_chroot(v
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
     (void)state;
-    run(&options, server_url(&server, "/some/where?on-disconnect=release&session-timeout=3s"),
-        CASES);
+    kit_assert_passes(&options,
+                      server_url(&server, "/some/where?on-disconnect=release&session-timeout=3s"),
+                      CASES);
 }
 
 static void zookeeper_passes_the_kit_on_an_ensemble(void **state)
@@ -72,7 +64,7 @@ static void zookeeper_passes_the_kit_on_an_ensemble(void **state)
     (void)state;
     options.ttl_ms = 400;
     options.transition_ms = 600;
-    run(&options, ensemble_url(ensemble, ""), CASES);
+    kit_assert_passes(&options, ensemble_url(ensemble, ""), CASES);
 }
 
 static void zookeeper_passes_the_kit_in_three_processes(void **state)
@@ -81,7 +73,7 @@ static void zookeeper_passes_the_kit_in_three_processes(void **state)
 
     (void)state;
     options.processes = 3;
-    run(&options, server_url(&server, ""), CASES + 1);
+    kit_assert_passes(&options, server_url(&server, ""), CASES + 1);
 }
 
 int main(int argc, char **argv)
