@@ -7,7 +7,7 @@ SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
-    fuzz torture scenarios-rewrite install deb clean help
+    fuzz torture unreachable scenarios-rewrite install deb clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -86,6 +86,11 @@ fuzz: all ## let libFuzzer try each target (or ONLY=NAME) for SECONDS (60)
 
 torture: all ## refuse every single allocation, SQLite's own included
 	@FAULT_STRIDE=1 scripts/run-tests $(BUILD) --timeout-multiplier 10 --suite fault
+
+# 50 runs for each store and verb take about a quarter of an hour.
+unreachable: all ## how long before its lease can pass on a command dies, RUNS (50) times (or STORES=NAME)
+	@SIMBA_PROGRAM=$(abspath $(BUILD))/simba UNREACHABLE_RUNS=$(or $(RUNS),50) \
+	    UNREACHABLE_STORES="$(or $(STORES),all)" tests/cli/unreachable_test.py
 
 scenarios-rewrite: all ## write the transcripts of tests/scenario as the machines answer now
 	@ninja -C $(BUILD) scenarios-rewrite

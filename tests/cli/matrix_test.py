@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""The program over the stores: exit codes, signals, a simba that is killed, a store that stands still.
+"""The program over the stores: exit codes, signals, terminals, a simba that is killed, a store that stands still.
 
-    matrix_test.py STORE       sqlite, redis, postgres or mariadb
+    matrix_test.py STORE       sqlite, redis, postgres, mariadb or zookeeper
 """
 import os
+import pty
 import signal
 import sys
 
 import stores
-from program import (LEASE, Simba, case, contains, equal, is_alive, lines, main, now, number, read,
-                     run, true, wait_until, write)
+from program import (LEASE, PROGRAM, Simba, case, contains, equal, is_alive, lines, main, now, number,
+                     read, run, true, wait_until, write)
 
 STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
-         "mariadb": stores.Mariadb}[sys.argv[1]]
+         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper}[sys.argv[1]]
 HOLD = "echo $$ >pid.new; mv pid.new pid; exec sleep 100"
 
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS}
@@ -117,6 +118,45 @@ def a_megabyte_goes_through_standard_input_and_output():
         equal(os.path.getsize(program.out), 1 << 20)
 
 
+class Terminal:
+    """The program on a terminal of its own, as a person has it."""
+
+    def __init__(self, *arguments):
+        self.shown = ""
+        self.pid, self.keys = pty.fork()
+        if self.pid == 0:
+            os.execv(PROGRAM, [PROGRAM, *arguments])
+
+    def type(self, text):
+        os.write(self.keys, text.encode())
+
+    def await_text(self, text):
+        """Output never ends a wait that it does not satisfy: a program that ends closes the terminal."""
+        while text not in self.shown:
+            try:
+                self.shown += os.read(self.keys, 4096).decode()
+            except OSError as end:
+                raise AssertionError(f"{text!r} is not in: {self.shown}") from end
+
+    def wait(self):
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.keys)
+        return code
+
+
+@use_store
+def an_interactive_program_has_the_terminal():
+    script = "test -t 0 && test -t 1 && stty -echo; trap 'echo interrupted; exit 5' INT;" \
+             "read -p 'name? ' name; echo hello $name; while :; do sleep 0.02; done"
+    terminal = Terminal("lock", "m", "--", "bash", "-c", script)
+    terminal.await_text("name? ")
+    terminal.type("you\n")
+    terminal.await_text("hello you")
+    terminal.type("\x03")
+    terminal.await_text("interrupted")
+    equal(terminal.wait(), 5)
+
+
 @use_store
 def a_simba_that_is_killed_takes_its_command_along_and_the_lease_runs_out():
     holder = Simba("lock", "m", "--", "bash", "-c", "sleep 100 & echo $! >inner; " + HOLD)
@@ -130,7 +170,7 @@ def a_simba_that_is_killed_takes_its_command_along_and_the_lease_runs_out():
 
 @use_store
 def a_leader_hands_over_when_it_is_told_to_end():
-    script = "echo start $SIMBA_CONTENDER_ID >>log; trap 'echo end >>log; exit' TERM; " \
+    script = "trap 'echo end >>log; exit' TERM; echo start $SIMBA_CONTENDER_ID >>log; " \
              "while :; do sleep 0.02; done"
     first = Simba("--id", "a", "lead", "m", "--", "bash", "-c", script)
     wait_until(lambda: lines("log"))
@@ -165,13 +205,28 @@ def a_store_that_stands_still_is_70_and_the_command_is_dead():
 
 def a_server_that_is_not_there_is_69():
     address = Running.store.url.replace(str(Running.store.port), str(stores.free_port()))
-    for verb in (["lock", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"]):
-        equal(run("-u", address, *verb, "--", "true").code, 69)
+    programs = [Simba("-u", address, *verb, "--", "true")
+                for verb in (["lock", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"])]
+    for program in programs:
+        equal(program.wait(), 69)
+
+
+def credentials_that_are_refused_are_77():
+    verbs = [["lock", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"]]
+    if STORE is stores.Zookeeper:  # which refuses a node, not a client: who leads goes on trying
+        equal(run("-u", Running.store.owned_url(), "lock", "m", "--", "true").code, 0)
+        verbs = verbs[:1]
+    for verb in verbs:
+        program = run("-u", Running.store.denied_url, *verb, "--", "touch", "ran")
+        true(program.code == 77, f"{verb}: {program.code}, {program.said()}")
+        true("wr0ng" not in program.said(), program.said())
+    true(not os.path.exists("ran"), "it ran without the mutex")
 
 
 if STORE is not stores.Sqlite:
     use_store(a_store_that_stands_still_is_70_and_the_command_is_dead)
     use_store(a_server_that_is_not_there_is_69)
+    use_store(credentials_that_are_refused_are_77)
 
 
 def test_store():

@@ -1,6 +1,7 @@
 """Private servers of all stores, for tests of the program: each on a free port, in a folder of its own.
 
 Each store has a `url`, `pause` and `go_on` (it stands still meanwhile, as an unreachable one does), and `stop`.
+Those with users have a `denied_url`, with credentials that the server refuses.
 """
 import glob
 import os
@@ -102,6 +103,7 @@ class Redis(Store):
                    "--appendonly", "no")
         self.socket = wait_until(self.listens, "redis-server listens")
         self.url = f"redis://127.0.0.1:{self.port}?{LEASE_OPTIONS}"
+        self.denied_url = f"redis://nobody:wr0ng@127.0.0.1:{self.port}"
 
     def last_look(self, command, pause_ms):
         """The number that a command answers, which is the last one to be served for so long."""
@@ -142,6 +144,7 @@ class Postgres(Store):
         wait_until(lambda: subprocess.run(create, check=False, capture_output=True).returncode == 0,
                    "the database can be created")
         self.url = f"postgres://simba@127.0.0.1:{self.port}/simba?{LEASE_OPTIONS}"
+        self.denied_url = f"postgres://nobody:wr0ng@127.0.0.1:{self.port}/simba"
 
 
 class Mariadb(Store):
@@ -166,6 +169,53 @@ class Mariadb(Store):
                    "--innodb-buffer-pool-size=32M", "--innodb-flush-method=nosync")
         self.await_server()
         self.url = f"mysql://root@127.0.0.1:{self.port}/simba?{LEASE_OPTIONS}"
+        self.denied_url = f"mysql://root:wr0ng@127.0.0.1:{self.port}/simba"
+
+
+class Zookeeper(Store):
+    """Its lease is the session, of which 5/12 are what an owner believes: here as long as on the others."""
+
+    JAR = "/usr/share/java/zookeeper.jar"
+    SESSION = 2.4  # seconds: 12/5 of the lease, the library's default
+    TICK_MS = 400
+
+    @staticmethod
+    def exists():
+        return shutil.which("java") is not None and os.path.exists(Zookeeper.JAR)
+
+    def __init__(self):
+        super().__init__()
+        with open(self.folder + "/zoo.cfg", "w", encoding="utf-8") as file:
+            file.write(f"tickTime={self.TICK_MS}\ndataDir={self.folder}/data\n"
+                       f"clientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+                       "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n")
+        self.start("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                   "-Dzookeeper.forceSync=no", "-cp", self.JAR + ":/usr/share/java/slf4j-nop.jar",
+                   "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg")
+        wait_until(self.serves, "ZooKeeper serves", patience=60)
+        self.url = self.url_at(self.port)
+        self.denied_url = f"zookeeper://nobody:wr0ng@127.0.0.1:{self.port}/private?acl=creator"
+
+    @staticmethod
+    def url_at(port):
+        return f"zookeeper://127.0.0.1:{port}?{LEASE_OPTIONS}"
+
+    def serves(self):
+        """It listens before it takes sessions; a mode is told only by one that serves."""
+        connection = self.listens()
+        if connection is None:
+            return False
+        with connection:
+            connection.settimeout(1)  # who asks too early may never be answered
+            try:
+                connection.sendall(b"srvr")
+                return b"Mode: " in connection.makefile("rb").read()
+            except OSError:
+                return False
+
+    def owned_url(self):
+        """Whose nodes are closed to all others. Digest accepts every password: rights are what refuses."""
+        return self.denied_url.replace("nobody:wr0ng", "owner:r1ght")
 
 
 class Sqlite(Store):

@@ -6,7 +6,7 @@
 Both sides are taken so that they make the margin smaller: a death counts from when the test has noticed it, a
 lease from the last renewal that the test knows of. The command ignores SIGTERM, so that it lives until it is
 killed. Each store and verb is tried a few times, and UNREACHABLE_RUNS times where that is set; the
-distribution is printed.
+distribution is printed. UNREACHABLE_STORES names the stores, with spaces between; "all" is each that is here.
 """
 import os
 import random
@@ -16,10 +16,10 @@ import subprocess
 import sys
 import time
 
-from program import (LEASE, PATIENCE, Blocked, Simba, case, equal, main, now, number, true,
-                     wait_until)
-from stores import Redis
+from cuts import CUTS
+from program import LEASE, PATIENCE, Simba, case, equal, main, now, number, true, wait_until
 
+STORES = os.environ.get("UNREACHABLE_STORES", "sqlite redis").replace("all", " ".join(CUTS)).split()
 RUNS = int(os.environ.get("UNREACHABLE_RUNS", "3"))
 STUBBORN = "trap '' TERM; echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.02; done"
 VERBS = {"lock": ["lock", "m"], "lead": ["lead", "--stop-timeout", "0", "m"],
@@ -41,42 +41,6 @@ def death(pidfd):
     return now()
 
 
-class SqliteStore:
-    """A transaction of somebody else that does not end."""
-
-    def cut(self):
-        self.blocked = Blocked()
-        self.blocked.__enter__()
-        return self.blocked.lease_end()
-
-    def heal(self):
-        self.blocked.__exit__()
-
-    def stop(self):
-        pass
-
-
-class RedisStore:
-    """A server that stands still. Nobody is served between the look at the lease and that."""
-
-    def __init__(self):
-        self.server = Redis()
-        os.environ["SIMBA_URL"] = self.server.url
-
-    def cut(self):
-        asked = now()
-        left = self.server.last_look("PTTL simba:{m}", pause_ms=LEASE * 1000)
-        self.server.pause()
-        true(left > 0, "nobody owns")
-        return asked + left / 1000
-
-    def heal(self):
-        self.server.go_on()
-
-    def stop(self):
-        self.server.stop()
-
-
 def margin(store, verb):
     """One run: cuts the store off at a random moment of the lease."""
     if os.path.exists("pid"):
@@ -92,37 +56,40 @@ def margin(store, verb):
     return lease_end - died
 
 
-def report(store, verb, margins):
+def report(name, verb, margins):
     margins.sort()
-    print(f"# {type(store).__name__} {verb}: {sum(m > 0 for m in margins)} of {len(margins)} positive;"
+    print(f"# {name} {verb}: {sum(m > 0 for m in margins)} of {len(margins)} positive;"
           f" min {margins[0] * 1000:.0f}, median {margins[len(margins) // 2] * 1000:.0f},"
           f" max {margins[-1] * 1000:.0f} ms of a lease of {LEASE * 1000:.0f} ms", flush=True)
 
 
-def measure(store, verb):
-    margins = [margin(store, verb) for _ in range(RUNS)]
-    store.stop()
-    report(store, verb, margins)
+def measure(name, verb):
+    store = CUTS[name]()
+    try:
+        margins = [margin(store, verb) for _ in range(RUNS)]
+    finally:
+        store.stop()
+    report(name, verb, margins)
     true(all(m > 0 for m in margins), f"margins: {margins}")
 
 
-def add_cases(make_store, name):
+def add_cases(name):
     for verb in VERBS:
         def tried(verb=verb):
-            measure(make_store(), verb)
+            measure(name, verb)
         tried.__name__ = f"the_command_of_{verb}_dies_before_the_lease_on_{name}_can_pass_on"
         case(tried)
 
 
-add_cases(SqliteStore, "sqlite")
-if Redis.exists():
-    add_cases(RedisStore, "redis")
+for chosen in STORES:
+    if CUTS[chosen].exists():
+        add_cases(chosen)
 
 
 @case
 def the_measure_can_fail():
     """What the command has not started is not killed, and outlives the lease."""
-    store = SqliteStore()
+    store = CUTS["sqlite"]()
     program = Simba("lock", "m", "--", "bash", "-c", "echo $$ >pid.new; mv pid.new pid; sleep 100")
     number("pid")
     stranger = subprocess.Popen(["sleep", "100"])
