@@ -3,6 +3,7 @@
  */
 #include "api/client.h"
 
+#include "backend/registry.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/url.h"
@@ -178,9 +179,12 @@ static int find_backend(const struct simba_client_options *options, const simba_
                         const struct simba_backend_ops **ret_ops, struct simba_error *error)
 {
     const struct simba_backend_ops *ops = options->backend;
+    int code = SIMBA_OK;
 
     if (ops == NULL)
-        ops = simba_backend_find(simba_url_scheme(url));
+        code = sb_backend_find(simba_url_scheme(url), &ops, error);
+    if (code != SIMBA_OK)
+        return code;
     if (ops == NULL)
         return sb_error_set(error, SIMBA_ECONFIG,
                             "no store is known for URLs that begin with '%s:'",

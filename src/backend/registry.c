@@ -1,26 +1,13 @@
 /*
- * registry.c - which backend serves which scheme. Owns the table; must not know what a backend does.
+ * registry.c - which backend serves which scheme. Owns the table of those that applications add; must not know
+ * what a backend does.
  *
- * The built-in ones come first, so that an application cannot take over `sqlite:` by accident; it
+ * The library's own come first, so that an application cannot take over `sqlite:` by accident; it
  * names its own backend in simba_client_options where it wants to.
  */
-#include "backend/memory/memory.h"
-#ifdef SIMBA_HAVE_MYSQL
-#include "backend/mysql/mysql.h"
-#endif
-#ifdef SIMBA_HAVE_POSTGRES
-#include "backend/postgres/postgres.h"
-#endif
-#ifdef SIMBA_HAVE_REDIS
-#include "backend/redis/redis.h"
-#endif
-#ifdef SIMBA_HAVE_SQLITE
-#include "backend/sqlite/sqlite.h"
-#endif
-#ifdef SIMBA_HAVE_ZOOKEEPER
-#include "backend/zookeeper/zookeeper.h"
-#endif
+#include "backend/registry.h"
 
+#include "backend/module.h"
 #include "base/fork.h"
 
 #include <simba/backend.h>
@@ -28,44 +15,15 @@
 #include <pthread.h>
 #include <string.h>
 
-static const struct simba_backend_ops *const built_in[] = {
-    &sb_memory_ops,
-#ifdef SIMBA_HAVE_SQLITE
-    &sb_sqlite_ops,
-#endif
-#ifdef SIMBA_HAVE_MYSQL
-    &sb_mysql_ops,
-#endif
-#ifdef SIMBA_HAVE_POSTGRES
-    &sb_postgres_ops,
-#endif
-#ifdef SIMBA_HAVE_REDIS
-    &sb_redis_ops,
-#endif
-#ifdef SIMBA_HAVE_ZOOKEEPER
-    &sb_zookeeper_ops,
-#endif
-};
-
-#define BUILT_IN_COUNT (sizeof built_in / sizeof built_in[0])
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sb_fork_guard lock_guard = {.lock = &lock};
-static const struct simba_backend_ops *registered[SIMBA_BACKENDS_MAX - BUILT_IN_COUNT];
+static const struct simba_backend_ops *registered[SIMBA_BACKENDS_MAX - SB_MODULES_MAX];
 static size_t registered_count;
 
 static bool is_complete(const struct simba_backend_ops *ops)
 {
     return ops != NULL && ops->size >= sizeof *ops && ops->name != NULL && ops->serves != NULL &&
            ops->open != NULL && ops->submit != NULL && ops->close != NULL;
-}
-
-static bool is_built_in(const char *name)
-{
-    for (size_t i = 0; i < BUILT_IN_COUNT; i++)
-        if (strcmp(built_in[i]->name, name) == 0)
-            return true;
-    return false;
 }
 
 /* With the lock held. */
@@ -83,7 +41,7 @@ int simba_backend_register(const struct simba_backend_ops *ops)
 
     if (!is_complete(ops))
         return SIMBA_EINVAL;
-    if (is_built_in(ops->name))
+    if (sb_module_is_named(ops->name))
         return SIMBA_EEXISTS;
     sb_fork_guard(&lock_guard);
     pthread_mutex_lock(&lock);
@@ -97,27 +55,35 @@ int simba_backend_register(const struct simba_backend_ops *ops)
     return code;
 }
 
-static const struct simba_backend_ops *find_in(const struct simba_backend_ops *const *table,
-                                               size_t count, const char *scheme)
+static const struct simba_backend_ops *find_registered(const char *scheme)
 {
-    for (size_t i = 0; i < count; i++)
-        if (table[i]->serves(scheme))
-            return table[i];
-    return NULL;
+    const struct simba_backend_ops *ops = NULL;
+
+    sb_fork_guard(&lock_guard);
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < registered_count && ops == NULL; i++)
+        if (registered[i]->serves(scheme))
+            ops = registered[i];
+    pthread_mutex_unlock(&lock);
+    return ops;
+}
+
+int sb_backend_find(const char *scheme, const struct simba_backend_ops **ret_ops,
+                    struct simba_error *error)
+{
+    const struct sb_module *module;
+    int code = sb_module_find(scheme, &module, error);
+
+    if (code == SIMBA_OK)
+        *ret_ops = module != NULL ? module->ops : find_registered(scheme);
+    return code;
 }
 
 const struct simba_backend_ops *simba_backend_find(const char *scheme)
 {
-    const struct simba_backend_ops *ops;
+    const struct simba_backend_ops *ops = NULL;
 
-    if (scheme == NULL)
-        return NULL;
-    ops = find_in(built_in, BUILT_IN_COUNT, scheme);
-    if (ops != NULL)
-        return ops;
-    sb_fork_guard(&lock_guard);
-    pthread_mutex_lock(&lock);
-    ops = find_in(registered, registered_count, scheme);
-    pthread_mutex_unlock(&lock);
+    if (scheme != NULL)
+        sb_backend_find(scheme, &ops, NULL);
     return ops;
 }

@@ -6,6 +6,7 @@
 PREFIX and LIBDIR are those of the build. What is installed lies below a temporary folder, as for a
 package; pkg-config is told so by PKG_CONFIG_SYSROOT_DIR, and the CMake package finds its files by itself.
 """
+import glob
 import os
 import re
 import shutil
@@ -86,16 +87,50 @@ def everything_is_in_its_place(tree):
 
 
 def nothing_else_is_installed(tree):
-    """Neither the archive of the core nor a test or an example program."""
+    """Neither an archive of parts nor a test or an example program."""
     for folder, _, files in os.walk(tree.destdir):
         for name in files:
             path = os.path.relpath(os.path.join(folder, name), tree.prefix)
-            expect("simba" in path and "simba-core" not in path, f"{path} is installed")
+            expect("simba" in path and not re.search(r"simba-\w+\.a", path), f"{path} is installed")
 
 
 def the_program_runs(tree):
     version = tree.run(tree.path("bin/simba"), "--version")
     expect(version == f"simba {tree.flags('--modversion')[0]}\n", f"--version prints {version}")
+
+
+def modules(tree):
+    return glob.glob(os.path.join(tree.libdir, "simba-*", "simba-*.so"))
+
+
+def run_status(tree, url):
+    """Of a store that does not answer; only the module's own words are of interest, and no LD_LIBRARY_PATH
+    helps to find it."""
+    environment = {"PATH": os.environ["PATH"], "HOME": tree.work}
+    return subprocess.run([tree.path("bin/simba"), "--url", url, "status"], env=environment, check=False,
+                          capture_output=True, text=True, timeout=SECONDS)
+
+
+def modules_are_loaded_from_beside_the_library(tree):
+    stores = [re.search("simba-([a-z]+).so", path).group(1) for path in modules(tree)]
+    if not stores:
+        return "no store is loaded"
+    for store in stores:
+        done = run_status(tree, f"{store}://127.0.0.1:1/0?no-such-option=1")
+        expect("no-such-option" in done.stderr, f"{store}: {done.stderr}")
+    return None
+
+
+def a_missing_module_is_named(tree):
+    for path in modules(tree):
+        store = re.search("simba-([a-z]+).so", path).group(1)
+        shutil.move(path, tree.work)
+        try:
+            done = run_status(tree, f"{store}://127.0.0.1:1/")
+            expect(done.returncode == 78 and f"the backend '{store}' cannot be loaded" in done.stderr
+                   and os.path.basename(path) in done.stderr, f"{done.returncode}: {done.stderr}")
+        finally:
+            shutil.move(os.path.join(tree.work, os.path.basename(path)), path)
 
 
 def the_units_start_the_program(tree):
@@ -189,7 +224,8 @@ def a_missing_header_is_noticed(tree):
 
 
 CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header_is_noticed,
-         the_program_runs, the_units_start_the_program, functions_are_found_in_the_manual,
+         the_program_runs, modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
+         the_units_start_the_program, functions_are_found_in_the_manual,
          a_c_program_builds_by_pkg_config, a_c_program_links_statically,
          a_cpp_program_builds_by_pkg_config, programs_build_by_cmake, cmake_refuses_another_version]
 

@@ -369,7 +369,7 @@ static const struct simba_backend_option options[] = {
     {NULL, SIMBA_OPTION_TEXT, NULL},
 };
 
-const struct simba_backend_ops sb_memory_ops = {
+static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "memory",
     .serves = serves,
@@ -379,3 +379,5 @@ const struct simba_backend_ops sb_memory_ops = {
     .close = close_client,
     .options = options,
 };
+
+const struct sb_module sb_memory_module = {&ops, NULL};

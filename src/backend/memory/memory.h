@@ -5,8 +5,8 @@
 #ifndef SB_BACKEND_MEMORY_MEMORY_H
 #define SB_BACKEND_MEMORY_MEMORY_H
 
-#include <simba/backend.h>
+#include "backend/module.h"
 
-extern const struct simba_backend_ops sb_memory_ops;
+extern const struct sb_module sb_memory_module;
 
 #endif

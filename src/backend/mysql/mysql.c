@@ -73,10 +73,9 @@ static void close_settings(void *user)
     sb_free(settings);
 }
 
-const struct sb_sql_dialect sb_mysql_dialect = {
+static const struct sb_sql_dialect dialect = {
     .driver = &sb_mysql_driver,
     .schema = sb_mysql_schema,
-    .serves = serves,
     .open = open_settings,
     .close = close_settings,
 };
@@ -169,7 +168,7 @@ static const struct simba_backend_option options[] = {
     {NULL, SIMBA_OPTION_TEXT, NULL},
 };
 
-const struct simba_backend_ops sb_mysql_ops = {
+static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "mysql",
     .serves = serves,
@@ -179,3 +178,5 @@ const struct simba_backend_ops sb_mysql_ops = {
     .close = close_client,
     .options = options,
 };
+
+const struct sb_module sb_mysql_module = {&ops, &dialect};

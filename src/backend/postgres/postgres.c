@@ -62,10 +62,9 @@ static void close_settings(void *user)
     sb_free(user);
 }
 
-const struct sb_sql_dialect sb_postgres_dialect = {
+static const struct sb_sql_dialect dialect = {
     .driver = &sb_postgres_driver,
     .schema = sb_postgres_schema,
-    .serves = serves,
     .open = open_settings,
     .close = close_settings,
 };
@@ -236,7 +235,7 @@ static const struct simba_backend_option options[] = {
     {NULL, SIMBA_OPTION_TEXT, NULL},
 };
 
-const struct simba_backend_ops sb_postgres_ops = {
+static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "postgres",
     .serves = serves,
@@ -246,3 +245,5 @@ const struct simba_backend_ops sb_postgres_ops = {
     .close = close_client,
     .options = options,
 };
+
+const struct sb_module sb_postgres_module = {&ops, &dialect};

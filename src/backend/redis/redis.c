@@ -157,7 +157,7 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
         sb_store_finish_close(store);
 }
 
-const struct simba_backend_ops sb_redis_ops = {
+static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "redis",
     .serves = sb_redis_serves,
@@ -167,3 +167,5 @@ const struct simba_backend_ops sb_redis_ops = {
     .close = close_client,
     .options = sb_redis_option_table,
 };
+
+const struct sb_module sb_redis_module = {&ops, NULL};

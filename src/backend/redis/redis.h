@@ -4,8 +4,8 @@
 #ifndef SB_REDIS_REDIS_H
 #define SB_REDIS_REDIS_H
 
-#include <simba/backend.h>
+#include "backend/module.h"
 
-extern const struct simba_backend_ops sb_redis_ops;
+extern const struct sb_module sb_redis_module;
 
 #endif

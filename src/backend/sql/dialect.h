@@ -15,15 +15,11 @@ struct sb_sql_limits {
 struct sb_sql_dialect {
     const struct sb_sql_driver *driver;
     const char *schema; /* the statement that creates the table; NULL: nobody can by hand */
-    bool (*serves)(const char *scheme);
 
     /* Creates the settings for driver->connect. Of the host only `log` is used. */
     int (*open)(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
                 struct sb_sql_limits *ret_limits, struct simba_error *error);
     void (*close)(void *settings); /* destroys */
 };
-
-/* The dialect that serves a scheme, or NULL. */
-const struct sb_sql_dialect *sb_sql_dialect_find(const char *scheme);
 
 #endif

@@ -2,6 +2,7 @@
  * handle.c - the repository as the application sees it. Owns the connection of a handle, its healing and the
  * turns of threads; must not know statements.
  */
+#include "backend/module.h"
 #include "backend/sql/dialect.h"
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
@@ -393,6 +394,18 @@ static void pass_over_timings(simba_url *url)
         simba_url_param(url, timings[i]);
 }
 
+/* NULL where it is no SQL database. */
+static int find_dialect(const simba_url *url, const struct sb_sql_dialect **ret_dialect,
+                        struct simba_error *error)
+{
+    const struct sb_module *module;
+    int code = sb_module_find(simba_url_scheme(url), &module, error);
+
+    if (code == SIMBA_OK)
+        *ret_dialect = module != NULL ? module->dialect : NULL;
+    return code;
+}
+
 int simba_repository_schema(const char *text, const char **ret_statement, struct simba_error *error)
 {
     const struct sb_sql_dialect *dialect;
@@ -401,12 +414,12 @@ int simba_repository_schema(const char *text, const char **ret_statement, struct
 
     if (code != SIMBA_OK)
         return code;
-    dialect = sb_sql_dialect_find(simba_url_scheme(url));
-    if (dialect == NULL || dialect->schema == NULL)
+    code = find_dialect(url, &dialect, error);
+    if (code == SIMBA_OK && (dialect == NULL || dialect->schema == NULL))
         code = sb_error_set(error, SIMBA_EUNSUPPORTED,
                             "for '%s' there is no statement that creates a table",
                             simba_url_scheme(url));
-    else
+    if (code == SIMBA_OK)
         *ret_statement = dialect->schema;
     sb_url_free(url);
     return code;
@@ -419,8 +432,8 @@ static int open_settings(simba_repository *h, const char *text, struct simba_err
 
     if (code != SIMBA_OK)
         return code;
-    h->dialect = sb_sql_dialect_find(simba_url_scheme(url));
-    if (h->dialect == NULL)
+    code = find_dialect(url, &h->dialect, error);
+    if (code == SIMBA_OK && h->dialect == NULL)
         code = sb_error_set(error, SIMBA_EUNSUPPORTED, "'%s' is no SQL database",
                             simba_url_scheme(url));
     pass_over_timings(url);

@@ -60,9 +60,8 @@ static void close_settings(void *user)
     sb_free(user);
 }
 
-const struct sb_sql_dialect sb_sqlite_dialect = {
+static const struct sb_sql_dialect dialect = {
     .driver = &sb_sqlite_driver,
-    .serves = serves,
     .open = open_settings,
     .close = close_settings,
 };
@@ -199,7 +198,7 @@ static const struct simba_backend_option options[] = {
     {NULL, SIMBA_OPTION_TEXT, NULL},
 };
 
-const struct simba_backend_ops sb_sqlite_ops = {
+static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "sqlite",
     .serves = serves,
@@ -209,3 +208,5 @@ const struct simba_backend_ops sb_sqlite_ops = {
     .close = close_client,
     .options = options,
 };
+
+const struct sb_module sb_sqlite_module = {&ops, &dialect};

@@ -4,9 +4,8 @@
 #ifndef SB_BACKEND_SQLITE_SQLITE_H
 #define SB_BACKEND_SQLITE_SQLITE_H
 
-#include "backend/sql/dialect.h"
+#include "backend/module.h"
 
-extern const struct simba_backend_ops sb_sqlite_ops;
-extern const struct sb_sql_dialect sb_sqlite_dialect;
+extern const struct sb_module sb_sqlite_module;
 
 #endif

@@ -311,7 +311,7 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
 }
 
-const struct simba_backend_ops sb_zookeeper_ops = {
+static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "zookeeper",
     .serves = sb_zk_serves,
@@ -321,3 +321,5 @@ const struct simba_backend_ops sb_zookeeper_ops = {
     .close = close_client,
     .options = sb_zk_option_table,
 };
+
+const struct sb_module sb_zookeeper_module = {&ops, NULL};

@@ -4,8 +4,8 @@
 #ifndef SB_BACKEND_ZOOKEEPER_ZOOKEEPER_H
 #define SB_BACKEND_ZOOKEEPER_ZOOKEEPER_H
 
-#include <simba/backend.h>
+#include "backend/module.h"
 
-extern const struct simba_backend_ops sb_zookeeper_ops;
+extern const struct sb_module sb_zookeeper_module;
 
 #endif

@@ -1,0 +1,30 @@
+/*
+ * module.h - a backend as the library comes by it: linked in, or loaded when its first client is opened.
+ *
+ * Each store has a client library, and those have libraries of their own; whoever uses one store should not
+ * pay for the start of all. So the shared library has memory and SQLite in it and loads the others from the
+ * folder simba-VERSION beside it; in the static library all are linked in.
+ */
+#ifndef SB_BACKEND_MODULE_H
+#define SB_BACKEND_MODULE_H
+
+#include "backend/sql/dialect.h"
+
+#include <simba/backend.h>
+
+#define SB_MODULES_MAX 8
+
+struct sb_module {
+    const struct simba_backend_ops *ops;
+    const struct sb_sql_dialect *dialect; /* NULL: no SQL database */
+};
+
+/* The module that serves a scheme, loaded if need be; NULL where there is none. SIMBA_ECONFIG: there is
+ * one, but it cannot be loaded. */
+int sb_module_find(const char *scheme, const struct sb_module **ret_module,
+                   struct simba_error *error);
+
+/* Whether one of the library's own backends has this name. */
+bool sb_module_is_named(const char *name);
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * registry.h - the backend for a scheme, with the reason where there is none.
+ */
+#ifndef SB_BACKEND_REGISTRY_H
+#define SB_BACKEND_REGISTRY_H
+
+#include <simba/backend.h>
+
+/* NULL: none serves the scheme. SIMBA_ECONFIG: one does, but it cannot be loaded. */
+int sb_backend_find(const char *scheme, const struct simba_backend_ops **ret_ops,
+                    struct simba_error *error);
+
+#endif
