@@ -254,7 +254,7 @@ void trivial_call(redisContext *raw)
 long long script_acquire(redisContext *raw, const char *mutex, const char *id)
 {
     redisReply *reply = call(raw, &acquire, mutex, id, "");
-    long long token = strcmp(reply->element[0]->str, id) == 0 ? reply->element[2]->integer : 0;
+    long long token = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
 
     freeReplyObject(reply);
     return token;

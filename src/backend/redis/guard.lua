@@ -11,4 +11,4 @@ if token < known or token == 0 then
     call('SET', counter, string.format('%.0f', token))
 end
 call('PEXPIRE', key, ARGV[2])
-return { id, tonumber(ARGV[2]), token }
+return token

@@ -3,6 +3,8 @@
  */
 #include "backend/redis/request.h"
 
+#include "base/text.h"
+
 #include <hiredis/hiredis.h>
 #include <string.h>
 
@@ -52,5 +54,25 @@ bool sb_record_read(struct sb_record *record, const redisReply *reply, const cha
     record->waiters = -1;
     if (reply->elements > 3 && reply->element[3]->type == REDIS_REPLY_INTEGER)
         record->waiters = reply->element[3]->integer;
+    return true;
+}
+
+/* A READ has nothing to get done, so there a number is nonsense; and a term has a token. */
+bool sb_record_done(struct sb_record *record, const redisReply *reply, enum simba_op op,
+                    const struct simba_request *request)
+{
+    bool owned = op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
+
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer <= 0 ||
+        (!owned && op != SIMBA_OP_RELEASE))
+        return false;
+    memset(record, 0, sizeof *record);
+    record->owned = owned;
+    record->revision = (uint64_t)reply->integer;
+    record->waiters = -1;
+    if (owned) {
+        sb_text_copy(record->owner, sizeof record->owner, request->id);
+        record->left_ms = request->ttl_ms + request->transition_ms;
+    }
     return true;
 }

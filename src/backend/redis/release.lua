@@ -24,7 +24,7 @@ if owner == id and known > 0 then
                 break
             end
         end
-        return { false, -2, token }
+        return token
     end
 end
 

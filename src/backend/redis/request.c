@@ -135,7 +135,8 @@ static void take_record(struct sb_job *job, const struct redisReply *reply)
     struct simba_error error;
     struct sb_record record;
 
-    if (!sb_record_read(&record, reply, job->request->id, &job->store->options)) {
+    if (!sb_record_done(&record, reply, job->op, job->request) &&
+        !sb_record_read(&record, reply, job->request->id, &job->store->options)) {
         sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
         sb_job_lose(job, &error);
         return;
@@ -288,9 +289,10 @@ static size_t add_values(const struct sb_job *job, struct sb_argument *arguments
     arguments[count++] = sb_argument_text(r->id);
     if (job->op != SIMBA_OP_RELEASE)
         arguments[count++] = sb_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
-    arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[1]);
     if (job->op == SIMBA_OP_ACQUIRE)
-        arguments[count++] = sb_argument_number((int64_t)job->store->seen, &digits[2]);
+        arguments[count++] = sb_argument_number((int64_t)job->store->seen, &digits[1]);
+    if (job->op != SIMBA_OP_ACQUIRE || job->revision > 0)
+        arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[2]);
     return count;
 }
 
