@@ -4,21 +4,23 @@ _simba_verbs='lock lead schedule status watch release init tck help'
 
 # The options of a verb; without one those of all commands.
 _simba_options() {
-    echo '-u --url -c --config --ttl --transition --id --log-level -h --help -V --version'
+    echo '-u --url -c --config --ttl --transition --id --log-level -q --quiet --no-color'
+    echo '-h --help -V --version'
     case $1 in
         lock)
             echo '-n --no-wait -w --wait -E --contended-code -k --kill-after --stop-timeout'
-            echo '--hold-at-least --hold-at-most --leave-running --note --pass-notify -q --quiet'
+            echo '--hold-at-least --hold-at-most --leave-running --note --pass-notify'
             ;;
         lead)
             echo '--restart --restart-delay --restart-delay-max -k --kill-after --stop-timeout'
-            echo '--note --pass-notify -q --quiet'
+            echo '--note --pass-notify'
             ;;
         schedule)
             echo '--every --strategy --initial-delay -k --kill-after --stop-timeout --hold-at-least'
-            echo '--hold-at-most --note --pass-notify -q --quiet'
+            echo '--hold-at-most --note --pass-notify'
             ;;
-        status | watch) echo '--json' ;;
+        status) echo '--held --json' ;;
+        watch) echo '--json' ;;
         release) echo '-f --force --json' ;;
         init) echo '--print' ;;
         tck) echo '--case --seconds --contenders --processes --list' ;;

@@ -44,9 +44,11 @@ struct cli {
     int64_t transition_ms;
     enum simba_log_level log_level;
     bool log_level_given;
+    bool quiet;      /* say only what is wrong */
     bool show_store; /* say which store it is */
     bool help;
     bool version;
+    size_t operands; /* of the verb, in front of "--" or its command; set by cli_verb_parse */
 };
 
 struct cli_verb {
@@ -55,6 +57,7 @@ struct cli_verb {
     const char *summary; /* one line, for the list of verbs */
     const char *details; /* what it does, examples, exit codes */
     const struct cli_option *options;
+    const struct cli_option *shared; /* more of them, which other verbs have, too; may be NULL */
     /* argv[0] is the verb. Returns the exit code. */
     int (*run)(struct cli *cli, int argc, char **argv);
 };
@@ -81,6 +84,9 @@ int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, siz
 /* Points to the help of a verb ("": of the program), after what is wrong with the command line has been said.
  * Returns CLI_EXIT_USAGE. */
 int cli_usage_error(const char *verb);
+
+/* The same for an argument that has no place there. */
+int cli_unexpected_argument(const char *verb, const char *argument);
 
 /* Prints the help of the program (`verb` NULL) or of a verb. */
 void cli_help_print(FILE *stream, const struct cli_verb *const *verbs);

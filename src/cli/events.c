@@ -3,6 +3,7 @@
  */
 #include "cli/events.h"
 
+#include "cli/notify.h"
 #include "cli/signals.h"
 
 #include <simba/simba.h>
@@ -86,7 +87,9 @@ int cli_events_pause(const struct cli_events *events, int wake_fd, int64_t until
             return signal;
         if (simba_now_ms() >= until_ms)
             return CLI_PAUSE_OVER;
-        if (cli_events_sleep(events, wake_fd, until_ms))
+        cli_notify_healthy();
+        int64_t healthy_at_ms = cli_notify_healthy_at_ms();
+        if (cli_events_sleep(events, wake_fd, until_ms < healthy_at_ms ? until_ms : healthy_at_ms))
             return CLI_PAUSE_WOKEN;
     }
 }

@@ -6,11 +6,13 @@
 #include "cli/guardian.h"
 
 #include "cli/orphans.h"
+#include "cli/title.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -21,6 +23,8 @@
  * leave others behind. */
 #define ROUNDS 50
 #define ROUND_MS 10
+
+#define TITLE_MAX 48
 
 /* What is sent through the pipe, always as a whole. */
 struct order {
@@ -104,12 +108,13 @@ static void wait_for_the_end(struct order *order, int timer_fd, pid_t parent)
 }
 
 /* A group of its own keeps the signals of a terminal away; all others are blocked already. */
-static void guard(int fd, pid_t parent)
+static void guard(int fd, pid_t parent, const char *title)
 {
     struct order order = {0, 0};
 
     setpgid(0, 0);
     prctl(PR_SET_NAME, "simba-guardian");
+    cli_title_set(title);
     keep_only(fd);
     int timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     wait_for_the_end(&order, timer_fd, parent);
@@ -122,14 +127,16 @@ static void guard(int fd, pid_t parent)
 bool cli_guardian_start(struct cli_guardian *guardian, bool adopts)
 {
     pid_t parent = adopts ? getpid() : 0;
+    char title[TITLE_MAX];
     int fds[2];
 
     *guardian = CLI_GUARDIAN_NONE;
+    snprintf(title, sizeof title, "simba: guardian of %d", (int)getpid());
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
         return false;
     pid_t pid = fork();
     if (pid == 0)
-        guard(fds[0], parent);
+        guard(fds[0], parent, title);
     int failure = errno;
     close(fds[0]);
     if (pid > 0) {

@@ -57,6 +57,8 @@ void cli_help_print_verb(FILE *stream, const struct cli_verb *verb)
         fputs("\nOptions:\n", stream);
         cli_options_print(stream, verb->options);
     }
+    if (verb->shared != NULL)
+        cli_options_print(stream, verb->shared);
     fputs("\nOptions of all commands:\n", stream);
     cli_options_print(stream, cli_global_options);
 }

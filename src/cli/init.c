@@ -25,7 +25,8 @@ static bool set_print(void *into, const char *value)
 }
 
 static const struct cli_option options[] = {
-    {0, "print", NULL, "print the statement and connect to nothing", set_print},
+    {0, "print", NULL, "print the statement that creates the table and connect to nothing",
+     set_print},
     {0, NULL, NULL, NULL, NULL},
 };
 
@@ -41,15 +42,34 @@ static const char *store_name(const char *url)
 }
 
 /* A URL that is none is an error, as for every other verb. */
+static int say_unknown(const char *url)
+{
+    cli_say("no store is known for URLs that begin with '%.*s:'", (int)strcspn(url, ":"), url);
+    return CLI_EXIT_CONFIG;
+}
+
 static int say_nothing_to_create(const char *url)
 {
     const char *name = store_name(url);
 
-    if (name == NULL) {
-        cli_say("no store is known for URLs that begin with '%.*s:'", (int)strcspn(url, ":"), url);
-        return CLI_EXIT_CONFIG;
-    }
+    if (name == NULL)
+        return say_unknown(url);
     printf("there is nothing to create: %s has no tables\n", name);
+    return CLI_EXIT_OK;
+}
+
+/* As a comment of SQL: whoever reads the statement may be a database. */
+static int print_comment(const char *url)
+{
+    const char *name = store_name(url);
+
+    if (name == NULL)
+        return say_unknown(url);
+    if (strcmp(name, "sqlite") == 0)
+        puts("-- simba creates the tables of an SQLite file by itself: there is no statement to "
+             "run");
+    else
+        printf("-- %s needs nothing: it has no tables\n", name);
     return CLI_EXIT_OK;
 }
 
@@ -58,7 +78,10 @@ static int print_statement(const char *url)
     struct simba_error error;
     const char *statement;
 
-    if (simba_repository_schema(url, &statement, &error) != SIMBA_OK)
+    int code = simba_repository_schema(url, &statement, &error);
+    if (code == SIMBA_EUNSUPPORTED)
+        return print_comment(url);
+    if (code != SIMBA_OK)
         return cli_fail(&error);
     printf("%s;\n", statement);
     return CLI_EXIT_OK;
@@ -104,20 +127,21 @@ static int run(struct cli *cli, int argc, char **argv)
     int status = cli_verb_parse(cli, &cli_verb_init, &init, SIZE_MAX, &argc, argv);
     if (status != CLI_CONTINUE)
         return status;
-    if (argc > 0) {
-        cli_say("init: unexpected argument '%s'", argv[0]);
-        return cli_usage_error("init");
-    }
+    if (argc > 0)
+        return cli_unexpected_argument("init", argv[0]);
     if (cli_store_url(cli, url, sizeof url, &error) != SIMBA_OK)
         return cli_fail(&error);
-    return init.print ? print_statement(url) : create(url);
+    status = init.print ? print_statement(url) : create(url);
+    explicit_bzero(url, sizeof url);
+    return status;
 }
 
 static const char details[] =
     "Creates the table that an SQL store needs, and says whether it was missing. It is harmless "
     "when\n"
     "the table is there. Every command creates it by itself where it may: run this as a user with\n"
-    "more rights, or give what --print shows to whoever has them. Other stores need nothing.\n"
+    "more rights, or give what --print shows to whoever has them. Other stores need nothing, and\n"
+    "SQLite files are set up by simba alone.\n"
     "\n"
     "Examples:\n"
     "  simba -u postgres://admin@db/jobs init\n"

@@ -8,6 +8,8 @@
 #include "cli/say.h"
 #include "cli/store.h"
 
+#include <string.h>
+
 #define GRACE_MAX_MS 5000
 #define RESERVE_MAX_MS 500
 
@@ -23,14 +25,7 @@ void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *v
     };
 }
 
-bool cli_job_set_quiet(void *into, const char *value)
-{
-    (void)value;
-    ((struct cli_job *)into)->quiet = true;
-    return true;
-}
-
-bool cli_job_set_note(void *into, const char *value)
+static bool set_note(void *into, const char *value)
 {
     if (value[0] == 0) {
         cli_say("--note: the text is empty");
@@ -40,7 +35,7 @@ bool cli_job_set_note(void *into, const char *value)
     return true;
 }
 
-bool cli_job_set_grace(void *into, const char *value)
+static bool set_grace(void *into, const char *value)
 {
     return cli_option_duration("--kill-after", value, &((struct cli_job *)into)->grace_ms);
 }
@@ -62,24 +57,27 @@ bool cli_job_set_hold_at_most(void *into, const char *value)
     return job->hold_at_most_ms > 0;
 }
 
-bool cli_job_set_stop_timeout(void *into, const char *value)
+static bool set_stop_timeout(void *into, const char *value)
 {
     return cli_option_duration("--stop-timeout", value, &((struct cli_job *)into)->told_grace_ms);
 }
 
-bool cli_job_set_pass_notify(void *into, const char *value)
+static bool set_pass_notify(void *into, const char *value)
 {
     (void)value;
     ((struct cli_job *)into)->pass_notify = true;
     return true;
 }
 
-bool cli_job_set_leave_running(void *into, const char *value)
-{
-    (void)value;
-    ((struct cli_job *)into)->sweep = false;
-    return true;
-}
+const struct cli_option cli_job_options[] = {
+    {'k', "kill-after", "DURATION",
+     "from SIGTERM to SIGKILL (a third of the transition, 5s at most)", set_grace},
+    {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (10s; lock: never)",
+     set_stop_timeout},
+    {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'", set_note},
+    {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND", set_pass_notify},
+    {0, NULL, NULL, NULL, NULL},
+};
 
 int cli_job_usage_error(const struct cli_job *job, const char *what)
 {
@@ -110,20 +108,32 @@ static int choose_id(struct cli_job *job)
     return simba_id_validate(job->id, &job->error);
 }
 
+/* A NAME that begins with a dash stands behind a "--" of its own. Without a second one what follows is a
+ * COMMAND whose NAME was forgotten. */
+static int take_operands(struct cli_job *job, int argc, char **argv)
+{
+    bool behind = job->cli->operands == 0;
+
+    if (argc < 1 || (behind && (argc < 2 || strcmp(argv[1], "--") != 0)))
+        return cli_job_usage_error(job, argc < 1 ? "the NAME of a mutex is missing"
+                                                 : "the NAME of a mutex is missing before '--'");
+    job->mutex = argv[0];
+    job->command = argv + (behind ? 2 : 1);
+    if (job->command[0] == NULL)
+        return cli_job_usage_error(job, "the COMMAND is missing");
+    return CLI_CONTINUE;
+}
+
 int cli_job_parse(struct cli_job *job, int argc, char **argv)
 {
     int status = cli_verb_parse(job->cli, job->verb, job, 1, &argc, argv);
 
+    if (status == CLI_CONTINUE)
+        status = take_operands(job, argc, argv);
     if (status != CLI_CONTINUE)
         return status;
-    if (argc < 1)
-        return cli_job_usage_error(job, "the NAME of a mutex is missing");
-    if (argc < 2)
-        return cli_job_usage_error(job, "the COMMAND is missing");
     if (job->hold_at_least_ms > job->hold_at_most_ms)
         return cli_job_usage_error(job, "--hold-at-least is longer than --hold-at-most");
-    job->mutex = argv[0];
-    job->command = argv + 1;
     if (simba_mutex_validate(job->mutex, &job->error) != SIMBA_OK || choose_id(job) != SIMBA_OK)
         return cli_fail(&job->error);
     job->adopts = cli_orphans_adopt();

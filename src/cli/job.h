@@ -18,7 +18,6 @@ struct cli_job {
     const char *note; /* NULL: none */
     const char *id;   /* NULL: made by the library */
     char noted_id[SIMBA_ID_MAX + 1];
-    bool quiet;
     bool pass_notify;   /* NOTIFY_SOCKET is for the command, too */
     int64_t grace_ms;   /* from SIGTERM to SIGKILL; SIMBA_UNSET until cli_job_open chooses it */
     int64_t reserve_ms; /* from SIGKILL to the end of the lease */
@@ -36,17 +35,14 @@ struct cli_job {
 /* The values that hold without options. */
 void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *verb);
 
-/* For tables of options. */
-bool cli_job_set_quiet(void *into, const char *value);
-bool cli_job_set_note(void *into, const char *value);
-bool cli_job_set_grace(void *into, const char *value);
+/* The options that all of these verbs have. */
+extern const struct cli_option cli_job_options[];
+
+/* For the tables of those that hold for a job and not for a service. */
 bool cli_job_set_hold_at_least(void *into, const char *value);
 bool cli_job_set_hold_at_most(void *into, const char *value);
-bool cli_job_set_stop_timeout(void *into, const char *value);
-bool cli_job_set_pass_notify(void *into, const char *value);
-bool cli_job_set_leave_running(void *into, const char *value);
 
-/* What --stop-timeout is where it is not given, for verbs that have it. */
+/* What --stop-timeout is where it is not given, for verbs that go on until they are told to end. */
 #define CLI_JOB_STOP_TIMEOUT_MS 10000
 
 /* Says what is wrong with the command line. Returns CLI_EXIT_USAGE. */

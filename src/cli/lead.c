@@ -53,15 +53,6 @@ static const struct cli_option options[] = {
     {0, "restart", "WHEN", "COMMAND ended: always, on-failure or never (always)", set_restart},
     {0, "restart-delay", "DURATION", "before the first restart; doubles then (1s)", set_delay},
     {0, "restart-delay-max", "DURATION", "the longest delay (1m)", set_delay_max},
-    {'k', "kill-after", "DURATION", "from SIGTERM to SIGKILL when the lease runs out",
-     cli_job_set_grace},
-    {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (10s)",
-     cli_job_set_stop_timeout},
-    {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
-     cli_job_set_note},
-    {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
-     cli_job_set_pass_notify},
-    {'q', "quiet", NULL, "do not say who leads", cli_job_set_quiet},
     {0, NULL, NULL, NULL, NULL},
 };
 
@@ -144,5 +135,6 @@ const struct cli_verb cli_verb_lead = {
     .summary = "keep a command running on exactly one machine",
     .details = details,
     .options = options,
+    .shared = cli_job_options,
     .run = run,
 };

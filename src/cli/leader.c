@@ -121,9 +121,10 @@ static int create_and_start(struct leader *leader)
     int code = cli_job_open(job);
     if (code == SIMBA_OK)
         code = simba_contender_create(job->client, &options, &leader->contender, &job->error);
-    if (code == SIMBA_OK)
-        code = simba_contender_start(leader->contender, &job->error);
-    return code;
+    if (code != SIMBA_OK)
+        return code;
+    cli_notify_status("waiting for '%s'", job->mutex); /* before the callbacks know more */
+    return simba_contender_start(leader->contender, &job->error);
 }
 
 static void start_contender(void *user)
@@ -227,13 +228,13 @@ static int lead(struct leader *leader)
     int status = CLI_CONTINUE;
     enum awaited awaited;
 
-    if (!leader->job->quiet)
+    if (!leader->job->cli->quiet)
         cli_say("leading '%s' with fence %llu", leader->job->mutex,
                 (unsigned long long)simba_contender_fence(leader->contender));
     do {
         awaited = await_run(leader, due_ms, &status);
     } while (awaited == AWAITED_DUE && run_and_plan(leader, &due_ms, &status));
-    if (awaited == AWAITED_OVER && !leader->job->quiet)
+    if (awaited == AWAITED_OVER && !leader->job->cli->quiet)
         cli_say("not leading '%s' any more", leader->job->mutex);
     return status;
 }
@@ -253,7 +254,7 @@ static int follow(struct leader *leader)
 {
     int signal = 0;
 
-    cli_progress_begin(&leader->progress, leader->job->mutex, leader->job->quiet);
+    cli_progress_begin(&leader->progress, leader->job->mutex, leader->job->cli->quiet);
     while (signal <= 0 && !take_turn(leader)) {
         signal = cli_events_pause(&leader->job->events, leader->turn_fd,
                                   cli_progress_next_ms(&leader->progress));
@@ -268,7 +269,7 @@ static int take_part(struct leader *leader)
 {
     int status;
 
-    cli_notify_ready("waiting for '%s'", leader->job->mutex);
+    cli_notify_ready();
     do {
         status = follow(leader);
         if (status == CLI_CONTINUE)
@@ -306,29 +307,32 @@ static int64_t stop_limit_ms(const struct leader *leader)
 }
 
 /* Keeps the mutex for the rest of the minimum. The signal that told the program to end may have come twice;
- * one that comes from here on ends it. */
-static void hold_on(struct leader *leader)
+ * one that comes from here on ends it. Returns whether it was not lost meanwhile. */
+static bool hold_on(struct leader *leader)
 {
     const struct cli_job *job = leader->job;
 
     cli_events_drain(&job->events);
     if (leader->begun_ms == SIMBA_UNSET || !simba_contender_is_owner(leader->contender))
-        return;
+        return true;
     int64_t until_ms = cli_instant_after(leader->begun_ms, job->hold_at_least_ms);
-    if (until_ms > simba_now_ms() && !job->quiet)
+    if (until_ms > simba_now_ms() && !job->cli->quiet)
         cli_say("holding '%s' for the rest of its minimum; another signal ends that", job->mutex);
-    cli_job_hold(job, leader->turn_fd, until_ms);
+    return cli_job_hold(job, leader->turn_fd, until_ms);
 }
 
-static void finish(struct leader *leader, int status)
+/* Returns the exit code. */
+static int finish(struct leader *leader, int status)
 {
     cli_notify_stopping();
-    hold_on(leader);
+    if (!hold_on(leader))
+        status = CLI_EXIT_LOST;
     close_turns(leader);
     bool owns = leader->contender != NULL && simba_contender_is_owner(leader->contender);
     struct cli_finish last = {stop_and_close, leader, owns ? cli_job_held(leader->job) : NULL,
                               stop_limit_ms(leader)};
     cli_background_finish(&last, leader->job->events.signals_fd, status);
+    return status;
 }
 
 int cli_leader_run(struct cli_job *job, const struct cli_plan *plan)
@@ -345,7 +349,7 @@ int cli_leader_run(struct cli_job *job, const struct cli_plan *plan)
     int status = start(&leader);
     if (status == CLI_CONTINUE)
         status = take_part(&leader);
-    finish(&leader, status);
+    status = finish(&leader, status);
     close(leader.turn_fd);
     cli_events_close(&job->events);
     return status;

@@ -27,14 +27,15 @@ struct cli_plan {
     "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. What it\n" \
     "leaves running is killed. A terminal stays with simba, for Ctrl-C: COMMAND reads "            \
     "/dev/null.\n"                                                                                 \
-    "Under systemd (Type=notify) simba is ready when it takes part, leading or not.\n"
+    "Under systemd (Type=notify) simba is ready when it takes part, leading or not. It answers\n"  \
+    "WatchdogSec= as long as all is well.\n"
 #define CLI_LEADER_HELP_EXIT_CODES                                                                 \
     "Exit codes:\n"                                                                                \
     "  0   told to end by SIGTERM or SIGINT       128 and the number of another signal\n"          \
     "  that of COMMAND where it does not run again\n"                                              \
     "  64  the command line is wrong              77   the store refused the credentials\n"        \
     "  69  the store is unreachable at the start  78   a URL, name or timing is invalid\n"         \
-    "  71  the system refused memory or such\n"                                                    \
+    "  70  lost during --hold-at-least            71   the system refused memory or such\n"        \
     "  126 COMMAND cannot be executed             127  COMMAND was not found"
 
 /* Competes for the mutex of the job until a signal tells it to end or the plan does. Returns the exit code. */

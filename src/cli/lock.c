@@ -11,12 +11,20 @@
 #include "cli/say.h"
 #include "cli/store.h"
 
+#include <poll.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 /* How often a wait is told to end until it does: a request that comes before the wait is lost. */
 #define CANCEL_INTERVAL_MS 10
+
+/* How often a store that cannot be reached is tried again within --wait. */
+#define REOPEN_INTERVAL_MS 200
+
+/* How long warnings are held back at the start, where there is more than one attempt: what ends the wait at once
+ * is told by its error alone. */
+#define HOLD_BACK_MS 500
 
 struct lock {
     struct cli_job job;
@@ -51,38 +59,60 @@ static bool set_contended_code(void *into, const char *value)
                              &((struct lock *)into)->contended_code);
 }
 
+static bool set_leave_running(void *into, const char *value)
+{
+    (void)value;
+    ((struct lock *)into)->job.sweep = false;
+    return true;
+}
+
 static const struct cli_option options[] = {
     {'n', "no-wait", NULL, "give up at once when somebody else owns", set_try},
     {'w', "wait", "DURATION", "give up when it was not acquired in this time", set_wait},
     {'E', "contended-code", "CODE", "exit code for giving up, 0 to 255 (75)", set_contended_code},
-    {'k', "kill-after", "DURATION", "from SIGTERM to SIGKILL when COMMAND has to end",
-     cli_job_set_grace},
-    {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (never)",
-     cli_job_set_stop_timeout},
     {0, "hold-at-least", "DURATION", "keep the mutex that long, also when COMMAND has ended",
      cli_job_set_hold_at_least},
     {0, "hold-at-most", "DURATION", "stop COMMAND after that time (exit code 124)",
      cli_job_set_hold_at_most},
-    {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
-     cli_job_set_note},
     {0, "leave-running", NULL, "do not kill what COMMAND leaves running when it ends",
-     cli_job_set_leave_running},
-    {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
-     cli_job_set_pass_notify},
-    {'q', "quiet", NULL, "do not say who owns while waiting and when giving up", cli_job_set_quiet},
+     set_leave_running},
     {0, NULL, NULL, NULL, NULL},
 };
 
 /* ---- The waiting thread ------------------------------------------------------------------- */
 
+static bool is_bounded(const struct lock *lock)
+{
+    return lock->wait_ms != SIMBA_UNSET && lock->wait_ms > 0;
+}
+
+static int64_t left_ms(const struct lock *lock)
+{
+    int64_t ms = cli_instant_after(lock->started_ms, lock->wait_ms) - simba_now_ms();
+
+    return ms > 0 ? ms : 0;
+}
+
 static int attempt(struct lock *lock, simba_locker *locker)
 {
-    if (lock->try_once || lock->wait_ms == 0)
+    if (lock->try_once)
         return simba_locker_try_acquire(locker, &lock->job.error);
     if (lock->wait_ms == SIMBA_UNSET)
         return simba_locker_acquire(locker, &lock->job.error);
-    int64_t left_ms = cli_instant_after(lock->started_ms, lock->wait_ms) - simba_now_ms();
-    return simba_locker_acquire_timeout(locker, left_ms > 0 ? left_ms : 0, &lock->job.error);
+    return simba_locker_acquire_timeout(locker, left_ms(lock), &lock->job.error);
+}
+
+/* A store that is down when a bounded wait begins may be up before it ends. */
+static int open_in_time(struct lock *lock)
+{
+    int code = cli_job_open(&lock->job);
+
+    while (code == SIMBA_EUNAVAILABLE && is_bounded(lock) && left_ms(lock) > 0) {
+        poll(NULL, 0, left_ms(lock) < REOPEN_INTERVAL_MS ? (int)left_ms(lock) : REOPEN_INTERVAL_MS);
+        if (left_ms(lock) > 0)
+            code = cli_job_open(&lock->job);
+    }
+    return code;
 }
 
 static void on_lost(void *user)
@@ -95,7 +125,7 @@ static int open_and_acquire(struct lock *lock)
     struct cli_job *job = &lock->job;
     simba_locker *locker = NULL;
 
-    int code = cli_job_open(job);
+    int code = open_in_time(lock);
     if (code == SIMBA_OK)
         code = simba_locker_create(job->client, job->mutex, job->id, &locker, &job->error);
     if (code != SIMBA_OK)
@@ -132,22 +162,58 @@ static void cancel_wait(struct lock *lock, struct cli_background *wait, int sign
         cli_background_leave(wait, CLI_EXIT_SIGNAL + (ended > 0 ? ended : signal));
 }
 
-/* The library ends a bounded wait by itself; it is the store's opening that has no bound of the user's. */
-static int64_t wait_limit_ms(const struct lock *lock)
+/* An attempt to open the store may take any time, so that one is not waited for. From then on the library ends a
+ * bounded wait by itself, and a store that hangs costs it a little more. */
+static int64_t wait_end_ms(const struct lock *lock)
 {
-    if (lock->wait_ms == SIMBA_UNSET || lock->wait_ms > SIMBA_INFINITE - CLI_PATIENCE_MS)
+    bool opened = atomic_load(&lock->locker) != NULL;
+
+    if (!is_bounded(lock))
         return SIMBA_INFINITE;
-    return lock->wait_ms + CLI_PATIENCE_MS;
+    return cli_instant_after(cli_instant_after(lock->started_ms, lock->wait_ms),
+                             opened ? CLI_PATIENCE_MS : REOPEN_INTERVAL_MS);
 }
 
-/* The library's sentence names the mutex and, where it is known, the owner. Who made success of it does not
- * want to hear of it: cron would send a mail. */
+/* "'m' was not acquired in 30s: WHY" */
+static void say_not_acquired(const struct lock *lock, const char *why)
+{
+    char wait[32];
+
+    if (is_bounded(lock))
+        cli_say("'%s' was not acquired in %s: %s", lock->job.mutex,
+                simba_duration_format(lock->wait_ms, wait, sizeof wait), why);
+    else
+        cli_say("'%s' was not acquired: %s", lock->job.mutex, why);
+}
+
+/* Who made success of it does not want to hear of it: cron would send a mail. */
 static int say_contended(const struct lock *lock)
 {
     bool wanted = lock->contended_code != CLI_EXIT_OK || lock->job.cli->log_level >= SIMBA_LOG_INFO;
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+    char owned[SIMBA_ID_MAX + 64];
 
-    if (wanted && !lock->job.quiet)
+    if (!wanted || lock->job.cli->quiet)
+        return lock->contended_code;
+    if (atomic_load(&lock->locker) != NULL)
+        simba_locker_owner(lock->locker, &owner);
+    cli_progress_describe(&owner, owned, sizeof owned);
+    if (owner.id[0] != 0)
+        say_not_acquired(lock, owned);
+    else
         cli_say("%s", lock->job.error.text);
+    return lock->contended_code;
+}
+
+/* The wait ran out, but nobody is known to own: that is said also where giving up counts as success. `why`
+ * NULL: the store has not said anything. */
+static int say_unreached(const struct lock *lock, const char *why)
+{
+    char text[sizeof lock->job.error.text + 64];
+
+    snprintf(text, sizeof text, "the store could not be reached%s%s", why != NULL ? ": " : "",
+             why != NULL ? why : "");
+    say_not_acquired(lock, text);
     return lock->contended_code;
 }
 
@@ -161,44 +227,68 @@ static void show_progress(struct lock *lock)
     cli_progress_show(&lock->progress, &owner);
 }
 
+/* How long there is nothing to show, and no end of the wait, but at most `limit_ms`. */
+static int64_t slice_ms(const struct lock *lock, int64_t limit_ms)
+{
+    int64_t end_ms = wait_end_ms(lock);
+    int64_t next_ms = cli_progress_next_ms(&lock->progress);
+    int64_t until_ms = next_ms < end_ms ? next_ms : end_ms;
+    int64_t ms = until_ms == SIMBA_INFINITE ? until_ms : until_ms - simba_now_ms();
+
+    if (ms > limit_ms)
+        return limit_ms;
+    return ms > 0 ? ms : 0;
+}
+
+/* The warning of an error that ends the wait there and then would be the same once more. */
 static int wait_while_telling(struct lock *lock, struct cli_background *wait)
 {
-    int64_t end_ms = cli_instant_after(simba_now_ms(), wait_limit_ms(lock));
-    int ended;
+    int signals_fd = lock->job.events.signals_fd;
+    int64_t held_back_ms = lock->try_once ? SIMBA_INFINITE : HOLD_BACK_MS;
+    int ended = cli_background_wait(wait, signals_fd, slice_ms(lock, held_back_ms));
 
-    cli_progress_begin(&lock->progress, lock->job.mutex, lock->job.quiet);
-    do {
-        int64_t next_ms = cli_progress_next_ms(&lock->progress);
-        int64_t until_ms = next_ms < end_ms ? next_ms : end_ms;
-        int64_t slice_ms = until_ms == SIMBA_INFINITE ? until_ms : until_ms - simba_now_ms();
-        ended = cli_background_wait(wait, lock->job.events.signals_fd, slice_ms > 0 ? slice_ms : 0);
-        if (ended == CLI_BACKGROUND_LATE)
-            show_progress(lock);
-    } while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < end_ms);
+    if (ended == CLI_BACKGROUND_LATE)
+        cli_say_resume();
+    while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < wait_end_ms(lock)) {
+        show_progress(lock);
+        ended = cli_background_wait(wait, signals_fd, slice_ms(lock, SIMBA_INFINITE));
+    }
     cli_progress_end(&lock->progress);
     return ended;
+}
+
+/* What the wait has come to: CLI_CONTINUE, or an exit code. */
+static int conclude(const struct lock *lock)
+{
+    enum simba_error_group group = simba_error_group(lock->code);
+
+    if (group == SIMBA_GROUP_NONE || group == SIMBA_GROUP_CONTENDED)
+        cli_say_resume();
+    if (group == SIMBA_GROUP_NONE)
+        return CLI_CONTINUE;
+    if (group == SIMBA_GROUP_CONTENDED)
+        return say_contended(lock);
+    if (lock->code == SIMBA_EUNAVAILABLE && is_bounded(lock))
+        return say_unreached(lock, lock->job.error.text);
+    return cli_fail(&lock->job.error);
 }
 
 static int acquire(struct lock *lock)
 {
     struct cli_background wait;
 
+    cli_progress_begin(&lock->progress, lock->job.mutex, lock->job.cli->quiet || lock->try_once);
+    cli_say_hold();
     if (!cli_background_start(&wait, wait_for_mutex, lock))
         return cli_fail_system("cannot start a thread");
     int ended = wait_while_telling(lock, &wait);
-    if (ended == CLI_BACKGROUND_LATE) {
-        cli_say("'%s' was not acquired: the store has not answered in time", lock->job.mutex);
-        cli_background_leave(&wait, CLI_EXIT_UNAVAILABLE);
-    }
+    if (ended == CLI_BACKGROUND_LATE)
+        cli_background_leave(&wait, say_unreached(lock, NULL));
     if (ended != CLI_BACKGROUND_DONE) {
         cancel_wait(lock, &wait, ended);
         return CLI_EXIT_SIGNAL + ended;
     }
-    if (lock->code == SIMBA_OK)
-        return CLI_CONTINUE;
-    if (simba_error_group(lock->code) == SIMBA_GROUP_CONTENDED)
-        return say_contended(lock);
-    return cli_fail(&lock->job.error);
+    return conclude(lock);
 }
 
 /* ---- The command -------------------------------------------------------------------------- */
@@ -216,7 +306,8 @@ static struct cli_outcome run_command(const struct lock *lock)
                               lock->lost_fd, job->grace_ms,   job->reserve_ms};
     struct cli_run run = cli_job_run(job, simba_locker_id(lock->locker), fence, &lease);
 
-    cli_notify_ready("holding '%s', fence %llu", job->mutex, (unsigned long long)fence);
+    cli_notify_status("holding '%s', fence %llu", job->mutex, (unsigned long long)fence);
+    cli_notify_ready();
     return cli_supervise(&run);
 }
 
@@ -306,6 +397,7 @@ static int run(struct cli *cli, int argc, char **argv)
         return status;
     if (lock.try_once && lock.wait_ms != SIMBA_UNSET)
         return cli_job_usage_error(&lock.job, "--no-wait and --wait exclude each other");
+    lock.try_once = lock.try_once || lock.wait_ms == 0;
     return run_lock(&lock);
 }
 
@@ -313,7 +405,7 @@ static const char details[] =
     "Runs COMMAND while holding the mutex NAME, and gives the mutex back when COMMAND ends.\n"
     "Without -n or -w it waits for its turn without a limit; a signal ends the wait, and a second "
     "one\n"
-    "does not wait for the store.\n"
+    "does not wait for the store. -w covers the time to reach the store, too.\n"
     "\n"
     "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment. The fence\n"
     "is a number that grows with every owner: storage that refuses smaller ones than it has\n"
@@ -351,5 +443,6 @@ const struct cli_verb cli_verb_lock = {
     .summary = "run a command while holding a mutex",
     .details = details,
     .options = options,
+    .shared = cli_job_options,
     .run = run,
 };

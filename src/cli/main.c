@@ -7,6 +7,8 @@
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "cli/store.h"
+#include "cli/text.h"
+#include "cli/title.h"
 
 #include "base/url.h"
 
@@ -21,6 +23,14 @@ static const struct cli_verb *const verbs[] = {
     &cli_verb_init,   &cli_verb_tck,   NULL,
 };
 
+static void overwrite(char *text, const char *with)
+{
+    size_t length = strlen(text);
+
+    explicit_bzero(text, length);
+    memcpy(text, with, strnlen(with, length));
+}
+
 /* Everybody can read a command line in ps: a password in it is taken out of sight as soon as it was read. */
 static bool keep_url(char *argument, const char **ret_url)
 {
@@ -34,10 +44,8 @@ static bool keep_url(char *argument, const char **ret_url)
     }
     memcpy(url, argument, length + 1);
     sb_url_redact(url, shown, sizeof shown);
-    if (strcmp(shown, url) != 0) {
-        memset(argument, 0, length);
-        memcpy(argument, shown, strnlen(shown, length));
-    }
+    if (strcmp(shown, url) != 0)
+        overwrite(argument, shown);
     *ret_url = url;
     return true;
 }
@@ -108,6 +116,21 @@ static bool set_log_level(void *into, const char *value)
     return parse_log_level("--log-level", value, &cli->log_level);
 }
 
+static bool set_quiet(void *into, const char *value)
+{
+    (void)value;
+    ((struct cli *)into)->quiet = true;
+    return true;
+}
+
+static bool set_no_color(void *into, const char *value)
+{
+    (void)into;
+    (void)value;
+    cli_text_refuse_colour();
+    return true;
+}
+
 static bool set_help(void *into, const char *value)
 {
     (void)value;
@@ -130,6 +153,8 @@ const struct cli_option cli_global_options[] = {
      set_transition},
     {0, "id", "ID", "the contender id (made from host, pid and a random part)", set_id},
     {0, "log-level", "LEVEL", "none, error, warn, info or debug (SIMBA_LOG; warn)", set_log_level},
+    {'q', "quiet", NULL, "say only what is wrong: not who owns or leads", set_quiet},
+    {0, "no-color", NULL, "no colours on a terminal (NO_COLOR)", set_no_color},
     {'h', "help", NULL, "this help", set_help},
     {'V', "version", NULL, "the version", set_version},
     {0, NULL, NULL, NULL, NULL},
@@ -139,6 +164,15 @@ int cli_usage_error(const char *verb)
 {
     fprintf(stderr, "Try 'simba %s%s--help'.\n", verb, verb[0] != 0 ? " " : "");
     return CLI_EXIT_USAGE;
+}
+
+/* It may be a URL that stands in the wrong place. */
+int cli_unexpected_argument(const char *verb, const char *argument)
+{
+    char shown[CLI_URL_MAX];
+
+    cli_say("%s: unexpected argument '%s'", verb, sb_url_redact(argument, shown, sizeof shown));
+    return cli_usage_error(strcmp(verb, "help") == 0 ? "" : verb);
 }
 
 /* Two stores are one too many. */
@@ -153,6 +187,23 @@ static int print_version(void)
 {
     printf("simba %s\n", simba_version());
     return CLI_EXIT_OK;
+}
+
+/* The environment that the program was started with can be read in /proc. What is wiped out there is passed on to
+ * the command all the same. */
+static const char *take_url(void)
+{
+    char *given = getenv("SIMBA_URL");
+    char shown[CLI_URL_MAX];
+
+    if (given == NULL || given[0] == 0)
+        return NULL;
+    sb_url_redact(given, shown, sizeof shown);
+    char *copy = strcmp(shown, given) != 0 ? strdup(given) : NULL;
+    if (copy == NULL || setenv("SIMBA_URL", copy, 1) != 0)
+        return given;
+    overwrite(given, shown);
+    return copy;
 }
 
 /* Not set and empty are the same. */
@@ -183,9 +234,11 @@ static bool read_environment(struct cli *cli)
 int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, size_t operands_max,
                    int *argc, char **argv)
 {
-    struct cli_option_set sets[] = {{verb->options, into}, {cli_global_options, cli}};
+    struct cli_option_set sets[] = {
+        {verb->options, into}, {verb->shared, into}, {cli_global_options, cli}};
 
-    if (!cli_options_parse(sets, 2, operands_max, argc, argv) || !options_agree(cli))
+    if (!cli_options_parse(sets, 3, operands_max, argc, argv, &cli->operands) ||
+        !options_agree(cli))
         return cli_usage_error(verb->name);
     if (cli->help) {
         cli_help_print_verb(stdout, verb);
@@ -211,11 +264,13 @@ static bool open_standard_streams(void)
 
 static const struct cli_verb *find_verb(const char *name)
 {
+    char shown[CLI_URL_MAX];
+
     for (size_t i = 0; verbs[i] != NULL; i++) {
         if (strcmp(verbs[i]->name, name) == 0)
             return verbs[i];
     }
-    cli_say("unknown command '%s'", name);
+    cli_say("unknown command '%s'", sb_url_redact(name, shown, sizeof shown));
     return NULL;
 }
 
@@ -225,10 +280,10 @@ static int run_help(int argc, char **argv)
     bool about_verb = argc > 0 && strcmp(argv[0], "help") != 0;
     const struct cli_verb *verb = about_verb ? find_verb(argv[0]) : NULL;
 
-    if (argc > 1)
-        cli_say("help: unexpected argument '%s'", argv[1]);
-    if (argc > 1 || (about_verb && verb == NULL))
+    if (about_verb && verb == NULL)
         return cli_usage_error("");
+    if (argc > 1)
+        return cli_unexpected_argument("help", argv[1]);
     if (verb != NULL)
         cli_help_print_verb(stdout, verb);
     else
@@ -240,7 +295,7 @@ static int run(struct cli *cli, int argc, char **argv)
 {
     struct cli_option_set sets[] = {{cli_global_options, cli}};
 
-    if (!cli_options_parse(sets, 1, 0, &argc, argv) || !options_agree(cli))
+    if (!cli_options_parse(sets, 1, 0, &argc, argv, &cli->operands) || !options_agree(cli))
         return cli_usage_error("");
     if (cli->version)
         return print_version();
@@ -260,10 +315,11 @@ int main(int argc, char **argv)
         .ttl_ms = SIMBA_UNSET,
         .transition_ms = SIMBA_UNSET,
         .log_level = SIMBA_LOG_WARN,
-        .url = environment("SIMBA_URL"),
         .config = environment("SIMBA_CONFIG"),
     };
 
+    cli_title_init(argc, argv);
+    cli.url = take_url();
     if (!open_standard_streams())
         return cli_fail_system("/dev/null");
     cli_signals_init();

@@ -7,6 +7,7 @@
 
 #include "cli/text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,38 +50,71 @@ static void send_message(const char *message)
     close(fd);
 }
 
+void cli_notify_ready(void)
+{
+    send_message("READY=1\n");
+}
+
 /* A line break in a name would begin another variable. */
-static void send_sentence(const char *before, const char *format, va_list arguments)
+void cli_notify_status(const char *format, ...)
 {
     char sentence[MESSAGE_MAX / 2];
     char safe[MESSAGE_MAX / 2];
     char message[MESSAGE_MAX];
+    va_list arguments;
 
+    va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
     cli_text_printable(sentence, safe, sizeof safe);
-    snprintf(message, sizeof message, "%sSTATUS=%s\n", before, safe);
+    snprintf(message, sizeof message, "STATUS=%s\n", safe);
     send_message(message);
-}
-
-void cli_notify_ready(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    send_sentence("READY=1\n", format, arguments);
-    va_end(arguments);
-}
-
-void cli_notify_status(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    send_sentence("", format, arguments);
-    va_end(arguments);
 }
 
 void cli_notify_stopping(void)
 {
     send_message("STOPPING=1\n");
+}
+
+/* ---- The watchdog ------------------------------------------------------------------------- */
+
+static int64_t healthy_at_ms; /* 0: at once */
+
+/* A number that stands alone; 0 where it is none. */
+static int64_t read_number(const char *name)
+{
+    const char *text = getenv(name);
+    char *end = NULL;
+
+    if (text == NULL || text[0] < '0' || text[0] > '9')
+        return 0;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    return errno == 0 && *end == 0 ? (int64_t)number : 0;
+}
+
+/* Half of what the manager allows; 0: it does not watch this process. */
+static int64_t interval_ms(void)
+{
+    int64_t allowed_us = read_number("WATCHDOG_USEC");
+
+    if (allowed_us <= 0 ||
+        (getenv("WATCHDOG_PID") != NULL && read_number("WATCHDOG_PID") != getpid()))
+        return 0;
+    return allowed_us >= 2000 ? allowed_us / 2000 : 1;
+}
+
+void cli_notify_healthy(void)
+{
+    int64_t now_ms = simba_now_ms();
+
+    if (interval_ms() == 0 || now_ms < healthy_at_ms)
+        return;
+    send_message("WATCHDOG=1\n");
+    healthy_at_ms = now_ms + interval_ms();
+}
+
+int64_t cli_notify_healthy_at_ms(void)
+{
+    return interval_ms() == 0 ? SIMBA_INFINITE : healthy_at_ms;
 }

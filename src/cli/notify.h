@@ -9,13 +9,21 @@
 
 #include <simba/simba.h>
 
-/* READY=1 and the sentence: the program does what it was started for. Any thread, like the others. */
-void cli_notify_ready(const char *format, ...) SIMBA_PRINTF(1, 2);
+/* READY=1: the program does what it was started for. It brings no sentence, which could come after a later one of
+ * another thread. Any thread, like the others but for the watchdog's. */
+void cli_notify_ready(void);
 
 /* A sentence for `systemctl status`. */
 void cli_notify_status(const char *format, ...) SIMBA_PRINTF(1, 2);
 
 /* STOPPING=1: it is about to end. */
 void cli_notify_stopping(void);
+
+/* WATCHDOG=1, where the manager wants to hear it (WATCHDOG_USEC) and it is due: twice in its interval. For
+ * the main thread, when it has found that all is well. */
+void cli_notify_healthy(void);
+
+/* When that is due next, on simba_now_ms(); SIMBA_INFINITE: never. */
+int64_t cli_notify_healthy_at_ms(void);
 
 #endif

@@ -72,7 +72,7 @@ static bool parse_long(struct parser *parser, const char *argument)
     struct found found = find(parser, 0, name, length);
 
     if (found.option == NULL) {
-        cli_say("unknown option '%s'", argument);
+        cli_say("unknown option '--%.*s'", (int)length, name);
         return false;
     }
     if (found.option->value != NULL)
@@ -109,7 +109,7 @@ static int keep_rest(struct parser *parser, int kept)
 }
 
 bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, size_t operands_max,
-                       int *argc, char **argv)
+                       int *argc, char **argv, size_t *ret_operands)
 {
     struct parser parser = {sets, sets_count, *argc, argv, 1};
     int kept = 0;
@@ -129,6 +129,7 @@ bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, siz
         if (!valid)
             return false;
     }
+    *ret_operands = (size_t)kept <= operands_max ? (size_t)kept : operands_max;
     kept = keep_rest(&parser, kept);
     argv[kept] = NULL;
     *argc = kept;

@@ -17,6 +17,13 @@
 
 static _Atomic int first_failure; /* an errno */
 
+bool cli_output_set_json(void *into, const char *value)
+{
+    (void)value;
+    ((struct cli_output *)into)->json = true;
+    return true;
+}
+
 bool cli_output_flush(void)
 {
     int none = 0;

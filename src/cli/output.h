@@ -6,6 +6,14 @@
 
 #include <stdbool.h>
 
+/* Begins the struct of each verb that prints results. */
+struct cli_output {
+    bool json;
+};
+
+/* --json, for the tables of their options. */
+bool cli_output_set_json(void *into, const char *value);
+
 /* Writes what is buffered. Returns false when that, or anything before it, failed. */
 bool cli_output_flush(void);
 

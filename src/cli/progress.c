@@ -5,6 +5,7 @@
 
 #include "cli/printer.h"
 #include "cli/say.h"
+#include "cli/store.h"
 #include "cli/text.h"
 
 #include <inttypes.h>
@@ -41,20 +42,31 @@ int64_t cli_progress_next_ms(const struct cli_progress *progress)
     return isatty(STDERR_FILENO) ? simba_now_ms() + INTERVAL_MS : SIMBA_INFINITE;
 }
 
-/* ", owned by ID for 12s more": unless the owner renews, which most do. */
-static void describe_owner(const struct simba_owner *owner, int64_t now_ms, char *buffer,
-                           size_t size)
+void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size)
 {
     char left[32];
-    int64_t left_ms = (owner->transition_at_ms - now_ms + 999) / 1000 * 1000;
+    int64_t left_ms = owner->transition_at_ms;
 
-    if (owner->id[0] == 0)
-        buffer[0] = 0;
-    else if (owner->transition_at_ms == SIMBA_INFINITE || left_ms <= 0)
-        snprintf(buffer, size, ", which is owned by %s", owner->id);
+    if (left_ms != SIMBA_INFINITE)
+        left_ms = (left_ms - simba_now_ms() + 999) / 1000 * 1000;
+    if (left_ms == SIMBA_INFINITE || left_ms <= 0)
+        snprintf(buffer, size, "owned by %s", owner->id);
     else
-        snprintf(buffer, size, ", which is owned by %s; its lease runs for %s unless renewed",
-                 owner->id, simba_duration_format(left_ms, left, sizeof left));
+        snprintf(buffer, size, "owned by %s for another %s", owner->id,
+                 simba_duration_format(left_ms, left, sizeof left));
+}
+
+/* What is known of the wait, the longest part last: a terminal may have no room for it. */
+static void describe_wait(const struct cli_progress *progress, const struct simba_owner *owner,
+                          char *buffer, size_t size)
+{
+    const char *store = cli_store_shown();
+    char owned[SIMBA_ID_MAX + 64];
+
+    cli_progress_describe(owner, owned, sizeof owned);
+    snprintf(buffer, size, "waiting for '%s'%s%s%s%s", progress->mutex,
+             owner->id[0] != 0 ? ", which is " : "", owner->id[0] != 0 ? owned : "",
+             store != NULL ? ", on " : "", store != NULL ? store : "");
 }
 
 static size_t terminal_width(void)
@@ -66,15 +78,15 @@ static size_t terminal_width(void)
     return window.ws_col;
 }
 
-static void show_in_place(struct cli_progress *progress, const char *owned, int64_t now_ms)
+static void show_in_place(struct cli_progress *progress, const char *sentence, int64_t now_ms)
 {
     char line[CLI_PRINTER_LINE_MAX];
     char safe[CLI_PRINTER_LINE_MAX];
     char waited[32];
     int64_t waited_ms = (now_ms - progress->begun_ms) / 1000 * 1000;
 
-    snprintf(line, sizeof line, "simba: %s: waiting for '%s'%s",
-             simba_duration_format(waited_ms, waited, sizeof waited), progress->mutex, owned);
+    snprintf(line, sizeof line, "simba: %s: %s",
+             simba_duration_format(waited_ms, waited, sizeof waited), sentence);
     cli_text_printable(line, safe, sizeof safe);
     cli_text_cut(safe, terminal_width() - 1);
     cli_printer_show(safe);
@@ -84,15 +96,15 @@ static void show_in_place(struct cli_progress *progress, const char *owned, int6
 void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner)
 {
     int64_t now_ms = simba_now_ms();
-    char owned[SIMBA_ID_MAX + 128];
+    char sentence[CLI_PRINTER_LINE_MAX - 64];
 
     if (progress->quiet || now_ms < progress->begun_ms + SILENCE_MS)
         return;
-    describe_owner(owner, now_ms, owned, sizeof owned);
+    describe_wait(progress, owner, sentence, sizeof sentence);
     if (in_place())
-        show_in_place(progress, owned, now_ms);
+        show_in_place(progress, sentence, now_ms);
     else if (!progress->told)
-        cli_say("waiting for '%s'%s", progress->mutex, owned);
+        cli_say("%s", sentence);
     progress->told = true;
 }
 

@@ -1,7 +1,7 @@
 /*
  * progress.h - tells somebody who looks on why nothing happens: who owns the mutex, and for how long.
  *
- * On a terminal one line that is kept up to date in its place; elsewhere one line, once.
+ * On a terminal one line that is kept up to date in its place, no wider than that; elsewhere one line, once.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -15,6 +15,9 @@ struct cli_progress {
     bool told;  /* the one line */
     bool shown; /* a line in its place */
 };
+
+/* "owned by ID for another 12s": unless the owner renews, which most do. */
+void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size);
 
 void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool quiet);
 

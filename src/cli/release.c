@@ -2,6 +2,7 @@
  * release.c - `simba release`: takes a mutex away from its owner.
  */
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/say.h"
 #include "cli/store.h"
 #include "cli/text.h"
@@ -11,8 +12,8 @@
 #define TIMEOUT_MS 10000
 
 struct release {
+    struct cli_output output;
     bool force;
-    bool json;
 };
 
 static bool set_force(void *into, const char *value)
@@ -22,16 +23,9 @@ static bool set_force(void *into, const char *value)
     return true;
 }
 
-static bool set_json(void *into, const char *value)
-{
-    (void)value;
-    ((struct release *)into)->json = true;
-    return true;
-}
-
 static const struct cli_option options[] = {
     {'f', "force", NULL, "take it, though the owner may be at work (required)", set_force},
-    {0, "json", NULL, "print a JSON object", set_json},
+    {0, "json", NULL, "print a JSON object", cli_output_set_json},
     {0, NULL, NULL, NULL, NULL},
 };
 
@@ -99,7 +93,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (simba_mutex_validate(argv[0], &error) != SIMBA_OK)
         return cli_fail(&error);
     status = take(cli, argv[0], &owner);
-    if (status == CLI_EXIT_OK && release.json)
+    if (status == CLI_EXIT_OK && release.output.json)
         print_json(argv[0], &owner);
     else if (status == CLI_EXIT_OK)
         print_text(argv[0], &owner);

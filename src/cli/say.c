@@ -8,6 +8,7 @@
 #include "cli/text.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,45 @@ void cli_say(const char *format, ...)
     print_line("", line);
 }
 
+/* ---- Warnings that are held back ---------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    bool on;
+    char prefix[32];
+    char line[LINE_MAX_BYTES]; /* "": none */
+} held = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool keep(const char *prefix, const char *line)
+{
+    pthread_mutex_lock(&held.lock);
+    bool kept = held.on;
+    if (kept) {
+        snprintf(held.prefix, sizeof held.prefix, "%s", prefix);
+        snprintf(held.line, sizeof held.line, "%s", line);
+    }
+    pthread_mutex_unlock(&held.lock);
+    return kept;
+}
+
+void cli_say_hold(void)
+{
+    pthread_mutex_lock(&held.lock);
+    held.on = true;
+    pthread_mutex_unlock(&held.lock);
+}
+
+void cli_say_resume(void)
+{
+    pthread_mutex_lock(&held.lock);
+    if (held.on && held.line[0] != 0)
+        print_line(held.prefix, held.line);
+    held.on = false;
+    pthread_mutex_unlock(&held.lock);
+}
+
+/* ---- The library ------------------------------------------------------------------------- */
+
 void cli_say_log(void *user, enum simba_log_level level, const char *line)
 {
     static const char *const prefixes[] = {
@@ -50,9 +90,14 @@ void cli_say_log(void *user, enum simba_log_level level, const char *line)
         [SIMBA_LOG_DEBUG] = "debug: ",
     };
 
+    const char *prefix = (cli_text_in_colour(STDERR_FILENO) ? coloured : prefixes)[level];
+
     (void)user;
-    print_line((cli_text_in_colour(STDERR_FILENO) ? coloured : prefixes)[level], line);
+    if (level != SIMBA_LOG_WARN || !keep(prefix, line))
+        print_line(prefix, line);
 }
+
+/* ---- Errors ------------------------------------------------------------------------------- */
 
 int cli_error_set(struct simba_error *error, int code, const char *format, ...)
 {

@@ -54,18 +54,9 @@ static const struct cli_option options[] = {
     {0, "every", "DURATION", "the interval; required", set_every},
     {0, "strategy", "STRATEGY", "fixed-rate or fixed-delay (fixed-rate)", set_strategy},
     {0, "initial-delay", "DURATION", "from leading to the first run (0)", set_initial_delay},
-    {'k', "kill-after", "DURATION", "from SIGTERM to SIGKILL when a run has to end",
-     cli_job_set_grace},
-    {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (10s)",
-     cli_job_set_stop_timeout},
     {0, "hold-at-least", "DURATION", "keep the mutex that long from the start of a run",
      cli_job_set_hold_at_least},
     {0, "hold-at-most", "DURATION", "stop a run after that time", cli_job_set_hold_at_most},
-    {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
-     cli_job_set_note},
-    {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
-     cli_job_set_pass_notify},
-    {'q', "quiet", NULL, "do not say who leads, nor which runs were skipped", cli_job_set_quiet},
     {0, NULL, NULL, NULL, NULL},
 };
 
@@ -85,7 +76,7 @@ static int64_t next_beat_ms(const struct schedule *schedule, int64_t now_ms)
     int64_t late_ms = now_ms > schedule->due_ms ? now_ms - schedule->due_ms : 0;
     int64_t missed = late_ms / schedule->every_ms;
 
-    if (missed > 0 && !schedule->job.quiet)
+    if (missed > 0 && !schedule->job.cli->quiet)
         cli_say("%" PRId64 " %s skipped: the last run of '%s' took too long", missed,
                 missed == 1 ? "run was" : "runs were", schedule->job.mutex);
     return cli_instant_after(schedule->due_ms + missed * schedule->every_ms, schedule->every_ms);
@@ -152,5 +143,6 @@ const struct cli_verb cli_verb_schedule = {
     .summary = "run a command at intervals on the machine that leads",
     .details = details,
     .options = options,
+    .shared = cli_job_options,
     .run = run,
 };

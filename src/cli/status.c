@@ -2,6 +2,7 @@
  * status.c - `simba status`: who owns what.
  */
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/say.h"
 #include "cli/store.h"
 #include "cli/text.h"
@@ -17,20 +18,22 @@
 #define CELL_MAX 160
 
 struct status {
-    bool json;
+    struct cli_output output;
+    bool held; /* leave out what is free */
     struct simba_mutex_status *list;
     size_t count;
 };
 
-static bool set_json(void *into, const char *value)
+static bool set_held(void *into, const char *value)
 {
     (void)value;
-    ((struct status *)into)->json = true;
+    ((struct status *)into)->held = true;
     return true;
 }
 
 static const struct cli_option options[] = {
-    {0, "json", NULL, "print an array of JSON objects", set_json},
+    {0, "held", NULL, "leave out the mutexes that are free", set_held},
+    {0, "json", NULL, "print an array of JSON objects", cli_output_set_json},
     {0, NULL, NULL, NULL, NULL},
 };
 
@@ -52,14 +55,18 @@ static int64_t left_ms(int64_t at_ms, int64_t now_ms)
     return at_ms > now_ms ? at_ms - now_ms : 0;
 }
 
+static bool is_held(const struct simba_mutex_status *entry, int64_t now_ms)
+{
+    return entry->owner.id[0] != 0 && simba_owner_has_owner(&entry->owner, now_ms);
+}
+
 static struct row describe(const struct simba_mutex_status *entry, int64_t now_ms)
 {
     const struct simba_owner *owner = &entry->owner;
-    bool held = owner->id[0] != 0 && simba_owner_has_owner(owner, now_ms);
     struct row row = {
         .mutex = entry->mutex, .owner = "", .state = "free", .waiters = entry->waiters};
 
-    if (!held)
+    if (!is_held(entry, now_ms))
         return row;
     row.owner = owner->id;
     row.state = simba_owner_is_in_ttl(owner, now_ms) ? "held" : "transition";
@@ -122,7 +129,7 @@ static void format_row(const struct row *row, struct cells *cells)
     snprintf(cells->text[2], CELL_MAX, "%s", row->state);
     format_left(held ? row->ttl_ms : -1, cells->text[3]);
     format_left(held ? row->transition_ms : -1, cells->text[4]);
-    snprintf(cells->text[5], CELL_MAX, row->fence > 0 ? "%" PRIu64 : "-", row->fence);
+    cli_text_fence(row->fence, cells->text[5], CELL_MAX);
     snprintf(cells->text[6], CELL_MAX, row->waiters >= 0 ? "%" PRId64 : "-", row->waiters);
 }
 
@@ -146,8 +153,23 @@ static void print_cells(const size_t *widths, const struct cells *cells)
     putchar('\n');
 }
 
+static void print_rows(const struct status *status, int64_t now_ms, const size_t *widths, bool held)
+{
+    struct cells cells;
+
+    for (size_t i = 0; i < status->count; i++) {
+        if (is_held(&status->list[i], now_ms) != held)
+            continue;
+        struct row row = describe(&status->list[i], now_ms);
+        format_row(&row, &cells);
+        print_cells(widths, &cells);
+    }
+}
+
+/* What is held comes first: a store that never forgets a name may have many that are free. */
 static void print_table(const struct status *status, int64_t now_ms)
 {
+    bool dim = cli_text_in_colour(STDOUT_FILENO);
     struct cells cells = {{"MUTEX", "OWNER", "STATE", "TTL", "TRANSITION", "FENCE", "WAITERS"}};
     struct cells heading = cells;
     size_t widths[COLUMNS] = {0};
@@ -159,11 +181,35 @@ static void print_table(const struct status *status, int64_t now_ms)
         widen(widths, &cells);
     }
     print_cells(widths, &heading);
+    print_rows(status, now_ms, widths, true);
+    fputs(dim ? "\033[2m" : "", stdout);
+    print_rows(status, now_ms, widths, false);
+    fputs(dim ? "\033[0m" : "", stdout);
+}
+
+/* ---- Both --------------------------------------------------------------------------------- */
+
+static void leave_out_free(struct status *status, int64_t now_ms)
+{
+    size_t kept = 0;
+
     for (size_t i = 0; i < status->count; i++) {
-        struct row row = describe(&status->list[i], now_ms);
-        format_row(&row, &cells);
-        print_cells(widths, &cells);
+        if (is_held(&status->list[i], now_ms))
+            status->list[kept++] = status->list[i];
     }
+    status->count = kept;
+}
+
+static void print(struct status *status)
+{
+    int64_t now_ms = simba_now_ms();
+
+    if (status->held)
+        leave_out_free(status, now_ms);
+    if (status->output.json)
+        print_json(status, now_ms);
+    else
+        print_table(status, now_ms);
 }
 
 /* ---- The verb ----------------------------------------------------------------------------- */
@@ -240,17 +286,15 @@ static int collect(const struct cli *cli, int argc, char **argv, struct status *
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct status status = {0};
+    struct status status = {.list = NULL};
 
     int result = cli_verb_parse(cli, &cli_verb_status, &status, SIZE_MAX, &argc, argv);
     if (result != CLI_CONTINUE)
         return result;
-    cli->show_store = isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
+    cli->show_store = !cli->quiet && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
     result = collect(cli, argc, argv, &status);
-    if (result == CLI_EXIT_OK && status.json)
-        print_json(&status, simba_now_ms());
-    else if (result == CLI_EXIT_OK)
-        print_table(&status, simba_now_ms());
+    if (result == CLI_EXIT_OK)
+        print(&status);
     free(status.list);
     return result;
 }
@@ -262,13 +306,19 @@ static const char details[] =
     "term\n"
     "and how many contenders wait. A dash stands for what the store does not know. A mutex is "
     "free,\n"
-    "held, or in transition: not renewed yet, but nobody else may have it.\n"
+    "held, or in transition: not renewed yet, but nobody else may have it. Those that are free\n"
+    "come last; SQL stores and Redis remember every name that was ever used. --held leaves them "
+    "out.\n"
     "\n"
-    "With --json it is an array of objects with mutex, owner (empty: nobody), state (free, held,\n"
-    "transition), ttl_ms, transition_ms, fence and waiters (null: not known).\n"
+    "With --json it is an array of objects, in the order of the names, with mutex, owner (empty:\n"
+    "nobody), state (free, held, transition), ttl_ms and transition_ms (what is left: 0 when it "
+    "is\n"
+    "free, null where the store has no leases), fence (null: free or not known) and waiters "
+    "(null:\n"
+    "not known).\n"
     "\n"
     "Examples:\n"
-    "  simba status\n"
+    "  simba status --held\n"
     "  simba status --json backup | jq -r '.[0].owner'\n"
     "\n"
     "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them. A mutex that the store does "

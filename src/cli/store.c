@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -43,6 +44,11 @@ static int default_path(char *path, size_t size, struct simba_error *error)
     return SIMBA_OK;
 }
 
+static bool is_refusal(int failure)
+{
+    return failure == EACCES || failure == EPERM || failure == EROFS;
+}
+
 /* Creates all folders above the file. Those that are missing are for the user alone. */
 static int create_folders(char *path, struct simba_error *error)
 {
@@ -50,8 +56,8 @@ static int create_folders(char *path, struct simba_error *error)
         *slash = 0;
         int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
         if (failed)
-            cli_error_set(error, SIMBA_ECONFIG, "cannot create the folder '%s': %s", path,
-                          strerror(errno));
+            cli_error_set(error, is_refusal(errno) ? SIMBA_EDENIED : SIMBA_ECONFIG,
+                          "cannot create the folder '%s': %s", path, strerror(errno));
         *slash = '/';
         if (failed)
             return error->code;
@@ -167,20 +173,6 @@ static int find_url(const struct cli *cli, char *buffer, size_t size, char file[
     return read_config(cli, cli->config != NULL ? cli->config : file, buffer, size, error);
 }
 
-int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
-{
-    char file[PATH_MAX];
-
-    return find_url(cli, buffer, size, file, error);
-}
-
-int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
-{
-    int code = cli_store_named_url(cli, buffer, size, error);
-
-    return code == SIMBA_ENOTFOUND ? default_url(true, buffer, size, error) : code;
-}
-
 /* ---- Opening ------------------------------------------------------------------------------ */
 
 /* Forbids the creation of a SQLite file, unless the URL says itself what is to be done. */
@@ -198,15 +190,52 @@ static int forbid_creation(char *url, size_t size, struct simba_error *error)
     return SIMBA_OK;
 }
 
-/* Who only looks can wait for the terminal, and wants to read this first. For others see cli_printer_start,
- * whose failure is told when the store is opened. */
+static char shown_url[CLI_URL_MAX]; /* the opener's, until it is published */
+static _Atomic(const char *) shown;
+
+const char *cli_store_shown(void)
+{
+    return atomic_load(&shown);
+}
+
+/* Once, however often the store is tried. */
 static void show_store(const struct cli *cli, const char *url)
 {
-    char shown[CLI_URL_MAX];
-
-    if (!cli->show_store && (cli->log_level < SIMBA_LOG_INFO || !cli_printer_start()))
+    if (cli_store_shown() != NULL)
         return;
-    cli_say("the store is %s", sb_url_redact(url, shown, sizeof shown));
+    atomic_store(&shown, sb_url_redact(url, shown_url, sizeof shown_url));
+    if (cli->show_store || cli->log_level >= SIMBA_LOG_INFO)
+        cli_say("the store is %s", shown_url);
+}
+
+/* The same for a store that is about to be opened: nobody waits for the terminal any more, except who only looks,
+ * and wants to read this first. That the printer cannot start is told when the store is opened. */
+static void show_opened(const struct cli *cli, const char *url)
+{
+    if (cli->show_store || cli_printer_start())
+        show_store(cli, url);
+}
+
+int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+{
+    char file[PATH_MAX];
+
+    int code = find_url(cli, buffer, size, file, error);
+    if (code == SIMBA_OK)
+        show_store(cli, buffer);
+    return code;
+}
+
+int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+{
+    int code = cli_store_named_url(cli, buffer, size, error);
+
+    if (code != SIMBA_ENOTFOUND)
+        return code;
+    code = default_url(true, buffer, size, error);
+    if (code == SIMBA_OK)
+        show_store(cli, buffer);
+    return code;
 }
 
 /* What is wrong with a URL that the user did not write on the command line stands in a file. */
@@ -248,8 +277,9 @@ int cli_store_open(const struct cli *cli, int callback_threads, simba_client **r
         code = default_url(true, url, sizeof url, error);
     if (code != SIMBA_OK)
         return code;
-    show_store(cli, url);
+    show_opened(cli, url);
     code = open_url(cli, url, callback_threads, ret_client, error);
+    explicit_bzero(url, sizeof url);
     if (code == SIMBA_ENOTFOUND) /* the URL forbids to create it */
         code = error->code = SIMBA_EUNAVAILABLE;
     if (code != SIMBA_OK)
@@ -269,10 +299,11 @@ int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_c
         code = default_url(false, url, sizeof url, error);
     if (code != SIMBA_OK)
         return code;
-    show_store(cli, url);
+    show_opened(cli, url);
     code = forbid_creation(url, sizeof url, error);
     if (code == SIMBA_OK)
         code = open_url(cli, url, callback_threads, ret_client, error);
+    explicit_bzero(url, sizeof url);
     if (code == SIMBA_ENOTFOUND && named)
         code = error->code = SIMBA_EUNAVAILABLE;
     if (code != SIMBA_OK)

@@ -30,6 +30,10 @@ int cli_store_open(const struct cli *cli, int callback_threads, simba_client **r
 int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_client **ret_client,
                             struct simba_error *error);
 
+/* The store that is being opened, or is open, as it may be shown: without a password. NULL until it is known.
+ * Any thread. */
+const char *cli_store_shown(void);
+
 /* Closes a client whose children are closed. */
 void cli_store_close(simba_client *client);
 

@@ -14,6 +14,7 @@
 #include "cli/supervise.h"
 
 #include "cli/cli.h"
+#include "cli/notify.h"
 #include "cli/printer.h"
 #include "cli/say.h"
 #include "cli/signals.h"
@@ -186,13 +187,24 @@ static int64_t attention_at_ms(const struct supervision *supervision)
     return may_be_overdue(supervision) ? earlier(at_ms, run->limit_at_ms) : at_ms;
 }
 
+/* As the service manager's watchdog understands it: a command that runs, under a lease that is renewed. */
+static bool is_healthy(const struct supervision *supervision)
+{
+    return supervision->phase < PHASE_KILLED && supervision->outcome.how != CLI_ENDED_LOST;
+}
+
 /* SIGCHLD is one of the signals. */
 static void sleep_until_event(struct supervision *supervision)
 {
     const struct cli_run *run = supervision->run;
     int lost_fd = supervision->lost ? -1 : run->lease.lost_fd;
+    int64_t until_ms = attention_at_ms(supervision);
 
-    if (cli_events_sleep(run->events, lost_fd, attention_at_ms(supervision)))
+    if (is_healthy(supervision)) {
+        cli_notify_healthy();
+        until_ms = earlier(until_ms, cli_notify_healthy_at_ms());
+    }
+    if (cli_events_sleep(run->events, lost_fd, until_ms))
         supervision->lost = true;
 }
 

@@ -217,7 +217,8 @@ static int run_in_folder(struct cli *cli, struct tck *tck)
     snprintf(path, sizeof path, "%s/" FILE_NAME, folder);
     if (cli_store_file_url(path, url, sizeof url, &error) != SIMBA_OK)
         return cli_fail(&error);
-    cli_say("no store is named, so the kit runs on an SQLite file that is removed afterwards");
+    if (!cli->quiet)
+        cli_say("no store is named, so the kit runs on an SQLite file that is removed afterwards");
     int status = run_kit(cli, tck, url);
     remove_folder(folder);
     return status;
@@ -234,12 +235,6 @@ static int run_on_store(struct cli *cli, struct tck *tck)
     return code == SIMBA_OK ? run_kit(cli, tck, url) : cli_fail(&error);
 }
 
-static int usage_error(const char *what, const char *value)
-{
-    cli_say("tck: %s '%s'", what, value);
-    return cli_usage_error("tck");
-}
-
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct tck tck = {.options = SIMBA_TCK_OPTIONS_INIT};
@@ -248,11 +243,13 @@ static int run(struct cli *cli, int argc, char **argv)
     if (status != CLI_CONTINUE)
         return status;
     if (argc > 0)
-        return usage_error("unexpected argument", argv[0]);
+        return cli_unexpected_argument("tck", argv[0]);
     if (tck.list)
         return print_list();
-    if (tck.options.only != NULL && !is_case(tck.options.only))
-        return usage_error("there is no case", tck.options.only);
+    if (tck.options.only != NULL && !is_case(tck.options.only)) {
+        cli_say("tck: there is no case '%s'", tck.options.only);
+        return cli_usage_error("tck");
+    }
     return run_on_store(cli, &tck);
 }
 

@@ -101,12 +101,27 @@ void cli_text_cut(char *text, size_t width)
     }
 }
 
+void cli_text_fence(uint64_t fence, char *buffer, size_t size)
+{
+    if (fence == 0)
+        snprintf(buffer, size, "-");
+    else
+        snprintf(buffer, size, "%" PRIu64, fence);
+}
+
+static bool colour_refused;
+
+void cli_text_refuse_colour(void)
+{
+    colour_refused = true;
+}
+
 bool cli_text_in_colour(int fd)
 {
     const char *refused = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");
 
-    return (refused == NULL || refused[0] == 0) && terminal != NULL &&
+    return !colour_refused && (refused == NULL || refused[0] == 0) && terminal != NULL &&
            strcmp(terminal, "dumb") != 0 && isatty(fd) == 1;
 }
 

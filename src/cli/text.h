@@ -21,7 +21,14 @@ size_t cli_text_width(const char *text);
 /* Cuts a printable text to that many characters. */
 void cli_text_cut(char *text, size_t width);
 
-/* Whether to colour what goes to this descriptor: a terminal that can, and no NO_COLOR. */
+/* A fencing token as it is shown: "-" for one that is not known. */
+#define CLI_FENCE_MAX 24
+void cli_text_fence(uint64_t fence, char *buffer, size_t size);
+
+/* No colours from here on. To be called before there are threads. */
+void cli_text_refuse_colour(void);
+
+/* Whether to colour what goes to this descriptor: a terminal that can, and nobody who refused. */
 bool cli_text_in_colour(int fd);
 
 /* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD. */

@@ -37,9 +37,9 @@ struct watched {
 };
 
 struct watch {
+    struct cli_output output;
     const struct cli *cli;
     char **names;
-    bool json;
     int broken_fd; /* readable when standard output cannot be written any more */
     simba_client *client;
     struct watched *list;
@@ -48,15 +48,8 @@ struct watch {
     struct simba_error error;
 };
 
-static bool set_json(void *into, const char *value)
-{
-    (void)value;
-    ((struct watch *)into)->json = true;
-    return true;
-}
-
 static const struct cli_option options[] = {
-    {0, "json", NULL, "print one JSON object a line", set_json},
+    {0, "json", NULL, "print one JSON object a line", cli_output_set_json},
     {0, NULL, NULL, NULL, NULL},
 };
 
@@ -93,17 +86,18 @@ static void print_text(const struct watched *watched, const char *before,
     char mutex[SIMBA_MUTEX_MAX + 1];
     char from[SIMBA_ID_MAX + 1];
     char to[SIMBA_ID_MAX + 1];
+    char fence[CLI_FENCE_MAX];
 
     cli_text_printable(watched->mutex, mutex, sizeof mutex);
     cli_text_printable(before, from, sizeof from);
     cli_text_printable(after->id, to, sizeof to);
     print_time(at);
+    cli_text_fence(after->fence, fence, sizeof fence);
     if (to[0] == 0)
-        printf("  %s  free%s%s", mutex, from[0] != 0 ? ", was owned by " : "", from);
+        printf("  %s  free", mutex);
     else
-        printf("  %s  owned by %s, fence %" PRIu64 "%s%s", mutex, to, after->fence,
-               from[0] != 0 ? ", was owned by " : "", from);
-    putchar('\n');
+        printf("  %s  owned by %s, fence %s", mutex, to, fence);
+    printf("%s%s\n", from[0] != 0 ? ", was owned by " : "", from);
 }
 
 static void print_change(struct watched *watched, const char *before,
@@ -113,7 +107,7 @@ static void print_change(struct watched *watched, const char *before,
 
     flockfile(stdout); /* the lines of two mutexes come from two threads */
     clock_gettime(CLOCK_REALTIME, &at);
-    if (watched->watch->json)
+    if (watched->watch->output.json)
         print_json(watched, before, after, &at);
     else
         print_text(watched, before, after, &at);

@@ -6,8 +6,8 @@ import subprocess
 import signal
 import sys
 
-from program import (PATIENCE, PROGRAM, Blocked, Simba, case, contains, equal, main, number, read, run,
-                     true, wait_until)
+from program import (PATIENCE, PROGRAM, Blocked, Simba, as_nobody, case, contains, equal, main,
+                     number, read, run, true, wait_until)
 
 
 def said_by(program):
@@ -54,10 +54,15 @@ def init_prints_the_statement_for_whoever_may_run_it():
         equal(program.code, 0)
         contains(said_by(program), "CREATE TABLE IF NOT EXISTS simba_mutex")
         true(said_by(program).endswith(";\n"), "it does not end like a statement")
-    for url in ("sqlite:x.db", "redis://nowhere"):
+    for url, comment in (("sqlite:x.db", "creates the tables of an SQLite file by itself"),
+                         ("redis://nowhere", "redis needs nothing"),
+                         ("zookeeper://nowhere", "zookeeper needs nothing")):
         program = run("-u", url, "init", "--print")
-        equal(program.code, 69)
-        equal(said_by(program), "")
+        equal(program.code, 0)
+        true(said_by(program).startswith("-- "), "a database would take it for a statement")
+        contains(said_by(program), comment)
+    true(not os.path.exists("x.db"), "it was created")
+    equal(run("-u", "nonsense:x", "init", "--print").code, 78)
 
 
 @case
@@ -97,10 +102,9 @@ def a_folder_without_permission_is_told_from_one_that_is_missing():
     os.makedirs("closed/folder")
     os.chmod("closed", 0)
     os.chmod(".", 0o755)
-    as_nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
     for name in ("closed/x.db", "closed/folder/x.db"):
         for arguments in (("lock", "m", "--", "true"), ("status",)):
-            program = run("-u", f"sqlite:{os.getcwd()}/{name}", *arguments, **as_nobody)
+            program = run("-u", f"sqlite:{os.getcwd()}/{name}", *arguments, **as_nobody())
             equal(program.code, 77)
             contains(program.said(), "Permission denied")
     equal(run("-u", "sqlite:missing/x.db", "lock", "m", "--", "true").code, 69)
@@ -110,11 +114,10 @@ def a_folder_without_permission_is_told_from_one_that_is_missing():
 def a_folder_that_is_closed_under_a_holder_is_told_as_that():
     os.mkdir("work")
     os.chmod(".", 0o755)
-    as_nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
-    if as_nobody:
+    if as_nobody():
         os.chown("work", 65534, 65534)
     url = f"sqlite:{os.getcwd()}/work/x.db?ttl=400ms&transition=600ms"
-    holder = Simba("-u", url, "lock", "m", "--", "sleep", "100", **as_nobody)
+    holder = Simba("-u", url, "lock", "m", "--", "sleep", "100", **as_nobody())
     wait_until(lambda: "m " in read(run("-u", url, "status").out), "it holds")
     os.chmod("work", 0)
     equal(holder.wait(), 70)

@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 
-from program import (PATIENCE, PROGRAM, Blocked, Simba, case, contains, equal, main, number, read,
-                     run, true, wait_until)
+from program import (PATIENCE, PROGRAM, Blocked, Simba, case, contains, equal, main, now, number,
+                     read, run, true, wait_until)
 
 UNITS = sys.argv[1] if len(sys.argv) > 1 else None
 HOLD = "echo $$ >pid.new; mv pid.new pid; exec sleep 100"
@@ -40,6 +40,17 @@ class Manager:
             seen.append(self.next())
         return seen
 
+    def drain(self):
+        """What has come."""
+        seen = []
+        self.socket.setblocking(False)
+        try:
+            while True:
+                seen.append(self.next())
+        except BlockingIOError:
+            self.socket.settimeout(PATIENCE)
+            return seen
+
     def close(self):
         self.socket.close()
 
@@ -49,13 +60,83 @@ def lock_is_ready_when_the_command_starts_on_either_kind_of_socket():
     for abstract in (False, True):
         manager = Manager(abstract)
         program = Simba("lock", "m", "--", "bash", "-c", HOLD, env=manager.environment)
-        ready = manager.next()
-        equal(ready["READY"], "1")
-        contains(ready["STATUS"], "holding 'm', fence ")
+        contains(manager.next()["STATUS"], "holding 'm', fence ")
+        equal(manager.next(), {"READY": "1"})
         number("pid")
         equal(program.end(), 128 + signal.SIGTERM)
         equal(manager.next(), {"STOPPING": "1"})
         manager.close()
+
+
+@case
+def a_late_word_of_readiness_does_not_replace_what_was_told_after_it():
+    holder = Simba("--id", "holder", "lead", "m", "--", "bash", "-c", HOLD)
+    number("pid")
+    for _ in range(10):
+        manager = Manager()
+        waiter = Simba("lead", "-q", "m", "--", "sleep", "100", env=manager.environment)
+        seen = manager.until("STATUS", "which is owned by holder")
+        if not any("READY" in message for message in seen):
+            seen += manager.until("READY")
+        equal([message for message in seen if "READY" in message], [{"READY": "1"}])
+        contains([message["STATUS"] for message in seen if "STATUS" in message][-1], "owned by holder")
+        equal(waiter.end(), 0)
+        manager.close()
+        os.remove("notify")
+    holder.end()
+
+
+def watched(manager, usec="200000", pid=None):
+    return {**manager.environment, "WATCHDOG_USEC": usec, **({"WATCHDOG_PID": pid} if pid else {})}
+
+
+def pings(seen):
+    return sum(message.get("WATCHDOG") == "1" for message in seen)
+
+
+@case
+def a_watchdog_hears_twice_in_its_interval_while_all_is_well():
+    holder = Simba("--id", "holder", "lead", "m", "--", "bash", "-c", HOLD)
+    number("pid")
+    for arguments in (["lock", "other", "--", "sleep", "100"], ["lead", "m", "--", "true"],
+                      ["schedule", "--every", "1h", "third", "--", "true"]):
+        manager = Manager()
+        program = Simba(*arguments, env=watched(manager))
+        begin = now()
+        for _ in range(6):
+            manager.until("WATCHDOG")
+        true(now() - begin >= 0.45, f"six times in {now() - begin}")
+        program.end()
+        manager.close()
+        os.remove("notify")
+    holder.end()
+
+
+@case
+def a_watchdog_of_another_process_or_none_hears_nothing():
+    for environment in ({"WATCHDOG_USEC": "200000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "x"},
+                        {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "-5"}, {}):
+        manager = Manager()
+        program = Simba("lock", "m", "--", "sleep", "0.3", env={**manager.environment, **environment})
+        equal(pings(manager.until("STOPPING")), 0)
+        equal(program.wait(), 0)
+        manager.close()
+        os.remove("notify")
+
+
+@case
+def a_watchdog_hears_nothing_while_the_lease_runs_out():
+    manager = Manager()
+    program = Simba("lock", "m", "--", "bash", "-c", "trap '' TERM; echo $$ >pid; while :; do sleep 0.01; done",
+                    env=watched(manager, "20000"))
+    number("pid")
+    with Blocked():
+        wait_until(lambda: "could not be renewed: stopping" in program.said())
+        manager.drain()
+        wait_until(lambda: "killing the command" in program.said())
+        equal(pings(manager.drain()), 0)
+        equal(program.wait(), 70)
+    manager.close()
 
 
 @case

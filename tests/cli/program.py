@@ -120,6 +120,11 @@ def run(*arguments, **more):
     return program
 
 
+def as_nobody():
+    """For run and Simba: as a user who may not do everything, where the tests are run by one who may."""
+    return {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+
+
 def is_alive(pid):
     """A zombie is not alive."""
     text = read(f"/proc/{pid}/stat")

@@ -5,7 +5,7 @@ import signal
 import sys
 
 from program import (Blocked, Simba, case, contains, equal, is_alive, is_free, lines, main, now,
-                     number, read, run, true, url, wait_until)
+                     number, read, run, steal, true, url, wait_until)
 
 
 def schedule(*options, script, identity="a"):
@@ -151,6 +151,17 @@ def the_mutex_is_kept_for_the_minimum_after_sigterm_and_a_second_signal_ends_tha
     wait_until(lambda: "another signal ends that" in program.said())
     equal(program.end(), 0)
     true(is_free(), "it was not handed over")
+
+
+@case
+def a_lease_that_is_lost_during_the_minimum_is_70():
+    program = schedule("--every", "1h", "--hold-at-least", "1h", script=stamp("start"))
+    await_runs(1)
+    program.send(signal.SIGTERM)
+    wait_until(lambda: "another signal ends that" in program.said())
+    steal()
+    equal(program.wait(), 70)
+    contains(program.said(), "was lost before its minimum was over")
 
 
 @case

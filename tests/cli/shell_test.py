@@ -84,9 +84,11 @@ class Shell:
         self.type(line + "\n")
         self.expect(re.escape(line) + r"\r?\n")
 
-    def status(self):
+    def expect_end(self, code):
+        """Waits for the end of the command, and for its exit code."""
+        self.expect(re.escape(PROMPT))
         self.command("echo code $?")
-        return int(re.search(r"code (\d+)", self.expect(r"code \d+\r?\n")).group(1))
+        equal(int(re.search(r"code (\d+)", self.expect(r"code \d+\r?\n")).group(1)), code)
 
     def end(self):
         self.command("exit")
@@ -102,6 +104,19 @@ def patient_store():
     os.environ["SIMBA_URL"] = url(ttl="10s", transition="6s")
 
 
+def patient_shell():
+    patient_store()
+    return Shell()
+
+
+def start_holder(identity):
+    """Somebody else, who has the mutex."""
+    patient_store()
+    holder = Simba("--id", identity, "lock", "m", "--", "bash", "-c", HOLD)
+    number("holder")
+    return holder
+
+
 @case
 def a_program_that_reads_keys_works_under_lock():
     patient_store()
@@ -114,8 +129,7 @@ def a_program_that_reads_keys_works_under_lock():
     shell.resize(60)
     shell.expect("<resized>")
     shell.type("q")
-    shell.expect(re.escape(PROMPT))
-    equal(shell.status(), 9)
+    shell.expect_end(9)
     shell.command("stty -a | grep -o ' echo '")
     shell.expect(" echo ")
     shell.end()
@@ -123,14 +137,12 @@ def a_program_that_reads_keys_works_under_lock():
 
 @case
 def ctrl_c_ends_the_command_and_the_shell_goes_on():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     for verb in ("lock", "lead"):
         shell.command(f"$S {verb} m -- bash -c '{HOLD}'")
         number("holder")
         shell.type("\x03")
-        shell.expect(re.escape(PROMPT))
-        equal(shell.status(), 128 + signal.SIGINT if verb == "lock" else 0)
+        shell.expect_end(128 + signal.SIGINT if verb == "lock" else 0)
         os.remove("holder")
     true(is_free(), "somebody still owns")
     shell.end()
@@ -138,20 +150,17 @@ def ctrl_c_ends_the_command_and_the_shell_goes_on():
 
 @case
 def ctrl_c_between_two_runs_ends_it():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     shell.command("$S lead --restart-delay 1h m -- false")
     shell.expect("starts again in 1h")
     shell.type("\x03")
-    shell.expect(re.escape(PROMPT))
-    equal(shell.status(), 0)
+    shell.expect_end(0)
     shell.end()
 
 
 @case
 def ctrl_z_stops_the_job_and_fg_goes_on_with_it():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     for verb in ("lock", "lead --restart never", "schedule --every 1h"):
         shell.command(f"$S {verb} m -- bash -c 'echo $$ >holder; until [ -e go ]; do sleep 0.01; done;"
                       " echo so far; exit 3'")
@@ -166,8 +175,7 @@ def ctrl_z_stops_the_job_and_fg_goes_on_with_it():
         if verb.startswith("schedule"):
             shell.expect("failed with exit code 3")
             shell.type("\x03")
-        shell.expect(re.escape(PROMPT))
-        equal(shell.status(), 0 if verb.startswith("schedule") else 3)
+        shell.expect_end(0 if verb.startswith("schedule") else 3)
         os.remove("holder")
         os.remove("go")
     shell.end()
@@ -182,15 +190,13 @@ def a_stopped_job_is_killed_at_the_end_of_its_lease():
     shell.expect("Stopped")
     wait_until(lambda: not is_alive(command))
     shell.command("fg")
-    shell.expect(re.escape(PROMPT))
-    equal(shell.status(), 70)
+    shell.expect_end(70)
     shell.end()
 
 
 @case
 def the_keys_are_for_the_other_end_of_a_pipeline():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     shell.command("$S lock m -- bash -c 'echo page; sleep 0.2; echo two' |"
                   " (read line; read key </dev/tty; echo $line and $key; cat)")
     shell.type("a key\n")
@@ -207,44 +213,37 @@ def the_keys_are_for_the_other_end_of_a_pipeline():
 
 @case
 def a_command_whose_input_is_a_file_reads_from_the_terminal():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     shell.command("$S lock m -- bash -c 'read line </dev/tty; echo got $line' </dev/null")
     shell.type("words\n")
     shell.expect("got words")
-    shell.expect(re.escape(PROMPT))
-    equal(shell.status(), 0)
+    shell.expect_end(0)
     shell.end()
 
 
 @case
 def ctrl_c_ends_a_leader_whose_command_takes_it_lightly():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     shell.command("$S lead --stop-timeout 300ms m -- bash -c 'trap : INT; echo $$ >holder;"
                   " while :; do sleep 0.05; done'")
     number("holder")
     shell.type("\x03")
-    shell.expect(re.escape(PROMPT))
-    equal(shell.status(), 0)
+    shell.expect_end(0)
     shell.end()
 
 
 @case
 def the_command_of_a_leader_does_not_wait_for_the_terminal():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     shell.command("$S lead -q --restart never m -- bash -c 'read line; echo end of input; exit 4'")
     shell.expect("end of input")
-    shell.expect(re.escape(PROMPT))
-    equal(shell.status(), 4)
+    shell.expect_end(4)
     shell.end()
 
 
 @case
 def the_jobs_of_a_shell_end_with_the_lease():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     shell.command("$S lock m -- bash --norc --noprofile --noediting -i")
     shell.expect(re.escape(PROMPT))
     shell.command("sleep 100 & echo $! >job")
@@ -252,15 +251,13 @@ def the_jobs_of_a_shell_end_with_the_lease():
     steal()
     shell.expect("is lost")
     wait_until(lambda: not is_alive(job))
-    shell.expect(re.escape(PROMPT))
-    equal(shell.status(), 70)
+    shell.expect_end(70)
     shell.end()
 
 
 @case
 def bg_lets_the_command_go_on_and_it_stops_when_it_reads():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     shell.command("$S lock m -- bash -c 'echo $$ >holder; sleep 0.2; read line; echo got $line'")
     number("holder")
     shell.type("\x1a")
@@ -270,22 +267,19 @@ def bg_lets_the_command_go_on_and_it_stops_when_it_reads():
     shell.command("fg")
     shell.type("words\n")
     shell.expect("got words")
-    shell.expect(re.escape(PROMPT))
-    equal(shell.status(), 0)
+    shell.expect_end(0)
     shell.end()
 
 
 @case
 def a_wait_shows_the_owner_and_what_is_left_of_the_lease_in_one_line():
-    patient_store()
-    holder = Simba("--id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
-    number("holder")
+    holder = start_holder("holder")
     shell = Shell()
     shell.command("$S lock m -- echo it-runs")
     left = []
     for _ in range(3):
-        shown = shell.expect(r"waiting for 'm', which is owned by holder; its lease runs for (\d+)s")
-        left.append(int(re.findall(r"(\d+)s$", shown)[-1]))
+        shown = shell.expect(r"waiting for 'm', which is owned by holder for another (\d+)s, on sqlite:")
+        left.append(int(re.findall(r"another (\d+)s, on sqlite:$", shown)[-1]))
     true(len(set(left)) > 1, f"it does not count down: {left}")
     true("\n" not in shell.seen, f"more than one line: {shell.seen!r}")
     holder.end()
@@ -302,34 +296,39 @@ def status_at_a_terminal_says_which_store_it_is():
     shell.command("$S status")
     shell.expect("the store is sqlite:.*store.db")
     shell.expect("MUTEX")
+    shell.expect(r"\x1b\[2mm .*\r\n\x1b\[0m")  # what is free is dim
     shell.expect(re.escape(PROMPT))
+    shell.command("$S -q --no-color status")
+    shown = shell.expect(re.escape(PROMPT))
+    true("the store is" not in shown and "\x1b" not in shown, f"not quiet or not plain: {shown!r}")
     shell.end()
+
+
+def shown_in_place(shell):
+    """How long the next text is that is written over."""
+    shell.expect(r"\r\x1b\[K")
+    return len(shell.expect(r"\r\x1b\[K").replace("\r\x1b[K", ""))
 
 
 @case
 def a_wait_is_not_wider_than_the_terminal_and_ctrl_c_ends_it():
-    patient_store()
-    holder = Simba("--id", "h" * 100, "lock", "m", "--", "bash", "-c", HOLD)
-    number("holder")
+    holder = start_holder("h" * 100)
     shell = Shell()
     shell.resize(40)
     shell.command("$S lock m -- true")
-    shown = shell.expect(r"waiting for 'm', which")
-    shell.expect(r"\r\x1b\[K")
-    shown = shell.expect(r"\r\x1b\[K")
-    equal(len(shown.replace("\r\x1b[K", "")), 39)
+    shell.expect(r"waiting for 'm', which")
+    for columns in (40, 180):  # the window may change meanwhile
+        shell.resize(columns)
+        wait_until(lambda: shown_in_place(shell) == columns - 1, f"a line of {columns} columns")
     shell.type("\x03")
-    shell.expect(re.escape(PROMPT))
-    equal(shell.status(), 128 + signal.SIGINT)
+    shell.expect_end(128 + signal.SIGINT)
     holder.end()
     shell.end()
 
 
 @case
 def a_wait_can_be_silenced_and_a_background_job_writes_one_line():
-    patient_store()
-    holder = Simba("--id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
-    number("holder")
+    holder = start_holder("holder")
     shell = Shell()
     shell.command("$S lock -q -w 1500ms m -- true")
     shown = shell.expect(re.escape(PROMPT))
@@ -362,8 +361,7 @@ def warnings_are_coloured_on_a_terminal_unless_no_color_says_no():
 
 @case
 def a_hang_up_ends_a_leader_and_its_command():
-    patient_store()
-    shell = Shell()
+    shell = patient_shell()
     shell.command(f"$S lead m -- bash -c '{HOLD}'")
     command = number("holder")
     os.close(shell.fd)

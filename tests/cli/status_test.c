@@ -138,6 +138,65 @@ static void status_tells_owner_times_and_fence(void **state)
     assert_status_json("m", "data[0][\"owner\"] == \"\" and data[0][\"state\"] == \"free\"");
 }
 
+/* Both say of what is not known that it is not, and not that it is 0. */
+static void a_fence_that_is_not_known_is_a_dash_or_null(void **state)
+{
+    sqlite3 *store = NULL;
+
+    (void)state;
+    struct process holder = holder_start();
+    assert_int_equal(sqlite3_open("store.db", &store), SQLITE_OK);
+    sqlite3_busy_timeout(store, PATIENCE_MS);
+    kill(holder.pid, SIGSTOP);
+    assert_int_equal(sqlite3_exec(store,
+                                  "UPDATE simba_mutex SET fence = 0, ttl_at = ttl_at + 99999,"
+                                  " transition_at = transition_at + 99999",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_close(store), SQLITE_OK);
+    assert_status_json("m", "data[0][\"state\"] == \"held\" and data[0][\"fence\"] is None");
+    assert_int_equal(simba_run("status", "m", NULL), 0);
+    assert_contains(last_out(), "s  -      -\n");
+    struct process watch = simba_start(NULL, "watch", "m", NULL);
+    wait_until(count_lines(file_read(watch.out)) == 1);
+    assert_contains(file_read(watch.out), "m  owned by holder, fence -\n");
+    kill(watch.pid, SIGTERM);
+    assert_int_equal(process_wait(&watch), 0);
+    kill(holder.pid, SIGCONT);
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+}
+
+static void a_free_mutex_has_no_time_left_and_no_fence(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+    assert_status_json("m", "data[0] == {\"mutex\": \"m\", \"owner\": \"\", \"state\": \"free\", "
+                            "\"ttl_ms\": 0, \"transition_ms\": 0, \"fence\": None, "
+                            "\"waiters\": None}");
+}
+
+static void status_lists_what_is_held_first_or_alone(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
+    assert_int_equal(simba_run("lock", "a", "--", "true", NULL), 0);
+    struct process holder = holder_start();
+    assert_int_equal(simba_run("status", NULL), 0);
+    assert_int_equal(count_lines(last_out()), 3);
+    assert_true(strstr(last_out(), "\nm ") < strstr(last_out(), "\na "));
+    assert_null(strchr(last_out(), '\033'));
+    assert_int_equal(simba_run("status", "--held", NULL), 0);
+    assert_int_equal(count_lines(last_out()), 2);
+    assert_contains(last_out(), "\nm ");
+    assert_int_equal(simba_run("status", "--held", "--json", NULL), 0);
+    assert_contains(last_out(), "[{\"mutex\":\"m\",");
+    assert_int_equal(simba_run("status", "--held", "--json", "a", NULL), 0);
+    assert_string_equal(last_out(), "[]\n");
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+}
+
 static void names_with_quotes_backslashes_and_bad_utf8_make_valid_json(void **state)
 {
     (void)state;
@@ -314,6 +373,9 @@ int main(void)
         CASE(watch_waits_no_longer_than_its_reader),
         CASE(a_name_that_the_store_does_not_know_is_free),
         CASE(status_tells_owner_times_and_fence),
+        CASE(a_fence_that_is_not_known_is_a_dash_or_null),
+        CASE(a_free_mutex_has_no_time_left_and_no_fence),
+        CASE(status_lists_what_is_held_first_or_alone),
         CASE(names_with_quotes_backslashes_and_bad_utf8_make_valid_json),
         CASE(watch_prints_the_owner_and_then_every_change),
         CASE(watch_json_is_an_object_a_line),

@@ -100,8 +100,57 @@ static void options_stand_before_and_after_the_name_but_not_behind_the_command(v
     assert_int_equal(
         simba_run("lock", "m", "-w5s", "--kill-after=50ms", "printf", "%s\n", "--help", NULL), 0);
     assert_string_equal(last_out(), "--help\n");
-    assert_int_equal(simba_run("lock", "-w", "5s", "--", "-m", "echo", "a", NULL), 0);
+}
+
+/* Otherwise the command would be taken for the name, and its first argument for the command. */
+static void a_command_without_a_name_is_a_mistake(void **state)
+{
+    static const char *const verbs[] = {"lock", "lead", "schedule"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        assert_int_equal(simba_run(verbs[i], "--", "touch", "ran", NULL), 64);
+        assert_contains(last_err(), "the NAME of a mutex is missing");
+        assert_int_equal(simba_run(verbs[i], "--", "true", NULL), 64);
+        assert_contains(last_err(), "the NAME of a mutex is missing");
+    }
+    assert_false(file_exists("ran"));
+}
+
+static void a_name_that_begins_with_a_dash_stands_between_two_double_dashes(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("lock", "-w", "5s", "--", "-m", "--", "echo", "a", NULL), 0);
     assert_string_equal(last_out(), "a\n");
+    assert_int_equal(simba_run("status", "--json", "--", "-m", NULL), 0);
+    assert_contains(last_out(), "\"mutex\":\"-m\"");
+    assert_int_equal(simba_run("lock", "--", "-m", "--", NULL), 64);
+    assert_contains(last_err(), "the COMMAND is missing");
+}
+
+static void global_options_stand_before_and_after_the_command(void **state)
+{
+    (void)state;
+    struct process holder = holder_start();
+    assert_int_equal(simba_run("-q", "--no-color", "lock", "-n", "m", "--", "true", NULL), 75);
+    assert_string_equal(last_err(), "");
+    assert_int_equal(simba_run("lock", "-n", "--no-color", "--quiet", "m", "--", "true", NULL), 75);
+    assert_string_equal(last_err(), "");
+    assert_int_equal(simba_run("--log-level", "info", "init", NULL), 0);
+    assert_contains(last_err(), "simba: the store is sqlite:");
+    assert_int_equal(simba_run("init", "--log-level", "info", NULL), 0);
+    assert_contains(last_err(), "simba: the store is sqlite:");
+    assert_int_equal(simba_run("tck", "--case", "start", "--log-level=info", NULL), 0);
+    assert_contains(last_err(), "simba: the store is sqlite:");
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+}
+
+static void the_help_tells_the_default_of_every_duration(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("lock", "--help", NULL), 0);
+    assert_contains(last_out(), "from SIGTERM to SIGKILL (a third of the transition, 5s at most)");
 }
 
 static void an_invalid_url_name_id_or_timing_is_78(void **state)
@@ -227,6 +276,10 @@ int main(void)
         CASE(version_is_printed_before_and_after_a_command),
         CASE(a_wrong_command_line_is_64_with_a_hint),
         CASE(options_stand_before_and_after_the_name_but_not_behind_the_command),
+        CASE(a_command_without_a_name_is_a_mistake),
+        CASE(a_name_that_begins_with_a_dash_stands_between_two_double_dashes),
+        CASE(global_options_stand_before_and_after_the_command),
+        CASE(the_help_tells_the_default_of_every_duration),
         CASE(an_invalid_url_name_id_or_timing_is_78),
         CASE(a_kill_after_that_is_too_long_is_refused_before_the_wait),
         CASE(a_bad_environment_is_78),

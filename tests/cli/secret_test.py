@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""A password stays out of sight: of ps, of /proc, of what is said and of what is logged. And what ps shows of
+the guardian."""
+import os
+import re
+import signal
+import sys
+
+from program import (Simba, case, contains, equal, main, number, read, run, true, url, wait_until)
+from stores import free_port
+
+SECRET = "s3cr3t-w0rd"
+HOLD = "echo $$ >pid.new; mv pid.new pid; exec sleep 100"
+
+
+def store():
+    """Nobody listens there."""
+    return f"redis://user:{SECRET}@127.0.0.1:{free_port()}"
+
+
+def line_of(pid):
+    return read(f"/proc/{pid}/cmdline").rstrip("\0").replace("\0", " ")
+
+
+def children(pid):
+    return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def guardian_of(program):
+    """The child of the program that is not the command."""
+    command = number("pid")
+    return [child for child in children(program.pid) if child != command][0]
+
+
+def hidden(text, where):
+    true(SECRET not in text, f"the password is in {where}: {text}")
+
+
+@case
+def the_guardian_tells_in_ps_whose_it_is():
+    program = Simba("lock", "m", "--", "bash", "-c", HOLD)
+    guardian = guardian_of(program)
+    wait_until(lambda: line_of(guardian) == f"simba: guardian of {program.pid}", "it has its title")
+    equal(read(f"/proc/{guardian}/comm"), "simba-guardian\n")
+    equal(read(f"/proc/{guardian}/environ").rstrip("\0"), "")
+    contains(line_of(program.pid), "lock m -- bash -c")
+    program.end()
+
+
+@case
+def a_title_that_is_longer_than_the_command_line_is_whole():
+    os.environ["PATH"] = os.getcwd() + ":" + os.environ["PATH"]
+    os.symlink("/bin/sleep", "s")
+    program = Simba("lock", "m", "s", "9")
+    wait_until(lambda: any(line_of(child) == f"simba: guardian of {program.pid}"
+                           for child in children(program.pid)), "it has its title")
+    program.end()
+
+
+@case
+def a_password_on_the_command_line_is_not_seen_in_ps():
+    secret = store()
+    for arguments in (["-u", secret], [f"-u{secret}"], ["--url", secret], [f"--url={secret}"]):
+        program = Simba("lock", "-w", "1h", *arguments, "m", "--", "true")
+        wait_until(program.takes_signals)
+        hidden(line_of(program.pid), "ps")
+        contains(line_of(program.pid), "redis://user:***@127.0.0.1")
+        equal(program.end(), 128 + signal.SIGTERM)
+        hidden(program.said(), "what was said")
+
+
+@case
+def a_password_in_the_environment_is_not_seen_in_proc_and_passed_on():
+    secret = store()
+    program = Simba("lock", "-w", "1h", "m", "--", "true", env={"SIMBA_URL": secret})
+    wait_until(program.takes_signals)
+    hidden(read(f"/proc/{program.pid}/environ"), "/proc/PID/environ")
+    program.end()
+    program = run("-u", url("other.db"), "lock", "m", "--", "sh", "-c", "echo $SIMBA_URL", env={"SIMBA_URL": secret})
+    equal(read(program.out), secret + "\n")
+
+
+@case
+def no_verb_tells_a_password_in_an_error_or_a_log():
+    secret = store()
+    for arguments in (["lock", "m", "--", "true"], ["lock", "-n", "m", "--", "true"],
+                      ["lock", "-w", "1200ms", "m", "--", "true"], ["lead", "m", "--", "true"],
+                      ["schedule", "--every", "1s", "m", "--", "true"], ["status"], ["watch", "m"],
+                      ["release", "-f", "m"], ["init"], ["init", "--print"], ["tck", "--case", "start"]):
+        for given in (["-u", secret, "--log-level", "debug"], ["-u", secret + "?nonsense=1"]):
+            program = run(*given, *arguments)
+            hidden(program.said() + read(program.out), f"what {arguments} said")
+            true(program.code != 0 or arguments[0] == "init", f"{arguments} succeeded")
+
+
+@case
+def a_url_in_the_wrong_place_is_not_repeated_with_its_password():
+    secret = store()
+    for arguments in ([secret, "status"], [f"--ur={secret}", "status"], ["init", secret], ["tck", secret],
+                      ["help", "lock", secret], ["help", secret], ["status", f"--urll={secret}"]):
+        program = run(*arguments)
+        equal(program.code, 64)
+        hidden(program.said(), f"what {arguments} said")
+
+
+@case
+def the_wait_names_the_store_without_its_password():
+    program = Simba("-u", store(), "lock", "-w", "1h", "m", "--", "true")
+    wait_until(lambda: "waiting for 'm'" in program.said(), "it waits")
+    true(re.search(r"on redis://user:\*\*\*@127.0.0.1:\d+", program.said()), program.said())
+    hidden(program.said(), "what was said")
+    program.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""How `simba lock` bears a store that is down, slow or closed to it when the wait begins, and how it says so."""
+import os
+import shutil
+import socket
+import sys
+
+from program import (Blocked, Simba, as_nobody, case, contains, equal, main, now, run, true, url,
+                     wait_until)
+from stores import Redis, free_port
+
+DOWN = "'m' was not acquired in {}: the store could not be reached"
+
+
+def said_lines(program):
+    return program.said().splitlines()
+
+
+@case
+def a_bounded_wait_ends_in_time_when_the_store_is_down():
+    begin = now()
+    program = run("-u", f"redis://127.0.0.1:{free_port()}", "lock", "-w", "700ms", "m", "--", "touch", "ran")
+    true(0.7 <= now() - begin < 5, f"it took {now() - begin}")
+    equal(program.code, 75)
+    contains(program.said(), DOWN.format("700ms") + ": the server at 127.0.0.1:")
+    equal(len(said_lines(program)), 1)
+    true(not os.path.exists("ran"), "it ran")
+
+
+@case
+def giving_up_as_a_success_is_silent_about_owners_but_not_about_stores():
+    program = run("-u", f"redis://127.0.0.1:{free_port()}", "lock", "-w", "300ms", "-E", "0", "m", "--", "true")
+    equal(program.code, 0)
+    contains(program.said(), DOWN.format("300ms"))
+
+
+@case
+def a_bounded_wait_ends_in_time_when_connecting_hangs():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        begin = now()
+        program = run("-u", f"redis://127.0.0.1:{server.getsockname()[1]}", "lock", "-w", "500ms", "m",
+                      "--", "true")
+    true(0.5 <= now() - begin < 4, f"it took {now() - begin}")
+    equal(program.code, 75)
+    contains(program.said(), DOWN.format("500ms"))
+
+
+@case
+def a_store_that_comes_up_within_the_wait_is_used():
+    program = Simba("-u", f"sqlite:{os.getcwd()}/later/store.db", "lock", "-w", "20s", "m", "--", "true")
+    wait_until(lambda: "waiting for 'm', on sqlite:" in program.said(), "it waits")
+    os.mkdir("later")
+    equal(program.wait(), 0)
+
+
+@case
+def without_a_wait_a_store_that_is_down_is_69_at_once():
+    for option in ([], ["-n"]):
+        begin = now()
+        program = run("-u", f"redis://127.0.0.1:{free_port()}", "lock", *option, "m", "--", "true")
+        true(now() - begin < 3, f"it took {now() - begin}")
+        equal(program.code, 69)
+        equal(len(said_lines(program)), 1)
+
+
+@case
+def what_waiting_cannot_heal_ends_the_wait_at_once():
+    os.mkdir("closed")
+    os.chmod("closed", 0)
+    os.chmod(".", 0o755)
+    for arguments in ([], ["-w", "20s"], ["-n"]):
+        begin = now()
+        program = run("-u", f"sqlite:{os.getcwd()}/closed/x.db", "lock", *arguments, "m", "--", "true",
+                      **as_nobody())
+        equal(program.code, 77)
+        true(now() - begin < 5, f"it took {now() - begin}")
+        equal(len(said_lines(program)), 1)
+
+
+@case
+def no_wait_on_a_slow_store_does_not_speak_of_waiting():
+    os.environ["SIMBA_URL"] = url(more="&busy-timeout=1500ms")
+    equal(run("lock", "m", "--", "true").code, 0)
+    with Blocked():
+        program = run("lock", "-n", "m", "--", "true")
+    true(program.code in (69, 75), f"{program.code}: {program.said()}")
+    true("waiting" not in program.said(), program.said())
+    equal(len(said_lines(program)), 1)
+
+
+@case
+def a_state_folder_that_may_not_be_created_is_77():
+    os.mkdir("closed")
+    os.chmod("closed", 0)
+    os.chmod(".", 0o755)
+    env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": "", "XDG_CONFIG_HOME": "",
+           "XDG_STATE_HOME": os.getcwd() + "/closed/state"}
+    for verb in (["lock", "m", "--", "true"], ["init"]):
+        program = run(*verb, env=env, **as_nobody())
+        equal(program.code, 77)
+        contains(program.said(), "cannot create the folder")
+
+
+def a_right_that_is_missing_is_told_once_and_ends_every_kind_of_wait():
+    redis = Redis()
+    try:
+        redis.socket.sendall(b"ACL SETUSER half on >p4ss ~* &* +@all -eval -evalsha\r\n")
+        contains(redis.socket.recv(4096).decode(), "OK")
+        for arguments in ([], ["-w", "20s"], ["-n"]):
+            program = run("-u", f"redis://half:p4ss@127.0.0.1:{redis.port}", "lock", *arguments, "m",
+                          "--", "true")
+            equal(program.code, 77)
+            equal(len(said_lines(program)), 1)
+            contains(program.said(), "simba: cannot acquire 'm': ")
+    finally:
+        redis.stop()
+
+
+if shutil.which("redis-server") is not None:
+    case(a_right_that_is_missing_is_told_once_and_ends_every_kind_of_wait)
+
+if __name__ == "__main__":
+    sys.exit(main())
