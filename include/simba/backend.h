@@ -162,7 +162,8 @@ enum simba_option_type {
     SIMBA_OPTION_RANGE,  /* two durations: -200ms..1s */
     SIMBA_OPTION_NUMBER, /* from 0 up */
     SIMBA_OPTION_CHOICE, /* one of the words */
-    SIMBA_OPTION_SWITCH  /* two words: the first is yes, the second no */
+    SIMBA_OPTION_SWITCH, /* two words: the first is yes, the second no */
+    SIMBA_OPTION_PATH    /* of a file; in a configuration it is relative to the folder of that */
 };
 
 struct simba_backend_option {
@@ -202,6 +203,9 @@ struct simba_backend_ops {
     /* What its URLs take behind the '?', apart from the options of every client. May be NULL: then a
      * configuration file may have any key, and `open` refuses those that it does not know. */
     const struct simba_backend_option *options;
+
+    /* Whether what follows "scheme:" is the path of a file, where no "//" opens it. */
+    bool path_is_file;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

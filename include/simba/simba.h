@@ -261,9 +261,9 @@ SIMBA_API int simba_client_open(const char *url, const struct simba_client_optio
 
 /* Creates a client from a configuration file: YAML with the keys of the JVM library, such as
  * `simba.redis.ttl`, and `url`; simba.yaml(5) lists them. Exactly one store must be enabled in it. `options`
- * go before the file. A file that holds a password and that everybody may write is refused; one that
- * everybody may read is warned of through options->log. SIMBA_EUNSUPPORTED: the library was built without
- * libyaml. */
+ * go before the file. Paths are relative to its folder. A file that holds a password and that others may
+ * write is refused; one that everybody may read is warned of through options->log. SIMBA_EUNSUPPORTED: the
+ * library was built without libyaml. */
 SIMBA_API int simba_client_open_config(const char *path, const struct simba_client_options *options,
                                        simba_client **ret_client, struct simba_error *error);
 
@@ -273,7 +273,7 @@ SIMBA_API int simba_client_open_config(const char *path, const struct simba_clie
 SIMBA_API int simba_config_read(const char *path, const struct simba_client_options *options,
                                 char **ret_url, struct simba_error *error);
 
-/* The same for a configuration in memory. `name` stands for the file in errors. */
+/* The same for a configuration in memory, whose paths stay as they are. `name` stands for the file in errors. */
 SIMBA_API int simba_config_parse(const char *text, size_t size, const char *name, char **ret_url,
                                  struct simba_error *error);
 

@@ -3,6 +3,7 @@
  */
 #include "api/client.h"
 
+#include "api/scheme.h"
 #include "backend/registry.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -186,9 +187,7 @@ static int find_backend(const struct simba_client_options *options, const simba_
     if (code != SIMBA_OK)
         return code;
     if (ops == NULL)
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "no store is known for URLs that begin with '%s:'",
-                            simba_url_scheme(url));
+        return sb_scheme_fail(simba_url_scheme(url), error);
     *ret_ops = ops;
     return SIMBA_OK;
 }

@@ -9,8 +9,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,6 +54,24 @@ int sb_config_fail_value(const struct sb_config *config, const struct sb_config_
                          struct simba_error *error, const char *sentence)
 {
     return sb_config_fail(config, entry->value_place, error, "%s: %s", entry->key, sentence);
+}
+
+void sb_config_write_origin(const struct sb_config *config, const struct sb_config_entry *entry,
+                            char buffer[SB_CONFIG_ORIGIN_MAX])
+{
+    struct sb_text text;
+
+    sb_text_init(&text, buffer, SB_CONFIG_ORIGIN_MAX);
+    sb_text_add(&text, "%s:%zu:%zu: %s", short_name(config->name), entry->value_place.line,
+                entry->value_place.column, entry->key);
+}
+
+void sb_config_name_origin(const char *origin, struct simba_error *error)
+{
+    struct simba_error why = *error;
+
+    if (simba_error_group(why.code) == SIMBA_GROUP_CONFIG)
+        sb_error_set_backend(error, why.code, why.backend_code, "%s: %s", origin, why.text);
 }
 
 static int fail_file(const char *path, int system_code, struct simba_error *error)
@@ -140,24 +160,37 @@ static int read_file(const char *path, struct file *ret_file, struct simba_error
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-static void free_url(char *url)
+void sb_config_free_url(char *url)
 {
     if (url != NULL)
         explicit_bzero(url, strlen(url));
     sb_free(url);
 }
 
-static int translate(const char *text, size_t size, const char *name, char **ret_url,
-                     enum sb_config_secret *ret_secret, struct simba_error *error)
+static int translate(struct sb_config *config, const char *text, size_t size,
+                     struct sb_config_store *ret_store, struct simba_error *error)
 {
-    struct sb_config config;
-    int code = sb_config_load(&config, text, size, name, error);
+    int code = sb_config_load(config, text, size, error);
 
     if (code != SIMBA_OK)
         return code;
-    code = sb_config_to_url(&config, ret_url, ret_secret, error);
-    sb_config_clear(&config);
+    code = sb_config_to_url(config, ret_store, error);
+    sb_config_clear(config);
     return code;
+}
+
+/* What is no regular file, such as a pipe, has no folder to speak of. NULL: there is none. */
+static const char *find_folder(const char *path, const struct file *file, char buffer[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    struct sb_text text;
+
+    sb_text_init(&text, folder, sizeof folder);
+    sb_text_add(&text, "%.*s.", slash != NULL ? (int)(slash + 1 - path) : 0, path);
+    if (file->mode == 0 || text.cut || realpath(folder, buffer) == NULL)
+        return NULL;
+    return strcmp(buffer, "/") != 0 ? buffer : "";
 }
 
 /* Who may write the file could send the password to a server of its own, wherever that is kept. */
@@ -168,10 +201,10 @@ static int check_writers(const char *path, const struct file *file, enum sb_conf
 
     if (file->mode == 0)
         return SIMBA_OK;
-    if ((file->mode & S_IWOTH) != 0)
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "%s %s a password and can be written by everybody: chmod 600 it",
-                            short_name(path), what);
+    if ((file->mode & (S_IWGRP | S_IWOTH)) != 0)
+        return sb_error_set(
+            error, SIMBA_ECONFIG, "%s %s a password and can be written by %s: chmod 600 it",
+            short_name(path), what, (file->mode & S_IWOTH) != 0 ? "everybody" : "its group");
     if (file->owner != 0 && file->owner != geteuid())
         return sb_error_set(error, SIMBA_ECONFIG,
                             "%s %s a password and belongs to another user: chown it to root or to "
@@ -208,54 +241,79 @@ static int check_access(const char *path, const struct file *file, enum sb_confi
 int simba_config_parse(const char *text, size_t size, const char *name, char **ret_url,
                        struct simba_error *error)
 {
-    enum sb_config_secret secret;
+    struct sb_config config = {.name = name};
+    struct sb_config_store store;
+    int code;
 
     if (text == NULL || name == NULL || ret_url == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_config_parse needs a text, a name and ret_url");
-    return translate(text, size, name, ret_url, &secret, error);
+    code = translate(&config, text, size, &store, error);
+    if (code == SIMBA_OK)
+        *ret_url = store.url;
+    return code;
+}
+
+static int read_config(const char *path, bool tries_secrets,
+                       const struct simba_client_options *options,
+                       struct sb_config_store *ret_store, struct simba_error *error)
+{
+    struct sb_config config = {.name = path, .tries_secrets = tries_secrets};
+    struct sb_config_store store = {.url = NULL};
+    struct file file = {.text = NULL};
+    char folder[PATH_MAX];
+    int code = read_file(path, &file, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    config.folder = find_folder(path, &file, folder);
+    code = translate(&config, file.text, file.size, &store, error);
+    if (code == SIMBA_OK)
+        code = check_access(path, &file, store.secret, options, error);
+    clear_file(&file);
+    if (code == SIMBA_OK)
+        *ret_store = store;
+    else
+        sb_config_free_url(store.url);
+    return code;
 }
 
 int simba_config_read(const char *path, const struct simba_client_options *options, char **ret_url,
                       struct simba_error *error)
 {
-    enum sb_config_secret secret = SB_CONFIG_SECRET_NONE;
-    struct file file = {.text = NULL};
-    char *url = NULL;
+    struct sb_config_store store;
     int code;
 
     if (path == NULL || ret_url == NULL)
         return sb_error_set(error, SIMBA_EMISUSE, "simba_config_read needs a path and ret_url");
-    code = read_file(path, &file, error);
-    if (code != SIMBA_OK)
-        return code;
-    code = translate(file.text, file.size, path, &url, &secret, error);
+    code = read_config(path, false, options, &store, error);
     if (code == SIMBA_OK)
-        code = check_access(path, &file, secret, options, error);
-    clear_file(&file);
-    if (code == SIMBA_OK)
-        *ret_url = url;
-    else
-        free_url(url);
+        *ret_url = store.url;
     return code;
 }
 
-/* What is wrong with the values together shows only when the client is opened: then the file is named. */
+int sb_config_read(const char *path, const struct simba_client_options *options,
+                   struct sb_config_store *ret_store, struct simba_error *error)
+{
+    return read_config(path, true, options, ret_store, error);
+}
+
+/* What is wrong with the values together shows only when the client is opened. */
 int simba_client_open_config(const char *path, const struct simba_client_options *options,
                              simba_client **ret_client, struct simba_error *error)
 {
-    struct simba_error why;
-    char *url = NULL;
-    int code = simba_config_read(path, options, &url, error);
+    struct sb_config_store store;
+    int code;
 
+    if (path == NULL || ret_client == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_open_config needs a path and ret_client");
+    code = sb_config_read(path, options, &store, error);
     if (code != SIMBA_OK)
         return code;
-    code = simba_client_open(url, options, ret_client, &why);
-    free_url(url);
-    if (code == SIMBA_OK || error == NULL)
-        return code;
-    *error = why;
-    if (simba_error_group(code) == SIMBA_GROUP_CONFIG)
-        sb_error_set_backend(error, code, why.backend_code, "%s: %s", short_name(path), why.text);
+    code = simba_client_open(store.url, options, ret_client, error);
+    sb_config_free_url(store.url);
+    if (code != SIMBA_OK && error != NULL)
+        sb_config_name_origin(store.origin, error);
     return code;
 }

@@ -1,17 +1,19 @@
 /*
  * config.h - a configuration on its way from YAML to the URL that says the same.
  *
- *     text --config_yaml.c--> entries with dotted keys --config_url.c--> URL
- *                                                      with config_option.c
+ *     text --config_yaml.c--> entries with dotted keys --config_section.c--> sections --config_url.c--> URL
+ *                                                        with config_option.c
  */
 #ifndef SB_API_CONFIG_H
 #define SB_API_CONFIG_H
 
+#include "base/near.h"
 #include "base/text.h"
 
 #include <simba/backend.h>
 
-#define SB_CONFIG_KEY_MAX 128 /* bytes, with the NUL */
+#define SB_CONFIG_KEY_MAX 128    /* bytes, with the NUL */
+#define SB_CONFIG_ORIGIN_MAX 256 /* bytes, with the NUL */
 
 /* Lines and columns count from 1. */
 struct sb_config_place {
@@ -29,14 +31,17 @@ struct sb_config_entry {
 };
 
 struct sb_config {
-    const char *name; /* the caller's */
+    const char *name;   /* the caller's */
+    const char *folder; /* what paths are relative to, the caller's; NULL: they stay as they are */
+    bool tries_secrets; /* whether passwords that it names must be there */
     struct sb_config_entry *entries;
     size_t count;
     size_t capacity;
 };
 
-/* Reads the entries in their order. No key occurs twice. On failure nothing is left behind. */
-int sb_config_load(struct sb_config *config, const char *text, size_t size, const char *name,
+/* Reads the entries in their order into a config that has a name and no entries. No key occurs twice. On
+ * failure nothing is left behind. */
+int sb_config_load(struct sb_config *config, const char *text, size_t size,
                    struct simba_error *error);
 
 /* Frees the entries, and leaves no password in memory. */
@@ -50,6 +55,10 @@ int sb_config_fail(const struct sb_config *config, struct sb_config_place place,
 int sb_config_fail_value(const struct sb_config *config, const struct sb_config_entry *entry,
                          struct simba_error *error, const char *sentence);
 
+/* Writes "name:line:column: key" of the entry's value. */
+void sb_config_write_origin(const struct sb_config *config, const struct sb_config_entry *entry,
+                            char buffer[SB_CONFIG_ORIGIN_MAX]);
+
 /* ---- Options -------------------------------------------------------------------------------- */
 
 /* The option of that name: one of every client, or of the backend. `ops` may be NULL. NULL: there is none. */
@@ -59,16 +68,28 @@ const struct simba_backend_option *sb_config_find_option(const struct simba_back
 /* Stands for an option of which nothing is known. */
 extern const struct simba_backend_option sb_config_any_option;
 
-/* Whether the value of an option with this name is a password. */
-bool sb_config_is_password(const char *name);
+/* Whether the value is the path of a file. */
+bool sb_config_is_path(const struct simba_backend_option *option, const char *name);
 
-/* Whether the entry's value is one that the option takes. */
+/* Offers the names of all options of every client, and of the backend. `ops` may be NULL. */
+void sb_config_offer_options(struct sb_near *near, const struct simba_backend_ops *ops,
+                             const char *name);
+
+/* Whether the entry's value is one that the option of that name takes. */
 int sb_config_check_type(const struct sb_config *config, const struct sb_config_entry *entry,
-                         const struct simba_backend_option *option, struct simba_error *error);
+                         const struct simba_backend_option *option, const char *name,
+                         struct simba_error *error);
 
-/* Appends the value as a URL has it. */
-void sb_config_add_value(struct sb_text *url, const struct simba_backend_option *option,
-                         const char *value);
+/* Appends "name=value" as a URL has it. */
+void sb_config_add_option(struct sb_text *url, const struct sb_config *config,
+                          const struct simba_backend_option *option, const char *name,
+                          const char *value);
+
+/* Appends a text with all escaped that has a meaning in a URL. */
+void sb_config_add_encoded(struct sb_text *url, const char *text);
+
+/* Whether a path is relative to a folder. */
+bool sb_config_is_relative(const char *path);
 
 /* Reads true, yes, on and their opposites; false: it is none of them. */
 bool sb_config_read_switch(const char *text, bool *ret_on);
@@ -85,8 +106,25 @@ enum sb_config_secret {
     SB_CONFIG_SECRET_HELD   /* it holds one itself */
 };
 
-/* The URL of the one store that is enabled. */
-int sb_config_to_url(const struct sb_config *config, char **ret_url,
-                     enum sb_config_secret *ret_secret, struct simba_error *error);
+/* The one store that is enabled. */
+struct sb_config_store {
+    char *url; /* to be given to sb_config_free_url */
+    enum sb_config_secret secret;
+    char origin[SB_CONFIG_ORIGIN_MAX]; /* where its url stands: "name:line:column: key" */
+};
+
+int sb_config_to_url(const struct sb_config *config, struct sb_config_store *ret_store,
+                     struct simba_error *error);
+
+/* Leaves no password in memory; takes NULL. */
+void sb_config_free_url(char *url);
+
+/* What simba_config_read does. Besides, passwords that the file names must be there. What is wrong with the URL
+ * only when it is opened is to be told with the origin before it: see sb_config_name_origin. */
+int sb_config_read(const char *path, const struct simba_client_options *options,
+                   struct sb_config_store *ret_store, struct simba_error *error);
+
+/* Puts the origin before the sentence, where the error is one of the configuration. */
+void sb_config_name_origin(const char *origin, struct simba_error *error);
 
 #endif

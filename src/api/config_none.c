@@ -5,12 +5,11 @@
 
 #include "base/error.h"
 
-int sb_config_load(struct sb_config *config, const char *text, size_t size, const char *name,
+int sb_config_load(struct sb_config *config, const char *text, size_t size,
                    struct simba_error *error)
 {
-    (void)config;
     (void)text;
     (void)size;
     return sb_error_set(error, SIMBA_EUNSUPPORTED,
-                        "%.100s cannot be read: this build has no libyaml", name);
+                        "%.100s cannot be read: this build has no libyaml", config->name);
 }

@@ -4,6 +4,8 @@
  */
 #include "api/config.h"
 
+#include "base/url.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -93,15 +95,19 @@ static int check_choice(const struct sb_config *config, const struct sb_config_e
 {
     if (sb_config_has_word(words, entry->value))
         return SIMBA_OK;
-    return sb_config_fail(config, entry->value_place, error, "%s is none of: %s", entry->key,
+    return sb_config_fail(config, entry->value_place, error, "%s: this is none of: %s", entry->key,
                           words);
 }
 
 int sb_config_check_type(const struct sb_config *config, const struct sb_config_entry *entry,
-                         const struct simba_backend_option *option, struct simba_error *error)
+                         const struct simba_backend_option *option, const char *name,
+                         struct simba_error *error)
 {
     bool ignored;
 
+    if (sb_config_is_path(option, name) && strncmp(entry->value, "~/", 2) == 0)
+        return sb_config_fail_value(config, entry, error,
+                                    "a shell knows '~', but not this file; write the path in full");
     switch (option->type) {
     case SIMBA_OPTION_DURATION:
         return check_duration(config, entry, error);
@@ -118,6 +124,7 @@ int sb_config_check_type(const struct sb_config *config, const struct sb_config_
     case SIMBA_OPTION_CHOICE:
         return check_choice(config, entry, option->words, error);
     case SIMBA_OPTION_TEXT:
+    case SIMBA_OPTION_PATH:
         break;
     }
     return SIMBA_OK;
@@ -125,12 +132,14 @@ int sb_config_check_type(const struct sb_config *config, const struct sb_config_
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
-bool sb_config_is_password(const char *name)
+static bool is_password(const char *option)
 {
-    static const char word[] = "password";
-    size_t length = strlen(name);
+    return sb_url_password_stem(option) == strlen(option);
+}
 
-    return length >= strlen(word) && strcmp(name + length - strlen(word), word) == 0;
+bool sb_config_is_path(const struct simba_backend_option *option, const char *name)
+{
+    return option->type == SIMBA_OPTION_PATH || sb_url_is_password_file(name);
 }
 
 /* A password may be named by a file or a variable instead. */
@@ -140,9 +149,8 @@ static bool names_option(const char *name, const char *option)
 
     if (strncmp(name, option, length) != 0)
         return false;
-    return name[length] == '\0' ||
-           (sb_config_is_password(option) &&
-            (strcmp(name + length, "-file") == 0 || strcmp(name + length, "-env") == 0));
+    return name[length] == '\0' || (is_password(option) && (strcmp(name + length, "-file") == 0 ||
+                                                            strcmp(name + length, "-env") == 0));
 }
 
 static const struct simba_backend_option *find_in(const struct simba_backend_option *table,
@@ -167,9 +175,34 @@ const struct simba_backend_option *sb_config_find_option(const struct simba_back
     return ops->options != NULL ? find_in(ops->options, name) : &sb_config_any_option;
 }
 
+static void offer_option(struct sb_near *near, const char *name, const char *option)
+{
+    static const char *const endings[] = {"", "-file", "-env"};
+
+    for (size_t i = 0; i < (is_password(option) ? 3 : 1); i++) {
+        char candidate[SB_NEAR_MAX];
+        struct sb_text text;
+
+        sb_text_init(&text, candidate, sizeof candidate);
+        sb_text_add(&text, "%s%s", option, endings[i]);
+        sb_near_offer(near, name, candidate);
+    }
+}
+
+void sb_config_offer_options(struct sb_near *near, const struct simba_backend_ops *ops,
+                             const char *name)
+{
+    for (size_t i = 0; common_options[i].name != NULL; i++)
+        offer_option(near, name, common_options[i].name);
+    if (ops == NULL || ops->options == NULL)
+        return;
+    for (size_t i = 0; ops->options[i].name != NULL; i++)
+        offer_option(near, name, ops->options[i].name);
+}
+
 /* ---- In a URL ----------------------------------------------------------------------------- */
 
-static void add_encoded(struct sb_text *out, const char *text)
+void sb_config_add_encoded(struct sb_text *out, const char *text)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/";
@@ -181,20 +214,38 @@ static void add_encoded(struct sb_text *out, const char *text)
             sb_text_add(out, "%%%02X", (unsigned)(unsigned char)*text);
 }
 
-/* A switch is written in the store's own words. */
-void sb_config_add_value(struct sb_text *out, const struct simba_backend_option *option,
-                         const char *value)
+static void add_switch(struct sb_text *out, const struct simba_backend_option *option, bool on)
 {
-    const char *second;
-    bool on;
+    const char *second = strchr(option->words, ' ');
 
-    if (option->type != SIMBA_OPTION_SWITCH || !sb_config_read_switch(value, &on)) {
-        add_encoded(out, value);
-        return;
-    }
-    second = strchr(option->words, ' ');
     if (on)
         sb_text_add(out, "%.*s", (int)(second - option->words), option->words);
     else
         sb_text_add(out, "%s", second + 1);
+}
+
+/* An '@' opens the name of a socket that is no file. */
+bool sb_config_is_relative(const char *path)
+{
+    return path[0] != '\0' && strchr("/@", path[0]) == NULL;
+}
+
+/* A switch is written in the store's own words. */
+void sb_config_add_option(struct sb_text *out, const struct sb_config *config,
+                          const struct simba_backend_option *option, const char *name,
+                          const char *value)
+{
+    bool on;
+
+    sb_config_add_encoded(out, name);
+    sb_text_add(out, "=");
+    if (option->type == SIMBA_OPTION_SWITCH && sb_config_read_switch(value, &on)) {
+        add_switch(out, option, on);
+        return;
+    }
+    if (config->folder != NULL && sb_config_is_path(option, name) && sb_config_is_relative(value)) {
+        sb_config_add_encoded(out, config->folder);
+        sb_text_add(out, "/");
+    }
+    sb_config_add_encoded(out, value);
 }

@@ -64,6 +64,15 @@ static int skip_event(struct reader *r, yaml_event_type_t *ret_type,
     return SIMBA_OK;
 }
 
+/* Takes two of them, of which the second tells something. */
+static int skip_to_second(struct reader *r, yaml_event_type_t *ret_type,
+                          struct sb_config_place *ret_place)
+{
+    int code = skip_event(r, ret_type, ret_place);
+
+    return code == SIMBA_OK ? skip_event(r, ret_type, ret_place) : code;
+}
+
 static bool is_whole_text(const yaml_event_t *scalar)
 {
     return strlen((const char *)scalar->data.scalar.value) == scalar->data.scalar.length;
@@ -152,11 +161,11 @@ static int add_value(struct reader *r, struct sb_config_entry *entry, const yaml
     int code;
 
     if (!is_text(event))
-        return sb_config_fail(r->config, entry->value_place, r->error,
-                              "'%s' has a tag; write the value alone", entry->key);
+        return sb_config_fail_value(r->config, entry, r->error,
+                                    "this has a tag; write the value alone");
     if (!is_whole_text(event) || length > VALUE_MAX)
         return sb_config_fail(r->config, entry->value_place, r->error,
-                              "the value of '%s' has a NUL, or more than %d bytes", entry->key,
+                              "%s: the value has a NUL, or more than %d bytes", entry->key,
                               VALUE_MAX);
     if (!plain || length > 0) {
         entry->value = sb_strdup((const char *)event->data.scalar.value);
@@ -203,11 +212,10 @@ static int read_content(struct reader *r, struct sb_config_entry *entry, const y
         code = add_entry(r, entry);
         return code == SIMBA_OK ? read_map(r, entry->key, depth + 1) : code;
     case YAML_SEQUENCE_START_EVENT:
-        return sb_config_fail(r->config, entry->value_place, r->error,
-                              "'%s' is a list; it has one value", entry->key);
+        return sb_config_fail_value(r->config, entry, r->error, "this is a list; it has one value");
     default:
-        return sb_config_fail(r->config, entry->value_place, r->error,
-                              "'%s' is an alias; write the value itself", entry->key);
+        return sb_config_fail_value(r->config, entry, r->error,
+                                    "this is an alias; write the value itself");
     }
 }
 
@@ -264,10 +272,8 @@ static int expect_end(struct reader *r)
 {
     struct sb_config_place place;
     yaml_event_type_t type;
-    int code = skip_event(r, &type, &place); /* the end of the document */
+    int code = skip_to_second(r, &type, &place); /* behind the end of the document */
 
-    if (code == SIMBA_OK)
-        code = skip_event(r, &type, &place);
     if (code == SIMBA_OK && type != YAML_STREAM_END_EVENT)
         code = sb_config_fail(r->config, place, r->error, "a second document begins here");
     return code;
@@ -278,10 +284,8 @@ static int read_document(struct reader *r)
 {
     struct sb_config_place place;
     yaml_event_type_t type;
-    int code = skip_event(r, &type, &place); /* the start of the stream */
+    int code = skip_to_second(r, &type, &place); /* behind the start of the stream */
 
-    if (code == SIMBA_OK)
-        code = skip_event(r, &type, &place);
     if (code != SIMBA_OK || type == YAML_STREAM_END_EVENT)
         return code;
     code = skip_event(r, &type, &place);
@@ -293,13 +297,12 @@ static int read_document(struct reader *r)
     return code == SIMBA_OK ? expect_end(r) : code;
 }
 
-int sb_config_load(struct sb_config *config, const char *text, size_t size, const char *name,
+int sb_config_load(struct sb_config *config, const char *text, size_t size,
                    struct simba_error *error)
 {
     struct reader reader = {.config = config, .error = error};
     int code;
 
-    *config = (struct sb_config){.name = name};
     if (yaml_parser_initialize(&reader.parser) != 1)
         return sb_error_plain(error, SIMBA_ENOMEM);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, size);

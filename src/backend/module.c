@@ -145,6 +145,15 @@ int sb_module_find(const char *scheme, const struct sb_module **ret_module,
     return code;
 }
 
+const char *sb_module_scheme(size_t index)
+{
+    for (size_t i = 0; i < ENTRY_COUNT; i++)
+        for (size_t j = 0; entries[i].words[j] != NULL; j++)
+            if (index-- == 0)
+                return entries[i].words[j];
+    return NULL;
+}
+
 bool sb_module_is_named(const char *name)
 {
     for (size_t i = 0; i < ENTRY_COUNT; i++)

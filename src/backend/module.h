@@ -24,6 +24,9 @@ struct sb_module {
 int sb_module_find(const char *scheme, const struct sb_module **ret_module,
                    struct simba_error *error);
 
+/* The schemes of all of them, one after the other, without what may follow a '+'; NULL behind the last. */
+const char *sb_module_scheme(size_t index);
+
 /* Whether one of the library's own backends has this name. */
 bool sb_module_is_named(const char *name);
 

@@ -297,7 +297,25 @@ static char *take_slashes(char *text, char **ret_authority)
     return text + 2 + length;
 }
 
-/* A text without any ':' and '@' is most often the path of a file, and holds no password. */
+/* A text without any ':' and '@' holds no password, and is most often the path of a file. */
+static int fail_path(const char *text, struct simba_error *error)
+{
+    size_t before = strcspn(text, "/");
+
+    if (before > 0 && strncmp(text + before, "//", 2) == 0)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the URL '%.60s' has no ':' behind its scheme: write %.*s:%.60s", text,
+                            (int)before, text, text + before);
+    if (text[0] == '~')
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the URL '%.60s' does not open with a scheme: for a file write sqlite: "
+                            "and its whole path, without '~'",
+                            text);
+    return sb_error_set(
+        error, SIMBA_EINVAL,
+        "the URL '%.60s' does not open with a scheme: for a file write sqlite:%.60s", text, text);
+}
+
 static int fail_scheme(const char *text, bool has_colon, struct simba_error *error)
 {
     if (*text == '\0')
@@ -305,10 +323,7 @@ static int fail_scheme(const char *text, bool has_colon, struct simba_error *err
             error, SIMBA_EINVAL,
             "the URL is empty: it opens with a scheme, such as sqlite: or redis://");
     if (!has_colon && strchr(text, '@') == NULL)
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "the URL '%.60s' does not open with a scheme: for a file write "
-                            "sqlite:%.60s",
-                            text, text);
+        return fail_path(text, error);
     return sb_error_set(error, SIMBA_EINVAL,
                         "the URL does not open with a scheme, such as sqlite: for the path of a "
                         "file, redis:// or postgres://");

@@ -19,6 +19,23 @@ void sb_url_free(simba_url *url); /* takes NULL */
  * `password` from the parameters, once. Whoever opens a store calls this; to take a URL apart touches no file. */
 int sb_url_resolve(simba_url *url, struct simba_error *error);
 
+/* Fails where one password is given or named twice. Reads nothing. Only before sb_url_resolve. */
+int sb_url_check_passwords(const simba_url *url, struct simba_error *error);
+
+/* Whether the password that a parameter names could be read now; that of another parameter can. */
+int sb_url_try_secret(const char *name, const char *value, struct simba_error *error);
+
+/* The length of "sentinel-password" in that name, and where "-file" or "-env" follow; 0: it is no password. */
+size_t sb_url_password_stem(const char *name);
+
+/* Whether a parameter of this name says which file has a password. */
+bool sb_url_is_password_file(const char *name);
+
+/* The parameters in their order. */
+size_t sb_url_param_count(const simba_url *url);
+const char *sb_url_param_name(const simba_url *url, size_t index);
+const char *sb_url_param_value(const simba_url *url, size_t index);
+
 /* The name of a parameter that nobody has asked for, or NULL. */
 const char *sb_url_unused_param(const simba_url *url);
 

@@ -4,6 +4,7 @@
 #ifndef SB_BASE_URL_PARTS_H
 #define SB_BASE_URL_PARTS_H
 
+#include "base/near.h"
 #include "base/url.h"
 
 #define SB_URL_HOSTS_MAX 16
@@ -20,6 +21,7 @@ struct param {
     const char *value;
     struct param *source; /* NULL, or the parameter that this one was made from */
     bool used;
+    struct sb_near near; /* what was asked for that it may be a misspelling of */
 };
 
 /* All strings point into `text`, which is cut up and decoded in place, or into a secret. */

@@ -85,16 +85,28 @@ static int read_checked(int fd, const char *path, char buffer[SECRET_MAX + 2],
     return read_whole(fd, path, buffer, error);
 }
 
+/* A shell expands it, nobody else does. */
+static int check_home(const char *path, struct simba_error *error)
+{
+    if (strncmp(path, "~/", 2) != 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_ECONFIG,
+                        "the password file %s cannot be read: write its path without '~'", path);
+}
+
 /* The first line counts: an editor ends it. An empty one is a secret that was not filled in, and the server
  * would call it a wrong password. */
 static int read_file(const char *path, char buffer[SECRET_MAX + 2], struct simba_error *error)
 {
     char name[PATH_MAX];
     const char *full = full_name(path, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int code = check_home(path, error);
     bool is_empty;
-    int code;
+    int fd;
 
+    if (code != SIMBA_OK)
+        return code;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail_file(full, errno, error);
     code = read_checked(fd, full, buffer, error);
@@ -114,11 +126,11 @@ static int read_environment(const char *name, char buffer[SECRET_MAX + 2],
 {
     const char *value = getenv(name);
 
-    if (value == NULL)
+    if (value == NULL || value[0] == '\0')
         return sb_error_set(error, SIMBA_ECONFIG,
                             "the environment variable '%.60s', which should hold a password, is "
-                            "not set",
-                            name);
+                            "%s",
+                            name, value == NULL ? "not set" : "empty");
     if (strlen(value) > SECRET_MAX)
         return sb_error_set(error, SIMBA_ECONFIG,
                             "the environment variable '%.60s' has more than %d bytes", name,
@@ -140,6 +152,19 @@ static size_t stem_length(const char *name, const char *ending)
         strncmp(name + stem - word, WORD, word) != 0)
         return 0;
     return stem == word || name[stem - word - 1] == '-' ? stem : 0;
+}
+
+size_t sb_url_password_stem(const char *name)
+{
+    size_t plain = stem_length(name, "");
+    size_t file = stem_length(name, FILE_ENDING);
+
+    return plain > 0 ? plain : file > 0 ? file : stem_length(name, ENVIRONMENT_ENDING);
+}
+
+bool sb_url_is_password_file(const char *name)
+{
+    return stem_length(name, FILE_ENDING) > 0;
 }
 
 static int fail_twice(const struct param *param, struct simba_error *error)
@@ -215,10 +240,21 @@ static int put_secret(simba_url *url, struct param *source, size_t stem, const c
     return add_param(url, name, value, source, error);
 }
 
+/* What a parameter names; to be called where one of the two endings is there. */
+static int read_secret(const char *name, const char *value, char secret[SECRET_MAX + 2],
+                       struct simba_error *error)
+{
+    return sb_url_is_password_file(name) ? read_file(value, secret, error)
+                                         : read_environment(value, secret, error);
+}
+
+static bool names_secret(const char *name)
+{
+    return stem_length(name, FILE_ENDING) > 0 || stem_length(name, ENVIRONMENT_ENDING) > 0;
+}
+
 static int resolve(simba_url *url, struct param *param, struct simba_error *error)
 {
-    size_t file = stem_length(param->name, FILE_ENDING);
-    size_t environment = stem_length(param->name, ENVIRONMENT_ENDING);
     char secret[SECRET_MAX + 2];
     int code;
 
@@ -226,12 +262,11 @@ static int resolve(simba_url *url, struct param *param, struct simba_error *erro
         return set_user(url, param, error);
     if (strcmp(param->name, WORD) == 0)
         return set_password(url, param->value, param, error);
-    if (file == 0 && environment == 0)
+    if (!names_secret(param->name))
         return SIMBA_OK;
-    code = file > 0 ? read_file(param->value, secret, error)
-                    : read_environment(param->value, secret, error);
+    code = read_secret(param->name, param->value, secret, error);
     if (code == SIMBA_OK)
-        code = put_secret(url, param, file > 0 ? file : environment, secret, error);
+        code = put_secret(url, param, sb_url_password_stem(param->name), secret, error);
     explicit_bzero(secret, sizeof secret);
     return code;
 }
@@ -244,4 +279,42 @@ int sb_url_resolve(simba_url *url, struct simba_error *error)
     for (size_t i = 0; i < count && code == SIMBA_OK; i++)
         code = resolve(url, &url->params[i], error);
     return code;
+}
+
+/* ---- Before anything is opened -------------------------------------------------------------- */
+
+/* A pipe gives its bytes once only, so it is left to who opens the store. */
+static bool can_be_read_twice(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) != 0 || S_ISREG(status.st_mode);
+}
+
+int sb_url_try_secret(const char *name, const char *value, struct simba_error *error)
+{
+    char secret[SECRET_MAX + 2];
+    int code;
+
+    if (!names_secret(name) || (sb_url_is_password_file(name) && !can_be_read_twice(value)))
+        return SIMBA_OK;
+    code = read_secret(name, value, secret, error);
+    explicit_bzero(secret, sizeof secret);
+    return code;
+}
+
+int sb_url_check_passwords(const simba_url *url, struct simba_error *error)
+{
+    for (size_t i = 0; i < url->param_count; i++) {
+        const char *name = url->params[i].name;
+        size_t stem = sb_url_password_stem(name);
+
+        if (stem == strlen(WORD) && url->password != NULL)
+            return fail_twice(&url->params[i], error);
+        for (size_t j = 0; j < i && stem > 0; j++)
+            if (sb_url_password_stem(url->params[j].name) == stem &&
+                strncmp(url->params[j].name, name, stem) == 0)
+                return fail_twice(&url->params[i], error);
+    }
+    return SIMBA_OK;
 }

@@ -6,6 +6,7 @@
  */
 #include "cli/store.h"
 
+#include "api/config.h"
 #include "base/url.h"
 #include "cli/printer.h"
 #include "cli/say.h"
@@ -143,34 +144,36 @@ static int copy_url(char *buffer, size_t size, const char *url, struct simba_err
 }
 
 static int read_config(const struct cli *cli, const char *path, char *buffer, size_t size,
-                       struct simba_error *error)
+                       char origin[SB_CONFIG_ORIGIN_MAX], struct simba_error *error)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
-    char *url = NULL;
+    struct sb_config_store store;
 
     options.log = cli_say_log;
     options.log_level = cli->log_level;
-    int code = simba_config_read(path, &options, &url, error);
-    if (code == SIMBA_OK)
-        code = copy_url(buffer, size, url, error);
-    simba_free(url);
+    int code = sb_config_read(path, &options, &store, error);
+    if (code != SIMBA_OK)
+        return code;
+    snprintf(origin, SB_CONFIG_ORIGIN_MAX, "%s", store.origin);
+    code = copy_url(buffer, size, store.url, error);
+    sb_config_free_url(store.url);
     return code;
 }
 
-/* The URL, and the file that it comes from: "" where that is none. */
-static int find_url(const struct cli *cli, char *buffer, size_t size, char file[PATH_MAX],
-                    struct simba_error *error)
+/* The URL, and where in a file it stands: "" where it is from none. */
+static int find_url(const struct cli *cli, char *buffer, size_t size,
+                    char origin[SB_CONFIG_ORIGIN_MAX], struct simba_error *error)
 {
-    file[0] = 0;
+    char file[PATH_MAX];
+
+    origin[0] = 0;
     if (cli->url != NULL)
         return copy_url(buffer, size, cli->url, error);
     if (cli->config != NULL)
-        snprintf(file, PATH_MAX, "%s", cli->config);
-    if (cli->config == NULL && !find_config(file, PATH_MAX)) {
-        file[0] = 0;
+        return read_config(cli, cli->config, buffer, size, origin, error);
+    if (!find_config(file, sizeof file))
         return cli_error_set(error, SIMBA_ENOTFOUND, "no store is named");
-    }
-    return read_config(cli, cli->config != NULL ? cli->config : file, buffer, size, error);
+    return read_config(cli, file, buffer, size, origin, error);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------ */
@@ -209,18 +212,19 @@ static void show_store(const struct cli *cli, const char *url)
 }
 
 /* The same for a store that is about to be opened: nobody waits for the terminal any more, except who only looks,
- * and wants to read this first. That the printer cannot start is told when the store is opened. */
+ * and wants to read this first. */
 static void show_opened(const struct cli *cli, const char *url)
 {
-    if (cli->show_store || cli_printer_start())
-        show_store(cli, url);
+    if (!cli->show_store)
+        cli_printer_start();
+    show_store(cli, url);
 }
 
 int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
 {
-    char file[PATH_MAX];
+    char origin[SB_CONFIG_ORIGIN_MAX];
 
-    int code = find_url(cli, buffer, size, file, error);
+    int code = find_url(cli, buffer, size, origin, error);
     if (code == SIMBA_OK)
         show_store(cli, buffer);
     return code;
@@ -238,15 +242,6 @@ int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba
     return code;
 }
 
-/* What is wrong with a URL that the user did not write on the command line stands in a file. */
-static void name_file(const char *file, struct simba_error *error)
-{
-    struct simba_error why = *error;
-
-    if (file[0] != 0 && simba_error_group(why.code) == SIMBA_GROUP_CONFIG)
-        cli_error_set(error, why.code, "%.80s: %s", file, why.text);
-}
-
 static int open_url(const struct cli *cli, const char *url, int callback_threads,
                     simba_client **ret_client, struct simba_error *error)
 {
@@ -256,8 +251,7 @@ static int open_url(const struct cli *cli, const char *url, int callback_threads
         return cli_error_set(error, SIMBA_ECONFIG,
                              "the store memory: belongs to one process: nobody else would see the "
                              "mutex; use it with 'simba tck' only");
-    if (!cli_printer_start())
-        return cli_error_set(error, SIMBA_ENOMEM, "cannot start a thread: %s", strerror(errno));
+    cli_printer_start();
     options.ttl_ms = cli->ttl_ms;
     options.transition_ms = cli->transition_ms;
     options.dispatcher_threads = callback_threads;
@@ -270,9 +264,9 @@ int cli_store_open(const struct cli *cli, int callback_threads, simba_client **r
                    struct simba_error *error)
 {
     char url[CLI_URL_MAX];
-    char file[PATH_MAX];
+    char origin[SB_CONFIG_ORIGIN_MAX];
 
-    int code = find_url(cli, url, sizeof url, file, error);
+    int code = find_url(cli, url, sizeof url, origin, error);
     if (code == SIMBA_ENOTFOUND)
         code = default_url(true, url, sizeof url, error);
     if (code != SIMBA_OK)
@@ -282,8 +276,8 @@ int cli_store_open(const struct cli *cli, int callback_threads, simba_client **r
     explicit_bzero(url, sizeof url);
     if (code == SIMBA_ENOTFOUND) /* the URL forbids to create it */
         code = error->code = SIMBA_EUNAVAILABLE;
-    if (code != SIMBA_OK)
-        name_file(file, error);
+    if (code != SIMBA_OK && origin[0] != 0)
+        sb_config_name_origin(origin, error);
     return code;
 }
 
@@ -291,9 +285,9 @@ int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_c
                             struct simba_error *error)
 {
     char url[CLI_URL_MAX];
-    char file[PATH_MAX];
+    char origin[SB_CONFIG_ORIGIN_MAX];
 
-    int code = find_url(cli, url, sizeof url, file, error);
+    int code = find_url(cli, url, sizeof url, origin, error);
     bool named = code != SIMBA_ENOTFOUND;
     if (!named)
         code = default_url(false, url, sizeof url, error);
@@ -306,9 +300,16 @@ int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_c
     explicit_bzero(url, sizeof url);
     if (code == SIMBA_ENOTFOUND && named)
         code = error->code = SIMBA_EUNAVAILABLE;
-    if (code != SIMBA_OK)
-        name_file(file, error);
+    if (code != SIMBA_OK && origin[0] != 0)
+        sb_config_name_origin(origin, error);
     return code;
+}
+
+bool cli_store_is_file(void)
+{
+    const char *url = cli_store_shown();
+
+    return url != NULL && strncasecmp(url, "sqlite:", 7) == 0;
 }
 
 void cli_store_close(simba_client *client)

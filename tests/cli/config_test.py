@@ -121,10 +121,19 @@ def what_is_wrong_with_a_file_is_told_with_its_place():
     for arguments in (("status",), ("watch", "m"), ("lock", "m", "--", "true"), ("init",), ("tck",)):
         program = run("-c", "c.yaml", *arguments)
         equal(program.code, 78)
-        equal(program.said(), "simba: c.yaml:4:5: unknown key 'simba.jdbc.tll'\n")
+        equal(program.said(), "simba: c.yaml:4:5: unknown key 'simba.jdbc.tll';"
+                              " did you mean 'simba.jdbc.ttl'?\n")
     program = run("-c", "missing.yaml", "status")
     equal(program.code, 78)
     contains(program.said(), "there is no configuration file missing.yaml")
+
+
+def pipe_of(text):
+    """The end of a pipe to read from, with a short text in it."""
+    reader, writer = os.pipe()
+    os.write(writer, text.encode())
+    os.close(writer)
+    return os.fdopen(reader)
 
 
 def as_nobody():
@@ -132,13 +141,73 @@ def as_nobody():
 
 
 @case
-def what_is_wrong_with_the_url_of_a_file_names_the_file():
-    for url in ("redis://127.0.0.1:1?no-such-option=1", "sqlite:a.db?ttl=soon"):
+def what_is_wrong_with_the_url_of_a_file_is_told_with_its_place():
+    for url, sentence in (
+            ("redis://127.0.0.1:1?no-such-option=1", "simba.url: a URL that begins with 'redis:' has no"),
+            ("sqlite:a.db?ttl=soon", "simba.url?ttl: 'soon' is no duration"),
+            ("sqlite:a.db?transition=1ms", "simba.url: transition 1ms is too short"),
+            ("sqlite://a.db", "simba.url: the URL names a host, but SQLite has none"),
+            ("sqlit:a.db", "simba.url: no store is known for URLs that begin with 'sqlit:';"
+                           " did you mean sqlite:?"),
+            ("memory:x", "simba.url: the store memory: belongs to one process")):
         write("c.yaml", f"simba:\n  url: {url}\n")
         for verb in (("status",), ("lock", "m", "--", "true")):
             program = run("-c", "c.yaml", *verb)
             equal(program.code, 78)
-            contains(program.said(), "simba: c.yaml: ")
+            contains(program.said(), "simba: c.yaml:2:8: " + sentence)
+
+
+def redis_config(line):
+    write("c.yaml", f"simba:\n  redis:\n    url: redis://127.0.0.1:1\n    {line}\n")
+    os.chmod("c.yaml", 0o644)
+
+
+@case
+def a_password_that_is_not_where_the_file_says_is_told_with_its_place():
+    redis_config("password-file: none")
+    program = run("-c", "c.yaml", "status")
+    equal(program.code, 78)
+    equal(program.said(), "simba: c.yaml:4:20: simba.redis.password-file: the password file "
+          f"{os.getcwd()}/none cannot be read: No such file or directory\n")
+    redis_config("password-env: NONE")
+    program = run("-c", "c.yaml", "status")
+    equal(program.code, 78)
+    equal(program.said(), "simba: c.yaml:4:19: simba.redis.password-env: the environment variable 'NONE',"
+          " which should hold a password, is not set\n")
+
+
+@case
+def a_password_file_that_must_not_be_read_is_77():
+    if not as_nobody():
+        return
+    redis_config("password-file: secret")
+    write("secret", "s3cret\n")
+    os.chmod("secret", 0o600)
+    os.chmod(".", 0o755)
+    program = run("-c", "c.yaml", "status", **as_nobody())
+    equal(program.code, 77)
+    contains(program.said(), "simba: c.yaml:4:20: simba.redis.password-file: the password file")
+
+
+@case
+def paths_in_a_file_are_relative_to_its_folder():
+    os.mkdir("etc")
+    write("etc/c.yaml", "simba: {url: 'sqlite:jobs.db'}\n")
+    os.mkdir("elsewhere")
+    for where, name in ((".", "etc/c.yaml"), ("etc", "c.yaml"), ("elsewhere", "../etc/c.yaml")):
+        program = run("-c", name, "lock", "m", "--", "true", cwd=where)
+        equal((program.code, program.said()), (0, ""))
+        true(os.path.exists("etc/jobs.db"), "the store is not beside the file")
+        for file in os.listdir("etc"):
+            if file.startswith("jobs.db"):
+                os.remove("etc/" + file)
+
+
+@case
+def paths_in_a_pipe_are_relative_to_the_working_folder():
+    program = run("-c", "/dev/stdin", "lock", "m", "--", "true", stdin=pipe_of("simba.url: sqlite:jobs.db"))
+    equal((program.code, program.said()), (0, ""))
+    true(os.path.exists("jobs.db"), "the store is not in the working folder")
 
 
 @case
@@ -293,10 +362,11 @@ def passwords_come_from_files_and_the_environment():
 @case
 def a_file_with_a_password_must_not_be_everybodys():
     write("c.yaml", "simba: {redis: {url: 'redis://127.0.0.1:1', password: s3cret}}")
-    os.chmod("c.yaml", 0o666)
-    program = run("-c", "c.yaml", "status")
-    equal(program.code, 78)
-    contains(program.said(), "chmod 600")
+    for mode, who in ((0o666, "everybody"), (0o660, "its group")):
+        os.chmod("c.yaml", mode)
+        program = run("-c", "c.yaml", "status")
+        equal(program.code, 78)
+        equal(program.said(), f"simba: c.yaml holds a password and can be written by {who}: chmod 600 it\n")
     os.chmod("c.yaml", 0o644)
     program = run("-c", "c.yaml", "status")
     equal(program.code, 69)

@@ -95,11 +95,12 @@ def every_signal_that_can_be_caught_reaches_the_command():
 
 @use_store
 def every_signal_that_ends_programs_ends_the_wait():
-    holder = Simba("lock", "m", "--", "bash", "-c", HOLD)
+    long_lease = ["--ttl", "20s"]  # so many start at once that a short one would not last
+    holder = Simba(*long_lease, "lock", "m", "--", "bash", "-c", HOLD)
     number("pid")
     waiters = {}
     for number_of in sorted(set(FORWARDED) - STOPPING - HARMLESS):
-        waiters[number_of] = Simba("lock", "-q", "m", "--", "touch", "ran")
+        waiters[number_of] = Simba(*long_lease, "lock", "-q", "m", "--", "touch", "ran")
     for number_of, waiter in waiters.items():
         wait_until(waiter.takes_signals)
         equal(waiter.end(number_of), 128 + number_of)

@@ -181,6 +181,51 @@ static void a_parameter_nobody_asked_for_is_told(void **state)
     sb_url_free(none);
 }
 
+/* What was asked for is what there is. */
+static void a_parameter_that_is_misspelt_is_told_what_may_have_been_meant(void **state)
+{
+    static const char *const cases[][2] = {
+        {"x://h?tranistion=6s", "'tranistion'; did you mean 'transition'?"},
+        {"x://h?tll=6s", "'tll'; did you mean 'ttl'?"},
+        {"x://h?pasword-file=a", "'pasword-file'; did you mean 'password-file'?"},
+        {"x:h?pasword-file=a", "has no option 'pasword-file'"},
+        {"x://h?user=a", "has no option 'user'"},
+        {"x://h?something=a", "has no option 'something'"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        simba_url *url = parse(cases[i][0]);
+        struct simba_error error;
+
+        simba_url_param(url, "ttl");
+        simba_url_param(url, "transition");
+        assert_int_equal(simba_url_check_params(url, &error), SIMBA_ECONFIG);
+        assert_string_equal(strstr(error.text, cases[i][1]), cases[i][1]);
+        sb_url_free(url);
+    }
+}
+
+static void a_text_that_is_nearly_a_url_is_told_what_to_write(void **state)
+{
+    static const char *const cases[][2] = {
+        {"redis//h", "has no ':' behind its scheme: write redis://h"},
+        {"/srv/jobs.db", "for a file write sqlite:/srv/jobs.db"},
+        {"//srv/jobs.db", "for a file write sqlite://srv/jobs.db"},
+        {"~/jobs.db", "write sqlite: and its whole path, without '~'"},
+        {"redis//u:s3cret@h", "does not open with a scheme"},
+        {"redis//s3cret@h", "does not open with a scheme"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        const char *sentence = refusal(cases[i][0]);
+
+        if (strstr(sentence, cases[i][1]) == NULL || strstr(sentence, "s3cret") != NULL)
+            fail_msg("%s: %s", cases[i][0], sentence);
+    }
+}
+
 static void duration_parameters_are_read(void **state)
 {
     simba_url *url = parse("sqlite:x?ttl=1m&bad=5");
@@ -574,6 +619,8 @@ int main(void)
         cmocka_unit_test(ports_are_numbers_from_1_to_65535),
         cmocka_unit_test(parameters_are_found_by_name),
         cmocka_unit_test(a_parameter_nobody_asked_for_is_told),
+        cmocka_unit_test(a_parameter_that_is_misspelt_is_told_what_may_have_been_meant),
+        cmocka_unit_test(a_text_that_is_nearly_a_url_is_told_what_to_write),
         cmocka_unit_test(duration_parameters_are_read),
         cmocka_unit_test(parameters_that_make_no_sense_are_refused),
         cmocka_unit_test(escapes_that_make_no_sense_are_refused),

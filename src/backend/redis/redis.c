@@ -166,6 +166,7 @@ static const struct simba_backend_ops ops = {
     .listen = listen_to,
     .close = close_client,
     .options = sb_redis_option_table,
+    .path_is_file = true,
 };
 
 const struct sb_module sb_redis_module = {&ops, NULL};

@@ -43,9 +43,9 @@ struct sb_sql_address {
 
 /* The options that are read here, for the table of a backend. */
 #define SB_SQL_ADDRESS_OPTIONS                                                                     \
-    {"socket", SIMBA_OPTION_TEXT, NULL}, {"tls", SIMBA_OPTION_SWITCH, "on off"},                   \
-        {"tls-verify", SIMBA_OPTION_SWITCH, "yes no"}, {"tls-ca", SIMBA_OPTION_TEXT, NULL},        \
-        {"tls-cert", SIMBA_OPTION_TEXT, NULL}, {"tls-key", SIMBA_OPTION_TEXT, NULL},               \
+    {"socket", SIMBA_OPTION_PATH, NULL}, {"tls", SIMBA_OPTION_SWITCH, "on off"},                   \
+        {"tls-verify", SIMBA_OPTION_SWITCH, "yes no"}, {"tls-ca", SIMBA_OPTION_PATH, NULL},        \
+        {"tls-cert", SIMBA_OPTION_PATH, NULL}, {"tls-key", SIMBA_OPTION_PATH, NULL},               \
         {"connect-timeout", SIMBA_OPTION_DURATION, NULL},                                          \
         {"timeout", SIMBA_OPTION_DURATION, NULL},                                                  \
     {                                                                                              \

@@ -81,18 +81,33 @@ static int name_beside(const struct sb_sqlite_settings *s, const char *suffix, c
     return SIMBA_OK;
 }
 
-static int read_paths(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
+/* Who writes sqlite://jobs.db means a file, who writes sqlite:~/jobs.db a shell. */
+static int check_path(const simba_url *url, struct simba_error *error)
 {
     const char *path = simba_url_path(url);
-    int code;
 
+    if (simba_url_host_count(url) > 0)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the URL names a host, but SQLite has none; write sqlite:%s%s, or "
+                            "sqlite:/%s%s for a path from the root",
+                            simba_url_host(url, 0), path, simba_url_host(url, 0), path);
     if (path[0] == '\0')
         return sb_error_set(error, SIMBA_EINVAL,
                             "the URL sqlite: names no file; write sqlite:PATH");
-    if (simba_url_host_count(url) > 0)
+    if (strncmp(path, "~/", 2) == 0)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "the URL names a host, but SQLite has none; write sqlite:%s", path);
-    code = resolve_path(path, s->must_exist, &s->path, error);
+                            "the path %s opens with '~', which a shell knows, but not a URL; write "
+                            "it in full",
+                            path);
+    return SIMBA_OK;
+}
+
+static int read_paths(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
+{
+    int code = check_path(url, error);
+
+    if (code == SIMBA_OK)
+        code = resolve_path(simba_url_path(url), s->must_exist, &s->path, error);
     if (code == SIMBA_OK)
         code = name_beside(s, "-wal", &s->log_path, error);
     if (code == SIMBA_OK)

@@ -207,6 +207,7 @@ static const struct simba_backend_ops ops = {
     .listen = listen_to,
     .close = close_client,
     .options = options,
+    .path_is_file = true,
 };
 
 const struct sb_module sb_sqlite_module = {&ops, &dialect};

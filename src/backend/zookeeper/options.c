@@ -25,9 +25,9 @@ const struct simba_backend_option sb_zk_option_table[] = {
     {"connect-timeout", SIMBA_OPTION_DURATION, NULL},
     {"on-disconnect", SIMBA_OPTION_CHOICE, "keep release"},
     {"acl", SIMBA_OPTION_CHOICE, "open creator creator-read"},
-    {"tls-ca", SIMBA_OPTION_TEXT, NULL},
-    {"tls-cert", SIMBA_OPTION_TEXT, NULL},
-    {"tls-key", SIMBA_OPTION_TEXT, NULL},
+    {"tls-ca", SIMBA_OPTION_PATH, NULL},
+    {"tls-cert", SIMBA_OPTION_PATH, NULL},
+    {"tls-key", SIMBA_OPTION_PATH, NULL},
     {"tls-key-password", SIMBA_OPTION_TEXT, NULL},
     {NULL, SIMBA_OPTION_TEXT, NULL},
 };

@@ -1,0 +1,414 @@
+/*
+ * config_section.c - what the keys of a configuration mean. Owns the names of keys; must not know what a store
+ * does with its options, only what it declares.
+ *
+ *     simba.enabled                   nothing is used where it is false
+ *     simba.url, simba.OPTION         a store by its URL alone
+ *     simba.SECTION.enabled           the sections of the JVM library: jdbc, redis, zookeeper
+ *     simba.SECTION.url, .OPTION      OPTION: what a URL may have behind its '?', and user and password
+ *
+ * No sentence quotes the value of a url or of a password.
+ */
+#include "api/config_section.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define ROOT "simba"
+#define URL_MAX 8192 /* bytes, more than a URL may have */
+
+/* What a section may be. The first is the root itself. */
+struct sb_section_kind {
+    const char *name;
+    const char *backends; /* whose URLs it takes, with spaces between; NULL: all */
+    const char *example;
+};
+
+static const struct sb_section_kind kinds[SB_SECTION_COUNT] = {
+    {"", NULL, "sqlite:/var/lib/simba/simba.db"},
+    {"jdbc", "mysql postgres sqlite", "mysql://USER@HOST/DATABASE"},
+    {"redis", "redis", "redis://HOST:6379/0"},
+    {"zookeeper", "zookeeper", "zookeeper://HOST:2181"},
+};
+
+static bool is_root(const struct sb_section *section)
+{
+    return section->kind == &kinds[0];
+}
+
+/* ---- Keys --------------------------------------------------------------------------------- */
+
+static const char *after_root(const char *key)
+{
+    size_t length = strlen(ROOT);
+
+    if (strncmp(key, ROOT, length) != 0)
+        return NULL;
+    return key[length] == '.' ? key + length + 1 : key[length] == '\0' ? key + length : NULL;
+}
+
+/* Which section a key belongs to, and the name within it, "" for the section itself. NULL: to none. */
+static const struct sb_section_kind *split_key(const char *key, const char **ret_name)
+{
+    const char *rest = after_root(key);
+
+    if (rest == NULL || key[strlen(key) - 1] == '.')
+        return NULL;
+    for (size_t i = 1; i < SB_SECTION_COUNT; i++) {
+        size_t length = strlen(kinds[i].name);
+
+        if (strncmp(rest, kinds[i].name, length) != 0)
+            continue;
+        if (rest[length] == '.' || rest[length] == '\0') {
+            *ret_name = rest[length] == '.' ? rest + length + 1 : "";
+            return &kinds[i];
+        }
+    }
+    *ret_name = rest;
+    return &kinds[0];
+}
+
+const char *sb_section_key(const struct sb_section *section, char buffer[SB_CONFIG_KEY_MAX])
+{
+    struct sb_text text;
+
+    sb_text_init(&text, buffer, SB_CONFIG_KEY_MAX);
+    sb_text_add(&text, ROOT "%s%s", is_root(section) ? "" : ".", section->kind->name);
+    return buffer;
+}
+
+const char *sb_section_example(const struct sb_section *section)
+{
+    return section->kind->example;
+}
+
+static bool is_url_or_enabled(const char *name)
+{
+    return strcmp(name, "url") == 0 || strcmp(name, "enabled") == 0;
+}
+
+const char *sb_section_option_name(const struct sb_section *section,
+                                   const struct sb_config_entry *entry)
+{
+    const char *name;
+
+    if (split_key(entry->key, &name) != section->kind || name[0] == '\0' || is_url_or_enabled(name))
+        return NULL;
+    return name;
+}
+
+/* ---- Keys that nobody knows ----------------------------------------------------------------- */
+
+/* Calls with each store of the section, NULL for one that this build lacks, until the call says that it has
+ * found something. */
+static bool for_each_backend(const struct sb_section *section,
+                             bool (*call)(const struct simba_backend_ops *ops, void *argument),
+                             void *argument)
+{
+    const char *word = section->kind->backends;
+
+    while (word != NULL) {
+        char scheme[32];
+        struct sb_text text;
+
+        word += *word == ' ';
+        sb_text_init(&text, scheme, sizeof scheme);
+        sb_text_add(&text, "%.*s", (int)strcspn(word, " "), word);
+        if (call(simba_backend_find(scheme), argument))
+            return true;
+        word = strchr(word, ' ');
+    }
+    return false;
+}
+
+struct offer {
+    struct sb_near near;
+    const char *name;
+};
+
+static bool offer_options(const struct simba_backend_ops *ops, void *argument)
+{
+    struct offer *offer = argument;
+
+    sb_config_offer_options(&offer->near, ops, offer->name);
+    return false;
+}
+
+/* "simba.redos.url": the section is what is misspelt. */
+static void offer_sections(struct offer *offer)
+{
+    for (size_t i = 1; i < SB_SECTION_COUNT; i++)
+        sb_near_offer_part(&offer->near, offer->name, strcspn(offer->name, "."), kinds[i].name);
+}
+
+static int fail_unknown(const struct sb_section *section, const struct sb_config_entry *entry,
+                        const char *name, struct simba_error *error)
+{
+    struct offer offer = {.name = name};
+    char key[SB_CONFIG_KEY_MAX];
+
+    sb_near_offer(&offer.near, name, "url");
+    sb_near_offer(&offer.near, name, "enabled");
+    offer_options(section->ops, &offer);
+    if (section->ops == NULL)
+        for_each_backend(section, offer_options, &offer);
+    if (is_root(section))
+        offer_sections(&offer);
+    if (offer.near.name[0] == '\0')
+        return sb_config_fail(section->config, entry->key_place, error, "unknown key '%s'",
+                              entry->key);
+    return sb_config_fail(section->config, entry->key_place, error,
+                          "unknown key '%s'; did you mean '%s.%s'?", entry->key,
+                          sb_section_key(section, key), offer.near.name);
+}
+
+static int fail_foreign(const struct sb_config *config, const struct sb_config_entry *entry,
+                        struct simba_error *error)
+{
+    size_t length = strcspn(entry->key, ".");
+    struct sb_near near = {"", 0};
+
+    sb_near_offer_part(&near, entry->key, length, ROOT);
+    if (near.name[0] == '\0' || near.distance == 0)
+        return sb_config_fail(config, entry->key_place, error, "unknown key '%s'", entry->key);
+    return sb_config_fail(config, entry->key_place, error,
+                          "unknown key '%s'; did you mean '" ROOT "%s'?", entry->key,
+                          entry->key + length);
+}
+
+/* ---- Options ------------------------------------------------------------------------------ */
+
+struct search {
+    const struct simba_backend_option *found;
+    const char *name;
+};
+
+/* Of a store that this build lacks nothing is known. */
+static bool find_in_backend(const struct simba_backend_ops *ops, void *argument)
+{
+    struct search *search = argument;
+
+    search->found = ops != NULL ? sb_config_find_option(ops, search->name) : &sb_config_any_option;
+    return search->found != NULL;
+}
+
+/* Without a url it may be an option of any store of the section. */
+static const struct simba_backend_option *find_option(const struct sb_section *section,
+                                                      const char *name)
+{
+    struct search search = {sb_config_find_option(section->ops, name), name};
+
+    if (search.found == NULL && section->ops == NULL)
+        for_each_backend(section, find_in_backend, &search);
+    return search.found;
+}
+
+void sb_section_note_secret(struct sb_section *section, enum sb_config_secret secret)
+{
+    if (secret > section->secret)
+        section->secret = secret;
+}
+
+/* In doubt it is one, whatever stands before the word. */
+static enum sb_config_secret secret_of_option(const char *name)
+{
+    const char *word = strstr(name, "password");
+
+    if (word == NULL)
+        return SB_CONFIG_SECRET_NONE;
+    return strcmp(word, "password") == 0 ? SB_CONFIG_SECRET_HELD : SB_CONFIG_SECRET_NAMED;
+}
+
+static bool is_same_password(const char *name, const char *other)
+{
+    size_t stem = sb_url_password_stem(name);
+
+    return stem > 0 && sb_url_password_stem(other) == stem && strncmp(name, other, stem) == 0;
+}
+
+/* Whether the URL says what the option says. */
+static bool url_says(const struct sb_section *section, const char *name)
+{
+    const simba_url *url = section->url;
+
+    if (url == NULL)
+        return false;
+    for (size_t i = 0; i < sb_url_param_count(url); i++)
+        if (strcmp(sb_url_param_name(url, i), name) == 0 ||
+            is_same_password(name, sb_url_param_name(url, i)))
+            return true;
+    return (strcmp(name, "user") == 0 && simba_url_user(url) != NULL) ||
+           (is_same_password(name, "password") && simba_url_password(url) != NULL);
+}
+
+/* A password that an earlier key has given or named, too. */
+static int check_passwords(const struct sb_section *section, const struct sb_config_entry *entry,
+                           const char *name, struct simba_error *error)
+{
+    const struct sb_config_entry *other = section->config->entries;
+
+    for (; other < entry; other++) {
+        const char *other_name = sb_section_option_name(section, other);
+
+        if (other_name != NULL && is_same_password(name, other_name))
+            return sb_config_fail(section->config, entry->key_place, error,
+                                  "%s: '%s' in line %zu says the password already", entry->key,
+                                  other->key, other->key_place.line);
+    }
+    return SIMBA_OK;
+}
+
+/* The password that the entry names must be there, where that is wanted. */
+static int try_secret(const struct sb_section *section, const struct sb_config_entry *entry,
+                      const char *name, struct simba_error *error)
+{
+    const struct sb_config *config = section->config;
+    bool is_below = config->folder != NULL && sb_url_is_password_file(name) &&
+                    sb_config_is_relative(entry->value);
+    char value[URL_MAX];
+    struct simba_error why;
+    struct sb_text text;
+    int code;
+
+    if (!config->tries_secrets || !section->enabled)
+        return SIMBA_OK;
+    sb_text_init(&text, value, sizeof value);
+    sb_text_add(&text, "%s%s%s", is_below ? config->folder : "", is_below ? "/" : "", entry->value);
+    code = sb_url_try_secret(name, value, &why);
+    if (code == SIMBA_OK)
+        return SIMBA_OK;
+    sb_config_fail_value(config, entry, error, why.text);
+    if (error != NULL) {
+        error->code = code;
+        error->backend_code = why.backend_code;
+    }
+    return code;
+}
+
+int sb_section_check_value(struct sb_section *section, const struct sb_config_entry *entry,
+                           const struct simba_backend_option *option, const char *name,
+                           struct simba_error *error)
+{
+    int code;
+
+    sb_section_note_secret(section, secret_of_option(name));
+    if (entry->value[0] == '\0' && sb_url_password_stem(name) > 0)
+        return sb_config_fail_value(section->config, entry, error, "the value is missing");
+    code = sb_config_check_type(section->config, entry, option, name, error);
+    return code == SIMBA_OK ? try_secret(section, entry, name, error) : code;
+}
+
+/* What does not depend on the value: that there is one, and only one. */
+static int check_presence(const struct sb_section *section, const struct sb_config_entry *entry,
+                          const char *name, struct simba_error *error)
+{
+    if (section->ops == NULL && is_root(section))
+        return sb_config_fail(section->config, entry->key_place, error,
+                              "'%s' is an option of a store: write it beside the store's url",
+                              entry->key);
+    if (entry->is_map)
+        return sb_config_fail_value(section->config, entry, error,
+                                    "this is a map; it has one value");
+    if (entry->value == NULL)
+        return sb_config_fail_value(section->config, entry, error, "the value is missing");
+    if (url_says(section, name))
+        return sb_config_fail_value(section->config, entry, error, "the url has this option, too");
+    return check_passwords(section, entry, name, error);
+}
+
+static int check_option(struct sb_section *section, const struct sb_config_entry *entry,
+                        const char *name, struct simba_error *error)
+{
+    const struct simba_backend_option *option = find_option(section, name);
+    int code;
+
+    if (option == NULL)
+        return fail_unknown(section, entry, name, error);
+    code = check_presence(section, entry, name, error);
+    return code == SIMBA_OK ? sb_section_check_value(section, entry, option, name, error) : code;
+}
+
+static int check_options(struct sb_section *section, struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    for (size_t i = 0; i < section->config->count && code == SIMBA_OK; i++) {
+        const struct sb_config_entry *entry = &section->config->entries[i];
+        const char *name = sb_section_option_name(section, entry);
+
+        if (name != NULL)
+            code = check_option(section, entry, name, error);
+    }
+    return code;
+}
+
+/* ---- Sections ----------------------------------------------------------------------------- */
+
+bool sb_section_takes(const struct sb_section *section, const struct simba_backend_ops *ops)
+{
+    const char *backends = section->kind->backends;
+
+    return ops != NULL && (backends == NULL || sb_config_has_word(backends, ops->name));
+}
+
+static int read_enabled(struct sb_section *section, const struct sb_config_entry *entry,
+                        struct simba_error *error)
+{
+    section->enabled_entry = entry;
+    if (entry->value == NULL || !sb_config_read_switch(entry->value, &section->enabled))
+        return sb_config_fail_value(section->config, entry, error,
+                                    "this is neither true nor false");
+    return SIMBA_OK;
+}
+
+/* What counts as the store of the root is its url: simba.enabled is about all of them. */
+static int take_entry(struct sb_section *section, const struct sb_config_entry *entry,
+                      const char *name, struct simba_error *error)
+{
+    if (name[0] == '\0') {
+        if (entry->value != NULL)
+            return sb_config_fail_value(section->config, entry, error, "this must be a map");
+        if (is_root(section))
+            return SIMBA_OK;
+    }
+    if (section->first == NULL && !(is_root(section) && strcmp(name, "enabled") == 0))
+        section->first = entry;
+    if (strcmp(name, "enabled") == 0)
+        return read_enabled(section, entry, error);
+    if (strcmp(name, "url") == 0)
+        return sb_section_read_url(section, entry, error);
+    return SIMBA_OK;
+}
+
+static int read_section(struct sb_section *section, struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    for (size_t i = 0; i < section->config->count && code == SIMBA_OK; i++) {
+        const struct sb_config_entry *entry = &section->config->entries[i];
+        const char *name;
+        const struct sb_section_kind *kind = split_key(entry->key, &name);
+
+        if (kind == NULL)
+            code = fail_foreign(section->config, entry, error);
+        else if (kind == section->kind)
+            code = take_entry(section, entry, name, error);
+    }
+    if (code == SIMBA_OK)
+        code = sb_section_check_url(section, error);
+    return code == SIMBA_OK ? check_options(section, error) : code;
+}
+
+int sb_section_read_all(const struct sb_config *config, struct sb_section sections[],
+                        struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    for (size_t i = 0; i < SB_SECTION_COUNT; i++)
+        sections[i] = (struct sb_section){.config = config, .kind = &kinds[i], .enabled = true};
+    for (size_t i = 0; i < SB_SECTION_COUNT && code == SIMBA_OK; i++)
+        code = read_section(&sections[i], error);
+    return code;
+}

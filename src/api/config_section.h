@@ -1,0 +1,60 @@
+/*
+ * config_section.h - the sections of a configuration: the root, and those that are named after the JVM library's.
+ *
+ * config_section.c reads their keys, config_url.c their urls.
+ */
+#ifndef SB_API_CONFIG_SECTION_H
+#define SB_API_CONFIG_SECTION_H
+
+#include "api/config.h"
+#include "base/url.h"
+
+#define SB_SECTION_COUNT 4
+
+struct sb_section_kind;
+
+/* One section as the configuration has it. */
+struct sb_section {
+    const struct sb_config *config;
+    const struct sb_section_kind *kind;
+    const struct sb_config_entry *first; /* NULL: it is not there */
+    const struct sb_config_entry *url_entry;
+    const struct sb_config_entry *enabled_entry;
+    simba_url *url; /* NULL: none; whoever read the sections frees it */
+    const struct simba_backend_ops *ops;
+    bool enabled;
+    enum sb_config_secret secret;
+};
+
+/* Reads all of them, and checks them. Those that were read have urls to be freed on failure, too. */
+int sb_section_read_all(const struct sb_config *config, struct sb_section sections[],
+                        struct simba_error *error);
+
+/* "simba" or "simba.redis". Returns `buffer`. */
+const char *sb_section_key(const struct sb_section *section, char buffer[SB_CONFIG_KEY_MAX]);
+
+/* A URL that the section takes. */
+const char *sb_section_example(const struct sb_section *section);
+
+/* Whether the section takes URLs of that backend; NULL is none. */
+bool sb_section_takes(const struct sb_section *section, const struct simba_backend_ops *ops);
+
+/* The name of the option that the entry has in this section; NULL: it is not one of its options. */
+const char *sb_section_option_name(const struct sb_section *section,
+                                   const struct sb_config_entry *entry);
+
+/* Checks the value of an option, which may stand in the url, and remembers whether it is a password. */
+int sb_section_check_value(struct sb_section *section, const struct sb_config_entry *entry,
+                           const struct simba_backend_option *option, const char *name,
+                           struct simba_error *error);
+
+void sb_section_note_secret(struct sb_section *section, enum sb_config_secret secret);
+
+/* Takes the section's url apart, and finds its backend. */
+int sb_section_read_url(struct sb_section *section, const struct sb_config_entry *entry,
+                        struct simba_error *error);
+
+/* Checks what stands behind the url's '?', when all of the section is known. */
+int sb_section_check_url(struct sb_section *section, struct simba_error *error);
+
+#endif

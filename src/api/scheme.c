@@ -1,0 +1,53 @@
+/*
+ * scheme.c - the sentence for a URL whose scheme no store serves. Nothing is loaded for it.
+ */
+#include "api/scheme.h"
+
+#include "backend/module.h"
+#include "base/error.h"
+#include "base/near.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* What follows the ':' of a URL. */
+static const char *slashes(const char *scheme)
+{
+    return strcmp(scheme, "sqlite") == 0 || strcmp(scheme, "memory") == 0 ? "" : "//";
+}
+
+static void list_schemes(char *buffer, size_t size)
+{
+    struct sb_text text;
+    const char *scheme;
+
+    sb_text_init(&text, buffer, size);
+    for (size_t i = 0; (scheme = sb_module_scheme(i)) != NULL; i++)
+        sb_text_add(&text, "%s%s:%s", i > 0 ? ", " : "", scheme, slashes(scheme));
+}
+
+static struct sb_near find_meant(const char *written)
+{
+    struct sb_near near = {"", 0};
+    const char *scheme;
+
+    for (size_t i = 0; (scheme = sb_module_scheme(i)) != NULL; i++)
+        sb_near_offer(&near, written, scheme);
+    return near;
+}
+
+int sb_scheme_fail(const char *scheme, struct simba_error *error)
+{
+    struct sb_near near = find_meant(scheme);
+    char list[256];
+
+    list_schemes(list, sizeof list);
+    if (near.name[0] == '\0')
+        return sb_error_set(
+            error, SIMBA_ECONFIG,
+            "no store is known for URLs that begin with '%.30s:'; this build has %s", scheme, list);
+    return sb_error_set(error, SIMBA_ECONFIG,
+                        "no store is known for URLs that begin with '%.30s:'; did you mean %s:%s? "
+                        "This build has %s",
+                        scheme, near.name, slashes(near.name), list);
+}
