@@ -1,6 +1,7 @@
 # Completion of simba(1) for bash. What is offered is held to `simba --help` by tests/install.
 
-_simba_verbs='lock lead schedule status watch release init tck help'
+_simba_verbs='lock lead schedule status watch release init tck bench help'
+_simba_questions='cycle handover many contention failover is-owner'
 
 # The options of a verb; without one those of all commands.
 _simba_options() {
@@ -24,6 +25,7 @@ _simba_options() {
         release) echo '-f --force --json' ;;
         init) echo '--print' ;;
         tck) echo '--case --seconds --contenders --processes --list' ;;
+        bench) echo '--count --rounds --mutexes --contenders --processes --window --json' ;;
     esac
 }
 
@@ -35,6 +37,7 @@ _simba_takes_value() {
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
         --every | --strategy | --initial-delay) ;;
         --case | --seconds | --contenders | --processes) ;;
+        --count | --rounds | --mutexes | --window) ;;
         *) return 1 ;;
     esac
 }
@@ -121,6 +124,8 @@ _simba() {
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_simba_options "$verb")" -- "$word")
+    elif [[ $verb == bench ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$_simba_questions" -- "$word")
     elif [[ -z $verb || $verb == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$_simba_verbs" -- "$word")
     elif [[ $operands == 0 || $verb == status || $verb == watch ]]; then

@@ -72,6 +72,7 @@ extern const struct cli_verb cli_verb_watch;
 extern const struct cli_verb cli_verb_release;
 extern const struct cli_verb cli_verb_init;
 extern const struct cli_verb cli_verb_tck;
+extern const struct cli_verb cli_verb_bench;
 
 /* The verb is to go on: nothing has been decided about the exit code. */
 #define CLI_CONTINUE (-1)

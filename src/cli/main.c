@@ -18,9 +18,8 @@
 #include <unistd.h>
 
 static const struct cli_verb *const verbs[] = {
-    &cli_verb_lock,   &cli_verb_lead,  &cli_verb_schedule,
-    &cli_verb_status, &cli_verb_watch, &cli_verb_release,
-    &cli_verb_init,   &cli_verb_tck,   NULL,
+    &cli_verb_lock,    &cli_verb_lead, &cli_verb_schedule, &cli_verb_status, &cli_verb_watch,
+    &cli_verb_release, &cli_verb_init, &cli_verb_tck,      &cli_verb_bench,  NULL,
 };
 
 static void overwrite(char *text, const char *with)

@@ -1,0 +1,280 @@
+/*
+ * failover.c - how long a waiter waits after its owner's process was killed (kill -9).
+ *
+ *     an owner      acquires, renews ...... killed |<------- measured ------->|
+ *     the waiter          waits ................................ told that it owns
+ *     the lease           |- ttl -|- transition -----------|
+ *                                                  |<-left->|
+ *
+ * Each owner is a process of its own and has a mutex of its own; they are killed one after the other, each at
+ * another moment of its lease. The lease that is left is what the owner itself counted with.
+ */
+#include "bench/machine.h"
+#include "bench/process.h"
+#include "bench/questions.h"
+#include "bench/side.h"
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define OWNERS_MAX 100
+
+struct duel {
+    struct shared *shared;
+    int number;
+    _Atomic int64_t deadline_ms;  /* until which the owner believes */
+    _Atomic double taken_over_us; /* 0: not yet */
+    double killed_us;
+};
+
+struct shared {
+    const struct bench_plan *plan;
+    int64_t ttl_ms;    /* these two are told by the owners */
+    int64_t margin_ms; /* from the end of the belief to that of the lease */
+    int round;
+    sem_t ready;      /* the process that is started now has come so far */
+    sem_t taken_over; /* one mutex */
+    struct duel duels[OWNERS_MAX];
+};
+
+struct failover {
+    struct shared *shared;
+    struct bench_process owners[OWNERS_MAX];
+    struct bench_process waiter;
+    struct bench_samples took;
+    struct bench_samples left;
+    struct bench_samples after;
+    struct bench_samples multiple;
+};
+
+static int create_contender(struct duel *duel, simba_client *client, simba_state_fn *on_acquired,
+                            simba_contender **ret_contender, struct simba_error *error)
+{
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+    const struct shared *shared = duel->shared;
+    char name[SIMBA_MUTEX_MAX + 1];
+
+    bench_name(shared->plan, "failover", shared->round * OWNERS_MAX + duel->number, name);
+    options.mutex = name;
+    options.on_acquired = on_acquired;
+    options.user = duel;
+    int code = simba_contender_create(client, &options, ret_contender, error);
+    return code == SIMBA_OK ? simba_contender_start(*ret_contender, error) : code;
+}
+
+/* ---- Owners ----------------------------------------------------------------------------------- */
+
+static int tell_lease(struct shared *shared, simba_client *client)
+{
+    int64_t ttl_ms = 0;
+    int64_t transition_ms = 0;
+    int code = simba_client_lease(client, &ttl_ms, &transition_ms);
+
+    shared->ttl_ms = ttl_ms;
+    shared->margin_ms = simba_drift_margin_ms(ttl_ms + transition_ms);
+    return code;
+}
+
+/* Tells what it believes, until it is killed. */
+static int run_owner(void *argument, struct simba_error *error)
+{
+    struct duel *duel = argument;
+    simba_client *client = NULL;
+    simba_contender *contender = NULL;
+    bool told = false;
+
+    int code = bench_client_open(duel->shared->plan, &client, error);
+    if (code == SIMBA_OK)
+        code = tell_lease(duel->shared, client);
+    if (code == SIMBA_OK)
+        code = create_contender(duel, client, NULL, &contender, error);
+    while (code == SIMBA_OK) {
+        int64_t deadline_ms = simba_contender_deadline_ms(contender);
+        atomic_store(&duel->deadline_ms, deadline_ms);
+        if (deadline_ms > 0 && !told)
+            sem_post(&duel->shared->ready);
+        told = told || deadline_ms > 0;
+        bench_sleep_ms(1);
+    }
+    return code;
+}
+
+static int start_owners(struct failover *failover, int count, struct simba_error *error)
+{
+    struct shared *shared = failover->shared;
+    int code = SIMBA_OK;
+
+    for (int i = 0; i < count && code == SIMBA_OK; i++) {
+        shared->duels[i] = (struct duel){.shared = shared, .number = i};
+        code = bench_process_start(&failover->owners[i], run_owner, &shared->duels[i], error);
+    }
+    for (int i = 0; i < count && code == SIMBA_OK; i++)
+        code = bench_process_await(&failover->owners[i], &shared->ready, error);
+    return code;
+}
+
+/* ---- The waiter ------------------------------------------------------------------------------- */
+
+static void on_taken_over(void *user, const struct simba_state *state)
+{
+    struct duel *duel = user;
+
+    (void)state;
+    atomic_store(&duel->taken_over_us, bench_now_us());
+    sem_post(&duel->shared->taken_over);
+}
+
+static void await_running(const simba_contender *contender)
+{
+    while (simba_contender_status(contender) == SIMBA_STARTING)
+        bench_sleep_ms(1);
+}
+
+/* Waits for all mutexes, until it is killed. */
+static int run_waiter(void *argument, struct simba_error *error)
+{
+    struct shared *shared = argument;
+    simba_client *client = NULL;
+    simba_contender *contenders[OWNERS_MAX];
+
+    int code = bench_client_open(shared->plan, &client, error);
+    for (int i = 0; i < shared->plan->count && code == SIMBA_OK; i++)
+        code = create_contender(&shared->duels[i], client, on_taken_over, &contenders[i], error);
+    for (int i = 0; i < shared->plan->count && code == SIMBA_OK; i++)
+        await_running(contenders[i]);
+    if (code != SIMBA_OK)
+        return code;
+    sem_post(&shared->ready);
+    for (;;)
+        bench_sleep_ms(1000);
+}
+
+/* ---- A round ---------------------------------------------------------------------------------- */
+
+/* The kills are spread over a ttl, so that every part of a lease is met. */
+static int kill_owners(struct failover *failover, const struct bench_plan *plan,
+                       struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    for (int i = 0; i < plan->count; i++) {
+        bench_rest_ms(failover->shared->ttl_ms / plan->count);
+        failover->shared->duels[i].killed_us = bench_now_us();
+        bench_process_kill(&failover->owners[i]);
+    }
+    for (int i = 0; i < plan->count && code == SIMBA_OK; i++)
+        code = bench_process_await(&failover->waiter, &failover->shared->taken_over, error);
+    return code;
+}
+
+static int keep(struct failover *failover, const struct duel *duel, struct simba_error *error)
+{
+    double killed_ms = duel->killed_us / 1000;
+    double took_ms = atomic_load(&duel->taken_over_us) / 1000 - killed_ms;
+    double end_ms = (double)(atomic_load(&duel->deadline_ms) + failover->shared->margin_ms);
+    double left_ms = end_ms - killed_ms;
+
+    if (took_ms < 0 || atomic_load(&duel->deadline_ms) == 0)
+        return sb_error_set(error, SIMBA_ELOST, "an owner lost its lease before it was killed");
+    bench_samples_add(&failover->took, took_ms);
+    bench_samples_add(&failover->left, left_ms);
+    bench_samples_add(&failover->after, took_ms - left_ms);
+    bench_samples_add(&failover->multiple, took_ms / (left_ms > 1 ? left_ms : 1));
+    return SIMBA_OK;
+}
+
+static void end_round(struct failover *failover, int count)
+{
+    bench_process_kill(&failover->waiter);
+    for (int i = 0; i < count; i++)
+        bench_process_kill(&failover->owners[i]);
+}
+
+static int measure_round(struct failover *failover, const struct bench_plan *plan,
+                         struct simba_error *error)
+{
+    struct shared *shared = failover->shared;
+    int code = start_owners(failover, plan->count, error);
+
+    if (code == SIMBA_OK)
+        code = bench_process_start(&failover->waiter, run_waiter, shared, error);
+    if (code == SIMBA_OK)
+        code = bench_process_await(&failover->waiter, &shared->ready, error);
+    if (code == SIMBA_OK)
+        code = kill_owners(failover, plan, error);
+    end_round(failover, plan->count);
+    for (int i = 0; i < plan->count && code == SIMBA_OK; i++)
+        code = keep(failover, &shared->duels[i], error);
+    if (code != SIMBA_OK)
+        return code;
+    bench_samples_end_round(&failover->took);
+    bench_samples_end_round(&failover->left);
+    bench_samples_end_round(&failover->after);
+    bench_samples_end_round(&failover->multiple);
+    return SIMBA_OK;
+}
+
+/* ---- The question ----------------------------------------------------------------------------- */
+
+static int init(struct failover *failover, const struct bench_plan *plan, struct simba_error *error)
+{
+    size_t capacity = (size_t)plan->count * (size_t)plan->rounds;
+    void *memory = NULL;
+    int code = bench_shared_create(sizeof *failover->shared, &memory, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    failover->shared = memory;
+    failover->shared->plan = plan;
+    sem_init(&failover->shared->ready, 1, 0);
+    sem_init(&failover->shared->taken_over, 1, 0);
+    code = bench_samples_init(&failover->took, capacity, error);
+    if (code == SIMBA_OK)
+        code = bench_samples_init(&failover->left, capacity, error);
+    if (code == SIMBA_OK)
+        code = bench_samples_init(&failover->after, capacity, error);
+    if (code == SIMBA_OK)
+        code = bench_samples_init(&failover->multiple, capacity, error);
+    return code;
+}
+
+static void clear(struct failover *failover)
+{
+    bench_samples_free(&failover->took);
+    bench_samples_free(&failover->left);
+    bench_samples_free(&failover->after);
+    bench_samples_free(&failover->multiple);
+    bench_shared_free(failover->shared, sizeof *failover->shared);
+}
+
+static void tell(struct failover *failover, struct bench_result *result)
+{
+    bench_result_measure(result, "simba", "from the kill to the next owner", "ms", &failover->took);
+    bench_result_measure(result, "raw", "what was left of the lease", "ms", &failover->left);
+    bench_result_measure(result, "after_lease", "after the end of the lease", "ms",
+                         &failover->after);
+    bench_result_measure(result, "multiple", "as a multiple of what was left", "",
+                         &failover->multiple);
+    bench_result_ratio(result, "raw", &failover->took, &failover->left);
+}
+
+int bench_failover(const struct bench_plan *plan, struct bench_result *result,
+                   struct simba_error *error)
+{
+    struct failover failover = {0};
+    int code = init(&failover, plan, error);
+
+    if (code == SIMBA_OK && plan->count > OWNERS_MAX)
+        code = sb_error_set(error, SIMBA_EINVAL, "at most %d owners can be killed in a round",
+                            OWNERS_MAX);
+    for (int round = 0; round < plan->rounds && code == SIMBA_OK; round++) {
+        failover.shared->round = round;
+        code = measure_round(&failover, plan, error);
+    }
+    if (code == SIMBA_OK)
+        tell(&failover, result);
+    clear(&failover);
+    return code;
+}

@@ -1,0 +1,208 @@
+/*
+ * raw_postgres.c - PostgreSQL as libpq alone uses it.
+ */
+#include "bench/machine.h"
+#include "bench/raw_store.h"
+#include "bench/raw_sql.h"
+
+#include "base/error.h"
+
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATIENCE_MS 10000
+
+struct postgres {
+    PGconn *owner;
+    PGconn *waiter; /* listens */
+    char prefix[BENCH_SQL_NAME_MAX];
+};
+
+static int fail(PGconn *connection, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_ESTORE, "PostgreSQL by hand: %s", PQerrorMessage(connection));
+}
+
+static int finish(PGconn *connection, PGresult *result, struct simba_error *error)
+{
+    bool good = PQresultStatus(result) == PGRES_COMMAND_OK;
+
+    PQclear(result);
+    return good ? SIMBA_OK : fail(connection, error);
+}
+
+static int execute(PGconn *connection, const char *sql, struct simba_error *error)
+{
+    return finish(connection, PQexec(connection, sql), error);
+}
+
+static PGconn *connect_to(simba_url *url)
+{
+    const char *path = simba_url_path(url);
+    char port[16] = "";
+    const char *const keywords[] = {"host", "port", "user", "password", "dbname", NULL};
+    const char *const values[] = {simba_url_host_count(url) > 0 ? simba_url_host(url, 0)
+                                                                : simba_url_param(url, "socket"),
+                                  port,
+                                  simba_url_user(url),
+                                  simba_url_password(url),
+                                  path[0] == '/' ? path + 1 : path,
+                                  NULL};
+
+    if (simba_url_host_count(url) > 0 && simba_url_port(url, 0) != 0)
+        snprintf(port, sizeof port, "%d", simba_url_port(url, 0));
+    return PQconnectdbParams(keywords, values, 0);
+}
+
+static void close_raw(void *handle)
+{
+    struct postgres *raw = handle;
+
+    PQfinish(raw->owner);
+    PQfinish(raw->waiter);
+    free(raw);
+}
+
+static int prepare_connection(struct postgres *raw, PGconn *connection, struct simba_error *error)
+{
+    char sql[BENCH_SQL_MAX];
+
+    if (PQstatus(connection) != CONNECTION_OK)
+        return fail(connection, error);
+    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->prefix);
+    int code = execute(connection, sql, error);
+    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->prefix);
+    if (code == SIMBA_OK)
+        code = finish(connection, PQprepare(connection, "u", sql, 0, NULL), error);
+    return code;
+}
+
+/* TLS costs by itself, and is not what is compared. */
+static bool is_plain(simba_url *url)
+{
+    const char *tls = simba_url_param(url, "tls");
+
+    return simba_url_host_count(url) <= 1 && (tls == NULL || strcmp(tls, "off") == 0);
+}
+
+static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct simba_error *error)
+{
+    if (!is_plain(url))
+        return sb_error_set(error, SIMBA_EUNSUPPORTED, "by hand only one server without TLS");
+    struct postgres *raw = calloc(1, sizeof *raw);
+    if (raw == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    snprintf(raw->prefix, sizeof raw->prefix, "%s", prefix);
+    raw->owner = connect_to(url);
+    raw->waiter = connect_to(url);
+    int code = prepare_connection(raw, raw->owner, error);
+    if (code == SIMBA_OK)
+        code = prepare_connection(raw, raw->waiter, error);
+    if (code == SIMBA_OK)
+        code = execute(raw->waiter, "LISTEN simba_bench", error);
+    if (code != SIMBA_OK)
+        close_raw(raw);
+    else
+        *ret_raw = raw;
+    return code;
+}
+
+static int update(PGconn *connection, struct simba_error *error)
+{
+    return finish(connection, PQexecPrepared(connection, "u", 0, NULL, NULL, NULL, 0), error);
+}
+
+static int cycle(void *handle, struct simba_error *error)
+{
+    struct postgres *raw = handle;
+    int code = update(raw->owner, error);
+
+    return code == SIMBA_OK ? update(raw->owner, error) : code;
+}
+
+static int await_notice(PGconn *connection, struct simba_error *error)
+{
+    struct pollfd socket = {.fd = PQsocket(connection), .events = POLLIN};
+    PGnotify *notice = PQnotifies(connection);
+
+    while (notice == NULL) {
+        if (poll(&socket, 1, PATIENCE_MS) <= 0)
+            return sb_error_set(error, SIMBA_ETIMEDOUT, "PostgreSQL by hand: no notice came");
+        if (PQconsumeInput(connection) == 0)
+            return fail(connection, error);
+        notice = PQnotifies(connection);
+    }
+    PQfreemem(notice);
+    return SIMBA_OK;
+}
+
+/* A NOTIFY, until the other connection has heard of it and has committed an UPDATE. */
+static int hand_over(void *handle, double *ret_us, struct simba_error *error)
+{
+    struct postgres *raw = handle;
+    double begin = bench_now_us();
+
+    if (PQsendQuery(raw->owner, "NOTIFY simba_bench") == 0)
+        return fail(raw->owner, error);
+    int code = await_notice(raw->waiter, error);
+    if (code == SIMBA_OK)
+        code = update(raw->waiter, error);
+    double end = bench_now_us();
+    for (PGresult *result; (result = PQgetResult(raw->owner)) != NULL;)
+        PQclear(result);
+    if (code == SIMBA_OK)
+        *ret_us = end - begin;
+    return code;
+}
+
+static int renew(void *handle, int count, struct simba_error *error)
+{
+    struct postgres *raw = handle;
+    int code = execute(raw->owner, "BEGIN", error);
+
+    for (int i = 0; i < count && code == SIMBA_OK; i++)
+        code = update(raw->owner, error);
+    return code == SIMBA_OK ? execute(raw->owner, "COMMIT", error) : code;
+}
+
+static int counter(void *handle, double *ret_value, struct simba_error *error)
+{
+    struct postgres *raw = handle;
+    PGresult *result = PQexec(
+        raw->owner, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()");
+    bool good = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+
+    if (good)
+        *ret_value = strtod(PQgetvalue(result, 0, 0), NULL);
+    PQclear(result);
+    return good ? SIMBA_OK : fail(raw->owner, error);
+}
+
+static int forget(void *handle, struct simba_error *error)
+{
+    struct postgres *raw = handle;
+    char sql[BENCH_SQL_MAX];
+
+    snprintf(sql, sizeof sql, BENCH_SQL_DELETE, raw->prefix);
+    return execute(raw->owner, sql, error);
+}
+
+static const struct bench_way ways[] = {
+    {"raw", "two committed UPDATEs", "NOTIFY heard + one committed UPDATE", cycle, NULL, hand_over},
+    {NULL, NULL, NULL, NULL, NULL, NULL},
+};
+
+const struct bench_raw_ops bench_raw_postgres = {
+    .open = open_raw,
+    .close = close_raw,
+    .ways = ways,
+    .rest_ms = 20,
+    .renew_label = "UPDATEs in one transaction",
+    .renew = renew,
+    .counter_name = "commits",
+    .counter = counter,
+    .forget = forget,
+};

@@ -1,0 +1,409 @@
+/*
+ * raw_redis.c - Redis as a blocking hiredis client uses it.
+ *
+ * Two ways are measured: round trips of a trivial script, which no client can beat, and the library's own
+ * scripts in its own order, which is what its protocol costs by itself.
+ */
+#include "bench/machine.h"
+#include "bench/raw_store.h"
+
+#include "backend/redis/script.h"
+#include "base/error.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PORT 6379
+#define PATIENCE_S 10
+#define LEASE "60000"
+#define TRIVIAL                                                                                    \
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], "         \
+    "ARGV[2]) end return 0"
+#define NAME_MAX 64
+#define SHA_MAX 64
+#define SCAN_COUNT "1000"
+
+struct redis {
+    redisContext *owner;
+    redisContext *waiter;
+    redisContext *subscription; /* of the waiter */
+    char prefix[NAME_MAX];
+    char trivial[SHA_MAX];
+    char key[NAME_MAX * 2]; /* what the trivial script looks at */
+    char keys[3][NAME_MAX * 2];
+    char channel[NAME_MAX * 2]; /* of the waiter */
+    char token[32];             /* of the owner by hand */
+};
+
+/* ---- Commands --------------------------------------------------------------------------------- */
+
+/* Checks a reply. Where it is good and `ret_reply` is not NULL it becomes the caller's. */
+static int take(redisContext *context, redisReply *reply, redisReply **ret_reply,
+                struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    if (reply == NULL)
+        code = sb_error_set(error, SIMBA_EUNAVAILABLE, "Redis by hand: %s", context->errstr);
+    else if (reply->type == REDIS_REPLY_ERROR)
+        code = sb_error_set(error, SIMBA_ESTORE, "Redis by hand: %s", reply->str);
+    if (code == SIMBA_OK && ret_reply != NULL)
+        *ret_reply = reply;
+    else
+        freeReplyObject(reply);
+    return code;
+}
+
+static int ask(redisContext *context, struct simba_error *error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    redisReply *reply = redisvCommand(context, format, arguments);
+    va_end(arguments);
+    return take(context, reply, NULL, error);
+}
+
+/* The next answer, or message. */
+static int hear(redisContext *context, struct simba_error *error)
+{
+    void *reply = NULL;
+
+    if (redisGetReply(context, &reply) != REDIS_OK)
+        reply = NULL;
+    return take(context, reply, NULL, error);
+}
+
+static int flush(redisContext *context, struct simba_error *error)
+{
+    int done = 0;
+
+    while (!done)
+        if (redisBufferWrite(context, &done) != REDIS_OK)
+            return sb_error_set(error, SIMBA_EUNAVAILABLE, "Redis by hand: %s", context->errstr);
+    return SIMBA_OK;
+}
+
+static int load(redisContext *context, const char *script, char sha[SHA_MAX],
+                struct simba_error *error)
+{
+    redisReply *reply = NULL;
+    int code = take(context, redisCommand(context, "SCRIPT LOAD %s", script), &reply, error);
+
+    if (code == SIMBA_OK && sha != NULL)
+        snprintf(sha, SHA_MAX, "%s", reply->str);
+    if (code == SIMBA_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+/* ---- Connections ------------------------------------------------------------------------------ */
+
+static redisContext *connect_plainly(simba_url *url)
+{
+    bool unix_socket = strstr(simba_url_scheme(url), "+unix") != NULL;
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+
+    if (unix_socket)
+        return redisConnectUnixWithTimeout(simba_url_path(url), patience);
+    int port = simba_url_port(url, 0);
+    return redisConnectWithTimeout(simba_url_host(url, 0), port != 0 ? port : PORT, patience);
+}
+
+static int log_in(redisContext *context, simba_url *url, struct simba_error *error)
+{
+    const char *user = simba_url_user(url);
+    const char *password = simba_url_password(url);
+
+    if (password == NULL)
+        return SIMBA_OK;
+    if (user != NULL && user[0] != 0)
+        return ask(context, error, "AUTH %s %s", user, password);
+    return ask(context, error, "AUTH %s", password);
+}
+
+static int choose_database(redisContext *context, simba_url *url, struct simba_error *error)
+{
+    bool unix_socket = strstr(simba_url_scheme(url), "+unix") != NULL;
+    const char *path = simba_url_path(url);
+    const char *database = simba_url_param(url, "db");
+
+    if (database == NULL && !unix_socket && path[0] == '/' && path[1] != 0)
+        database = path + 1;
+    return database != NULL ? ask(context, error, "SELECT %s", database) : SIMBA_OK;
+}
+
+static int connect_to(simba_url *url, redisContext **ret_context, struct simba_error *error)
+{
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    redisContext *context = connect_plainly(url);
+
+    *ret_context = context; /* also on failure, for who closes */
+    if (context == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    if (context->err != 0)
+        return sb_error_set(error, SIMBA_EUNAVAILABLE, "Redis by hand: %s", context->errstr);
+    redisSetTimeout(context, patience);
+    int code = log_in(context, url, error);
+    return code == SIMBA_OK ? choose_database(context, url, error) : code;
+}
+
+static void close_raw(void *handle)
+{
+    struct redis *raw = handle;
+
+    redisFree(raw->owner);
+    redisFree(raw->waiter);
+    redisFree(raw->subscription);
+    free(raw);
+}
+
+/* ---- Preparation ------------------------------------------------------------------------------ */
+
+static void make_names(struct redis *raw, const char *prefix)
+{
+    snprintf(raw->prefix, sizeof raw->prefix, "%s", prefix);
+    snprintf(raw->key, sizeof raw->key, "simba:{%s}raw", prefix);
+    snprintf(raw->keys[0], sizeof raw->keys[0], "simba:{%sraw}", prefix);
+    snprintf(raw->keys[1], sizeof raw->keys[1], "simba:{%sraw}:contender", prefix);
+    snprintf(raw->keys[2], sizeof raw->keys[2], "simba:{%sraw}:fence", prefix);
+    snprintf(raw->channel, sizeof raw->channel, "simba:{%sraw}:waiter", prefix);
+}
+
+static int prepare_server(struct redis *raw, struct simba_error *error)
+{
+    int code = load(raw->owner, TRIVIAL, raw->trivial, error);
+
+    if (code == SIMBA_OK)
+        code = load(raw->owner, sb_scripts[SB_SCRIPT_ACQUIRE].text, NULL, error);
+    if (code == SIMBA_OK)
+        code = load(raw->owner, sb_scripts[SB_SCRIPT_RELEASE].text, NULL, error);
+    if (code == SIMBA_OK)
+        code = ask(raw->owner, error, "SET %s id PX 600000", raw->key);
+    if (code == SIMBA_OK)
+        code = ask(raw->subscription, error, "SUBSCRIBE %s", raw->channel);
+    return code;
+}
+
+static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct simba_error *error)
+{
+    const char *scheme = simba_url_scheme(url);
+
+    if (strncmp(scheme, "rediss", 6) == 0 || strncmp(scheme, "valkeys", 7) == 0 ||
+        strstr(scheme, "+sentinel") != NULL || strstr(scheme, "+cluster") != NULL)
+        return sb_error_set(error, SIMBA_EUNSUPPORTED, "by hand only one server without TLS");
+    struct redis *raw = calloc(1, sizeof *raw);
+    if (raw == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    make_names(raw, prefix);
+    int code = connect_to(url, &raw->owner, error);
+    if (code == SIMBA_OK)
+        code = connect_to(url, &raw->waiter, error);
+    if (code == SIMBA_OK)
+        code = connect_to(url, &raw->subscription, error);
+    if (code == SIMBA_OK)
+        code = prepare_server(raw, error);
+    if (code != SIMBA_OK)
+        close_raw(raw);
+    else
+        *ret_raw = raw;
+    return code;
+}
+
+/* ---- A trivial script ------------------------------------------------------------------------- */
+
+static int call_trivial(struct redis *raw, redisContext *context, struct simba_error *error)
+{
+    return ask(context, error, "EVALSHA %s 1 %s id " LEASE, raw->trivial, raw->key);
+}
+
+static int cycle_trivial(void *handle, struct simba_error *error)
+{
+    struct redis *raw = handle;
+    int code = call_trivial(raw, raw->owner, error);
+
+    return code == SIMBA_OK ? call_trivial(raw, raw->owner, error) : code;
+}
+
+/* A PUBLISH, until the subscriber has heard of it and has called the script. */
+static int hand_over_trivial(void *handle, double *ret_us, struct simba_error *error)
+{
+    struct redis *raw = handle;
+    double begin = bench_now_us();
+
+    redisAppendCommand(raw->owner, "PUBLISH %s text", raw->channel);
+    int code = flush(raw->owner, error);
+    if (code == SIMBA_OK)
+        code = hear(raw->subscription, error);
+    if (code == SIMBA_OK)
+        code = call_trivial(raw, raw->waiter, error);
+    double end = bench_now_us();
+    if (code == SIMBA_OK)
+        code = hear(raw->owner, error);
+    if (code == SIMBA_OK)
+        *ret_us = end - begin;
+    return code;
+}
+
+/* ---- The library's scripts -------------------------------------------------------------------- */
+
+/* Keeps the token of whoever owns afterwards. */
+static int call_acquire(struct redis *raw, redisContext *context, const char *id,
+                        struct simba_error *error)
+{
+    redisReply *reply = NULL;
+    int code = take(context,
+                    redisCommand(context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0 0",
+                                 sb_scripts[SB_SCRIPT_ACQUIRE].sha1, raw->keys[0], raw->keys[1],
+                                 raw->keys[2], id),
+                    &reply, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3)
+        snprintf(raw->token, sizeof raw->token, "%lld", reply->element[2]->integer);
+    freeReplyObject(reply);
+    return SIMBA_OK;
+}
+
+static int send_release(struct redis *raw, redisContext *context, const char *id,
+                        struct simba_error *error)
+{
+    redisAppendCommand(context, "EVALSHA %s 3 %s %s %s %s %s", sb_scripts[SB_SCRIPT_RELEASE].sha1,
+                       raw->keys[0], raw->keys[1], raw->keys[2], id, raw->token);
+    return flush(context, error);
+}
+
+static int call_release(struct redis *raw, redisContext *context, const char *id,
+                        struct simba_error *error)
+{
+    int code = send_release(raw, context, id, error);
+
+    return code == SIMBA_OK ? hear(context, error) : code;
+}
+
+static int cycle_scripts(void *handle, struct simba_error *error)
+{
+    struct redis *raw = handle;
+    int code = call_acquire(raw, raw->owner, "owner", error);
+
+    return code == SIMBA_OK ? call_release(raw, raw->owner, "owner", error) : code;
+}
+
+/* The owner owns, and the waiter is in the queue. */
+static int prepare_scripts(void *handle, struct simba_error *error)
+{
+    struct redis *raw = handle;
+    int code = call_acquire(raw, raw->owner, "owner", error);
+
+    return code == SIMBA_OK ? call_acquire(raw, raw->waiter, "waiter", error) : code;
+}
+
+static int hand_over_scripts(void *handle, double *ret_us, struct simba_error *error)
+{
+    struct redis *raw = handle;
+    double begin = bench_now_us();
+    int code = send_release(raw, raw->owner, "owner", error);
+
+    if (code == SIMBA_OK)
+        code = hear(raw->subscription, error);
+    if (code == SIMBA_OK)
+        code = call_acquire(raw, raw->waiter, "waiter", error);
+    double end = bench_now_us();
+    if (code == SIMBA_OK)
+        code = hear(raw->owner, error);
+    if (code == SIMBA_OK)
+        code = call_release(raw, raw->waiter, "waiter", error);
+    if (code == SIMBA_OK)
+        *ret_us = end - begin;
+    return code;
+}
+
+/* ---- Many, counters, the end ------------------------------------------------------------------ */
+
+static int renew(void *handle, int count, struct simba_error *error)
+{
+    struct redis *raw = handle;
+    int code = SIMBA_OK;
+
+    for (int i = 0; i < count; i++)
+        redisAppendCommand(raw->owner, "EVALSHA %s 1 %s id " LEASE, raw->trivial, raw->key);
+    for (int i = 0; i < count && code == SIMBA_OK; i++)
+        code = hear(raw->owner, error);
+    return code;
+}
+
+/* What clients send themselves; the commands in scripts are counted there as well. */
+static int counter(void *handle, double *ret_value, struct simba_error *error)
+{
+    static const char *const names[] = {
+        "cmdstat_evalsha:calls=", "cmdstat_eval:calls=", "cmdstat_subscribe:calls=",
+        "cmdstat_unsubscribe:calls=", "cmdstat_ping:calls="};
+    struct redis *raw = handle;
+    redisReply *reply = NULL;
+    int code = take(raw->owner, redisCommand(raw->owner, "INFO commandstats"), &reply, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    *ret_value = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *found = strstr(reply->str, names[i]);
+        *ret_value += found != NULL ? strtod(found + strlen(names[i]), NULL) : 0;
+    }
+    freeReplyObject(reply);
+    return SIMBA_OK;
+}
+
+static int delete_keys(struct redis *raw, const redisReply *keys, struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    for (size_t i = 0; i < keys->elements; i++)
+        redisAppendCommand(raw->owner, "UNLINK %s", keys->element[i]->str);
+    for (size_t i = 0; i < keys->elements && code == SIMBA_OK; i++)
+        code = hear(raw->owner, error);
+    return code;
+}
+
+static int forget(void *handle, struct simba_error *error)
+{
+    struct redis *raw = handle;
+    char cursor[32] = "0";
+    int code = SIMBA_OK;
+
+    do {
+        redisReply *reply = NULL;
+        code = take(raw->owner,
+                    redisCommand(raw->owner, "SCAN %s MATCH simba:{%s* COUNT " SCAN_COUNT, cursor,
+                                 raw->prefix),
+                    &reply, error);
+        if (code != SIMBA_OK)
+            return code;
+        snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
+        code = delete_keys(raw, reply->element[1], error);
+        freeReplyObject(reply);
+    } while (code == SIMBA_OK && strcmp(cursor, "0") != 0);
+    return code;
+}
+
+static const struct bench_way ways[] = {
+    {"raw", "two round trips of a trivial script", "PUBLISH heard + a trivial script",
+     cycle_trivial, NULL, hand_over_trivial},
+    {"scripts", "the same scripts by hand", "the same scripts by hand", cycle_scripts,
+     prepare_scripts, hand_over_scripts},
+    {NULL, NULL, NULL, NULL, NULL, NULL},
+};
+
+const struct bench_raw_ops bench_raw_redis = {
+    .open = open_raw,
+    .close = close_raw,
+    .ways = ways,
+    .rest_ms = 20,
+    .renew_label = "calls of a trivial script in a pipeline",
+    .renew = renew,
+    .counter_name = "commands",
+    .counter = counter,
+    .forget = forget,
+};

@@ -1,0 +1,134 @@
+/*
+ * raw_sqlite.c - an SQLite file as sqlite3 alone uses it.
+ *
+ * A waiter learns of a release by other means than the file, so a hand-over by hand is the two writes alone.
+ */
+#include "bench/machine.h"
+#include "bench/raw_store.h"
+#include "bench/raw_sql.h"
+
+#include "base/error.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUSY_MS 5000
+
+struct sqlite {
+    sqlite3 *db;
+    sqlite3_stmt *update;
+    char prefix[BENCH_SQL_NAME_MAX];
+};
+
+static int fail(struct sqlite *raw, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_ESTORE, "SQLite by hand: %s", sqlite3_errmsg(raw->db));
+}
+
+static int execute(struct sqlite *raw, const char *sql, struct simba_error *error)
+{
+    return sqlite3_exec(raw->db, sql, NULL, NULL, NULL) == SQLITE_OK ? SIMBA_OK : fail(raw, error);
+}
+
+static void close_raw(void *handle)
+{
+    struct sqlite *raw = handle;
+
+    sqlite3_finalize(raw->update);
+    sqlite3_close(raw->db);
+    free(raw);
+}
+
+/* As durable as the library's own connection. */
+static int prepare_file(struct sqlite *raw, simba_url *url, struct simba_error *error)
+{
+    const char *synchronous = simba_url_param(url, "synchronous");
+    char sql[BENCH_SQL_MAX];
+
+    snprintf(sql, sizeof sql, "PRAGMA synchronous = %s",
+             synchronous != NULL && strcmp(synchronous, "full") == 0 ? "FULL" : "NORMAL");
+    sqlite3_busy_timeout(raw->db, BUSY_MS);
+    int code = execute(raw, sql, error);
+    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->prefix);
+    if (code == SIMBA_OK)
+        code = execute(raw, sql, error);
+    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->prefix);
+    if (code == SIMBA_OK && sqlite3_prepare_v2(raw->db, sql, -1, &raw->update, NULL) != SQLITE_OK)
+        code = fail(raw, error);
+    return code;
+}
+
+static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct simba_error *error)
+{
+    struct sqlite *raw = calloc(1, sizeof *raw);
+
+    if (raw == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    snprintf(raw->prefix, sizeof raw->prefix, "%s", prefix);
+    int code = sqlite3_open_v2(simba_url_path(url), &raw->db, SQLITE_OPEN_READWRITE, NULL);
+    code = code == SQLITE_OK ? prepare_file(raw, url, error) : fail(raw, error);
+    if (code != SIMBA_OK)
+        close_raw(raw);
+    else
+        *ret_raw = raw;
+    return code;
+}
+
+static int update(struct sqlite *raw, struct simba_error *error)
+{
+    bool done = sqlite3_step(raw->update) == SQLITE_DONE;
+
+    return sqlite3_reset(raw->update) == SQLITE_OK && done ? SIMBA_OK : fail(raw, error);
+}
+
+static int cycle(void *handle, struct simba_error *error)
+{
+    int code = update(handle, error);
+
+    return code == SIMBA_OK ? update(handle, error) : code;
+}
+
+static int hand_over(void *handle, double *ret_us, struct simba_error *error)
+{
+    double begin = bench_now_us();
+    int code = cycle(handle, error);
+
+    if (code == SIMBA_OK)
+        *ret_us = bench_now_us() - begin;
+    return code;
+}
+
+static int renew(void *handle, int count, struct simba_error *error)
+{
+    int code = execute(handle, "BEGIN IMMEDIATE", error);
+
+    for (int i = 0; i < count && code == SIMBA_OK; i++)
+        code = update(handle, error);
+    return code == SIMBA_OK ? execute(handle, "COMMIT", error) : code;
+}
+
+static int forget(void *handle, struct simba_error *error)
+{
+    struct sqlite *raw = handle;
+    char sql[BENCH_SQL_MAX];
+
+    snprintf(sql, sizeof sql, BENCH_SQL_DELETE, raw->prefix);
+    return execute(raw, sql, error);
+}
+
+static const struct bench_way ways[] = {
+    {"raw", "two committed UPDATEs", "two committed UPDATEs", cycle, NULL, hand_over},
+    {NULL, NULL, NULL, NULL, NULL, NULL},
+};
+
+const struct bench_raw_ops bench_raw_sqlite = {
+    .open = open_raw,
+    .close = close_raw,
+    .ways = ways,
+    .rest_ms = 20,
+    .renew_label = "UPDATEs in one transaction",
+    .renew = renew,
+    .forget = forget,
+};

@@ -1,0 +1,149 @@
+/*
+ * run.c - asks questions, each in a process of its own, and cleans up after them.
+ */
+#include "bench/bench.h"
+#include "bench/process.h"
+#include "bench/questions.h"
+#include "bench/raw_store.h"
+
+#include "base/error.h"
+#include "base/url.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TTL_MS 1000
+#define TRANSITION_MS 2000
+
+const struct bench_question bench_questions[] = {
+    {"cycle", "acquire + release of a mutex that nobody else wants", bench_cycle, 200, 5},
+    {"handover", "hand-over to a waiter in another process", bench_handover, 8, 5},
+    {"many", "mutexes held by one client through several renewals", bench_many, 1, 3},
+    {"contention", "one mutex that many contenders in several processes want", bench_contention, 1,
+     3},
+    {"failover", "kill -9 of an owner with a waiter in another process", bench_failover, 10, 2},
+    {"is-owner", "to ask whether one owns", bench_is_owner, 1000000, 5},
+    {NULL, NULL, NULL, 0, 0},
+};
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int signal)
+{
+    caught = signal;
+}
+
+void bench_catch_signals(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: waits are to end */
+
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction before;
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+}
+
+int bench_signal(void)
+{
+    return caught;
+}
+
+/* ---- The plan --------------------------------------------------------------------------------- */
+
+/* Short leases, so that a run does not take long; what the URL says goes before them. */
+static void choose_lease(struct bench_plan *plan, simba_url *url)
+{
+    plan->ttl_ms = simba_url_param(url, "ttl") != NULL ? SIMBA_UNSET : TTL_MS;
+    plan->transition_ms = simba_url_param(url, "transition") != NULL ? SIMBA_UNSET : TRANSITION_MS;
+}
+
+int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error *error)
+{
+    char random[SIMBA_ID_MAX + 1];
+    simba_url *parsed = NULL;
+
+    int code = sb_url_parse(url, &parsed, error);
+    if (code == SIMBA_OK)
+        code = simba_id_uuid(NULL, random);
+    if (code != SIMBA_OK)
+        return code;
+    *plan = (struct bench_plan){
+        .url = url, .mutexes = 1000, .contenders = 1000, .processes = 4, .window_ms = 1000};
+    snprintf(plan->prefix, sizeof plan->prefix, "bench-%.8s-", random);
+    choose_lease(plan, parsed);
+    sb_url_free(parsed);
+    return SIMBA_OK;
+}
+
+/* ---- Asking ----------------------------------------------------------------------------------- */
+
+struct errand {
+    struct bench_plan plan;
+    const struct bench_question *question; /* NULL: clean up */
+    struct bench_result *result;           /* shared */
+};
+
+static int clean_up(const struct bench_plan *plan, struct simba_error *error)
+{
+    struct bench_raw raw;
+    int code = bench_raw_open(&raw, plan->url, plan->prefix, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = raw.ops->forget(raw.handle, error);
+    bench_raw_close(&raw);
+    return code;
+}
+
+static int run_errand(void *argument, struct simba_error *error)
+{
+    struct errand *errand = argument;
+
+    srandom((unsigned)getpid() ^ (unsigned)time(NULL));
+    if (errand->question == NULL)
+        return clean_up(&errand->plan, error);
+    return errand->question->ask(&errand->plan, errand->result, error);
+}
+
+static int run_in_process(struct errand *errand, struct simba_error *error)
+{
+    struct bench_process process = {0};
+    int code = bench_process_start(&process, run_errand, errand, error);
+
+    if (code == SIMBA_OK)
+        code = bench_process_wait(&process, error);
+    bench_process_kill(&process);
+    return caught != 0 && errand->question != NULL ? SIMBA_ECONTENDED : code;
+}
+
+int bench_ask(const struct bench_plan *plan, const struct bench_question *question,
+              struct bench_result *ret_result, struct simba_error *error)
+{
+    struct errand errand = {.plan = *plan, .question = question};
+    void *memory = NULL;
+
+    int code = bench_shared_create(sizeof *ret_result, &memory, error);
+    if (code != SIMBA_OK)
+        return code;
+    errand.result = memory;
+    errand.plan.count = plan->count != 0 ? plan->count : question->count;
+    errand.plan.rounds = plan->rounds != 0 ? plan->rounds : question->rounds;
+    code = run_in_process(&errand, error);
+    if (code == SIMBA_OK)
+        *ret_result = *errand.result;
+    bench_shared_free(memory, sizeof *ret_result);
+    return code;
+}
+
+int bench_forget(const struct bench_plan *plan, struct simba_error *error)
+{
+    struct errand errand = {.plan = *plan};
+
+    return run_in_process(&errand, error);
+}

@@ -1,0 +1,82 @@
+/*
+ * side.c - the two sides of a comparison: the library's client and the plain one.
+ */
+#include "bench/side.h"
+
+#include "bench/machine.h"
+
+#include <stdio.h>
+
+int bench_client_open(const struct bench_plan *plan, simba_client **ret_client,
+                      struct simba_error *error)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+
+    options.ttl_ms = plan->ttl_ms;
+    options.transition_ms = plan->transition_ms;
+    options.log_level = SIMBA_LOG_NONE;
+    return simba_client_open(plan->url, &options, ret_client, error);
+}
+
+void bench_name(const struct bench_plan *plan, const char *what, int number,
+                char ret_name[SIMBA_MUTEX_MAX + 1])
+{
+    snprintf(ret_name, SIMBA_MUTEX_MAX + 1, "%s%s-%d", plan->prefix, what, number);
+}
+
+int bench_plain_open(const struct bench_plan *plan, struct bench_raw *ret_raw,
+                     struct simba_error *error)
+{
+    int code = bench_raw_open(ret_raw, plan->url, plan->prefix, error);
+
+    return code == SIMBA_EUNSUPPORTED ? SIMBA_OK : code;
+}
+
+size_t bench_way_count(const struct bench_raw *raw)
+{
+    size_t count = 0;
+
+    while (raw->handle != NULL && raw->ops->ways[count].key != NULL)
+        count++;
+    return count;
+}
+
+int bench_sides_init(struct bench_sides *sides, size_t ways, size_t capacity,
+                     struct simba_error *error)
+{
+    *sides = (struct bench_sides){.ways = ways};
+    int code = bench_samples_init(&sides->ours, capacity, error);
+    for (size_t i = 0; i < ways && code == SIMBA_OK; i++)
+        code = bench_samples_init(&sides->raw[i], capacity, error);
+    return code;
+}
+
+void bench_sides_free(struct bench_sides *sides)
+{
+    bench_samples_free(&sides->ours);
+    for (size_t i = 0; i < sides->ways; i++)
+        bench_samples_free(&sides->raw[i]);
+}
+
+void bench_sides_end_round(struct bench_sides *sides)
+{
+    bench_samples_end_round(&sides->ours);
+    for (size_t i = 0; i < sides->ways; i++)
+        bench_samples_end_round(&sides->raw[i]);
+}
+
+int bench_measure_handover(const struct bench_raw *raw, size_t way, struct bench_samples *samples,
+                           struct simba_error *error)
+{
+    const struct bench_way *by_hand = &raw->ops->ways[way];
+    double us = 0;
+    int code = by_hand->prepare != NULL ? by_hand->prepare(raw->handle, error) : SIMBA_OK;
+
+    if (code != SIMBA_OK)
+        return code;
+    bench_rest_ms(raw->ops->rest_ms);
+    code = by_hand->handover(raw->handle, &us, error);
+    if (code == SIMBA_OK)
+        bench_samples_add(samples, us);
+    return code;
+}
