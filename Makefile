@@ -7,7 +7,7 @@ SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
-    fuzz torture unreachable scenarios-rewrite install deb clean help
+    chaos fuzz torture unreachable scenarios-rewrite install deb clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -78,6 +78,13 @@ sim: all ## a million simulated worlds on 2 cores
 
 mutants: ## break the core's rules one by one (or ONLY=NAME); the simulator must notice each
 	@tests/sim/mutants/run . $(addprefix --only ,$(ONLY))
+
+# Long by default only where MINUTES says so; a run that broke a rule leaves a timeline in build/chaos.
+chaos: all ## faults on real servers: SECONDS=20 for each store, or MINUTES=N; STORE= SEED= FAULTS=a,b
+	@mkdir -p $(BUILD)/chaos
+	@tests/chaos/chaos.py --programs $(BUILD) --keep $(BUILD)/chaos --table $(BUILD)/chaos/table.md \
+	    $(addprefix --store ,$(STORE)) $(addprefix --seed ,$(SEED)) $(addprefix --minutes ,$(MINUTES)) \
+	    $(addprefix --seconds ,$(SECONDS)) $(addprefix --faults ,$(FAULTS)) $(if $(TIMELINE),--timeline)
 
 fuzz: all ## let libFuzzer try each target (or ONLY=NAME) for SECONDS (60)
 	@ninja --quiet -C $(BUILD) fuzz-programs

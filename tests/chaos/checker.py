@@ -1,0 +1,229 @@
+"""Judges a run by its journals alone. Each rule is a function of the history that yields what is broken.
+
+What no library can prevent is excused, in the windows that the nemesis names: a store that lost its data, or whose
+clock was stepped, gives a mutex to another while the old owner still believes, and may begin its tokens anew;
+a process without memory may end. Everything else holds always, whatever was done to whom.
+"""
+import collections
+import dataclasses
+
+from history import NEVER, load, terms_of, windows_of
+
+PROGRAM_EXITS = {0, 69, 70, 75, 137, 143}  # its own codes, and those of a command that was killed
+NO_DATABASE = 78                           # while a server that lost its data is not set up again
+CALLBACKS = ["begin-acquired", "end-acquired", "begin-released", "end-released"]
+
+
+@dataclasses.dataclass
+class Breach:
+    rule: str
+    at: int
+    text: str
+
+
+class History:
+    """What the rules look at."""
+
+    def __init__(self, events):
+        self.events = events
+        self.terms = terms_of(events)
+        self.excused = {what: windows_of(events, what) for what in ("overlap", "tokens", "crash")}
+        self.start = events[0].at if events else 0
+
+    def is_excused(self, what, at):
+        return any(begin <= at <= end for begin, end in self.excused[what])
+
+    def of(self, *kinds):
+        return [event for event in self.events if event.kind in kinds]
+
+    def terms_by_mutex(self):
+        found = collections.defaultdict(list)
+        for term in self.terms:
+            found[term.mutex].append(term)
+        return found
+
+    def seconds(self, at):
+        return (at - self.start) / 1e9
+
+
+def overlaps(terms):
+    """Pairs of terms of different owners, the second of which began before the first had ended."""
+    going_on = []
+    for term in terms:
+        going_on = [other for other in going_on if other.end > term.begin]
+        for other in going_on:
+            if other.key() != term.key():
+                yield other, term
+        going_on.append(term)
+
+
+def check_one_owner(history):
+    """At most one owner believes at any instant; nothing runs under a lease that another has."""
+    for mutex, terms in history.terms_by_mutex().items():
+        for first, second in overlaps(terms):
+            if not history.is_excused("overlap", second.begin):
+                both = (min(first.end, second.end) - second.begin) / 1e6
+                yield second.begin, (
+                    f"'{mutex}': {second.who} (token {second.fence}) owns while {first.who}"
+                    f" (token {first.fence}) does, for {both:.1f} ms")
+
+
+def check_tokens(history):
+    """Every term has a larger token than all before."""
+    for mutex, terms in history.terms_by_mutex().items():
+        highest, seen = 0, set()
+        for term in terms:
+            if history.is_excused("tokens", term.begin):
+                highest, seen = term.fence, {term.key()}
+            elif term.key() not in seen:
+                if term.fence <= highest:
+                    yield term.begin, f"'{mutex}': {term.who} has token {term.fence} after {highest}"
+                highest = max(highest, term.fence)
+                seen.add(term.key())
+
+
+class _Callbacks:
+    """Where one contender is in its round of callbacks."""
+
+    def __init__(self):
+        self.expected = {"begin-acquired"}
+        self.is_stopped = False
+
+    def take(self, event):
+        """What is wrong with this event, or None."""
+        if event.kind == "started":
+            self.is_stopped = False
+            return None
+        if event.kind == "stopped":
+            return self._stop(int(event.words[2]))
+        if self.is_stopped and event.kind.startswith("begin-"):
+            return f"{event.kind} after its stop has returned"
+        wrong = event.kind not in self.expected
+        place = CALLBACKS.index(event.kind)
+        expected, self.expected = self.expected, {CALLBACKS[(place + 1) % len(CALLBACKS)]}
+        return f"{event.kind} where {' or '.join(expected)} belongs" if wrong else None
+
+    def _stop(self, code):
+        self.is_stopped = True
+        between = self.expected <= {"begin-acquired", "begin-released"}
+        if code == 0 and not between:
+            return "its stop returns while a callback runs"
+        # A callback that cannot begin before a stop is given up is dropped.
+        self.expected = {"begin-acquired"} if code == 0 or between else self.expected
+        return None
+
+
+def check_callbacks(history):
+    """on_acquired and on_released alternate, one at a time, none after the stop has returned."""
+    members = collections.defaultdict(_Callbacks)
+    for event in history.of("started", "stopped", *CALLBACKS):
+        if event.words[0] == "lead":
+            wrong = members[event.words[1]].take(event)
+            if wrong:
+                yield event.at, f"{event.words[1]}: {wrong}"
+
+
+def check_resource(history):
+    """The resource takes no lower token after a higher one, and no update is lost."""
+    highest, counters = {}, {}
+    for event in history.of("write", "forget"):
+        if event.kind == "forget":
+            highest.clear()
+            continue
+        mutex, fence, who, value = event.words
+        fence, value = int(fence), int(value)
+        if fence < highest.get(mutex, 0):
+            yield event.at, f"'{mutex}': the resource took token {fence} of {who} after a higher one"
+        if value != counters.get(mutex, 0) + 1 and not history.is_excused("tokens", event.at):
+            yield event.at, f"'{mutex}': an update was lost: {who} wrote {value}" \
+                            f" after {counters.get(mutex, 0)}"
+        highest[mutex], counters[mutex] = fence, value
+
+
+def check_leaders(history):
+    """After everything has healed there is a leader within the bound."""
+    for event in history.of("unled"):
+        yield event.at, f"'{event.words[0]}': nobody leads {event.words[1]} s after all has healed"
+
+
+def check_leftovers(history):
+    """At the end no thread, no descriptor, no process is left, and nothing on the store."""
+    for event in history.of("left"):
+        threads, descriptors = map(int, event.words)
+        if threads > 0 or descriptors > 0:
+            yield event.at, f"a worker leaves {threads} threads and {descriptors} descriptors"
+    for event in history.of("remains"):
+        yield event.at, "left behind: " + " ".join(event.words)
+
+
+def check_ends(history):
+    """Workers end as they were told, the program with a code of its own, and forked children own nothing."""
+    for event in history.of("exit"):
+        who, code = event.words[0], int(event.words[1])
+        allowed = PROGRAM_EXITS if who.startswith("p") else {0}
+        if code == NO_DATABASE and history.is_excused("tokens", event.at):
+            continue
+        if code not in allowed and not history.is_excused("crash", event.at):
+            yield event.at, f"{who} ended with {code}"
+    for event in history.of("forked"):
+        if event.words != ["0"]:
+            yield event.at, f"a forked child is not dead to its parent's handles: {event.words[0]}"
+    for event in history.of("broken"):
+        if not history.is_excused("crash", event.at):
+            yield event.at, "a worker is broken: " + " ".join(event.words)
+
+
+def check_shown(history):
+    """A run in which nobody led or wrote has shown nothing."""
+    for mutex in ("lead", "lock", "tick"):
+        if not any(event.words[0] == mutex for event in history.of("write")):
+            yield history.start, f"'{mutex}': nothing was written under it"
+
+
+RULES = {
+    "one owner": check_one_owner,
+    "tokens grow": check_tokens,
+    "callbacks alternate": check_callbacks,
+    "fenced resource": check_resource,
+    "leader after healing": check_leaders,
+    "nothing left": check_leftovers,
+    "orderly ends": check_ends,
+    "something shown": check_shown,
+}
+
+
+def judge(history):
+    """All breaches, in the order of time."""
+    found = [Breach(name, at, text) for name, rule in RULES.items() for at, text in rule(history)]
+    return sorted(found, key=lambda breach: breach.at)
+
+
+def count(history):
+    """What the table of a run tells."""
+    losses = [event for event in history.of("doubt")]
+    changes = 0
+    for terms in history.terms_by_mutex().values():
+        owners = [term.key() for term in terms]
+        changes += sum(1 for one, next_one in zip(owners, owners[1:]) if one != next_one)
+    excused = sum(1 for terms in history.terms_by_mutex().values()
+                  for _, second in overlaps(terms) if history.is_excused("overlap", second.begin))
+    waits = [float(event.words[1]) for event in history.of("led")]
+    return {
+        "faults": len(history.of("fault")),
+        "terms": len({(term.mutex, *term.key()) for term in history.terms}),
+        "hand-overs": changes,
+        "leases lost": len(losses),
+        "writes": len(history.of("write")),
+        "stale uses refused": len(history.of("refuse-read", "refuse-write")),
+        "excused overlaps": excused,
+        "slowest leader": max(waits, default=0.0),
+    }
+
+
+def check_folder(folder):
+    """A run's history and what is broken in it."""
+    history = History(load(folder))
+    return history, judge(history)
+
+
+__all__ = ["Breach", "History", "NEVER", "RULES", "check_folder", "count", "judge", "overlaps"]

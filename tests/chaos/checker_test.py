@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Shows the checker good and bad histories, written by hand: the good ones pass, each bad one breaks its rule."""
+import sys
+
+from checker import History, judge
+from history import parse
+from timeline import draw
+
+MS = 1000000
+
+# A worker w0 leads, gives back; w1 follows. Times are milliseconds.
+GOOD = """
+    0 started lead w0-1/c 0
+    1 begin-acquired lead w0-1/c 4
+    2 believe lead w0-1/c 4 900
+    3 end-acquired lead w0-1/c
+    10 write lead 4 w0-1/c 1
+    300 believe lead w0-1/c 4 1200
+    400 yield lead w0-1/c
+    401 begin-released lead w0-1/c
+    450 end-released lead w0-1/c
+    452 stopped lead w0-1/c 0
+    460 begin-acquired lead w1-1/c 6
+    461 believe lead w1-1/c 6 1400
+    462 end-acquired lead w1-1/c
+    470 write lead 6 w1-1/c 2
+    500 write lock 1 p0-1/9 1
+    500 write tick 1 w0-1/s 1
+    900 yield lead w1-1/c
+    901 begin-released lead w1-1/c
+    902 end-released lead w1-1/c
+    903 stopped lead w1-1/c 0
+    950 left 0 0
+    960 exit w0-1 0
+    960 exit p0-1 75
+    970 led lead 0.1
+"""
+
+# What is added to the good history, and the rule that it breaks (None: it breaks none).
+STORIES = [
+    ("a good run", "", None),
+    ("another believes meanwhile", "800 believe lead w2-1/c 7 1700", "one owner"),
+    ("a stopped owner believes by its deadline",
+     "1000 believe lead w2-1/c 7 2000\n1900 believe lead w0-2/c 8 2900", "one owner"),
+    ("the deadline of a stopped owner has passed",
+     "1000 believe lead w2-1/c 7 2000\n2001 believe lead w0-2/c 8 2900", None),
+    ("an owner that was killed believes no more",
+     "1000 believe lead w2-1/c 7 2000\n1500 killed w2-1\n1600 believe lead w0-2/c 8 2900", None),
+    ("the mutex goes on before on_released has returned",
+     "430 believe lead w2-1/c 5 440", "one owner"),
+    ("a scheduler leads while another does",
+     "10 believe tick w0-1/s 1 0\n90 believe tick w0-1/s 1 0\n50 believe tick w1-1/s 2 0", "one owner"),
+    ("whoever owns past its own deadline is taken at its word",
+     "1000 believe lead w2-1/c 7 1100\n1300 believe lead w2-1/c 7 1100\n"
+     "1200 believe lead w0-2/c 8 1290", "one owner"),
+    ("a command outlives its lease",
+     "10 alive lock p0-1/9 1\n90 alive lock p0-1/9 1\n80 alive lock p1-1/8 2", "one owner"),
+    ("two processes of one command", "10 alive lock p0-1/9 1\n90 alive lock p0-1/9 1\n"
+     "20 alive lock p0-1/10 1\n95 alive lock p0-1/10 1", None),
+    ("an overlap after the store lost its data is excused",
+     "790 excuse overlap\n800 believe lead w2-1/c 7 850\n890 unexcuse overlap", None),
+    ("an overlap after the excuse is not",
+     "700 excuse overlap\n790 unexcuse overlap\n800 believe lead w2-1/c 7 850", "one owner"),
+    ("a token that goes back", "1500 believe lead w2-1/c 4 1600", "tokens grow"),
+    ("a token that is given twice", "1500 believe lead w2-1/c 6 1600", "tokens grow"),
+    ("tokens that begin anew with the store",
+     "1400 excuse tokens\n1500 believe lead w2-1/c 1 1600\n1700 unexcuse tokens\n"
+     "1800 believe lead w0-2/c 2 1900", None),
+    ("on_acquired twice", "5 begin-acquired lead w0-1/c 6", "callbacks alternate"),
+    ("on_released without on_acquired", "1000 begin-released lead w2-1/c", "callbacks alternate"),
+    ("a callback after the stop has returned",
+     "455 begin-acquired lead w0-1/c 7", "callbacks alternate"),
+    ("a stop that returns while on_released runs",
+     "1000 started lead w3-1/c 0\n1001 begin-acquired lead w3-1/c 9\n1002 stopped lead w3-1/c 0",
+     "callbacks alternate"),
+    ("a stop that was given up drops on_released",
+     "1000 started lead w3-1/c 0\n1001 begin-acquired lead w3-1/c 9\n1002 end-acquired lead w3-1/c\n"
+     "1003 stopped lead w3-1/c -11\n1004 started lead w3-1/c 0\n1005 begin-acquired lead w3-1/c 9", None),
+    ("the resource takes a lower token", "480 write lead 5 w0-1/c 3", "fenced resource"),
+    ("the resource refuses a lower token", "480 refuse-write lead 5 w0-1/c", None),
+    ("an update is lost", "480 write lead 6 w0-1/c 2", "fenced resource"),
+    ("nobody leads after healing", "990 unled lead 20", "leader after healing"),
+    ("a thread is left", "990 left 1 0", "nothing left"),
+    ("a descriptor is left", "990 left 0 2", "nothing left"),
+    ("a key is left", "990 remains simba:{lead}", "nothing left"),
+    ("a worker crashes", "990 exit w1-1 -11", "orderly ends"),
+    ("a worker without memory crashes", "980 excuse crash\n990 exit w1-1 -6\n995 unexcuse crash", None),
+    ("the program ends with a code that it does not have", "990 exit p0-2 64", "orderly ends"),
+    ("a forked child owns", "990 forked 256", "orderly ends"),
+    ("a line that a kill has cut off", "990 believe lead w2-1/c 7 99", None),
+]
+
+
+def tell(story):
+    """The events of a story: milliseconds become nanoseconds, deadlines too."""
+    lines = []
+    for line in story.strip().splitlines():
+        words = line.split()
+        words[0] = str(int(words[0]) * MS)
+        if words[1] == "believe":
+            words[5] = str(int(words[5]) * MS)
+        lines.append(" ".join(words) + "\n")
+    return sorted(parse(lines), key=lambda event: event.at)
+
+
+def cases():
+    """The name of each case, and what is wrong with it."""
+    for name, added, rule in STORIES:
+        history = History(tell(GOOD + added))
+        broken = sorted({breach.rule for breach in judge(history)})
+        expected = [rule] if rule else []
+        yield name, None if broken == expected else f"breaks {broken}, and not {expected}"
+    silent = {breach.rule for breach in judge(History(tell("0 started lead w0-1/c 0")))}
+    yield "a run that shows nothing", None if silent == {"something shown"} else f"breaks {silent}"
+    history = History(tell(GOOD + "300 fault drop 1.0 w0\n500 healed drop\n800 believe lead w2-1/c 7 850"))
+    picture = draw(history, judge(history))
+    missing = [word for word in ("drop of w0", "token 4", "one owner: ", "lead w1") if word not in picture]
+    yield "the timeline shows terms, faults and breaches", f"without {missing}" if missing else None
+
+
+def main():
+    number = failed = 0
+    for number, (name, trouble) in enumerate(cases(), 1):
+        print(f"{'not ok' if trouble else 'ok'} {number} - {name}")
+        if trouble:
+            failed += 1
+            print(f"# {trouble}")
+    print(f"1..{number}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Reads the journals of a run into events, and events into terms: who certainly believed when, with which token.
+
+    believe MUTEX WHO FENCE DEADLINE    it owned at this instant; without news it does until DEADLINE (0: unknown)
+    doubt MUTEX WHO                     it does not own any more
+    yield MUTEX WHO                     it is about to give the mutex back
+    alive MUTEX WHO FENCE               a process that runs under a lease of the program is alive
+    begin-acquired, end-acquired, begin-released, end-released, started, stopped     the life of a contender
+    write, refuse-read, refuse-write, forget                                         the fenced resource
+    fault, healed, killed, excuse, unexcuse, exit, unled, led, remains               the nemesis and the harness
+
+All instants are nanoseconds on the boot clock. A term is made of what is certain only: it begins after the first
+answer that said so, and ends with the last deadline, the loss or the wish to give back, whatever came first.
+"""
+import dataclasses
+import glob
+import os
+
+NEVER = 1 << 62
+
+
+@dataclasses.dataclass(order=True)
+class Event:
+    at: int
+    kind: str
+    words: list
+
+
+@dataclasses.dataclass
+class Term:
+    mutex: str
+    who: str
+    fence: int
+    begin: int
+    end: int
+    deadline: int
+
+    def process(self):
+        """The process, or the run of the program, that it belongs to."""
+        return self.who.split("/")[0]
+
+    def key(self):
+        """Processes under one lease of the program are one owner."""
+        return self.process(), self.fence
+
+
+def parse(lines):
+    events = []
+    for line in lines:
+        words = line.split()
+        if len(words) > 1 and line.endswith("\n"):  # a line that was cut off by a kill says nothing
+            events.append(Event(int(words[0]), words[1], words[2:]))
+    return events
+
+
+def load(folder):
+    """All events of a run, in the order of time."""
+    events = []
+    for path in glob.glob(os.path.join(folder, "*.journal")):
+        with open(path, encoding="utf-8", errors="replace") as lines:
+            events += parse(lines)
+    return sorted(events, key=lambda event: event.at)
+
+
+class _Reader:
+    """Follows the events of all contenders, in the order of time."""
+
+    def __init__(self):
+        self.open = {}       # who: its term
+        self.last = {}       # who: the last instant at which it certainly believed
+        self.yielding = {}   # who: the term that it is giving back
+        self.terms = []
+
+    def take(self, event):
+        handler = getattr(self, "on_" + event.kind.replace("-", "_"), None)
+        if handler is not None:
+            handler(event)
+
+    def on_believe(self, event):
+        mutex, who, fence, deadline = event.words
+        self._extend(event.at, mutex, who, int(fence), int(deadline))
+
+    def on_alive(self, event):
+        mutex, who, fence = event.words
+        self._extend(event.at, mutex, who, int(fence), 0)
+
+    def _extend(self, at, mutex, who, fence, deadline):
+        term = self.open.get(who)
+        if term is not None and term.fence != fence:
+            self._close(who, at)
+            term = None
+        if term is None:
+            term = self.open[who] = Term(mutex, who, fence, at, at, deadline)
+        term.deadline = deadline
+        self.last[who] = at
+
+    def on_doubt(self, event):
+        self._close(event.words[1], event.at)
+
+    def on_yield(self, event):
+        who = event.words[1]
+        self.yielding[who] = self.open.get(who)
+        self._close(who, event.at)
+
+    def on_end_released(self, event):
+        """Before that a mutex is not given back, as long as the lease lasts."""
+        term = self.yielding.pop(event.words[1], None)
+        if term is not None:
+            term.end = max(term.end, min(event.at, term.deadline))
+
+    def on_started(self, event):
+        self.yielding.pop(event.words[1], None)
+
+    def on_killed(self, event):
+        for who in [who for who in self.open if who.split("/")[0] == event.words[0]]:
+            self._close(who, event.at)
+
+    def _close(self, who, at):
+        term = self.open.pop(who, None)
+        if term is not None:
+            term.end = max(self.last[who], min(term.deadline, at))
+            self.terms.append(term)
+
+    def finish(self):
+        for who in list(self.open):
+            self._close(who, NEVER)
+
+
+def terms_of(events):
+    """All terms, in the order in which they began."""
+    reader = _Reader()
+    for event in events:
+        reader.take(event)
+    reader.finish()
+    return sorted(reader.terms, key=lambda term: term.begin)
+
+
+def windows_of(events, what):
+    """When a rule cannot be demanded, because of what the nemesis did: [(begin, end)]."""
+    windows, begin, depth = [], 0, 0
+    for event in events:
+        if event.kind == "excuse" and event.words[0] == what:
+            begin = event.at if depth == 0 else begin
+            depth += 1
+        elif event.kind == "unexcuse" and event.words[0] == what:
+            depth -= 1
+            if depth == 0:
+                windows.append((begin, event.at))
+    if depth > 0:
+        windows.append((begin, NEVER))
+    return windows

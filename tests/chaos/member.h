@@ -1,0 +1,75 @@
+/*
+ * member.h - one contender, locker or scheduler of a worker, and how what it believes is written down.
+ *
+ * A thread of the worker's asks every member every few milliseconds. What it writes down is certain: `believe`
+ * has an instant after the question and the deadline that was answered, `doubt` an instant before the
+ * question. A member that is about to stop says `yield` first, and is not asked until it may own again: its belief
+ * ends somewhere inside the stop, and only its beginning is certain.
+ */
+#ifndef SIMBA_CHAOS_MEMBER_H
+#define SIMBA_CHAOS_MEMBER_H
+
+#include "vault.h"
+
+#include <simba/simba.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define MEMBER_NAME_MAX 64
+
+struct member;
+
+/* What differs between the three kinds. */
+struct member_kind {
+    const char *letter;
+    const char *mutex;
+    void *(*run)(void *member); /* the thread of it: lives until `*stopping` */
+    bool (*is_owner)(const struct member *member);
+    uint64_t (*fence)(const struct member *member);
+    int64_t (*deadline_ms)(const struct member *member); /* NULL: it cannot be asked */
+};
+
+extern const struct member_kind member_contender;
+extern const struct member_kind member_locker;
+extern const struct member_kind member_scheduler;
+
+struct member {
+    const struct member_kind *kind;
+    simba_client *client;
+    simba_contender *contender; /* one of the three is set */
+    simba_locker *locker;
+    simba_scheduler *scheduler;
+    const atomic_bool *stopping; /* the worker's */
+    char who[MEMBER_NAME_MAX];
+    struct vault vault;
+    unsigned seed;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of what follows */
+    bool yielded;
+    bool believed;
+    uint64_t told_fence;
+    int64_t told_deadline_ms;
+    int64_t told_at_ns;
+};
+
+/* Starts its thread, which creates what the kind says. */
+void member_start(struct member *member, const struct member_kind *kind, simba_client *client,
+                  const char *worker, const char *vault, const atomic_bool *stopping);
+void member_join(struct member *member);
+
+/* Asks it once, and writes down what is new. */
+void member_sample(struct member *member);
+
+void member_yield(struct member *member);   /* says that it is about to give the mutex back */
+void member_contend(struct member *member); /* it may own from now on */
+
+/* Uses the fenced resource, when it owns. */
+void member_use(struct member *member);
+
+/* A number from [least, most), the same ones for the same name. */
+int member_draw(struct member *member, int least, int most);
+
+void member_pause_ms(int ms);
+
+#endif

@@ -1,0 +1,139 @@
+"""Processes that the harness starts, stops, freezes and kills: by their ids, never by a name."""
+import ctypes
+import glob
+import os
+import pwd
+import random
+import signal
+import socket
+import struct
+import subprocess
+
+from clock import wait_until
+
+PR_SET_CHILD_SUBREAPER = 36
+END_SECONDS = 20
+
+DIE_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL", "--"]  # it becomes the command
+
+
+def adopt_orphans():
+    """What loses its parent below the harness becomes its child, so that nothing can hide."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def wallclock_environment(library, path):
+    """Of a process whose wall clock is stepped by a file, and no other of its clocks."""
+    return {"LD_PRELOAD": library, "SIMBA_WALLCLOCK": path}
+
+
+def create_clock(path):
+    with open(path, "wb") as file:
+        file.write(struct.pack("q", 0))
+    os.chmod(path, 0o644)
+
+
+def step_clock(path, seconds):
+    """What a process with that environment adds to the time from now on."""
+    with open(path, "r+b") as file:
+        file.write(struct.pack("q", seconds))
+
+
+def free_port():
+    """Below the ports that the kernel gives to outgoing connections."""
+    while True:
+        port = random.randrange(15000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+
+
+def as_user(name):
+    """For subprocess: who runs a server that refuses to be run by root."""
+    if name is None or os.geteuid() != 0:
+        return {}
+    return {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []}
+
+
+def children_of(pid):
+    found = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        try:
+            with open(path, encoding="ascii") as file:
+                found += [int(word) for word in file.read().split()]
+        except OSError:  # it went while it was looked at
+            pass
+    return found
+
+
+def tree_of(pid):
+    """A process and all below it."""
+    found = [pid]
+    for child in children_of(pid):
+        found += tree_of(child)
+    return found
+
+
+def send(pid, number):
+    """To a process that may have gone meanwhile."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def reap(pid):
+    """Buries an orphan that ended; whether it is gone. Children of its own somebody else waits for."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+    return not os.path.exists(f"/proc/{pid}")
+
+
+class Process:
+    """One process, with what it says in a file."""
+
+    def __init__(self, command, log, user=None, environment=None, folder=None):
+        with open(log, "ab") as output:
+            self.handle = subprocess.Popen(
+                [*DIE_WITH_PARENT, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                cwd=folder, env={**os.environ, **(environment or {})}, start_new_session=True,
+                **as_user(user))
+        self.pid = self.handle.pid
+
+    def is_up(self):
+        return self.handle.poll() is None
+
+    def freeze(self):
+        """With all below it; what was started meanwhile is caught by the second round."""
+        for _ in range(2):
+            for pid in tree_of(self.pid):
+                send(pid, signal.SIGSTOP)
+
+    def go_on(self):
+        for pid in tree_of(self.pid):
+            send(pid, signal.SIGCONT)
+
+    def kill(self):
+        """With all below it, until all are gone: processes of a server may share memory and files."""
+        first, *others = tree_of(self.pid)
+        for pid in (first, *others):
+            send(pid, signal.SIGKILL)
+        self.handle.wait()
+        wait_until(lambda: all(reap(pid) for pid in others), "its processes are gone")
+
+    def ask_to_end(self):
+        self.go_on()
+        send(self.pid, signal.SIGTERM)
+
+    def end(self):
+        """Waits until it has ended as asked; returns its exit code, or None when it had to be killed."""
+        try:
+            return self.handle.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None

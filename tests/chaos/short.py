@@ -1,0 +1,16 @@
+"""The faults of the default suite: a chosen few for each store, those that found something or nearly did."""
+
+COMMON = ["freeze-holder-past-lease", "kill-holder", "fork-in-worker"]
+NETWORK = ["drop", "swallow-replies", "reset-mid-command"]
+
+SHORT_FAULTS = {
+    "sqlite": COMMON + ["lock-file", "full-disk"],
+    "redis": COMMON + NETWORK + ["flush-scripts", "freeze-server-past-lease"],
+    "redis-sentinel": COMMON + ["kill-server"],
+    "redis-cluster": COMMON + ["kill-server"],
+    "mariadb": COMMON + NETWORK + ["kill-server"],
+    "postgres": COMMON + NETWORK + ["freeze-server-past-lease"],
+    "postgres-standby": COMMON + ["promote-standby"],
+    "zookeeper": COMMON + NETWORK,
+    "zookeeper-ensemble": COMMON + ["kill-server"],
+}

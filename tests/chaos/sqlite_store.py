@@ -1,0 +1,68 @@
+"""SQLite: a file, on a small file system of its own where mounting is allowed."""
+import os
+import sqlite3
+import subprocess
+
+from server import LEASE, Store
+
+FILE_SYSTEM_BYTES = 32 << 20
+
+
+class Sqlite(Store):
+    name = "sqlite"
+    is_proxied = False
+    has_lease_clock = False
+
+    def __init__(self, folder, wallclock=None):
+        super().__init__(folder)
+        self.path = os.path.join(folder, "store.db")
+        self.is_mounted = False
+        self._lock = None
+
+    def start(self):
+        command = ["mount", "-t", "tmpfs", "-o", f"size={FILE_SYSTEM_BYTES}", "none", self.folder]
+        mounted = subprocess.run(command, check=False, capture_output=True)
+        self.is_mounted = mounted.returncode == 0
+
+    def url(self, places=None):
+        return f"sqlite:{self.path}?{LEASE}"
+
+    # ---- Faults ----
+
+    def lock(self):
+        """Nobody can write while a transaction of another program goes on."""
+        self._lock = sqlite3.connect(self.path, timeout=30, isolation_level=None,
+                                     check_same_thread=False)
+        self._lock.execute("BEGIN IMMEDIATE")
+
+    def unlock(self):
+        self._lock.execute("ROLLBACK")
+        self._lock.close()
+
+    def fill(self):
+        with open(os.path.join(self.folder, "filler"), "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"\0" * 4096)
+            except OSError:
+                pass
+
+    def empty(self):
+        os.unlink(os.path.join(self.folder, "filler"))
+
+    def remove_file(self):
+        for suffix in ("", "-wal", "-shm", "-wake"):
+            try:
+                os.unlink(self.path + suffix)
+            except FileNotFoundError:
+                pass
+
+    def left_behind(self):
+        rows = sqlite3.connect(self.path, timeout=30)
+        found = rows.execute("SELECT mutex FROM simba_mutex WHERE owner_id <> ''").fetchall()
+        rows.close()
+        return [f"an owner of '{row[0]}'" for row in found]
+
+    def stop(self):
+        if self.is_mounted:
+            subprocess.run(["umount", "-l", self.folder], check=True)

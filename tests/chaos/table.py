@@ -1,0 +1,64 @@
+"""The table of all runs of a call: a row for each store, and how often each fault struck."""
+import collections
+
+COLUMNS = ["faults", "terms", "hand-overs", "leases lost", "writes", "stale uses refused",
+           "excused overlaps"]
+
+
+class Row:
+    def __init__(self):
+        self.runs = 0
+        self.seconds = 0.0
+        self.breaches = 0
+        self.counts = collections.Counter()
+        self.slowest = 0.0
+
+    def cells(self):
+        return [str(self.runs), f"{self.seconds / 60:.1f}",
+                *(str(self.counts[name]) for name in COLUMNS),
+                f"{self.slowest:.1f} s", str(self.breaches)]
+
+
+class Table:
+    def __init__(self):
+        self.rows = collections.defaultdict(Row)
+        self.faults = collections.Counter()
+        self.skipped = {}
+        self.seeds = set()
+
+    def add(self, outcome):
+        row = self.rows[outcome.plan.store]
+        row.runs += 1
+        row.seconds += outcome.seconds
+        row.breaches += len(outcome.breaches) + (outcome.trouble is not None)
+        row.counts.update({name: outcome.counts.get(name, 0) for name in COLUMNS})
+        row.slowest = max(row.slowest, outcome.counts.get("slowest leader", 0.0))
+        self.faults.update(outcome.faults)
+        self.skipped.update(outcome.skipped)
+        self.seeds.add(outcome.plan.seed)
+
+    def lines(self):
+        heads = ["store", "runs", "minutes", *COLUMNS, "slowest leader", "violations"]
+        yield "| " + " | ".join(heads) + " |"
+        yield "| --- " * len(heads) + "|"
+        for store, row in self.rows.items():
+            yield "| " + " | ".join([store, *row.cells()]) + " |"
+        yield ""
+        yield "| fault | struck |"
+        yield "| --- | --- |"
+        for name, times in sorted(self.faults.items()):
+            yield f"| {name} | {times} |"
+        never = sorted(name for name in self.skipped if name not in self.faults)
+        if never:
+            yield ""
+            yield "Not struck: " + ", ".join(f"{name} ({self.skipped[name]})" for name in never) + "."
+        yield ""
+        yield f"Seeds {min(self.seeds, default=0)} to {max(self.seeds, default=0)}."
+
+    def show(self):
+        for line in self.lines():
+            print("# " + line)
+
+    def write(self, path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in self.lines())

@@ -1,0 +1,155 @@
+"""Workers of a run: processes on the library, and loops that run the program."""
+import os
+import random
+import signal
+import threading
+
+from process import END_SECONDS, Process, create_clock, send, step_clock, wallclock_environment
+
+PROGRAM_WAIT = "1s"
+
+
+class LibraryWorker:
+    """One process on the library, started anew under a new name after a kill."""
+
+    def __init__(self, world, number):
+        self.world = world
+        self.name = f"w{number}"
+        self.lives = 0
+        self.process = None
+        self.proxies = world.proxies_for(self.name)
+        self.url = world.store.url([(proxy.address, proxy.port) for proxy in self.proxies])
+        self.prefix = []       # put before the command: a network of its own
+        self.clock = os.path.join(world.folder, self.name + ".clock")
+        create_clock(self.clock)
+
+    def start(self):
+        self.lives += 1
+        self.title = f"{self.name}-{self.lives}"
+        path = os.path.join(self.world.folder, self.title)
+        self.process = Process(
+            [*self.prefix, self.world.programs.worker, self.title, self.url, path + ".journal",
+             self.world.vault.path], path + ".log",
+            environment=wallclock_environment(self.world.programs.wallclock, self.clock))
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def is_settled(self):
+        """It has opened its client, and takes part."""
+        try:
+            with open(os.path.join(self.world.folder, self.title + ".journal"), encoding="utf-8") as file:
+                return self.process.is_up() and any(line.endswith(" opened\n") for line in file)
+        except FileNotFoundError:
+            return False
+
+    def is_holder(self, who):
+        return who is not None and who.split("/")[0] == self.title
+
+    def freeze(self):
+        self.process.freeze()
+
+    def go_on(self):
+        self.process.go_on()
+
+    def step_clock(self, seconds):
+        step_clock(self.clock, seconds)
+
+    def kill(self):
+        self.process.kill()
+        self.world.note("killed", self.title)
+
+    def revive(self):
+        """After a kill; or when it ended by itself, which is written down."""
+        if self.process.is_up():
+            return
+        if self.process.handle.returncode not in (-9, 0):
+            self.world.note("exit", self.title, self.process.handle.returncode)
+            self.world.note("killed", self.title)
+        self.start()
+
+    def begin_end(self):
+        self.process.ask_to_end()
+
+    def end(self):
+        """Lets it stop in good order. A worker that hangs is a breach: it is killed, and its code tells."""
+        code = self.process.end()
+        self.world.note("exit", self.title, 999 if code is None else code)
+
+    def abandon(self):
+        if self.process is not None and self.process.is_up():
+            self.process.kill()
+
+
+class ProgramWorker(threading.Thread):
+    """Runs `simba lock` over and over, with a command that tells that it is alive."""
+
+    def __init__(self, world, number):
+        super().__init__(daemon=True)
+        self.world = world
+        self.name = f"p{number}"
+        self.lives = 0
+        self.title = None
+        self.process = None
+        self.proxies = world.proxies_for(self.name)
+        self.url = world.store.url([(proxy.address, proxy.port) for proxy in self.proxies])
+        self.dice = random.Random(f"{world.seed} {self.name}")
+        self.is_stopping = threading.Event()
+        self.was_killed = False
+
+    def run(self):
+        while not self.is_stopping.is_set():
+            self._run_once()
+            self.is_stopping.wait(self.dice.uniform(0.0, 0.2))
+
+    def _run_once(self):
+        self.lives += 1
+        self.title = f"{self.name}-{self.lives}"
+        self.was_killed = False
+        path = os.path.join(self.world.folder, self.title)
+        self.process = Process(
+            [self.world.programs.simba, "-u", self.url, "lock", "-w", PROGRAM_WAIT, "lock", "--",
+             self.world.programs.child, self.title, "lock", path + ".journal", self.world.vault.path,
+             str(self.dice.randrange(50, 900))], path + ".log")
+        code = self.process.handle.wait()
+        if not self.was_killed:
+            self.world.note("exit", self.title, code)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def is_holder(self, who):
+        return who is not None and who.split("/")[0] == self.title
+
+    def freeze(self):
+        """The program alone: its command runs on, and must not outlive the lease."""
+        send(self.pid, signal.SIGSTOP)
+
+    def go_on(self):
+        send(self.pid, signal.SIGCONT)
+
+    def kill(self):
+        self.was_killed = True
+        send(self.pid, signal.SIGKILL)
+
+    def revive(self):
+        pass  # the loop does
+
+    def begin_end(self):
+        self.is_stopping.set()
+
+    def end(self):
+        self.join(END_SECONDS)
+        if self.is_alive():
+            self.world.note("remains", self.title)
+
+    def abandon(self):
+        self.is_stopping.set()
+        if self.process is not None and self.process.is_up():
+            self.was_killed = True
+            self.process.kill()
+        if self.is_alive():
+            self.join()
+

@@ -1,0 +1,141 @@
+"""One run: a store, workers, the fenced resource and a nemesis, from the first leader to the last trace.
+
+    start ... first leaders ... faults ... all healed ... a leader again ... all stop ... nothing is left
+"""
+import os
+
+from clock import now, now_ns, wait_until
+from nemesis import Nemesis
+from process import children_of, reap
+from proxy import Proxy
+from server import LEASE_SECONDS
+from vault import Vault
+from workers import LibraryWorker, ProgramWorker
+
+MUTEXES = ["lead", "lock", "tick"]
+LIBRARY_WORKERS = 3
+PROGRAM_WORKERS = 2
+FRESH_SECONDS = LEASE_SECONDS  # whoever wrote within this time is taken for the holder
+GONE_SECONDS = 10
+
+
+class World:
+    def __init__(self, folder, store, seed, programs, networks=()):
+        self.folder = folder
+        self.store = store
+        self.seed = seed
+        self.programs = programs
+        self.networks = list(networks)
+        self.proxies = []
+        self.workers = []
+        self.library_workers = []
+        self._journal = open(os.path.join(folder, "nemesis.journal"), "w", encoding="utf-8")
+        self.vault = Vault(folder)
+
+    def note(self, *words):
+        self._journal.write(" ".join(map(str, (now_ns(), *words))) + "\n")
+        self._journal.flush()
+
+    # ---- Whom a fault may strike ----
+
+    def pick_holder(self, dice):
+        at, who = self.vault.holder(dice.choice(MUTEXES))
+        if now() - at < FRESH_SECONDS:
+            for worker in self.workers:
+                if worker.is_holder(who):
+                    return worker
+        return dice.choice(self.workers)
+
+    def pick_waiter(self, dice):
+        holders = [self.vault.holder(mutex)[1] for mutex in MUTEXES]
+        waiters = [worker for worker in self.workers
+                   if not any(worker.is_holder(who) for who in holders)]
+        return dice.choice(waiters or self.workers)
+
+    def pick_settled(self, dice):
+        """A worker on the library that takes part, or None."""
+        settled = [worker for worker in self.library_workers if worker.is_settled()]
+        return dice.choice(settled) if settled else None
+
+    def pick_server(self, dice):
+        """One that leads, where servers do, or any."""
+        leader = self.store.leader() if dice.random() < 0.6 else None
+        return leader or dice.choice([server for server in self.store.servers if server.is_up()])
+
+    # ---- Life ----
+
+    def proxies_for(self, _name):
+        address = "127.0.0.1"
+        made = [Proxy(port, address) for port in self.store.ports()] if self.store.is_proxied else []
+        self.proxies += made
+        return made
+
+    def start(self):
+        self.store.start()
+        self.library_workers = [LibraryWorker(self, number) for number in range(LIBRARY_WORKERS)]
+        programs = [ProgramWorker(self, number) for number in range(PROGRAM_WORKERS)]
+        self.workers = self.library_workers + programs
+        for worker in self.workers:
+            worker.start()
+        self.await_leaders(self.store.heals_within)
+
+    def run(self, schedule):
+        Nemesis(self, schedule, self.seed).run()
+        for worker in self.library_workers:
+            worker.revive()
+        self.await_leaders(self.store.heals_within)
+
+    def await_leaders(self, bound):
+        """Whoever leads has its writes accepted; how long that took is written down."""
+        begin = now()
+        for mutex in MUTEXES:
+            try:
+                wait_until(lambda one=mutex: self.vault.holder(one)[0] > begin, mutex, bound)
+                self.note("led", mutex, f"{now() - begin:.3f}")
+            except TimeoutError:
+                self.note("unled", mutex, bound)
+
+    def stop(self):
+        """All stop in good order, and what is left is looked for."""
+        for worker in self.workers:
+            worker.begin_end()
+        for worker in self.workers:
+            worker.end()
+        for trace in self.store.left_behind():
+            self.note("remains", trace)
+        self._look_for_processes()
+
+    def _look_for_processes(self):
+        servers = {server.process.pid for server in self.all_servers()}
+        strangers = []
+
+        def are_gone():
+            strangers[:] = [pid for pid in children_of(os.getpid())
+                            if pid not in servers and not reap(pid)]
+            return not strangers
+        try:
+            wait_until(are_gone, "no process is left", GONE_SECONDS)
+        except TimeoutError:
+            for pid in strangers:
+                self.note("remains", "process", pid, command_of(pid))
+
+    def all_servers(self):
+        return self.store.servers + getattr(self.store, "sentinels", [])
+
+    def close(self):
+        """Ends whatever still runs; after a failure that can be everything."""
+        for worker in self.workers:
+            worker.abandon()
+        for proxy in self.proxies:
+            proxy.stop()
+        self.vault.stop()
+        self.store.stop()
+        self._journal.close()
+
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b"_").decode(errors="replace")
+    except OSError:
+        return "?"
