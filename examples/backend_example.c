@@ -341,4 +341,5 @@ const struct simba_backend_ops backend_example = {
     .submit = file_submit,
     .listen = NULL, /* there are no wake-ups to subscribe to */
     .close = file_close,
+    .path_is_file = true,
 };

@@ -4,7 +4,7 @@
     docs_test.py ROOT PROGRAM COMPILER...
 
 The C program of the README is the example and compiles; the commands of its section on the command
-line run, and those of the first steps; its exit codes are those of the program; the layers of the architecture are those that are
+line run, and those of the first steps and of the page on migration; its exit codes are those of the program; the layers of the architecture are those that are
 checked; what a document names (a file, a make target, a function) exists; the pages on configuration have
 all options; the page on testing knows every folder of tests, every mutant, and no story that is not told.
 """
@@ -238,6 +238,18 @@ def check_commands(text, heading=COMMANDS_HEADING):
         return list(filter(None, (run_command(command, folder) for command in commands)))
 
 
+def check_equivalents(migration):
+    """What the page on migration offers in place of other commands runs, with something to run."""
+    commands = [re.sub(r"\b1m\b", "1s", span).replace("NAME", "name").replace("COMMAND", "./backup.sh")
+                for row in re.findall(r"^\|.*\|$", migration, re.MULTILINE)
+                for span in re.findall(r"`(simba lock [^`]*NAME -- [^`]*)`", row)]
+    if len(commands) < 5:
+        return ["the commands of the page are not understood"]
+    with tempfile.TemporaryDirectory() as folder:
+        prepare_folder(folder)
+        return list(filter(None, (run_command(command, folder) for command in commands)))
+
+
 # ---- The cases -----------------------------------------------------------------------------
 
 def replaced(text, old, new):
@@ -257,6 +269,10 @@ def cases():
         yield f"{START}: the C++ program compiles", check_compiles_cpp(read(START)), False
         yield ("twin: a C++ program with an error",
                check_compiles_cpp(replaced(read(START), "scoped_lock lock", "scoped_lock key")), True)
+    migration = read("docs/migration.md")
+    yield "docs/migration.md: the commands run", check_equivalents(migration), False
+    yield ("twin: a command with an unknown option",
+           check_equivalents(replaced(migration, "simba lock -w 30s", "simba lock --waiting 30s")), True)
     yield "the exit codes are the program's", check_exit_codes(readme), False
     yield "the layers are those that are checked", check_layers(architecture), False
     for document in DOCUMENTS:
