@@ -12,29 +12,83 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static void *run(void *argument)
-{
-    struct cli_background *background = argument;
+/* ---- The thread --------------------------------------------------------------------------- */
 
-    background->run(background->user);
-    eventfd_write(background->done_fd, 1);
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t given;              /* there is something to run */
+    const struct cli_background *next; /* NULL: nothing */
+    bool idle;                         /* it waits for it */
+} worker = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
+
+static struct cli_background take_next(void)
+{
+    pthread_mutex_lock(&worker.lock);
+    while (worker.next == NULL)
+        pthread_cond_wait(&worker.given, &worker.lock);
+    struct cli_background taken = *worker.next;
+    worker.next = NULL;
+    worker.idle = false;
+    pthread_mutex_unlock(&worker.lock);
+    return taken;
+}
+
+/* Who waits for the end may run the next thing at once: so the thread is idle before it tells of it. */
+static void set_idle(void)
+{
+    pthread_mutex_lock(&worker.lock);
+    worker.idle = true;
+    pthread_mutex_unlock(&worker.lock);
+}
+
+static void *work(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        struct cli_background taken = take_next();
+        taken.run(taken.user);
+        set_idle();
+        eventfd_write(taken.done_fd, 1);
+    }
     return NULL;
 }
 
-bool cli_background_start(struct cli_background *background, void (*run_this)(void *user),
-                          void *user)
+/* A thread that is busy is one that nobody waits for any longer: there is another one then. */
+static int give(const struct cli_background *background)
 {
-    background->run = run_this;
+    pthread_t thread;
+    int failure = 0;
+
+    pthread_mutex_lock(&worker.lock);
+    worker.next = background;
+    if (worker.idle)
+        pthread_cond_signal(&worker.given);
+    else
+        failure = pthread_create(&thread, NULL, work, NULL);
+    if (failure != 0)
+        worker.next = NULL;
+    else if (!worker.idle)
+        pthread_detach(thread);
+    pthread_mutex_unlock(&worker.lock);
+    return failure;
+}
+
+/* ---- The main thread ---------------------------------------------------------------------- */
+
+bool cli_background_start(struct cli_background *background, void (*run)(void *user), void *user)
+{
+    background->run = run;
     background->user = user;
     background->ends = cli_signal_ends;
     background->done_fd = eventfd(0, EFD_CLOEXEC);
     if (background->done_fd < 0)
         return false;
-    int failure = pthread_create(&background->thread, NULL, run, background);
+    int failure = give(background);
     if (failure == 0)
         return true;
     close(background->done_fd);
@@ -82,14 +136,12 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
         if (ready == 0 && poll_limit(until_ms) == 0)
             return CLI_BACKGROUND_LATE;
     }
-    pthread_join(background->thread, NULL);
     close(background->done_fd);
     return CLI_BACKGROUND_DONE;
 }
 
-noreturn void cli_background_leave(const struct cli_background *background, int status)
+noreturn void cli_background_leave(int status)
 {
-    pthread_detach(background->thread);
     cli_printer_finish(CLI_PATIENCE_MS);
     _exit(status);
 }
@@ -107,12 +159,13 @@ void cli_background_finish(const struct cli_finish *finish, int signals_fd, int 
 
     if (!cli_background_start(&background, finish->run, finish->user)) {
         say_held(finish);
-        cli_printer_finish(CLI_PATIENCE_MS);
-        _exit(status);
+        cli_background_leave(status);
     }
     background.ends = cli_signal_tells_to_end;
+    if (finish->meanwhile != NULL)
+        finish->meanwhile();
     if (cli_background_wait(&background, signals_fd, finish->limit_ms) == CLI_BACKGROUND_DONE)
         return;
     say_held(finish);
-    cli_background_leave(&background, status);
+    cli_background_leave(status);
 }

@@ -1,7 +1,7 @@
 /*
  * child.c - the command that runs under a mutex.
  *
- * This process has threads when it forks, so between fork and exec only async-signal-safe calls are
+ * This process has threads when it forks, so between vfork and exec only async-signal-safe calls are
  * made: all memory is prepared before.
  */
 #include "cli/child.h"
@@ -89,7 +89,7 @@ static void withhold_terminal(void)
         dup2(fd, STDIN_FILENO);
 }
 
-/* The child, between fork and exec. It names its group to the guardian itself: the command must not begin
+/* The child, between vfork and exec. It names its group to the guardian itself: the command must not begin
  * before that, or what it starts could outlive a parent that is killed in this moment. */
 static void execute(const struct cli_child *child, char **argv, char **environment, pid_t parent,
                     int failure_fd)
@@ -109,7 +109,9 @@ static void execute(const struct cli_child *child, char **argv, char **environme
     _exit(failure == ENOENT ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE);
 }
 
-/* Returns the child's pid, or -1 with errno. */
+/* Returns the child's pid, or -1 with errno. vfork copies nothing, which makes it several times as fast as fork
+ * here; the child lives in the memory of this thread, which stands still until exec. What it changes there, errno
+ * alone, nobody reads afterwards. Should exec hang, the guardian ends it with the lease. */
 static pid_t fork_command(struct cli_child *child, char **argv, char **environment)
 {
     pid_t parent = getpid();
@@ -117,7 +119,7 @@ static pid_t fork_command(struct cli_child *child, char **argv, char **environme
 
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
         return -1;
-    pid_t pid = fork();
+    pid_t pid = vfork();
     if (pid == 0)
         execute(child, argv, environment, parent, fds[1]);
     int failure = errno;
@@ -160,6 +162,7 @@ static bool start_both(struct cli_child *child, char **argv, char **environment)
         return true;
     int failure = errno;
     cli_guardian_dismiss(&child->guardian);
+    cli_guardian_collect();
     errno = failure;
     return false;
 }

@@ -78,7 +78,7 @@ void cli_child_follow_stop(const struct cli_child *child);
 void cli_child_continue(struct cli_child *child);
 
 /* Collects a child that has ended, takes the terminal back and says so when the command could not be
- * executed. Returns its exit code, or 128 and the signal that killed it. */
+ * executed. Returns its exit code, or 128 and the signal that killed it. The guardian is for cli_guardian_collect. */
 int cli_child_collect(struct cli_child *child);
 
 /* In place of cli_child_collect, for a child that cannot be killed: leaves it to itself. */

@@ -166,12 +166,21 @@ bool cli_guardian_has_ended(struct cli_guardian *guardian)
     return true;
 }
 
+static pid_t dismissed; /* and not collected; 0: none */
+
+/* Who was killed does nothing any more, also before he is gone. */
 void cli_guardian_dismiss(struct cli_guardian *guardian)
 {
     if (guardian->pid == 0)
         return;
     kill(guardian->pid, SIGKILL);
-    while (waitpid(guardian->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    dismissed = guardian->pid;
     close(guardian->fd);
+}
+
+void cli_guardian_collect(void)
+{
+    while (dismissed != 0 && waitpid(dismissed, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    dismissed = 0;
 }

@@ -32,7 +32,11 @@ void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group, int64_
 /* Whether it has ended by itself; then it has been collected. */
 bool cli_guardian_has_ended(struct cli_guardian *guardian);
 
-/* Ends it without harm to the group. To be called while the group's id cannot be another's. */
+/* Ends it without harm to the group. To be called while the group's id cannot be another's. It takes a moment to be
+ * gone, for which there is cli_guardian_collect. */
 void cli_guardian_dismiss(struct cli_guardian *guardian);
+
+/* Waits until the last one that was dismissed is gone. */
+void cli_guardian_collect(void);
 
 #endif

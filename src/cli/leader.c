@@ -144,7 +144,7 @@ static int start(struct leader *leader)
     background.ends = cli_signal_tells_to_end;
     int ended = cli_background_wait(&background, leader->job->events.signals_fd, SIMBA_INFINITE);
     if (ended != CLI_BACKGROUND_DONE)
-        cli_background_leave(&background, cli_signal_exit_code(ended));
+        cli_background_leave(cli_signal_exit_code(ended));
     return leader->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&leader->job->error);
 }
 
@@ -208,6 +208,7 @@ static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_st
     const struct cli_plan *plan = leader->plan;
     struct cli_outcome outcome = run_command(leader);
 
+    cli_guardian_collect();
     if (outcome.signal != 0) {
         *ret_status = cli_signal_exit_code(outcome.signal);
         return false;
@@ -330,7 +331,7 @@ static int finish(struct leader *leader, int status)
     close_turns(leader);
     bool owns = leader->contender != NULL && simba_contender_is_owner(leader->contender);
     struct cli_finish last = {stop_and_close, leader, owns ? cli_job_held(leader->job) : NULL,
-                              stop_limit_ms(leader)};
+                              stop_limit_ms(leader), NULL};
     cli_background_finish(&last, leader->job->events.signals_fd, status);
     return status;
 }

@@ -153,13 +153,13 @@ static void cancel_wait(struct lock *lock, struct cli_background *wait, int sign
     int ended;
 
     if (atomic_load(&lock->locker) == NULL)
-        cli_background_leave(wait, CLI_EXIT_SIGNAL + signal);
+        cli_background_leave(CLI_EXIT_SIGNAL + signal);
     do {
         simba_locker_cancel(atomic_load(&lock->locker));
         ended = cli_background_wait(wait, lock->job.events.signals_fd, CANCEL_INTERVAL_MS);
     } while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < until_ms);
     if (ended != CLI_BACKGROUND_DONE)
-        cli_background_leave(wait, CLI_EXIT_SIGNAL + (ended > 0 ? ended : signal));
+        cli_background_leave(CLI_EXIT_SIGNAL + (ended > 0 ? ended : signal));
 }
 
 /* An attempt to open the store may take any time, so that one is not waited for. From then on the library ends a
@@ -283,7 +283,7 @@ static int acquire(struct lock *lock)
         return cli_fail_system("cannot start a thread");
     int ended = wait_while_telling(lock, &wait);
     if (ended == CLI_BACKGROUND_LATE)
-        cli_background_leave(&wait, say_unreached(lock, NULL));
+        cli_background_leave(say_unreached(lock, NULL));
     if (ended != CLI_BACKGROUND_DONE) {
         cancel_wait(lock, &wait, ended);
         return CLI_EXIT_SIGNAL + ended;
@@ -360,7 +360,8 @@ static int work(struct lock *lock)
     struct cli_outcome outcome = run_command(lock);
     hold_on(lock, &outcome);
     cli_notify_stopping();
-    struct cli_finish finish = {release, lock, cli_job_held(&lock->job), release_limit_ms(lock)};
+    struct cli_finish finish = {release, lock, cli_job_held(&lock->job), release_limit_ms(lock),
+                                cli_guardian_collect};
     cli_background_finish(&finish, lock->job.events.signals_fd, outcome.status);
     return outcome.status;
 }
@@ -375,21 +376,18 @@ static int run_lock(struct lock *lock)
     int status = acquire(lock);
     if (status == CLI_CONTINUE)
         status = work(lock);
-    struct cli_finish finish = {close_all, lock, NULL, CLI_PATIENCE_MS};
-    cli_background_finish(&finish, events->signals_fd, status);
-    close(lock->lost_fd);
-    cli_events_close(events);
+    struct cli_finish finish = {close_all, lock, NULL, CLI_PATIENCE_MS, NULL};
+    if (!cli_store_is_file())
+        cli_background_finish(&finish, events->signals_fd, status);
     return status;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct lock lock = {
-        .wait_ms = SIMBA_UNSET,
-        .contended_code = CLI_EXIT_CONTENDED,
-        .started_ms = simba_now_ms(),
-    };
+    /* Threads of the library may know it until the program has ended. */
+    static struct lock lock = {.wait_ms = SIMBA_UNSET, .contended_code = CLI_EXIT_CONTENDED};
 
+    lock.started_ms = simba_now_ms();
     cli_job_init(&lock.job, cli, &cli_verb_lock);
     lock.job.terminal = true;
     int status = cli_job_parse(&lock.job, argc, argv);

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t filled;  /* there is a line to write */
     pthread_cond_t emptied; /* all is written */
-    bool started;
+    bool queues;            /* since cli_printer_start */
+    bool started;           /* the thread */
     char lines[CLI_PRINTER_LINES][CLI_PRINTER_LINE_MAX];
     size_t first;
     size_t count; /* with the line that is being written */
@@ -151,35 +153,36 @@ static int start_thread(void)
     return failure;
 }
 
-bool cli_printer_start(void)
+void cli_printer_start(void)
 {
-    int failure = 0;
-
     pthread_mutex_lock(&printer.lock);
-    if (!printer.started)
-        failure = start_thread();
-    printer.started = failure == 0;
+    printer.queues = true;
     pthread_mutex_unlock(&printer.lock);
-    errno = failure;
-    return failure == 0;
+}
+
+/* With the lock held: whether there is a thread for the queue. */
+static bool has_thread(void)
+{
+    if (printer.queues && !printer.started)
+        printer.started = start_thread() == 0;
+    return printer.started;
 }
 
 void cli_printer_put(const char *line)
 {
     pthread_mutex_lock(&printer.lock);
-    bool started = printer.started;
-    if (started)
+    bool queued = has_thread();
+    if (queued)
         put(line);
     pthread_mutex_unlock(&printer.lock);
-    if (!started)
+    if (!queued)
         write_line(line);
 }
 
 void cli_printer_show(const char *text)
 {
     pthread_mutex_lock(&printer.lock);
-    if (printer.started && (printer.count == 0 || text[0] == 0) &&
-        printer.count < CLI_PRINTER_LINES)
+    if (has_thread() && (printer.count == 0 || text[0] == 0) && printer.count < CLI_PRINTER_LINES)
         append(text);
     pthread_mutex_unlock(&printer.lock);
 }

@@ -212,11 +212,12 @@ static void show_store(const struct cli *cli, const char *url)
 }
 
 /* The same for a store that is about to be opened: nobody waits for the terminal any more, except who only looks,
- * and wants to read this first. That the printer cannot start is told when the store is opened. */
+ * and wants to read this first. */
 static void show_opened(const struct cli *cli, const char *url)
 {
-    if (cli->show_store || cli_printer_start())
-        show_store(cli, url);
+    if (!cli->show_store)
+        cli_printer_start();
+    show_store(cli, url);
 }
 
 int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
@@ -250,8 +251,7 @@ static int open_url(const struct cli *cli, const char *url, int callback_threads
         return cli_error_set(error, SIMBA_ECONFIG,
                              "the store memory: belongs to one process: nobody else would see the "
                              "mutex; use it with 'simba tck' only");
-    if (!cli_printer_start())
-        return cli_error_set(error, SIMBA_ENOMEM, "cannot start a thread: %s", strerror(errno));
+    cli_printer_start();
     options.ttl_ms = cli->ttl_ms;
     options.transition_ms = cli->transition_ms;
     options.dispatcher_threads = callback_threads;
@@ -303,6 +303,13 @@ int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_c
     if (code != SIMBA_OK && origin[0] != 0)
         sb_config_name_origin(origin, error);
     return code;
+}
+
+bool cli_store_is_file(void)
+{
+    const char *url = cli_store_shown();
+
+    return url != NULL && strncasecmp(url, "sqlite:", 7) == 0;
 }
 
 void cli_store_close(simba_client *client)

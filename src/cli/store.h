@@ -34,6 +34,10 @@ int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_c
  * Any thread. */
 const char *cli_store_shown(void);
 
+/* Whether it is a file, which the end of the process closes as well as anybody. A server would wait for somebody who
+ * has not said goodbye. */
+bool cli_store_is_file(void);
+
 /* Closes a client whose children are closed. */
 void cli_store_close(simba_client *client);
 

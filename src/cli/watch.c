@@ -266,7 +266,7 @@ static int start(struct watch *watch, int signals_fd)
         return cli_fail_system("cannot start a thread");
     int ended = cli_background_wait(&background, signals_fd, SIMBA_INFINITE);
     if (ended != CLI_BACKGROUND_DONE)
-        cli_background_leave(&background, cli_signal_exit_code(ended));
+        cli_background_leave(cli_signal_exit_code(ended));
     return watch->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&watch->error);
 }
 
@@ -286,7 +286,7 @@ static int run_watch(struct watch *watch)
     if (status == CLI_CONTINUE)
         status = wait_for_end(watch, signals_fd);
     /* A store that hangs, or a reader that stands still while a line is printed, is not waited for. */
-    struct cli_finish finish = {stop_all, watch, NULL, CLI_PATIENCE_MS};
+    struct cli_finish finish = {stop_all, watch, NULL, CLI_PATIENCE_MS, NULL};
     cli_background_finish(&finish, signals_fd, status);
     free(watch->list);
     close(watch->broken_fd);

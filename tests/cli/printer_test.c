@@ -42,7 +42,8 @@ static int reader_enter(void **state)
     reader.length = 0;
     dup2(fds[1], STDERR_FILENO);
     close(fds[1]);
-    return cli_printer_start() ? 0 : -1;
+    cli_printer_start();
+    return 0;
 }
 
 static int reader_leave(void **state)

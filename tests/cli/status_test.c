@@ -183,9 +183,10 @@ static void status_lists_what_is_held_first_or_alone(void **state)
     assert_int_equal(simba_run("lock", "a", "--", "true", NULL), 0);
     struct process holder = holder_start();
     assert_int_equal(simba_run("status", NULL), 0);
-    assert_int_equal(count_lines(last_out()), 3);
-    assert_true(strstr(last_out(), "\nm ") < strstr(last_out(), "\na "));
-    assert_null(strchr(last_out(), '\033'));
+    const char *table = last_out();
+    assert_int_equal(count_lines(table), 3);
+    assert_true(strstr(table, "\nm ") < strstr(table, "\na "));
+    assert_null(strchr(table, '\033'));
     assert_int_equal(simba_run("status", "--held", NULL), 0);
     assert_int_equal(count_lines(last_out()), 2);
     assert_contains(last_out(), "\nm ");
