@@ -249,21 +249,27 @@ static int hand_over_trivial(void *handle, double *ret_us, struct simba_error *e
 
 /* ---- The library's scripts -------------------------------------------------------------------- */
 
+/* Whoever wins is told the token alone, others the owner, what is left of its lease and the token. */
+static long long token_of(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3 ? reply->element[2]->integer
+                                                                    : reply->integer;
+}
+
 /* Keeps the token of whoever owns afterwards. */
 static int call_acquire(struct redis *raw, redisContext *context, const char *id,
                         struct simba_error *error)
 {
     redisReply *reply = NULL;
     int code = take(context,
-                    redisCommand(context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0 0",
+                    redisCommand(context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
                                  sb_scripts[SB_SCRIPT_ACQUIRE].sha1, raw->keys[0], raw->keys[1],
                                  raw->keys[2], id),
                     &reply, error);
 
     if (code != SIMBA_OK)
         return code;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3)
-        snprintf(raw->token, sizeof raw->token, "%lld", reply->element[2]->integer);
+    snprintf(raw->token, sizeof raw->token, "%lld", token_of(reply));
     freeReplyObject(reply);
     return SIMBA_OK;
 }
