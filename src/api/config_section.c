@@ -272,7 +272,8 @@ static int try_secret(const struct sb_section *section, const struct sb_config_e
     struct sb_text text;
     int code;
 
-    if (!config->tries_secrets || !section->enabled)
+    if (!config->tries_secrets || !section->enabled ||
+        secret_of_option(name) != SB_CONFIG_SECRET_NAMED)
         return SIMBA_OK;
     sb_text_init(&text, value, sizeof value);
     sb_text_add(&text, "%s%s%s", is_below ? config->folder : "", is_below ? "/" : "", entry->value);

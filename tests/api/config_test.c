@@ -202,6 +202,9 @@ static void paths_are_relative_to_the_folder_of_the_file(void **state)
         check_read(relative_paths[i][0], "config_test.d/c.yaml", relative_paths[i][1], folder);
     assert_non_null(realpath(".", folder));
     check_read("simba: {url: 'sqlite:jobs.db'}", path, "sqlite:%s/jobs.db", folder);
+    unlink(path); /* a link counts as where it stands */
+    assert_int_equal(symlink("config_test.d/c.yaml", path), 0);
+    check_read("simba: {url: 'sqlite:jobs.db'}", path, "sqlite:%s/jobs.db", folder);
 }
 
 static int remove_folder(void **state)
