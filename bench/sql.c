@@ -8,6 +8,9 @@
  *
  *     bench-sql URL [pair | handover | many] [COUNT]
  *
+ * To compare code with code, both sides are pinned to one core: `taskset -a -p 1 PID` for the server's processes
+ * and `taskset -c 0 bench-sql ...`. Waking another core costs more than a statement on some machines.
+ *
  * The server must be running. The user needs the rights of an owner of the table, and to see the server's
  * counters.
  */
@@ -16,6 +19,7 @@
 #include <simba/simba.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,33 +105,75 @@ static void print(const char *what, struct samples *samples)
 
 /* ---- Acquire and release of a free mutex ---------------------------------------------------- */
 
+static int cores(void)
+{
+    cpu_set_t allowed;
+
+    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
+}
+
+static double time_of_library(simba_locker *locker)
+{
+    struct simba_error error;
+    double began = now_us();
+
+    check(simba_locker_acquire(locker, &error), &error);
+    check(simba_locker_release(locker, &error), &error);
+    return now_us() - began;
+}
+
+static double time_of_updates(struct raw *raw)
+{
+    double began = now_us();
+
+    raw_update(raw);
+    raw_update(raw);
+    return now_us() - began;
+}
+
+/* Both sides have their turn within a few milliseconds, so that what else the machine does concerns both. */
+static double ratio_of_block(struct raw *raw, simba_locker *locker, struct samples *ours,
+                             struct samples *theirs)
+{
+    struct samples here = {NULL, 0};
+    struct samples there = {NULL, 0};
+    double ratio;
+
+    for (int i = 0; i < BLOCK; i++)
+        add(&here, time_of_library(locker));
+    for (int i = 0; i < BLOCK; i++)
+        add(&there, time_of_updates(raw));
+    for (int i = 0; i < BLOCK; i++) {
+        add(ours, here.us[i]);
+        add(theirs, there.us[i]);
+    }
+    ratio = percentile(&here, 0.5) / percentile(&there, 0.5);
+    free(here.us);
+    free(there.us);
+    return ratio;
+}
+
 static void measure_pair(struct raw *raw, int rounds)
 {
     simba_client *client = open_client("");
     struct samples ours = {NULL, 0};
     struct samples theirs = {NULL, 0};
+    struct samples ratios = {NULL, 0};
+    struct samples warm_up = {NULL, 0};
     struct simba_error error;
     simba_locker *locker = NULL;
 
     check(simba_locker_create(client, "bench-pair", NULL, &locker, &error), &error);
-    for (int i = 0; i < rounds + BLOCK; i++) {
-        struct samples *samples = i / BLOCK % 2 == 0 ? &ours : &theirs;
-        double began = now_us();
-
-        if (samples == &ours) {
-            check(simba_locker_acquire(locker, &error), &error);
-            check(simba_locker_release(locker, &error), &error);
-        } else {
-            raw_update(raw);
-            raw_update(raw);
-        }
-        if (i >= BLOCK)
-            add(samples, now_us() - began);
-    }
-    printf("acquire + release of a free mutex\n");
+    ratio_of_block(raw, locker, &warm_up, &warm_up);
+    for (int done = 0; done < rounds; done += 2 * BLOCK)
+        add(&ratios, ratio_of_block(raw, locker, &ours, &theirs));
+    printf("acquire + release of a free mutex, on %d core(s)\n", cores());
     print("the library", &ours);
     print("two committed UPDATEs", &theirs);
-    printf("  ratio of the medians %.2f\n", percentile(&ours, 0.5) / percentile(&theirs, 0.5));
+    printf("  ratio of the medians %.2f; of blocks of %d each: p25 %.2f p50 %.2f p75 %.2f\n",
+           percentile(&ours, 0.5) / percentile(&theirs, 0.5), BLOCK, percentile(&ratios, 0.25),
+           percentile(&ratios, 0.5), percentile(&ratios, 0.75));
+    free(warm_up.us);
     simba_locker_close(locker);
     check(simba_client_close(client, &error), &error);
 }

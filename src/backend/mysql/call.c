@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <string.h>
 
-static short wanted_events(int wanted)
+short sb_mysql_wanted_events(int wanted)
 {
     return (short)(((wanted & MYSQL_WAIT_READ) != 0 ? POLLIN : 0) |
                    ((wanted & MYSQL_WAIT_WRITE) != 0 ? POLLOUT : 0) |
@@ -27,7 +27,8 @@ static int occurred(short events)
  * seconds and not used. */
 static int await(struct sb_mysql_connection *c, int wanted)
 {
-    struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = wanted_events(wanted)};
+    struct pollfd socket = {.fd = mysql_get_socket(c->mysql),
+                            .events = sb_mysql_wanted_events(wanted)};
 
     for (;;) {
         int64_t left_ms = c->deadline_ms - simba_now_ms();

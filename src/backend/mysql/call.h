@@ -19,6 +19,9 @@ int sb_mysql_call_prepare(struct sb_mysql_connection *connection, MYSQL_STMT *st
 int sb_mysql_call_execute(struct sb_mysql_connection *connection, MYSQL_STMT *statement);
 int sb_mysql_call_store_rows(struct sb_mysql_connection *connection, MYSQL_STMT *statement);
 
+/* The events of poll() for what the library says that it waits for. */
+short sb_mysql_wanted_events(int wanted);
+
 /* Whether the server has closed the connection while nobody was looking. */
 bool sb_mysql_is_closed(const struct sb_mysql_connection *connection);
 

@@ -6,6 +6,7 @@
 
 #include "backend/mysql/call.h"
 #include "backend/mysql/failure.h"
+#include "backend/mysql/lone.h"
 #include "backend/mysql/rows.h"
 #include "backend/mysql/schema.h"
 #include "backend/mysql/statement.h"
@@ -297,6 +298,11 @@ static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failu
     return sb_mysql_init_schema(own(connection), failure);
 }
 
+static int socket_of(struct sb_sql_connection *connection)
+{
+    return (int)mysql_get_socket(own(connection)->mysql);
+}
+
 const struct sb_sql_driver sb_mysql_driver = {
     .connect = connect_to_server,
     .disconnect = disconnect,
@@ -306,5 +312,9 @@ const struct sb_sql_driver sb_mysql_driver = {
     .rollback = rollback,
     .run = run,
     .run_all = sb_mysql_run_all,
+    .start = sb_mysql_lone_start,
+    .proceed = sb_mysql_lone_proceed,
+    .abandon = sb_mysql_lone_abandon,
+    .socket = socket_of,
     .init_schema = init_schema,
 };

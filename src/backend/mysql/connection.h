@@ -21,6 +21,20 @@ struct sb_mysql_settings {
 #define SB_MYSQL_SELECT_LATEST SB_SQL_STATEMENTS
 #define SB_MYSQL_STATEMENTS (SB_SQL_STATEMENTS + 1)
 
+/* The calls of the library that a statement takes. */
+enum sb_mysql_stage { SB_MYSQL_PREPARE, SB_MYSQL_EXECUTE, SB_MYSQL_STORE };
+
+/* A statement that is under way without a thread that waits for it: see lone.h. */
+struct sb_mysql_lone {
+    struct sb_sql_item *item;
+    size_t which; /* of the statements */
+    enum sb_mysql_stage stage;
+    bool behind; /* it looks at what a change has made of the row */
+    bool over;
+    int result; /* of the call that is under way */
+    int wanted; /* by the library; 0: the call has returned */
+};
+
 struct sb_mysql_connection {
     struct sb_sql_connection base; /* first: the connection is one */
     struct sb_mysql_settings *settings;
@@ -30,6 +44,7 @@ struct sb_mysql_connection {
     bool timed_out;                              /* it came */
     bool in_transaction;
     bool exact_names; /* names that differ in any byte are different rows */
+    struct sb_mysql_lone lone;
     bool ends_idling; /* the server was told to end a transaction that nobody goes on with */
 };
 

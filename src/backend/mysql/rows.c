@@ -8,29 +8,35 @@
 #include "backend/mysql/failure.h"
 #include "backend/mysql/many.h"
 #include "backend/mysql/statement.h"
+#include "backend/sql/repository.h"
 #include "base/alloc.h"
-#include "base/text.h"
 
 #include <string.h>
 
 /* ---- Looks ---------------------------------------------------------------------------------- */
 
-static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
-                      struct sb_sql_failure *failure)
+bool sb_mysql_fetch_item(MYSQL_STMT *statement, struct sb_sql_item *item)
 {
-    MYSQL_STMT *statement = NULL;
     struct sb_mysql_row row;
-    int code = sb_mysql_execute(c, SB_SQL_SELECT, &item->values, &statement, failure);
 
-    if (code != SIMBA_OK)
-        return code;
     if (!sb_mysql_bind_row(statement, &row))
-        return sb_mysql_fail_statement(c, statement, false, failure);
+        return false;
     item->hit = sb_mysql_fetch_row(statement, &row);
     if (item->hit)
         item->record = row.record;
     mysql_stmt_free_result(statement);
-    return SIMBA_OK;
+    return true;
+}
+
+static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
+                      struct sb_sql_failure *failure)
+{
+    MYSQL_STMT *statement = NULL;
+    int code = sb_mysql_execute(c, SB_SQL_SELECT, &item->values, &statement, failure);
+
+    if (code == SIMBA_OK && !sb_mysql_fetch_item(statement, item))
+        code = sb_mysql_fail_statement(c, statement, false, failure);
+    return code;
 }
 
 /* Where two names can mean one row, a row that was found for one of them is missing for the other. */
@@ -49,22 +55,6 @@ static int select_all(struct sb_mysql_connection *c, struct sb_sql_item *const *
 }
 
 /* ---- Changes -------------------------------------------------------------------------------- */
-
-/* The record as it is after a change, as far as times are concerned from the moment of the change on. */
-static void make_record(struct sb_sql_item *item, uint64_t version)
-{
-    const struct sb_sql_values *values = &item->values;
-    struct sb_sql_record *record = &item->record;
-
-    memset(record, 0, sizeof *record);
-    sb_text_copy(record->mutex, sizeof record->mutex, values->mutex);
-    record->version = version;
-    if (item->statement != SB_SQL_ACQUIRE && item->statement != SB_SQL_GUARD)
-        return;
-    sb_text_copy(record->owner_id, sizeof record->owner_id, values->id);
-    record->ttl_at_ms = values->ttl_ms;
-    record->transition_at_ms = values->lease_ms;
-}
 
 /* Once a change has been made, nobody may hear that it has not. */
 static int fail_behind(struct sb_sql_failure *failure)
@@ -94,7 +84,7 @@ static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     version = mysql_stmt_insert_id(statement);
     if (version == 0) /* a trigger of the table's has kept it from us */
         return look_behind(c, item, failure);
-    make_record(item, version);
+    sb_sql_item_set_record(item, version);
     return SIMBA_OK;
 }
 

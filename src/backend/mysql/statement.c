@@ -181,6 +181,14 @@ int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYS
     return SIMBA_OK;
 }
 
+bool sb_mysql_bind(struct sb_mysql_connection *c, size_t which, const struct sb_sql_values *values)
+{
+    MYSQL_BIND binds[PARAMETERS_MAX];
+
+    bind_values(binds, statements[which].parameters, values);
+    return mysql_stmt_bind_param(c->statements[which], binds) == 0;
+}
+
 int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
                      const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
                      struct sb_sql_failure *failure)

@@ -21,6 +21,11 @@ int sb_mysql_execute(struct sb_mysql_connection *connection, enum sb_sql_stateme
                      const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
                      struct sb_sql_failure *failure);
 
+/* Gives a statement that is prepared its values, which stay where they are until it has been sent. False when
+ * memory is short. */
+bool sb_mysql_bind(struct sb_mysql_connection *connection, size_t which,
+                   const struct sb_sql_values *values);
+
 /* The parts of that, for statements that are made as they are needed. */
 int sb_mysql_prepare(struct sb_mysql_connection *connection, const char *text,
                      MYSQL_STMT **ret_statement, struct sb_sql_failure *failure);

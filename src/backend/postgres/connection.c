@@ -8,6 +8,7 @@
 #include "backend/postgres/failure.h"
 #include "backend/postgres/schema.h"
 #include "backend/postgres/statement.h"
+#include "backend/sql/repository.h"
 #include "base/alloc.h"
 
 #include <poll.h>
@@ -98,17 +99,19 @@ struct many {
     size_t skip;
 };
 
-static int take_item(void *user, size_t index, const PGresult *result)
+static void read_item(struct sb_sql_item *item, const PGresult *result)
 {
-    const struct many *many = user;
-    struct sb_sql_item *item;
-
-    if (index < many->skip)
-        return SIMBA_OK;
-    item = many->items[index - many->skip];
     item->hit = count_of(result) > 0;
     if (item->hit && PQntuples(result) > 0)
         sb_postgres_read_record(result, 0, &item->record);
+}
+
+static int take_item(void *user, size_t index, const PGresult *result)
+{
+    const struct many *many = user;
+
+    if (index >= many->skip)
+        read_item(many->items[index - many->skip], result);
     return SIMBA_OK;
 }
 
@@ -120,33 +123,119 @@ static bool any_writes(struct sb_sql_item *const *items, size_t count)
     return false;
 }
 
+/* Returns how many results come before those of the items. */
+static size_t send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item *const *items,
+                         size_t count)
+{
+    bool careful = simba_now_ms() < exchange->connection->careful_until_ms;
+    bool writes = any_writes(items, count);
+
+    if (writes)
+        sb_postgres_exchange_send(
+            exchange, careful ? SB_POSTGRES_LIMIT_WAIT_MORE : SB_POSTGRES_LIMIT_WAIT, NULL);
+    for (size_t i = 0; i < count; i++) {
+        int statement = (int)items[i]->statement;
+
+        sb_postgres_exchange_send(exchange,
+                                  careful ? sb_postgres_free_statement(statement) : statement,
+                                  &items[i]->values);
+    }
+    return writes ? 1 : 0;
+}
+
 static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = own(connection);
     struct many many = {.items = items};
     struct sb_postgres_exchange exchange = {.take = take_item, .user = &many};
-    bool careful = simba_now_ms() < c->careful_until_ms;
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
     if (code != SIMBA_OK)
         return code;
-    if (any_writes(items, count)) {
-        sb_postgres_exchange_send(
-            &exchange, careful ? SB_POSTGRES_LIMIT_WAIT_MORE : SB_POSTGRES_LIMIT_WAIT, NULL);
-        many.skip = 1;
-    }
-    for (size_t i = 0; i < count; i++) {
-        int statement = (int)items[i]->statement;
-
-        sb_postgres_exchange_send(&exchange,
-                                  careful ? sb_postgres_free_statement(statement) : statement,
-                                  &items[i]->values);
-    }
+    many.skip = send_items(&exchange, items, count);
     code = note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
     for (size_t i = 0; i < count; i++)
         items[i]->done = code == SIMBA_OK;
     return code;
+}
+
+/* ---- One item, without waiting -------------------------------------------------------------- */
+
+static int take_lone_item(void *user, size_t index, const PGresult *result)
+{
+    struct sb_postgres_connection *c = user;
+
+    if (index < c->item_index)
+        return SIMBA_OK;
+    if (!c->yields_version) {
+        read_item(c->item, result);
+        return SIMBA_OK;
+    }
+    c->item->hit = PQntuples(result) > 0;
+    if (c->item->hit)
+        sb_sql_item_set_record(c->item, strtoull(PQgetvalue(result, 0, 0), NULL, 10));
+    return SIMBA_OK;
+}
+
+static int note_progress(struct sb_postgres_connection *c, int code, short wants,
+                         const struct sb_sql_failure *failure)
+{
+    if (wants == 0)
+        c->item->done = code == SIMBA_OK;
+    return note_failure(c, code, failure);
+}
+
+/* Where rows are locked, they are passed over; else one statement does all. */
+static void send_lone_item(struct sb_postgres_connection *c)
+{
+    int statement = sb_postgres_lone_statement((int)c->item->statement);
+
+    c->item_index = 0;
+    c->yields_version =
+        statement != (int)c->item->statement && simba_now_ms() >= c->careful_until_ms;
+    if (c->yields_version)
+        sb_postgres_exchange_send(&c->exchange, statement, &c->item->values);
+    else
+        c->item_index = send_items(&c->exchange, &c->item, 1);
+}
+
+static int start(struct sb_sql_connection *connection, struct sb_sql_item *item, short *ret_wants,
+                 struct sb_sql_failure *failure)
+{
+    struct sb_postgres_connection *c = own(connection);
+    int code;
+
+    *ret_wants = 0;
+    c->item = item;
+    c->exchange = (struct sb_postgres_exchange){.take = take_lone_item, .user = c};
+    code = sb_postgres_exchange_begin(&c->exchange, c, failure);
+    if (code != SIMBA_OK)
+        return code;
+    send_lone_item(c);
+    code = sb_postgres_exchange_sync(&c->exchange, failure);
+    if (code == SIMBA_OK)
+        code = sb_postgres_exchange_proceed(&c->exchange, ret_wants, failure);
+    return note_progress(c, code, *ret_wants, failure);
+}
+
+static int proceed(struct sb_sql_connection *connection, short *ret_wants,
+                   struct sb_sql_failure *failure)
+{
+    struct sb_postgres_connection *c = own(connection);
+    int code = sb_postgres_exchange_ready(&c->exchange, ret_wants, failure);
+
+    return note_progress(c, code, *ret_wants, failure);
+}
+
+static int abandon(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+{
+    return sb_postgres_exchange_late(&own(connection)->exchange, failure);
+}
+
+static int socket_of(struct sb_sql_connection *connection)
+{
+    return PQsocket(own(connection)->pg);
 }
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
@@ -249,5 +338,9 @@ const struct sb_sql_driver sb_postgres_driver = {
     .set_deadline = set_deadline,
     .run = run,
     .run_all = run_all,
+    .start = start,
+    .proceed = proceed,
+    .abandon = abandon,
+    .socket = socket_of,
     .init_schema = init_schema,
 };

@@ -7,6 +7,7 @@
 #ifndef SB_BACKEND_POSTGRES_CONNECTION_H
 #define SB_BACKEND_POSTGRES_CONNECTION_H
 
+#include "backend/postgres/exchange.h"
 #include "backend/postgres/settings.h"
 #include "backend/sql/driver.h"
 
@@ -17,6 +18,12 @@ struct sb_postgres_connection {
     int64_t deadline_ms;      /* for answers */
     int64_t careful_until_ms; /* rows that are locked are passed over until then */
     bool prepared;
+
+    /* The exchange that is under way without a thread that waits for it, and what it is about. */
+    struct sb_postgres_exchange exchange;
+    struct sb_sql_item *item;
+    size_t item_index; /* of its result */
+    bool yields_version;
 };
 
 extern const struct sb_sql_driver sb_postgres_driver;

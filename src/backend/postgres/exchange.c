@@ -4,6 +4,7 @@
  */
 #include "backend/postgres/exchange.h"
 
+#include "backend/postgres/connection.h"
 #include "backend/postgres/failure.h"
 
 #include <errno.h>
@@ -41,6 +42,10 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgre
     e->connection = c;
     e->writes = false;
     e->broken = false;
+    e->index = 0;
+    e->synced = false;
+    e->failed = false;
+    e->code = SIMBA_OK;
     while (poll_socket(c->pg, POLLIN, 0) != 0)
         if (PQconsumeInput(c->pg) == 0) /* the last words come before the end */
             return sb_postgres_fail_lost(c, false, "the connection was closed", failure);
@@ -80,96 +85,109 @@ void sb_postgres_exchange_prepare(struct sb_postgres_exchange *e, int statement)
         e->broken = true;
 }
 
-/* The server may want to be read from before it reads on. */
-static bool flush(struct sb_postgres_connection *c)
+/* Without the synchronisation point nothing of what was sent can be committed. */
+int sb_postgres_exchange_sync(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
 {
-    int rest;
+    struct sb_postgres_connection *c = e->connection;
 
-    while ((rest = PQflush(c->pg)) > 0) {
-        if (!sb_postgres_wait(c->pg, POLLIN | POLLOUT, c->deadline_ms))
-            return false;
-        if (poll_socket(c->pg, POLLIN, 0) > 0 && PQconsumeInput(c->pg) == 0)
-            return false;
-    }
-    return rest == 0;
+    if (e->broken || PQpipelineSync(c->pg) == 0)
+        return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
+    return SIMBA_OK;
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
-static bool wait_for_result(struct sb_postgres_connection *c)
-{
-    while (PQisBusy(c->pg) != 0)
-        if (!sb_postgres_wait(c->pg, POLLIN, c->deadline_ms) || PQconsumeInput(c->pg) == 0)
-            return false;
-    return true;
-}
-
-struct receipt {
-    size_t index; /* of the next result */
-    bool synced;
-    bool failed;
-    int code;
-};
-
 /* The first error is the one that counts: those behind it are its consequences. */
-static void receive(struct sb_postgres_exchange *e, struct receipt *receipt, const PGresult *result,
+static void receive(struct sb_postgres_exchange *e, const PGresult *result,
                     struct sb_sql_failure *failure)
 {
     ExecStatusType status = PQresultStatus(result);
 
     if (status == PGRES_PIPELINE_SYNC) {
-        receipt->synced = true;
+        e->synced = true;
         return;
     }
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-        if (e->take != NULL && receipt->code == SIMBA_OK)
-            receipt->code = e->take(e->user, receipt->index, result);
-    } else if (status != PGRES_PIPELINE_ABORTED && !receipt->failed) {
-        receipt->failed = true;
-        receipt->code = sb_postgres_fail_result(e->connection, result, failure);
+        if (e->take != NULL && e->code == SIMBA_OK)
+            e->code = e->take(e->user, e->index, result);
+    } else if (status != PGRES_PIPELINE_ABORTED && !e->failed) {
+        e->failed = true;
+        e->code = sb_postgres_fail_result(e->connection, result, failure);
     }
-    receipt->index++;
+    e->index++;
 }
 
-/* Nothing is believed before the last synchronisation point has come back: until then nothing has been
- * committed. */
-static bool receive_all(struct sb_postgres_exchange *e, struct receipt *receipt,
-                        struct sb_sql_failure *failure)
+/* Takes the results that have come. False: the connection is lost. */
+static bool receive_some(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
 {
-    struct sb_postgres_connection *c = e->connection;
+    PGconn *pg = e->connection->pg;
 
-    while (!receipt->synced) {
-        PGresult *result;
+    while (!e->synced && PQisBusy(pg) == 0) {
+        PGresult *result = PQgetResult(pg);
 
-        if (!wait_for_result(c))
-            return false;
-        result = PQgetResult(c->pg);
         if (result != NULL)
-            receive(e, receipt, result, failure);
+            receive(e, result, failure);
         PQclear(result);
-        if (PQstatus(c->pg) != CONNECTION_OK)
+        if (PQstatus(pg) != CONNECTION_OK)
             return false;
     }
     return true;
 }
 
-/* Without the synchronisation point nothing of what was sent can be committed. */
+static int fail_lost(struct sb_postgres_exchange *e, const char *what,
+                     struct sb_sql_failure *failure)
+{
+    return sb_postgres_fail_lost(e->connection, e->writes, what, failure);
+}
+
+int sb_postgres_exchange_late(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
+{
+    return fail_lost(e, "the server did not answer in time", failure);
+}
+
+/* Nothing is believed before the synchronisation point has come back: until then nothing has been
+ * committed. The server may want to be read from before it reads on. */
+int sb_postgres_exchange_proceed(struct sb_postgres_exchange *e, short *ret_wants,
+                                 struct sb_sql_failure *failure)
+{
+    PGconn *pg = e->connection->pg;
+    int unsent = PQflush(pg);
+
+    *ret_wants = 0;
+    if (unsent < 0 || !receive_some(e, failure))
+        return fail_lost(e, "the connection was lost", failure);
+    if (!e->synced) {
+        *ret_wants = unsent > 0 ? POLLIN | POLLOUT : POLLIN;
+        return SIMBA_OK;
+    }
+    if (!e->failed && e->code != SIMBA_OK) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        failure->error.code = e->code;
+    }
+    return e->code;
+}
+
+int sb_postgres_exchange_ready(struct sb_postgres_exchange *e, short *ret_wants,
+                               struct sb_sql_failure *failure)
+{
+    *ret_wants = 0;
+    if (PQconsumeInput(e->connection->pg) == 0)
+        return fail_lost(e, "the connection was lost", failure);
+    return sb_postgres_exchange_proceed(e, ret_wants, failure);
+}
+
 int sb_postgres_exchange_end(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = e->connection;
-    struct receipt receipt = {.code = SIMBA_OK};
+    short wants = 0;
+    int code = sb_postgres_exchange_sync(e, failure);
 
-    if (e->broken || PQpipelineSync(c->pg) == 0)
-        return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
-    if (!flush(c) || !receive_all(e, &receipt, failure))
-        return sb_postgres_fail_lost(c, e->writes,
-                                     simba_now_ms() >= c->deadline_ms
-                                         ? "the server did not answer in time"
-                                         : "the connection was lost",
-                                     failure);
-    if (!receipt.failed && receipt.code != SIMBA_OK) {
-        failure->remedy = SB_SQL_GIVE_UP;
-        failure->error.code = receipt.code;
+    if (code == SIMBA_OK)
+        code = sb_postgres_exchange_proceed(e, &wants, failure);
+    while (wants != 0) {
+        if (!sb_postgres_wait(c->pg, wants, c->deadline_ms))
+            return sb_postgres_exchange_late(e, failure);
+        code = sb_postgres_exchange_ready(e, &wants, failure);
     }
-    return receipt.code;
+    return code;
 }

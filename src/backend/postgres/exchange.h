@@ -7,8 +7,9 @@
 #ifndef SB_BACKEND_POSTGRES_EXCHANGE_H
 #define SB_BACKEND_POSTGRES_EXCHANGE_H
 
-#include "backend/postgres/connection.h"
 #include "backend/postgres/statement.h"
+
+struct sb_postgres_connection;
 
 struct sb_postgres_exchange {
     struct sb_postgres_connection *connection;
@@ -18,6 +19,12 @@ struct sb_postgres_exchange {
      * SIMBA_OK becomes that of the exchange. May be NULL. */
     int (*take)(void *user, size_t index, const PGresult *result);
     void *user;
+
+    /* What has come back: */
+    size_t index; /* of the next result */
+    bool synced;  /* all of it */
+    bool failed;
+    int code;
 };
 
 /* Begins. A connection that was closed meanwhile is found here, before anything is sent. */
@@ -33,6 +40,19 @@ void sb_postgres_exchange_prepare(struct sb_postgres_exchange *exchange, int sta
 /* Waits for all results. On failure the transaction has been rolled back, or the code is
  * SIMBA_EUNKNOWN. */
 int sb_postgres_exchange_end(struct sb_postgres_exchange *exchange, struct sb_sql_failure *failure);
+
+/* The same for a thread that must not wait. After the end is sent it proceeds, and again whenever the socket
+ * is ready for what it wants, events of poll(). Nothing wanted: it is over, and the code tells how. */
+int sb_postgres_exchange_sync(struct sb_postgres_exchange *exchange,
+                              struct sb_sql_failure *failure);
+int sb_postgres_exchange_proceed(struct sb_postgres_exchange *exchange, short *ret_wants,
+                                 struct sb_sql_failure *failure);
+int sb_postgres_exchange_ready(struct sb_postgres_exchange *exchange, short *ret_wants,
+                               struct sb_sql_failure *failure);
+
+/* It is not waited for any longer: tells what that means. The connection is of no more use. */
+int sb_postgres_exchange_late(struct sb_postgres_exchange *exchange,
+                              struct sb_sql_failure *failure);
 
 /* Waits until the socket is ready for `events` of poll(); false when the deadline has come. */
 bool sb_postgres_wait(const PGconn *pg, short events, int64_t deadline_ms);

@@ -42,6 +42,11 @@
 #define FREE_OF_LOCKS(condition)                                                                   \
     "mutex = (SELECT mutex FROM simba_mutex WHERE " condition " FOR UPDATE SKIP LOCKED)"
 
+/* The limit holds for the locks that the rest of the statement waits for: a row is locked only when it has
+ * passed the whole condition. */
+#define LIMIT "set_config('lock_timeout', '100ms', true)"
+#define LIMITED(condition) LIMIT " IS NOT NULL AND " condition
+
 #define TELL ", pg_notify('" SB_POSTGRES_CHANNEL "', mutex)"
 
 struct statement {
@@ -69,8 +74,12 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_POSTGRES_RELEASE_EXACT_FREE] = {"simba_release_exact_free",
                                         CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
                                             MAY_RELEASE_EXACT) " RETURNING " COLUMNS TELL},
-    [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait",
-                                "SELECT set_config('lock_timeout', '100ms', true)"},
+    [SB_POSTGRES_ACQUIRE_LONE] = {"simba_acquire_lone",
+                                  SET_LEASE " WHERE " LIMITED(MAY_ACQUIRE) " RETURNING version"},
+    [SB_POSTGRES_RELEASE_EXACT_LONE] = {"simba_release_exact_lone",
+                                        CLEAR_LEASE " WHERE " LIMITED(
+                                            MAY_RELEASE_EXACT) " RETURNING version" TELL},
+    [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", "SELECT " LIMIT},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more",
                                      "SELECT set_config('lock_timeout', '10ms', true)"},
 };
@@ -114,6 +123,18 @@ int sb_postgres_free_statement(int statement)
     }
 }
 
+int sb_postgres_lone_statement(int statement)
+{
+    switch (statement) {
+    case SB_SQL_ACQUIRE:
+        return SB_POSTGRES_ACQUIRE_LONE;
+    case SB_SQL_RELEASE_EXACT:
+        return SB_POSTGRES_RELEASE_EXACT_LONE;
+    default:
+        return statement;
+    }
+}
+
 bool sb_postgres_writes(int statement)
 {
     return statement != SB_SQL_SELECT && statement != SB_SQL_SELECT_ALL &&
@@ -148,6 +169,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_SQL_ACQUIRE:
     case SB_SQL_GUARD:
     case SB_POSTGRES_ACQUIRE_FREE:
+    case SB_POSTGRES_ACQUIRE_LONE:
     case SB_POSTGRES_GUARD_FREE:
         bind_text(p, values->id);
         bind_number(p, (uint64_t)values->ttl_ms);
@@ -158,6 +180,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
         break;
     case SB_SQL_RELEASE_EXACT:
     case SB_POSTGRES_RELEASE_EXACT_FREE:
+    case SB_POSTGRES_RELEASE_EXACT_LONE:
         bind_text(p, values->id);
         bind_number(p, values->version);
         break;

@@ -14,6 +14,10 @@ enum sb_postgres_statement {
     SB_POSTGRES_ACQUIRE_FREE = SB_SQL_STATEMENTS,
     SB_POSTGRES_GUARD_FREE,
     SB_POSTGRES_RELEASE_EXACT_FREE,
+    /* The same as their namesakes for a transaction of their own: they limit the wait for a lock by themselves,
+     * and yield only the version. */
+    SB_POSTGRES_ACQUIRE_LONE,
+    SB_POSTGRES_RELEASE_EXACT_LONE,
     /* How long the transaction waits for a lock. Not SET, which would outlive it in a pooled session. */
     SB_POSTGRES_LIMIT_WAIT,
     SB_POSTGRES_LIMIT_WAIT_MORE, /* where there was a lock a while ago */
@@ -42,6 +46,9 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
 
 /* The version of a statement that passes over what is locked; itself where it has none. */
 int sb_postgres_free_statement(int statement);
+
+/* The version of a statement that is a whole transaction; itself where it has none. */
+int sb_postgres_lone_statement(int statement);
 
 /* Whether it may change anything. */
 bool sb_postgres_writes(int statement);

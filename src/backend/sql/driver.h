@@ -144,6 +144,18 @@ struct sb_sql_driver {
     int (*run_all)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure);
 
+    /* Runs one item as run_all does, for a thread that must not wait; all four NULL where the client library
+     * cannot. `start` sends it, and `proceed` goes on when the socket is ready for what is wanted, events of
+     * poll(), or for less. Nothing wanted: it is over, and the code tells how. `abandon` ends it when its time
+     * is up: it always fails. The item and its values stay valid until it is over, and the connection is not
+     * used otherwise. Any thread may go on with it. */
+    int (*start)(struct sb_sql_connection *connection, struct sb_sql_item *item, short *ret_wants,
+                 struct sb_sql_failure *failure);
+    int (*proceed)(struct sb_sql_connection *connection, short *ret_wants,
+                   struct sb_sql_failure *failure);
+    int (*abandon)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
+    int (*socket)(struct sb_sql_connection *connection);
+
     /* Creates what is missing of the schema. */
     int (*init_schema)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
 

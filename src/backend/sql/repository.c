@@ -5,6 +5,7 @@
 #include "backend/sql/repository.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <string.h>
@@ -343,4 +344,20 @@ int sb_repository_release(struct sb_repository *r, const char *mutex, const char
 
     return change_at_once(r, version > 0 ? SB_SQL_RELEASE_EXACT : SB_SQL_RELEASE, &values,
                           ret_released, ret_record, failure);
+}
+
+/* As far as times are concerned, from the moment of the change on. */
+void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version)
+{
+    const struct sb_sql_values *values = &item->values;
+    struct sb_sql_record *record = &item->record;
+
+    memset(record, 0, sizeof *record);
+    sb_text_copy(record->mutex, sizeof record->mutex, values->mutex);
+    record->version = version;
+    if (item->statement != SB_SQL_ACQUIRE && item->statement != SB_SQL_GUARD)
+        return;
+    sb_text_copy(record->owner_id, sizeof record->owner_id, values->id);
+    record->ttl_at_ms = values->ttl_ms;
+    record->transition_at_ms = values->lease_ms;
 }

@@ -91,6 +91,10 @@ int sb_repository_commit(struct sb_repository *repository, struct sb_sql_failure
 /* Harmless outside a transaction. */
 void sb_repository_rollback(struct sb_repository *repository);
 
+/* Sets the record of an item as its change leaves it, with that version. Only the differences between its times
+ * count. */
+void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version);
+
 /* Whether somebody owns, by the database's clock when the record was read. */
 bool sb_sql_record_is_owned(const struct sb_sql_record *record);
 

@@ -46,6 +46,14 @@ static int compare_items(const void *left, const void *right)
     return order != 0 ? order : (a > b) - (a < b);
 }
 
+static struct sb_sql_item *prepare_job(struct sb_job *job, const struct part *part)
+{
+    memset(&job->item, 0, sizeof job->item);
+    job->item.values.mutex = job->request->mutex;
+    part->prepare(job);
+    return &job->item;
+}
+
 static size_t prepare(struct sb_batch *batch, const struct part *part)
 {
     size_t count = 0;
@@ -53,12 +61,8 @@ static size_t prepare(struct sb_batch *batch, const struct part *part)
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_job *job = &batch->jobs[i];
 
-        if (!concerns(part, job))
-            continue;
-        memset(&job->item, 0, sizeof job->item);
-        job->item.values.mutex = job->request->mutex;
-        part->prepare(job);
-        batch->items[count++] = &job->item;
+        if (concerns(part, job))
+            batch->items[count++] = prepare_job(job, part);
     }
     qsort(batch->items, count, sizeof batch->items[0], compare_items);
     return count;
@@ -305,4 +309,30 @@ int sb_rows_write(struct sb_batch *batch, struct sb_repository *r, struct sb_sql
     for (size_t i = 0; i < batch->count; i++)
         assert(batch->jobs[i].state != SB_JOB_DONE);
     return code;
+}
+
+/* ---- One request, in steps ------------------------------------------------------------------ */
+
+struct sb_sql_item *sb_rows_first(struct sb_batch *batch, struct sb_repository *r)
+{
+    struct sb_job *job = &batch->jobs[0];
+
+    assert(batch->count == 1);
+    job->blocked = false;
+    refuse_unfit(batch, r);
+    if (job->state != SB_JOB_WAITING)
+        return NULL;
+    return prepare_job(job, writes(job) ? &change : &look);
+}
+
+/* Nobody checks the store of a server, so what is settled is answered. */
+struct sb_sql_item *sb_rows_next(struct sb_batch *batch, struct sb_repository *r)
+{
+    struct sb_job *job = &batch->jobs[0];
+    bool looked = job->item.statement == SB_SQL_SELECT;
+    struct sb_sql_failure unsettled;
+
+    (looked ? &look : &change)->take(batch, r, job);
+    sb_batch_settle(batch, r, &unsettled);
+    return job->state == SB_JOB_WAITING && !looked ? prepare_job(job, &look) : NULL;
 }

@@ -5,7 +5,8 @@
  * client, however many contenders it has. The interval is short when something has just happened, and grows
  * while nothing does.
  *
- * Threads: contenders come and go on the loop thread; who has to wait is found out on the worker's.
+ * Threads: contenders come and go on the loop thread; who has to wait is found out by the worker, on its thread
+ * or on the loop's.
  */
 #ifndef SB_BACKEND_SQL_WAITERS_H
 #define SB_BACKEND_SQL_WAITERS_H
@@ -19,7 +20,7 @@ struct sb_waiters;
 struct sb_waiters_config {
     const struct simba_backend_host *host;
     int64_t poll_max_ms;       /* the longest interval */
-    void (*first)(void *user); /* may be NULL. On the worker's thread: now somebody waits */
+    void (*first)(void *user); /* may be NULL. By the worker: now somebody waits */
     void *user;
 };
 

@@ -1,11 +1,17 @@
 /*
- * worker.c - the thread of an SQL client. Owns the queue, the connection and its healing; must not know
- * statements.
+ * worker.c - the thread of an SQL client, and what the loop does in its place. Owns the queue and who uses the
+ * connection; must not know statements.
+ *
+ *     several requests, renewals, looks, healing          the thread
+ *     a lone request while nobody uses the connection     the loop: see flight.h
  */
 #include "backend/sql/worker.h"
 
 #include "backend/sql/batch.h"
+#include "backend/sql/flight.h"
+#include "backend/sql/link.h"
 #include "backend/sql/queue.h"
+#include "backend/sql/rows.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -16,14 +22,7 @@
 #include <string.h>
 #include <time.h>
 
-#define BACKOFF_MIN_MS 20
-#define BACKOFF_MAX_MS 2000
-#define HEALINGS_MAX 2  /* reconnects or new schemas for the sake of one batch */
-#define REFUSED_MS 1000 /* between two new connections to a server that refuses */
-#define REFUSED_QUIET_MS 60000
 #define GATHER_PART 50 /* of the transition may be spent on waiting for more renewals */
-#define RETRY_PAUSE_MIN_US 100
-#define RETRY_PAUSE_MAX_US 1000
 
 /* How long writers of a database that has one at a time wait before they look again whether they can
  * still win. Most of a herd gives up then without ever having had the lock. */
@@ -33,24 +32,25 @@
  * request's punctuality. */
 #define ANSWER_MIN_MS 300
 
-enum work { WORK_END, WORK_REQUESTS, WORK_LOOK };
+enum work { WORK_END, WORK_REQUESTS, WORK_LOOK, WORK_HEAL };
 
 struct sb_worker {
     struct sb_worker_config config;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows up to `stopping` */
+    pthread_mutex_t lock; /* guards what follows up to `user` */
     pthread_cond_t arrived;
     struct sb_queue queue;
     bool stopping;
+    bool broken;                        /* `failure` has made the connection useless */
+    int64_t wakes_at_ms;                /* the thread, unless it is called */
+    struct sb_flight *flight;           /* made when there is a lone request */
+    enum { NOBODY, THREAD, LOOP } user; /* of the connection */
 
-    /* The thread's own: */
-    struct sb_repository repository;
+    /* The user's own: */
+    struct sb_sql_link link;
     struct sb_batch batch;
-    struct simba_error last_error; /* why there is no connection */
-    unsigned failures;             /* to connect, in a row */
-    int64_t connect_at_ms;         /* no attempt before */
-    int64_t refused_until_ms;      /* no other connection before, for the sake of refusals */
-    uint64_t random;
+    struct sb_sql_failure failure;
+    int64_t took_off_ms; /* the lone request */
 
     void (*stopped)(void *argument);
     void *argument;
@@ -123,12 +123,8 @@ static struct simba_request *answer_void(struct sb_worker *w, struct simba_reque
 }
 
 /* Under one lock, so that what became due together is carried out together. */
-void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
+static void submit_to_thread(struct sb_worker *w, struct simba_request *rest)
 {
-    struct simba_request *rest = answer_void(w, batch);
-
-    if (rest == NULL)
-        return;
     pthread_mutex_lock(&w->lock);
     while (rest != NULL && enqueue(w, rest))
         rest = rest->next;
@@ -155,11 +151,17 @@ static int64_t queue_due_ms(const struct sb_worker *w)
     return w->stopping && w->queue.count > 0 ? 0 : sb_queue_due_ms(&w->queue);
 }
 
+static int64_t look_due_ms(const struct sb_worker *w)
+{
+    return w->config.waiters != NULL ? sb_waiters_due_ms(w->config.waiters) : SIMBA_INFINITE;
+}
+
 /* With the lock held. */
 static void wait_until(struct sb_worker *w, int64_t at_ms, int64_t now_ms)
 {
     struct timespec until;
 
+    w->wakes_at_ms = at_ms;
     if (at_ms == SIMBA_INFINITE) {
         pthread_cond_wait(&w->arrived, &w->lock);
         return;
@@ -168,31 +170,50 @@ static void wait_until(struct sb_worker *w, int64_t at_ms, int64_t now_ms)
     pthread_cond_timedwait(&w->arrived, &w->lock, &until);
 }
 
-/* Waits for something to do. Requests come first: a look is a courtesy. */
+/* With the lock held: what there is to do now. Requests come first: a look is a courtesy. False: nothing
+ * before *ret_due_ms. */
+static bool find_work(struct sb_worker *w, int64_t now_ms, enum work *ret_work, int64_t *ret_due_ms)
+{
+    int64_t due_ms = queue_due_ms(w);
+    int64_t look_ms = look_due_ms(w);
+
+    *ret_due_ms = due_ms < look_ms ? due_ms : look_ms;
+    if (w->broken)
+        *ret_work = WORK_HEAL;
+    else if (due_ms <= now_ms)
+        *ret_work = WORK_REQUESTS;
+    else if (w->stopping && w->queue.count == 0)
+        *ret_work = WORK_END;
+    else if (look_ms <= now_ms)
+        *ret_work = WORK_LOOK;
+    else
+        return false;
+    return true;
+}
+
+/* Waits for something to do, and for the connection to do it with. */
 static enum work take(struct sb_worker *w)
 {
     enum work work = WORK_END;
+    int64_t due_ms;
 
     pthread_mutex_lock(&w->lock);
+    if (w->user == THREAD)
+        w->user = NOBODY;
     for (;;) {
         int64_t now_ms = simba_now_ms();
-        int64_t due_ms = queue_due_ms(w);
-        int64_t look_ms =
-            w->config.waiters != NULL ? sb_waiters_due_ms(w->config.waiters) : SIMBA_INFINITE;
 
-        if (due_ms <= now_ms) {
-            sb_queue_take(&w->queue, &w->batch, w->stopping);
-            work = WORK_REQUESTS;
+        if (w->user == LOOP)
+            due_ms = SIMBA_INFINITE;
+        else if (find_work(w, now_ms, &work, &due_ms))
             break;
-        }
-        if (w->stopping && w->queue.count == 0)
-            break;
-        if (look_ms <= now_ms) {
-            work = WORK_LOOK;
-            break;
-        }
-        wait_until(w, due_ms < look_ms ? due_ms : look_ms, now_ms);
+        wait_until(w, due_ms, now_ms);
     }
+    if (work == WORK_REQUESTS)
+        sb_queue_take(&w->queue, &w->batch, w->stopping);
+    w->broken = false;
+    w->user = THREAD;
+    sb_flight_disarm(w->flight);
     pthread_mutex_unlock(&w->lock);
     return work;
 }
@@ -208,69 +229,13 @@ static bool take_back(struct sb_worker *w, int64_t began_ms)
     return kept;
 }
 
-/* ---- Connection ----------------------------------------------------------------------------- */
-
-static void drop_connection(struct sb_worker *w)
-{
-    w->config.driver->disconnect(w->repository.connection);
-    w->repository.connection = NULL;
-    w->repository.in_transaction = false;
-}
-
-/* Doubles with every failure in a row, half of it random. */
-static int64_t backoff(struct sb_worker *w)
-{
-    int64_t delay_ms = BACKOFF_MIN_MS;
-
-    for (unsigned i = 1; i < w->failures && delay_ms < BACKOFF_MAX_MS; i++)
-        delay_ms *= 2;
-    return delay_ms / 2 + sb_random_between(sb_random_next(&w->random), 0, delay_ms / 2 + 1);
-}
-
-static int note_no_connection(struct sb_worker *w, const struct sb_sql_failure *failure)
-{
-    const struct simba_backend_host *host = w->config.host;
-
-    if (w->failures++ == 0)
-        host->log(host, SIMBA_LOG_WARN, "%s: cannot connect: %s", w->config.name,
-                  failure->error.text);
-    w->last_error = failure->error;
-    w->connect_at_ms = simba_now_ms() + backoff(w);
-    return failure->error.code;
-}
-
-/* Between two attempts requests are answered with what the last one failed with. */
-static int ensure_connection(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *failure)
-{
-    const struct simba_backend_host *host = w->config.host;
-    int64_t timeout_ms = sb_batch_deadline_ms(&w->batch) - now_ms;
-
-    if (timeout_ms > w->config.connect_ms)
-        timeout_ms = w->config.connect_ms;
-    if (w->repository.connection != NULL)
-        return SIMBA_OK;
-    failure->remedy = SB_SQL_GIVE_UP;
-    failure->error = w->last_error;
-    if (now_ms < w->connect_at_ms)
-        return failure->error.code;
-    if (w->config.driver->connect(w->config.settings, timeout_ms, &w->repository.connection,
-                                  failure) != SIMBA_OK) {
-        failure->remedy = SB_SQL_GIVE_UP;
-        return note_no_connection(w, failure);
-    }
-    if (w->failures > 0)
-        host->log(host, SIMBA_LOG_INFO, "%s: connected again", w->config.name);
-    w->failures = 0;
-    return SIMBA_OK;
-}
-
 /* ---- Work ----------------------------------------------------------------------------------- */
 
 static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *failure)
 {
     const struct sb_sql_driver *driver = w->config.driver;
     int64_t deadline_ms = sb_batch_deadline_ms(&w->batch);
-    int code = ensure_connection(w, now_ms, failure);
+    int code = sb_sql_link_ensure(&w->link, deadline_ms - now_ms, failure);
 
     if (code != SIMBA_OK)
         return code;
@@ -278,64 +243,8 @@ static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *f
         deadline_ms = now_ms + LOOK_AGAIN_MS;
     if (driver->run_all != NULL && deadline_ms < now_ms + ANSWER_MIN_MS)
         deadline_ms = now_ms + ANSWER_MIN_MS;
-    driver->set_deadline(w->repository.connection, deadline_ms);
-    return sb_batch_run(&w->batch, &w->repository, failure);
-}
-
-/* Not every driver has waited when it says that somebody is in the way. */
-static void pause_before_retry(struct sb_worker *w)
-{
-    int64_t us =
-        sb_random_between(sb_random_next(&w->random), RETRY_PAUSE_MIN_US, RETRY_PAUSE_MAX_US);
-    const struct timespec pause = {0, (long)us * 1000};
-
-    nanosleep(&pause, NULL);
-}
-
-/* A server that answers and refuses, because it is read-only, is asked over a new connection only now and
- * then: there may be another one behind the name by now. Those who only read need the old one meanwhile. */
-static bool heal_connection(struct sb_worker *w, const struct sb_sql_failure *failure,
-                            unsigned healings)
-{
-    const struct simba_backend_host *host = w->config.host;
-    bool refused = failure->error.code == SIMBA_ESTORE;
-    int64_t now_ms = simba_now_ms();
-
-    if (refused && now_ms < w->refused_until_ms)
-        return false;
-    if (!refused || w->refused_until_ms == 0 || now_ms >= w->refused_until_ms + REFUSED_QUIET_MS)
-        host->log(host, SIMBA_LOG_WARN, "%s: connecting again: %s", w->config.name,
-                  failure->error.text);
-    if (refused)
-        w->refused_until_ms = now_ms + REFUSED_MS;
-    drop_connection(w);
-    return healings < HEALINGS_MAX;
-}
-
-/* Does what may help; returns whether another attempt makes sense. */
-static bool heal(struct sb_worker *w, struct sb_sql_failure *failure, unsigned healings)
-{
-    const struct sb_sql_driver *driver = w->config.driver;
-    const struct simba_backend_host *host = w->config.host;
-    struct sb_sql_failure moved;
-
-    if (failure->remedy == SB_SQL_RETRY && driver->check != NULL &&
-        driver->check(w->repository.connection, &moved) != SIMBA_OK)
-        *failure = moved;
-    switch (failure->remedy) {
-    case SB_SQL_RETRY:
-        pause_before_retry(w);
-        return true;
-    case SB_SQL_RECONNECT:
-        return heal_connection(w, failure, healings);
-    case SB_SQL_SCHEMA:
-        host->log(host, SIMBA_LOG_WARN, "%s: creating the schema again: %s", w->config.name,
-                  failure->error.text);
-        return healings < HEALINGS_MAX &&
-               sb_repository_init_schema(&w->repository, failure) == SIMBA_OK;
-    default:
-        return false;
-    }
+    driver->set_deadline(w->link.repository.connection, deadline_ms);
+    return sb_batch_run(&w->batch, &w->link.repository, failure);
 }
 
 /* What those are told who have run out of time. A batch is of requests that were blocked, or of others. */
@@ -367,7 +276,7 @@ static void serve(struct sb_worker *w)
             sb_error_plain(&failure.error, SIMBA_ENOMEM);
             break;
         }
-        if (!heal(w, &failure, healings))
+        if (!sb_sql_link_heal(&w->link, &failure, healings))
             break;
         if (failure.remedy != SB_SQL_RETRY)
             healings++;
@@ -378,17 +287,17 @@ static void serve(struct sb_worker *w)
 /* A courtesy: what fails here fails again for somebody who waits for the answer, and is told there. */
 static void look(struct sb_worker *w)
 {
+    struct sb_sql_connection *connection = w->link.repository.connection;
     struct sb_sql_failure failure;
-    int64_t now_ms = simba_now_ms();
 
-    if (w->repository.connection == NULL) {
+    if (connection == NULL) {
         sb_waiters_skip(w->config.waiters);
         return;
     }
-    w->config.driver->set_deadline(w->repository.connection, now_ms + w->config.wait_ms);
-    if (sb_waiters_look(w->config.waiters, w->repository.connection, &failure) != SIMBA_OK &&
+    w->config.driver->set_deadline(connection, simba_now_ms() + w->config.wait_ms);
+    if (sb_waiters_look(w->config.waiters, connection, &failure) != SIMBA_OK &&
         failure.remedy == SB_SQL_RECONNECT)
-        drop_connection(w);
+        sb_sql_link_drop(&w->link);
 }
 
 static void *run_thread(void *argument)
@@ -399,12 +308,154 @@ static void *run_thread(void *argument)
     while ((work = take(w)) != WORK_END) {
         if (work == WORK_LOOK)
             look(w);
+        else if (work == WORK_HEAL)
+            sb_sql_link_heal(&w->link, &w->failure, 0);
         else
             serve(w);
     }
-    drop_connection(w);
+    sb_sql_link_drop(&w->link);
     w->config.host->post(w->config.host, &w->last_task);
     return NULL;
+}
+
+/* ---- A lone request, on the loop ------------------------------------------------------------ */
+
+/* Those that nobody else would go along with: renewals wait for company. */
+static bool is_lone(const struct sb_worker *w, const struct simba_request *batch)
+{
+    return w->config.driver->start != NULL && batch->next == NULL &&
+           (batch->op == SIMBA_OP_ACQUIRE || batch->op == SIMBA_OP_RELEASE ||
+            batch->op == SIMBA_OP_READ);
+}
+
+/* Whether the loop has the connection now. Requests that came before must not be overtaken. */
+static bool seize_connection(struct sb_worker *w)
+{
+    bool seized;
+
+    pthread_mutex_lock(&w->lock);
+    seized = w->user == NOBODY && w->queue.count == 0 && !w->broken && !w->stopping &&
+             w->link.repository.connection != NULL && w->flight != NULL;
+    if (seized)
+        w->user = LOOP;
+    pthread_mutex_unlock(&w->lock);
+    return seized;
+}
+
+/* With the lock held. Whether the thread has something to do before it wakes by itself. */
+static bool is_thread_wanted(const struct sb_worker *w)
+{
+    return w->queue.count > 0 || w->broken || w->stopping || look_due_ms(w) < w->wakes_at_ms;
+}
+
+static void yield_connection(struct sb_worker *w)
+{
+    bool wanted;
+
+    pthread_mutex_lock(&w->lock);
+    w->user = NOBODY;
+    wanted = is_thread_wanted(w);
+    pthread_mutex_unlock(&w->lock);
+    if (wanted)
+        pthread_cond_signal(&w->arrived);
+}
+
+/* The thread goes on with it; false when memory is short. */
+static bool leave_to_thread(struct sb_worker *w)
+{
+    const struct sb_job *job = &w->batch.jobs[0];
+    struct sb_queue_entry entry = {.request = job->request, .deadline_ms = job->deadline_ms};
+    bool kept;
+
+    if (job->blocked)
+        return take_back(w, w->took_off_ms);
+    pthread_mutex_lock(&w->lock);
+    kept = sb_queue_add(&w->queue, &entry);
+    pthread_mutex_unlock(&w->lock);
+    return kept;
+}
+
+static void run_item(struct sb_worker *w, struct sb_sql_item *item)
+{
+    int64_t deadline_ms = w->batch.jobs[0].deadline_ms;
+    struct simba_error error;
+
+    if (item != NULL) {
+        if (deadline_ms < simba_now_ms() + ANSWER_MIN_MS)
+            deadline_ms = simba_now_ms() + ANSWER_MIN_MS;
+        sb_flight_start(w->flight, w->link.repository.connection, item, deadline_ms);
+        return;
+    }
+    if (w->batch.jobs[0].state == SB_JOB_WAITING && !leave_to_thread(w)) {
+        sb_error_plain(&error, SIMBA_ENOMEM);
+        sb_batch_fail(&w->batch, &error);
+    }
+    yield_connection(w);
+}
+
+/* Whoever has met a lock learns next whether it matters. */
+static bool has_met_lock(const struct sb_job *job, const struct sb_sql_failure *failure)
+{
+    return failure->remedy == SB_SQL_RETRY && failure->error.code != SIMBA_EUNKNOWN &&
+           job->item.statement != SB_SQL_SELECT;
+}
+
+/* Whatever can be healed is left to the thread. */
+static void on_landed(void *user, int code, struct sb_sql_failure *failure)
+{
+    struct sb_worker *w = user;
+    struct sb_job *job = &w->batch.jobs[0];
+
+    if (code == SIMBA_OK || has_met_lock(job, failure)) {
+        run_item(w, sb_rows_next(&w->batch, &w->link.repository));
+        return;
+    }
+    if (code == SIMBA_EUNKNOWN || failure->remedy == SB_SQL_GIVE_UP)
+        sb_batch_refuse(&w->batch, job, &failure->error);
+    w->failure = *failure;
+    pthread_mutex_lock(&w->lock);
+    w->broken = failure->remedy == SB_SQL_RECONNECT;
+    pthread_mutex_unlock(&w->lock);
+    run_item(w, NULL);
+}
+
+/* The server has closed a connection that nobody uses: whoever uses it next finds out. */
+static void on_stirred(void *user)
+{
+    struct sb_worker *w = user;
+
+    pthread_mutex_lock(&w->lock);
+    if (w->user == NOBODY)
+        sb_flight_disarm(w->flight);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void make_flight(struct sb_worker *w)
+{
+    const struct sb_flight_config config = {w->config.host, on_landed, on_stirred, w};
+    struct sb_flight *flight = sb_flight_create(&config);
+
+    pthread_mutex_lock(&w->lock);
+    w->flight = flight;
+    pthread_mutex_unlock(&w->lock);
+}
+
+void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
+{
+    struct simba_request *rest = answer_void(w, batch);
+
+    if (rest == NULL)
+        return;
+    if (is_lone(w, rest) && w->flight == NULL)
+        make_flight(w);
+    if (!is_lone(w, rest) || !seize_connection(w)) {
+        submit_to_thread(w, rest);
+        return;
+    }
+    w->took_off_ms = simba_now_ms();
+    w->batch.count = 0;
+    sb_batch_add(&w->batch, rest, deadline_of(w, rest));
+    run_item(w, sb_rows_first(&w->batch, &w->link.repository));
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -417,17 +468,24 @@ static void free_worker(struct sb_worker *w)
     sb_free(w);
 }
 
+static void on_flight_closed(void *argument)
+{
+    struct sb_worker *w = argument;
+    void (*stopped)(void *argument) = w->stopped;
+    void *stop_argument = w->argument;
+
+    free_worker(w);
+    stopped(stop_argument);
+}
+
 /* On the loop thread. The worker's has nothing left to do but to return, so this does not wait. */
 static void finish_stop(struct simba_task *task)
 {
     struct sb_worker *w =
         (struct sb_worker *)((char *)task - offsetof(struct sb_worker, last_task));
-    void (*stopped)(void *argument) = w->stopped;
-    void *stop_argument = w->argument;
 
     pthread_join(w->thread, NULL);
-    free_worker(w);
-    stopped(stop_argument);
+    sb_flight_close(w->flight, on_flight_closed, w);
 }
 
 void sb_worker_stop(struct sb_worker *w, void (*stopped)(void *argument), void *argument)
@@ -444,7 +502,7 @@ static int connect_and_start(struct sb_worker *w, struct simba_error *error)
 {
     struct sb_sql_failure failure;
     int code = w->config.driver->connect(w->config.settings, w->config.connect_ms,
-                                         &w->repository.connection, &failure);
+                                         &w->link.repository.connection, &failure);
 
     if (code != SIMBA_OK) {
         if (error != NULL)
@@ -454,7 +512,7 @@ static int connect_and_start(struct sb_worker *w, struct simba_error *error)
     code = sb_thread_start(&w->thread, w->config.name, run_thread, w);
     if (code == 0)
         return SIMBA_OK;
-    drop_connection(w);
+    sb_sql_link_drop(&w->link);
     return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code, "cannot start a thread: %s",
                                 strerror(code));
 }
@@ -481,7 +539,12 @@ int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **re
     w->config = *config;
     w->batch.host = config->host;
     w->batch.waiters = config->waiters;
-    w->random = sb_random_seed();
+    w->link = (struct sb_sql_link){.driver = config->driver,
+                                   .settings = config->settings,
+                                   .host = config->host,
+                                   .name = config->name,
+                                   .connect_ms = config->connect_ms,
+                                   .random = sb_random_seed()};
     w->last_task.run = finish_stop;
     init_waiting(w);
     code = connect_and_start(w, error);

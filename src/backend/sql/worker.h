@@ -1,10 +1,11 @@
 /*
- * worker.h - the thread of an SQL client that owns its connection, so that no loop ever waits for a
- * database.
+ * worker.h - carries out the requests of an SQL client, with one connection and one thread, so that no loop
+ * ever waits for a database.
  *
- * Requests that arrive while it works are taken together; those that somebody is in the way of come back
- * later, without delaying the others. It reconnects with a back-off, creates the
- * schema again where it vanished, and answers every request by its deadline.
+ * Requests that arrive while the thread works are taken together; those that somebody is in the way of come
+ * back later, without delaying the others. It reconnects with a back-off, creates the schema again where it
+ * vanished, and answers every request by its deadline. A request that comes alone is carried out on the loop
+ * where the driver can do that without waiting, and is left to the thread where it turns out to take more.
  */
 #ifndef SB_BACKEND_SQL_WORKER_H
 #define SB_BACKEND_SQL_WORKER_H

@@ -1,0 +1,129 @@
+/*
+ * link.c - the connection of a worker. Owns when it is made and what helps when it fails; must not know
+ * requests.
+ */
+#include "backend/sql/link.h"
+
+#include "base/random.h"
+
+#include <time.h>
+
+#define BACKOFF_MIN_MS 20
+#define BACKOFF_MAX_MS 2000
+#define HEALINGS_MAX 2  /* reconnects or new schemas for the sake of one batch */
+#define REFUSED_MS 1000 /* between two new connections to a server that refuses */
+#define REFUSED_QUIET_MS 60000
+#define RETRY_PAUSE_MIN_US 100
+#define RETRY_PAUSE_MAX_US 1000
+
+/* ---- Connecting ------------------------------------------------------------------------------ */
+
+void sb_sql_link_drop(struct sb_sql_link *l)
+{
+    l->driver->disconnect(l->repository.connection);
+    l->repository.connection = NULL;
+    l->repository.in_transaction = false;
+}
+
+/* Doubles with every failure in a row, half of it random. */
+static int64_t backoff(struct sb_sql_link *l)
+{
+    int64_t delay_ms = BACKOFF_MIN_MS;
+
+    for (unsigned i = 1; i < l->failures && delay_ms < BACKOFF_MAX_MS; i++)
+        delay_ms *= 2;
+    return delay_ms / 2 + sb_random_between(sb_random_next(&l->random), 0, delay_ms / 2 + 1);
+}
+
+static int note_no_connection(struct sb_sql_link *l, const struct sb_sql_failure *failure)
+{
+    const struct simba_backend_host *host = l->host;
+
+    if (l->failures++ == 0)
+        host->log(host, SIMBA_LOG_WARN, "%s: cannot connect: %s", l->name, failure->error.text);
+    l->last_error = failure->error;
+    l->connect_at_ms = simba_now_ms() + backoff(l);
+    return failure->error.code;
+}
+
+/* Between two attempts requests are answered with what the last one failed with. */
+int sb_sql_link_ensure(struct sb_sql_link *l, int64_t timeout_ms, struct sb_sql_failure *failure)
+{
+    const struct simba_backend_host *host = l->host;
+    int64_t now_ms = simba_now_ms();
+
+    if (timeout_ms > l->connect_ms)
+        timeout_ms = l->connect_ms;
+    if (l->repository.connection != NULL)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    failure->error = l->last_error;
+    if (now_ms < l->connect_at_ms)
+        return failure->error.code;
+    if (l->driver->connect(l->settings, timeout_ms, &l->repository.connection, failure) !=
+        SIMBA_OK) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        return note_no_connection(l, failure);
+    }
+    if (l->failures > 0)
+        host->log(host, SIMBA_LOG_INFO, "%s: connected again", l->name);
+    l->failures = 0;
+    return SIMBA_OK;
+}
+
+/* ---- Healing --------------------------------------------------------------------------------- */
+
+/* Not every driver has waited when it says that somebody is in the way. */
+static void pause_before_retry(struct sb_sql_link *l)
+{
+    int64_t us =
+        sb_random_between(sb_random_next(&l->random), RETRY_PAUSE_MIN_US, RETRY_PAUSE_MAX_US);
+    const struct timespec pause = {0, (long)us * 1000};
+
+    nanosleep(&pause, NULL);
+}
+
+/* A server that answers and refuses, because it is read-only, is asked over a new connection only now and
+ * then: there may be another one behind the name by now. Those who only read need the old one meanwhile. */
+static bool reconnect(struct sb_sql_link *l, const struct sb_sql_failure *failure,
+                      unsigned healings)
+{
+    const struct simba_backend_host *host = l->host;
+    bool refused = failure->error.code == SIMBA_ESTORE;
+    int64_t now_ms = simba_now_ms();
+
+    if (refused && now_ms < l->refused_until_ms)
+        return false;
+    if (!refused || l->refused_until_ms == 0 || now_ms >= l->refused_until_ms + REFUSED_QUIET_MS)
+        host->log(host, SIMBA_LOG_WARN, "%s: connecting again: %s", l->name, failure->error.text);
+    if (refused)
+        l->refused_until_ms = now_ms + REFUSED_MS;
+    sb_sql_link_drop(l);
+    return healings < HEALINGS_MAX;
+}
+
+/* Does what may help; returns whether another attempt makes sense. */
+bool sb_sql_link_heal(struct sb_sql_link *l, struct sb_sql_failure *failure, unsigned healings)
+{
+    const struct sb_sql_driver *driver = l->driver;
+    const struct simba_backend_host *host = l->host;
+    struct sb_sql_failure moved;
+
+    if (failure->remedy == SB_SQL_RETRY && driver->check != NULL &&
+        driver->check(l->repository.connection, &moved) != SIMBA_OK)
+        *failure = moved;
+    switch (failure->remedy) {
+    case SB_SQL_RETRY:
+        pause_before_retry(l);
+        return true;
+    case SB_SQL_RECONNECT:
+        return reconnect(l, failure, healings);
+    case SB_SQL_SCHEMA:
+        host->log(host, SIMBA_LOG_WARN, "%s: creating the schema again: %s", l->name,
+                  failure->error.text);
+        return healings < HEALINGS_MAX &&
+               sb_repository_init_schema(&l->repository, failure) == SIMBA_OK;
+    default:
+        return false;
+    }
+}

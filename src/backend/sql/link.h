@@ -1,0 +1,36 @@
+/*
+ * link.h - the connection of a worker: it is made again with a back-off, and what fails on it is healed where
+ * that can be done.
+ */
+#ifndef SB_BACKEND_SQL_LINK_H
+#define SB_BACKEND_SQL_LINK_H
+
+#include "backend/sql/repository.h"
+
+/* Begins with the first five and a seed; the others are zeros. */
+struct sb_sql_link {
+    const struct sb_sql_driver *driver;
+    void *settings;
+    const struct simba_backend_host *host;
+    const char *name;   /* in logs */
+    int64_t connect_ms; /* how long a connection may take */
+    uint64_t random;
+
+    struct sb_repository repository; /* its connection is NULL where there is none */
+    struct simba_error last_error;   /* why there is none */
+    unsigned failures;               /* to connect, in a row */
+    int64_t connect_at_ms;           /* no attempt before */
+    int64_t refused_until_ms;        /* no other connection before, for the sake of refusals */
+};
+
+/* Connects where there is no connection, and where it is time for another attempt. */
+int sb_sql_link_ensure(struct sb_sql_link *link, int64_t timeout_ms,
+                       struct sb_sql_failure *failure);
+
+/* Does what may help after a failure, the one of those `healings` before for the sake of the same batch.
+ * Returns whether another attempt makes sense; `failure` may become one that tells more. */
+bool sb_sql_link_heal(struct sb_sql_link *link, struct sb_sql_failure *failure, unsigned healings);
+
+void sb_sql_link_drop(struct sb_sql_link *link);
+
+#endif

@@ -1,0 +1,374 @@
+/*
+ * lone_test.c - a request that comes alone is carried out by whoever turns the loop. What may hold such a
+ * statement up must hold up nobody else, and whatever becomes of it is told exactly once.
+ */
+#include "server.h"
+
+#include "backend/host.h"
+
+#include <simba/simba.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define LEASE "ttl=1s&transition=15s&jitter=0ms..50ms&connect-timeout=1s"
+#define SHORT_LEASE "ttl=300ms&transition=4s&jitter=0ms..50ms&connect-timeout=1s"
+#define CLOSE_MS 5000 /* a stop, its last request and a connection may take 3 s */
+#define LATE_MS 200   /* that a wait may last longer than it was to */
+
+static int open_store(void **state)
+{
+    struct host host;
+
+    server_setup(state);
+    if (host_open(&host, server.url) != SIMBA_OK || !host_close(&host))
+        return -1;
+    server_sql(&server, "%s", dialect_trigger);
+    return 0;
+}
+
+static simba_client *open_client(const char *options)
+{
+    struct simba_error error;
+    simba_client *client = NULL;
+
+    if (simba_client_open(server_url(&server, dialect_admin, options), NULL, &client, &error) !=
+        SIMBA_OK)
+        fail_msg("%s", error.text);
+    return client;
+}
+
+static void close_client(simba_client *client)
+{
+    assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
+}
+
+static void cycle(simba_locker *locker)
+{
+    struct simba_error error;
+
+    if (simba_locker_acquire_timeout(locker, TEST_PATIENCE_MS, &error) != SIMBA_OK ||
+        simba_locker_release(locker, &error) != SIMBA_OK)
+        fail_msg("%s", error.text);
+}
+
+/* Its statements are prepared: the next one is a single round trip. */
+static simba_locker *used_locker(simba_client *client, const char *mutex)
+{
+    simba_locker *locker = NULL;
+
+    assert_int_equal(simba_locker_create(client, mutex, NULL, &locker, NULL), SIMBA_OK);
+    cycle(locker);
+    cycle(locker);
+    return locker;
+}
+
+/* ---- A server that hangs -------------------------------------------------------------------- */
+
+static void a_wait_with_a_limit_ends_in_time_while_the_server_hangs(void **state)
+{
+    simba_client *client = open_client(LEASE);
+    simba_locker *locker = used_locker(client, "hangs");
+
+    (void)state;
+    server_pause(&server);
+    for (int64_t limit_ms = 50; limit_ms <= 800; limit_ms *= 4) {
+        int64_t began_ms = simba_now_ms();
+
+        assert_int_not_equal(simba_locker_acquire_timeout(locker, limit_ms, NULL), SIMBA_OK);
+        assert_in_range(simba_now_ms() - began_ms, limit_ms, limit_ms + LATE_MS + 100);
+    }
+    server_resume(&server);
+    cycle(locker);
+    simba_locker_close(locker);
+    close_client(client);
+}
+
+static void a_client_closes_while_the_server_hangs(void **state)
+{
+    simba_client *client =
+        open_client("ttl=300ms&transition=900ms&timeout=1s&connect-timeout=1s&stop-timeout=1s");
+    simba_locker *locker = used_locker(client, "closes");
+    int64_t began_ms;
+
+    (void)state;
+    server_pause(&server);
+    assert_int_not_equal(simba_locker_acquire_timeout(locker, 50, NULL), SIMBA_OK);
+    began_ms = simba_now_ms();
+    simba_locker_close(locker);
+    close_client(client);
+    server_resume(&server);
+    assert_true(simba_now_ms() - began_ms < CLOSE_MS);
+}
+
+struct attempt {
+    simba_locker *locker;
+    pthread_t thread;
+    atomic_bool begun;
+    int code;
+};
+
+static void *acquire(void *argument)
+{
+    struct attempt *attempt = argument;
+
+    atomic_store(&attempt->begun, true);
+    attempt->code = simba_locker_acquire(attempt->locker, NULL);
+    return NULL;
+}
+
+static bool has_begun(void *user)
+{
+    struct attempt *attempt = user;
+
+    return atomic_load(&attempt->begun);
+}
+
+static void start(struct attempt *attempt, simba_locker *locker)
+{
+    attempt->locker = locker;
+    assert_int_equal(pthread_create(&attempt->thread, NULL, acquire, attempt), 0);
+    assert_true(test_wait(has_begun, attempt));
+}
+
+static void a_wait_is_cancelled_at_once_while_the_server_hangs(void **state)
+{
+    simba_client *client = open_client(LEASE);
+    struct attempt attempt = {0};
+    int64_t began_ms;
+
+    (void)state;
+    attempt.locker = used_locker(client, "cancelled");
+    server_pause(&server);
+    start(&attempt, attempt.locker);
+    test_pause_ms(100); /* its request is on its way; there is nothing that would tell */
+    began_ms = simba_now_ms();
+    simba_locker_cancel(attempt.locker);
+    pthread_join(attempt.thread, NULL);
+    assert_true(simba_now_ms() - began_ms <= LATE_MS + 100);
+    assert_int_equal(attempt.code, SIMBA_ECONTENDED);
+    server_resume(&server);
+    cycle(attempt.locker);
+    simba_locker_close(attempt.locker);
+    close_client(client);
+}
+
+/* ---- Others go on --------------------------------------------------------------------------- */
+
+#define OTHERS 100
+
+static uint64_t renewals_of(simba_client *client)
+{
+    struct simba_metrics metrics = {.size = sizeof metrics};
+
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    return metrics.renewals;
+}
+
+struct renewals {
+    simba_client *client;
+    uint64_t least;
+};
+
+static bool has_renewed(void *user)
+{
+    const struct renewals *renewals = user;
+
+    return renewals_of(renewals->client) >= renewals->least;
+}
+
+static void hold_others(simba_client *client, simba_locker **others)
+{
+    char name[16];
+
+    for (size_t i = 0; i < OTHERS; i++) {
+        snprintf(name, sizeof name, "other-%zu", i);
+        assert_int_equal(simba_locker_create(client, name, NULL, &others[i], NULL), SIMBA_OK);
+        assert_int_equal(simba_locker_acquire(others[i], NULL), SIMBA_OK);
+    }
+}
+
+/* The row is somebody else's for as long as the others take for three renewals each. */
+static void others_are_renewed_while_a_statement_waits_for_a_row(void **state)
+{
+    simba_client *client = open_client(SHORT_LEASE);
+    struct session *admin = session_open(&server);
+    struct renewals renewals = {.client = client};
+    static simba_locker *others[OTHERS];
+    struct attempt attempt = {0};
+    simba_locker *locker = used_locker(client, "locked");
+
+    (void)state;
+    hold_others(client, others);
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "SELECT * FROM simba_mutex WHERE mutex = 'locked' FOR UPDATE");
+    start(&attempt, locker);
+    renewals.least = renewals_of(client) + (uint64_t)OTHERS * 3;
+    assert_true(test_wait(has_renewed, &renewals));
+    session_sql(admin, "COMMIT");
+    session_close(admin);
+    pthread_join(attempt.thread, NULL);
+    assert_int_equal(attempt.code, SIMBA_OK);
+    for (size_t i = 0; i < OTHERS; i++) {
+        assert_int_equal(simba_locker_release(others[i], NULL), SIMBA_OK);
+        simba_locker_close(others[i]);
+    }
+    simba_locker_close(locker);
+    close_client(client);
+}
+
+static bool is_slow(void *user)
+{
+    (void)user;
+    return server_number(&server, dialect_count_sleepers) > 0;
+}
+
+static void requests_that_come_meanwhile_follow(void **state)
+{
+    struct call slow = host_call(SIMBA_OP_ACQUIRE, "slow", "a", 0);
+    struct call next[3] = {host_call(SIMBA_OP_ACQUIRE, "n-1", "a", 0),
+                           host_call(SIMBA_OP_READ, "n-1", NULL, 0),
+                           host_call(SIMBA_OP_ACQUIRE, "n-2", "a", 0)};
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "slow", "nobody", 0);
+    server_sql(&server, "UPDATE simba_mutex SET owner_id = '', transition_at = 0");
+    host_submit(&host, &slow, 1);
+    assert_true(test_wait(is_slow, NULL));
+    for (size_t i = 0; i < TEST_COUNT(next); i++)
+        host_submit(&host, &next[i], 1);
+    assert_true(host_wait(&host, &slow, 1));
+    assert_true(host_wait(&host, next, TEST_COUNT(next)));
+    assert_string_equal(slow.owner, "a");
+    assert_string_equal(next[0].owner, "a");
+    assert_string_equal(next[2].owner, "a");
+    for (size_t i = 0; i < TEST_COUNT(next); i++)
+        assert_int_equal(next[i].answers, 1);
+    assert_true(host_close(&host));
+}
+
+#define THREADS 4
+#define TURNS 100
+
+static void *take_turns(void *argument)
+{
+    simba_client *client = argument;
+    struct simba_error error;
+    simba_locker *locker = NULL;
+    char name[32];
+    bool good = true;
+
+    snprintf(name, sizeof name, "own-%lx", (unsigned long)pthread_self());
+    if (simba_locker_create(client, name, NULL, &locker, NULL) != SIMBA_OK)
+        return NULL;
+    for (int i = 0; i < TURNS && good; i++)
+        good = simba_locker_acquire(locker, &error) == SIMBA_OK &&
+               simba_locker_release(locker, &error) == SIMBA_OK;
+    simba_locker_close(locker);
+    return good ? client : NULL;
+}
+
+static void threads_that_wait_at_once_are_all_served(void **state)
+{
+    simba_client *client = open_client(LEASE);
+    pthread_t threads[THREADS];
+    void *result;
+
+    (void)state;
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, client), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], &result);
+        assert_ptr_equal(result, client);
+    }
+    close_client(client);
+}
+
+/* ---- Connections that are lost -------------------------------------------------------------- */
+
+/* It was not applied, and then it is tried again; or nobody knows. */
+static void a_connection_that_is_lost_meanwhile_is_told_once(void **state)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "slow", "a", 0);
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "slow", "nobody", 0);
+    server_sql(&server, "UPDATE simba_mutex SET owner_id = '', transition_at = 0");
+    host_submit(&host, &call, 1);
+    assert_true(test_wait(is_slow, NULL));
+    dialect_kill_clients(&server);
+    assert_true(host_wait(&host, &call, 1));
+    assert_true(call.code == SIMBA_EUNKNOWN || strcmp(call.owner, "a") == 0);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0).owner, "b");
+    assert_int_equal(call.answers, 1);
+    assert_true(host_close(&host));
+}
+
+static void a_server_that_dies_meanwhile_leaves_the_outcome_unknown(void **state)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "slow", "a", 0);
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server_url(&server, dialect_admin, "connect-timeout=1s")),
+                     SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "slow", "nobody", 0);
+    server_sql(&server, "UPDATE simba_mutex SET owner_id = '', transition_at = 0");
+    host_submit(&host, &call, 1);
+    assert_true(test_wait(is_slow, NULL));
+    server_kill(&server);
+    assert_true(host_wait(&host, &call, 1));
+    assert_int_equal(call.code, SIMBA_EUNKNOWN);
+    assert_int_equal(call.answers, 1);
+    server_start(&server);
+    assert_true(host_close(&host));
+}
+
+static double cpu_ms(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec * 1e3 + (double)used.tv_nsec / 1e6;
+}
+
+/* The farewell stays on the socket until somebody reads it. */
+static void a_connection_that_was_closed_while_idle_costs_nothing(void **state)
+{
+    simba_client *client = open_client(LEASE);
+    simba_locker *locker = used_locker(client, "idle");
+    double began_ms;
+
+    (void)state;
+    dialect_kill_clients(&server);
+    began_ms = cpu_ms();
+    test_pause_ms(500);
+    assert_true(cpu_ms() - began_ms < 100);
+    cycle(locker);
+    simba_locker_close(locker);
+    close_client(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wait_with_a_limit_ends_in_time_while_the_server_hangs),
+        cmocka_unit_test(a_client_closes_while_the_server_hangs),
+        cmocka_unit_test(a_wait_is_cancelled_at_once_while_the_server_hangs),
+        cmocka_unit_test(others_are_renewed_while_a_statement_waits_for_a_row),
+        cmocka_unit_test(requests_that_come_meanwhile_follow),
+        cmocka_unit_test(threads_that_wait_at_once_are_all_served),
+        cmocka_unit_test(a_connection_that_is_lost_meanwhile_is_told_once),
+        cmocka_unit_test(a_server_that_dies_meanwhile_leaves_the_outcome_unknown),
+        cmocka_unit_test(a_connection_that_was_closed_while_idle_costs_nothing),
+    };
+
+    return server_is_installed()
+               ? cmocka_run_group_tests_name("lone", tests, open_store, server_teardown)
+               : 77;
+}
