@@ -14,6 +14,7 @@ from program import (LEASE, PROGRAM, Simba, case, contains, equal, is_alive, lin
 
 STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
          "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper}[sys.argv[1]]
+LONG = ["--ttl", "20s"]  # a lease that a busy machine cannot lose, where its end is not what is tried
 HOLD = "echo $$ >pid.new; mv pid.new pid; exec sleep 100"
 
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS}
@@ -68,7 +69,7 @@ def the_exit_codes_are_those_of_the_table():
 
 @use_store
 def a_mutex_that_is_held_is_75_and_its_owner_is_named():
-    holder = Simba("--id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
+    holder = Simba(*LONG, "--id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
     number("pid")
     for options in (["-n"], ["-w", "300ms"]):
         program = run("lock", *options, "m", "--", "touch", "ran")
@@ -83,7 +84,8 @@ def a_mutex_that_is_held_is_75_and_its_owner_is_named():
 @use_store
 def every_signal_that_can_be_caught_reaches_the_command():
     write("listener.py", LISTENER)
-    program = Simba("lock", "m", "--", sys.executable, "listener.py", *map(str, map(int, FORWARDED)))
+    program = Simba(*LONG, "lock", "m", "--", sys.executable, "listener.py",
+                    *map(str, map(int, FORWARDED)))
     number("pid")
     for number_of in FORWARDED:
         program.send(number_of)
@@ -95,12 +97,11 @@ def every_signal_that_can_be_caught_reaches_the_command():
 
 @use_store
 def every_signal_that_ends_programs_ends_the_wait():
-    long_lease = ["--ttl", "20s"]  # so many start at once that a short one would not last
-    holder = Simba(*long_lease, "lock", "m", "--", "bash", "-c", HOLD)
+    holder = Simba(*LONG, "lock", "m", "--", "bash", "-c", HOLD)
     number("pid")
     waiters = {}
     for number_of in sorted(set(FORWARDED) - STOPPING - HARMLESS):
-        waiters[number_of] = Simba(*long_lease, "lock", "-q", "m", "--", "touch", "ran")
+        waiters[number_of] = Simba(*LONG, "lock", "-q", "m", "--", "touch", "ran")
     for number_of, waiter in waiters.items():
         wait_until(waiter.takes_signals)
         equal(waiter.end(number_of), 128 + number_of)
@@ -149,7 +150,7 @@ class Terminal:
 def an_interactive_program_has_the_terminal():
     script = "test -t 0 && test -t 1 && stty -echo; trap 'echo interrupted; exit 5' INT;" \
              "read -p 'name? ' name; echo hello $name; while :; do sleep 0.02; done"
-    terminal = Terminal("lock", "m", "--", "bash", "-c", script)
+    terminal = Terminal(*LONG, "lock", "m", "--", "bash", "-c", script)
     terminal.await_text("name? ")
     terminal.type("you\n")
     terminal.await_text("hello you")
@@ -173,9 +174,9 @@ def a_simba_that_is_killed_takes_its_command_along_and_the_lease_runs_out():
 def a_leader_hands_over_when_it_is_told_to_end():
     script = "trap 'echo end >>log; exit' TERM; echo start $SIMBA_CONTENDER_ID >>log; " \
              "while :; do sleep 0.02; done"
-    first = Simba("--id", "a", "lead", "m", "--", "bash", "-c", script)
+    first = Simba(*LONG, "--id", "a", "lead", "m", "--", "bash", "-c", script)
     wait_until(lambda: lines("log"))
-    second = Simba("--id", "b", "lead", "m", "--", "bash", "-c", script)
+    second = Simba(*LONG, "--id", "b", "lead", "m", "--", "bash", "-c", script)
     wait_until(lambda: "owned by a" in second.said())
     equal(first.end(), 0)
     wait_until(lambda: len(lines("log")) == 3)
@@ -185,7 +186,7 @@ def a_leader_hands_over_when_it_is_told_to_end():
 
 @use_store
 def a_schedule_runs_at_its_intervals():
-    program = Simba("schedule", "m", "--every", "100ms", "--", "sh", "-c", "echo run >>log")
+    program = Simba(*LONG, "schedule", "m", "--every", "100ms", "--", "sh", "-c", "echo run >>log")
     wait_until(lambda: len(lines("log")) >= 5)
     equal(program.end(), 0)
     equal(program.said().count("failed"), 0)
