@@ -8,13 +8,21 @@
 #include "cli/say.h"
 #include "cli/store.h"
 
+#include <malloc.h>
 #include <string.h>
 
 #define GRACE_MAX_MS 5000
 #define RESERVE_MAX_MS 500
 
+/* Each of the library's threads would set up an arena of its own, for the little that it allocates. */
+static void share_memory(void)
+{
+    mallopt(M_ARENA_MAX, 1);
+}
+
 void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *verb)
 {
+    share_memory();
     *job = (struct cli_job){
         .cli = cli,
         .verb = verb,

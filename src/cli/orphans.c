@@ -81,11 +81,16 @@ size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max)
     return length > 0 ? read_numbers(text, (size_t)length, pids, max) : 0;
 }
 
+static bool has_children(void)
+{
+    siginfo_t info;
+
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
 bool cli_orphans_adopt(void)
 {
-    pid_t first;
-
-    return cli_orphans_find(getpid(), &first, 1) == 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+    return !has_children() && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }
 
 /* ---- Ending ------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 """How a run ends: the mutex is given back, and nothing of the command goes on without it."""
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -53,6 +54,16 @@ def a_release_that_is_cut_short_is_told_of():
     with Releasing() as program:
         equal(program.end(), 0)
         contains(program.said(), GIVEN_UP)
+
+
+@case
+def short_runs_leave_no_log_that_all_others_have_to_read():
+    for _ in range(120):  # each adds two pages
+        equal(run("lock", "m", "--", "true").code, 0)
+    store = sqlite3.connect("store.db")
+    pages = store.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+    store.close()
+    true(0 < pages < 150, f"there are {pages} pages in the log")
 
 
 # ---- What the command leaves running ------------------------------------------------------------

@@ -17,6 +17,10 @@
 #include <time.h>
 
 #define RECONNECT_PAUSE_US 1000
+#define YOUNG_COMMITS 8     /* a process that lives for one lease makes two */
+#define LOG_FRAMES_MAX 1000 /* pages in the log */
+#define LOG_FRAMES 200 /* of young connections; to read them takes a fraction of a millisecond */
+#define LOG_TRIES 4
 
 /* Parameters have the same number in every statement. */
 enum parameter {
@@ -87,6 +91,31 @@ static void tell_now(sqlite3_context *context, int count, sqlite3_value **argume
 static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_ms)
 {
     own(connection)->deadline_ms = deadline_ms;
+}
+
+/* ---- The log -------------------------------------------------------------------------------- */
+
+/* As far as nobody is in the way; nobody is waited for. */
+static void truncate_log(struct sb_sqlite_connection *c, const char *name)
+{
+    sqlite3_busy_handler(c->db, NULL, NULL);
+    sqlite3_wal_checkpoint_v2(c->db, name, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    sqlite3_busy_handler(c->db, on_busy, c);
+}
+
+/* The log moves into the file when it has grown. Whoever opens the file alone has to read all of the log, so that
+ * processes which are here for a moment keep it short for each other: now and then one of them pays the two syncs. */
+static int on_commit(void *connection, sqlite3 *db, const char *name, int frames)
+{
+    struct sb_sqlite_connection *c = connection;
+
+    if (c->commits < YOUNG_COMMITS)
+        c->commits++;
+    if (frames >= LOG_FRAMES_MAX)
+        sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    else if (c->commits < YOUNG_COMMITS && frames >= LOG_FRAMES && frames % LOG_FRAMES < LOG_TRIES)
+        truncate_log(c, name);
+    return SQLITE_OK;
 }
 
 /* ---- Running statements --------------------------------------------------------------------- */
@@ -171,17 +200,29 @@ static int fail_sink(int code, struct sb_sql_failure *failure)
     return sb_error_plain(&failure->error, code);
 }
 
+/* When it is first needed: a process that is here for one lease needs few of them. */
+static int prepare_once(struct sb_sqlite_connection *c, const char *text, sqlite3_stmt **statement)
+{
+    if (*statement != NULL)
+        return SQLITE_OK;
+    return sqlite3_prepare_v3(c->db, text, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
+}
+
 static int run(struct sb_sql_connection *connection, enum sb_sql_statement which,
                const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                int64_t *ret_count, struct sb_sql_failure *failure)
 {
     struct sb_sqlite_connection *c = own(connection);
-    sqlite3_stmt *statement = c->statements[which];
+    sqlite3_stmt *statement;
     bool alone = sqlite3_get_autocommit(c->db) != 0;
     int64_t rows = 0;
     int code = SIMBA_OK;
-    int rc = bind(statement, values);
+    int rc = prepare_once(c, statement_texts[which], &c->statements[which]);
 
+    if (rc != SQLITE_OK)
+        return sb_sqlite_fail(c, false, failure);
+    statement = c->statements[which];
+    rc = bind(statement, values);
     c->clock_ms = 0;
     while (rc == SQLITE_OK && code == SIMBA_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
         rows++;
@@ -198,13 +239,16 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement which
     return code;
 }
 
-static int run_plain(struct sb_sqlite_connection *c, sqlite3_stmt *statement, bool applies,
-                     struct sb_sql_failure *failure)
+static int run_plain(struct sb_sqlite_connection *c, const char *text, sqlite3_stmt **statement,
+                     bool applies, struct sb_sql_failure *failure)
 {
-    int rc = sqlite3_step(statement);
-    int code = rc == SQLITE_DONE ? SIMBA_OK : sb_sqlite_fail(c, applies, failure);
+    int code = SIMBA_OK;
 
-    sqlite3_reset(statement);
+    if (prepare_once(c, text, statement) != SQLITE_OK)
+        return sb_sqlite_fail(c, false, failure);
+    if (sqlite3_step(*statement) != SQLITE_DONE)
+        code = sb_sqlite_fail(c, applies, failure);
+    sqlite3_reset(*statement);
     return code;
 }
 
@@ -212,12 +256,12 @@ static int run_plain(struct sb_sqlite_connection *c, sqlite3_stmt *statement, bo
  * somebody else wrote in between. */
 static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
-    return run_plain(own(connection), own(connection)->begin, false, failure);
+    return run_plain(own(connection), "BEGIN IMMEDIATE", &own(connection)->begin, false, failure);
 }
 
 static int commit(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
-    return run_plain(own(connection), own(connection)->commit, true, failure);
+    return run_plain(own(connection), "COMMIT", &own(connection)->commit, true, failure);
 }
 
 /* After some failures SQLite has rolled back already. */
@@ -227,7 +271,7 @@ static void rollback(struct sb_sql_connection *connection)
     struct sb_sql_failure ignored;
 
     if (!sqlite3_get_autocommit(c->db))
-        run_plain(c, c->rollback, false, &ignored);
+        run_plain(c, "ROLLBACK", &c->rollback, false, &ignored);
 }
 
 static int check(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
@@ -238,12 +282,13 @@ static int check(struct sb_sql_connection *connection, struct sb_sql_failure *fa
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
 /* The log stays when the last connection closes: moving it into the file costs two syncs, milliseconds
- * that every short-lived process would pay. It moves when it has grown, as under load. */
+ * that every short-lived process would pay. See on_commit. */
 static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     const char *sync =
         c->settings->full_sync ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
 
+    sqlite3_wal_hook(c->db, on_commit, c);
     if (sqlite3_busy_handler(c->db, on_busy, c) != SQLITE_OK ||
         sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK ||
         sqlite3_create_function(c->db, "simba_now", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, c, tell_now,
@@ -292,24 +337,6 @@ static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure
         code = sb_sqlite_init_schema(c, failure);
     sb_sqlite_unlock_set_up(lock);
     return code;
-}
-
-static int prepare(struct sb_sqlite_connection *c, const char *text, sqlite3_stmt **ret_statement)
-{
-    return sqlite3_prepare_v3(c->db, text, -1, SQLITE_PREPARE_PERSISTENT, ret_statement, NULL);
-}
-
-static int prepare_all(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
-{
-    int rc = prepare(c, "BEGIN IMMEDIATE", &c->begin);
-
-    if (rc == SQLITE_OK)
-        rc = prepare(c, "COMMIT", &c->commit);
-    if (rc == SQLITE_OK)
-        rc = prepare(c, "ROLLBACK", &c->rollback);
-    for (size_t i = 0; i < SB_SQL_STATEMENTS && rc == SQLITE_OK; i++)
-        rc = prepare(c, statement_texts[i], &c->statements[i]);
-    return rc == SQLITE_OK ? SIMBA_OK : sb_sqlite_fail(c, false, failure);
 }
 
 static void disconnect(struct sb_sql_connection *connection)
@@ -368,8 +395,6 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
         code = configure(c, failure);
     if (code == SIMBA_OK)
         code = set_up(c, failure);
-    if (code == SIMBA_OK)
-        code = prepare_all(c, failure);
     if (code == SIMBA_OK)
         code = sb_sqlite_identify_log(c, failure);
     if (code != SIMBA_OK) {
