@@ -41,24 +41,41 @@ static void show(struct sb_service *s)
 
 /* ---- Reports to the application ------------------------------------------------------------- */
 
-static bool has_callbacks(const struct sb_service *s)
+static bool calls_notify(const struct sb_service *s, const struct sb_report *report)
 {
-    return s->config.on_notify != NULL || s->config.on_acquired != NULL ||
-           s->config.on_released != NULL;
+    const struct simba_state *state = &report->state;
+
+    return s->config.on_notify != NULL &&
+           (simba_state_is_changed(state) || state->before.fence != state->after.fence);
+}
+
+static bool calls_acquired(const struct sb_service *s, const struct sb_report *report)
+{
+    return s->config.on_acquired != NULL && report->acquired;
+}
+
+static bool calls_released(const struct sb_service *s, const struct sb_report *report)
+{
+    return s->config.on_released != NULL && report->released;
+}
+
+/* What calls nobody need not travel to a thread and back, while a release waits for it. Callbacks that are
+ * running are not overtaken: the machine counts those that have returned, and waits for all. */
+static bool is_heard(const struct sb_service *s, const struct sb_report *report)
+{
+    return calls_notify(s, report) || calls_acquired(s, report) || calls_released(s, report);
 }
 
 static void call_back(const struct sb_service *s, const struct sb_report *report)
 {
     const struct sb_service_config *c = &s->config;
-    const struct simba_state *state = &report->state;
 
-    if (c->on_notify != NULL &&
-        (simba_state_is_changed(state) || state->before.fence != state->after.fence))
-        c->on_notify(c->user, state);
-    if (report->acquired && c->on_acquired != NULL)
-        c->on_acquired(c->user, state);
-    if (report->released && c->on_released != NULL)
-        c->on_released(c->user, state);
+    if (calls_notify(s, report))
+        c->on_notify(c->user, &report->state);
+    if (calls_acquired(s, report))
+        c->on_acquired(c->user, &report->state);
+    if (calls_released(s, report))
+        c->on_released(c->user, &report->state);
 }
 
 static void tell_returned(struct sb_service *s)
@@ -290,7 +307,7 @@ static void drive(struct sb_service *s, const struct sb_event *event)
         sb_machine_step(&s->machine.contender, event, &step);
     show(s);
     untold = sb_report_keep(&s->report, &step);
-    if (step.stopped || !has_callbacks(s))
+    if (step.stopped || !is_heard(s, &s->report))
         untold += sb_report_drop(&s->report);
     report = s->report.pending && !s->report_queued;
     s->report_queued |= report;

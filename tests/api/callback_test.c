@@ -281,6 +281,44 @@ static void a_slow_on_released_stays_exclusive_until_it_has_returned(void **stat
     probe_close(other);
 }
 
+static void wait_inside(void *user, const struct simba_state *state)
+{
+    struct probe *p = user;
+
+    (void)state;
+    atomic_fetch_add(&p->acquired, 1);
+    gate_wait(p->user);
+}
+
+/* Its stop calls nobody, and yet it must not overtake the callback that runs. */
+static void a_stop_without_on_released_keeps_the_mutex_until_on_acquired_has_returned(void **state)
+{
+    simba_client *client = probe_open("memory:slow?" PROBE_SHORT);
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+    struct gate gate = GATE_INIT;
+    struct probe p = {.user = &gate};
+    pthread_t stopper;
+    void *code;
+
+    (void)state;
+    options.mutex = "m";
+    options.on_acquired = wait_inside;
+    options.user = &p;
+    assert_int_equal(simba_contender_create(client, &options, &p.contender, NULL), SIMBA_OK);
+    probe_start(&p);
+    probe_wait_count(&p.acquired, 1);
+    pthread_create(&stopper, NULL, stop_it, &p);
+    probe_wait_status(p.contender, SIMBA_STOPPING);
+    wait_for_renewals(client, 4); /* more than a whole lease */
+    assert_false(probe_is_free(client, "m"));
+    gate_open(&gate);
+    pthread_join(stopper, &code);
+    assert_int_equal((intptr_t)code, SIMBA_OK);
+    assert_true(probe_is_free(client, "m"));
+    simba_contender_close(p.contender);
+    probe_close(client);
+}
+
 /* ---- Stuck ---------------------------------------------------------------------------------- */
 
 #define IMPATIENT "memory:stuck?ttl=20s&transition=20s&stop-timeout=200ms"
@@ -412,6 +450,7 @@ int main(void)
         cmocka_unit_test(hand_overs_between_clients_never_overlap),
         cmocka_unit_test(a_slow_on_acquired_delays_no_renewal),
         cmocka_unit_test(a_slow_on_released_stays_exclusive_until_it_has_returned),
+        cmocka_unit_test(a_stop_without_on_released_keeps_the_mutex_until_on_acquired_has_returned),
         cmocka_unit_test(a_stuck_callback_holds_a_stop_up_no_longer_than_its_timeout),
         cmocka_unit_test(a_service_that_was_stuck_can_be_started_again),
         cmocka_unit_test(callbacks_that_stop_others_do_not_use_up_the_threads),

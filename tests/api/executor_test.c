@@ -198,6 +198,37 @@ static void a_client_with_an_executor_has_no_callback_threads(void **state)
     pool_end(&pool);
 }
 
+static void count_acquired(void *user, const struct simba_state *state)
+{
+    (void)state;
+    atomic_fetch_add((atomic_uint *)user, 1);
+}
+
+static void a_stop_that_calls_nobody_does_not_wait_for_the_executor(void **state)
+{
+    static struct pool pool; /* without a thread */
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+    atomic_uint acquired = 0;
+    simba_contender *contender;
+    simba_client *client;
+
+    (void)state;
+    pool_init(&pool);
+    client = open_on(&pool, "memory:executor?" PROBE_LONG);
+    options.mutex = "m";
+    options.on_acquired = count_acquired;
+    options.user = &acquired;
+    assert_int_equal(simba_contender_create(client, &options, &contender, NULL), SIMBA_OK);
+    assert_int_equal(simba_contender_start(contender, NULL), SIMBA_OK);
+    assert_true(run_first(&pool, true));
+    assert_int_equal(atomic_load(&acquired), 1);
+    assert_int_equal(simba_contender_stop(contender, NULL), SIMBA_OK);
+    assert_false(has_work(&pool));
+    assert_true(probe_is_free(client, "m"));
+    simba_contender_close(contender);
+    probe_close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_stop_inside_a_callback_does_not_wait_for_a_single_thread),
         cmocka_unit_test(an_executor_that_takes_its_time_delays_no_renewal),
         cmocka_unit_test(a_client_with_an_executor_has_no_callback_threads),
+        cmocka_unit_test(a_stop_that_calls_nobody_does_not_wait_for_the_executor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
