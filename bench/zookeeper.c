@@ -115,6 +115,7 @@ struct samples {
 static struct samples raw_samples;
 static struct samples our_samples;
 static struct samples curator_samples;
+static struct samples ratios; /* of the medians of each round: ours to Curator's */
 
 static void add(struct samples *samples, double us)
 {
@@ -143,6 +144,16 @@ static void print(const char *what, struct samples *samples)
     if (samples->count > 0)
         printf("%-52s p50 %7.1f us  p90 %7.1f us\n", what, p50,
                samples->us[(samples->count - 1) * 9 / 10]);
+}
+
+/* The samples that were added since `from`. */
+static double median_since(const struct samples *samples, size_t from)
+{
+    static struct samples part;
+
+    part.count = samples->count - from;
+    memcpy(part.us, samples->us + from, part.count * sizeof *part.us);
+    return median(&part);
 }
 
 /* ---- The server ----------------------------------------------------------------------------- */
@@ -450,6 +461,32 @@ static void measure_many_curator(int count)
            megabytes);
 }
 
+/* ---- Rounds --------------------------------------------------------------------------------- */
+
+static void measure_round(struct hand hands[2], struct side sides[2])
+{
+    size_t ours = our_samples.count;
+    size_t theirs = curator_samples.count;
+
+    measure_raw(hands);
+    measure_ours(hands[0].handle, sides);
+    measure_curator(true);
+    if (curator_samples.count > theirs)
+        add(&ratios, median_since(&our_samples, ours) / median_since(&curator_samples, theirs));
+}
+
+static void print_ratios(void)
+{
+    printf("%-52s %.2f (at most 1.50)\n", "the library to by hand, of the medians",
+           median(&our_samples) / median(&raw_samples));
+    if (ratios.count > 0)
+        printf("%-52s %.2f (at most 0.70), of rounds %.2f, %.2f to %.2f\n",
+               "the library to Curator, of the medians",
+               median(&our_samples) / median(&curator_samples), median(&ratios), ratios.us[0],
+               ratios.us[ratios.count - 1]);
+    printf("\n");
+}
+
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 10;
@@ -476,16 +513,12 @@ int main(int argc, char **argv)
     open_side(&sides[1]);
     for (int i = 0; i < 10; i++)
         measure_curator(false);
-    for (int i = 0; i < rounds; i++) {
-        measure_raw(hands);
-        measure_ours(hands[0].handle, sides);
-        measure_curator(true);
-    }
+    for (int i = 0; i < rounds; i++)
+        measure_round(hands, sides);
     print("delete + watch + children + data by hand", &raw_samples);
     print("hand-over after a stop through the library", &our_samples);
     print("hand-over after a close by Curator's LeaderLatch", &curator_samples);
-    printf("%-52s %.2f to the first (at most 1.50)\n\n", "ratio of the medians",
-           median(&our_samples) / median(&raw_samples));
+    print_ratios();
     measure_many(mutexes);
     measure_many_curator(mutexes);
     for (int i = 0; i < 2; i++) {

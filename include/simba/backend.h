@@ -68,7 +68,9 @@ enum simba_op {
     /* Tell the owner, change nothing. */
     SIMBA_OP_READ,
     /* Tell all mutexes (mutex == NULL) in the order of their names' bytes, change nothing. */
-    SIMBA_OP_LIST
+    SIMBA_OP_LIST,
+    /* Tell who waits for the mutex, the next one first, change nothing. Only where `has_queue`. */
+    SIMBA_OP_QUEUE
 };
 
 struct simba_request {
@@ -92,7 +94,8 @@ struct simba_reply {
     uint64_t fence;   /* the token of the owner's term; 0 where the store does not know it */
     int64_t as_of_ms; /* 0, or the earlier instant that a session is proved alive for */
     int64_t waiters;  /* -1: not known. Set it for READ and LIST */
-    const struct simba_mutex_status *list; /* LIST: its times are on simba_now_ms() */
+    /* LIST: its times are on simba_now_ms(). QUEUE: each waiter has its id in owner.id. */
+    const struct simba_mutex_status *list;
     size_t list_count;
     const struct simba_error *error; /* the sentence for `code`; may be NULL */
 };
@@ -206,6 +209,9 @@ struct simba_backend_ops {
 
     /* Whether what follows "scheme:" is the path of a file, where no "//" opens it. */
     bool path_is_file;
+
+    /* Whether the store knows who waits, and in which order. */
+    bool has_queue;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

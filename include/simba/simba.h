@@ -298,6 +298,15 @@ SIMBA_API int simba_client_status(simba_client *client, const char *mutex, int64
                                   struct simba_mutex_status **ret_list, size_t *ret_count,
                                   struct simba_error *error);
 
+/* Those who wait for a mutex, the next one first, as the store knows them; none where it knows no order (SQL).
+ * Waiters that died may be among them for a while. The rest is as above. */
+struct simba_waiter {
+    char id[SIMBA_ID_MAX + 1];
+};
+SIMBA_API int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_ms,
+                                 struct simba_waiter **ret_list, size_t *ret_count,
+                                 struct simba_error *error);
+
 /* Takes a mutex away from whoever owns it now, for an operator: an owner that hangs keeps its lease until
  * somebody does. Only the term that was seen is ended; its owner loses the mutex at its next renewal, ttl at the
  * latest, and works on until then. The next waiter is woken. *ret_owner: from whom it was taken, with an empty id

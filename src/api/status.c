@@ -66,11 +66,16 @@ static int take_list(struct question *q, const struct simba_reply *reply)
     return SIMBA_OK;
 }
 
+static bool is_about_many(const struct question *q)
+{
+    return q->base.wire.op == SIMBA_OP_LIST || q->base.wire.op == SIMBA_OP_QUEUE;
+}
+
 static void take_answer(struct question *q, const struct simba_reply *reply)
 {
     q->code = reply->code;
     if (q->code == SIMBA_OK)
-        q->code = q->base.wire.op == SIMBA_OP_LIST ? take_list(q, reply) : take_one(q, reply);
+        q->code = is_about_many(q) ? take_list(q, reply) : take_one(q, reply);
     if (q->code != SIMBA_OK) {
         if (reply->error != NULL)
             q->error = *reply->error;
@@ -202,6 +207,43 @@ int simba_client_status(simba_client *client, const char *mutex, int64_t timeout
     if (code != SIMBA_OK)
         return code;
     *ret_list = answer.list;
+    *ret_count = answer.count;
+    return SIMBA_OK;
+}
+
+/* ---- Who waits ------------------------------------------------------------------------------ */
+
+static struct simba_waiter *make_waiters(const struct simba_mutex_status *list, size_t count)
+{
+    struct simba_waiter *waiters = sb_alloc_zero((count + 1) * sizeof *waiters);
+
+    for (size_t i = 0; waiters != NULL && i < count; i++)
+        sb_text_copy(waiters[i].id, sizeof waiters[i].id, list[i].owner.id);
+    return waiters;
+}
+
+int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_ms,
+                       struct simba_waiter **ret_list, size_t *ret_count, struct simba_error *error)
+{
+    const struct simba_request wire = {
+        .op = SIMBA_OP_QUEUE, .mutex = mutex, .timeout_ms = timeout_ms};
+    struct sb_store_answer answer = {.list = NULL};
+    struct simba_waiter *waiters;
+    int code;
+
+    if (mutex == NULL || ret_list == NULL || ret_count == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_queue needs a mutex, ret_list and ret_count");
+    code = sb_client_check_question(client, mutex, timeout_ms, error);
+    if (code == SIMBA_OK && client->engine->ops->has_queue)
+        code = sb_client_ask(client, &wire, &answer, error);
+    if (code != SIMBA_OK)
+        return code;
+    waiters = make_waiters(answer.list, answer.count);
+    sb_free(answer.list);
+    if (waiters == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    *ret_list = waiters;
     *ret_count = answer.count;
     return SIMBA_OK;
 }

@@ -22,6 +22,9 @@ struct status {
     bool held; /* leave out what is free */
     struct simba_mutex_status *list;
     size_t count;
+    bool asks_queue; /* a single mutex was named */
+    struct simba_waiter *queue;
+    size_t queue_count;
 };
 
 static bool set_held(void *into, const char *value)
@@ -78,7 +81,17 @@ static struct row describe(const struct simba_mutex_status *entry, int64_t now_m
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static void print_json_row(const struct row *row)
+static void print_json_queue(const struct status *status)
+{
+    fputs(",\"queue\":[", stdout);
+    for (size_t i = 0; i < status->queue_count; i++) {
+        fputs(i > 0 ? "," : "", stdout);
+        cli_json_string(stdout, status->queue[i].id);
+    }
+    fputs("]", stdout);
+}
+
+static void print_json_row(const struct status *status, const struct row *row)
 {
     fputs("{\"mutex\":", stdout);
     cli_json_string(stdout, row->mutex);
@@ -92,6 +105,8 @@ static void print_json_row(const struct row *row)
     cli_json_fence(stdout, row->fence);
     fputs(",\"waiters\":", stdout);
     cli_json_number(stdout, row->waiters, -1);
+    if (status->asks_queue)
+        print_json_queue(status);
     fputs("}", stdout);
 }
 
@@ -101,7 +116,7 @@ static void print_json(const struct status *status, int64_t now_ms)
     for (size_t i = 0; i < status->count; i++) {
         struct row row = describe(&status->list[i], now_ms);
         fputs(i > 0 ? ",\n " : "", stdout);
-        print_json_row(&row);
+        print_json_row(status, &row);
     }
     fputs("]\n", stdout);
 }
@@ -187,6 +202,18 @@ static void print_table(const struct status *status, int64_t now_ms)
     fputs(dim ? "\033[0m" : "", stdout);
 }
 
+static void print_queue(const struct status *status)
+{
+    char id[CELL_MAX];
+
+    if (status->queue_count > 0)
+        puts("\nWaiting, the next one first:");
+    for (size_t i = 0; i < status->queue_count; i++) {
+        cli_text_printable(status->queue[i].id, id, CELL_MAX);
+        printf("%3zu  %s\n", i + 1, id);
+    }
+}
+
 /* ---- Both --------------------------------------------------------------------------------- */
 
 static void leave_out_free(struct status *status, int64_t now_ms)
@@ -210,6 +237,8 @@ static void print(struct status *status)
         print_json(status, now_ms);
     else
         print_table(status, now_ms);
+    if (!status->output.json && status->count > 0)
+        print_queue(status);
 }
 
 /* ---- The verb ----------------------------------------------------------------------------- */
@@ -241,6 +270,16 @@ static int ask(simba_client *client, const char *mutex, struct status *status)
     return result;
 }
 
+static int ask_queue(simba_client *client, const char *mutex, struct status *status)
+{
+    struct simba_error error;
+
+    if (simba_client_queue(client, mutex, TIMEOUT_MS, &status->queue, &status->queue_count,
+                           &error) != SIMBA_OK)
+        return cli_fail(&error);
+    return CLI_EXIT_OK;
+}
+
 /* One question for each name, or one for all that the store has. */
 static int ask_all(simba_client *client, int argc, char **argv, struct status *status)
 {
@@ -250,6 +289,8 @@ static int ask_all(simba_client *client, int argc, char **argv, struct status *s
         return ask(client, NULL, status);
     for (int i = 0; i < argc && result == CLI_EXIT_OK; i++)
         result = ask(client, argv[i], status);
+    if (result == CLI_EXIT_OK && status->asks_queue)
+        result = ask_queue(client, argv[0], status);
     return result;
 }
 
@@ -292,10 +333,12 @@ static int run(struct cli *cli, int argc, char **argv)
     if (result != CLI_CONTINUE)
         return result;
     cli->show_store = !cli->quiet && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
+    status.asks_queue = argc == 1;
     result = collect(cli, argc, argv, &status);
     if (result == CLI_EXIT_OK)
         print(&status);
     free(status.list);
+    simba_free(status.queue);
     return result;
 }
 
@@ -309,13 +352,16 @@ static const char details[] =
     "held, or in transition: not renewed yet, but nobody else may have it. Those that are free\n"
     "come last; SQL stores and Redis remember every name that was ever used. --held leaves them "
     "out.\n"
+    "Where a single NAME is given and the store knows who waits (Redis, ZooKeeper), they follow "
+    "the\n"
+    "table in the order of their turns.\n"
     "\n"
     "With --json it is an array of objects, in the order of the names, with mutex, owner (empty:\n"
     "nobody), state (free, held, transition), ttl_ms and transition_ms (what is left: 0 when it "
     "is\n"
     "free, null where the store has no leases), fence (null: free or not known) and waiters "
     "(null:\n"
-    "not known).\n"
+    "not known). The object of a single NAME has queue, too: the ids of those who wait, in order.\n"
     "\n"
     "Examples:\n"
     "  simba status --held\n"

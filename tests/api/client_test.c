@@ -278,6 +278,57 @@ static void the_status_of_an_unknown_mutex_is_free(void **state)
     probe_close(client);
 }
 
+struct length_wait {
+    simba_client *client;
+    size_t length;
+};
+
+static bool has_length(void *user)
+{
+    const struct length_wait *wait = user;
+    struct simba_waiter *queue = NULL;
+    size_t count = 0;
+
+    assert_int_equal(simba_client_queue(wait->client, "m", 1000, &queue, &count, NULL), SIMBA_OK);
+    simba_free(queue);
+    return count == wait->length;
+}
+
+static void the_queue_tells_who_waits_in_order(void **state)
+{
+    simba_client *client = probe_open("memory:queue?" PROBE_LONG);
+    static const char *const ids[] = {"owner", "z", "a"};
+    struct probe probes[TEST_COUNT(ids)] = {0};
+    struct simba_waiter *queue = NULL;
+    struct simba_error error = {0};
+    size_t count = 77;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(ids); i++) {
+        struct length_wait wait = {client, i};
+
+        probe_create(&probes[i], client, "m", ids[i]);
+        probe_start(&probes[i]);
+        if (i == 0)
+            probe_wait_owner(&probes[i]);
+        assert_true(test_wait(has_length, &wait));
+    }
+    assert_int_equal(simba_client_queue(client, "m", 1000, &queue, &count, NULL), SIMBA_OK);
+    assert_int_equal(count, 2);
+    assert_string_equal(queue[0].id, "z");
+    assert_string_equal(queue[1].id, "a");
+    simba_free(queue);
+    queue = NULL;
+    count = 77;
+    assert_int_equal(simba_client_queue(client, NULL, 1, &queue, &count, &error), SIMBA_EMISUSE);
+    assert_int_equal(simba_client_queue(client, "\n", 1, &queue, &count, &error), SIMBA_EINVAL);
+    assert_null(queue);
+    assert_int_equal(count, 77);
+    for (size_t i = 0; i < TEST_COUNT(ids); i++)
+        probe_end(&probes[i]);
+    probe_close(client);
+}
+
 static void the_status_call_checks_what_it_is_given(void **state)
 {
     simba_client *client = probe_open("memory:status?" PROBE_LONG);
@@ -333,6 +384,7 @@ int main(void)
         cmocka_unit_test(descriptors_are_closed_on_exec),
         cmocka_unit_test(the_status_list_is_sorted_and_tells_owner_and_token),
         cmocka_unit_test(the_status_of_an_unknown_mutex_is_free),
+        cmocka_unit_test(the_queue_tells_who_waits_in_order),
         cmocka_unit_test(the_status_call_checks_what_it_is_given),
         cmocka_unit_test(a_status_that_gets_no_answer_is_given_up),
     };

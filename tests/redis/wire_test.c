@@ -345,6 +345,29 @@ static void whoever_looks_is_told_the_token_of_the_owner(void **state)
     assert_int_equal(list.list[0].owner.fence, 0);
 }
 
+static void those_who_wait_are_told_in_the_order_in_which_they_came(void **state)
+{
+    struct call call = ask(ACQUIRE, "a", 0);
+    struct call queue;
+
+    (void)state;
+    ask(ACQUIRE, "z", 0);
+    ask(ACQUIRE, "b", 0);
+    server_do(&server, "ZADD simba:{m}:contender 1 old%sone", "\n");
+    queue = host_do(&host, SIMBA_OP_QUEUE, "m", NULL, 0);
+    assert_int_equal(queue.code, SIMBA_OK);
+    assert_int_equal(queue.list_count, 3);
+    assert_string_equal(queue.list[0].owner.id, "old?one");
+    assert_string_equal(queue.list[1].owner.id, "z");
+    assert_string_equal(queue.list[2].owner.id, "b");
+    ask(RELEASE, "z", 0);
+    ask(RELEASE, "b", 0);
+    ask(RELEASE, "a", call.revision);
+    server_do(&server, "SET simba:{m}:contender %s", "text");
+    assert_true(host_do(&host, SIMBA_OP_QUEUE, "m", NULL, 0).code != SIMBA_OK);
+    server_do(&server, "DEL simba:{m}:contender");
+}
+
 /* The server is nobody's for as long as a script runs. */
 static void a_release_looks_at_ten_thousand_dead_waiters_at_most(void **state)
 {
@@ -381,6 +404,7 @@ int main(void)
         STEP(a_counter_that_cannot_be_is_no_matter_of_other_mutexes),
         STEP(the_token_is_the_time_in_microseconds_in_plain_digits),
         STEP(whoever_looks_is_told_the_token_of_the_owner),
+        STEP(those_who_wait_are_told_in_the_order_in_which_they_came),
         STEP(a_release_looks_at_ten_thousand_dead_waiters_at_most),
     };
     int failed;

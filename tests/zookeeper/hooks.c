@@ -92,6 +92,7 @@ void hooks_reset(void)
     atomic_store(&hooks.lose_deletes, 0);
     atomic_store(&hooks.deletes, 0);
     atomic_store(&hooks.syncs, 0);
+    atomic_store(&hooks.lists, 0);
     atomic_store(&hooks.held, 0);
     atomic_store(&hooks.resolutions, 0);
     atomic_store(&hooks.resolve_ms, 0);
@@ -220,6 +221,16 @@ int zoo_awget(zhandle_t *zh, const char *path, watcher_fn watcher, void *context
     *(void **)&real = next_function("zoo_awget");
     if (hooks.before_get != NULL)
         hooks.before_get(path);
+    return real(zh, path, watcher, context, completion, data);
+}
+
+int zoo_awget_children(zhandle_t *zh, const char *path, watcher_fn watcher, void *context,
+                       strings_completion_t completion, const void *data)
+{
+    int (*real)(zhandle_t *, const char *, watcher_fn, void *, strings_completion_t, const void *);
+
+    *(void **)&real = next_function("zoo_awget_children");
+    atomic_fetch_add(&hooks.lists, 1);
     return real(zh, path, watcher, context, completion, data);
 }
 

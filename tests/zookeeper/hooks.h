@@ -15,6 +15,7 @@ struct hooks {
     atomic_int lose_deletes;              /* so many deletes never reach the server */
     atomic_int deletes;                   /* asked for so far */
     atomic_int syncs;                     /* the same */
+    atomic_int lists;                     /* of children, the same */
     atomic_bool hold_creates;
     atomic_int held;
     atomic_int resolutions; /* of names of servers, so far */

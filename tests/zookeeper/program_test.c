@@ -50,11 +50,14 @@ static void the_mutex_excludes_and_is_handed_over(void **state)
     assert_contains(last_err(), "holder");
     assert_int_equal(simba_run("lock", "-w", "200ms", "m", "--", "touch", "ran", NULL), 75);
     assert_int_equal(witness_count(&witness, "m"), 1);
-    struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
+    struct process waiter =
+        simba_start(NULL, "--id", "next", "lock", "m", "--", "touch", "ran", NULL);
     wait_until(witness_count(&witness, "m") == 2);
+    assert_int_equal(simba_run("status", "m", NULL), 0);
+    assert_contains(last_out(), "  1  next\n");
     assert_int_equal(simba_run("status", "m", "--json", NULL), 0);
     assert_contains(last_out(), "holder");
-    assert_contains(last_out(), "\"waiters\":1");
+    assert_contains(last_out(), "\"waiters\":1,\"queue\":[\"next\"]");
     assert_contains(last_out(), "\"ttl_ms\":null");
     kill(holder.pid, SIGTERM);
     assert_int_equal(process_wait(&holder), 128 + SIGTERM);

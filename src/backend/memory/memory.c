@@ -265,11 +265,16 @@ static void answer(simba_backend *client, struct simba_request *request)
 
 static void answer_list(simba_backend *client, struct simba_request *request)
 {
+    struct sb_memory_records *records = &client->store->records;
     struct simba_reply reply = SIMBA_REPLY_INIT;
     struct simba_mutex_status *list = NULL;
 
     pthread_mutex_lock(&client->store->lock);
-    reply.code = sb_memory_list(&client->store->records, simba_now_ms(), &list, &reply.list_count);
+    if (request->op == SIMBA_OP_LIST)
+        reply.code = sb_memory_list(records, simba_now_ms(), &list, &reply.list_count);
+    else
+        reply.code =
+            sb_memory_queue(sb_memory_find(records, request->mutex), &list, &reply.list_count);
     pthread_mutex_unlock(&client->store->lock);
     reply.list = list;
     client->host->reply(client->host, request, &reply);
@@ -281,7 +286,7 @@ static void submit(simba_backend *client, struct simba_request *batch)
     while (batch != NULL) {
         struct simba_request *next = batch->next; /* the request is gone once it is answered */
 
-        if (batch->op == SIMBA_OP_LIST)
+        if (batch->op == SIMBA_OP_LIST || batch->op == SIMBA_OP_QUEUE)
             answer_list(client, batch);
         else
             answer(client, batch);
@@ -378,6 +383,7 @@ static const struct simba_backend_ops ops = {
     .listen = listen_to,
     .close = close_client,
     .options = options,
+    .has_queue = true,
 };
 
 const struct sb_module sb_memory_module = {&ops, NULL};

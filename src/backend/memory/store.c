@@ -267,3 +267,20 @@ int sb_memory_list(const struct sb_memory_records *records, int64_t now_ms,
     *ret_count = count;
     return SIMBA_OK;
 }
+
+int sb_memory_queue(const struct sb_memory_record *record, struct simba_mutex_status **ret_list,
+                    size_t *ret_count)
+{
+    size_t most = record != NULL ? sb_memory_waiters(record) : 0;
+    struct simba_mutex_status *list = sb_alloc_zero((most + 1) * sizeof *list);
+    size_t count = 0;
+
+    if (list == NULL)
+        return SIMBA_ENOMEM;
+    for (const struct sb_memory_waiter *waiter = record != NULL ? record->waiters : NULL;
+         waiter != NULL; waiter = waiter->next)
+        sb_text_copy(list[count++].owner.id, sizeof list->owner.id, waiter->id);
+    *ret_list = list;
+    *ret_count = count;
+    return SIMBA_OK;
+}

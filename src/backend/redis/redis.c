@@ -6,6 +6,7 @@
 #include "backend/redis/cluster.h"
 #include "backend/redis/discover.h"
 #include "backend/redis/list.h"
+#include "backend/redis/queue.h"
 #include "backend/redis/request.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -93,6 +94,8 @@ static void submit(simba_backend *store, struct simba_request *batch)
 
         if (batch->op == SIMBA_OP_LIST)
             sb_list_start(store, batch);
+        else if (batch->op == SIMBA_OP_QUEUE)
+            sb_queue_start(store, batch);
         else
             sb_request_start(store, batch, sb_request_reply);
         batch = next;
@@ -167,6 +170,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     .options = sb_redis_option_table,
     .path_is_file = true,
+    .has_queue = true,
 };
 
 const struct sb_module sb_redis_module = {&ops, NULL};

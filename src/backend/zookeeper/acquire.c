@@ -65,6 +65,8 @@ static void contest(struct sb_zk_job *job)
 {
     if (job->latch->node == SB_ZK_NODE_NONE)
         sb_zk_job_create(job);
+    else if (sb_zk_turn_has_come(job))
+        sb_zk_turn_take(job);
     else
         sb_zk_job_rank(job);
 }

@@ -4,8 +4,9 @@
  *
  *     ACQUIRE   [drop] -> create + rank -------+-> first: mine
  *                     \-> prove + rank --------+-> look at leader, watch the one before: other
+ *                     \-> its turn was heard of: mine
  *     GUARD     prove + exists: mine, or rank and look
- *     RELEASE   drop -> rank and look
+ *     RELEASE   drop: nobody, or rank and look where nothing was dropped
  *     READ      prove + rank -> look
  *
  * A request whose time is over is answered, and its job goes on without it: what it leaves on the store has to
@@ -49,6 +50,7 @@ struct sb_zk_job {
     bool wrote;                          /* something may be on the store that was not */
     bool notes_leader;                   /* it has noted that the leader's node is watched */
     bool notes_before;                   /* the same for the one before mine */
+    bool notes_self;                     /* and for mine */
     bool parked;                         /* the answer is known and held back */
     struct sb_zk_proof *proof;
     int64_t proved_ms; /* an instant at which the session was alive; 0: none */
@@ -93,6 +95,13 @@ void sb_zk_job_reply(struct sb_zk_job *job, const struct simba_reply *reply); /*
 void sb_zk_job_rank(struct sb_zk_job *job);  /* prove, rank, and go on with sb_zk_job_judge */
 void sb_zk_job_judge(struct sb_zk_job *job); /* the ranks are known */
 void sb_zk_job_look(struct sb_zk_job *job);  /* who is the leader? */
+
+/* turn.c: a turn that comes without a look */
+bool sb_zk_turn_needs_watch(const struct sb_zk_job *job); /* on the own node */
+void sb_zk_turn_note(struct sb_zk_job *job, const struct sb_zk_call *before,
+                     const struct sb_zk_call *mine); /* both were read */
+bool sb_zk_turn_has_come(const struct sb_zk_job *job);
+void sb_zk_turn_take(struct sb_zk_job *job);
 
 /* acquire.c, guard.c, release.c, parents.c */
 void sb_zk_job_acquire(struct sb_zk_job *job);

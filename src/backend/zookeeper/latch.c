@@ -161,6 +161,14 @@ void sb_zk_latch_forget_node(struct sb_zk_latch *latch)
     latch->withdraw_ms = SIMBA_INFINITE;
     latch->uuid[0] = '\0';
     latch->name[0] = '\0';
+    sb_zk_latch_forget_turn(latch);
+}
+
+void sb_zk_latch_forget_turn(struct sb_zk_latch *latch)
+{
+    latch->watches_self = false;
+    latch->second = false;
+    latch->first = false;
 }
 
 void sb_zk_latches_each(struct sb_zk_places *t,

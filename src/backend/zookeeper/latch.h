@@ -44,7 +44,11 @@ struct sb_zk_latch {
     bool granted;   /* its contender was told that it owns */
     bool leaving;   /* the node must go */
     bool stuck;     /* the server refused to delete it, and that was logged */
-    uint64_t czxid; /* THERE: of the node's creation, the fence */
+    /* Who comes next need not ask whether its turn has come; see turn.c. */
+    bool watches_self; /* the loss of its own node would be told */
+    bool second;       /* only the node that it watches comes before its own */
+    bool first;        /* that one has been deleted since */
+    uint64_t czxid;    /* THERE: of the node's creation, the fence */
     int64_t
         withdraw_ms; /* when the node goes unless its contender is heard of; SIMBA_INFINITE: never */
     struct sb_zk_job *active;
@@ -80,6 +84,9 @@ void sb_zk_latch_drop(struct sb_zk_latch *latch);
 
 /* The node is gone, and so is what was known of it. */
 void sb_zk_latch_forget_node(struct sb_zk_latch *latch);
+
+/* Whether its turn has come has to be looked up. */
+void sb_zk_latch_forget_turn(struct sb_zk_latch *latch);
 
 /* Calls visit for each latch. It may drop latches, but not add any. */
 void sb_zk_latches_each(struct sb_zk_places *places,

@@ -64,6 +64,7 @@ static void on_state(zhandle_t *handle, int type, int state, const char *path, v
 struct firing {
     struct simba_task task; /* first */
     struct sb_zk_line *line;
+    bool deleted;
     char path[];
 };
 
@@ -71,7 +72,7 @@ static void run_firing(struct simba_task *task)
 {
     struct firing *firing = (struct firing *)task;
 
-    firing->line->watched(firing->line, firing->path);
+    firing->line->watched(firing->line, firing->path, firing->deleted);
     sb_free(firing);
 }
 
@@ -87,10 +88,13 @@ void sb_zk_line_on_node(zhandle_t *handle, int type, int state, const char *path
     if (type == ZOO_SESSION_EVENT || type == ZOO_NOTWATCHING_EVENT || path == NULL)
         return;
     firing = sb_alloc(sizeof *firing + size);
-    if (firing == NULL)
+    if (firing == NULL) {
+        atomic_store(&line->deaf, true);
         return;
+    }
     firing->task.run = run_firing;
     firing->line = line;
+    firing->deleted = type == ZOO_DELETED_EVENT;
     memcpy(firing->path, path, size);
     line->host->post(line->host, &firing->task);
 }

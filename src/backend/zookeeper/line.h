@@ -11,21 +11,25 @@
 #include "backend/zookeeper/library.h"
 #include "backend/zookeeper/options.h"
 
+#include <stdatomic.h>
+
 struct sb_zk_line {
     const struct simba_backend_host *host;
     const struct sb_zk_options *options;
     struct sb_zk_helper *helper;
     void *user;
-    void (*changed)(struct sb_zk_line *line);                   /* on the loop */
-    void (*watched)(struct sb_zk_line *line, const char *path); /* on the loop: a watch fired */
-    void (*closed)(struct sb_zk_line *line);                    /* on the loop; frees it */
+    void (*changed)(struct sb_zk_line *line); /* on the loop */
+    /* On the loop: a watch fired, because the node was deleted or for another reason. */
+    void (*watched)(struct sb_zk_line *line, const char *path, bool deleted);
+    void (*closed)(struct sb_zk_line *line);   /* on the loop; frees it */
     void (*returned)(struct sb_zk_line *line); /* on the loop: it was not closed, see replace */
     clientid_t resume; /* the session to go on with; an id of 0: a new one */
     struct sb_zk_errand open_errand;
     struct sb_zk_errand close_errand;
     struct simba_task closed_task;
-    bool made;     /* the loop has seen the handle */
-    bool replaced; /* another one is to go on with its session */
+    _Atomic bool deaf; /* a firing was dropped: what was not heard of may have happened */
+    bool made;         /* the loop has seen the handle */
+    bool replaced;     /* another one is to go on with its session */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t progress;

@@ -1,9 +1,10 @@
 /*
  * list.c - LIST: the children of the folder are the mutexes, and a READ tells about each.
  */
-#include "backend/zookeeper/job.h"
+#include "backend/zookeeper/inquiry.h"
 
 #include "backend/zookeeper/failure.h"
+#include "backend/zookeeper/job.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -26,8 +27,8 @@ struct listing {
     struct sb_zk_call call; /* first */
     simba_backend *store;
     struct sb_zk_proof *proof; /* that all reads share; NULL: each has its own */
-    struct simba_request *request;
-    int64_t deadline_ms;
+    struct sb_zk_inquiry inquiry;
+    int64_t deadline_ms; /* of all reads */
     struct simba_mutex_status *list;
     size_t count;
     struct reading *readings; /* as many as may be under way */
@@ -42,19 +43,9 @@ struct listing {
 
 static void finish(struct listing *l)
 {
-    const struct simba_backend_host *host = l->store->host;
-    struct simba_reply reply = SIMBA_REPLY_INIT;
-
     if (l->error.code == SIMBA_OK && l->denied > 0 && l->denied == l->count)
         l->error = l->denial;
-    reply.code = l->error.code;
-    if (reply.code == SIMBA_OK) {
-        reply.list = l->list;
-        reply.list_count = l->count;
-    } else {
-        reply.error = &l->error;
-    }
-    host->reply(host, l->request, &reply);
+    sb_zk_inquiry_end(&l->inquiry, l->list, l->count, &l->error);
     sb_zk_proof_drop(l->proof);
     sb_free(l->readings);
     sb_free(l->list);
@@ -191,20 +182,15 @@ static void on_names(struct sb_zk_call *call)
 
 void sb_zk_list_start(simba_backend *store, struct simba_request *request)
 {
-    const struct simba_backend_host *host = store->host;
     struct listing *l = sb_alloc_zero(sizeof *l);
-    struct simba_reply reply = SIMBA_REPLY_INIT;
-    int64_t now_ms = simba_now_ms();
 
     if (l == NULL) {
-        reply.code = SIMBA_ENOMEM;
-        host->reply(host, request, &reply);
+        sb_zk_inquiry_refuse(store, request);
         return;
     }
     l->store = store;
-    l->request = request;
-    l->deadline_ms = request->timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + request->timeout_ms
-                                                                   : SIMBA_INFINITE;
+    sb_zk_inquiry_begin(&l->inquiry, store, request);
+    l->deadline_ms = l->inquiry.deadline_ms;
     l->call.done = on_names;
     l->call.session = &store->session;
     l->proof = sb_zk_proof_send(store); /* first: what is listed is at least as new */

@@ -18,7 +18,7 @@ static bool is_waiting(const struct sb_zk_job *job)
     return job->op == SIMBA_OP_ACQUIRE && job->latch->node == SB_ZK_NODE_THERE;
 }
 
-/* The node before mine is watched from its first reading on. */
+/* The node before mine is watched from its first reading on, and mine with it while there is none between. */
 static bool must_watch_before(const struct sb_zk_job *job)
 {
     return is_waiting(job) && strcmp(job->latch->watched, job->ranks.before) != 0;
@@ -44,12 +44,15 @@ static void note_watches(struct sb_zk_job *job)
 
     job->notes_leader = must_watch_leader(job);
     job->notes_before = must_watch_before(job);
+    job->notes_self = sb_zk_turn_needs_watch(job);
     if (job->notes_leader)
         sb_text_copy(job->place->watched, sizeof job->place->watched, job->ranks.leader);
     if (job->notes_before) {
         sb_zk_watch_before(job->store, latch);
         sb_text_copy(latch->watched, sizeof latch->watched, job->ranks.before);
     }
+    if (job->notes_self)
+        latch->watches_self = true;
 }
 
 /* A node that could not be read is not watched. */
@@ -59,6 +62,8 @@ static void forget_watches(struct sb_zk_job *job)
         job->place->watched[0] = '\0';
     if (job->notes_before && strcmp(job->latch->watched, job->ranks.before) == 0)
         job->latch->watched[0] = '\0';
+    if (job->notes_self)
+        sb_zk_latch_forget_turn(job->latch);
 }
 
 static void take_leader(struct sb_zk_job *job, size_t calls)
@@ -79,6 +84,8 @@ static void take_leader(struct sb_zk_job *job, size_t calls)
     } else if (sb_zk_job_is_forced(job, owner, czxid)) {
         sb_zk_job_take_away(job);
     } else {
+        if (job->notes_self)
+            sb_zk_turn_note(job, &job->calls[0], &job->calls[1]);
         sb_zk_job_answer_other(job, owner, czxid);
     }
 }
@@ -88,7 +95,7 @@ static void on_leader(struct sb_zk_job *job)
     take_leader(job, 1);
 }
 
-static void on_leader_and_before(struct sb_zk_job *job)
+static void on_leader_and_another(struct sb_zk_job *job)
 {
     take_leader(job, 2);
 }
@@ -110,20 +117,20 @@ static void refuse_names(struct sb_zk_job *job)
 static void look_at_leader(struct sb_zk_job *job)
 {
     bool same = strcmp(job->ranks.leader, job->ranks.before) == 0;
-    bool before;
+    bool another;
     char leader[SB_ZK_PATH_SIZE];
     char path[SB_ZK_PATH_SIZE];
 
     if (job->ranks.too_long || !make_path(job, leader, job->ranks.leader) ||
-        !make_path(job, path, job->ranks.before)) {
+        !make_path(job, path, same ? job->ranks.mine : job->ranks.before)) {
         refuse_names(job);
         return;
     }
     note_watches(job);
-    before = job->notes_before;
-    job->step = before && !same ? on_leader_and_before : on_leader;
-    sb_zk_get(sb_zk_job_call(job, 0), leader, (before && same) || job->notes_leader);
-    if (before && !same)
+    another = same ? job->notes_self : job->notes_before;
+    job->step = another ? on_leader_and_another : on_leader;
+    sb_zk_get(sb_zk_job_call(job, 0), leader, (same && job->notes_before) || job->notes_leader);
+    if (another)
         sb_zk_get(sb_zk_job_call(job, 1), path, true);
 }
 

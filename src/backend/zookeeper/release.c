@@ -122,13 +122,11 @@ void sb_zk_job_take_away(struct sb_zk_job *job)
 
 /* ---- By its owner --------------------------------------------------------------------------- */
 
-/* Who gave nothing back need not be told who owns. */
-static void name_owner(struct sb_zk_job *job)
+/* What was meant has been given back, or nothing was meant: neither need be told who owns next, and looking
+ * would only stand in the way of the next one. */
+static bool is_released(const struct sb_zk_job *job)
 {
-    if (job->revision == 0)
-        sb_zk_job_answer_nobody(job);
-    else
-        sb_zk_job_rank(job);
+    return job->revision == 0 || (job->latch != NULL && job->latch->czxid == job->revision);
 }
 
 /* A place in the queue is left in any case, a term only when it is the one that is meant. */
@@ -138,7 +136,9 @@ void sb_zk_job_release(struct sb_zk_job *job)
 
     if (latch != NULL && latch->node != SB_ZK_NODE_NONE &&
         (!latch->granted || latch->leaving || latch->czxid == job->revision))
-        sb_zk_job_drop(job, name_owner);
+        sb_zk_job_drop(job, is_released(job) ? sb_zk_job_answer_nobody : sb_zk_job_rank);
+    else if (job->revision == 0)
+        sb_zk_job_answer_nobody(job);
     else
-        name_owner(job);
+        sb_zk_job_rank(job);
 }

@@ -195,12 +195,12 @@ static void on_line_returned(struct sb_zk_line *line)
     on_line_changed(line);
 }
 
-static void on_line_watched(struct sb_zk_line *line, const char *path)
+static void on_line_watched(struct sb_zk_line *line, const char *path, bool deleted)
 {
     struct sb_zk_session *s = line->user;
 
     if (line == s->line)
-        s->watched(s->user, path);
+        s->watched(s->user, path, deleted);
 }
 
 /* ---- Making lines --------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ struct sb_zk_session {
     const struct sb_zk_options *options;
     void *user;
     void (*tell)(void *user, enum sb_zk_news news);
-    void (*watched)(void *user, const char *path);
+    void (*watched)(void *user, const char *path, bool deleted);
 
     struct sb_zk_helper helper;
     struct sb_zk_line *line; /* NULL: none; a retry is due */

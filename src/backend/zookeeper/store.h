@@ -7,6 +7,7 @@
 #include "backend/zookeeper/latch.h"
 #include "backend/zookeeper/session.h"
 
+struct sb_zk_inquiry;
 struct sb_zk_job;
 struct sb_zk_proof;
 
@@ -16,6 +17,7 @@ struct simba_backend {
     struct sb_zk_session session;
     struct sb_zk_places places;
     struct sb_zk_job *jobs;
+    struct sb_zk_inquiry *inquiries;
     struct sb_zk_proof *proof; /* that a batch shares */
     bool taking;               /* a batch is being taken */
     bool no_containers;        /* the servers do not know them */
@@ -32,14 +34,11 @@ void sb_zk_store_wake_at(simba_backend *store, int64_t at_ms);
 void sb_zk_store_prove(simba_backend *store);
 
 /* watch.c: what became of watches */
-void sb_zk_watch_fired(simba_backend *store, const char *path);
+void sb_zk_watch_fired(simba_backend *store, const char *path, bool deleted);
 void sb_zk_watch_before(simba_backend *store,
                         struct sb_zk_latch *latch); /* looks at the one before no more */
 void sb_zk_watch_observers(simba_backend *store, struct sb_zk_place *place);
 void sb_zk_watches_lost(simba_backend *store); /* all of them, with their line */
 bool sb_zk_watch_is_wanted(const struct sb_zk_place *place, const char *node);
-
-/* list.c */
-void sb_zk_list_start(simba_backend *store, struct simba_request *request);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * watch.c - what the watches are for: a contender watches the node before its own, the observers of a mutex
- * share one on the leader's node, or on the mutex while nobody leads.
+ * watch.c - what the watches are for: a contender watches the node before its own, and its own while it is the
+ * second; the observers of a mutex share one on the leader's node, or on the mutex while nobody leads.
  *
  * All watches of a path are one for the library, so that one is taken back only when nobody else needs it.
  */
@@ -13,7 +13,8 @@ bool sb_zk_watch_is_wanted(const struct sb_zk_place *place, const char *node)
     if (strcmp(place->watched, node) == 0)
         return true;
     for (const struct sb_zk_latch *latch = place->latches; latch != NULL; latch = latch->next)
-        if (strcmp(latch->watched, node) == 0)
+        if (strcmp(latch->watched, node) == 0 ||
+            (latch->watches_self && strcmp(latch->name, node) == 0))
             return true;
     return false;
 }
@@ -57,11 +58,13 @@ void sb_zk_watch_observers(simba_backend *store, struct sb_zk_place *place)
 }
 
 /* Its contender is woken. From now on it may be the first: if it is not heard of, its node has to go. */
-static void wake(simba_backend *store, struct sb_zk_latch *latch)
+static void wake(simba_backend *store, struct sb_zk_latch *latch, bool deleted)
 {
     const struct simba_backend_host *host = store->host;
 
     latch->watched[0] = '\0';
+    latch->first = deleted && latch->second && latch->watches_self;
+    latch->second = false;
     if (!latch->granted && latch->node != SB_ZK_NODE_NONE) {
         latch->withdraw_ms = simba_now_ms() + store->session.timeout_ms;
         sb_zk_store_wake_at(store, latch->withdraw_ms);
@@ -71,20 +74,23 @@ static void wake(simba_backend *store, struct sb_zk_latch *latch)
         sb_zk_job_answer_nobody(latch->active);
 }
 
-static void wake_latches(simba_backend *store, struct sb_zk_place *place, const char *node)
+static void wake_latches(simba_backend *store, struct sb_zk_place *place, const char *node,
+                         bool deleted)
 {
     struct sb_zk_latch *latch = place->latches;
 
     while (latch != NULL) {
         struct sb_zk_latch *next = latch->next;
 
+        if (strcmp(latch->name, node) == 0)
+            sb_zk_latch_forget_turn(latch);
         if (strcmp(latch->watched, node) == 0)
-            wake(store, latch);
+            wake(store, latch, deleted);
         latch = next;
     }
 }
 
-void sb_zk_watch_fired(simba_backend *store, const char *path)
+void sb_zk_watch_fired(simba_backend *store, const char *path, bool deleted)
 {
     const struct simba_backend_host *host = store->host;
     char mutex[SIMBA_MUTEX_MAX + 1];
@@ -98,7 +104,7 @@ void sb_zk_watch_fired(simba_backend *store, const char *path)
         return;
     place->jobs++; /* it stays meanwhile */
     if (node[0] != '\0')
-        wake_latches(store, place, node);
+        wake_latches(store, place, node, deleted);
     if (node[0] == '\0') {
         place->watches_children = false;
         place->watches_parent = false;
@@ -119,7 +125,9 @@ void sb_zk_watches_lost(simba_backend *store)
             place->watches_children = false;
             place->watches_parent = false;
             place->watched[0] = '\0';
-            for (struct sb_zk_latch *latch = place->latches; latch != NULL; latch = latch->next)
+            for (struct sb_zk_latch *latch = place->latches; latch != NULL; latch = latch->next) {
                 latch->watched[0] = '\0';
+                sb_zk_latch_forget_turn(latch);
+            }
         }
 }

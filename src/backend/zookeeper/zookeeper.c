@@ -3,6 +3,7 @@
  */
 #include "backend/zookeeper/zookeeper.h"
 
+#include "backend/zookeeper/inquiry.h"
 #include "backend/zookeeper/job.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -73,6 +74,7 @@ static void on_timer(uv_timer_t *timer)
         sb_zk_job_expire(job);
     for (job = store->jobs; job != NULL; job = job->next)
         sb_zk_store_wake_at(store, job->deadline_ms);
+    sb_zk_inquiries_expire(store, sweep.now_ms);
     sb_zk_latches_each(&store->places, sweep_latch, &sweep);
     if (sweep.waits && store->session.up)
         beat(store, sweep.now_ms);
@@ -96,6 +98,12 @@ static void let_go(void *argument, struct sb_zk_latch *latch)
     (void)argument;
     if (latch->granted)
         latch->leaving = true;
+}
+
+static void forget_turn(void *argument, struct sb_zk_latch *latch)
+{
+    (void)argument;
+    sb_zk_latch_forget_turn(latch);
 }
 
 static void forget(void *argument, struct sb_zk_latch *latch)
@@ -140,6 +148,7 @@ static void on_down(simba_backend *store)
     const struct simba_backend_host *host = store->host;
 
     host->log(host, SIMBA_LOG_INFO, "zookeeper: disconnected");
+    sb_zk_latches_each(&store->places, forget_turn, NULL);
     if (!store->options.let_go)
         return;
     sb_zk_latches_each(&store->places, let_go, NULL);
@@ -169,9 +178,9 @@ static void on_news(void *user, enum sb_zk_news news)
         on_over(store);
 }
 
-static void on_watched(void *user, const char *path)
+static void on_watched(void *user, const char *path, bool deleted)
 {
-    sb_zk_watch_fired(user, path);
+    sb_zk_watch_fired(user, path, deleted);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -235,6 +244,8 @@ static void submit(simba_backend *store, struct simba_request *batch)
 
         if (batch->op == SIMBA_OP_LIST)
             sb_zk_list_start(store, batch);
+        else if (batch->op == SIMBA_OP_QUEUE)
+            sb_zk_queue_start(store, batch);
         else
             sb_zk_job_start(store, batch, NULL, NULL);
         batch = next;
@@ -320,6 +331,7 @@ static const struct simba_backend_ops ops = {
     .listen = listen_to,
     .close = close_client,
     .options = sb_zk_option_table,
+    .has_queue = true,
 };
 
 const struct sb_module sb_zookeeper_module = {&ops, NULL};

@@ -1,0 +1,281 @@
+/*
+ * turn_test.c - the second in the queue leads when it hears that the first has gone, without reading the list
+ * again; and reads it whenever what it heard could be wrong.
+ */
+#include "backend/host.h"
+#include "hooks.h"
+
+#include <pthread.h>
+
+#define MUTEX "m"
+
+static struct server server;
+static struct witness witness;
+static struct host host;
+static pthread_t test_thread;
+static atomic_bool starved;       /* other threads get no memory */
+static atomic_int starved_so_far; /* that often */
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static void *get_memory(void *user, size_t size)
+{
+    (void)user;
+    if (atomic_load(&starved) && !pthread_equal(pthread_self(), test_thread)) {
+        atomic_fetch_add(&starved_so_far, 1);
+        return NULL;
+    }
+    return malloc(size);
+}
+
+static void *get_more_memory(void *user, void *memory, size_t size)
+{
+    (void)user;
+    return realloc(memory, size);
+}
+
+static void give_memory_back(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+/* ---- The queue ------------------------------------------------------------------------------ */
+
+static int start_server(void **state)
+{
+    const struct simba_allocator allocator = {get_memory, get_more_memory, give_memory_back, NULL};
+
+    (void)state;
+    test_thread = pthread_self();
+    assert_int_equal(simba_set_allocator(&allocator), SIMBA_OK);
+    server_start(&server);
+    witness_open(&witness, &server, NULL);
+    return 0;
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    witness_close(&witness);
+    server_stop(&server);
+    return 0;
+}
+
+/* A session whose proofs stay young for seconds. */
+static int enter(void **state)
+{
+    (void)state;
+    hooks_reset();
+    if (host_open(&host, server_url(&server, "?session-timeout=40s")) != SIMBA_OK)
+        fail_msg("%s", host.open_error.text);
+    return 0;
+}
+
+static int leave(void **state)
+{
+    struct witness_nodes nodes = witness_list(&witness, MUTEX);
+
+    (void)state;
+    for (int i = 0; i < nodes.count; i++)
+        witness_delete(&witness, MUTEX, nodes.names[i]);
+    return host_close(&host) ? 0 : -1;
+}
+
+static char first[256]; /* the node of a participant that is not ours */
+
+static void join_first(void)
+{
+    snprintf(first, sizeof first, "%s", witness_join(&witness, MUTEX, "first"));
+}
+
+static struct call acquire(const char *id)
+{
+    struct call call = host_do(&host, SIMBA_OP_ACQUIRE, MUTEX, id, 0);
+
+    if (call.code != SIMBA_OK)
+        fail_msg("%d: %s", call.code, call.error.text);
+    return call;
+}
+
+/* Behind the first one. */
+static void join_second(void)
+{
+    assert_string_equal(acquire("second").owner, "first");
+    host_forget_notices(&host);
+}
+
+/* Its wake-up comes, and it asks. Returns how often the list was read for the answer. */
+static int take_turn(struct call *ret_call)
+{
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, MUTEX, "second"));
+    atomic_store(&hooks.lists, 0);
+    *ret_call = acquire("second");
+    return atomic_load(&hooks.lists);
+}
+
+static const char *node_of_second(void)
+{
+    static char name[256];
+    struct witness_nodes nodes = witness_list(&witness, MUTEX);
+
+    snprintf(name, sizeof name, "%s", nodes.names[1]);
+    return name;
+}
+
+/* ---- Turns ---------------------------------------------------------------------------------- */
+
+static void the_second_leads_without_a_look(void **state)
+{
+    struct call call;
+
+    (void)state;
+    join_first();
+    join_second();
+    witness_delete(&witness, MUTEX, first);
+    assert_int_equal(take_turn(&call), 0);
+    assert_string_equal(call.owner, "second");
+    struct witness_nodes nodes = witness_list(&witness, MUTEX);
+    assert_int_equal(nodes.count, 1);
+    assert_true(call.revision == (uint64_t)witness_stat(&witness, MUTEX, nodes.names[0]).czxid);
+    struct call guard = host_do(&host, SIMBA_OP_GUARD, MUTEX, "second", call.revision);
+    assert_string_equal(guard.owner, "second");
+}
+
+static void who_stands_further_back_looks(void **state)
+{
+    struct call call;
+    char before[256];
+
+    (void)state;
+    join_first();
+    snprintf(before, sizeof before, "%s", witness_join(&witness, MUTEX, "between"));
+    join_second();
+    witness_delete(&witness, MUTEX, before);
+    assert_true(take_turn(&call) > 0);
+    assert_string_equal(call.owner, "first");
+    host_forget_notices(&host);
+    witness_delete(&witness, MUTEX, first);
+    assert_int_equal(take_turn(&call), 0); /* by now it was the second */
+    assert_string_equal(call.owner, "second");
+}
+
+/* Both happen before it hears of either. */
+static void who_was_taken_away_does_not_lead_when_the_first_leaves(void **state)
+{
+    struct call call;
+
+    (void)state;
+    join_first();
+    join_second();
+    witness_join(&witness, MUTEX, "third");
+    witness_delete(&witness, MUTEX, node_of_second());
+    witness_delete(&witness, MUTEX, first);
+    take_turn(&call);
+    assert_string_equal(call.owner, "third");
+}
+
+static bool has_starved(void *user)
+{
+    (void)user;
+    return atomic_load(&starved_so_far) > 0;
+}
+
+static void who_could_not_hear_that_it_was_taken_away_looks(void **state)
+{
+    struct call call;
+
+    (void)state;
+    join_first();
+    join_second();
+    witness_join(&witness, MUTEX, "third");
+    atomic_store(&starved, true);
+    witness_delete(&witness, MUTEX, node_of_second());
+    assert_true(test_wait(has_starved, NULL));
+    atomic_store(&starved, false);
+    witness_delete(&witness, MUTEX, first);
+    take_turn(&call);
+    assert_string_equal(call.owner, "third");
+}
+
+static void a_first_that_only_changes_is_still_the_first(void **state)
+{
+    struct call call;
+    char path[512];
+
+    (void)state;
+    join_first();
+    join_second();
+    snprintf(path, sizeof path, "/simba/%s/%s", MUTEX, first);
+    assert_int_equal(zoo_set(witness.handle, path, "changed", 7, -1), ZOK);
+    take_turn(&call);
+    assert_string_equal(call.owner, "changed");
+    host_forget_notices(&host);
+    witness_delete(&witness, MUTEX, first);
+    take_turn(&call);
+    assert_string_equal(call.owner, "second");
+}
+
+/* A session that ends takes all of its nodes at once, so that their order says nothing. */
+static void who_follows_a_node_of_its_own_session_looks(void **state)
+{
+    struct call mine;
+    struct call call;
+
+    (void)state;
+    mine = acquire("first");
+    assert_string_equal(mine.owner, "first");
+    join_second();
+    host_do(&host, SIMBA_OP_RELEASE, MUTEX, "first", mine.revision);
+    assert_true(take_turn(&call) > 0);
+    assert_string_equal(call.owner, "second");
+}
+
+static bool is_up(void *user)
+{
+    (void)user;
+    return host_notices(&host, SIMBA_NOTICE_RELEASED, "", NULL) > 0;
+}
+
+/* The witness, too, has to notice that the server was gone. */
+static bool has_deleted_first(void *user)
+{
+    char path[512];
+    int code;
+
+    (void)user;
+    snprintf(path, sizeof path, "/simba/%s/%s", MUTEX, first);
+    code = zoo_delete(witness.handle, path, -1);
+    return code == ZOK || code == ZNONODE;
+}
+
+/* A new connection hears of what happened meanwhile in any order. */
+static void who_was_disconnected_looks(void **state)
+{
+    (void)state;
+    join_first();
+    join_second();
+    server_kill(&server);
+    server_start_again(&server);
+    assert_true(host_run_until(&host, is_up, NULL));
+    assert_true(host_run_until(&host, has_deleted_first, NULL));
+    atomic_store(&hooks.lists, 0);
+    assert_string_equal(acquire("second").owner, "second");
+    assert_true(atomic_load(&hooks.lists) > 0);
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, enter, leave)
+    const struct CMUnitTest tests[] = {
+        CASE(the_second_leads_without_a_look),
+        CASE(who_stands_further_back_looks),
+        CASE(who_was_taken_away_does_not_lead_when_the_first_leaves),
+        CASE(who_could_not_hear_that_it_was_taken_away_looks),
+        CASE(a_first_that_only_changes_is_still_the_first),
+        CASE(who_follows_a_node_of_its_own_session_looks),
+        CASE(who_was_disconnected_looks),
+    };
+
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
