@@ -415,10 +415,38 @@ static void the_list_finds_every_mutex_once_whatever_is_left_of_it(void **state)
     assert_string_equal(call.list[3].owner.id, "jvm");
 }
 
+static bool is_acquired(void *user)
+{
+    return server_number(&server, "EXISTS simba:{%s}", (const char *)user) == 1;
+}
+
+/* The answer has long been there when the loop is turned again, past the limit of the request and past the
+ * silence that ends a connection. */
+static void a_loop_that_was_held_up_does_not_blame_the_server(void **state)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "late", "a", 0);
+    int64_t at_ms;
+
+    (void)state;
+    acquire("warm-up");
+    server_do(&server, "CONFIG RESETSTAT");
+    call.request.timeout_ms = 300;
+    at_ms = test_now_ms() + 600;
+    host_submit(&host, &call, 1);
+    assert_true(test_wait(is_acquired, "late"));
+    assert_true(test_wait(has_come, &at_ms));
+    assert_true(host_wait(&host, &call, 1));
+    if (call.code != SIMBA_OK)
+        fail_msg("%s", call.error.text);
+    assert_string_equal(call.owner, "a");
+    assert_non_null(strstr(server_text(&server, "INFO stats"), "total_connections_received:0"));
+}
+
 int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
+        CASE(a_loop_that_was_held_up_does_not_blame_the_server),
         CASE(a_replica_is_told),
         CASE(a_full_server_is_told_and_still_renews),
         CASE(a_script_that_does_not_end_is_told),

@@ -342,6 +342,28 @@ static void silence_behind_a_wait_does_not_end_the_connection(void **state)
     assert_true(host_close(&host));
 }
 
+/* The server has forgotten the script, so the acquire is sent twice, each time with a WAIT behind it. The
+ * first one is answered at once, since there is nothing that replicas do not have. */
+static void what_replicas_have_acknowledged_before_a_second_attempt_does_not_count(void **state)
+{
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server_url(&master, WAITING)), SIMBA_OK);
+    assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "warm-up", "a", 0).code, SIMBA_OK);
+    server_do(&master, "SCRIPT FLUSH");
+    server_do(&master, "CONFIG RESETSTAT");
+    server_pause(&replica);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(call.error.text, "0 of 1 replicas"));
+    assert_int_equal(server_number(&master, "EXISTS simba:{m}"), 0);
+    assert_non_null(strstr(server_text(&master, "INFO commandstats"), "cmdstat_wait:calls=2,"));
+    server_go_on(&replica);
+    assert_true(host_close(&host));
+}
+
 static void a_right_to_wait_that_is_missing_is_told(void **state)
 {
     struct host host;
@@ -426,6 +448,7 @@ int main(void)
         WITH_REPLICA(an_acquire_that_replicas_do_not_have_is_given_back),
         WITH_REPLICA(a_request_that_has_less_time_than_the_replicas_is_given_back),
         WITH_REPLICA(silence_behind_a_wait_does_not_end_the_connection),
+        WITH_REPLICA(what_replicas_have_acknowledged_before_a_second_attempt_does_not_count),
         WITH_REPLICA(a_right_to_wait_that_is_missing_is_told),
         WITH_REPLICA(a_lease_that_could_not_be_given_back_is_not_told_to_be),
         WITH_REPLICA(a_batch_waits_once_for_all),

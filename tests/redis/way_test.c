@@ -117,6 +117,28 @@ static void an_address_that_fails_gives_way_to_the_next(void **state)
     tarpit_close(&tarpit);
 }
 
+/* Its kernel takes connections, and nobody is behind it: a machine that hangs, a forwarder without a server. */
+static void an_address_that_connects_and_never_answers_gives_way_to_the_next(void **state)
+{
+    struct sb_endpoint endpoint = {.place = {"many", 1}};
+    struct simba_error error = {0};
+    struct server silent = {0};
+
+    (void)state;
+    server_start(&silent, NULL);
+    server_pause(&silent);
+    add_address(&endpoint, "127.0.0.1", silent.port);
+    add_address(&endpoint, "127.0.0.1", silent.port);
+    add_address(&endpoint, "127.0.0.1", server.port);
+    if (ping(&endpoint, 1500, &error) != SIMBA_OK)
+        fail_msg("%s", error.text);
+    endpoint.address_count = 2;
+    assert_int_equal(ping(&endpoint, 400, &error), SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(error.text, "greeting"));
+    server_go_on(&silent);
+    server_stop(&silent);
+}
+
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 static void the_step_that_took_too_long_is_told(void **state)
@@ -261,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_password_is_never_told_even_when_the_server_quotes_it),
         CASE(an_address_that_fails_gives_way_to_the_next),
+        CASE(an_address_that_connects_and_never_answers_gives_way_to_the_next),
         CASE(the_step_that_took_too_long_is_told),
         CASE(a_plain_server_is_neither_a_sentinel_nor_a_cluster),
         CASE(a_server_that_announces_too_much_is_left),

@@ -1,10 +1,6 @@
 /*
- * connection.c - RESP on a stream. Owns the order of commands and replies and all time limits of a
- * connection; must not know mutexes, nor which server it is and why.
- *
- * Replies come in the order of commands, so each command has a slot in a ring. A command whose deadline
- * passes is answered and leaves its slot empty: the reply, should it come, finds the empty slot and is not
- * taken for that of a later command. One that has not been sent by then never is.
+ * connection.c - RESP on a stream. Owns the steps to a server that can be used and all time limits of a
+ * connection; must not know mutexes, nor which server it is and why. Which reply is whose, pipeline.c knows.
  *
  * Silence is what tells a dead connection from a slow one. It is measured from when something became
  * owed, or from the last byte that came, and ends the connection when it lasts too long.
@@ -12,8 +8,8 @@
 #include "backend/redis/connection.h"
 
 #include "backend/redis/greeting.h"
+#include "backend/redis/pipeline.h"
 #include "backend/redis/reader.h"
-#include "backend/redis/ring.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -23,7 +19,6 @@
 #include <uv.h>
 
 #define SUSPICIOUS_MS 100 /* silence after which a missed deadline ends the connection */
-#define NEVER INT64_MAX
 
 enum state { CONNECTING, GREETING, READY, DOWN, CLOSING };
 
@@ -38,13 +33,12 @@ struct sb_connection {
     unsigned handles;    /* the stream and the timer */
 
     struct sb_greeting greeting;
-    struct sb_ring ring;
-    struct sb_buffer out;
-    size_t unsent;         /* of the newest commands in the ring: still in `out` */
-    int64_t first_due_ms;  /* no deadline of a command is earlier */
+    struct sb_pipeline pipeline;
     int64_t connect_by_ms; /* until READY */
     int64_t heard_at_ms;   /* the last byte */
-    int64_t owed_since_ms; /* NEVER: nothing is owed */
+    bool is_behind;        /* time is up, but something has come that was to be read first */
+    bool has_read;         /* something has been read since */
+    int64_t owed_since_ms; /* SB_NEVER: nothing is owed */
     struct sb_command ping;
     bool pinging;
 };
@@ -72,23 +66,6 @@ bool sb_connection_is_ready(const struct sb_connection *c)
 
 /* ---- Going down ----------------------------------------------------------------------------- */
 
-/* The commands that are still in `out` certainly did not reach the server. */
-static void answer_all(struct sb_connection *c, const struct simba_error *error)
-{
-    struct sb_answer answer = {.error = error};
-
-    while (sb_ring_count(&c->ring) > 0) {
-        struct sb_command *command;
-
-        answer.sent = sb_ring_count(&c->ring) > c->unsent;
-        command = sb_ring_take(&c->ring).command;
-        if (command != NULL)
-            command->answered(command, &answer);
-    }
-    c->unsent = 0;
-    c->out.length = 0;
-}
-
 void sb_connection_drop(struct sb_connection *c, const struct simba_error *error)
 {
     if (c->state >= DOWN)
@@ -96,7 +73,7 @@ void sb_connection_drop(struct sb_connection *c, const struct simba_error *error
     c->state = DOWN;
     sb_stream_close(c->stream);
     uv_timer_stop(&c->timer);
-    answer_all(c, error);
+    sb_pipeline_fail(&c->pipeline, error);
     if (c->state == DOWN)
         c->config.events->down(c->config.user, error);
 }
@@ -118,11 +95,11 @@ static void on_timer(uv_timer_t *timer);
 static int64_t next_check_ms(const struct sb_connection *c)
 {
     const struct sb_redis_options *o = c->config.options;
-    int64_t at_ms = c->first_due_ms;
+    int64_t at_ms = c->pipeline.first_due_ms;
 
     if (c->state < READY)
         return earliest(at_ms, c->connect_by_ms);
-    if (c->owed_since_ms != NEVER)
+    if (c->owed_since_ms != SB_NEVER)
         return earliest(at_ms, c->owed_since_ms + o->command_timeout_ms);
     return earliest(at_ms, c->heard_at_ms + o->idle_timeout_ms);
 }
@@ -140,35 +117,17 @@ static void set_timer(struct sb_connection *c)
     uv_timer_start(&c->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
 }
 
-/* Answers the commands that are due, and finds the next deadline. Returns whether there was any. */
+/* Returns whether a command was due. */
 static bool expire(struct sb_connection *c, int64_t now_ms)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
     struct simba_error error;
-    struct sb_answer answer = {.error = &error};
-    size_t count = sb_ring_count(&c->ring);
-    size_t sent = count - c->unsent;
-    bool any = false;
 
-    c->first_due_ms = NEVER;
+    if (now_ms < c->pipeline.first_due_ms)
+        return false;
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s did not answer in time",
                  sb_redis_place_text(&c->place, place));
-    for (size_t i = 0; i < count && c->state < DOWN; i++) {
-        struct sb_slot *slot = sb_ring_at(&c->ring, i);
-        struct sb_command *command = slot->command;
-
-        if (command == NULL)
-            continue;
-        if (command->deadline_ms > now_ms) {
-            c->first_due_ms = earliest(c->first_due_ms, command->deadline_ms);
-            continue;
-        }
-        any = true;
-        answer.sent = i < sent;
-        slot->command = NULL;
-        command->answered(command, &answer);
-    }
-    return any;
+    return sb_pipeline_expire(&c->pipeline, now_ms, &error);
 }
 
 static void on_ping_answered(struct sb_command *command, const struct sb_answer *answer)
@@ -198,16 +157,15 @@ static void ping(struct sb_connection *c, int64_t now_ms)
 /* A missed deadline makes silence suspicious, unless the server is silent because it was told to wait. */
 static int64_t silence_max_ms(const struct sb_connection *c, bool missed)
 {
-    bool waits = sb_ring_count(&c->ring) > c->unsent && sb_ring_at(&c->ring, 0)->waits;
-
-    return missed && !waits ? SUSPICIOUS_MS : c->config.options->command_timeout_ms;
+    return missed && !sb_pipeline_waits(&c->pipeline) ? SUSPICIOUS_MS
+                                                      : c->config.options->command_timeout_ms;
 }
 
 static void check_silence(struct sb_connection *c, bool missed, int64_t now_ms)
 {
     const struct sb_redis_options *o = c->config.options;
 
-    if (c->owed_since_ms == NEVER) {
+    if (c->owed_since_ms == SB_NEVER) {
         if (now_ms - c->heard_at_ms >= o->idle_timeout_ms)
             ping(c, now_ms);
     } else if (now_ms - c->owed_since_ms >= silence_max_ms(c, missed)) {
@@ -227,19 +185,36 @@ static void give_up_connecting(struct sb_connection *c)
         drop_because(c, "could not be connected to within the connect-timeout");
 }
 
+/* Whether what lies in the socket has to be read before anybody is judged: it may be the loop that is late,
+ * and not the server. */
+static bool must_read_first(struct sb_connection *c)
+{
+    if (!sb_stream_has_unread(c->stream) || (c->is_behind && c->has_read)) {
+        c->is_behind = false;
+        return false;
+    }
+    if (!c->is_behind)
+        c->has_read = false;
+    c->is_behind = true;
+    return true;
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_connection *c = timer->data;
     int64_t now_ms = simba_now_ms();
-    bool missed = false;
+    bool missed;
 
-    c->timer_at_ms = NEVER;
+    if (must_read_first(c)) {
+        uv_timer_start(&c->timer, on_timer, 1, 0);
+        return;
+    }
+    c->timer_at_ms = SB_NEVER;
     if (c->state < READY && now_ms >= c->connect_by_ms) {
         give_up_connecting(c);
         return;
     }
-    if (now_ms >= c->first_due_ms)
-        missed = expire(c, now_ms);
+    missed = expire(c, now_ms);
     if (c->state == READY)
         check_silence(c, missed, now_ms);
     set_timer(c);
@@ -250,31 +225,24 @@ static void on_timer(uv_timer_t *timer)
 int sb_connection_send(struct sb_connection *c, struct sb_command *command,
                        const struct sb_argument *arguments, size_t count)
 {
-    size_t before = c->out.length;
-
     if (c->state >= DOWN)
         return SIMBA_EUNAVAILABLE;
-    if (!sb_ring_reserve(&c->ring) || !sb_buffer_add_command(&c->out, arguments, count))
-        return SIMBA_ENOMEM;
-    sb_ring_add(&c->ring, (struct sb_slot){command, c->out.length - before, command->waits});
-    c->unsent++;
-    c->first_due_ms = earliest(c->first_due_ms, command->deadline_ms);
-    return SIMBA_OK;
+    return sb_pipeline_add(&c->pipeline, command, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
 }
 
 int sb_connection_push(struct sb_connection *c, const struct sb_argument *arguments, size_t count)
 {
     if (c->state != READY)
         return SIMBA_EUNAVAILABLE;
-    return sb_buffer_add_command(&c->out, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
+    return sb_buffer_add_command(&c->pipeline.out, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
 }
 
 void sb_connection_flush(struct sb_connection *c)
 {
-    if (c->state == READY && c->out.length > 0) {
-        sb_stream_write(c->stream, &c->out);
-        c->unsent = 0;
-        if (c->owed_since_ms == NEVER)
+    if (c->state == READY && c->pipeline.out.length > 0) {
+        sb_stream_write(c->stream, &c->pipeline.out);
+        sb_pipeline_mark_sent(&c->pipeline);
+        if (c->owed_since_ms == SB_NEVER)
             c->owed_since_ms = simba_now_ms();
     }
     set_timer(c);
@@ -282,31 +250,10 @@ void sb_connection_flush(struct sb_connection *c)
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
-/* Commands that were answered while they waited for the connection are not sent any more. */
-static void forget_expired(struct sb_connection *c)
-{
-    size_t count = sb_ring_count(&c->ring);
-    size_t from = 0;
-    size_t to = 0;
-
-    assert(c->unsent == count);
-    for (size_t i = 0; i < count; i++) {
-        struct sb_slot slot = sb_ring_take(&c->ring);
-
-        if (slot.command != NULL) {
-            memmove(c->out.data + to, c->out.data + from, slot.size);
-            to += slot.size;
-            sb_ring_add(&c->ring, slot);
-        }
-        from += slot.size;
-    }
-    c->out.length = to;
-    c->unsent = sb_ring_count(&c->ring);
-}
-
 static void become_ready(struct sb_connection *c)
 {
-    forget_expired(c);
+    sb_stream_settle(c->stream);
+    sb_pipeline_forget_expired(&c->pipeline);
     c->state = READY;
     c->config.events->ready(c->config.user);
     if (c->state == READY)
@@ -328,18 +275,13 @@ static void take_greeting(struct sb_connection *c, const redisReply *reply)
 static void take_reply(struct sb_connection *c, const redisReply *reply)
 {
     struct sb_answer answer = {.reply = reply, .place = &c->place};
-    struct sb_command *command;
 
     if (c->state == GREETING) {
         take_greeting(c, reply);
     } else if (is_pushed_to(c)) {
         c->config.events->pushed(c->config.user, reply);
-    } else if (sb_ring_count(&c->ring) == c->unsent) {
+    } else if (!sb_pipeline_answer(&c->pipeline, &answer)) {
         drop_because(c, "sent a reply that nobody asked for");
-    } else {
-        command = sb_ring_take(&c->ring).command;
-        if (command != NULL)
-            command->answered(command, &answer);
     }
 }
 
@@ -371,9 +313,9 @@ static void take_replies(struct sb_connection *c)
 /* What is owed after a byte has come: the replies of commands, or nothing that can be counted. */
 static void note_heard(struct sb_connection *c)
 {
-    bool owed = c->state == READY && !is_pushed_to(c) && sb_ring_count(&c->ring) > c->unsent;
+    bool owed = c->state == READY && !is_pushed_to(c) && sb_pipeline_is_owed(&c->pipeline);
 
-    c->owed_since_ms = owed ? c->heard_at_ms : NEVER;
+    c->owed_since_ms = owed ? c->heard_at_ms : SB_NEVER;
 }
 
 static void on_data(void *user, const char *bytes, size_t length)
@@ -381,6 +323,7 @@ static void on_data(void *user, const char *bytes, size_t length)
     struct sb_connection *c = user;
 
     c->heard_at_ms = simba_now_ms();
+    c->has_read = true;
     if (!sb_reader_feed(c->reader, bytes, length)) {
         drop_because(c, "sent more than there is memory for");
         return;
@@ -394,19 +337,39 @@ static void on_data(void *user, const char *bytes, size_t length)
 
 /* ---- The stream ----------------------------------------------------------------------------- */
 
+/* What an address that was given up has said is not the beginning of what the next one says. */
+static bool begin_greeting(struct sb_connection *c)
+{
+    struct sb_reader *reader = sb_reader_create();
+
+    if (reader == NULL)
+        return false;
+    sb_reader_free(c->reader);
+    c->reader = reader;
+    memset(&c->greeting, 0, sizeof c->greeting);
+    c->state = GREETING;
+    return true;
+}
+
 static void on_up(void *user)
 {
     struct sb_connection *c = user;
     struct sb_buffer hello = {0};
 
-    c->state = GREETING;
-    if (!sb_greeting_write(&c->greeting, &c->config, &hello))
+    if (!begin_greeting(c) || !sb_greeting_write(&c->greeting, &c->config, &hello))
         drop_because(c, "cannot be greeted: out of memory");
     else if (hello.length == 0)
         become_ready(c);
     else
         sb_stream_write(c->stream, &hello);
     sb_buffer_free(&hello);
+}
+
+static void on_again(void *user)
+{
+    struct sb_connection *c = user;
+
+    c->state = CONNECTING;
 }
 
 static void on_down(void *user, const struct simba_error *error)
@@ -427,8 +390,7 @@ static void release(struct sb_connection *c)
     if (--c->handles > 0)
         return;
     sb_reader_free(c->reader);
-    sb_ring_free(&c->ring);
-    sb_buffer_free(&c->out);
+    sb_pipeline_free(&c->pipeline);
     sb_free(c);
     closed(user);
 }
@@ -443,28 +405,15 @@ static void on_timer_closed(uv_handle_t *handle)
     release(handle->data);
 }
 
-static const struct sb_stream_events stream_events = {on_up, on_data, on_down, on_stream_closed};
+static const struct sb_stream_events stream_events = {on_up, on_again, on_data, on_down,
+                                                      on_stream_closed};
 
 /* ---- Life ----------------------------------------------------------------------------------- */
-
-static struct sb_connection *allocate(void)
-{
-    struct sb_connection *c = sb_alloc_zero(sizeof *c);
-
-    if (c == NULL)
-        return NULL;
-    c->reader = sb_reader_create();
-    if (c->reader == NULL) {
-        sb_free(c);
-        return NULL;
-    }
-    return c;
-}
 
 struct sb_connection *sb_connection_open(const struct sb_connection_config *config,
                                          const struct sb_endpoint *endpoint)
 {
-    struct sb_connection *c = allocate();
+    struct sb_connection *c = sb_alloc_zero(sizeof *c);
     struct sb_stream_config stream = {
         .loop = config->loop,
         .endpoint = endpoint,
@@ -482,12 +431,11 @@ struct sb_connection *sb_connection_open(const struct sb_connection_config *conf
     c->state = CONNECTING;
     c->heard_at_ms = simba_now_ms();
     c->connect_by_ms = c->heard_at_ms + config->connect_timeout_ms;
-    c->first_due_ms = NEVER;
-    c->owed_since_ms = NEVER;
-    c->timer_at_ms = NEVER;
+    sb_pipeline_init(&c->pipeline);
+    c->owed_since_ms = SB_NEVER;
+    c->timer_at_ms = SB_NEVER;
     c->stream = sb_stream_open(&stream);
     if (c->stream == NULL) {
-        sb_reader_free(c->reader);
         sb_free(c);
         return NULL;
     }
@@ -508,6 +456,6 @@ void sb_connection_close(struct sb_connection *c)
     if (before != DOWN)
         sb_stream_close(c->stream);
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the client is being closed");
-    answer_all(c, &error);
+    sb_pipeline_fail(&c->pipeline, &error);
     uv_close((uv_handle_t *)&c->timer, on_timer_closed);
 }

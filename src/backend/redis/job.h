@@ -22,7 +22,7 @@ struct sb_job {
     struct sb_quorum *quorum;     /* whose acknowledgement it needs; NULL: nobody's */
     struct sb_quorum *refused_by; /* an acquire that is given back: why; NULL: it is not */
     struct sb_job *next;          /* of those that wait for it */
-    struct sb_record record;      /* to be answered with then */
+    struct sb_record *record;     /* to be answered with then; NULL where it never has to wait */
 };
 
 /* Answer the request and free the job. */

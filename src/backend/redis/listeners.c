@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define FIRST_SIZE 64
@@ -97,12 +98,13 @@ static struct sb_listener *create(const char *mutex, const char *id)
 {
     char channel[SB_CHANNEL_MAX];
     size_t length = sb_channel_make(channel, mutex, id);
-    struct sb_listener *listener = sb_alloc_zero(sizeof *listener + length);
+    size_t mutex_length = strnlen(mutex, SIMBA_MUTEX_MAX);
+    struct sb_listener *listener = sb_alloc_zero(offsetof(struct sb_listener, channel) + length);
 
     if (listener == NULL)
         return NULL;
-    listener->mutex_length = strlen(mutex);
-    listener->length = length;
+    listener->mutex_length = (uint8_t)mutex_length;
+    listener->length = (uint16_t)length;
     memcpy(listener->channel, channel, length);
     return listener;
 }

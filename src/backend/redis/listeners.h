@@ -15,10 +15,10 @@ struct sb_listener {
     struct sb_listener *next;
     struct sb_subscriber *at; /* where the channel is subscribed to; NULL: nowhere yet */
     uint64_t ticket;          /* of the subscription at `at`, 0 while it has not been asked for */
-    bool wanted;              /* it should be subscribed to */
     unsigned count;           /* observers that share it */
-    size_t mutex_length;
-    size_t length;
+    uint16_t length;          /* of the channel */
+    uint8_t mutex_length;
+    bool wanted;    /* it should be subscribed to */
     char channel[]; /* without a NUL */
 };
 

@@ -36,7 +36,7 @@ static void release(struct sb_quorum *quorum)
 static void settle(struct sb_quorum *quorum, struct sb_job *job)
 {
     if (quorum->verdict == ENOUGH)
-        sb_job_succeed(job, &job->record);
+        sb_job_succeed(job, job->record);
     else if (quorum->verdict == REFUSED && job->op == SIMBA_OP_ACQUIRE)
         sb_job_give_back(job);
     else
@@ -96,7 +96,7 @@ void sb_quorum_hold(struct sb_job *job, const struct sb_record *record)
 {
     struct sb_quorum *quorum = job->quorum;
 
-    job->record = *record;
+    *job->record = *record;
     if (quorum->verdict != OPEN) {
         settle(quorum, job);
         return;
@@ -113,22 +113,29 @@ static bool is_concerned(const struct sb_job *job)
            (job->op == SIMBA_OP_ACQUIRE || job->op == SIMBA_OP_GUARD);
 }
 
-bool sb_quorum_prepare(struct sb_job *job)
+static struct sb_quorum *create(const struct sb_job *job)
 {
-    struct sb_quorum *quorum;
+    struct sb_quorum *quorum = sb_alloc_zero(sizeof *quorum);
 
-    if (!is_concerned(job) || job->node->quorum != NULL)
-        return true;
-    quorum = sb_alloc_zero(sizeof *quorum);
     if (quorum == NULL)
-        return false;
+        return NULL;
     quorum->store = job->store;
     quorum->references = 1;
     quorum->command.answered = on_answered;
     quorum->command.waits = true;
     quorum->command.deadline_ms = job->command.deadline_ms;
-    job->node->quorum = quorum;
-    return true;
+    return quorum;
+}
+
+bool sb_quorum_prepare(struct sb_job *job)
+{
+    if (!is_concerned(job))
+        return true;
+    if (job->record == NULL)
+        job->record = sb_alloc(sizeof *job->record);
+    if (job->node->quorum == NULL)
+        job->node->quorum = create(job);
+    return job->record != NULL && job->node->quorum != NULL;
 }
 
 void sb_quorum_join(struct sb_job *job)

@@ -65,6 +65,7 @@ static void end_job(struct sb_job *job, const struct sb_record *record,
     job->take(job->store, job->request, record, error);
     sb_quorum_leave(job);
     sb_quorum_forget(job);
+    sb_free(job->record);
     sb_free(job);
 }
 
@@ -349,7 +350,7 @@ void sb_job_give_back(struct sb_job *job)
     job->refused_by = job->quorum;
     job->quorum = NULL;
     job->op = SIMBA_OP_RELEASE;
-    job->revision = job->record.revision;
+    job->revision = job->record->revision;
     send_again(job, job->node);
 }
 

@@ -6,12 +6,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct sb_command;
 
 struct sb_slot {
     struct sb_command *command; /* NULL: answered already */
-    size_t size;                /* of its bytes */
+    uint32_t size;              /* of its bytes */
     bool waits;                 /* the command's, which may be gone */
 };
 

@@ -1,9 +1,9 @@
 /*
  * stream.c - a libuv stream and, where wanted, a TLS session on it. Must not know what is said on it.
  *
- *     next address --connect--> [handshake] --> up --data...--> down
- *          ^           | failed, or its share of the time is over
- *          +-----------+
+ *     next address --connect--> [handshake] --> up --data...--> settled --data...--> down
+ *          ^           | failed  |               | its share of the time is over
+ *          +-----------+---------+---------------+
  *
  * Failures inside a call are kept and told from the loop, so that nobody is called back from a call of
  * his own.
@@ -14,6 +14,7 @@
 #include "base/error.h"
 
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/un.h>
 #include <uv.h>
 
@@ -53,6 +54,15 @@ static void connect_next(struct sb_stream *s);
 bool sb_stream_is_connected(const struct sb_stream *s)
 {
     return s->state == HANDSHAKE || s->state == UP;
+}
+
+bool sb_stream_has_unread(const struct sb_stream *s)
+{
+    int count = 0;
+    uv_os_fd_t fd;
+
+    return s->state == UP && uv_fileno(&s->socket.handle, &fd) == 0 &&
+           ioctl(fd, FIONREAD, &count) == 0 && count > 0;
 }
 
 /* ---- Going down ----------------------------------------------------------------------------- */
@@ -283,7 +293,6 @@ static void begin(struct sb_stream *s)
 {
     int code;
 
-    uv_timer_stop(&s->later);
     code = uv_read_start(&s->socket.stream, give_input, on_read);
     if (code < 0) {
         break_by(s, "cannot be read from", code);
@@ -331,12 +340,26 @@ static void on_connected(uv_connect_t *connect, int status)
         give_up_address(s, status);
 }
 
+/* Somebody who listens and says nothing is as bad as nobody. */
 static void on_attempt_over(uv_timer_t *timer)
 {
     struct sb_stream *s = timer->data;
 
-    if (s->state == CONNECTING)
-        give_up_address(s, UV_ETIMEDOUT);
+    if (s->state >= BROKEN)
+        return;
+    if (s->state == UP)
+        s->config.events->again(s->config.user);
+    s->state = CONNECTING;
+    sb_tls_session_free(s->tls);
+    s->tls = NULL;
+    s->encrypted.length = 0;
+    give_up_address(s, UV_ETIMEDOUT);
+}
+
+void sb_stream_settle(struct sb_stream *s)
+{
+    if (s->state == UP)
+        uv_timer_stop(&s->later);
 }
 
 static int connect_tcp(struct sb_stream *s, const struct sockaddr *address)

@@ -16,6 +16,8 @@ struct sb_stream;
 
 struct sb_stream_events {
     void (*up)(void *user);
+    /* The address is given up for another one, which `up` will be called for. */
+    void (*again)(void *user);
     void (*data)(void *user, const char *bytes, size_t length);
     /* It broke or was ended by the server; comes at most once and never from within a call. */
     void (*down)(void *user, const struct simba_error *error);
@@ -38,6 +40,13 @@ struct sb_stream *sb_stream_open(const struct sb_stream_config *config);
 
 /* Whether an address has answered: what is missing then is the handshake. */
 bool sb_stream_is_connected(const struct sb_stream *stream);
+
+/* The server has proved to be one: its other addresses are not needed. Until then an address whose share of
+ * the time is over gives way to the next, also one that was connected to. */
+void sb_stream_settle(struct sb_stream *stream);
+
+/* Whether something has come that `data` has not been called with yet. */
+bool sb_stream_has_unread(const struct sb_stream *stream);
 
 /* Sends what is in the buffer and leaves it empty. Only while it is up. */
 void sb_stream_write(struct sb_stream *stream, struct sb_buffer *bytes);
