@@ -114,39 +114,65 @@ static void answer(struct sb_request *request, const struct simba_reply *reply)
 static void run_answer(struct simba_task *task)
 {
     struct sb_request *request = SB_CONTAINER(struct sb_request, task, task);
-    struct simba_mutex_status *list = (struct simba_mutex_status *)request->reply.list;
-    struct simba_error *error = request->error;
+    struct simba_reply reply = request->reply; /* the request is gone once it is answered */
+    bool is_own = reply.owner == request->wire.id;
 
-    answer(request, &request->reply);
-    sb_free(list);
-    sb_free(error);
+    answer(request, &reply);
+    if (!is_own)
+        sb_free((void *)reply.owner);
+    sb_free((void *)reply.list);
+    sb_free((void *)reply.error);
+}
+
+static void *copy_of(const void *bytes, size_t size)
+{
+    void *copy = sb_alloc(size);
+
+    if (copy != NULL)
+        memcpy(copy, bytes, size);
+    return copy;
+}
+
+/* Whoever owns itself needs no memory for it: a renewal gets through when there is none. */
+static void keep_owner(struct sb_request *request, const char *owner)
+{
+    const char *id = request->wire.id;
+    char *copy;
+
+    if (id != NULL && strcmp(owner, id) == 0) {
+        request->reply.owner = id;
+        return;
+    }
+    copy = sb_alloc(SIMBA_ID_MAX + 1);
+    if (copy != NULL)
+        sb_text_copy(copy, SIMBA_ID_MAX + 1, owner);
+    else
+        request->reply.code = SIMBA_ENOMEM;
+    request->reply.owner = copy;
+}
+
+static void keep_list(struct sb_request *request, const struct simba_reply *reply)
+{
+    request->reply.list = copy_of(reply->list, reply->list_count * sizeof *reply->list);
+    if (request->reply.list == NULL) {
+        request->reply.list_count = 0;
+        request->reply.code = SIMBA_ENOMEM;
+    }
 }
 
 /* Keeps what the answer points to, because the backend's memory is its own again when reply returns. */
 static void keep_answer(struct sb_request *request, const struct simba_reply *reply)
 {
     request->reply = *reply;
-    sb_text_copy(request->owner, sizeof request->owner, reply->owner != NULL ? reply->owner : "");
-    request->reply.owner = request->owner;
+    request->reply.owner = NULL;
     request->reply.list = NULL;
     request->reply.error = NULL;
-    if (reply->list_count > 0) {
-        struct simba_mutex_status *list = sb_alloc(reply->list_count * sizeof *list);
-
-        if (list != NULL) {
-            memcpy(list, reply->list, reply->list_count * sizeof *list);
-        } else {
-            request->reply.list_count = 0;
-            request->reply.code = SIMBA_ENOMEM;
-        }
-        request->reply.list = list;
-    }
-    if (reply->error != NULL) {
-        request->error = sb_alloc(sizeof *request->error);
-        if (request->error != NULL)
-            *request->error = *reply->error;
-        request->reply.error = request->error; /* without memory the code has to do */
-    }
+    if (reply->owner != NULL && reply->owner[0] != '\0')
+        keep_owner(request, reply->owner);
+    if (reply->list_count > 0)
+        keep_list(request, reply);
+    if (reply->error != NULL) /* without memory the code has to do */
+        request->reply.error = copy_of(reply->error, sizeof *reply->error);
 }
 
 static void host_reply(const struct simba_backend_host *host, struct simba_request *wire,

@@ -26,8 +26,6 @@ struct sb_request {
     /* An answer from another thread, on its way to the loop. */
     struct simba_task task;
     struct simba_reply reply;
-    char owner[SIMBA_ID_MAX + 1];
-    struct simba_error *error;
 };
 
 struct sb_engine {

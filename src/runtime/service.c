@@ -24,6 +24,14 @@ static bool is_observer(const struct sb_service *s)
     return s->member.id == NULL;
 }
 
+static void free_service(struct sb_service *s)
+{
+    pthread_mutex_destroy(&s->lock);
+    sb_free(s->own_timing);
+    sb_free(s->last_error);
+    sb_free(s);
+}
+
 void sb_service_hold(struct sb_service *s)
 {
     atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
@@ -37,9 +45,7 @@ void sb_service_drop(struct sb_service *s)
         return;
     if (s->config.gone != NULL)
         s->config.gone(s->config.user);
-    pthread_mutex_destroy(&s->lock);
-    sb_free(s->last_error);
-    sb_free(s);
+    free_service(s);
     sb_engine_pending_remove(engine);
 }
 
@@ -305,23 +311,42 @@ static struct sb_service *allocate(const struct sb_service_config *config)
     return s;
 }
 
-static void init_machine(struct sb_service *s)
+/* Nearly all contenders have their client's times, so those of their own are not kept in each. */
+static bool make_own_timing(struct sb_service *s)
+{
+    struct sb_timing *timing = sb_alloc(sizeof *timing);
+
+    if (timing == NULL)
+        return false;
+    *timing = s->engine->timing;
+    timing->ttl_ms = s->config.ttl_ms;
+    timing->transition_ms = s->config.transition_ms;
+    timing->margin_ms = simba_drift_margin_ms(timing->ttl_ms + timing->transition_ms);
+    s->own_timing = timing;
+    return true;
+}
+
+static bool has_own_times(const struct sb_service *s)
+{
+    const struct sb_timing *timing = &s->engine->timing;
+
+    return !is_observer(s) &&
+           (s->config.ttl_ms != timing->ttl_ms || s->config.transition_ms != timing->transition_ms);
+}
+
+static bool init_machine(struct sb_service *s)
 {
     const struct sb_timing *timing = &s->engine->timing;
     uint64_t seed = sb_random_seed();
 
     if (is_observer(s)) {
         sb_observer_init(&s->machine.observer, timing, s->config.poll_ms, seed);
-        return;
+        return true;
     }
-    if (s->config.ttl_ms != timing->ttl_ms || s->config.transition_ms != timing->transition_ms) {
-        s->own_timing = *timing;
-        s->own_timing.ttl_ms = s->config.ttl_ms;
-        s->own_timing.transition_ms = s->config.transition_ms;
-        s->own_timing.margin_ms = simba_drift_margin_ms(s->config.ttl_ms + s->config.transition_ms);
-        timing = &s->own_timing;
-    }
-    sb_machine_init(&s->machine.contender, timing, seed);
+    if (has_own_times(s) && !make_own_timing(s))
+        return false;
+    sb_machine_init(&s->machine.contender, s->own_timing != NULL ? s->own_timing : timing, seed);
+    return true;
 }
 
 int sb_service_create(struct sb_engine *engine, const struct sb_service_config *config,
@@ -341,14 +366,16 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
     s->lane.idle = on_lane_idle;
     s->close_task.run = run_close;
     sb_service_init_driving(s);
-    init_machine(s);
     pthread_mutex_init(&s->lock, NULL);
+    if (!init_machine(s)) {
+        free_service(s);
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    }
     code = sb_registry_add(&engine->registry, &s->member);
     if (code != SIMBA_OK) {
         sb_error_set(error, code, "this client already has a contender '%s' for '%s'", config->id,
                      config->mutex);
-        pthread_mutex_destroy(&s->lock);
-        sb_free(s);
+        free_service(s);
         return code;
     }
     sb_engine_pending_add(engine);

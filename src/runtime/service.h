@@ -43,7 +43,7 @@ struct sb_service {
     struct simba_task stop_task;
     struct simba_task close_task;
     struct simba_task returned_task;
-    struct sb_timing own_timing; /* where it is not the engine's */
+    struct sb_timing *own_timing; /* where it is not the engine's */
     struct sb_service_config config;
     int64_t contest_at_us; /* since when this contest runs; loop thread only */
     _Atomic unsigned references;
