@@ -3,14 +3,15 @@
  *
  *     acquire + release of a free mutex    against two calls of a script by a blocking client
  *     hand-over to a waiter                against PUBLISH to a subscriber + one call of a script
- *     10,000 mutexes held by one client    threads, connections, writes, losses over three renewals
+ *     100 to 100,000 mutexes, one client   time, memory, processor, threads, connections, losses
  *
- * The first two also against the library's own scripts, called by a blocking client.
+ * The first two have two things to be compared with: a trivial script (get, compare, set the expiry), and the
+ * library's own scripts, which cost the server more, called by a blocking client.
  *
- *     bench-redis [--cores] [ROUNDS]
+ *     bench-redis [--cores] [--many COUNT | ROUNDS]
  *
  * It starts a server of its own. Everything is pinned to one core, so that code is compared with code and
- * not with the waking of halted cores, unless --cores is given.
+ * not with the waking of halted cores, unless --cores is given. With --many it only holds that many mutexes.
  */
 #include "redis_raw.h"
 
@@ -27,7 +28,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MUTEXES 10000
 #define BLOCK 50 /* measurements of one side before the next has its turn */
 
 static void check(int code, const struct simba_error *error)
@@ -92,32 +92,34 @@ static void print(const char *what, struct samples *samples)
 static void print_ratio(struct samples *ours, struct samples *trivial, double bar,
                         struct samples *by_hand)
 {
-    printf("%-50s %.2f to the first (at most %.2f), %.2f to the second\n\n", "ratio of the medians",
-           at(ours, 0.5) / at(trivial, 0.5), bar, at(ours, 0.5) / at(by_hand, 0.5));
+    printf("%-50s %.2f x the trivial script (bar %.2f), %.2f x the same scripts\n",
+           "ratio of the medians", at(ours, 0.5) / at(trivial, 0.5), bar,
+           at(ours, 0.5) / at(by_hand, 0.5));
+    printf("%-50s %.2f x the trivial script, %.2f x the same scripts\n\n",
+           "ratio of the best blocks", ours->least / trivial->least, ours->least / by_hand->least);
 }
 
 /* ---- A free mutex --------------------------------------------------------------------------- */
 
-static void call_trivial_twice(redisContext *raw)
+static double trivial_twice_us(redisContext *raw)
 {
+    double begin = now_us();
+
     trivial_call(raw);
     trivial_call(raw);
+    return now_us() - begin;
 }
 
-static void cycle_by_hand(redisContext *raw)
+static double cycle_by_hand_us(redisContext *raw)
 {
-    script_release(raw, "hand", "id", script_acquire(raw, "hand", "id"));
+    return script_cycle_us(raw, "hand", "id");
 }
 
-static void measure_block(void (*cycle)(redisContext *raw), redisContext *raw,
+static void measure_block(double (*cycle_us)(redisContext *raw), redisContext *raw,
                           struct samples *samples)
 {
-    for (int i = 0; i < BLOCK; i++) {
-        double begin = now_us();
-
-        cycle(raw);
-        add(samples, now_us() - begin);
-    }
+    for (int i = 0; i < BLOCK; i++)
+        add(samples, cycle_us(raw));
     end_block(samples);
 }
 
@@ -147,8 +149,8 @@ static void measure_free(redisContext *raw, int rounds)
     check(simba_client_open(server_url(), NULL, &client, &error), &error);
     check(simba_locker_create(client, "free", NULL, &locker, &error), &error);
     for (int i = 0; i < rounds; i++) {
-        measure_block(call_trivial_twice, raw, &trivial);
-        measure_block(cycle_by_hand, raw, &by_hand);
+        measure_block(trivial_twice_us, raw, &trivial);
+        measure_block(cycle_by_hand_us, raw, &by_hand);
         measure_locker(locker, &ours);
     }
     print("two calls of a trivial script, blocking hiredis", &trivial);
@@ -268,105 +270,44 @@ static void measure_hand_over(redisContext *raw, int rounds)
     check(simba_client_close(clients[1], &error), &error);
 }
 
-/* ---- Many mutexes --------------------------------------------------------------------------- */
-
-static long proc_number(const char *file, const char *field)
+static void measure_times(int rounds)
 {
-    FILE *stream = fopen(file, "re");
-    char line[256];
-    long value = -1;
+    redisContext *raw = server_connect();
 
-    while (stream != NULL && fgets(line, sizeof line, stream) != NULL)
-        if (strncmp(line, field, strlen(field)) == 0)
-            value = strtol(line + strlen(field), NULL, 10);
-    if (stream != NULL)
-        fclose(stream);
-    return value;
+    scripts_learn(raw);
+    measure_free(raw, rounds > 0 ? rounds : 60);
+    measure_hand_over(raw, rounds > 0 ? rounds : 200);
+    redisFree(raw);
 }
 
-static long count_connections(redisContext *raw)
+static void pin_to_one_core(void)
 {
-    redisReply *reply = redisCommand(raw, "CLIENT LIST");
-    long count = 0;
+    cpu_set_t core;
 
-    for (const char *c = reply->str; (c = strstr(c, " name=many ")) != NULL; c++)
-        count++;
-    freeReplyObject(reply);
-    return count;
-}
-
-static struct simba_metrics metrics_of(simba_client *client)
-{
-    struct simba_metrics metrics = {.size = sizeof metrics};
-
-    simba_client_metrics(client, &metrics);
-    return metrics;
-}
-
-static void await_renewals(simba_client *client, uint64_t count)
-{
-    while (metrics_of(client).renewals < count)
-        pause_ms(1);
-}
-
-static void measure_many(redisContext *raw)
-{
-    static simba_contender *contenders[MUTEXES];
-    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
-    struct simba_error error;
-    char long_url[192];
-    char mutex[32];
-    simba_client *client;
-    double begin;
-    long writes;
-
-    snprintf(long_url, sizeof long_url, "%s?client-name=many&ttl=5s&transition=5s", server_url());
-    check(simba_client_open(long_url, NULL, &client, &error), &error);
-    options.mutex = mutex;
-    begin = now_us();
-    for (int i = 0; i < MUTEXES; i++) {
-        snprintf(mutex, sizeof mutex, "many-%d", i);
-        check(simba_contender_create(client, &options, &contenders[i], &error), &error);
-        check(simba_contender_start(contenders[i], &error), &error);
-    }
-    while (metrics_of(client).owned < MUTEXES)
-        pause_ms(1);
-    printf("%d mutexes led after %.0f ms\n", MUTEXES, (now_us() - begin) / 1000);
-    for (int turn = 1; turn <= 3; turn++) {
-        writes = proc_number("/proc/self/io", "syscw:");
-        await_renewals(client, (uint64_t)turn * MUTEXES);
-        printf("renewal %d: %ld write calls of the process\n", turn,
-               proc_number("/proc/self/io", "syscw:") - writes);
-    }
-    printf("lost %llu, threads %ld, connections %ld, RSS %ld kB\n",
-           (unsigned long long)metrics_of(client).losses,
-           proc_number("/proc/self/status", "Threads:"), count_connections(raw),
-           proc_number("/proc/self/status", "VmRSS:"));
-    for (int i = 0; i < MUTEXES; i++)
-        simba_contender_close(contenders[i]);
-    check(simba_client_close(client, &error), &error);
+    CPU_ZERO(&core);
+    CPU_SET(0, &core);
+    if (sched_setaffinity(0, sizeof core, &core) != 0)
+        end(strerror(errno));
 }
 
 int main(int argc, char **argv)
 {
-    bool one_core = argc < 2 || strcmp(argv[1], "--cores") != 0;
-    int rounds = argc > 1 ? atoi(argv[argc - 1]) : 0;
-    redisContext *raw;
-    cpu_set_t core;
+    static const int counts[] = {100, 1000, 10000, 100000};
+    bool all_cores = argc > 1 && strcmp(argv[1], "--cores") == 0;
+    bool only_many = argc > 2 && strcmp(argv[argc - 2], "--many") == 0;
+    int number = argc > 1 ? atoi(argv[argc - 1]) : 0;
 
     signal(SIGPIPE, SIG_IGN);
-    CPU_ZERO(&core);
-    CPU_SET(0, &core);
-    if (one_core && sched_setaffinity(0, sizeof core, &core) != 0)
-        end(strerror(errno));
+    if (!all_cores)
+        pin_to_one_core();
     server_start();
-    raw = server_connect();
-    scripts_learn(raw);
-    printf("%s\n\n", one_core ? "all on one core" : "on all cores");
-    measure_free(raw, rounds > 0 ? rounds : 60);
-    measure_hand_over(raw, rounds > 0 ? rounds : 200);
-    measure_many(raw);
-    redisFree(raw);
+    printf("%s\n\n", all_cores ? "on all cores" : "all on one core");
+    if (only_many) {
+        measure_many(&number, 1);
+    } else {
+        measure_times(number);
+        measure_many(counts, sizeof counts / sizeof counts[0]);
+    }
     server_stop();
     return 0;
 }

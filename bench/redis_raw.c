@@ -126,6 +126,14 @@ redisContext *server_connect(void)
     return NULL;
 }
 
+void server_forget(void)
+{
+    redisContext *raw = server_connect();
+
+    ask(raw, "FLUSHALL");
+    redisFree(raw);
+}
+
 static redisReply *demand(redisContext *raw, redisReply *reply)
 {
     if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
@@ -233,17 +241,35 @@ static void translate(const char *learnt, const char *mutex, const char *id, con
         snprintf(text, ARGUMENT_SIZE, "%s", learnt);
 }
 
-static redisReply *call(redisContext *raw, const struct learnt *learnt, const char *mutex,
-                        const char *id, const char *token)
+/* The words are not what is measured, so they are made before. */
+static struct learnt prepare(const struct learnt *learnt, const char *mutex, const char *id,
+                             long long token)
 {
-    char texts[ARGUMENTS_MAX][ARGUMENT_SIZE];
+    struct learnt words = {.count = learnt->count};
+    char digits[32];
+
+    snprintf(digits, sizeof digits, "%lld", token);
+    for (int i = 0; i < learnt->count; i++)
+        translate(learnt->arguments[i], mutex, id, digits, words.arguments[i]);
+    return words;
+}
+
+static redisReply *say(redisContext *raw, const struct learnt *words)
+{
     const char *arguments[ARGUMENTS_MAX];
 
-    for (int i = 0; i < learnt->count; i++) {
-        translate(learnt->arguments[i], mutex, id, token, texts[i]);
-        arguments[i] = texts[i];
-    }
-    return demand(raw, redisCommandArgv(raw, learnt->count, arguments, NULL));
+    for (int i = 0; i < words->count; i++)
+        arguments[i] = words->arguments[i];
+    return demand(raw, redisCommandArgv(raw, words->count, arguments, NULL));
+}
+
+/* The token, or 0 when another one owns. */
+static long long take_token(redisReply *reply)
+{
+    long long token = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+
+    freeReplyObject(reply);
+    return token;
 }
 
 void trivial_call(redisContext *raw)
@@ -253,19 +279,29 @@ void trivial_call(redisContext *raw)
 
 long long script_acquire(redisContext *raw, const char *mutex, const char *id)
 {
-    redisReply *reply = call(raw, &acquire, mutex, id, "");
-    long long token = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+    struct learnt words = prepare(&acquire, mutex, id, 0);
 
-    freeReplyObject(reply);
-    return token;
+    return take_token(say(raw, &words));
 }
 
 void script_release(redisContext *raw, const char *mutex, const char *id, long long token)
 {
-    char text[32];
+    struct learnt words = prepare(&release, mutex, id, token);
 
-    snprintf(text, sizeof text, "%lld", token);
-    freeReplyObject(call(raw, &release, mutex, id, text));
+    freeReplyObject(say(raw, &words));
+}
+
+double script_cycle_us(redisContext *raw, const char *mutex, const char *id)
+{
+    struct learnt words = prepare(&acquire, mutex, id, 0);
+    double begin = now_us();
+    long long token = take_token(say(raw, &words));
+    double took = now_us() - begin;
+
+    words = prepare(&release, mutex, id, token);
+    begin = now_us();
+    freeReplyObject(say(raw, &words));
+    return took + now_us() - begin;
 }
 
 /* ---- Hand-over ------------------------------------------------------------------------------ */
@@ -283,6 +319,7 @@ static void *listen_for_release(void *argument)
 {
     redisContext *subscription = server_connect();
     redisContext *raw = server_connect();
+    struct learnt words = prepare(&acquire, MUTEX, "waiter", 0);
     void *reply;
 
     (void)argument;
@@ -295,7 +332,7 @@ static void *listen_for_release(void *argument)
         bool last = strcmp(message->element[2]->str, "end") == 0;
         bool released = strcmp(message->element[1]->str, CHANNEL) == 0;
 
-        atomic_store(&token_heard, released ? script_acquire(raw, MUTEX, "waiter") : 0);
+        atomic_store(&token_heard, released ? take_token(say(raw, &words)) : 0);
         atomic_store(&heard_at, now_us());
         freeReplyObject(reply);
         sem_post(&heard);
@@ -332,13 +369,14 @@ double handover_trivial_us(redisContext *raw)
 double handover_script_us(redisContext *raw)
 {
     long long token = script_acquire(raw, MUTEX, "owner");
+    struct learnt words = prepare(&release, MUTEX, "owner", token);
     double begin;
 
     if (script_acquire(raw, MUTEX, "waiter") != 0) /* takes its place in the queue */
         end("two own one mutex");
     rest();
     begin = now_us();
-    script_release(raw, MUTEX, "owner", token);
+    freeReplyObject(say(raw, &words));
     sem_wait(&heard);
     if (atomic_load(&token_heard) == 0)
         end("the waiter was woken and did not get the mutex");

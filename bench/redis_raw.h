@@ -21,6 +21,9 @@ void server_stop(void);
 const char *server_url(void);
 redisContext *server_connect(void);
 
+/* Deletes all that is on it. */
+void server_forget(void);
+
 /* Sends a command; anything but a good answer ends the program. */
 void ask(redisContext *raw, const char *format, ...);
 
@@ -33,12 +36,18 @@ void trivial_call(redisContext *raw);
 long long script_acquire(redisContext *raw, const char *mutex, const char *id);
 void script_release(redisContext *raw, const char *mutex, const char *id, long long token);
 
+/* How long both take. */
+double script_cycle_us(redisContext *raw, const char *mutex, const char *id);
+
 /* How long the least that a hand-over needs takes after a rest: PUBLISH to a subscriber and a call of the
  * trivial script; and a release and the acquire of the waiter that it wakes. */
 void handover_open(void);
 double handover_trivial_us(redisContext *raw);
 double handover_script_us(redisContext *raw);
 void handover_close(redisContext *raw);
+
+/* How many mutexes one client holds and what they cost: one line of a table for each number of them. */
+void measure_many(const int *counts, size_t size);
 
 /* As rested as a waiter is when the owner releases. */
 void rest(void);
