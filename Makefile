@@ -38,8 +38,13 @@ check: $(BUILD)/build.ninja ## format, layers, static analysis
 format: ## let clang-format rewrite the sources
 	@scripts/check-format --fix
 
-bench: all ## measure the library on Redis against a blocking client
-	@$(BUILD)/bench/bench-redis
+# A release build, on private servers. BENCH='--only peers' measures a part, and keeps the others' numbers.
+bench: ## measure all stores and other locks for half an hour; writes docs/benchmarks.md
+	@scripts/deps bench
+	@test -f build-release/build.ninja || \
+	    $(MESON) setup --buildtype=release -Dtests=disabled build-release
+	@$(MESON) compile -C build-release
+	@scripts/bench build-release/simba --results build-release/bench.json $(BENCH)
 
 asan: ## all tests under the address and undefined behaviour sanitizers
 	@test -f build-asan/build.ninja || $(SANITIZE) -Db_sanitize=address,undefined build-asan

@@ -159,6 +159,16 @@ static void end_processes(struct contention *contention)
         bench_process_kill(&contention->processes[i]);
 }
 
+/* Who has given up takes no more turns, and would be measured as unfairness. */
+static int check_processes(struct contention *contention, struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    for (int i = 0; i < contention->plan->processes && code == SIMBA_OK; i++)
+        code = bench_process_check(&contention->processes[i], error);
+    return code;
+}
+
 /* ---- The question ----------------------------------------------------------------------------- */
 
 static double sum_turns(struct contention *contention)
@@ -254,8 +264,10 @@ static int measure(struct contention *contention, struct bench_result *result,
         return code;
     measure_windows(contention, result, &windows);
     tell_fairness(contention, result);
+    code = check_processes(contention, error);
     end_processes(contention);
-    code = measure_by_hand(contention, error);
+    if (code == SIMBA_OK)
+        code = measure_by_hand(contention, error);
     bench_result_measure(result, "simba", "a hand-over, on average of a window", "us", &windows);
     if (code == SIMBA_OK && contention->raw.handle != NULL)
         bench_result_measure(result, "raw", contention->raw.ops->ways[0].handover_label, "us",

@@ -100,6 +100,17 @@ int bench_process_wait(struct bench_process *process, struct simba_error *error)
     return end_of(process, status, error);
 }
 
+int bench_process_check(struct bench_process *process, struct simba_error *error)
+{
+    int status = 0;
+
+    if (waitpid(process->pid, &status, WNOHANG) != process->pid)
+        return SIMBA_OK;
+    int code = end_of(process, status, error);
+    return code != SIMBA_OK ? code
+                            : sb_error_set(error, SIMBA_EUNKNOWN, "a process ended too early");
+}
+
 static bool wait_a_moment(sem_t *posted)
 {
     struct timespec end;
@@ -112,15 +123,11 @@ static bool wait_a_moment(sem_t *posted)
 int bench_process_await(struct bench_process *process, sem_t *posted, struct simba_error *error)
 {
     for (int second = 0; second < AWAIT_SECONDS; second++) {
-        int status = 0;
-
         if (wait_a_moment(posted))
             return SIMBA_OK;
-        if (waitpid(process->pid, &status, WNOHANG) != process->pid)
-            continue;
-        int code = end_of(process, status, error);
-        return code != SIMBA_OK ? code
-                                : sb_error_set(error, SIMBA_EUNKNOWN, "a process ended too early");
+        int code = bench_process_check(process, error);
+        if (code != SIMBA_OK)
+            return code;
     }
     return sb_error_set(error, SIMBA_ETIMEDOUT, "nothing happened for a minute");
 }

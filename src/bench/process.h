@@ -28,6 +28,9 @@ int bench_process_start(struct bench_process *process,
 /* Waits for its end and returns what it ended with. SIMBA_ECONTENDED: a signal to this process came first. */
 int bench_process_wait(struct bench_process *process, struct simba_error *error);
 
+/* Fails when it has ended, by itself or otherwise, with what it ended with. */
+int bench_process_check(struct bench_process *process, struct simba_error *error);
+
 /* Waits until the process has posted. Fails when it ends without, and after a minute. */
 int bench_process_await(struct bench_process *process, sem_t *posted, struct simba_error *error);
 

@@ -172,7 +172,7 @@ const struct bench_raw_ops bench_raw_mysql = {
     .rest_ms = 400, /* until the waiter polls at its longest interval */
     .renew_label = "UPDATEs in one transaction",
     .renew = renew,
-    .counter_name = "commits",
+    .counter_name = "commits, reads included",
     .counter = counter,
     .forget = forget,
 };

@@ -202,7 +202,7 @@ const struct bench_raw_ops bench_raw_postgres = {
     .rest_ms = 20,
     .renew_label = "UPDATEs in one transaction",
     .renew = renew,
-    .counter_name = "commits",
+    .counter_name = "commits, reads included",
     .counter = counter,
     .forget = forget,
 };

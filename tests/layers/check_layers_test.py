@@ -17,6 +17,7 @@ CLEAN = {
     "src/backend/sqlite/driver.c": '#include "backend/sql/repository.h"\n#include <sqlite3.h>\n',
     "src/backend/registry.c": '#include "backend/sqlite/sqlite.h"\n',
     "src/runtime/loop.c": "#include <uv.h>\n",
+    "src/bench/raw_sqlite.c": '#include "backend/sqlite/driver.h"\n',
     "src/api/client.c": '#include "runtime/loop.h"\n#include "backend/registry.h"\n',
 }
 
@@ -30,6 +31,8 @@ BROKEN = [
     ("backends see each other", "src/backend/memory/bad.c",
      '#include "backend/sqlite/driver.h"\n', "backend memory includes"),
     ("a layer sees into a backend", "src/api/bad.c",
+     '#include "backend/sqlite/driver.h"\n', "the backend's own"),
+    ("a plain client sees into another backend", "src/bench/raw_redis.c",
      '#include "backend/sqlite/driver.h"\n', "the backend's own"),
     ("the api sees libuv", "src/api/bad.c", "#include <uv.h>\n", "<uv.h>"),
     ("an include escapes from src", "src/base/bad.c", '#include "../x.h"\n', "not a path below src"),

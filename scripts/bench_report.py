@@ -1,0 +1,335 @@
+"""Writes docs/benchmarks.md and its plots from what scripts/bench has measured."""
+import os
+import statistics
+
+import bench_plot as plot
+
+NAMES = {"sqlite": "SQLite", "redis": "Redis", "postgres": "PostgreSQL", "mariadb": "MariaDB",
+         "zookeeper": "ZooKeeper"}
+PINS = {"unpinned": "all cores", "pinned": "one core"}
+
+INTRODUCTION = """# Benchmarks
+
+Written by `make bench`, which measures on the machine that it runs on; do not edit it by hand.
+
+How it is measured: `simba bench` uses the library as an application does, and in the same run, in turns, the store's own
+client library for the least that any client would have to do. The ratio of the two says more than either: a
+machine that is slow or busy is so for both. A cell has the median, and in brackets the lowest and the highest median
+of a round; where these are far apart the machine was busy with other things. Every table is there twice: on all cores,
+where a wake-up of a sleeping core is part of each round trip, and with clients and servers pinned to one core, which
+compares code with code. Servers run on the same machine, with the settings of their packages: SQL databases and
+ZooKeeper sync their disk at every commit, SQLite does not (see [sql.md](sql.md)), Redis keeps nothing on disk.
+"""
+
+
+def number(value):
+    return "-" if value is None else plot.number(value) if abs(value) >= 0.005 else f"{value:.3f}"
+
+
+def spread(values, factor=1):
+    """p50 (low .. high)"""
+    return (f"{number(values['p50'] * factor)} ({number(values['round_low'] * factor)} .. "
+            f"{number(values['round_high'] * factor)})")
+
+
+def ratio_text(ratio):
+    return f"{ratio['value']:.2f} ({ratio['low']:.2f} .. {ratio['high']:.2f})"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+class Page:
+    """The text so far, and where its plots go."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.parts = [INTRODUCTION]
+        os.makedirs(os.path.join(folder, "benchmarks"), exist_ok=True)
+
+    def add(self, *parts):
+        self.parts += parts
+
+    def plot(self, name, drawing, what):
+        with open(os.path.join(self.folder, "benchmarks", name), "w", encoding="utf-8") as file:
+            file.write(drawing)
+        self.add(f"![{what}](benchmarks/{name})\n")
+
+    def write(self):
+        with open(os.path.join(self.folder, "benchmarks.md"), "w", encoding="utf-8") as file:
+            file.write("\n".join(self.parts))
+
+
+def answers(results, question, pin):
+    """(name of the store, its answer to a question) in the order of the stores."""
+    for store, name in NAMES.items():
+        answer = results.get("stores", {}).get(f"{store} {pin}")
+        if answer is not None and question in answer["questions"]:
+            yield store, name, answer["questions"][question]
+
+
+# ---- The parts of the page --------------------------------------------------------------------
+
+def tell_machine(page, results):
+    answer = next(iter(results.get("stores", {}).values()), None)
+    if answer is not None:
+        machine = answer["machine"]
+        rows = [["processor", f"{machine['cpu']}, {machine['cores']} cores"],
+                ["system", machine["kernel"]], ["library", answer["simba"]]]
+    else:
+        rows = []
+    rows += [[name, version] for name, version in results.get("versions", {}).items()]
+    loads = ", ".join(f"{part} {before:.1f} .. {after:.1f}"
+                      for part, (before, after) in results.get("load", {}).items())
+    rows += [["load (before .. after)", loads], ["date", results.get("date", "")]]
+    page.add("## The machine\n", table(["what", ""], rows))
+
+
+def tell_latency(page, results, question, title, words):
+    """Tables of the library beside the raw ways."""
+    page.add(f"## {title}\n", words + "\n")
+    for pin, where in PINS.items():
+        rows = []
+        for _, name, answer in answers(results, question, pin):
+            ours = answer["measures"]["simba"]
+            for key, ratio in answer["ratios"].items():
+                raw = answer["measures"][key]
+                rows.append([name, spread(ours), number(ours["p99"]), number(ours["max"]),
+                             raw["what"], spread(raw), ratio_text(ratio)])
+        if rows:
+            page.add(f"On {where}, in microseconds:\n",
+                     table(["store", "Simba p50", "p99", "max", "beside", "p50", "ratio"], rows))
+    rows = latency_bars(results, question)
+    if rows:
+        page.plot(f"{question}.svg", plot.bars(title + ", all cores", "us", rows), title)
+
+
+def latency_bars(results, question):
+    rows = []
+    for store, name, answer in answers(results, question, "unpinned"):
+        for index, (key, measure) in enumerate(answer["measures"].items()):
+            label = f"{name}: {'Simba' if key == 'simba' else measure['what']}"
+            rows.append((label, measure["p50"], measure["round_low"], measure["round_high"],
+                         min(index, 2)))
+        for peer, values in results.get("peers", {}).get("unpinned", {}).get(store, {}).get(
+                question, {}).items():
+            if peer != "simba":
+                rows.append((peer, values["p50"], values["round_low"], values["round_high"], 3))
+        rows.append(None)
+    return rows[:-1]
+
+
+def tell_peers(page, results):
+    if "peers" not in results:
+        return
+    page.add("## Beside other libraries\n",
+             "The other libraries are Debian's packages, on the same server, in turns with Simba in blocks. Theirs are "
+             "asked as their users would: python3-redis polls every 100 ms by default, and has neither a queue nor a "
+             "fencing token; Curator's owner and waiter are two sessions in one warm virtual machine, while Simba's "
+             "are two processes. A cycle of LeaderLatch makes a new latch each time, for that is how one is given "
+             "back. The ratio is Simba's to theirs: below 1 Simba is quicker.\n")
+    for pin, where in PINS.items():
+        rows = []
+        for store, questions in results["peers"].get(pin, {}).items():
+            for question, sides in questions.items():
+                ours = sides["simba"]
+                rows += [[NAMES[store], question, spread(ours), peer, spread(values),
+                          f"{statistics.median(values['ratio']):.2f} ({min(values['ratio']):.2f} .. "
+                          f"{max(values['ratio']):.2f})"]
+                         for peer, values in sides.items() if peer != "simba"]
+        page.add(f"On {where}, in microseconds:\n",
+                 table(["store", "question", "Simba p50", "peer", "p50", "ratio"], rows))
+
+
+def tell_commands(page, results):
+    if "commands" not in results:
+        return
+    page.add("## Whole programs\n",
+             "Start, acquire, run `true`, release, end; in milliseconds. `flock` knows one host and no lease, and "
+             "`etcdctl` speaks to a server that syncs its disk.\n")
+    for pin, where in PINS.items():
+        measured = results["commands"].get(pin, {})
+        flock = measured.get("flock f true")
+        rows = [[f"`{name}`", spread(values), number(values["p99"]),
+                 f"{values['p50'] / flock['p50']:.2f}"] for name, values in measured.items()]
+        page.add(f"On {where}:\n", table(["program", "p50", "p99", "to flock"], rows))
+    rows = [(name, values["p50"], values["round_low"], values["round_high"], 0 if "simba" in name else 3)
+            for name, values in results["commands"]["unpinned"].items()]
+    page.plot("commands.svg", plot.bars("Whole programs, all cores", "ms", rows), "Whole programs")
+
+
+def tell_many(page, results):
+    page.add("## Many mutexes\n",
+             "Mutexes held by one client of one process through several renewals. The cost of a mutex should stay the "
+             "same as their number grows. Memory is resident memory from before the first mutex to when all are "
+             "owned; a renewal is late by what it is sent after its ttl; the processor time is that of the library's "
+             "threads.\n")
+    scale = results.get("scale", {})
+    rows = []
+    for store, name in NAMES.items():
+        for count, answer in scale.get(store, {}).items():
+            n, late = answer["numbers"], answer["measures"]["lateness"]
+            rows.append([name, f"{int(count):,}", number(n["own_all_ms"]),
+                         number(n["rss_per_mutex_bytes"]), number(n["cpu_percent"]),
+                         number(n["cpu_us_per_renewal"]), number(n["raw_cpu_us_per_renewal"]),
+                         number(n["commands_per_second"]), number(n["threads"]),
+                         number(n["connections"]), f"{late['p99']:.0f} / {late['max']:.0f}",
+                         f"{n['lost']:.0f}"])
+    if not rows:
+        return
+    page.add("With a ttl of 10 s and a transition of 6 s, on all cores:\n",
+             table(["store", "mutexes", "ms to own all", "bytes each", "% of a core", "us per renewal",
+                    "us by hand", "commands or commits /s", "threads", "connections",
+                    "late ms p99 / max", "lost"], rows))
+    drawings = [("rss_per_mutex_bytes", "memory", "Memory of a mutex", "bytes"),
+                ("cpu_us_per_renewal", "processor", "Processor time of a renewal", "us")]
+    for key, file, title, unit in drawings:
+        series = {name: [(int(count), answer["numbers"][key])
+                         for count, answer in scale[store].items()]
+                  for store, name in NAMES.items() if store in scale}
+        page.plot(f"many-{file}.svg", plot.lines(title + " by their number", unit, series), title)
+    series = {name: [(int(count), max(answer["measures"]["lateness"]["max"], 0.5))
+                     for count, answer in scale[store].items()]
+              for store, name in NAMES.items() if store in scale}
+    page.plot("many-lateness.svg", plot.lines("The latest renewal by their number", "ms", series),
+              "The latest renewal")
+
+
+def tell_contention(page, results):
+    page.add("## Contention\n",
+             "One mutex that a thousand contenders in four processes want. Each has it only long enough to be told, "
+             "and wants it again. Fairness is 1 when turns are as even as can be: Redis and ZooKeeper have a queue, "
+             "the SQL stores have none.\n")
+    plotted = []
+    for pin, where in PINS.items():
+        rows = []
+        for _, name, answer in answers(results, "contention", pin):
+            n = answer["numbers"]
+            rows.append([name, number(n["handovers_per_second"]), spread(answer["measures"]["simba"]),
+                         spread(answer["measures"]["raw"]), number(n["commands_per_handover"]),
+                         f"{n['turns_least']:.0f} .. {n['turns_most']:.0f}", number(n["fairness"])])
+            if pin == "unpinned":
+                low, high = (1e6 / answer["measures"]["simba"][key]
+                             for key in ["round_high", "round_low"])
+                plotted.append((name, n["handovers_per_second"], low, high, 0))
+        if rows:
+            page.add(f"On {where}:\n",
+                     table(["store", "hand-overs /s", "us each", "us by hand, alone",
+                            "commands or commits each", "turns", "fairness"], rows))
+    if plotted:
+        page.plot("contention.svg", plot.bars("Hand-overs among 1,000 contenders", "per second", plotted),
+                  "Contention")
+
+
+def tell_failover(page, results):
+    page.add("## Fail-over\n",
+             "From a kill -9 of the owner to the next owner, in milliseconds, with a lease of 1 s + 2 s (ZooKeeper: "
+             "of the session that the server grants for it). What was left of the lease is what the owner itself "
+             "counted with; a waiter comes at its end, give or take the jitter of -200 ms to 1 s.\n")
+    plotted = []
+    for pin, where in PINS.items():
+        rows = []
+        for _, name, answer in answers(results, "failover", pin):
+            m = answer["measures"]
+            rows.append([name, spread(m["simba"]), number(m["simba"]["max"]), spread(m["raw"]),
+                         f"{m['after_lease']['min']:.0f} / {m['after_lease']['p50']:.0f} / "
+                         f"{m['after_lease']['max']:.0f}",
+                         f"{m['multiple']['p50']:.2f} (most {m['multiple']['max']:.2f})"])
+            if pin == "unpinned":
+                plotted.append((name, max(m["simba"]["p50"], 1), max(m["simba"]["min"], 1),
+                                m["simba"]["max"], 0))
+        if rows:
+            page.add(f"On {where}:\n",
+                     table(["store", "p50", "max", "lease left", "after its end: min / p50 / max",
+                            "multiple of what was left"], rows))
+    if plotted:
+        page.plot("failover.svg", plot.bars("Fail-over after kill -9", "ms", plotted), "Fail-over")
+    if "kills" in results:
+        kills = results["kills"]
+        page.add("`kill -9` of `simba lock` on SQLite, lease 10 s + 6 s, until the waiter's command runs: "
+                 f"p50 {number(kills['p50'])} ms, max {number(kills['max'])} ms "
+                 f"({kills['count']} times).\n")
+
+
+def tell_is_owner(page, results):
+    page.add("## To ask whether one owns\n",
+             "`simba_contender_is_owner`, in nanoseconds, beside a look at the clock, which it needs to let go by "
+             "itself.\n")
+    rows, plotted = [], []
+    for pin, where in PINS.items():
+        for _, name, answer in answers(results, "is-owner", pin):
+            ours, raw = answer["measures"]["simba"], answer["measures"]["raw"]
+            rows.append([name, where, spread(ours), spread(raw)])
+            if pin == "unpinned":
+                plotted += [(f"{name}: is_owner", ours["p50"], ours["round_low"], ours["round_high"], 0),
+                            (f"{name}: clock_gettime", raw["p50"], raw["round_low"],
+                             raw["round_high"], 1)]
+    if rows:
+        page.add(table(["store", "on", "is_owner", "clock_gettime"], rows))
+        page.plot("is-owner.svg", plot.bars("To ask whether one owns", "ns", plotted), "is_owner")
+
+
+# ---- Goals ------------------------------------------------------------------------------------
+
+def goal_rows(results):
+    """(what, goal, what was measured on one core, on all)"""
+    def ratio(store, question, key="raw"):
+        def text(pin):
+            answer = results.get("stores", {}).get(f"{store} {pin}")
+            return ratio_text(answer["questions"][question]["ratios"][key]) if answer else "-"
+        return text("pinned"), text("unpinned")
+
+    def peer(pin):
+        sides = results.get("peers", {}).get(pin, {}).get("zookeeper", {}).get("handover")
+        return "-" if sides is None else (
+            f"{statistics.median(sides['Curator LeaderLatch']['ratio']):.2f}")
+
+    def flock(pin):
+        sides = results.get("commands", {}).get(pin)
+        return "-" if sides is None else (
+            f"{sides['simba lock m -- true (SQLite)']['p50'] / sides['flock f true']['p50']:.2f}")
+
+    def is_owner(pin):
+        values = [answer["measures"]["simba"]["p50"]
+                  for _, _, answer in answers(results, "is-owner", pin)]
+        return f"{statistics.median(values):.0f} ns" if values else "-"
+
+    yield ("Redis cycle / two trivial EVALSHA", "1.15", *ratio("redis", "cycle"))
+    yield ("Redis cycle / its own scripts by hand", "", *ratio("redis", "cycle", "scripts"))
+    yield ("Redis hand-over / PUBLISH heard + EVALSHA", "1.3", *ratio("redis", "handover"))
+    for store, goal in [("mariadb", "1.15"), ("postgres", "1.15"), ("sqlite", "1.5")]:
+        yield (f"{NAMES[store]} cycle / two committed UPDATEs", goal, *ratio(store, "cycle"))
+    yield ("ZooKeeper hand-over / Curator's LeaderLatch", "0.7", peer("pinned"), peer("unpinned"))
+    yield ("is_owner", "40 ns", is_owner("pinned"), is_owner("unpinned"))
+    yield ("`simba lock m -- true` on SQLite / `flock f true`", "2", flock("pinned"), flock("unpinned"))
+    most = results.get("scale", {}).get("redis", {}).get("100000")
+    if most is not None:
+        n = most["numbers"]
+        yield ("100,000 mutexes on Redis: lost, threads, connections, bytes each, % of a core",
+               "0, 6, 2, 1024, 30", "-", ", ".join(number(n[key]) for key in [
+                   "lost", "threads", "connections", "rss_per_mutex_bytes", "cpu_percent"]))
+    if "kills" in results:
+        yield ("kill -9 of `simba lock` on SQLite until the waiter's command, p50", "50 ms", "-",
+               f"{number(results['kills']['p50'])} ms")
+
+
+def write(results, folder):
+    page = Page(folder)
+    tell_machine(page, results)
+    page.add("## In short\n", table(["what", "goal, at most", "one core", "all cores"],
+                                    list(goal_rows(results))))
+    tell_latency(page, results, "cycle", "Acquire and release",
+                 "A mutex that nobody else wants, by a locker: acquire returns, release returns.")
+    tell_latency(page, results, "handover", "Hand-over",
+                 "From the owner's call of release to the return of acquire in a waiter of another process, which has "
+                 "waited for some 20 to 40 ms. MariaDB tells nobody of a change: waiters poll, at most every 200 ms, "
+                 "and have waited long enough there to do so at that pace.")
+    tell_peers(page, results)
+    tell_commands(page, results)
+    tell_many(page, results)
+    tell_contention(page, results)
+    tell_failover(page, results)
+    tell_is_owner(page, results)
+    page.write()
