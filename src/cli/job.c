@@ -165,8 +165,10 @@ static int choose_grace(struct cli_job *job)
     int code = simba_client_lease(job->client, &ttl_ms, &transition_ms);
     if (code != SIMBA_OK)
         return cli_error_set(&job->error, code, "%s", simba_strerror(code));
-    int64_t window_ms = transition_ms - simba_drift_margin_ms(ttl_ms + transition_ms);
+    job->margin_ms = simba_drift_margin_ms(ttl_ms + transition_ms);
+    int64_t window_ms = transition_ms - job->margin_ms;
     int64_t longest_ms = window_ms / 2;
+    job->window_ms = window_ms;
     job->reserve_ms = at_most(window_ms / 4, RESERVE_MAX_MS);
     if (job->grace_ms == SIMBA_UNSET)
         job->grace_ms = at_most(window_ms / 3, GRACE_MAX_MS);
@@ -184,6 +186,17 @@ int cli_job_open(struct cli_job *job)
     int code = cli_store_open(job->cli, 1, &job->client, &job->error);
 
     return code == SIMBA_OK ? choose_grace(job) : code;
+}
+
+void cli_job_fit(struct cli_job *job, const struct simba_owner *owner)
+{
+    int64_t window_ms = owner->transition_at_ms - owner->ttl_at_ms - job->margin_ms;
+
+    if (window_ms <= 0 || window_ms >= job->window_ms)
+        return;
+    job->grace_ms = at_most(job->grace_ms, window_ms / 3);
+    job->reserve_ms = at_most(job->reserve_ms, window_ms / 4);
+    job->window_ms = window_ms;
 }
 
 bool cli_job_runs_out(const struct cli_job *job, int64_t deadline_ms)

@@ -356,7 +356,11 @@ static int64_t release_limit_ms(const struct lock *lock)
 
 static int work(struct lock *lock)
 {
+    struct simba_owner owner;
+
     lock->acquired_ms = simba_now_ms();
+    simba_locker_owner(lock->locker, &owner);
+    cli_job_fit(&lock->job, &owner);
     struct cli_outcome outcome = run_command(lock);
     hold_on(lock, &outcome);
     cli_notify_stopping();

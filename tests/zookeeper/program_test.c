@@ -144,7 +144,8 @@ static void a_mutex_that_must_not_be_looked_at_does_not_hide_the_others(void **s
 static void a_command_is_not_stopped_because_the_session_is_shorter_than_the_lease(void **state)
 {
     static const char *const rests[] = {"?ttl=2s&transition=2s", "?session-timeout=8s",
-                                        "?ttl=2s&transition=2s&session-timeout=4s"};
+                                        "?ttl=2s&transition=2s&session-timeout=4s",
+                                        "?session-timeout=4s"};
     struct process runs[TEST_COUNT(rests)];
     char mutex[16];
 
