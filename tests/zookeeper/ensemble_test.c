@@ -114,13 +114,32 @@ static void two_never_own_when_the_server_of_the_owner_is_cut_off_behind_a_renew
     }
 }
 
+static void contenders_begin_anew_on_an_ensemble_that_came_back_without_data(void **state)
+{
+    static const char rest[] = "?ttl=2s&transition=2s&jitter=0ms..50ms";
+    struct party waiter;
+
+    (void)state;
+    party_join(&owner, ensemble_url(servers, rest), MUTEX, "owner");
+    party_await_acquired(&owner, 1);
+    ensemble_start_empty(servers);
+    party_await_acquired(&owner, 2);
+    assert_int_equal(atomic_load(&owner.released), 1);
+    party_join(&waiter, ensemble_url(servers, rest), MUTEX, "waiter");
+    party_leave(&owner);
+    party_await_acquired(&waiter, 1);
+    party_leave(&waiter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             two_never_own_when_the_server_of_the_owner_is_cut_off_behind_a_renewal, enter, leave),
         cmocka_unit_test_setup_teardown(contenders_survive_the_end_of_the_leading_server, enter,
-                                        leave)};
+                                        leave),
+        cmocka_unit_test_setup_teardown(
+            contenders_begin_anew_on_an_ensemble_that_came_back_without_data, enter, leave)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -268,6 +268,18 @@ void ensemble_start(struct server servers[ENSEMBLE_SIZE])
         await(&servers[i]);
 }
 
+void ensemble_start_empty(struct server servers[ENSEMBLE_SIZE])
+{
+    for (int i = 0; i < ENSEMBLE_SIZE; i++)
+        server_kill(&servers[i]);
+    for (int i = 0; i < ENSEMBLE_SIZE; i++) {
+        server_wipe(&servers[i]);
+        launch(&servers[i]);
+    }
+    for (int i = 0; i < ENSEMBLE_SIZE; i++)
+        await(&servers[i]);
+}
+
 void ensemble_stop(struct server servers[ENSEMBLE_SIZE])
 {
     for (int i = 0; i < ENSEMBLE_SIZE; i++)

@@ -43,6 +43,7 @@ const char *server_url(const struct server *server, const char *rest);
 /* Three servers, of which one leads. */
 void ensemble_start(struct server servers[ENSEMBLE_SIZE]);
 void ensemble_stop(struct server servers[ENSEMBLE_SIZE]);
+void ensemble_start_empty(struct server servers[ENSEMBLE_SIZE]); /* again, after all were lost */
 struct server *ensemble_leader(struct server servers[ENSEMBLE_SIZE]);
 const char *ensemble_url(const struct server servers[ENSEMBLE_SIZE], const char *rest);
 
