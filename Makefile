@@ -7,7 +7,7 @@ SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
-    chaos fuzz torture unreachable scenarios-rewrite install deb clean help
+    chaos soak chaos-mutants fuzz torture unreachable scenarios-rewrite install deb clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -89,7 +89,15 @@ chaos: all ## faults on real servers: SECONDS=20 for each store, or MINUTES=N; S
 	@mkdir -p $(BUILD)/chaos
 	@tests/chaos/chaos.py --programs $(BUILD) --keep $(BUILD)/chaos --table $(BUILD)/chaos/table.md \
 	    $(addprefix --store ,$(STORE)) $(addprefix --seed ,$(SEED)) $(addprefix --minutes ,$(MINUTES)) \
-	    $(addprefix --seconds ,$(SECONDS)) $(addprefix --faults ,$(FAULTS)) $(if $(TIMELINE),--timeline)
+	    $(addprefix --seconds ,$(SECONDS)) $(addprefix --faults ,$(FAULTS)) \
+	    $(if $(EACH),--each) $(if $(TIMELINE),--timeline)
+
+soak: all ## many mutexes under faults for MINUTES (30): memory, descriptors and threads must not grow
+	@tests/chaos/soak.py --programs $(BUILD) $(addprefix --minutes ,$(MINUTES)) \
+	    $(addprefix --store ,$(STORE)) $(addprefix --seed ,$(SEED)) $(addprefix --mutexes ,$(MUTEXES))
+
+chaos-mutants: deps ## break the library one rule at a time (or ONLY=NAME); the checker must notice each
+	@tests/chaos/mutants/run . $(addprefix --only ,$(ONLY))
 
 fuzz: all ## let libFuzzer try each target (or ONLY=NAME) for SECONDS (60)
 	@ninja --quiet -C $(BUILD) fuzz-programs

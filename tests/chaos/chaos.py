@@ -2,7 +2,7 @@
 """Real processes on real servers under faults that are drawn from a seed, judged from outside.
 
     chaos.py --programs FOLDER [--store NAME]... [--seed N] [--seconds N] [--minutes N] [--faults NAME,...]
-             [--short] [--kept-seeds] [--keep FOLDER] [--timeline] [--table FILE]
+             [--each] [--short] [--kept-seeds] [--keep FOLDER] [--timeline] [--table FILE]
 
 Prints TAP, a line for each run with its seed. With --minutes runs follow each other, store after store, until the
 time is over. A run that breaks a rule leaves its journals and a timeline in the folder of --keep, and prints the
@@ -33,7 +33,8 @@ def parse():
     parser.add_argument("--seed", type=int)
     parser.add_argument("--seconds", type=float, default=RUN_SECONDS, help="of faults in a run")
     parser.add_argument("--minutes", type=float, default=0, help="of all runs together")
-    parser.add_argument("--faults", help="only these, each once, in a drawn order")
+    parser.add_argument("--faults", help="only these")
+    parser.add_argument("--each", action="store_true", help="each fault once, in a drawn order")
     parser.add_argument("--short", action="store_true", help="the chosen few of the default suite")
     parser.add_argument("--kept-seeds", action="store_true", help="also those of seeds.txt")
     parser.add_argument("--keep", default=tempfile.gettempdir(),
@@ -66,7 +67,8 @@ def plans(options, names):
     while turn == 0 or now() < end:
         for name in names:
             if turn == 0 or now() < end:
-                yield Plan(name, first + turn, options.seconds, faults_of(options, name))
+                yield Plan(name, first + turn, options.seconds, faults_of(options, name),
+                           options.each or options.short)
         turn += 1
     if options.kept_seeds:
         yield from kept_plans(names)

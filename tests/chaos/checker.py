@@ -33,6 +33,10 @@ class History:
     def is_excused(self, what, at):
         return any(begin <= at <= end for begin, end in self.excused[what])
 
+    def losses_before(self, at):
+        """How often tokens have begun anew."""
+        return sum(1 for begin, _ in self.excused["tokens"] if begin <= at)
+
     def of(self, *kinds):
         return [event for event in self.events if event.kind in kinds]
 
@@ -69,17 +73,18 @@ def check_one_owner(history):
 
 
 def check_tokens(history):
-    """Every term has a larger token than all before."""
+    """Every term has a larger token than all before, since the store last lost its data."""
     for mutex, terms in history.terms_by_mutex().items():
-        highest, seen = 0, set()
+        highest, seen, losses = 0, set(), 0
         for term in terms:
-            if history.is_excused("tokens", term.begin):
-                highest, seen = term.fence, {term.key()}
-            elif term.key() not in seen:
-                if term.fence <= highest:
-                    yield term.begin, f"'{mutex}': {term.who} has token {term.fence} after {highest}"
-                highest = max(highest, term.fence)
-                seen.add(term.key())
+            if history.losses_before(term.begin) > losses:
+                highest, seen, losses = 0, set(), history.losses_before(term.begin)
+            if history.is_excused("tokens", term.begin) or term.key() in seen:
+                continue
+            if term.fence <= highest:
+                yield term.begin, f"'{mutex}': {term.who} has token {term.fence} after {highest}"
+            highest = max(highest, term.fence)
+            seen.add(term.key())
 
 
 class _Callbacks:

@@ -66,6 +66,11 @@ STORIES = [
     ("tokens that begin anew with the store",
      "1400 excuse tokens\n1500 believe lead w2-1/c 1 1600\n1700 unexcuse tokens\n"
      "1800 believe lead w0-2/c 2 1900", None),
+    ("tokens that begin anew, seen later",
+     "1400 excuse tokens\n1700 unexcuse tokens\n1800 believe lead w0-2/c 2 1900", None),
+    ("tokens that go back after they began anew",
+     "1400 excuse tokens\n1700 unexcuse tokens\n1800 believe lead w0-2/c 2 1900\n"
+     "2000 believe lead w2-1/c 1 2100", "tokens grow"),
     ("on_acquired twice", "5 begin-acquired lead w0-1/c 6", "callbacks alternate"),
     ("on_released without on_acquired", "1000 begin-released lead w2-1/c", "callbacks alternate"),
     ("a callback after the stop has returned",

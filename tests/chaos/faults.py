@@ -77,7 +77,9 @@ def server_clock(world):
 
 
 def network(world):
-    return None if world.networks else "no network namespaces here"
+    if not world.store.is_proxied:
+        return "clients are told addresses by the servers"
+    return None if world.networks else "network namespaces are not allowed here"
 
 
 def small_disk(world):
@@ -379,6 +381,6 @@ def reset_mid_command(world, _dice):
 @fault("partition", "net", LONG, network)
 def partition(world, dice):
     """The cable of one worker is pulled out; nothing is told to anybody."""
-    one = dice.choice(world.networks)
-    one.pull_out()
-    return one.owner, one.plug_in
+    network = world.networks[dice.choice(sorted(world.networks))]
+    network.pull_out()
+    return network.owner, network.plug_in

@@ -12,6 +12,7 @@ from server import LEASE_SECONDS
 
 FIRST_SECONDS = 0.3
 GAP_SECONDS = (0.1, 1.2)
+REST_SECONDS = 0.05  # between two faults of one group
 AFTERMATH_SECONDS = 1.3 * LEASE_SECONDS  # until what a healed fault excuses has come to its end
 
 
@@ -32,26 +33,41 @@ def skipped(world):
             if fault.missing(world) is not None}
 
 
-def draw(seed, faults, seconds, names=None):
-    """A schedule. With names these strike, each once, in a drawn order; otherwise any, until the time is over."""
+def draw(seed, faults, seconds):
+    """A schedule of so many seconds."""
     dice = random.Random(f"schedule {seed}")
     table = {fault.name: fault for fault in faults}
-    order = list(names) if names else []
-    dice.shuffle(order)
-    schedule, at, busy, struck = [], FIRST_SECONDS, {}, set()
-    while order or (not names and at < seconds):
-        name = order.pop() if order else dice.choice(sorted(table.keys() - struck))
-        fault = table[name]
+    plan = _Planner(dice)
+    while table and plan.at < seconds:
+        fault = table[dice.choice(sorted(table))]
+        plan.add(fault)
         if fault.once:
-            struck.add(name)
-        at = max(at, busy.get(fault.group, 0))
-        if not names and at >= seconds:
-            break
-        length = dice.uniform(*fault.span) * LEASE_SECONDS
-        schedule.append(Strike(at, name, length))
-        busy[fault.group] = at + length + 0.05
-        at += dice.uniform(*GAP_SECONDS)
-    return schedule
+            del table[fault.name]
+    return plan.schedule
+
+
+def draw_each(seed, faults):
+    """A schedule in which each of them strikes once."""
+    dice = random.Random(f"schedule {seed}")
+    plan = _Planner(dice)
+    for fault in dice.sample(faults, len(faults)):
+        plan.add(fault)
+    return plan.schedule
+
+
+class _Planner:
+    def __init__(self, dice):
+        self.dice = dice
+        self.at = FIRST_SECONDS
+        self.schedule = []
+        self._busy = {}  # group: until when one of it strikes
+
+    def add(self, fault):
+        self.at = max(self.at, self._busy.get(fault.group, 0))
+        length = self.dice.uniform(*fault.span) * LEASE_SECONDS
+        self.schedule.append(Strike(self.at, fault.name, length))
+        self._busy[fault.group] = self.at + length + REST_SECONDS
+        self.at += self.dice.uniform(*GAP_SECONDS)
 
 
 class Nemesis:

@@ -9,7 +9,7 @@ import typing
 
 from checker import check_folder, count
 from clock import now
-from nemesis import draw, possible, skipped
+from nemesis import draw, draw_each, possible, skipped
 from stores import STORES
 from timeline import draw as draw_timeline
 from world import World
@@ -22,6 +22,7 @@ class Programs:
         self.simba = os.path.join(folder, "simba")
         self.worker = os.path.join(folder, "tests/chaos/chaos-worker")
         self.child = os.path.join(folder, "tests/chaos/chaos-child")
+        self.soak = os.path.join(folder, "tests/chaos/chaos-soak")
         self.wallclock = os.path.join(folder, "tests/chaos/libchaos-wallclock.so")
 
 
@@ -30,12 +31,14 @@ class Plan:
     store: str
     seed: int
     seconds: float
-    faults: typing.Optional[list] = None  # these, each once; None: any, until the time is over
+    faults: typing.Optional[list] = None  # the names of those that may strike; None: any
+    each_once: bool = False               # each of them, however long it takes
 
     def command(self):
         """What plays the same schedule again."""
+        length = "EACH=1" if self.each_once else f"SECONDS={self.seconds:g}"
         faults = f" FAULTS={','.join(self.faults)}" if self.faults else ""
-        return f"make chaos STORE={self.store} SEED={self.seed} SECONDS={self.seconds:g}{faults}"
+        return f"make chaos STORE={self.store} SEED={self.seed} {length}{faults}"
 
 
 class Outcome:
@@ -59,11 +62,11 @@ def play(plan, programs, folder, outcome):
     world = World(folder, store, plan.seed, programs)
     try:
         world.start()
-        faults = possible(world)
-        known = {fault.name for fault in faults}
-        names = [name for name in plan.faults if name in known] if plan.faults else None
+        faults = [fault for fault in possible(world)
+                  if plan.faults is None or fault.name in plan.faults]
         outcome.skipped = skipped(world)
-        outcome.schedule = draw(plan.seed, faults, plan.seconds, names)
+        outcome.schedule = (draw_each(plan.seed, faults) if plan.each_once
+                            else draw(plan.seed, faults, plan.seconds))
         world.run(outcome.schedule)
         world.stop()
     except Exception:  # a harness that fails has shown nothing: that is a failure of the run

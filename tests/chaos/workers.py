@@ -7,6 +7,7 @@ import threading
 from process import END_SECONDS, Process, create_clock, send, step_clock, wallclock_environment
 
 PROGRAM_WAIT = "1s"
+COMMAND_MS = (50, 200, 400, 800, 2500)  # how long a command lives; the longest for longer than its lease
 
 
 class LibraryWorker:
@@ -19,7 +20,8 @@ class LibraryWorker:
         self.process = None
         self.proxies = world.proxies_for(self.name)
         self.url = world.store.url([(proxy.address, proxy.port) for proxy in self.proxies])
-        self.prefix = []       # put before the command: a network of its own
+        network = world.networks.get(self.name)
+        self.prefix = network.prefix() if network else []
         self.clock = os.path.join(world.folder, self.name + ".clock")
         create_clock(self.clock)
 
@@ -111,7 +113,7 @@ class ProgramWorker(threading.Thread):
         self.process = Process(
             [self.world.programs.simba, "-u", self.url, "lock", "-w", PROGRAM_WAIT, "lock", "--",
              self.world.programs.child, self.title, "lock", path + ".journal", self.world.vault.path,
-             str(self.dice.randrange(50, 900))], path + ".log")
+             str(self.dice.choice(COMMAND_MS))], path + ".log")
         code = self.process.handle.wait()
         if not self.was_killed:
             self.world.note("exit", self.title, code)

@@ -6,6 +6,7 @@ import os
 
 from clock import now, now_ns, wait_until
 from nemesis import Nemesis
+from network import make_network
 from process import children_of, reap
 from proxy import Proxy
 from server import LEASE_SECONDS
@@ -20,12 +21,12 @@ GONE_SECONDS = 10
 
 
 class World:
-    def __init__(self, folder, store, seed, programs, networks=()):
+    def __init__(self, folder, store, seed, programs):
         self.folder = folder
         self.store = store
         self.seed = seed
         self.programs = programs
-        self.networks = list(networks)
+        self.networks = {}  # worker: its own network
         self.proxies = []
         self.workers = []
         self.library_workers = []
@@ -64,14 +65,22 @@ class World:
 
     # ---- Life ----
 
-    def proxies_for(self, _name):
-        address = "127.0.0.1"
+    def proxies_for(self, name):
+        """Where a worker finds the store: on the loopback, or at the end of its cable."""
+        address = self.networks[name].address if name in self.networks else "127.0.0.1"
         made = [Proxy(port, address) for port in self.store.ports()] if self.store.is_proxied else []
         self.proxies += made
         return made
 
+    def _lay_cable(self):
+        """To the first worker; the others stay on the loopback."""
+        network = make_network("w0", 0) if self.store.is_proxied else None
+        if network is not None:
+            self.networks["w0"] = network
+
     def start(self):
         self.store.start()
+        self._lay_cable()
         self.library_workers = [LibraryWorker(self, number) for number in range(LIBRARY_WORKERS)]
         programs = [ProgramWorker(self, number) for number in range(PROGRAM_WORKERS)]
         self.workers = self.library_workers + programs
@@ -128,6 +137,8 @@ class World:
             worker.abandon()
         for proxy in self.proxies:
             proxy.stop()
+        for network in self.networks.values():
+            network.remove()
         self.vault.stop()
         self.store.stop()
         self._journal.close()

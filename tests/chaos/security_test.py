@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""A password is seen by nobody: not in what the program says, not in ps, not in `status`, on any store that has
+passwords, whether it is right or wrong. What the program creates by itself is private.
+
+    security_test.py PROGRAM
+"""
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+from clock import wait_until
+from process import adopt_orphans, tree_of
+from redis_store import Redis, RedisServer
+from sql_store import Mariadb, Postgres
+from zookeeper_store import Zookeeper
+
+PROGRAM = os.path.abspath(sys.argv[1])
+SECRET = "s3cr3t-w0rd"
+WRONG = "wr0ng-w0rd"
+LEASE = "ttl=2s&transition=2s"
+
+
+def redis(folder):
+    store = Redis(folder)
+    store.servers = [RedisServer(os.path.join(folder, "guarded"), None, "--requirepass", SECRET)]
+    store.servers[0].serves = store.servers[0].is_up  # it answers nobody without the password
+    store.start()
+    return store, "redis://:{secret}@127.0.0.1:{port}?" + LEASE
+
+
+def postgres(folder):
+    store = Postgres(folder)
+    store.start()
+    server = store.servers[0]
+    server.sql(f"CREATE ROLE guarded LOGIN PASSWORD '{SECRET}'")
+    server.sql("GRANT ALL ON SCHEMA public TO guarded")
+    with open(os.path.join(server.folder, "data", "pg_hba.conf"), "w", encoding="ascii") as file:
+        file.write("host all guarded 127.0.0.1/32 scram-sha-256\nlocal all all trust\n")
+    server.sql("SELECT pg_reload_conf()")
+    return store, "postgres://guarded:{secret}@127.0.0.1:{port}/simba?" + LEASE
+
+
+def mariadb(folder):
+    store = Mariadb(folder)
+    store.start()
+    server = store.servers[0]
+    server.sql(f"CREATE USER guarded@'%' IDENTIFIED BY '{SECRET}'")
+    server.sql("GRANT ALL ON simba.* TO guarded@'%'")
+    return store, "mysql://guarded:{secret}@127.0.0.1:{port}/simba?" + LEASE
+
+
+def zookeeper(folder):
+    """It refuses no password; with another one the nodes are somebody else's."""
+    store = Zookeeper(folder)
+    store.start()
+    return store, "zookeeper://guarded:{secret}@127.0.0.1:{port}?acl=creator&" + LEASE
+
+
+STORES = {"redis": (redis, Redis), "postgres": (postgres, Postgres), "mariadb": (mariadb, Mariadb),
+          "zookeeper": (zookeeper, Zookeeper)}
+
+
+def run(*arguments, **more):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60,
+                          stdin=subprocess.DEVNULL, check=False, **more)
+
+
+def expect_hidden(text, where):
+    for word in (SECRET, WRONG):
+        assert word not in text, f"{where} shows the password: {text}"
+
+
+def check_said(url, expected, *arguments):
+    result = run("-u", url, "--log-level", "debug", *arguments)
+    assert result.returncode in expected, f"{arguments}: {result.returncode} {result.stderr}"
+    expect_hidden(result.stdout + result.stderr, " ".join(arguments))
+
+
+def command_lines(pid):
+    lines = []
+    for one in tree_of(pid):
+        try:
+            with open(f"/proc/{one}/cmdline", "rb") as file:
+                lines.append(file.read().decode(errors="replace"))
+        except OSError:  # it has gone meanwhile
+            pass
+    return lines
+
+
+def check_ps(url, folder):
+    """The program, its guardian and its command, while a mutex is held."""
+    held = os.path.join(folder, "held")
+    holder = subprocess.Popen([PROGRAM, "-u", url, "lock", "m", "--", "sh", "-c",
+                               f"touch {held}; exec sleep 60"], stdin=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: os.path.exists(held), "the mutex is held")
+        lines = command_lines(holder.pid)
+        assert len(lines) >= 2, f"only {lines} run"
+        for line in lines:
+            expect_hidden(line, "ps")
+        check_said(url, {0}, "status", "--json")
+        check_said(url, {75}, "lock", "-n", "m", "--", "true")
+    finally:
+        holder.terminate()
+        holder.wait()
+
+
+def a_password_is_not_shown(make, folder):
+    store, form = make(os.path.join(folder, "store"))
+    try:
+        port = store.servers[0].port
+        url = form.format(secret=SECRET, port=port)
+        wait_until(lambda: run("-u", url, "init").returncode == 0, "the store can be used")
+        check_ps(url, folder)
+        wrong = form.format(secret=WRONG, port=port)
+        check_said(wrong, {0, 77}, "status")
+        check_said(wrong, {69, 70, 75, 77}, "lock", "-n", "m", "--", "true")
+        gone = form.format(secret=SECRET, port=1)
+        check_said(gone, {69}, "status")
+    finally:
+        store.stop()
+
+
+def what_the_program_creates_is_private(folder):
+    """Also where the user lets everybody read what he creates."""
+    result = run("lock", "m", "--", "true", env={"HOME": folder, "PATH": os.environ["PATH"]}, umask=0)
+    assert result.returncode == 0, result.stderr
+    found = [os.path.join(path, name) for path, folders, files in os.walk(folder)
+             for name in folders + files]
+    assert any(name.endswith(".db") for name in found), f"no store among {found}"
+    for path in found:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        assert mode & 0o077 == 0, f"{path} has the mode {mode:o}"
+
+
+def cases():
+    yield "what the program creates by itself is private", what_the_program_creates_is_private, None
+    for name, (make, store) in STORES.items():
+        yield (f"{name}: a password is not shown",
+               lambda folder, one=make: a_password_is_not_shown(one, folder), store.missing())
+
+
+def try_case(function):
+    """What is wrong, or None."""
+    folder = tempfile.mkdtemp(prefix="simba-security-")
+    os.chmod(folder, 0o755)
+    try:
+        function(folder)
+        return None
+    except (AssertionError, TimeoutError, RuntimeError) as error:
+        return str(error)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    adopt_orphans()
+    number = failed = 0
+    for number, (name, function, missing) in enumerate(cases(), 1):
+        if missing:
+            print(f"ok {number} - {name} # SKIP {missing}")
+            continue
+        trouble = try_case(function)
+        print(f"{'not ok' if trouble else 'ok'} {number} - {name}", flush=True)
+        failed += trouble is not None
+        for line in (trouble or "").splitlines():
+            print(f"# {line}")
+    print(f"1..{number}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
