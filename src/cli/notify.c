@@ -80,10 +80,9 @@ void cli_notify_stopping(void)
 
 static int64_t healthy_at_ms; /* 0: at once */
 
-/* A number that stands alone; 0 where it is none. */
-static int64_t read_number(const char *name)
+/* A number that stands alone; 0 where it is none, or there is no text. */
+static int64_t read_number(const char *text)
 {
-    const char *text = getenv(name);
     char *end = NULL;
 
     if (text == NULL || text[0] < '0' || text[0] > '9')
@@ -96,10 +95,10 @@ static int64_t read_number(const char *name)
 /* Half of what the manager allows; 0: it does not watch this process. */
 static int64_t interval_ms(void)
 {
-    int64_t allowed_us = read_number("WATCHDOG_USEC");
+    int64_t allowed_us = read_number(getenv("WATCHDOG_USEC"));
+    const char *pid = getenv("WATCHDOG_PID"); /* not set: whoever it is */
 
-    if (allowed_us <= 0 ||
-        (getenv("WATCHDOG_PID") != NULL && read_number("WATCHDOG_PID") != getpid()))
+    if (allowed_us <= 0 || (pid != NULL && read_number(pid) != getpid()))
         return 0;
     return allowed_us >= 2000 ? allowed_us / 2000 : 1;
 }
