@@ -95,10 +95,10 @@ static PGconn *connect_postgres(const simba_url *url)
 static bool open_postgres(struct raw *raw, const simba_url *url)
 {
     raw->connection = connect_postgres(url);
-    raw->listener = connect_postgres(url);
+    raw->listener =
+        connect_postgres(url); /* and does not listen yet: every release would wake it */
     PQclear(PQexec(raw->connection, INSERT " ON CONFLICT DO NOTHING"));
     PQclear(PQprepare(raw->connection, "u", UPDATE, 0, NULL));
-    PQclear(PQexec(raw->listener, "LISTEN bench"));
     return PQstatus(raw->connection) == CONNECTION_OK && PQstatus(raw->listener) == CONNECTION_OK;
 }
 
@@ -121,7 +121,10 @@ static double handover_postgres(struct raw *raw)
 {
     struct pollfd socket = {.fd = PQsocket(raw->listener), .events = POLLIN};
     PGnotify *note = NULL;
-    double began = now_us();
+    double began;
+
+    PQclear(PQexec(raw->listener, "LISTEN bench"));
+    began = now_us();
 
     PQclear(PQexec(raw->connection, "NOTIFY bench"));
     while (note == NULL) {

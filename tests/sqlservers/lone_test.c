@@ -64,6 +64,26 @@ static simba_locker *used_locker(simba_client *client, const char *mutex)
     return locker;
 }
 
+/* The twin of all tests here: no other thread is at work, so that without a turn of the loop there is no
+ * answer. */
+static void a_lone_request_is_carried_out_by_who_turns_the_loop(void **state)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "turned", "a", 0);
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "turned", "a", 0);
+    host_submit(&host, &call, 1);
+    test_pause_ms(200);
+    assert_false(call.answered);
+    assert_true(host_wait(&host, &call, 1));
+    assert_string_equal(call.owner, "a");
+    call = host_do(&host, SIMBA_OP_RELEASE, "turned", "a", call.revision);
+    assert_string_equal(call.owner, "");
+    assert_true(host_close(&host));
+}
+
 /* ---- A server that hangs -------------------------------------------------------------------- */
 
 static void a_wait_with_a_limit_ends_in_time_while_the_server_hangs(void **state)
@@ -357,6 +377,7 @@ static void a_connection_that_was_closed_while_idle_costs_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lone_request_is_carried_out_by_who_turns_the_loop),
         cmocka_unit_test(a_wait_with_a_limit_ends_in_time_while_the_server_hangs),
         cmocka_unit_test(a_client_closes_while_the_server_hangs),
         cmocka_unit_test(a_wait_is_cancelled_at_once_while_the_server_hangs),

@@ -6,6 +6,7 @@
 #include "base/random.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -81,7 +82,7 @@ void server_reap(pid_t pid)
 }
 
 /* PostgreSQL is a process with many children, of which each has a group of its own. */
-static void signal_all(pid_t pid, int number)
+static void for_all(pid_t pid, void (*act)(pid_t process, int number), int number)
 {
     char path[64];
     char list[4096] = "";
@@ -93,9 +94,62 @@ static void signal_all(pid_t pid, int number)
         list[fread(list, 1, sizeof list - 1, file)] = '\0';
         fclose(file);
     }
-    kill(pid, number);
+    act(pid, number);
     for (char *place = list, *child; (child = strtok_r(place, " \n", &place)) != NULL;)
-        kill((pid_t)strtol(child, NULL, 10), number);
+        act((pid_t)strtol(child, NULL, 10), number);
+}
+
+static void send_signal(pid_t process, int number)
+{
+    kill(process, number);
+}
+
+static void signal_all(pid_t pid, int number)
+{
+    for_all(pid, send_signal, number);
+}
+
+/* Behind the name, which may have anything in it. */
+static char state_of(pid_t process, const char *thread)
+{
+    char path[128];
+    char stat[1024] = "";
+    const char *name_end;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)process, thread);
+    file = fopen(path, "re");
+    if (file != NULL) {
+        stat[fread(stat, 1, sizeof stat - 1, file)] = '\0';
+        fclose(file);
+    }
+    name_end = strrchr(stat, ')');
+    return name_end != NULL && name_end[1] == ' ' ? name_end[2] : 'X';
+}
+
+static bool is_stopped(void *user)
+{
+    const pid_t *process = user;
+    char path[64];
+    const struct dirent *entry;
+    bool stopped = true;
+    DIR *threads;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)*process);
+    threads = opendir(path);
+    if (threads == NULL)
+        return true;
+    while ((entry = readdir(threads)) != NULL)
+        if (entry->d_name[0] != '.')
+            stopped = stopped && strchr("TtZX", state_of(*process, entry->d_name)) != NULL;
+    closedir(threads);
+    return stopped;
+}
+
+static void await_stop(pid_t process, int number)
+{
+    (void)number;
+    assert_true(test_wait(is_stopped, &process));
 }
 
 /* Below the ports that the kernel gives to outgoing connections: one of those could take the place of a
@@ -179,9 +233,11 @@ void server_kill(struct server *s)
     s->pid = 0;
 }
 
+/* A thread that is on a processor may still answer after the signal was sent. */
 void server_pause(struct server *s)
 {
     signal_all(s->pid, SIGSTOP);
+    for_all(s->pid, await_stop, 0);
 }
 
 void server_resume(struct server *s)

@@ -46,7 +46,7 @@ void server_destroy(struct server *s);
 
 void server_start(struct server *s); /* and waits until it answers */
 void server_kill(struct server *s);  /* like a crash */
-void server_pause(struct server *s);
+void server_pause(struct server *s); /* and waits until it stands still */
 void server_resume(struct server *s);
 /* Starts another program in the server's folder, as its user. */
 pid_t server_spawn(const struct server *s, const char *const *arguments);

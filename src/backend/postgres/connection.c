@@ -162,19 +162,34 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
 
 /* ---- One item, without waiting -------------------------------------------------------------- */
 
+static uint64_t next_version(const struct sb_postgres_connection *c)
+{
+    uint64_t version = c->item->values.version;
+
+    return version < c->base.version_max ? version + 1 : version;
+}
+
+/* A release changes a version that it names. */
+static void read_whole_item(struct sb_postgres_connection *c, const PGresult *result)
+{
+    c->item->hit = count_of(result) > 0;
+    if (!c->item->hit)
+        return;
+    sb_sql_item_set_record(c->item, PQntuples(result) > 0
+                                        ? strtoull(PQgetvalue(result, 0, 0), NULL, 10)
+                                        : next_version(c));
+}
+
 static int take_lone_item(void *user, size_t index, const PGresult *result)
 {
     struct sb_postgres_connection *c = user;
 
     if (index < c->item_index)
         return SIMBA_OK;
-    if (!c->yields_version) {
+    if (c->whole)
+        read_whole_item(c, result);
+    else
         read_item(c->item, result);
-        return SIMBA_OK;
-    }
-    c->item->hit = PQntuples(result) > 0;
-    if (c->item->hit)
-        sb_sql_item_set_record(c->item, strtoull(PQgetvalue(result, 0, 0), NULL, 10));
     return SIMBA_OK;
 }
 
@@ -192,9 +207,8 @@ static void send_lone_item(struct sb_postgres_connection *c)
     int statement = sb_postgres_lone_statement((int)c->item->statement);
 
     c->item_index = 0;
-    c->yields_version =
-        statement != (int)c->item->statement && simba_now_ms() >= c->careful_until_ms;
-    if (c->yields_version)
+    c->whole = statement != (int)c->item->statement && simba_now_ms() >= c->careful_until_ms;
+    if (c->whole)
         sb_postgres_exchange_send(&c->exchange, statement, &c->item->values);
     else
         c->item_index = send_items(&c->exchange, &c->item, 1);

@@ -28,9 +28,10 @@
     " transition_at = " NOW " + $4::bigint, version = version + 1"
 
 /* A release goes through at the last version too; only nobody can acquire any more. */
-#define CLEAR_LEASE                                                                                \
-    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
-    " version = least(version + 1, " VERSION_MAX ")"
+#define CLEAR_LEASE_TO(nobody)                                                                     \
+    "UPDATE simba_mutex SET owner_id = " nobody ", acquired_at = 0, ttl_at = 0,"                   \
+    " transition_at = 0, version = least(version + 1, " VERSION_MAX ")"
+#define CLEAR_LEASE CLEAR_LEASE_TO("''")
 
 #define MAY_ACQUIRE                                                                                \
     "mutex = $1 AND (transition_at < " NOW " OR owner_id = $2) AND version < " VERSION_MAX
@@ -47,7 +48,11 @@
 #define LIMIT "set_config('lock_timeout', '100ms', true)"
 #define LIMITED(condition) LIMIT " IS NOT NULL AND " condition
 
-#define TELL ", pg_notify('" SB_POSTGRES_CHANNEL "', mutex)"
+#define NOTIFY "pg_notify('" SB_POSTGRES_CHANNEL "', mutex)"
+#define TELL ", " NOTIFY
+
+/* To yield a row costs the server as much as to find it. What pg_notify yields, nothing, is nobody's id. */
+#define CLEAR_LEASE_AND_TELL CLEAR_LEASE_TO(NOTIFY "::text")
 
 struct statement {
     const char *name;
@@ -77,8 +82,7 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_POSTGRES_ACQUIRE_LONE] = {"simba_acquire_lone",
                                   SET_LEASE " WHERE " LIMITED(MAY_ACQUIRE) " RETURNING version"},
     [SB_POSTGRES_RELEASE_EXACT_LONE] = {"simba_release_exact_lone",
-                                        CLEAR_LEASE " WHERE " LIMITED(
-                                            MAY_RELEASE_EXACT) " RETURNING version" TELL},
+                                        CLEAR_LEASE_AND_TELL " WHERE " LIMITED(MAY_RELEASE_EXACT)},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", "SELECT " LIMIT},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more",
                                      "SELECT set_config('lock_timeout', '10ms', true)"},

@@ -14,8 +14,8 @@ enum sb_postgres_statement {
     SB_POSTGRES_ACQUIRE_FREE = SB_SQL_STATEMENTS,
     SB_POSTGRES_GUARD_FREE,
     SB_POSTGRES_RELEASE_EXACT_FREE,
-    /* The same as their namesakes for a transaction of their own: they limit the wait for a lock by themselves,
-     * and yield only the version. */
+    /* The same as their namesakes for a transaction of their own: they limit the wait for a lock by themselves.
+     * The acquire yields only the version, the release nothing. */
     SB_POSTGRES_ACQUIRE_LONE,
     SB_POSTGRES_RELEASE_EXACT_LONE,
     /* How long the transaction waits for a lock. Not SET, which would outlive it in a pooled session. */
