@@ -87,6 +87,26 @@ static void tls_verifies_the_certificate_and_the_name(void **state)
     assert_connects(tls_url("127.0.0.1", "tls=on&tls-verify=no"));
 }
 
+/* What TLS has read ahead does not show on the socket. */
+static void requests_that_come_alone_go_through_tls(void **state)
+{
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, tls_url("127.0.0.1", "tls=on&tls-verify=no")), SIMBA_OK);
+    for (int i = 0; i < 20; i++) {
+        struct call call = host_do(&host, SIMBA_OP_ACQUIRE, "tls", "a", 0);
+
+        assert_string_equal(call.owner, "a");
+        assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "tls", "b", 0).owner, "a");
+        assert_string_equal(host_do(&host, SIMBA_OP_READ, "tls", NULL, 0).owner, "a");
+        call = host_do(&host, SIMBA_OP_RELEASE, "tls", "a", call.revision);
+        assert_int_equal(call.code, SIMBA_OK);
+        assert_string_equal(call.owner, "");
+    }
+    assert_true(host_close(&host));
+}
+
 /* ---- Places --------------------------------------------------------------------------------- */
 
 static void a_socket_can_be_named(void **state)
@@ -176,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tls_verifies_the_certificate_and_the_name),
+        cmocka_unit_test(requests_that_come_alone_go_through_tls),
         cmocka_unit_test(a_socket_can_be_named),
         cmocka_unit_test(a_read_only_host_is_passed_over),
         cmocka_unit_test(settings_that_mean_nothing_are_a_matter_of_configuration),
