@@ -477,12 +477,14 @@ static void measure_round(struct hand hands[2], struct side sides[2])
 
 static void print_ratios(void)
 {
+    double usual = median(&ratios); /* sorts them */
+
     printf("%-52s %.2f (at most 1.50)\n", "the library to by hand, of the medians",
            median(&our_samples) / median(&raw_samples));
     if (ratios.count > 0)
         printf("%-52s %.2f (at most 0.70), of rounds %.2f, %.2f to %.2f\n",
                "the library to Curator, of the medians",
-               median(&our_samples) / median(&curator_samples), median(&ratios), ratios.us[0],
+               median(&our_samples) / median(&curator_samples), usual, ratios.us[0],
                ratios.us[ratios.count - 1]);
     printf("\n");
 }
