@@ -1,17 +1,7 @@
 /*
- * worker.c - the thread of an SQL client, and what the loop does in its place. Owns the queue and who uses the
- * connection; must not know statements.
- *
- *     several requests, renewals, looks, healing          the thread
- *     a lone request while nobody uses the connection     the loop: see flight.h
+ * worker.c - the thread of an SQL client. Owns the queue and the thread's work; must not know statements.
  */
-#include "backend/sql/worker.h"
-
-#include "backend/sql/batch.h"
-#include "backend/sql/flight.h"
-#include "backend/sql/link.h"
-#include "backend/sql/queue.h"
-#include "backend/sql/rows.h"
+#include "backend/sql/worker_parts.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -28,34 +18,7 @@
  * still win. Most of a herd gives up then without ever having had the lock. */
 #define LOOK_AGAIN_MS 10
 
-/* Servers are given at least this long for an answer: a connection that is given up costs more than one
- * request's punctuality. */
-#define ANSWER_MIN_MS 300
-
 enum work { WORK_END, WORK_REQUESTS, WORK_LOOK, WORK_HEAL };
-
-struct sb_worker {
-    struct sb_worker_config config;
-    pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows up to `user` */
-    pthread_cond_t arrived;
-    struct sb_queue queue;
-    bool stopping;
-    bool broken;                        /* `failure` has made the connection useless */
-    int64_t wakes_at_ms;                /* the thread, unless it is called */
-    struct sb_flight *flight;           /* made when there is a lone request */
-    enum { NOBODY, THREAD, LOOP } user; /* of the connection */
-
-    /* The user's own: */
-    struct sb_sql_link link;
-    struct sb_batch batch;
-    struct sb_sql_failure failure;
-    int64_t took_off_ms; /* the lone request */
-
-    void (*stopped)(void *argument);
-    void *argument;
-    struct simba_task last_task;
-};
 
 /* ---- Queue ---------------------------------------------------------------------------------- */
 
@@ -67,7 +30,7 @@ static void reply_code(struct sb_worker *w, struct simba_request *request, int c
     w->config.host->reply(w->config.host, request, &reply);
 }
 
-static int64_t deadline_of(const struct sb_worker *w, const struct simba_request *request)
+int64_t sb_worker_deadline_ms(const struct sb_worker *w, const struct simba_request *request)
 {
     int64_t wait_ms = w->config.wait_ms;
 
@@ -87,7 +50,8 @@ static int64_t gather_ms(const struct sb_worker *w, const struct simba_request *
 /* With the lock held. Renewals wait for company: they have the whole transition, and a commit costs the same for many. */
 static bool enqueue(struct sb_worker *w, struct simba_request *request)
 {
-    struct sb_queue_entry entry = {.request = request, .deadline_ms = deadline_of(w, request)};
+    struct sb_queue_entry entry = {.request = request,
+                                   .deadline_ms = sb_worker_deadline_ms(w, request)};
 
     entry.due_ms = simba_now_ms();
     if (request->op == SIMBA_OP_GUARD)
@@ -138,6 +102,14 @@ static void submit_to_thread(struct sb_worker *w, struct simba_request *rest)
     }
 }
 
+void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
+{
+    struct simba_request *rest = answer_void(w, batch);
+
+    if (rest != NULL && !sb_worker_fly(w, rest))
+        submit_to_thread(w, rest);
+}
+
 void sb_worker_nudge(struct sb_worker *w)
 {
     pthread_mutex_lock(&w->lock); /* it may be about to wait */
@@ -151,7 +123,7 @@ static int64_t queue_due_ms(const struct sb_worker *w)
     return w->stopping && w->queue.count > 0 ? 0 : sb_queue_due_ms(&w->queue);
 }
 
-static int64_t look_due_ms(const struct sb_worker *w)
+int64_t sb_worker_look_due_ms(const struct sb_worker *w)
 {
     return w->config.waiters != NULL ? sb_waiters_due_ms(w->config.waiters) : SIMBA_INFINITE;
 }
@@ -175,7 +147,7 @@ static void wait_until(struct sb_worker *w, int64_t at_ms, int64_t now_ms)
 static bool find_work(struct sb_worker *w, int64_t now_ms, enum work *ret_work, int64_t *ret_due_ms)
 {
     int64_t due_ms = queue_due_ms(w);
-    int64_t look_ms = look_due_ms(w);
+    int64_t look_ms = sb_worker_look_due_ms(w);
 
     *ret_due_ms = due_ms < look_ms ? due_ms : look_ms;
     if (w->broken)
@@ -218,8 +190,7 @@ static enum work take(struct sb_worker *w)
     return work;
 }
 
-/* Puts the jobs that somebody was in the way of back into the queue; false when memory is short. */
-static bool take_back(struct sb_worker *w, int64_t began_ms)
+bool sb_worker_take_back(struct sb_worker *w, int64_t began_ms)
 {
     bool kept;
 
@@ -241,8 +212,8 @@ static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *f
         return code;
     if (driver->looks_first && deadline_ms > now_ms + LOOK_AGAIN_MS)
         deadline_ms = now_ms + LOOK_AGAIN_MS;
-    if (driver->run_all != NULL && deadline_ms < now_ms + ANSWER_MIN_MS)
-        deadline_ms = now_ms + ANSWER_MIN_MS;
+    if (driver->run_all != NULL && deadline_ms < now_ms + SB_WORKER_ANSWER_MIN_MS)
+        deadline_ms = now_ms + SB_WORKER_ANSWER_MIN_MS;
     driver->set_deadline(w->link.repository.connection, deadline_ms);
     return sb_batch_run(&w->batch, &w->link.repository, failure);
 }
@@ -271,7 +242,7 @@ static void serve(struct sb_worker *w)
         if (attempt(w, now_ms, &failure) == SIMBA_OK) {
             set_late(&failure.error, true);
             sb_batch_expire(&w->batch, simba_now_ms(), &failure.error);
-            if (take_back(w, began_ms))
+            if (sb_worker_take_back(w, began_ms))
                 return;
             sb_error_plain(&failure.error, SIMBA_ENOMEM);
             break;
@@ -316,146 +287,6 @@ static void *run_thread(void *argument)
     sb_sql_link_drop(&w->link);
     w->config.host->post(w->config.host, &w->last_task);
     return NULL;
-}
-
-/* ---- A lone request, on the loop ------------------------------------------------------------ */
-
-/* Those that nobody else would go along with: renewals wait for company. */
-static bool is_lone(const struct sb_worker *w, const struct simba_request *batch)
-{
-    return w->config.driver->start != NULL && batch->next == NULL &&
-           (batch->op == SIMBA_OP_ACQUIRE || batch->op == SIMBA_OP_RELEASE ||
-            batch->op == SIMBA_OP_READ);
-}
-
-/* Whether the loop has the connection now. Requests that came before must not be overtaken. */
-static bool seize_connection(struct sb_worker *w)
-{
-    bool seized;
-
-    pthread_mutex_lock(&w->lock);
-    seized = w->user == NOBODY && w->queue.count == 0 && !w->broken && !w->stopping &&
-             w->link.repository.connection != NULL && w->flight != NULL;
-    if (seized)
-        w->user = LOOP;
-    pthread_mutex_unlock(&w->lock);
-    return seized;
-}
-
-/* With the lock held. Whether the thread has something to do before it wakes by itself. */
-static bool is_thread_wanted(const struct sb_worker *w)
-{
-    return w->queue.count > 0 || w->broken || w->stopping || look_due_ms(w) < w->wakes_at_ms;
-}
-
-static void yield_connection(struct sb_worker *w)
-{
-    bool wanted;
-
-    pthread_mutex_lock(&w->lock);
-    w->user = NOBODY;
-    wanted = is_thread_wanted(w);
-    pthread_mutex_unlock(&w->lock);
-    if (wanted)
-        pthread_cond_signal(&w->arrived);
-}
-
-/* The thread goes on with it; false when memory is short. */
-static bool leave_to_thread(struct sb_worker *w)
-{
-    const struct sb_job *job = &w->batch.jobs[0];
-    struct sb_queue_entry entry = {.request = job->request, .deadline_ms = job->deadline_ms};
-    bool kept;
-
-    if (job->blocked)
-        return take_back(w, w->took_off_ms);
-    pthread_mutex_lock(&w->lock);
-    kept = sb_queue_add(&w->queue, &entry);
-    pthread_mutex_unlock(&w->lock);
-    return kept;
-}
-
-static void run_item(struct sb_worker *w, struct sb_sql_item *item)
-{
-    int64_t deadline_ms = w->batch.jobs[0].deadline_ms;
-    struct simba_error error;
-
-    if (item != NULL) {
-        if (deadline_ms < simba_now_ms() + ANSWER_MIN_MS)
-            deadline_ms = simba_now_ms() + ANSWER_MIN_MS;
-        sb_flight_start(w->flight, w->link.repository.connection, item, deadline_ms);
-        return;
-    }
-    if (w->batch.jobs[0].state == SB_JOB_WAITING && !leave_to_thread(w)) {
-        sb_error_plain(&error, SIMBA_ENOMEM);
-        sb_batch_fail(&w->batch, &error);
-    }
-    yield_connection(w);
-}
-
-/* Whoever has met a lock learns next whether it matters. */
-static bool has_met_lock(const struct sb_job *job, const struct sb_sql_failure *failure)
-{
-    return failure->remedy == SB_SQL_RETRY && failure->error.code != SIMBA_EUNKNOWN &&
-           job->item.statement != SB_SQL_SELECT;
-}
-
-/* Whatever can be healed is left to the thread. */
-static void on_landed(void *user, int code, struct sb_sql_failure *failure)
-{
-    struct sb_worker *w = user;
-    struct sb_job *job = &w->batch.jobs[0];
-
-    if (code == SIMBA_OK || has_met_lock(job, failure)) {
-        run_item(w, sb_rows_next(&w->batch, &w->link.repository));
-        return;
-    }
-    if (code == SIMBA_EUNKNOWN || failure->remedy == SB_SQL_GIVE_UP)
-        sb_batch_refuse(&w->batch, job, &failure->error);
-    w->failure = *failure;
-    pthread_mutex_lock(&w->lock);
-    w->broken = failure->remedy == SB_SQL_RECONNECT;
-    pthread_mutex_unlock(&w->lock);
-    run_item(w, NULL);
-}
-
-/* The server has closed a connection that nobody uses: whoever uses it next finds out. */
-static void on_stirred(void *user)
-{
-    struct sb_worker *w = user;
-
-    pthread_mutex_lock(&w->lock);
-    if (w->user == NOBODY)
-        sb_flight_disarm(w->flight);
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void make_flight(struct sb_worker *w)
-{
-    const struct sb_flight_config config = {w->config.host, on_landed, on_stirred, w};
-    struct sb_flight *flight = sb_flight_create(&config);
-
-    pthread_mutex_lock(&w->lock);
-    w->flight = flight;
-    pthread_mutex_unlock(&w->lock);
-}
-
-void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
-{
-    struct simba_request *rest = answer_void(w, batch);
-
-    if (rest == NULL)
-        return;
-    if (is_lone(w, rest) && w->flight == NULL)
-        make_flight(w);
-    if (!is_lone(w, rest) || !seize_connection(w)) {
-        submit_to_thread(w, rest);
-        return;
-    }
-    w->took_off_ms = simba_now_ms();
-    w->batch.count = 0;
-    sb_batch_add(&w->batch, rest, deadline_of(w, rest));
-    run_item(w, sb_rows_first(&w->batch, &w->link.repository));
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */

@@ -1,0 +1,149 @@
+/*
+ * worker_lone.c - a request that comes alone, on the loop. Owns what becomes of a flight; must not know
+ * statements.
+ */
+#include "backend/sql/rows.h"
+#include "backend/sql/worker_parts.h"
+#include "base/error.h"
+
+/* ---- The connection ------------------------------------------------------------------------- */
+
+/* Whether the loop has the connection now. Requests that came before must not be overtaken. */
+static bool seize_connection(struct sb_worker *w)
+{
+    bool seized;
+
+    pthread_mutex_lock(&w->lock);
+    seized = w->user == NOBODY && w->queue.count == 0 && !w->broken && !w->stopping &&
+             w->link.repository.connection != NULL && w->flight != NULL;
+    if (seized)
+        w->user = LOOP;
+    pthread_mutex_unlock(&w->lock);
+    return seized;
+}
+
+/* With the lock held. Whether the thread has something to do before it wakes by itself. */
+static bool is_thread_wanted(const struct sb_worker *w)
+{
+    return w->queue.count > 0 || w->broken || w->stopping ||
+           sb_worker_look_due_ms(w) < w->wakes_at_ms;
+}
+
+static void yield_connection(struct sb_worker *w)
+{
+    bool wanted;
+
+    pthread_mutex_lock(&w->lock);
+    w->user = NOBODY;
+    wanted = is_thread_wanted(w);
+    pthread_mutex_unlock(&w->lock);
+    if (wanted)
+        pthread_cond_signal(&w->arrived);
+}
+
+/* ---- The way -------------------------------------------------------------------------------- */
+
+/* The thread goes on with it; false when memory is short. */
+static bool leave_to_thread(struct sb_worker *w)
+{
+    const struct sb_job *job = &w->batch.jobs[0];
+    struct sb_queue_entry entry = {.request = job->request, .deadline_ms = job->deadline_ms};
+    bool kept;
+
+    if (job->blocked)
+        return sb_worker_take_back(w, w->took_off_ms);
+    pthread_mutex_lock(&w->lock);
+    kept = sb_queue_add(&w->queue, &entry);
+    pthread_mutex_unlock(&w->lock);
+    return kept;
+}
+
+static void run_item(struct sb_worker *w, struct sb_sql_item *item)
+{
+    int64_t deadline_ms = w->batch.jobs[0].deadline_ms;
+    struct simba_error error;
+
+    if (item != NULL) {
+        if (deadline_ms < simba_now_ms() + SB_WORKER_ANSWER_MIN_MS)
+            deadline_ms = simba_now_ms() + SB_WORKER_ANSWER_MIN_MS;
+        sb_flight_start(w->flight, w->link.repository.connection, item, deadline_ms);
+        return;
+    }
+    if (w->batch.jobs[0].state == SB_JOB_WAITING && !leave_to_thread(w)) {
+        sb_error_plain(&error, SIMBA_ENOMEM);
+        sb_batch_fail(&w->batch, &error);
+    }
+    yield_connection(w);
+}
+
+/* Whoever has met a lock learns next whether it matters. */
+static bool has_met_lock(const struct sb_job *job, const struct sb_sql_failure *failure)
+{
+    return failure->remedy == SB_SQL_RETRY && failure->error.code != SIMBA_EUNKNOWN &&
+           job->item.statement != SB_SQL_SELECT;
+}
+
+/* Whatever can be healed is left to the thread. */
+static void on_landed(void *user, int code, struct sb_sql_failure *failure)
+{
+    struct sb_worker *w = user;
+    struct sb_job *job = &w->batch.jobs[0];
+
+    if (code == SIMBA_OK || has_met_lock(job, failure)) {
+        run_item(w, sb_rows_next(&w->batch, &w->link.repository));
+        return;
+    }
+    if (code == SIMBA_EUNKNOWN || failure->remedy == SB_SQL_GIVE_UP)
+        sb_batch_refuse(&w->batch, job, &failure->error);
+    w->failure = *failure;
+    pthread_mutex_lock(&w->lock);
+    w->broken = failure->remedy == SB_SQL_RECONNECT;
+    pthread_mutex_unlock(&w->lock);
+    run_item(w, NULL);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+/* The server has closed a connection that nobody uses: whoever uses it next finds out. */
+static void on_stirred(void *user)
+{
+    struct sb_worker *w = user;
+
+    pthread_mutex_lock(&w->lock);
+    if (w->user == NOBODY)
+        sb_flight_disarm(w->flight);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void make_flight(struct sb_worker *w)
+{
+    const struct sb_flight_config config = {w->config.host, on_landed, on_stirred, w};
+    struct sb_flight *flight = sb_flight_create(&config);
+
+    pthread_mutex_lock(&w->lock);
+    w->flight = flight;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Those that nobody else would go along with: renewals wait for company. */
+static bool is_lone(const struct sb_worker *w, const struct simba_request *batch)
+{
+    return w->config.driver->start != NULL && batch->next == NULL &&
+           (batch->op == SIMBA_OP_ACQUIRE || batch->op == SIMBA_OP_RELEASE ||
+            batch->op == SIMBA_OP_READ);
+}
+
+bool sb_worker_fly(struct sb_worker *w, struct simba_request *batch)
+{
+    if (!is_lone(w, batch))
+        return false;
+    if (w->flight == NULL)
+        make_flight(w);
+    if (!seize_connection(w))
+        return false;
+    w->took_off_ms = simba_now_ms();
+    w->batch.count = 0;
+    sb_batch_add(&w->batch, batch, sb_worker_deadline_ms(w, batch));
+    run_item(w, sb_rows_first(&w->batch, &w->link.repository));
+    return true;
+}
