@@ -212,6 +212,9 @@ struct simba_backend_ops {
 
     /* Whether the store knows who waits, and in which order. */
     bool has_queue;
+
+    /* May be NULL. The descriptor that simba_client_life_fd tells; -1: none. Any thread. */
+    int (*life_fd)(simba_backend *backend);
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

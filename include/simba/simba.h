@@ -285,6 +285,12 @@ SIMBA_API int simba_client_close(simba_client *client, struct simba_error *error
 SIMBA_API int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms,
                                  int64_t *ret_transition_ms);
 
+/* The descriptor by which the host's kernel tells others that this client lives; -1 where the store has none, as
+ * all but SQLite, and before the client has acquired anything. When the last process that has it open has ended, what
+ * the client owned is free at once; until then leases end as everywhere. Who hands the work under a mutex to a
+ * program lets that inherit it: fcntl(fd, F_SETFD, 0) between fork and exec. It is the client's to close. */
+SIMBA_API int simba_client_life_fd(simba_client *client);
+
 /* The mutexes on the store and who owns them, in the order of their names. */
 struct simba_mutex_status {
     char mutex[SIMBA_MUTEX_MAX + 1];

@@ -283,6 +283,15 @@ int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms, int64_t *ret_t
     return SIMBA_OK;
 }
 
+int simba_client_life_fd(simba_client *client)
+{
+    struct sb_engine *engine = client->engine;
+
+    if (sb_engine_check_process(engine, NULL) != SIMBA_OK || engine->ops->life_fd == NULL)
+        return -1;
+    return engine->ops->life_fd(engine->backend);
+}
+
 int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)
 {
     int code = sb_engine_check_process(client->engine, NULL);

@@ -102,6 +102,8 @@ static void execute(const struct cli_child *child, char **argv, char **environme
     else if (child->tty_fd < 0)
         withhold_terminal();
     cli_signals_restore();
+    if (child->life_fd >= 0)
+        fcntl(child->life_fd, F_SETFD, 0); /* while the command runs the mutex is not free */
     execvpe(argv[0], argv, environment);
     int failure = errno;
     ssize_t told = write(failure_fd, &failure, sizeof failure);
@@ -140,6 +142,7 @@ static void init(struct cli_child *child, const char *command, const struct cli_
     *child = (struct cli_child){
         .tty_fd = setup->terminal ? cli_terminal_open() : -1,
         .adopts = setup->adopts,
+        .life_fd = setup->life_fd,
         .command = command,
         .deadline_ms = setup->deadline_ms,
     };
@@ -155,7 +158,7 @@ static void close_terminal(struct cli_child *child)
 /* Starts the guardian and then the child. */
 static bool start_both(struct cli_child *child, char **argv, char **environment)
 {
-    if (!cli_guardian_start(&child->guardian, child->adopts))
+    if (!cli_guardian_start(&child->guardian, child->adopts, child->life_fd))
         return false;
     child->pid = fork_command(child, argv, environment);
     if (child->pid > 0)
@@ -199,7 +202,7 @@ void cli_child_tend(struct cli_child *child)
     struct cli_relatives known = relatives(child);
 
     if (cli_guardian_has_ended(&child->guardian)) {
-        if (cli_guardian_start(&child->guardian, child->adopts))
+        if (cli_guardian_start(&child->guardian, child->adopts, child->life_fd))
             cli_guardian_watch(&child->guardian, child->pid, child->deadline_ms);
         else
             cli_say("warning: the guardian of the command has ended, and there is no new one: %s",

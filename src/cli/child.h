@@ -22,6 +22,7 @@ struct cli_child {
     bool adopts;    /* this process inherits what the child leaves running */
     bool failed;    /* after cli_child_collect: the command could not be executed */
     const char *command;
+    int life_fd;         /* as in the setup */
     int64_t deadline_ms; /* the end of the lease as the guardian knows it */
     struct cli_guardian guardian;
 };
@@ -34,6 +35,7 @@ struct cli_child_setup {
     bool notify; /* also the socket of the service manager, which is this program's own otherwise */
     bool terminal;       /* the terminal is for the child, where this process has it */
     bool adopts;         /* cli_orphans_adopt has succeeded */
+    int life_fd;         /* of simba_client_life_fd: child and guardian inherit it; -1: none */
     int64_t deadline_ms; /* the end of the lease */
 };
 

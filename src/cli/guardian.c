@@ -5,6 +5,7 @@
  */
 #include "cli/guardian.h"
 
+#include "cli/cli.h"
 #include "cli/orphans.h"
 #include "cli/title.h"
 
@@ -24,6 +25,10 @@
 #define ROUNDS 50
 #define ROUND_MS 10
 
+/* How far apart it is looked whether those who were killed are dead. */
+#define SETTLE_MIN_MS 1
+#define SETTLE_MAX_MS 50
+
 #define TITLE_MAX 48
 
 /* What is sent through the pipe, always as a whole. */
@@ -32,11 +37,15 @@ struct order {
     int64_t deadline_ms;
 };
 
-/* It keeps nothing open but the pipe: no lock of the store, no pipe that somebody reads to its end. */
-static void keep_only(int fd)
+/* It keeps nothing open but these two: no lock of the database, no pipe that somebody reads to its end. */
+static void keep_only(int fd, int life_fd)
 {
+    int life = life_fd >= 0 ? fcntl(life_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+
     dup2(fd, STDIN_FILENO);
-    close_range(STDIN_FILENO + 1, ~0U, 0);
+    if (life >= 0)
+        dup2(life, STDOUT_FILENO);
+    close_range(life >= 0 ? STDOUT_FILENO + 1 : STDIN_FILENO + 1, ~0U, 0);
 }
 
 static void set_timer(int timer_fd, int64_t deadline_ms)
@@ -107,24 +116,38 @@ static void wait_for_the_end(struct order *order, int timer_fd, pid_t parent)
     }
 }
 
+/* This process is gone. What it had acquired is free when the guardian is gone, too; so that stays until all of
+ * the group are dead, those included who have closed the descriptor. The end of the lease frees it anyway. */
+static void end_group(const struct order *order)
+{
+    struct timespec interval = {.tv_nsec = SETTLE_MIN_MS * 1000000L};
+
+    kill(-order->group, SIGKILL);
+    while (cli_orphans_group_lives(order->group) && simba_now_ms() < order->deadline_ms) {
+        nanosleep(&interval, NULL);
+        if (interval.tv_nsec < SETTLE_MAX_MS * 1000000L)
+            interval.tv_nsec *= 2;
+    }
+}
+
 /* A group of its own keeps the signals of a terminal away; all others are blocked already. */
-static void guard(int fd, pid_t parent, const char *title)
+static void guard(int fd, int life_fd, pid_t parent, const char *title)
 {
     struct order order = {0, 0};
 
     setpgid(0, 0);
     prctl(PR_SET_NAME, "simba-guardian");
     cli_title_set(title);
-    keep_only(fd);
+    keep_only(fd, life_fd);
     int timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     wait_for_the_end(&order, timer_fd, parent);
     if (order.group > 0)
-        kill(-order.group, SIGKILL);
+        end_group(&order);
     _exit(0);
 }
 
 /* Neither end may block: whoever keeps the lease must not wait for a guardian that was stopped. */
-bool cli_guardian_start(struct cli_guardian *guardian, bool adopts)
+bool cli_guardian_start(struct cli_guardian *guardian, bool adopts, int life_fd)
 {
     pid_t parent = adopts ? getpid() : 0;
     char title[TITLE_MAX];
@@ -136,7 +159,7 @@ bool cli_guardian_start(struct cli_guardian *guardian, bool adopts)
         return false;
     pid_t pid = fork();
     if (pid == 0)
-        guard(fds[0], parent, title);
+        guard(fds[0], life_fd, parent, title);
     int failure = errno;
     close(fds[0]);
     if (pid > 0) {

@@ -23,8 +23,8 @@ struct cli_guardian {
 #define CLI_GUARDIAN_NONE ((struct cli_guardian){.pid = 0, .fd = -1})
 
 /* Starts one, which guards nothing yet. `adopts`: at the end of the lease it kills all children of this process,
- * not only the group. Returns false, with errno, when it cannot. */
-bool cli_guardian_start(struct cli_guardian *guardian, bool adopts);
+ * not only the group. `life_fd`, where it is not -1, stays open until what was to be killed is dead. Returns false, with errno, when it cannot. */
+bool cli_guardian_start(struct cli_guardian *guardian, bool adopts, int life_fd);
 
 /* Names the process group to kill and the end of its lease, on simba_now_ms(). Async-signal-safe. */
 void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group, int64_t deadline_ms);

@@ -5,9 +5,11 @@
 
 #include "cli/cli.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -80,6 +82,76 @@ size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max)
     close(fd);
     return length > 0 ? read_numbers(text, (size_t)length, pids, max) : 0;
 }
+
+/* ---- A group ------------------------------------------------------------------------------ */
+
+/* Reads at most `size` bytes of a file of a process and ends them with a NUL. Returns false when it is gone. */
+static bool read_file(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return false;
+    ssize_t length = read(fd, text, size - 1);
+    close(fd);
+    text[length > 0 ? length : 0] = 0;
+    return length > 0;
+}
+
+/* "PID (NAME) STATE ...", where the name can be anything. */
+static bool is_running(pid_t pid)
+{
+    char path[PATH_BYTES];
+    char text[PATH_BYTES];
+
+    char *end = append_text(append_number(append_text(path, "/proc/"), pid), "/stat");
+    *end = 0;
+    if (!read_file(path, text, sizeof text))
+        return false;
+    const char *name_end = strrchr(text, ')');
+    char state = name_end != NULL && name_end[1] != 0 ? name_end[2] : 0;
+    return state != 'Z' && state != 'X';
+}
+
+/* 0: it is no number. */
+static pid_t number_of(const char *name)
+{
+    pid_t number = 0;
+
+    for (; *name >= '0' && *name <= '9'; name++)
+        number = number * 10 + (*name - '0');
+    return *name == 0 ? number : 0;
+}
+
+static bool has_member(const char *entries, size_t length, pid_t group)
+{
+    const struct dirent64 *entry;
+
+    for (size_t at = 0; at < length; at += entry->d_reclen) {
+        entry = (const struct dirent64 *)(const void *)(entries + at);
+        pid_t pid = number_of(entry->d_name);
+        if (pid > 0 && getpgid(pid) == group && is_running(pid))
+            return true;
+    }
+    return false;
+}
+
+bool cli_orphans_group_lives(pid_t group)
+{
+    char entries[4096] __attribute__((aligned(__alignof__(struct dirent64))));
+    int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool lives = false;
+    ssize_t length = 0;
+
+    if (fd < 0)
+        return false;
+    while (!lives && (length = getdents64(fd, entries, sizeof entries)) > 0)
+        lives = has_member(entries, (size_t)length, group);
+    close(fd);
+    return lives;
+}
+
+/* ---- Adopting ----------------------------------------------------------------------------- */
 
 static bool has_children(void)
 {

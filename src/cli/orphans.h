@@ -22,6 +22,9 @@ bool cli_orphans_adopt(void);
  * found; none also where the kernel does not tell. Async-signal-safe. */
 size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max);
 
+/* Whether anybody of a process group runs; who has ended and was not collected does not. Async-signal-safe. */
+bool cli_orphans_group_lives(pid_t group);
+
 /* Those who are no orphans: the command and its guardian. */
 struct cli_relatives {
     pid_t command;

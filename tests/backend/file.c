@@ -58,6 +58,18 @@ bool file_sql(const struct file *file, const char *sql)
     return done;
 }
 
+/* The log stays where it is. */
+bool file_forget_lives(const struct file *file)
+{
+    sqlite3 *db = file_open(file);
+    bool done = db != NULL &&
+                sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) == SQLITE_OK &&
+                sqlite3_exec(db, "UPDATE simba_mutex SET life = 0", NULL, NULL, NULL) == SQLITE_OK;
+
+    sqlite3_close(db);
+    return done;
+}
+
 int64_t file_number(const struct file *file, const char *sql)
 {
     sqlite3 *db = file_open(file);

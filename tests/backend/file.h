@@ -33,7 +33,10 @@ int64_t file_number(const struct file *file, const char *sql);
 /* How many transactions the write-ahead log holds. */
 int file_commits(const struct file *file);
 
-/* Removes one of the file's parts: "", "-wal", "-shm" or "-wake". */
+/* Makes the records those of clients that told nothing of their lives: leases end by the clock. */
+bool file_forget_lives(const struct file *file);
+
+/* Removes one of the file's parts: "", "-wal", "-shm", "-wake" or "-life". */
 void file_unlink(const struct file *file, const char *suffix);
 
 /* Forks and runs a function in the new process, as another user where `other_user` says so and we

@@ -167,7 +167,7 @@ static void a_close_answers_what_is_pending(void **state)
 
 static void a_deleted_file_is_a_loss_and_is_created_again(void **state)
 {
-    static const char *const parts[] = {"", "-wal", "-shm", "-wake"};
+    static const char *const parts[] = {"", "-wal", "-shm", "-wake", "-life"};
     struct file *file = *state;
     struct host host;
     struct call held;

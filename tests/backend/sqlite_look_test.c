@@ -94,7 +94,7 @@ static int look_as_soon_as_it_is_there(struct file *file)
 
 static void a_look_while_the_file_is_being_made_does_not_fail(void **state)
 {
-    static const char *const parts[] = {"", "-wal", "-shm", "-wake"};
+    static const char *const parts[] = {"", "-wal", "-shm", "-wake", "-life"};
     struct file *file = *state;
 
     for (int round = 0; round < ROUNDS; round++) {
@@ -141,6 +141,7 @@ static void prepare_store(struct file *file, mode_t mode)
     assert_int_equal(host_open(&host, file->url), SIMBA_OK);
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0).owner, "a");
     assert_true(host_close(&host));
+    assert_true(file_forget_lives(file));
     assert_int_equal(chmod(file->folder, 0755), 0);
 }
 

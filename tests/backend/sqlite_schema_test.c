@@ -25,6 +25,7 @@ static void acquire_and_close(struct file *file, struct call *ret_held)
     *ret_held = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
     assert_string_equal(ret_held->owner, "a");
     assert_true(host_close(&host));
+    assert_true(file_forget_lives(file));
 }
 
 static int64_t floor_of(const struct file *file)
@@ -256,7 +257,7 @@ static void tables_of_the_first_kind_are_brought_up_to_date(void **state)
     assert_true(call.fence > 7);
     assert_true(host_close(&host));
     assert_int_equal(
-        file_number(file, "SELECT value FROM simba_meta WHERE name = 'schema_version'"), 1);
+        file_number(file, "SELECT value FROM simba_meta WHERE name = 'schema_version'"), 2);
     assert_int_equal(file_number(file, "SELECT count(*) FROM simba_meta WHERE name = 'boot_id'"),
                      0);
 }
@@ -268,15 +269,15 @@ static void tables_of_a_newer_kind_are_refused_and_left_alone(void **state)
     struct call held;
 
     acquire_and_close(file, &held);
-    assert_true(file_sql(file, "UPDATE simba_meta SET value = 2 WHERE name = 'schema_version';"
+    assert_true(file_sql(file, "UPDATE simba_meta SET value = 3 WHERE name = 'schema_version';"
                                "DROP TRIGGER simba_mutex_deleted"));
     assert_int_equal(host_open(&host, file->url), SIMBA_ESTORE);
-    assert_non_null(strstr(host.open_error.text, "version 2"));
+    assert_non_null(strstr(host.open_error.text, "version 3"));
     assert_int_equal(file_number(file, "SELECT count(*) FROM sqlite_master"
                                        " WHERE name = 'simba_mutex_deleted'"),
                      0);
     assert_int_equal(
-        file_number(file, "SELECT value FROM simba_meta WHERE name = 'schema_version'"), 2);
+        file_number(file, "SELECT value FROM simba_meta WHERE name = 'schema_version'"), 3);
 }
 
 static void the_version_that_an_application_gave_its_file_stays(void **state)

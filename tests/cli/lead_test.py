@@ -239,13 +239,13 @@ def what_the_command_leaves_running_ends_with_it():
 
 
 @case
-def the_command_gets_only_the_descriptors_that_simba_was_given():
+def the_command_gets_the_descriptors_that_simba_was_given_and_that_of_its_life():
     reader, writer = os.pipe()
     program = Simba("lead", "m", "--restart", "never", "--", "ls", "/proc/self/fd",
                     pass_fds=[writer])
     equal(program.wait(), 0)
     # ls has one more, for the folder.
-    equal(len(read(program.out).split()), 5)
+    equal(len(read(program.out).split()), 6)
     contains(read(program.out).split(), str(writer))
     os.close(reader)
     os.close(writer)

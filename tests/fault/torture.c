@@ -54,7 +54,7 @@ static void set_stage(struct stage *stage, const struct act *act)
 /* Removes what an earlier run has left, so that each one sets the store up anew. */
 static void clear_store(const struct act *act)
 {
-    static const char *const parts[] = {"db", "db-wal", "db-shm", "db-wake"};
+    static const char *const parts[] = {"db", "db-wal", "db-shm", "db-wake", "db-life"};
     char path[TEST_PATH_MAX + 16];
 
     for (size_t i = 0; i < TEST_COUNT(parts); i++) {

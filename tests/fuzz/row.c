@@ -30,7 +30,7 @@ static sqlite3_stmt *asking;
 
 static void remove_folder(void)
 {
-    static const char *const files[] = {"/db", "/db-wal", "/db-shm", "/db-wake"};
+    static const char *const files[] = {"/db", "/db-wal", "/db-shm", "/db-wake", "/db-life"};
     char path[PATH_MAX];
 
     sqlite3_finalize(writing);

@@ -8,6 +8,7 @@
 #include "backend/sqlite/file.h"
 #include "backend/sqlite/process.h"
 #include "backend/sqlite/schema.h"
+#include "backend/sqlite/settings.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -28,33 +29,46 @@ enum parameter {
     PARAMETER_ID,
     PARAMETER_TTL,
     PARAMETER_LEASE,
-    PARAMETER_VERSION
+    PARAMETER_VERSION,
+    PARAMETER_LIFE
 };
 
-#define COLUMNS SB_SQL_COLUMNS ", simba_now(), fence"
+/* Behind the columns that all dialects have. */
+#define COLUMN_LIFE (SB_SQL_COLUMN_FENCE + 1)
+
+/* A life counts for the version that it was written for. Whose life is over owns nothing any more, whatever its
+ * lease says. */
+#define LIFE "iif(life_version = version, life, 0)"
+#define IS_OVER "simba_is_over(" LIFE ")"
+#define CHANGED_COLUMNS SB_SQL_COLUMNS ", simba_now(), fence, life"
+#define COLUMNS                                                                                    \
+    "mutex, owner_id, acquired_at, ttl_at, iif(" IS_OVER ", 0, transition_at), version,"           \
+    " simba_now(), fence, " LIFE
 #define FLOOR "coalesce((SELECT value FROM simba_meta WHERE name = 'version_floor'), 0)"
 #define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES (?1, '', 0, 0, 0, " FLOOR ")"
 #define NEXT_TERM "max(version, " FLOOR ") + 1"
 #define SET_LEASE                                                                                  \
     "UPDATE simba_mutex SET owner_id = ?2, acquired_at = simba_now(),"                             \
-    " ttl_at = simba_now() + ?3, transition_at = simba_now() + ?4"
+    " ttl_at = simba_now() + ?3, transition_at = simba_now() + ?4, life = ?6"
 #define CLEAR_LEASE                                                                                \
     "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
-    " version = version + 1"
+    " version = version + 1, life = 0, life_version = 0"
 
 static const char *const statement_texts[SB_SQL_STATEMENTS] = {
     [SB_SQL_INSERT] = "INSERT INTO " FREE_ROW,
     [SB_SQL_INSERT_IF_MISSING] = "INSERT OR IGNORE INTO " FREE_ROW,
     [SB_SQL_SELECT] = "SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ?1",
     [SB_SQL_SELECT_ALL] = "SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex",
-    [SB_SQL_ACQUIRE] = SET_LEASE
-    ", version = " NEXT_TERM ", fence = " NEXT_TERM
-    " WHERE mutex = ?1 AND (transition_at < simba_now() OR owner_id = ?2) RETURNING " COLUMNS,
-    [SB_SQL_GUARD] = SET_LEASE ", version = version + 1 WHERE mutex = ?1 AND owner_id = ?2 AND "
-                               "transition_at > simba_now() RETURNING " COLUMNS,
-    [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 RETURNING " COLUMNS,
-    [SB_SQL_RELEASE_EXACT] =
-        CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?5 RETURNING " COLUMNS,
+    [SB_SQL_ACQUIRE] = SET_LEASE ", version = " NEXT_TERM ", fence = " NEXT_TERM
+                                 ", life_version = " NEXT_TERM " WHERE mutex = ?1 AND"
+                                 " (transition_at < simba_now() OR owner_id = ?2 OR " IS_OVER ")"
+                                 " RETURNING " CHANGED_COLUMNS,
+    [SB_SQL_GUARD] = SET_LEASE ", version = version + 1, life_version = version + 1"
+                               " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now()"
+                               " RETURNING " CHANGED_COLUMNS,
+    [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 RETURNING " CHANGED_COLUMNS,
+    [SB_SQL_RELEASE_EXACT] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?5"
+                                         " RETURNING " CHANGED_COLUMNS,
 };
 
 static struct sb_sqlite_connection *own(struct sb_sql_connection *connection)
@@ -86,6 +100,16 @@ static void tell_now(sqlite3_context *context, int count, sqlite3_value **argume
     if (c->clock_ms == 0)
         c->clock_ms = simba_now_ms();
     sqlite3_result_int64(context, c->clock_ms);
+}
+
+/* simba_is_over(life): what the kernel says, asked while the statement has the record. */
+static void tell_over(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+    enum sb_life_state state = sb_life_look(&c->probe, sqlite3_value_int64(arguments[0]));
+
+    (void)count;
+    sqlite3_result_int(context, state == SB_LIFE_IS_OVER);
 }
 
 static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_ms)
@@ -126,9 +150,12 @@ static int bind_text(sqlite3_stmt *statement, enum parameter parameter, const ch
 }
 
 /* Binds all that the statement counts; a number that it skips may be bound all the same. */
-static int bind(sqlite3_stmt *statement, const struct sb_sql_values *values)
+static int bind(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
+                const struct sb_sql_values *values)
 {
+    struct sb_life *own_life = c->settings->life;
     int count = sqlite3_bind_parameter_count(statement);
+    int64_t life = count >= PARAMETER_LIFE && own_life != NULL ? sb_life_begin(own_life) : 0;
     int rc = SQLITE_OK;
 
     if (count >= PARAMETER_MUTEX)
@@ -141,6 +168,8 @@ static int bind(sqlite3_stmt *statement, const struct sb_sql_values *values)
         rc = sqlite3_bind_int64(statement, PARAMETER_LEASE, values->lease_ms);
     if (rc == SQLITE_OK && count >= PARAMETER_VERSION)
         rc = sqlite3_bind_int64(statement, PARAMETER_VERSION, (sqlite3_int64)values->version);
+    if (rc == SQLITE_OK && count >= PARAMETER_LIFE)
+        rc = sqlite3_bind_int64(statement, PARAMETER_LIFE, life);
     return rc;
 }
 
@@ -177,6 +206,15 @@ static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
     record->version = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_VERSION);
     record->current_db_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_CURRENT_DB_AT);
     record->fence = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_FENCE);
+}
+
+/* An owner that somebody else may be waiting for. */
+static void note_owner(const struct sb_sqlite_connection *c, sqlite3_stmt *statement)
+{
+    int64_t life = sqlite3_column_int64(statement, COLUMN_LIFE);
+
+    if (life != 0 && c->settings->met != NULL)
+        c->settings->met(c->settings->user, life);
 }
 
 /* Hands the row on; returns what the sink answers. */
@@ -222,10 +260,12 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement which
     if (rc != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
     statement = c->statements[which];
-    rc = bind(statement, values);
+    rc = bind(c, statement, values);
     c->clock_ms = 0;
     while (rc == SQLITE_OK && code == SIMBA_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
         rows++;
+        if (which == SB_SQL_SELECT)
+            note_owner(c, statement);
         code = take_row(c, statement, sink);
         rc = SQLITE_OK;
     }
@@ -293,6 +333,8 @@ static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *fail
         sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK ||
         sqlite3_create_function(c->db, "simba_now", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, c, tell_now,
                                 NULL, NULL) != SQLITE_OK ||
+        sqlite3_create_function(c->db, "simba_is_over", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, c,
+                                tell_over, NULL, NULL) != SQLITE_OK ||
         sqlite3_exec(c->db, sync, NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_exec(c->db, "PRAGMA trusted_schema = OFF", NULL, NULL, NULL) != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
@@ -353,6 +395,7 @@ static void disconnect(struct sb_sql_connection *connection)
     sqlite3_close(c->db);
     sb_sqlite_leave();
     sb_wake_writer_close(&c->wake);
+    sb_life_probe_close(&c->probe);
     sb_free(c);
 }
 
@@ -360,6 +403,7 @@ static void disconnect(struct sb_sql_connection *connection)
 static int create(struct sb_sqlite_settings *settings, int64_t deadline_ms,
                   struct sb_sqlite_connection **ret_connection, struct sb_sql_failure *failure)
 {
+    const struct sb_life_file lives = sb_sqlite_lives(settings);
     struct sb_sqlite_connection *c;
     int code = sb_sqlite_enter(&failure->error);
 
@@ -378,6 +422,7 @@ static int create(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     c->deadline_ms = deadline_ms;
     c->random = sb_random_seed();
     sb_wake_writer_init(&c->wake, settings->host, settings->wake_path, settings->path);
+    sb_life_probe_init(&c->probe, &lives);
     *ret_connection = c;
     return SIMBA_OK;
 }

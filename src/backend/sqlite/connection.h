@@ -9,6 +9,7 @@
 #define SB_BACKEND_SQLITE_CONNECTION_H
 
 #include "backend/sql/driver.h"
+#include "backend/sqlite/life.h"
 #include "backend/sqlite/wake.h"
 
 #include <sqlite3.h>
@@ -23,12 +24,15 @@ struct sb_sqlite_settings {
     char *log_path;   /* what SQLite keeps beside it: the write-ahead log */
     char *index_path; /* and the index of that, which connections share in memory */
     char *wake_path;  /* behind them, the side file of wake.h */
+    char *life_path;  /* and that of life.h */
     bool must_exist;  /* a missing file is not created */
     bool full_sync;
     int64_t busy_timeout_ms;
     char boot_id[SB_BOOT_ID_MAX];
     uint64_t highest_version;      /* that any connection has seen; the worker's own */
+    struct sb_life *life;          /* of the client; NULL: who acquires may be gone at once */
     void (*contended)(void *user); /* called by the worker when somebody is going to wait */
+    void (*met)(void *user, int64_t life); /* and before that, when an owner with a life was seen */
     void *user;
 };
 
@@ -54,6 +58,7 @@ struct sb_sqlite_connection {
     uint64_t random;
     int commits; /* counted while the connection is young */
     struct sb_wake_writer wake;
+    struct sb_life_probe probe;
 };
 
 extern const struct sb_sql_driver sb_sqlite_driver;

@@ -8,6 +8,7 @@
 #include "backend/sqlite/file.h"
 
 #include "backend/sqlite/failure.h"
+#include "backend/sqlite/side.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -220,7 +221,7 @@ bool sb_sqlite_is_wal(struct sb_sqlite_connection *c)
 
 int sb_sqlite_lock_set_up(struct sb_sqlite_connection *c)
 {
-    int fd = sb_wake_open(c->settings->wake_path, c->settings->path);
+    int fd = sb_side_open(c->settings->wake_path, c->settings->path);
 
     while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK || simba_now_ms() >= c->deadline_ms) {

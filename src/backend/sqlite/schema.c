@@ -10,6 +10,7 @@
  *    could be lost, and each term begins above the floor. It is kept at or above every row that was deleted,
  *    too. The rows themselves stay as they are: an owner that is alive still knows its own.
  *  - The column `fence` is ours alone: the version with which the owner's term began, to be shown to others.
+ *    So are `life`, see life.h, and `life_version`, the version of the record that it was written for.
  *
  * The second table holds by name: `schema_version`, `version_floor`, and `boot:ID` for each boot that the
  * file knows, numbered as they came. The version of the schema is not the file's user_version: that one
@@ -26,7 +27,7 @@
 #include <unistd.h>
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 #define LEAP "1048576" /* versions, 2^20: more than one host commits before it syncs */
 #define BOOTS_KEPT                                                                                 \
     "64" /* more containers than use one file at a time; to forget one costs a leap */
@@ -40,7 +41,9 @@ static const char create_tables[] =
     " transition_at INTEGER NOT NULL,"
     " owner_id VARCHAR(128) NOT NULL,"
     " version INTEGER NOT NULL,"
-    " fence INTEGER NOT NULL DEFAULT 0"
+    " fence INTEGER NOT NULL DEFAULT 0,"
+    " life INTEGER NOT NULL DEFAULT 0,"
+    " life_version INTEGER NOT NULL DEFAULT 0"
     ") WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS simba_meta ("
     " name TEXT NOT NULL PRIMARY KEY,"
@@ -68,11 +71,20 @@ static const char schema_version[] = "SELECT value FROM simba_meta WHERE name = 
 static const char set_schema_version[] =
     "INSERT OR REPLACE INTO simba_meta VALUES ('schema_version', ?1)";
 
-/* Before there was a version, the column was missing at first, and the file knew one boot only. */
-static const char has_fence[] =
-    "SELECT count(*) FROM pragma_table_info('simba_mutex') WHERE name = 'fence'";
-static const char add_fence[] =
-    "ALTER TABLE simba_mutex ADD COLUMN fence INTEGER NOT NULL DEFAULT 0";
+static const char has_column[] =
+    "SELECT count(*) FROM pragma_table_info('simba_mutex') WHERE name = ?1";
+
+/* The first is missing in some files without a version, the others in those of version 1. */
+static const struct addition {
+    const char *name;
+    const char *sql;
+} additions[] = {
+    {"fence", "ALTER TABLE simba_mutex ADD COLUMN fence INTEGER NOT NULL DEFAULT 0"},
+    {"life", "ALTER TABLE simba_mutex ADD COLUMN life INTEGER NOT NULL DEFAULT 0"},
+    {"life_version", "ALTER TABLE simba_mutex ADD COLUMN life_version INTEGER NOT NULL DEFAULT 0"},
+};
+
+/* Before there was a version the file knew one boot only. */
 static const char rename_boot[] =
     "UPDATE OR REPLACE simba_meta SET name = 'boot:' || value, value = 1"
     " WHERE name = 'boot_id'";
@@ -216,13 +228,20 @@ static int examine(struct sb_sqlite_connection *c, struct condition *ret_conditi
     return rc;
 }
 
+static int add_column(struct sb_sqlite_connection *c, const struct addition *addition)
+{
+    struct question there = {.sql = has_column, .text = addition->name};
+    int rc = ask(c, &there);
+
+    return rc == SQLITE_OK && there.answer == 0 ? execute(c, addition->sql) : rc;
+}
+
 static int migrate(struct sb_sqlite_connection *c)
 {
-    struct question fence = {.sql = has_fence};
-    int rc = ask(c, &fence);
+    int rc = SQLITE_OK;
 
-    if (rc == SQLITE_OK && fence.answer == 0)
-        rc = execute(c, add_fence);
+    for (size_t i = 0; i < sizeof additions / sizeof additions[0] && rc == SQLITE_OK; i++)
+        rc = add_column(c, &additions[i]);
     if (rc == SQLITE_OK)
         rc = execute(c, rename_boot);
     return rc == SQLITE_OK ? execute_with(c, set_schema_version, NULL, SCHEMA_VERSION) : rc;

@@ -114,6 +114,8 @@ static int read_paths(struct sb_sqlite_settings *s, simba_url *url, struct simba
         code = name_beside(s, "-shm", &s->index_path, error);
     if (code == SIMBA_OK)
         code = name_beside(s, "-wake", &s->wake_path, error);
+    if (code == SIMBA_OK)
+        code = name_beside(s, "-life", &s->life_path, error);
     return code;
 }
 
@@ -181,12 +183,19 @@ int sb_sqlite_settings_read(struct sb_sqlite_settings *s, simba_url *url, struct
 
 void sb_sqlite_settings_clear(struct sb_sqlite_settings *s)
 {
+    sb_free(s->life_path);
     sb_free(s->wake_path);
     sb_free(s->index_path);
     sb_free(s->log_path);
     sb_free(s->path);
+    s->life_path = NULL;
     s->wake_path = NULL;
     s->index_path = NULL;
     s->log_path = NULL;
     s->path = NULL;
+}
+
+struct sb_life_file sb_sqlite_lives(const struct sb_sqlite_settings *s)
+{
+    return (struct sb_life_file){s->life_path, s->path, s->boot_id};
 }

@@ -17,6 +17,7 @@
 struct simba_backend {
     const struct simba_backend_host *host;
     struct sb_sqlite_settings settings;
+    struct sb_life life;
     struct sb_worker *worker;
     struct sb_watch *watch;
 
@@ -90,10 +91,19 @@ static void on_contended(void *user)
         b->host->post(b->host, &b->contended_task);
 }
 
+static void on_met(void *user, int64_t life)
+{
+    simba_backend *b = user;
+
+    if (sb_watch_owner(b->watch, life))
+        on_contended(b);
+}
+
 /* ---- Life ----------------------------------------------------------------------------------- */
 
 static void free_backend(simba_backend *b)
 {
+    sb_life_end(&b->life);
     sb_sqlite_settings_clear(&b->settings);
     sb_free(b);
 }
@@ -114,10 +124,13 @@ static int start(simba_backend *b, struct simba_error *error)
         .wait_ms = b->settings.busy_timeout_ms,
         .connect_ms = b->settings.busy_timeout_ms,
     };
-    int code = sb_watch_create(b->host, b->settings.wake_path, b->settings.path, &b->watch, error);
+    const struct sb_watch_files files = {b->settings.wake_path, sb_sqlite_lives(&b->settings)};
+    int code = sb_watch_create(b->host, &files, &b->watch, error);
 
     if (code != SIMBA_OK)
         return code;
+    sb_life_init(&b->life, b->host, &files.life);
+    b->settings.life = &b->life;
     code = sb_worker_start(&config, &b->worker, error);
     if (code != SIMBA_OK)
         sb_watch_close(b->watch, forget, NULL);
@@ -133,9 +146,11 @@ static int open_client(const struct simba_backend_config *config,
 
     if (b == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
+    atomic_init(&b->life.fd, -1);
     b->host = host;
     b->settings.host = host;
     b->settings.contended = on_contended;
+    b->settings.met = on_met;
     b->settings.user = b;
     b->contended_task.run = run_contended;
     code = sb_sqlite_settings_read(&b->settings, config->url, error);
@@ -157,6 +172,11 @@ static void submit(simba_backend *b, struct simba_request *batch)
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
 {
     sb_watch_listen(b->watch, mutex, id == NULL, on);
+}
+
+static int life_fd(simba_backend *b)
+{
+    return sb_life_descriptor(&b->life);
 }
 
 static void on_watch_closed(void *argument)
@@ -208,6 +228,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     .options = options,
     .path_is_file = true,
+    .life_fd = life_fd,
 };
 
 const struct sb_module sb_sqlite_module = {&ops, &dialect};

@@ -22,13 +22,6 @@
 /* The slot of a mutex, less than SB_WAKE_SLOTS. */
 size_t sb_wake_slot(const char *mutex);
 
-/* Opens the file, and creates it with the permissions of the database `path` where it is missing. Takes
- * nothing but a plain file with this one name: no link. Returns a descriptor or -1 with errno. */
-int sb_wake_open(const char *wake_path, const char *path);
-
-/* The same for who only reads it; it may be one that only others may write. */
-int sb_wake_open_to_read(const char *wake_path, const char *path);
-
 /* The writing end. */
 struct sb_wake_writer {
     const struct simba_backend_host *host;

@@ -1,6 +1,6 @@
 /*
- * watch.c - the reading end of the side file. Owns the inotify instance and who listens; must not know
- * SQLite.
+ * watch.c - the reading end of the side files. Owns the inotify instance and when it is looked at; must
+ * not know SQLite.
  *
  *     idle --- an observer comes, or a contender has to wait ---> armed
  *     armed -- the last one that listened is gone --------------> idle
@@ -10,14 +10,19 @@
  *
  * The inotify instance is kept until the end: closing one takes the kernel milliseconds. Where a user
  * has no instance left, the file is read every 50 ms instead.
+ *
+ * When an owner dies the kernel closes the file in which its life is locked, and says so to who watches it; an
+ * instant later it takes the lock away. Hence a few looks in quick succession.
  */
 #include "backend/sqlite/watch.h"
 
+#include "backend/sqlite/roster.h"
+#include "backend/sqlite/side.h"
+#include "backend/sqlite/vigil.h"
 #include "backend/sqlite/wake.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "base/text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -29,21 +34,14 @@
 #define CHECK_MS 1000 /* how often it is made sure that the watched file is still the one */
 #define POLL_MIN_MS 40
 #define POLL_MAX_MS 60
-
-struct listener {
-    struct listener *next; /* in its slot */
-    unsigned contenders;
-    unsigned observers;
-    char mutex[SIMBA_MUTEX_MAX + 1];
-};
+#define RELOOKS 5 /* after 1, 3, 9, 27 and 81 ms */
+#define RELOOK_MS 1
+#define RELOOK_FACTOR 3
 
 struct sb_watch {
     const struct simba_backend_host *host;
-    const char *wake_path;
-    const char *path;
-    struct listener *slots[SB_WAKE_SLOTS];
-    size_t listeners;
-    size_t observers;
+    struct sb_watch_files files;
+    struct sb_roster roster;
     bool armed;
     bool telling; /* notices are being given: entries that become empty stay until they are over */
     bool complained; /* about the lack of inotify or of the file */
@@ -53,8 +51,13 @@ struct sb_watch {
     struct timespec touched_at;
     uint64_t random;
 
+    struct sb_vigil vigil;
+    int64_t relook_ms; /* until the next look in a quick succession; 0: there is none */
+    unsigned relooks;  /* that have been */
+
     int inotify;    /* -1: none */
     int watch;      /* in the instance, -1: none */
+    int life_watch; /* the same, on the file of the lives */
     uv_poll_t poll; /* on the instance */
     uv_timer_t timer;
     bool has_timer;
@@ -62,69 +65,6 @@ struct sb_watch {
     void (*closed)(void *argument);
     void *argument;
 };
-
-/* ---- Who listens ---------------------------------------------------------------------------- */
-
-static struct listener **find_listener(struct sb_watch *w, const char *mutex)
-{
-    struct listener **link = &w->slots[sb_wake_slot(mutex)];
-
-    while (*link != NULL && strcmp((*link)->mutex, mutex) != 0)
-        link = &(*link)->next;
-    return link;
-}
-
-static void remove_empty(struct sb_watch *w, struct listener **link)
-{
-    while (*link != NULL) {
-        struct listener *listener = *link;
-
-        if (listener->contenders > 0 || listener->observers > 0) {
-            link = &listener->next;
-            continue;
-        }
-        *link = listener->next;
-        sb_free(listener);
-        w->listeners--;
-    }
-}
-
-static void add_listener(struct sb_watch *w, const char *mutex, bool observer)
-{
-    struct listener **link = find_listener(w, mutex);
-
-    if (*link == NULL) {
-        *link = sb_alloc_zero(sizeof **link);
-        if (*link == NULL) {
-            w->host->log(w->host, SIMBA_LOG_WARN, "out of memory: %s will not be woken", mutex);
-            return;
-        }
-        sb_text_copy((*link)->mutex, sizeof(*link)->mutex, mutex);
-        w->listeners++;
-    }
-    if (observer) {
-        (*link)->observers++;
-        w->observers++;
-    } else {
-        (*link)->contenders++;
-    }
-}
-
-static void remove_listener(struct sb_watch *w, const char *mutex, bool observer)
-{
-    struct listener **link = find_listener(w, mutex);
-
-    if (*link == NULL)
-        return;
-    if (observer && (*link)->observers > 0) {
-        (*link)->observers--;
-        w->observers--;
-    } else if (!observer && (*link)->contenders > 0) {
-        (*link)->contenders--;
-    }
-    if (!w->telling)
-        remove_empty(w, link);
-}
 
 static void disarm(struct sb_watch *w);
 
@@ -136,10 +76,10 @@ static void tell_slot(struct sb_watch *w, size_t slot, enum audience audience)
 {
     const struct simba_backend_host *host = w->host;
 
-    if (w->slots[slot] == NULL)
+    if (w->roster.slots[slot] == NULL)
         return;
     w->telling = true;
-    for (const struct listener *listener = w->slots[slot]; listener != NULL;
+    for (const struct sb_roster_entry *listener = w->roster.slots[slot]; listener != NULL;
          listener = listener->next) {
         if (audience == AUDIENCE_ALL && listener->contenders > 0)
             host->notice(host, SIMBA_NOTICE_RELEASED, listener->mutex, NULL);
@@ -147,8 +87,8 @@ static void tell_slot(struct sb_watch *w, size_t slot, enum audience audience)
             host->notice(host, SIMBA_NOTICE_CHANGED, listener->mutex, NULL);
     }
     w->telling = false;
-    remove_empty(w, &w->slots[slot]);
-    if (w->listeners == 0)
+    sb_roster_trim(&w->roster, slot);
+    if (w->roster.count == 0)
         disarm(w);
 }
 
@@ -192,20 +132,21 @@ static void look(struct sb_watch *w, bool touched)
     for (size_t slot = 0; slot < SB_WAKE_SLOTS; slot++)
         if (now[slot] != before[slot])
             tell_slot(w, slot, AUDIENCE_ALL);
-    if (touched && w->observers > 0)
+    if (touched && w->roster.observers > 0)
         tell_all(w, AUDIENCE_OBSERVERS);
 }
 
 static void complain(struct sb_watch *w, const char *what, int code)
 {
     if (!w->complained)
-        w->host->log(w->host, SIMBA_LOG_INFO, "%s: %s (%s)", w->wake_path, what, strerror(code));
+        w->host->log(w->host, SIMBA_LOG_INFO, "%s: %s (%s)", w->files.wake_path, what,
+                     strerror(code));
     w->complained = true;
 }
 
 static bool open_file(struct sb_watch *w)
 {
-    w->file = sb_wake_open_to_read(w->wake_path, w->path);
+    w->file = sb_side_open_to_read(w->files.wake_path, w->files.life.path);
     if (w->file < 0) {
         complain(w, "cannot be opened, so nobody here is woken", errno);
         return false;
@@ -225,25 +166,62 @@ static bool is_same_file(const struct sb_watch *w)
     struct stat named;
     struct stat opened;
 
-    return w->file >= 0 && lstat(w->wake_path, &named) == 0 && fstat(w->file, &opened) == 0 &&
+    return w->file >= 0 && lstat(w->files.wake_path, &named) == 0 && fstat(w->file, &opened) == 0 &&
            named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
 /* ---- inotify -------------------------------------------------------------------------------- */
 
-/* What is in the buffer does not matter, only that something happened and whether to waiters too. */
+static void look_for_the_dead(struct sb_watch *w)
+{
+    if (sb_vigil_look(&w->vigil))
+        tell_all(w, AUDIENCE_ALL);
+}
+
+static void start_timer(struct sb_watch *w);
+
+/* Somebody has closed the file of the lives. */
+static void on_life_closed(struct sb_watch *w)
+{
+    look_for_the_dead(w);
+    if (!w->armed || !sb_vigil_is_needed(&w->vigil))
+        return;
+    w->relook_ms = RELOOK_MS;
+    w->relooks = 0;
+    start_timer(w);
+}
+
+/* What has happened in the file of the wake-ups is read there. */
+static void take_events(struct sb_watch *w, const char *buffer, size_t length, bool *woken,
+                        bool *closed)
+{
+    const struct inotify_event *event;
+
+    for (size_t at = 0; at < length; at += sizeof *event + event->len) {
+        event = (const struct inotify_event *)(const void *)(buffer + at);
+        if (event->wd == w->life_watch)
+            *closed = true;
+        else
+            *woken = true;
+    }
+}
+
 static void on_event(uv_poll_t *poll, int status, int events)
 {
     struct sb_watch *w = poll->data;
     char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    bool any = false;
+    bool woken = false;
+    bool closed = false;
+    ssize_t length;
 
     (void)status;
     (void)events;
-    while (read(w->inotify, buffer, sizeof buffer) > 0)
-        any = true;
-    if (any && w->armed)
+    while ((length = read(w->inotify, buffer, sizeof buffer)) > 0)
+        take_events(w, buffer, (size_t)length, &woken, &closed);
+    if (woken && w->armed)
         look(w, true);
+    if (closed && w->armed)
+        on_life_closed(w);
 }
 
 /* Creates the instance for the first who needs it. On failure errno tells why. */
@@ -272,28 +250,49 @@ static bool ensure_inotify(struct sb_watch *w)
 /* Waiters sleep through acquires; with observers here, nobody does. */
 static void watch_file(struct sb_watch *w)
 {
-    uint32_t mask = IN_DONT_FOLLOW | (w->observers > 0 ? IN_MODIFY | IN_ATTRIB : IN_MODIFY);
+    uint32_t mask = IN_DONT_FOLLOW | (w->roster.observers > 0 ? IN_MODIFY | IN_ATTRIB : IN_MODIFY);
 
     if (ensure_inotify(w))
-        w->watch = inotify_add_watch(w->inotify, w->wake_path, mask);
+        w->watch = inotify_add_watch(w->inotify, w->files.wake_path, mask);
     if (w->watch < 0)
         complain(w, "cannot be watched and is polled instead", errno);
 }
 
-static void unwatch_file(struct sb_watch *w)
+static void unwatch(struct sb_watch *w, int *watch)
 {
-    if (w->watch >= 0)
-        inotify_rm_watch(w->inotify, w->watch);
-    w->watch = -1;
+    if (*watch >= 0)
+        inotify_rm_watch(w->inotify, *watch);
+    *watch = -1;
+}
+
+/* Also when it is watched already: there may be another file behind the name. */
+static void watch_lives(struct sb_watch *w)
+{
+    int before = w->life_watch;
+
+    if (w->watch < 0 || !sb_vigil_is_needed(&w->vigil))
+        return;
+    w->life_watch =
+        inotify_add_watch(w->inotify, w->files.life.life_path, IN_CLOSE_WRITE | IN_DONT_FOLLOW);
+    if (before != w->life_watch)
+        unwatch(w, &before);
 }
 
 /* ---- Arming --------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer);
 
+static int64_t timer_delay(struct sb_watch *w)
+{
+    if (w->relook_ms > 0)
+        return w->relook_ms;
+    if (w->watch < 0 && w->file >= 0)
+        return sb_random_between(sb_random_next(&w->random), POLL_MIN_MS, POLL_MAX_MS);
+    return CHECK_MS;
+}
+
 static void start_timer(struct sb_watch *w)
 {
-    int64_t delay_ms = CHECK_MS;
 
     if (!w->has_timer) {
         uv_timer_init(w->host->loop, &w->timer);
@@ -301,9 +300,7 @@ static void start_timer(struct sb_watch *w)
         w->has_timer = true;
         w->open_handles++;
     }
-    if (w->watch < 0 && w->file >= 0)
-        delay_ms = sb_random_between(sb_random_next(&w->random), POLL_MIN_MS, POLL_MAX_MS);
-    uv_timer_start(&w->timer, on_timer, (uint64_t)delay_ms, 0);
+    uv_timer_start(&w->timer, on_timer, (uint64_t)timer_delay(w), 0);
 }
 
 /* The watch comes first, then what it is compared with, then a look of everybody at the database. */
@@ -315,6 +312,7 @@ static void arm(struct sb_watch *w)
         read_slots(w, w->seen);
         take_touch(w);
     }
+    watch_lives(w);
     start_timer(w);
     tell_all(w, AUDIENCE_ALL);
 }
@@ -324,12 +322,22 @@ static void disarm(struct sb_watch *w)
     if (!w->armed)
         return;
     uv_timer_stop(&w->timer);
-    unwatch_file(w);
+    unwatch(w, &w->watch);
+    unwatch(w, &w->life_watch);
     close_file(w);
+    w->relook_ms = 0;
     w->armed = false;
 }
 
-/* With inotify this only makes sure of the file, whose deletion is not seen while somebody has it
+static void plan_relook(struct sb_watch *w)
+{
+    bool last = w->relooks + 1 >= RELOOKS || !sb_vigil_is_needed(&w->vigil);
+
+    w->relooks++;
+    w->relook_ms = last ? 0 : w->relook_ms * RELOOK_FACTOR;
+}
+
+/* With inotify this only makes sure of the files, whose deletion is not seen while somebody has them
  * open. */
 static void on_timer(uv_timer_t *timer)
 {
@@ -342,35 +350,53 @@ static void on_timer(uv_timer_t *timer)
     }
     if (w->watch < 0)
         look(w, take_touch(w));
+    if (w->relook_ms > 0)
+        plan_relook(w);
+    else
+        watch_lives(w);
+    look_for_the_dead(w);
     if (w->armed) /* the last listener may have left when it was told */
         start_timer(w);
 }
 
+bool sb_watch_owner(struct sb_watch *w, int64_t life)
+{
+    return sb_vigil_add(&w->vigil, life);
+}
+
+/* The watch comes first, then a look: the owner may have died before. */
 void sb_watch_contended(struct sb_watch *w)
 {
-    if (!w->armed && w->listeners > 0)
+    if (!w->armed && w->roster.count > 0)
         arm(w);
+    if (!w->armed)
+        return;
+    if (w->life_watch < 0)
+        watch_lives(w);
+    look_for_the_dead(w);
 }
 
 void sb_watch_listen(struct sb_watch *w, const char *mutex, bool observer, bool on)
 {
-    bool observed = w->observers > 0;
+    bool observed = w->roster.observers > 0;
 
-    if (on)
-        add_listener(w, mutex, observer);
-    else
-        remove_listener(w, mutex, observer);
-    if (w->listeners == 0)
+    if (!on)
+        sb_roster_remove(&w->roster, mutex, observer);
+    else if (!sb_roster_add(&w->roster, mutex, observer))
+        w->host->log(w->host, SIMBA_LOG_WARN, "out of memory: %s will not be woken", mutex);
+    if (!w->telling)
+        sb_roster_trim(&w->roster, sb_wake_slot(mutex));
+    if (w->roster.count == 0)
         disarm(w);
-    else if (!w->armed && w->observers > 0)
+    else if (!w->armed && w->roster.observers > 0)
         arm(w);
-    else if (w->armed && w->watch >= 0 && observed != (w->observers > 0))
+    else if (w->armed && w->watch >= 0 && observed != (w->roster.observers > 0))
         watch_file(w);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-int sb_watch_create(const struct simba_backend_host *host, const char *wake_path, const char *path,
+int sb_watch_create(const struct simba_backend_host *host, const struct sb_watch_files *files,
                     struct sb_watch **ret_watch, struct simba_error *error)
 {
     struct sb_watch *w = sb_alloc_zero(sizeof *w);
@@ -378,26 +404,15 @@ int sb_watch_create(const struct simba_backend_host *host, const char *wake_path
     if (w == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     w->host = host;
-    w->wake_path = wake_path;
-    w->path = path;
+    w->files = *files;
     w->file = -1;
     w->inotify = -1;
     w->watch = -1;
+    w->life_watch = -1;
+    sb_vigil_init(&w->vigil, &files->life);
     w->random = sb_random_seed();
     *ret_watch = w;
     return SIMBA_OK;
-}
-
-static void free_listeners(struct sb_watch *w)
-{
-    for (size_t slot = 0; slot < SB_WAKE_SLOTS; slot++) {
-        while (w->slots[slot] != NULL) {
-            struct listener *listener = w->slots[slot];
-
-            w->slots[slot] = listener->next;
-            sb_free(listener);
-        }
-    }
 }
 
 static void finish_close(struct sb_watch *w)
@@ -407,7 +422,8 @@ static void finish_close(struct sb_watch *w)
 
     if (w->inotify >= 0)
         close(w->inotify);
-    free_listeners(w);
+    sb_vigil_close(&w->vigil);
+    sb_roster_clear(&w->roster);
     sb_free(w);
     closed(argument);
 }

@@ -1,19 +1,25 @@
 /*
- * watch.h - the reading end of the side file: tells the contenders and observers of one client when
- * another process may have released or acquired.
+ * watch.h - the reading end of the side files: tells the contenders and observers of one client when
+ * another process may have released or acquired, or has died.
  *
- * All on the loop thread. The file is watched only when it has to be: from the first contender that has
+ * All on the loop thread. The files are watched only when they have to be: from the first contender that has
  * to wait, or the first observer, until nobody listens any more. An uncontended acquire pays nothing.
  */
 #ifndef SB_BACKEND_SQLITE_WATCH_H
 #define SB_BACKEND_SQLITE_WATCH_H
 
-#include <simba/backend.h>
+#include "backend/sqlite/life.h"
 
 struct sb_watch;
 
-/* Creates. `wake_path` and `path` are not copied. Puts nothing on the loop yet. */
-int sb_watch_create(const struct simba_backend_host *host, const char *wake_path, const char *path,
+/* Which files. The strings are not copied. */
+struct sb_watch_files {
+    const char *wake_path;
+    struct sb_life_file life;
+};
+
+/* Creates. Puts nothing on the loop yet. */
+int sb_watch_create(const struct simba_backend_host *host, const struct sb_watch_files *files,
                     struct sb_watch **ret_watch, struct simba_error *error);
 
 /* Destroys; closed(argument) is called when its handles are closed: at once where it never had to
@@ -23,7 +29,11 @@ void sb_watch_close(struct sb_watch *watch, void (*closed)(void *argument), void
 /* A contender or an observer of a mutex comes or goes. */
 void sb_watch_listen(struct sb_watch *watch, const char *mutex, bool observer, bool on);
 
-/* A contender has to wait. */
+/* An owner with that life has been met; all who listen are told when it is over. Returns whether it was not known:
+ * then sb_watch_contended is to follow. Any thread. */
+bool sb_watch_owner(struct sb_watch *watch, int64_t life);
+
+/* A contender has to wait, or an owner was met. */
 void sb_watch_contended(struct sb_watch *watch);
 
 #endif

@@ -1,0 +1,200 @@
+/*
+ * life.c - locks the byte of a client's own life, and looks at those of others. Must not know SQLite.
+ *
+ * A number is the offset of the byte:
+ *
+ *     62                            16 15        0
+ *     | stamp: of the file and boot   | drawn     |
+ */
+#include "backend/sqlite/life.h"
+
+#include "backend/sqlite/side.h"
+#include "base/random.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define DRAWN_BITS 16
+#define DRAWS 64
+#define ZFS_MAGIC 0x2fc12fc1
+
+/* ---- The file ------------------------------------------------------------------------------- */
+
+/* Those that keep locks in the memory of this kernel and nowhere else. */
+static bool keeps_locks_here(int fd)
+{
+    static const unsigned long local[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,  BTRFS_SUPER_MAGIC,
+                                          TMPFS_MAGIC,      F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
+                                          RAMFS_MAGIC,      ZFS_MAGIC};
+    struct statfs status;
+
+    if (fstatfs(fd, &status) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        if ((unsigned long)status.f_type == local[i])
+            return true;
+    return false;
+}
+
+/* FNV-1a. */
+static uint64_t add_to_hash(uint64_t hash, const void *bytes, size_t length)
+{
+    const unsigned char *byte = bytes;
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ byte[i]) * 1099511628211u;
+    return hash;
+}
+
+/* 0: numbers of lives cannot be had from this file, or mean nothing. */
+static int64_t stamp_of(int fd, const char *boot_id)
+{
+    uint64_t hash = 14695981039346656037u;
+    struct stat status;
+
+    if (fstat(fd, &status) != 0 || !keeps_locks_here(fd))
+        return 0;
+    hash = add_to_hash(hash, boot_id, strlen(boot_id));
+    hash = add_to_hash(hash, &status.st_dev, sizeof status.st_dev);
+    hash = add_to_hash(hash, &status.st_ino, sizeof status.st_ino);
+    hash = hash << (DRAWN_BITS + 1) >> 1;
+    return (int64_t)hash;
+}
+
+static bool has_stamp(int64_t number, int64_t stamp)
+{
+    return stamp != 0 && number >> DRAWN_BITS == stamp >> DRAWN_BITS;
+}
+
+static struct flock byte_lock(int64_t number)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
+
+    return lock;
+}
+
+/* ---- One's own ------------------------------------------------------------------------------ */
+
+void sb_life_init(struct sb_life *life, const struct simba_backend_host *host,
+                  const struct sb_life_file *file)
+{
+    memset(life, 0, sizeof *life);
+    life->host = host;
+    life->file = *file;
+    atomic_init(&life->fd, -1);
+}
+
+/* Returns 0 where no byte can be locked, with errno. */
+static int64_t lock_byte(int fd, int64_t stamp)
+{
+    uint64_t random = sb_random_seed();
+
+    for (int i = 0; i < DRAWS; i++) {
+        int64_t drawn = sb_random_between(sb_random_next(&random), 0, 1 << DRAWN_BITS);
+        struct flock lock = byte_lock(stamp | drawn);
+
+        if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+            return stamp | drawn;
+        if (errno != EAGAIN && errno != EACCES)
+            break;
+    }
+    return 0;
+}
+
+static void try_to_begin(struct sb_life *life)
+{
+    int fd = sb_side_open(life->file.life_path, life->file.path);
+    int64_t stamp = fd >= 0 ? stamp_of(fd, life->file.boot_id) : 0;
+
+    if (fd >= 0 && stamp == 0)
+        errno = ENOTSUP;
+    if (stamp != 0)
+        life->number = lock_byte(fd, stamp);
+    if (life->number != 0) {
+        atomic_store(&life->fd, fd);
+        return;
+    }
+    life->host->log(life->host, SIMBA_LOG_INFO,
+                    "%s cannot be locked, so a crash is noticed by the end of the lease only: %s",
+                    life->file.life_path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
+int64_t sb_life_begin(struct sb_life *life)
+{
+    if (!life->tried)
+        try_to_begin(life);
+    life->tried = true;
+    return life->number;
+}
+
+int sb_life_descriptor(struct sb_life *life)
+{
+    return atomic_load(&life->fd);
+}
+
+void sb_life_end(struct sb_life *life)
+{
+    int fd = atomic_exchange(&life->fd, -1);
+
+    if (fd >= 0)
+        close(fd);
+    life->number = 0;
+}
+
+/* ---- Those of others ------------------------------------------------------------------------ */
+
+void sb_life_probe_init(struct sb_life_probe *probe, const struct sb_life_file *file)
+{
+    memset(probe, 0, sizeof *probe);
+    probe->file = *file;
+    probe->fd = -1;
+}
+
+void sb_life_probe_close(struct sb_life_probe *probe)
+{
+    if (probe->fd >= 0)
+        close(probe->fd);
+    probe->fd = -1;
+    probe->stamp = 0;
+}
+
+/* Whether the name leads to the file that was opened. */
+static bool is_same_file(const struct sb_life_probe *probe)
+{
+    struct stat named;
+    struct stat opened;
+
+    return probe->fd >= 0 && lstat(probe->file.life_path, &named) == 0 &&
+           fstat(probe->fd, &opened) == 0 && named.st_dev == opened.st_dev &&
+           named.st_ino == opened.st_ino;
+}
+
+/* A number of another file may be one of the file that the name leads to by now. */
+static bool find_file(struct sb_life_probe *probe, int64_t number)
+{
+    if (has_stamp(number, probe->stamp))
+        return true;
+    if (is_same_file(probe))
+        return false;
+    sb_life_probe_close(probe);
+    probe->fd = sb_side_find(probe->file.life_path);
+    if (probe->fd >= 0)
+        probe->stamp = stamp_of(probe->fd, probe->file.boot_id);
+    return has_stamp(number, probe->stamp);
+}
+
+enum sb_life_state sb_life_look(struct sb_life_probe *probe, int64_t number)
+{
+    struct flock lock = byte_lock(number);
+
+    if (number <= 0 || !find_file(probe, number) || fcntl(probe->fd, F_OFD_GETLK, &lock) != 0)
+        return SB_LIFE_UNKNOWN;
+    return lock.l_type == F_UNLCK ? SB_LIFE_IS_OVER : SB_LIFE_GOES_ON;
+}

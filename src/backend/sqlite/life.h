@@ -1,0 +1,84 @@
+/*
+ * life.h - the side file PATH-life, by which the host's kernel tells whether an owner is dead.
+ *
+ * A client that acquires locks one byte of this file, at an offset that is its own: its life. The lock
+ * belongs to the open file (F_OFD_SETLK) and goes when the last process that has it open has ended or closed it, and
+ * no earlier: a process that is stopped, swapped out or in a debugger has it. The life stands in each record
+ * that the client acquires or renews. Who finds the byte of such a record free knows that the owner is dead and need
+ * not wait for the end of the lease.
+ *
+ *     byte:   life of A      life of B                A dies
+ *     --------[locked]-------[locked]------           --------[free]---------[locked]------
+ *     record: owner a, version 7, life of A           ACQUIRE by b wins, version 8, life of B
+ *
+ * Why a living owner is never taken for a dead one:
+ *  1. The byte is locked before the life is written into any record, and stays locked until the client is
+ *     closed. That happens after the last callback of its contenders has returned, and nobody believes
+ *     to own through it any more.
+ *  2. So a life whose byte was free once is over for good, and it does not matter that what is learned is old
+ *     when it is used. A number that comes up again is one of a living client: that makes a dead owner look
+ *     alive, and its lease ends by the clock.
+ *  3. A lock says something only to who looks at the same file in the same kernel. The number of a life is made
+ *     of a hash of boot id, device and inode number of its file. A living owner has the file open, so no other file
+ *     can have its inode number: not one that was created after the owner's was deleted, nor a copy.
+ *     Where the hash is another, nothing is known, and the lease ends by the clock. The same goes for file systems
+ *     whose locks are kept elsewhere and can be lost, such as those of a network.
+ *  4. The record tells for which version the life was written. Writers that know nothing of lives raise the version
+ *     and leave a life that is another's: it says nothing of them.
+ *
+ * What else has the file open only makes a dead owner look alive: a child that a program has forked without
+ * exec, or one that inherits the descriptor by purpose, because the work goes on in it.
+ */
+#ifndef SB_BACKEND_SQLITE_LIFE_H
+#define SB_BACKEND_SQLITE_LIFE_H
+
+#include <simba/backend.h>
+
+#include <stdatomic.h>
+
+/* Which file. The strings are not copied. */
+struct sb_life_file {
+    const char *life_path;
+    const char *path;    /* of the database, whose permissions it gets */
+    const char *boot_id; /* of the host */
+};
+
+/* A client's own life. Its number is the worker's. */
+struct sb_life {
+    const struct simba_backend_host *host;
+    struct sb_life_file file;
+    atomic_int fd;  /* -1: it has none */
+    int64_t number; /* 0: it has none */
+    bool tried;
+};
+
+void sb_life_init(struct sb_life *life, const struct simba_backend_host *host,
+                  const struct sb_life_file *file);
+
+/* The number to be written into records; begins the life when it is asked for the first time. 0: it cannot be
+ * had here, which is logged once. */
+int64_t sb_life_begin(struct sb_life *life);
+
+/* The descriptor that has the lock, -1: none. Any thread. */
+int sb_life_descriptor(struct sb_life *life);
+
+void sb_life_end(struct sb_life *life);
+
+/* Who asks for the lives of others; one for each thread. */
+struct sb_life_probe {
+    struct sb_life_file file;
+    int fd;        /* -1: none yet */
+    int64_t stamp; /* what the numbers of lives in this file have in common */
+};
+
+void sb_life_probe_init(struct sb_life_probe *probe, const struct sb_life_file *file);
+void sb_life_probe_close(struct sb_life_probe *probe);
+
+enum sb_life_state {
+    SB_LIFE_GOES_ON,
+    SB_LIFE_IS_OVER, /* without any doubt */
+    SB_LIFE_UNKNOWN  /* none, or nothing can be said of it here */
+};
+enum sb_life_state sb_life_look(struct sb_life_probe *probe, int64_t number);
+
+#endif

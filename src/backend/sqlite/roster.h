@@ -1,0 +1,36 @@
+/*
+ * roster.h - the contenders and observers of one client that are to be told of changes, by the slot of their
+ * mutex in the side file.
+ */
+#ifndef SB_BACKEND_SQLITE_ROSTER_H
+#define SB_BACKEND_SQLITE_ROSTER_H
+
+#include "backend/sqlite/wake.h"
+
+/* Those of one mutex. */
+struct sb_roster_entry {
+    struct sb_roster_entry *next; /* in its slot */
+    unsigned contenders;
+    unsigned observers;
+    char mutex[SIMBA_MUTEX_MAX + 1];
+};
+
+/* Begins as zeros. */
+struct sb_roster {
+    struct sb_roster_entry *slots[SB_WAKE_SLOTS];
+    size_t count;     /* of mutexes */
+    size_t observers; /* of all of them */
+};
+
+/* False when memory is short. */
+bool sb_roster_add(struct sb_roster *roster, const char *mutex, bool observer);
+
+/* The entry stays, so that this may be called while the slot is walked through. */
+void sb_roster_remove(struct sb_roster *roster, const char *mutex, bool observer);
+
+/* Frees the entries of a slot that nobody is left in. */
+void sb_roster_trim(struct sb_roster *roster, size_t slot);
+
+void sb_roster_clear(struct sb_roster *roster);
+
+#endif
