@@ -84,6 +84,11 @@ class Shell:
         self.type(line + "\n")
         self.expect(re.escape(line) + r"\r?\n")
 
+    def has_stopped_job(self):
+        """Until the shell knows, fg would not continue a job."""
+        self.command("jobs -s; echo that is all")
+        return "Stopped" in self.expect(r"that is all\r?\n")
+
     def expect_end(self, code):
         """Waits for the end of the command, and for its exit code."""
         self.expect(re.escape(PROMPT))
@@ -263,7 +268,8 @@ def bg_lets_the_command_go_on_and_it_stops_when_it_reads():
     shell.type("\x1a")
     shell.expect("Stopped")
     shell.command("bg")
-    wait_until(lambda: read(f"/proc/{number('holder')}/stat").rpartition(")")[2].split()[0] == "T")
+    shell.expect("stopped: the command is killed")
+    wait_until(shell.has_stopped_job, "the shell knows of it")
     shell.command("fg")
     shell.type("words\n")
     shell.expect("got words")

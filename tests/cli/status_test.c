@@ -156,7 +156,7 @@ static void a_fence_that_is_not_known_is_a_dash_or_null(void **state)
     assert_int_equal(sqlite3_close(store), SQLITE_OK);
     assert_status_json("m", "data[0][\"state\"] == \"held\" and data[0][\"fence\"] is None");
     assert_int_equal(simba_run("status", "m", NULL), 0);
-    assert_contains(last_out(), "s  -      -\n");
+    assert_contains(last_out(), "  -      -\n"); /* the last two columns */
     struct process watch = simba_start(NULL, "watch", "m", NULL);
     wait_until(count_lines(file_read(watch.out)) == 1);
     assert_contains(file_read(watch.out), "m  owned by holder, fence -\n");
@@ -171,9 +171,9 @@ static void a_free_mutex_has_no_time_left_and_no_fence(void **state)
 {
     (void)state;
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
-    assert_status_json("m", "data[0] == {\"mutex\": \"m\", \"owner\": \"\", \"state\": \"free\", "
-                            "\"ttl_ms\": 0, \"transition_ms\": 0, \"fence\": None, "
-                            "\"waiters\": None}");
+    assert_status_json("m", "data[0][\"owner\"] == \"\" and data[0][\"state\"] == \"free\" and "
+                            "data[0][\"ttl_ms\"] == 0 and data[0][\"transition_ms\"] == 0 and "
+                            "data[0][\"fence\"] is None and data[0][\"waiters\"] is None");
 }
 
 static void status_lists_what_is_held_first_or_alone(void **state)
