@@ -99,13 +99,14 @@ static int check_home(const char *path, struct simba_error *error)
 static int read_file(const char *path, char buffer[SECRET_MAX + 2], struct simba_error *error)
 {
     char name[PATH_MAX];
-    const char *full = full_name(path, name);
+    const char *full;
     int code = check_home(path, error);
     bool is_empty;
     int fd;
 
     if (code != SIMBA_OK)
         return code;
+    full = full_name(path, name);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail_file(full, errno, error);
