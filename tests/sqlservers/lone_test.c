@@ -307,6 +307,51 @@ static void threads_that_wait_at_once_are_all_served(void **state)
     close_client(client);
 }
 
+struct busy {
+    simba_client *client;
+    atomic_bool end;
+};
+
+static void *be_busy(void *argument)
+{
+    struct busy *busy = argument;
+    simba_locker *locker = used_locker(busy->client, "busy");
+
+    while (!atomic_load(&busy->end))
+        cycle(locker);
+    simba_locker_close(locker);
+    return NULL;
+}
+
+/* Whoever looks for releases needs the connection as well. */
+static void a_stream_of_lone_requests_keeps_no_waiter_from_a_release(void **state)
+{
+    simba_client *other = open_client(LEASE);
+    simba_locker *held = used_locker(other, "wanted");
+    struct busy busy = {.client = open_client(LEASE)};
+    simba_locker *locker = used_locker(busy.client, "wanted");
+    struct attempt attempt = {0};
+    pthread_t thread;
+    int64_t released_ms;
+
+    (void)state;
+    assert_int_equal(simba_locker_acquire(held, NULL), SIMBA_OK);
+    assert_int_equal(pthread_create(&thread, NULL, be_busy, &busy), 0);
+    start(&attempt, locker);
+    test_pause_ms(500); /* it waits, and looks at its longest interval */
+    assert_int_equal(simba_locker_release(held, NULL), SIMBA_OK);
+    released_ms = simba_now_ms();
+    pthread_join(attempt.thread, NULL);
+    assert_int_equal(attempt.code, SIMBA_OK);
+    assert_true(simba_now_ms() - released_ms < 1000);
+    atomic_store(&busy.end, true);
+    pthread_join(thread, NULL);
+    simba_locker_close(locker);
+    simba_locker_close(held);
+    close_client(busy.client);
+    close_client(other);
+}
+
 /* ---- Connections that are lost -------------------------------------------------------------- */
 
 /* It was not applied, and then it is tried again; or nobody knows. */
@@ -384,6 +429,7 @@ int main(void)
         cmocka_unit_test(others_are_renewed_while_a_statement_waits_for_a_row),
         cmocka_unit_test(requests_that_come_meanwhile_follow),
         cmocka_unit_test(threads_that_wait_at_once_are_all_served),
+        cmocka_unit_test(a_stream_of_lone_requests_keeps_no_waiter_from_a_release),
         cmocka_unit_test(a_connection_that_is_lost_meanwhile_is_told_once),
         cmocka_unit_test(a_server_that_dies_meanwhile_leaves_the_outcome_unknown),
         cmocka_unit_test(a_connection_that_was_closed_while_idle_costs_nothing),

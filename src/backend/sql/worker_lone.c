@@ -8,14 +8,16 @@
 
 /* ---- The connection ------------------------------------------------------------------------- */
 
-/* Whether the loop has the connection now. Requests that came before must not be overtaken. */
+/* Whether the loop has the connection now. Requests that came before must not be overtaken, and a look that is
+ * due needs a turn of the thread. */
 static bool seize_connection(struct sb_worker *w)
 {
     bool seized;
 
     pthread_mutex_lock(&w->lock);
     seized = w->user == NOBODY && w->queue.count == 0 && !w->broken && !w->stopping &&
-             w->link.repository.connection != NULL && w->flight != NULL;
+             w->link.repository.connection != NULL && w->flight != NULL &&
+             sb_worker_look_due_ms(w) > simba_now_ms();
     if (seized)
         w->user = LOOP;
     pthread_mutex_unlock(&w->lock);
