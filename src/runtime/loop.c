@@ -10,12 +10,12 @@
 #include "runtime/loop.h"
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "runtime/wheel.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -359,26 +359,14 @@ static void free_loop(struct sb_loop *loop)
     sb_free(loop);
 }
 
-/* A loop opens six, those that the first one leaves to the process included; the wheel has one. */
-#define DESCRIPTORS 9
+#define SPARE_DESCRIPTORS 3 /* the wheel has one; other threads may open some */
 
 /* Where descriptors are short libuv ends the process in its first loop and leaks in later ones, so we find
  * out whether it can have them. Another thread may still take them before libuv does. */
 static int init_turning(struct sb_loop *loop)
 {
-    int fds[DESCRIPTORS];
-    size_t count = 0;
-    int code = 0;
+    int code = sb_descriptors_check(SB_DESCRIPTORS_OF_LOOP + SPARE_DESCRIPTORS);
 
-    while (code == 0 && count < DESCRIPTORS) {
-        fds[count] = fcntl(loop->clock_fd, F_DUPFD_CLOEXEC, 0);
-        if (fds[count] >= 0)
-            count++;
-        else
-            code = -errno;
-    }
-    while (count > 0)
-        close(fds[--count]);
     if (code == 0)
         code = sb_wheel_init(&loop->wheel);
     if (code == 0 && (code = uv_loop_init(&loop->uv)) < 0)

@@ -4,6 +4,7 @@
 #include "backend/redis/probe.h"
 
 #include "backend/redis/failure.h"
+#include "base/descriptors.h"
 #include "base/error.h"
 
 #include <hiredis/hiredis.h>
@@ -92,8 +93,10 @@ int sb_redis_ask(const struct sb_probe_config *config, const struct sb_endpoint 
 {
     struct question q = {.take = take, .user = user};
     uv_loop_t loop;
-    int code = uv_loop_init(&loop);
+    int code = sb_descriptors_check(SB_DESCRIPTORS_OF_LOOP);
 
+    if (code == 0) /* otherwise libuv would leak one */
+        code = uv_loop_init(&loop);
     if (code < 0)
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
                                     "cannot create an event loop: %s", uv_strerror(code));
