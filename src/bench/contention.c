@@ -108,6 +108,15 @@ static int start_member(struct member *member, simba_client *client, struct simb
     return code == SIMBA_OK ? simba_contender_start(member->contender, error) : code;
 }
 
+/* Those that the store has not answered yet take no part. Whoever owns meanwhile keeps it. */
+static void await_members(const struct member *members, int count)
+{
+    for (int i = 0; i < count; i++)
+        while (members[i].contender != NULL &&
+               simba_contender_status(members[i].contender) == SIMBA_STARTING)
+            bench_sleep_ms(1);
+}
+
 /* The contenders i with i % processes == process are this one's. */
 static int run_party(void *argument, struct simba_error *error)
 {
@@ -129,6 +138,7 @@ static int run_party(void *argument, struct simba_error *error)
     }
     if (code != SIMBA_OK)
         return code;
+    await_members(members, plan->contenders);
     sem_post(&shared->ready);
     return take_turns(&party, error);
 }

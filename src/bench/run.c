@@ -68,9 +68,10 @@ int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error
     char random[SIMBA_ID_MAX + 1];
     simba_url *parsed = NULL;
 
-    int code = sb_url_parse(url, &parsed, error);
-    if (code == SIMBA_OK)
-        code = simba_id_uuid(NULL, random);
+    int code = simba_id_uuid(NULL, random);
+    if (code != SIMBA_OK)
+        return sb_error_plain(error, code);
+    code = sb_url_parse(url, &parsed, error);
     if (code != SIMBA_OK)
         return code;
     *plan = (struct bench_plan){
