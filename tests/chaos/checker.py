@@ -7,10 +7,11 @@ a process without memory may end. Everything else holds always, whatever was don
 import collections
 import dataclasses
 
-from history import NEVER, load, terms_of, windows_of
+from history import load, terms_of, windows_of
 
 PROGRAM_EXITS = {0, 69, 70, 75, 137, 143}  # its own codes, and those of a command that was killed
 NO_DATABASE = 78                           # while a server that lost its data is not set up again
+ENDED_BY_FORCE = {"doubt", "killed"}       # terms that nobody gave back
 CALLBACKS = ["begin-acquired", "end-acquired", "begin-released", "end-released"]
 
 
@@ -203,21 +204,24 @@ def judge(history):
     return sorted(found, key=lambda breach: breach.at)
 
 
+def changes(history):
+    """Pairs of terms of one mutex, where the owner changed from the first to the second."""
+    for terms in history.terms_by_mutex().values():
+        yield from ((one, other) for one, other in zip(terms, terms[1:]) if one.key() != other.key())
+
+
 def count(history):
     """What the table of a run tells."""
-    losses = [event for event in history.of("doubt")]
-    changes = 0
-    for terms in history.terms_by_mutex().values():
-        owners = [term.key() for term in terms]
-        changes += sum(1 for one, next_one in zip(owners, owners[1:]) if one != next_one)
+    passed_on = [one.how for one, _ in changes(history)]
     excused = sum(1 for terms in history.terms_by_mutex().values()
                   for _, second in overlaps(terms) if history.is_excused("overlap", second.begin))
     waits = [float(event.words[1]) for event in history.of("led")]
     return {
         "faults": len(history.of("fault")),
         "terms": len({(term.mutex, *term.key()) for term in history.terms}),
-        "hand-overs": changes,
-        "leases lost": len(losses),
+        "hand-overs": sum(how not in ENDED_BY_FORCE for how in passed_on),
+        "fail-overs": sum(how in ENDED_BY_FORCE for how in passed_on),
+        "leases lost": len(history.of("doubt")),
         "writes": len(history.of("write")),
         "stale uses refused": len(history.of("refuse-read", "refuse-write")),
         "excused overlaps": excused,
@@ -230,5 +234,3 @@ def check_folder(folder):
     history = History(load(folder))
     return history, judge(history)
 
-
-__all__ = ["Breach", "History", "NEVER", "RULES", "check_folder", "count", "judge", "overlaps"]

@@ -57,6 +57,11 @@ STORIES = [
      "10 alive lock p0-1/9 1\n90 alive lock p0-1/9 1\n80 alive lock p1-1/8 2", "one owner"),
     ("two processes of one command", "10 alive lock p0-1/9 1\n90 alive lock p0-1/9 1\n"
      "20 alive lock p0-1/10 1\n95 alive lock p0-1/10 1", None),
+    ("what left the group of a command outlives a program that was killed",
+     "10 alive lock p0-1/9+ 1\n50 killed p0-1\n90 alive lock p0-1/9+ 1\n80 alive lock p1-1/8 2", None),
+    ("a command outlives a program that was killed",
+     "10 alive lock p0-1/9 1\n50 killed p0-1\n75 alive lock p0-1/9 1\n90 alive lock p0-1/9 1\n"
+     "80 alive lock p1-1/8 2", "one owner"),
     ("an overlap after the store lost its data is excused",
      "790 excuse overlap\n800 believe lead w2-1/c 7 850\n890 unexcuse overlap", None),
     ("an overlap after the excuse is not",

@@ -1,6 +1,7 @@
 /*
  * child.c - the command that `simba lock` runs under a lease: two processes that tell that they are alive, and use
- * the fenced resource with the token that they were given. The second one has left the process group.
+ * the fenced resource with the token that they were given. The second one has left the process group, and has a '+'
+ * behind its name: whoever kills the program itself lets such a one live.
  *
  *     chaos-child NAME MUTEX JOURNAL VAULT MILLISECONDS
  */
@@ -50,7 +51,7 @@ int main(int argc, char **argv)
     pid = fork();
     if (pid == 0) {
         setsid();
-        snprintf(who, sizeof who, "%s/%d", argv[1], (int)getpid());
+        snprintf(who, sizeof who, "%s/%d+", argv[1], (int)getpid());
         live(argv, who, fence, NULL);
         _exit(0);
     }

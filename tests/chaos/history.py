@@ -33,6 +33,7 @@ class Term:
     begin: int
     end: int
     deadline: int
+    how: str = "end"  # the event that ended it, where one did
 
     def process(self):
         """The process, or the run of the program, that it belongs to."""
@@ -68,6 +69,7 @@ class _Reader:
         self.open = {}       # who: its term
         self.last = {}       # who: the last instant at which it certainly believed
         self.yielding = {}   # who: the term that it is giving back
+        self.killed = set()  # processes and runs of the program
         self.terms = []
 
     def take(self, event):
@@ -80,7 +82,10 @@ class _Reader:
         self._extend(event.at, mutex, who, int(fence), int(deadline))
 
     def on_alive(self, event):
+        """Nothing can stop what has left the group of a command (it ends with a +) when the program was killed."""
         mutex, who, fence = event.words
+        if who.endswith("+") and who.split("/")[0] in self.killed:
+            return
         self._extend(event.at, mutex, who, int(fence), 0)
 
     def _extend(self, at, mutex, who, fence, deadline):
@@ -94,12 +99,12 @@ class _Reader:
         self.last[who] = at
 
     def on_doubt(self, event):
-        self._close(event.words[1], event.at)
+        self._close(event.words[1], event.at, event.kind)
 
     def on_yield(self, event):
         who = event.words[1]
         self.yielding[who] = self.open.get(who)
-        self._close(who, event.at)
+        self._close(who, event.at, event.kind)
 
     def on_end_released(self, event):
         """Before that a mutex is not given back, as long as the lease lasts."""
@@ -111,12 +116,14 @@ class _Reader:
         self.yielding.pop(event.words[1], None)
 
     def on_killed(self, event):
+        self.killed.add(event.words[0])
         for who in [who for who in self.open if who.split("/")[0] == event.words[0]]:
-            self._close(who, event.at)
+            self._close(who, event.at, event.kind)
 
-    def _close(self, who, at):
+    def _close(self, who, at, how="end"):
         term = self.open.pop(who, None)
         if term is not None:
+            term.how = how
             term.end = max(self.last[who], min(term.deadline, at))
             self.terms.append(term)
 

@@ -4,6 +4,7 @@ The worker reaches nothing but the host's end of the cable, where its proxies li
 packets are lost and nobody is told, which no proxy can do to an open connection.
 """
 import os
+import shutil
 import subprocess
 
 FIRST_OCTETS = "10.213"
@@ -50,6 +51,8 @@ class Network:
 
 def make_network(owner, number):
     """None where it is not allowed."""
+    if shutil.which("ip") is None:
+        return None
     network = Network(owner, number)
     if network.works:
         return network

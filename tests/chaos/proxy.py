@@ -22,6 +22,7 @@ from process import free_port
 TURN_SECONDS = 0.02
 PIECE = 65536
 CONNECT_SECONDS = 5
+REFUSE_SECONDS = 0.3
 RESETS_AFTERWARDS = {"drop", "swallow", "half-open"}
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER that makes close() send a reset
 
@@ -63,6 +64,7 @@ class Proxy(threading.Thread):
         self._reset_now = False
         self._is_stopped = False
         self._pairs = []
+        self._listen_at = 0.0
         self._selector = selectors.DefaultSelector()
         self._listen()
         self.start()
@@ -110,6 +112,8 @@ class Proxy(threading.Thread):
     def _turn(self):
         if self._wanted != self.mode:
             self._change()
+        if self._listener is None and self.mode != "refuse" and time.monotonic() >= self._listen_at:
+            self._listen()
         if self._reset_now:
             self._reset_now = False
             self._reset_all()
@@ -128,10 +132,8 @@ class Proxy(threading.Thread):
         before, self.mode = self.mode, self._wanted
         if before in RESETS_AFTERWARDS or self.mode == "refuse":
             self._reset_all()
-        if self.mode == "refuse":
+        if self.mode == "refuse" and self._listener is not None:
             self._unlisten()
-        elif self._listener is None:
-            self._listen()
         if self.mode == "half-open":
             for pair in self._pairs:
                 self._cut_server(pair)
@@ -142,6 +144,7 @@ class Proxy(threading.Thread):
             server = socket.create_connection(("127.0.0.1", self.server_port), CONNECT_SECONDS)
         except OSError:
             close_with_reset(client)
+            self._refuse_for_a_while()
             return
         pair = Pair(client, server)
         for end in pair.ends:
@@ -151,6 +154,11 @@ class Proxy(threading.Thread):
         self._pairs.append(pair)
         if self.mode == "half-open":
             self._cut_server(pair)
+
+    def _refuse_for_a_while(self):
+        """As the server itself does while it is down: whoever names several servers goes on to the next."""
+        self._unlisten()
+        self._listen_at = time.monotonic() + REFUSE_SECONDS
 
     def _cut_server(self, pair):
         if not pair.is_cut:

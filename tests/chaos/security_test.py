@@ -114,7 +114,7 @@ def a_password_is_not_shown(make, folder):
     try:
         port = store.servers[0].port
         url = form.format(secret=SECRET, port=port)
-        wait_until(lambda: run("-u", url, "init").returncode == 0, "the store can be used")
+        wait_until(lambda: run("-u", url, "status").returncode == 0, "the store can be used")
         check_ps(url, folder)
         wrong = form.format(secret=WRONG, port=port)
         check_said(wrong, {0, 77}, "status")

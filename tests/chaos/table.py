@@ -1,7 +1,9 @@
 """The table of all runs of a call: a row for each store, and how often each fault struck."""
 import collections
 
-COLUMNS = ["faults", "terms", "hand-overs", "leases lost", "writes", "stale uses refused",
+from faults import FAULTS
+
+COLUMNS = ["faults", "terms", "hand-overs", "fail-overs", "leases lost", "writes", "stale uses refused",
            "excused overlaps"]
 
 
@@ -23,7 +25,8 @@ class Table:
     def __init__(self):
         self.rows = collections.defaultdict(Row)
         self.faults = collections.Counter()
-        self.skipped = {}
+        self.reasons = {}       # fault: why it could not strike on some store
+        self.possible = set()   # faults that could on another
         self.seeds = set()
 
     def add(self, outcome):
@@ -34,7 +37,8 @@ class Table:
         row.counts.update({name: outcome.counts.get(name, 0) for name in COLUMNS})
         row.slowest = max(row.slowest, outcome.counts.get("slowest leader", 0.0))
         self.faults.update(outcome.faults)
-        self.skipped.update(outcome.skipped)
+        self.reasons.update(outcome.skipped)
+        self.possible |= FAULTS.keys() - outcome.skipped.keys()
         self.seeds.add(outcome.plan.seed)
 
     def lines(self):
@@ -48,12 +52,15 @@ class Table:
         yield "| --- | --- |"
         for name, times in sorted(self.faults.items()):
             yield f"| {name} | {times} |"
-        never = sorted(name for name in self.skipped if name not in self.faults)
+        never = [f"{name} ({self.why_not(name)})" for name in sorted(FAULTS) if name not in self.faults]
         if never:
             yield ""
-            yield "Not struck: " + ", ".join(f"{name} ({self.skipped[name]})" for name in never) + "."
+            yield "Not struck: " + ", ".join(never) + "."
         yield ""
         yield f"Seeds {min(self.seeds, default=0)} to {max(self.seeds, default=0)}."
+
+    def why_not(self, name):
+        return "not drawn" if name in self.possible else self.reasons.get(name, "no run")
 
     def show(self):
         for line in self.lines():

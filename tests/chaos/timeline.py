@@ -33,6 +33,12 @@ class Picture:
                            f' height="{LANE - 2}" fill="{colour}">'
                            f"<title>{html.escape(title)}</title></rect>")
 
+    def step(self, at, top, next_top):
+        """A hand-over, from one lane to another."""
+        x = self.x(at)
+        self.shapes.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top + LANE / 2}"'
+                           f' y2="{next_top + LANE / 2}" stroke="#999"/>')
+
     def mark(self, at, colour, title):
         x = self.x(at)
         bottom = self.rows * (LANE + GAP) + 30
@@ -83,11 +89,14 @@ def draw_faults(picture, events):
 
 def draw_terms(picture, mutex, terms):
     """One lane for each contender; processes that were started anew share it."""
-    lanes = {}
+    lanes, owner = {}, None
     for term in terms:
         label = term.process().split("-")[0]
         if label not in lanes:
             lanes[label] = picture.lane(f"{mutex} {label}")
+        if owner is not None and owner != label:
+            picture.step(term.begin, lanes[owner], lanes[label])
+        owner = label
         colour = COLOURS[list(lanes).index(label) % len(COLOURS)]
         picture.bar(lanes[label], term.begin, term.end, colour,
                     f"{term.who} owns '{mutex}' with token {term.fence} for"

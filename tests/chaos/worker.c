@@ -42,15 +42,26 @@ static void warm_up(void)
         simba_client_close(client, NULL);
 }
 
+/* What the library has to say goes where a failure is looked into. */
+static void on_log(void *user, enum simba_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    journal_write("log %s", line);
+}
+
 /* The store may be down just now. */
 static simba_client *open_client(const char *url, const sigset_t *signals)
 {
     const struct timespec pause = {0, OPEN_AGAIN_MS * 1000000L};
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
     struct simba_error error;
     simba_client *client = NULL;
 
+    options.log = on_log;
+    options.log_level = SIMBA_LOG_INFO;
     while (client == NULL) {
-        int code = simba_client_open(url, NULL, &client, &error);
+        int code = simba_client_open(url, &options, &client, &error);
 
         if (code != SIMBA_OK)
             journal_write("unopened %d %s", code, error.text);

@@ -134,6 +134,7 @@ class ProgramWorker(threading.Thread):
 
     def kill(self):
         self.was_killed = True
+        self.world.note("killed", self.title)
         send(self.pid, signal.SIGKILL)
 
     def revive(self):

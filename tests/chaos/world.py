@@ -86,23 +86,24 @@ class World:
         self.workers = self.library_workers + programs
         for worker in self.workers:
             worker.start()
-        self.await_leaders(self.store.heals_within)
+        self.await_leaders(now())
 
     def run(self, schedule):
         Nemesis(self, schedule, self.seed).run()
         for worker in self.library_workers:
             worker.revive()
-        self.await_leaders(self.store.heals_within)
+        self.await_leaders(now() + LEASE_SECONDS)
 
-    def await_leaders(self, bound):
-        """Whoever leads has its writes accepted; how long that took is written down."""
-        begin = now()
+    def await_leaders(self, since):
+        """Whoever leads has its writes accepted. A lease after all has healed, it has been renewed or won since; how
+        much longer that took is written down."""
         for mutex in MUTEXES:
             try:
-                wait_until(lambda one=mutex: self.vault.holder(one)[0] > begin, mutex, bound)
-                self.note("led", mutex, f"{now() - begin:.3f}")
+                wait_until(lambda one=mutex: self.vault.holder(one)[0] > since, mutex,
+                           since - now() + self.store.heals_within)
+                self.note("led", mutex, f"{max(now() - since, 0):.3f}")
             except TimeoutError:
-                self.note("unled", mutex, bound)
+                self.note("unled", mutex, self.store.heals_within)
 
     def stop(self):
         """All stop in good order, and what is left is looked for."""
