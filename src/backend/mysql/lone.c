@@ -60,6 +60,7 @@ static int fail_call(struct sb_mysql_connection *c, struct sb_sql_failure *failu
         lone->stage == SB_MYSQL_EXECUTE && sb_mysql_writes((enum sb_sql_statement)lone->which);
 
     lone->over = true;
+    lone->item->hit = false;
     sb_mysql_fail_statement(c, statement_of(c), sent, failure);
     if (lone->stage == SB_MYSQL_PREPARE) {
         mysql_stmt_close(statement_of(c));

@@ -155,8 +155,10 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
         return code;
     many.skip = send_items(&exchange, items, count);
     code = note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         items[i]->done = code == SIMBA_OK;
+        items[i]->hit = items[i]->hit && items[i]->done;
+    }
     return code;
 }
 
@@ -193,11 +195,14 @@ static int take_lone_item(void *user, size_t index, const PGresult *result)
     return SIMBA_OK;
 }
 
+/* The result of a statement comes before the commit, which may fail. */
 static int note_progress(struct sb_postgres_connection *c, int code, short wants,
                          const struct sb_sql_failure *failure)
 {
     if (wants == 0)
         c->item->done = code == SIMBA_OK;
+    if (code != SIMBA_OK)
+        c->item->hit = false;
     return note_failure(c, code, failure);
 }
 
@@ -244,7 +249,9 @@ static int proceed(struct sb_sql_connection *connection, short *ret_wants,
 
 static int abandon(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
-    return sb_postgres_exchange_late(&own(connection)->exchange, failure);
+    struct sb_postgres_connection *c = own(connection);
+
+    return note_progress(c, sb_postgres_exchange_late(&c->exchange, failure), 0, failure);
 }
 
 static int socket_of(struct sb_sql_connection *connection)

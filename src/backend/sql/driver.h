@@ -88,7 +88,7 @@ struct sb_sql_item {
     enum sb_sql_statement statement; /* one that concerns a single row */
     struct sb_sql_values values;
     bool done;                   /* carried out: what follows is known */
-    bool hit;                    /* a row was found, added or changed */
+    bool hit;                    /* a row was found, added or changed; only where it is done */
     struct sb_sql_record record; /* where it was found or changed */
 };
 

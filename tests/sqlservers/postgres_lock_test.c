@@ -1,0 +1,138 @@
+/*
+ * postgres_lock_test.c - locks of PostgreSQL that are not on the row: those that a commit waits for, and the
+ * table's. A change is told as made only when it is committed, and no lock is waited for without an end.
+ */
+#include "server.h"
+
+#include "backend/host.h"
+
+#include <pthread.h>
+
+#define LIMIT_MS 1000
+
+/* The synchronous standby that one session waits for does not exist; the library's do not wait for it. */
+static int open_store(void **state)
+{
+    struct host host;
+
+    server_setup(state);
+    server_sql(&server, "ALTER DATABASE %s SET synchronous_commit = local", dialect_database);
+    return host_open(&host, server.url) == SIMBA_OK && host_close(&host) ? 0 : -1;
+}
+
+static struct call do_limited(struct host *host, enum simba_op op, const char *mutex,
+                              const char *id, uint64_t revision)
+{
+    struct call call = host_call(op, mutex, id, revision);
+
+    call.request.timeout_ms = LIMIT_MS;
+    host_submit(host, &call, 1);
+    assert_true(host_wait(host, &call, 1));
+    return call;
+}
+
+static const char *owner_of(const char *mutex)
+{
+    return server_sql(&server, "SELECT owner_id FROM simba_mutex WHERE mutex = '%s'", mutex);
+}
+
+/* ---- At the commit -------------------------------------------------------------------------- */
+
+static bool knows_standby(void *user)
+{
+    (void)user;
+    return strcmp(server_sql(&server, "SHOW synchronous_standby_names"), "nobody") == 0;
+}
+
+static bool waits_for_standby(void *user)
+{
+    (void)user;
+    return server_number(&server, "SELECT count(*) FROM pg_stat_activity"
+                                  " WHERE wait_event = 'SyncRep'") > 0;
+}
+
+/* Whoever notifies has a lock of the whole cluster from its commit until the standby has it too. */
+static void *notify(void *session)
+{
+    char text[64];
+
+    return dialect_run(session,
+                       "SET synchronous_commit = on;"
+                       " CREATE TABLE told (n int); NOTIFY others, 'x'",
+                       text, sizeof text)
+               ? session
+               : NULL;
+}
+
+static void a_release_that_was_rolled_back_is_not_told_as_made(void **state)
+{
+    struct session *session = session_open(&server);
+    struct host host;
+    struct call held, call;
+    pthread_t thread;
+    void *notified;
+
+    (void)state;
+    server_sql(&server, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    server_sql(&server, "SELECT pg_reload_conf()");
+    assert_true(test_wait(knows_standby, NULL));
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "released", "a", 0);
+    held = host_do(&host, SIMBA_OP_ACQUIRE, "released", "a", 0);
+    assert_int_equal(pthread_create(&thread, NULL, notify, session), 0);
+    assert_true(test_wait(waits_for_standby, NULL));
+    call = do_limited(&host, SIMBA_OP_RELEASE, "released", "a", held.revision);
+    assert_string_equal(owner_of("released"), "a"); /* the twin: it cannot have been made */
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    server_sql(&server, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+                        " WHERE wait_event = 'SyncRep'");
+    pthread_join(thread, &notified);
+    assert_non_null(notified);
+    call = host_do(&host, SIMBA_OP_RELEASE, "released", "a", held.revision);
+    assert_int_equal(call.code, SIMBA_OK);
+    assert_string_equal(owner_of("released"), "");
+    session_close(session);
+    assert_true(host_close(&host));
+}
+
+static const char count_changes[] =
+    "CREATE TABLE changes (n int); INSERT INTO changes VALUES (0);"
+    "CREATE FUNCTION count_change() RETURNS trigger LANGUAGE plpgsql AS"
+    " $$ BEGIN UPDATE changes SET n = n + 1; RETURN NULL; END $$;"
+    "CREATE CONSTRAINT TRIGGER count_change AFTER UPDATE ON simba_mutex"
+    " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION count_change()";
+
+static void an_acquire_that_was_rolled_back_makes_nobody_an_owner(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "acquired", "a", 0);
+    host_do(&host, SIMBA_OP_RELEASE, "acquired", "a", call.revision);
+    server_sql(&server, "%s", count_changes);
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "SELECT * FROM changes FOR UPDATE");
+    call = do_limited(&host, SIMBA_OP_ACQUIRE, "acquired", "a", 0);
+    assert_string_equal(owner_of("acquired"), "");
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    session_sql(admin, "COMMIT");
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "acquired", "b", 0).owner, "b");
+    server_sql(&server, "DROP TRIGGER count_change ON simba_mutex");
+    session_close(admin);
+    assert_true(host_close(&host));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_release_that_was_rolled_back_is_not_told_as_made),
+        cmocka_unit_test(an_acquire_that_was_rolled_back_makes_nobody_an_owner),
+    };
+
+    return server_is_installed()
+               ? cmocka_run_group_tests_name("lock", tests, open_store, server_teardown)
+               : 77;
+}
