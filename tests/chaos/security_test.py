@@ -2,7 +2,7 @@
 """A password is seen by nobody: not in what the program says, not in ps, not in `status`, on any store that has
 passwords, whether it is right or wrong. What the program creates by itself is private.
 
-    security_test.py PROGRAM
+    security_test.py PROGRAM STORE...
 """
 import os
 import shutil
@@ -17,7 +17,7 @@ from redis_store import Redis, RedisServer
 from sql_store import Mariadb, Postgres
 from zookeeper_store import Zookeeper
 
-PROGRAM = os.path.abspath(sys.argv[1])
+PROGRAM, WANTED = os.path.abspath(sys.argv[1]), sys.argv[2:]
 SECRET = "s3cr3t-w0rd"
 WRONG = "wr0ng-w0rd"
 LEASE = "ttl=2s&transition=2s"
@@ -139,7 +139,8 @@ def what_the_program_creates_is_private(folder):
 
 def cases():
     yield "what the program creates by itself is private", what_the_program_creates_is_private, None
-    for name, (make, store) in STORES.items():
+    for name in [name for name in WANTED if name in STORES]:
+        make, store = STORES[name]
         yield (f"{name}: a password is not shown",
                lambda folder, one=make: a_password_is_not_shown(one, folder), store.missing())
 
