@@ -86,6 +86,8 @@ static void announce(struct sb_batch *batch, struct sb_repository *r, const stru
 
     if (request->op == SIMBA_OP_ACQUIRE && batch->waiters != NULL)
         sb_waiters_note(batch->waiters, request->mutex, !job->changed);
+    if (request->op == SIMBA_OP_ACQUIRE)
+        r->connection->won = job->changed;
     if (!job->changed && request->op == SIMBA_OP_ACQUIRE && driver->contended != NULL)
         driver->contended(r->connection);
     if (job->changed && driver->announce != NULL)
@@ -225,7 +227,9 @@ static int look(struct sb_batch *batch, struct sb_repository *r, struct sb_job *
     case SIMBA_OP_READ:
         return r->connection->driver->run_all == NULL ? look_at_one(r, job, failure) : SIMBA_OK;
     case SIMBA_OP_ACQUIRE:
-        return r->connection->driver->looks_first ? look_at_one(r, job, failure) : SIMBA_OK;
+        return r->connection->driver->looks_first && !r->connection->won
+                   ? look_at_one(r, job, failure)
+                   : SIMBA_OK;
     default:
         return SIMBA_OK;
     }
@@ -339,18 +343,26 @@ static size_t count_waiting(const struct sb_batch *batch)
     return count;
 }
 
+static int write_all(struct sb_batch *batch, struct sb_repository *r,
+                     struct sb_sql_failure *failure)
+{
+    if (r->connection->driver->run_all != NULL)
+        return sb_rows_write(batch, r, failure);
+    if (count_waiting(batch) > 1)
+        return write_together(batch, r, failure);
+    return write_apart(batch, r, failure);
+}
+
 int sb_batch_run(struct sb_batch *batch, struct sb_repository *repository,
                  struct sb_sql_failure *failure)
 {
     int code = look_for_all(batch, repository, failure);
 
+    if (code == SIMBA_OK)
+        code = write_all(batch, repository, failure);
     if (code != SIMBA_OK)
-        return code;
-    if (repository->connection->driver->run_all != NULL)
-        return sb_rows_write(batch, repository, failure);
-    if (count_waiting(batch) > 1)
-        return write_together(batch, repository, failure);
-    return write_apart(batch, repository, failure);
+        repository->connection->won = false;
+    return code;
 }
 
 bool sb_batch_is_over(const struct sb_batch *batch)

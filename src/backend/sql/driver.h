@@ -101,6 +101,7 @@ struct sb_sql_connection {
     uint64_t version_max; /* the last version; no term can begin or go on behind it */
     bool drops_spaces;    /* at the end of names and ids, or does not see them */
     bool created_table;   /* it was missing */
+    bool won;             /* the last acquire did: the next one need not look first */
 };
 
 struct sb_sql_driver {
@@ -108,7 +109,7 @@ struct sb_sql_driver {
     bool returns_rows;
 
     /* Writers exclude each other in the whole database: an acquire looks first whether it can win, and
-     * looks again when it had to wait. */
+     * looks again when it had to wait. Who has won the last time expects to win again. */
     bool looks_first;
 
     /* Creates. Connects, creates the schema where it is missing and prepares the statements, in about

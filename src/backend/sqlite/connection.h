@@ -53,8 +53,9 @@ struct sb_sqlite_connection {
     struct sb_sqlite_identity file;
     struct sb_sqlite_identity log;
     struct sb_sqlite_identity index;
-    int64_t deadline_ms; /* for waiting on locks */
-    int64_t clock_ms;    /* of the statement that runs; 0: nobody has asked yet */
+    int64_t deadline_ms;   /* for waiting on locks */
+    int64_t clock_ms;      /* of the statement that runs; 0: nobody has asked yet */
+    int64_t noted_version; /* of the row that was changed last */
     uint64_t random;
     int commits; /* counted while the connection is young */
     struct sb_wake_writer wake;

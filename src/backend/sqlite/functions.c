@@ -1,0 +1,54 @@
+/*
+ * functions.c - the SQL functions of the library. Must not know the statements that call them.
+ */
+#include "backend/sqlite/functions.h"
+
+/* simba_now(): the same instant wherever one statement asks. */
+static void tell_now(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    (void)arguments;
+    if (c->clock_ms == 0)
+        c->clock_ms = simba_now_ms();
+    sqlite3_result_int64(context, c->clock_ms);
+}
+
+/* simba_note(version): the version that a changed row gets, so that it need not be read back. */
+static void take_note(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    c->noted_version = sqlite3_value_int64(arguments[0]);
+    sqlite3_result_int64(context, c->noted_version);
+}
+
+/* simba_is_over(life): what the kernel says, asked while the statement has the record. */
+static void tell_over(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+    enum sb_life_state state = sb_life_look(&c->probe, sqlite3_value_int64(arguments[0]));
+
+    (void)count;
+    sqlite3_result_int(context, state == SB_LIFE_IS_OVER);
+}
+
+static int add(struct sb_sqlite_connection *c, const char *name, int arguments,
+               void (*function)(sqlite3_context *, int, sqlite3_value **))
+{
+    return sqlite3_create_function(c->db, name, arguments, SQLITE_UTF8 | SQLITE_DIRECTONLY, c,
+                                   function, NULL, NULL);
+}
+
+int sb_sqlite_add_functions(struct sb_sqlite_connection *c)
+{
+    int rc = add(c, "simba_now", 0, tell_now);
+
+    if (rc == SQLITE_OK)
+        rc = add(c, "simba_note", 1, take_note);
+    if (rc == SQLITE_OK)
+        rc = add(c, "simba_is_over", 1, tell_over);
+    return rc;
+}
