@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
 short sb_mysql_wanted_events(int wanted)
 {
@@ -23,6 +24,14 @@ static int occurred(short events)
            ((events & POLLPRI) != 0 ? MYSQL_WAIT_EXCEPT : 0);
 }
 
+/* TLS does not heed what the library is told: it looks at the socket again, and finds that it is over. */
+int sb_mysql_give_up(struct sb_mysql_connection *c)
+{
+    c->timed_out = true;
+    shutdown((int)mysql_get_socket(c->mysql), SHUT_RDWR);
+    return MYSQL_WAIT_TIMEOUT;
+}
+
 /* Waits for what the library waits for, and tells it what came. The library's own time-outs are whole
  * seconds and not used. */
 static int await(struct sb_mysql_connection *c, int wanted)
@@ -36,12 +45,8 @@ static int await(struct sb_mysql_connection *c, int wanted)
 
         if (ready > 0)
             return occurred(socket.revents);
-        if (ready == 0) {
-            c->timed_out = true;
-            return MYSQL_WAIT_TIMEOUT;
-        }
-        if (errno != EINTR)
-            return MYSQL_WAIT_TIMEOUT;
+        if (ready == 0 || errno != EINTR)
+            return sb_mysql_give_up(c);
     }
 }
 

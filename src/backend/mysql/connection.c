@@ -204,6 +204,18 @@ static int fail_to_connect(struct sb_mysql_connection *c, struct sb_sql_failure 
                                 mysql_error(c->mysql));
 }
 
+/* TLS would wait where the library thinks that it does not: it leaves the socket blocking. And the errors of
+ * TLS, which are kept for each thread, it leaves to whoever comes next: an application's thread must not have
+ * them. */
+static void set_up_socket(struct sb_mysql_connection *c)
+{
+    int socket = (int)mysql_get_socket(c->mysql);
+
+    fcntl(socket, F_SETFD, FD_CLOEXEC);
+    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+    c->base.needs_thread = mysql_get_ssl_cipher(c->mysql) != NULL;
+}
+
 static int connect_to_host(struct sb_mysql_connection *c, size_t host,
                            struct sb_sql_failure *failure)
 {
@@ -216,7 +228,7 @@ static int connect_to_host(struct sb_mysql_connection *c, size_t host,
     set_tls(c->mysql, &c->settings->address);
     if (!sb_mysql_call_connect(c, host))
         return fail_to_connect(c, failure);
-    fcntl(mysql_get_socket(c->mysql), F_SETFD, FD_CLOEXEC);
+    set_up_socket(c);
     code = check_tls(c, failure);
     if (code == SIMBA_OK)
         code = set_up(c, failure);

@@ -173,8 +173,7 @@ int sb_mysql_lone_abandon(struct sb_sql_connection *connection, struct sb_sql_fa
 {
     struct sb_mysql_connection *c = (struct sb_mysql_connection *)connection;
 
-    c->timed_out = true;
     while (c->lone.wanted != 0)
-        go_on_with_call(c, MYSQL_WAIT_TIMEOUT);
+        go_on_with_call(c, sb_mysql_give_up(c));
     return fail_call(c, failure);
 }

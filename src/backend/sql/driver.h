@@ -101,6 +101,7 @@ struct sb_sql_connection {
     uint64_t version_max; /* the last version; no term can begin or go on behind it */
     bool drops_spaces;    /* at the end of names and ids, or does not see them */
     bool created_table;   /* it was missing */
+    bool needs_thread;    /* whoever uses it may have to wait: `start` is not for it */
     bool won;             /* the last acquire did: the next one need not look first */
 };
 
@@ -146,7 +147,7 @@ struct sb_sql_driver {
                    size_t count, struct sb_sql_failure *failure);
 
     /* Runs one item as run_all does, for a thread that must not wait; all four NULL where the client library
-     * cannot. `start` sends it, and `proceed` goes on when the socket is ready for what is wanted, events of
+     * cannot, and not for a connection that needs a thread. `start` sends it, and `proceed` goes on when the socket is ready for what is wanted, events of
      * poll(), or for less. Nothing wanted: it is over, and the code tells how. `abandon` ends it when its time
      * is up: it always fails. The item and its values stay valid until it is over, and the connection is not
      * used otherwise. Any thread may go on with it. */

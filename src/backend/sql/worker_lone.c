@@ -16,7 +16,8 @@ static bool seize_connection(struct sb_worker *w)
 
     pthread_mutex_lock(&w->lock);
     seized = w->user == NOBODY && w->queue.count == 0 && !w->broken && !w->stopping &&
-             w->link.repository.connection != NULL && w->flight != NULL &&
+             w->link.repository.connection != NULL &&
+             !w->link.repository.connection->needs_thread && w->flight != NULL &&
              sb_worker_look_due_ms(w) > simba_now_ms();
     if (seized)
         w->user = LOOP;

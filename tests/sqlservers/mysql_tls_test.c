@@ -1,0 +1,100 @@
+/*
+ * mysql_tls_test.c - a MySQL server that hangs behind TLS. libmariadb leaves such a socket blocking and does not
+ * heed a time limit on it; all the same every request ends in time.
+ */
+#include "server.h"
+
+#include "backend/host.h"
+
+#define TLS "tls=on&tls-verify=no&connect-timeout=1s&timeout=2s"
+#define LIMIT_MS 500
+#define LATE_MS 500 /* that an answer may come behind its limit */
+
+static int open_store(void **state)
+{
+    struct host host;
+
+    (void)state;
+    server.tls = true;
+    server_create(&server, false);
+    return host_open(&host, server.url) == SIMBA_OK && host_close(&host) ? 0 : -1;
+}
+
+static void open_host(struct host *host)
+{
+    assert_int_equal(host_open(host, server_url(&server, dialect_admin, TLS)), SIMBA_OK);
+    host_do(host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_string_equal(host_do(host, SIMBA_OP_ACQUIRE, "m", "a", 0).owner, "a");
+}
+
+struct answer {
+    struct host *host;
+    const struct call *call;
+};
+
+static bool has_come(void *user)
+{
+    const struct answer *answer = user;
+    bool come;
+
+    pthread_mutex_lock(&answer->host->lock);
+    come = answer->call->answered;
+    pthread_mutex_unlock(&answer->host->lock);
+    return come;
+}
+
+/* The errors of TLS are kept for each thread, and the library leaves them there: an application's thread must
+ * not come near them. */
+static void a_lone_request_is_left_to_the_worker(void **state)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "m", "a", 0);
+    struct host host;
+    struct answer answer = {&host, &call};
+
+    (void)state;
+    open_host(&host);
+    host_submit(&host, &call, 1);
+    assert_true(test_wait(has_come, &answer)); /* and nobody turns the loop */
+    assert_string_equal(call.owner, "a");
+    assert_true(host_close(&host));
+}
+
+static bool acquires(void *host)
+{
+    return host_do(host, SIMBA_OP_ACQUIRE, "m", "a", 0).code == SIMBA_OK;
+}
+
+/* First over the connection that there is, then over a new one. */
+static void a_request_ends_in_time_while_the_server_hangs(void **state)
+{
+    struct host host;
+
+    (void)state;
+    open_host(&host);
+    server_pause(&server);
+    for (int i = 0; i < 2; i++) {
+        struct call call = host_call(SIMBA_OP_ACQUIRE, "m", "a", 0);
+        int64_t began_ms = simba_now_ms();
+
+        call.request.timeout_ms = LIMIT_MS;
+        host_submit(&host, &call, 1);
+        assert_true(host_wait(&host, &call, 1));
+        assert_true(simba_now_ms() - began_ms < LIMIT_MS + LATE_MS);
+        assert_int_equal(call.code, i == 0 ? SIMBA_EUNKNOWN : SIMBA_EUNAVAILABLE);
+    }
+    server_resume(&server);
+    assert_true(test_wait(acquires, &host));
+    assert_true(host_close(&host));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lone_request_is_left_to_the_worker),
+        cmocka_unit_test(a_request_ends_in_time_while_the_server_hangs),
+    };
+
+    if (!server_is_installed() || access("/usr/bin/openssl", X_OK) != 0)
+        return 77;
+    return cmocka_run_group_tests_name("tls", tests, open_store, server_teardown);
+}
