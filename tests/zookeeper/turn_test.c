@@ -160,6 +160,38 @@ static void who_stands_further_back_looks(void **state)
     assert_string_equal(call.owner, "second");
 }
 
+/* A node that was named by hand, and sorts right behind that of the first. */
+static void squeeze_in(char squeezed[512], const char *name)
+{
+    char path[1024];
+
+    snprintf(squeezed, 512, "x-latch-%s5", strrchr(name, '-') + 1);
+    snprintf(path, sizeof path, "/simba/%s/%s", MUTEX, squeezed);
+    assert_int_equal(zoo_create(witness.handle, path, "squeezed", 8, &ZOO_OPEN_ACL_UNSAFE,
+                                ZOO_EPHEMERAL, NULL, 0),
+                     ZOK);
+}
+
+/* It was the second once, and is no more. */
+static void who_somebody_squeezed_in_before_looks(void **state)
+{
+    struct call call;
+    char squeezed[512];
+
+    (void)state;
+    join_first();
+    join_second();
+    squeeze_in(squeezed, first);
+    assert_string_equal(acquire("second").owner, "first");
+    witness_delete(&witness, MUTEX, squeezed);
+    assert_true(take_turn(&call) > 0);
+    assert_string_equal(call.owner, "first");
+    host_forget_notices(&host);
+    witness_delete(&witness, MUTEX, first);
+    assert_int_equal(take_turn(&call), 0); /* by now it is the second again */
+    assert_string_equal(call.owner, "second");
+}
+
 /* Both happen before it hears of either. */
 static void who_was_taken_away_does_not_lead_when_the_first_leaves(void **state)
 {
@@ -270,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(the_second_leads_without_a_look),
         CASE(who_stands_further_back_looks),
+        CASE(who_somebody_squeezed_in_before_looks),
         CASE(who_was_taken_away_does_not_lead_when_the_first_leaves),
         CASE(who_could_not_hear_that_it_was_taken_away_looks),
         CASE(a_first_that_only_changes_is_still_the_first),

@@ -98,8 +98,8 @@ void sb_zk_job_look(struct sb_zk_job *job);  /* who is the leader? */
 
 /* turn.c: a turn that comes without a look */
 bool sb_zk_turn_needs_watch(const struct sb_zk_job *job); /* on the own node */
-void sb_zk_turn_note(struct sb_zk_job *job, const struct sb_zk_call *before,
-                     const struct sb_zk_call *mine); /* both were read */
+void sb_zk_turn_doubt(struct sb_zk_job *job); /* a list shows that somebody comes before mine */
+void sb_zk_turn_note(struct sb_zk_job *job);  /* the leader was read, and mine where needed */
 bool sb_zk_turn_has_come(const struct sb_zk_job *job);
 void sb_zk_turn_take(struct sb_zk_job *job);
 

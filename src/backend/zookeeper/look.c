@@ -60,8 +60,10 @@ static void forget_watches(struct sb_zk_job *job)
 {
     if (job->notes_leader && strcmp(job->place->watched, job->ranks.leader) == 0)
         job->place->watched[0] = '\0';
-    if (job->notes_before && strcmp(job->latch->watched, job->ranks.before) == 0)
+    if (job->notes_before && strcmp(job->latch->watched, job->ranks.before) == 0) {
         job->latch->watched[0] = '\0';
+        job->latch->second = false;
+    }
     if (job->notes_self)
         sb_zk_latch_forget_turn(job->latch);
 }
@@ -84,8 +86,8 @@ static void take_leader(struct sb_zk_job *job, size_t calls)
     } else if (sb_zk_job_is_forced(job, owner, czxid)) {
         sb_zk_job_take_away(job);
     } else {
-        if (job->notes_self)
-            sb_zk_turn_note(job, &job->calls[0], &job->calls[1]);
+        if (is_waiting(job))
+            sb_zk_turn_note(job);
         sb_zk_job_answer_other(job, owner, czxid);
     }
 }
@@ -126,6 +128,8 @@ static void look_at_leader(struct sb_zk_job *job)
         refuse_names(job);
         return;
     }
+    if (is_waiting(job))
+        sb_zk_turn_doubt(job);
     note_watches(job);
     another = same ? job->notes_self : job->notes_before;
     job->step = another ? on_leader_and_another : on_leader;

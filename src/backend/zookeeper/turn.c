@@ -18,11 +18,30 @@
 
 #include <string.h>
 
+static bool is_second(const struct sb_zk_job *job)
+{
+    return strcmp(job->ranks.leader, job->ranks.before) == 0;
+}
+
+static bool watches_before(const struct sb_zk_job *job)
+{
+    return strcmp(job->latch->watched, job->ranks.before) == 0;
+}
+
 /* Only the second needs it: whoever stands further back has to look who is before it anyway. */
 bool sb_zk_turn_needs_watch(const struct sb_zk_job *job)
 {
-    return job->op == SIMBA_OP_ACQUIRE && job->latch->node == SB_ZK_NODE_THERE &&
-           strcmp(job->ranks.leader, job->ranks.before) == 0 && !job->latch->watches_self;
+    return job->op == SIMBA_OP_ACQUIRE && job->latch->node == SB_ZK_NODE_THERE && is_second(job) &&
+           !job->latch->watches_self;
+}
+
+/* Numbers that only grow are a habit, which a node that was named by hand does not share: every list decides
+ * anew. What the last one said holds until the nodes are read where it still fits. */
+void sb_zk_turn_doubt(struct sb_zk_job *job)
+{
+    job->latch->first = false;
+    if (!is_second(job) || !watches_before(job))
+        job->latch->second = false;
 }
 
 static bool is_mine(const struct sb_zk_job *job, const struct sb_zk_call *call)
@@ -32,14 +51,15 @@ static bool is_mine(const struct sb_zk_job *job, const struct sb_zk_call *call)
 }
 
 /* The node before mine may have gone between the two readings: then its watch has fired, and waits no more. */
-void sb_zk_turn_note(struct sb_zk_job *job, const struct sb_zk_call *before,
-                     const struct sb_zk_call *mine)
+void sb_zk_turn_note(struct sb_zk_job *job)
 {
+    const struct sb_zk_call *leader = &job->calls[0];
     struct sb_zk_latch *latch = job->latch;
 
-    latch->second = latch->watches_self && is_mine(job, mine) &&
-                    strcmp(latch->watched, job->ranks.before) == 0 &&
-                    before->stat.ephemeralOwner != job->store->session.id.client_id;
+    if (job->notes_self && !is_mine(job, &job->calls[1]))
+        latch->watches_self = false;
+    latch->second = is_second(job) && latch->watches_self && watches_before(job) &&
+                    leader->stat.ephemeralOwner != job->store->session.id.client_id;
 }
 
 bool sb_zk_turn_has_come(const struct sb_zk_job *job)

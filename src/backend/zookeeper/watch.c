@@ -36,6 +36,7 @@ void sb_zk_watch_before(simba_backend *store, struct sb_zk_latch *latch)
         return;
     memcpy(node, latch->watched, sizeof node);
     latch->watched[0] = '\0';
+    latch->second = false;
     unwatch(store, latch->place, node);
 }
 
