@@ -2,8 +2,8 @@
 import math
 from xml.sax.saxutils import escape
 
-WIDTH = 760
-LEFT, RIGHT = 300, 90
+WIDTH = 820
+LEFT, RIGHT = 350, 80
 ROW = 22
 COLOURS = ["#2563a8", "#c2571a", "#3f8f4f", "#8a4fa3", "#b0892c"]
 STYLE = ("text{font:13px sans-serif;fill:#222}.title{font-weight:bold;font-size:15px}"

@@ -18,7 +18,8 @@ machine that is slow or busy is so for both. A cell has the median, and in brack
 of a round; where these are far apart the machine was busy with other things. Every table is there twice: on all cores,
 where a wake-up of a sleeping core is part of each round trip, and with clients and servers pinned to one core, which
 compares code with code. Servers run on the same machine, with the settings of their packages: SQL databases and
-ZooKeeper sync their disk at every commit, SQLite does not (see [sql.md](sql.md)), Redis keeps nothing on disk.
+ZooKeeper sync their disk at every commit, SQLite does not have to (see [the architecture](architecture.md)), Redis
+keeps nothing on disk.
 """
 
 
@@ -81,9 +82,10 @@ def tell_machine(page, results):
     else:
         rows = []
     rows += [[name, version] for name, version in results.get("versions", {}).items()]
+    commits = ", ".join(f"{part} {name}" for part, name in results.get("commits", {}).items())
     loads = ", ".join(f"{part} {before:.1f} .. {after:.1f}"
                       for part, (before, after) in results.get("load", {}).items())
-    rows += [["load (before .. after)", loads], ["date", results.get("date", "")]]
+    rows += [["commits", commits], ["load (before .. after)", loads], ["date", results.get("date", "")]]
     page.add("## The machine\n", table(["what", ""], rows))
 
 
@@ -227,7 +229,8 @@ def tell_failover(page, results):
     page.add("## Fail-over\n",
              "From a kill -9 of the owner to the next owner, in milliseconds, with a lease of 1 s + 2 s (ZooKeeper: "
              "of the session that the server grants for it). What was left of the lease is what the owner itself "
-             "counted with; a waiter comes at its end, give or take the jitter of -200 ms to 1 s.\n")
+             "counted with; a waiter comes at its end, give or take the jitter of -200 ms to 1 s. On SQLite the host's "
+             "kernel tells at once that the owner is dead.\n")
     plotted = []
     for pin, where in PINS.items():
         rows = []
