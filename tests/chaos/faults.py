@@ -335,6 +335,20 @@ def delay_pieces(world, dice):
     return misbehave(world, dice, "delay", dice.uniform(0.02, 0.6) * LEASE_SECONDS)
 
 
+@fault("late-replies", "net", LONG, proxies)
+def late_replies(world, dice):
+    """Of an owner: what the server has granted is heard of late, and must not be believed in for longer."""
+    victim = world.pick_holder(dice)
+    seconds = dice.uniform(0.05, 0.22) * LEASE_SECONDS
+    for proxy in victim.proxies:
+        proxy.set_mode("lag", seconds)
+
+    def heal():
+        for proxy in victim.proxies:
+            proxy.heal()
+    return victim.name, heal
+
+
 @fault("hold", "net", LONG, proxies)
 def hold(world, dice):
     return misbehave(world, dice, "hold")

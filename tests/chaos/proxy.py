@@ -2,6 +2,7 @@
 
     pass      forwards
     delay     forwards later, in both directions
+    lag       forwards at once to the server, and later what it replies
     hold      nothing moves; what was sent meanwhile arrives when it is over, late
     drop      what is sent is thrown away, in both directions
     swallow   the server gets everything, its replies are thrown away
@@ -40,7 +41,7 @@ class Pair:
 
     def __init__(self, client, server):
         self.ends = [client, server]
-        self.pending = collections.deque()  # (due, to which end, bytes)
+        self.pending = [collections.deque(), collections.deque()]  # to each end: (due, bytes)
         self.is_cut = False
 
     def is_client(self, end):
@@ -117,7 +118,7 @@ class Proxy(threading.Thread):
         if self._reset_now:
             self._reset_now = False
             self._reset_all()
-        pause = 0.002 if any(pair.pending for pair in self._pairs) else TURN_SECONDS
+        pause = 0.002 if any(map(any, (pair.pending for pair in self._pairs))) else TURN_SECONDS
         if self.mode == "hold":
             time.sleep(pause)
             return
@@ -182,24 +183,22 @@ class Proxy(threading.Thread):
             self.cut_next = False
             self._reset_all()
         else:
-            due = time.monotonic() + (self.delay if self.mode == "delay" else 0)
-            pair.pending.append((due, pair.other(end), data))
+            late = self.mode == "delay" or (self.mode == "lag" and not pair.is_client(end))
+            due = time.monotonic() + (self.delay if late else 0)
+            pair.pending[pair.is_client(end)].append((due, data))
 
     def _deliver(self):
         now = time.monotonic()
         for pair in list(self._pairs):
-            while pair.pending and pair.pending[0][0] <= now:
-                _, end, data = pair.pending.popleft()
-                if not self._forward(pair, end, data):
-                    break
+            for end, pending in zip(pair.ends, pair.pending):
+                while pending and pending[0][0] <= now and pair in self._pairs:
+                    self._forward(pair, end, pending.popleft()[1])
 
     def _forward(self, pair, end, data):
         try:
             end.sendall(data)
-            return True
         except OSError:
             self._close(pair)
-            return False
 
     def _reset_all(self):
         for pair in list(self._pairs):
@@ -210,7 +209,8 @@ class Proxy(threading.Thread):
         if pair not in self._pairs:
             return
         self._pairs.remove(pair)
-        pair.pending.clear()
+        for pending in pair.pending:
+            pending.clear()
         for end in pair.ends[:1] if pair.is_cut else pair.ends:
             self._selector.unregister(end)
             close_with_reset(end)

@@ -18,7 +18,7 @@ import tempfile
 
 ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              *sorted(glob.glob("docs/*.md", root_dir=ROOT))]
 COMMANDS_HEADING = "## Sixty seconds of the command line"
 START, START_HEADING = "docs/getting-started.md", "## On one machine"
