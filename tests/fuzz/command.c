@@ -97,11 +97,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *argv[ARGUMENTS_MAX + 2];
     int count = split(text, given);
     int argc = count;
+    size_t operands = 0;
 
     memcpy(argv, given, sizeof argv);
     said = 0;
-    if (cli_options_parse(sets, 2, operands_max, &argc, argv)) {
+    if (cli_options_parse(sets, 2, operands_max, &argc, argv, &operands)) {
         fuzz_demand(argc >= 0 && argc < count && argv[argc] == NULL, "operands end with a NULL");
+        fuzz_demand(operands <= operands_max && operands <= (size_t)argc,
+                    "the operands that are counted are there");
         for (int i = 0; i < argc; i++)
             fuzz_demand(is_one_of(argv[i], given, count), "operands are arguments");
         fuzz_demand(values.wait_ms >= 0 && values.code >= 0 && values.code <= 255,
