@@ -11,7 +11,7 @@ from history import load, terms_of, windows_of
 
 PROGRAM_EXITS = {0, 69, 70, 75, 137, 143}  # its own codes, and those of a command that was killed
 NO_DATABASE = 78                           # while a server that lost its data is not set up again
-ENDED_BY_FORCE = {"doubt", "killed"}       # terms that nobody gave back
+ENDED_BY_FORCE = {"doubt", "killed", "crashed"}  # terms that nobody gave back
 CALLBACKS = ["begin-acquired", "end-acquired", "begin-released", "end-released"]
 
 

@@ -46,6 +46,11 @@ STORIES = [
      "1000 believe lead w2-1/c 7 2000\n2001 believe lead w0-2/c 8 2900", None),
     ("an owner that was killed believes no more",
      "1000 believe lead w2-1/c 7 2000\n1500 killed w2-1\n1600 believe lead w0-2/c 8 2900", None),
+    ("an owner writes a last line while it is killed",
+     "1000 believe lead w2-1/c 7 2000\n1500 killed w2-1\n1501 believe lead w2-1/c 7 2000\n"
+     "1600 believe lead w0-2/c 8 2900", None),
+    ("an owner that crashed believes no more",
+     "1000 believe lead w2-1/c 7 2000\n1500 crashed w2-1\n1400 believe lead w0-2/c 8 2900", None),
     ("the mutex goes on before on_released has returned",
      "430 believe lead w2-1/c 5 440", "one owner"),
     ("a scheduler leads while another does",

@@ -6,7 +6,7 @@
     alive MUTEX WHO FENCE               a process that runs under a lease of the program is alive
     begin-acquired, end-acquired, begin-released, end-released, started, stopped     the life of a contender
     write, refuse-read, refuse-write, forget                                         the fenced resource
-    fault, healed, killed, excuse, unexcuse, exit, unled, led, remains               the nemesis and the harness
+    fault, healed, killed, crashed, excuse, unexcuse, exit, unled, led, remains      the nemesis and the harness
 
 All instants are nanoseconds on the boot clock. A term is made of what is certain only: it begins after the first
 answer that said so, and ends with the last deadline, the loss or the wish to give back, whatever came first.
@@ -78,8 +78,10 @@ class _Reader:
             handler(event)
 
     def on_believe(self, event):
+        """What is written between the kill and the death has no deadline that anybody keeps."""
         mutex, who, fence, deadline = event.words
-        self._extend(event.at, mutex, who, int(fence), int(deadline))
+        if who.split("/")[0] not in self.killed:
+            self._extend(event.at, mutex, who, int(fence), int(deadline))
 
     def on_alive(self, event):
         """Nothing can stop what has left the group of a command (it ends with a +) when the program was killed."""
@@ -117,8 +119,15 @@ class _Reader:
 
     def on_killed(self, event):
         self.killed.add(event.words[0])
-        for who in [who for who in self.open if who.split("/")[0] == event.words[0]]:
-            self._close(who, event.at, event.kind)
+        self._close_all(event.words[0], event.at, event.kind)
+
+    def on_crashed(self, event):
+        """When, nobody knows: certain is what it said itself."""
+        self._close_all(event.words[0], 0, event.kind)
+
+    def _close_all(self, process, at, how):
+        for who in [who for who in self.open if who.split("/")[0] == process]:
+            self._close(who, at, how)
 
     def _close(self, who, at, how="end"):
         term = self.open.pop(who, None)

@@ -59,8 +59,8 @@ class LibraryWorker:
         step_clock(self.clock, seconds)
 
     def kill(self):
+        self.world.note("killed", self.title)  # first: whoever is told by the kernel succeeds at once
         self.process.kill()
-        self.world.note("killed", self.title)
 
     def revive(self):
         """After a kill; or when it ended by itself, which is written down."""
@@ -68,7 +68,7 @@ class LibraryWorker:
             return
         if self.process.handle.returncode not in (-9, 0):
             self.world.note("exit", self.title, self.process.handle.returncode)
-            self.world.note("killed", self.title)
+            self.world.note("crashed", self.title)
         self.start()
 
     def begin_end(self):
