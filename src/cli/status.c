@@ -81,8 +81,13 @@ static struct row describe(const struct simba_mutex_status *entry, int64_t now_m
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static void print_json_queue(const struct status *status)
+/* A store that cannot count who waits cannot name them: that is not the same as that nobody does. */
+static void print_json_queue(const struct status *status, const struct row *row)
 {
+    if (row->waiters < 0) {
+        fputs(",\"queue\":null", stdout);
+        return;
+    }
     fputs(",\"queue\":[", stdout);
     for (size_t i = 0; i < status->queue_count; i++) {
         fputs(i > 0 ? "," : "", stdout);
@@ -106,7 +111,7 @@ static void print_json_row(const struct status *status, const struct row *row)
     fputs(",\"waiters\":", stdout);
     cli_json_number(stdout, row->waiters, -1);
     if (status->asks_queue)
-        print_json_queue(status);
+        print_json_queue(status, row);
     fputs("}", stdout);
 }
 
@@ -361,7 +366,9 @@ static const char details[] =
     "is\n"
     "free, null where the store has no leases), fence (null: free or not known) and waiters "
     "(null:\n"
-    "not known). The object of a single NAME has queue, too: the ids of those who wait, in order.\n"
+    "not known). The object of a single NAME has queue, too: the ids of those who wait, in order, "
+    "or\n"
+    "null.\n"
     "\n"
     "Examples:\n"
     "  simba status --held\n"

@@ -173,7 +173,8 @@ static void a_free_mutex_has_no_time_left_and_no_fence(void **state)
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     assert_status_json("m", "data[0][\"owner\"] == \"\" and data[0][\"state\"] == \"free\" and "
                             "data[0][\"ttl_ms\"] == 0 and data[0][\"transition_ms\"] == 0 and "
-                            "data[0][\"fence\"] is None and data[0][\"waiters\"] is None");
+                            "data[0][\"fence\"] is None and data[0][\"waiters\"] is None and "
+                            "data[0][\"queue\"] is None");
 }
 
 static void status_lists_what_is_held_first_or_alone(void **state)
