@@ -25,6 +25,26 @@
 #define CONFIG_FILE "/simba.yaml"
 #define SYSTEM_CONFIG "/etc/simba.yaml"
 
+static int fail_home(const char *home, struct simba_error *error)
+{
+    if (home == NULL || home[0] == 0)
+        return cli_error_set(error, SIMBA_ECONFIG,
+                             "no store: HOME is %s, so give one with --url or SIMBA_URL",
+                             home == NULL ? "not set" : "empty");
+    return cli_error_set(error, SIMBA_ECONFIG,
+                         "no store: HOME is '%s', which is %s, so give one with --url or SIMBA_URL",
+                         home, home[0] != '/' ? "not an absolute path" : "no folder that exists");
+}
+
+/* Of a user without a home, as many services have, it does not exist; to create it would be to hide a mutex where
+ * nobody looks. */
+static bool home_exists(const char *home)
+{
+    struct stat info;
+
+    return stat(home, &info) == 0 ? S_ISDIR(info.st_mode) : errno != ENOENT && errno != ENOTDIR;
+}
+
 /* The XDG rules: a relative XDG_STATE_HOME counts as not set. */
 static int default_path(char *path, size_t size, struct simba_error *error)
 {
@@ -34,11 +54,10 @@ static int default_path(char *path, size_t size, struct simba_error *error)
 
     if (state != NULL && state[0] == '/')
         length = snprintf(path, size, "%s" DEFAULT_FILE, state);
-    else if (home != NULL && home[0] == '/')
+    else if (home != NULL && home[0] == '/' && home_exists(home))
         length = snprintf(path, size, "%s" HOME_STATE DEFAULT_FILE, home);
     else
-        return cli_error_set(error, SIMBA_ECONFIG,
-                             "no store: HOME is not set, so give one with --url or SIMBA_URL");
+        return fail_home(home, error);
     if (length < 0 || (size_t)length >= size)
         return cli_error_set(error, SIMBA_ECONFIG,
                              "no store: the path of the state folder is too long");
@@ -106,16 +125,26 @@ static int default_url(bool create, char *buffer, size_t size, struct simba_erro
 /* ---- Configuration ------------------------------------------------------------------------ */
 
 /* What cannot be read, or not even be looked at, counts: to pass over it would be to lock in another store than
- * the one that it names. Reading it says what is wrong. */
-static bool is_there(const char *path)
+ * the one that it names. Reading it says what is wrong. SIMBA_ENOTFOUND: there is none. */
+static int look_for(const char *path, struct simba_error *error)
 {
     struct stat info;
 
-    return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+    if (lstat(path, &info) == 0)
+        return SIMBA_OK;
+    if (errno == ENOENT || errno == ENOTDIR)
+        return cli_error_set(error, SIMBA_ENOTFOUND, "no store is named");
+    if (errno == EACCES)
+        return cli_error_set(
+            error, SIMBA_EDENIED,
+            "the folder of the configuration %s cannot be entered, so nobody knows "
+            "whether it names a store: give one with --url or SIMBA_URL",
+            path);
+    return SIMBA_OK;
 }
 
 /* The XDG rules here, too. */
-static bool find_user_config(char *path, size_t size)
+static int find_user_config(char *path, size_t size, struct simba_error *error)
 {
     const char *config = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
@@ -125,15 +154,19 @@ static bool find_user_config(char *path, size_t size)
         length = snprintf(path, size, "%s" CONFIG_FILE, config);
     else if (home != NULL && home[0] == '/')
         length = snprintf(path, size, "%s" HOME_CONFIG CONFIG_FILE, home);
-    return length > 0 && (size_t)length < size && is_there(path);
+    if (length < 0 || (size_t)length >= size)
+        return cli_error_set(error, SIMBA_ENOTFOUND, "no store is named");
+    return look_for(path, error);
 }
 
-static bool find_config(char *path, size_t size)
+static int find_config(char *path, size_t size, struct simba_error *error)
 {
-    if (find_user_config(path, size))
-        return true;
+    int code = find_user_config(path, size, error);
+
+    if (code != SIMBA_ENOTFOUND)
+        return code;
     snprintf(path, size, "%s", SYSTEM_CONFIG);
-    return is_there(path);
+    return look_for(path, error);
 }
 
 static int copy_url(char *buffer, size_t size, const char *url, struct simba_error *error)
@@ -171,9 +204,8 @@ static int find_url(const struct cli *cli, char *buffer, size_t size,
         return copy_url(buffer, size, cli->url, error);
     if (cli->config != NULL)
         return read_config(cli, cli->config, buffer, size, origin, error);
-    if (!find_config(file, sizeof file))
-        return cli_error_set(error, SIMBA_ENOTFOUND, "no store is named");
-    return read_config(cli, file, buffer, size, origin, error);
+    int code = find_config(file, sizeof file, error);
+    return code == SIMBA_OK ? read_config(cli, file, buffer, size, origin, error) : code;
 }
 
 /* ---- Opening ------------------------------------------------------------------------------ */

@@ -240,8 +240,31 @@ def a_file_that_cannot_be_looked_at_is_not_passed_over():
         os.chmod(folder, 0o600)  # root's: nobody else can search it
         program = attempt()
         equal(program.code, 77)
-        contains(program.said(), "simba.yaml")
+        contains(program.said(), f"the folder of the configuration {folder}/simba.yaml cannot be entered")
+        contains(program.said(), "--url")
     true(not os.path.exists("ran") and not os.path.exists("home/.local"), "another store was used")
+
+
+@case
+def a_home_that_is_none_is_not_created():
+    missing = os.path.abspath("missing")
+    write("file", "")
+    for home, sentence in ((missing, f"HOME is '{missing}', which is no folder that exists"),
+                           (os.path.abspath("file"), "no folder that exists"),
+                           (os.path.abspath("file") + "/home", "no folder that exists"),
+                           ("relative", "HOME is 'relative', which is not an absolute path"),
+                           ("", "HOME is empty")):
+        for arguments in (("lock", "m", "--", "touch", "ran"), ("status",), ("init",)):
+            program = run(*arguments, env={**NO_STORE, "HOME": home})
+            equal(program.code, 78)
+            contains(program.said(), sentence)
+            contains(program.said(), "--url or SIMBA_URL")
+    unset = {name: value for name, value in os.environ.items() if name != "HOME"}
+    program = subprocess.run([PROGRAM, "status"], env={**unset, **NO_STORE}, check=False,
+                             capture_output=True, text=True, timeout=PATIENCE)
+    equal(program.returncode, 78)
+    contains(program.stderr, "HOME is not set")
+    true(not any(os.path.exists(name) for name in ("missing", "relative", "ran")), "it was created")
 
 
 @case
