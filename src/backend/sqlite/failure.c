@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What can be said in one sentence that names the file and SQLite's own message. */
 struct meaning {
@@ -43,21 +44,32 @@ static bool is_denial(int system_code)
     return system_code == EACCES || system_code == EPERM || system_code == EROFS;
 }
 
+/* Why a file cannot be written, where SQLite does not tell: a mode, or the mount of its file system. */
+static int refusal_of(const char *path)
+{
+    return access(path, W_OK) == 0 ? EACCES : errno;
+}
+
 int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failure *failure)
 {
     struct simba_error *error = &failure->error;
 
     failure->remedy = SB_SQL_RECONNECT;
     if (is_denial(system_code))
-        return sb_error_set_backend(error, SIMBA_EDENIED, system_code,
-                                    "the database %s cannot be written: %s", path,
-                                    strerror(system_code));
+        return sb_error_set_backend(
+            error, SIMBA_EDENIED, system_code, "the database %s cannot be %s: %s", path,
+            access(path, R_OK) == 0 ? "written" : "read", strerror(system_code));
     if (system_code == ENOENT || system_code == ENOTDIR)
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
                                     "the folder of the database %s does not exist", path);
     return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
                                 "the database %s cannot be opened: %s", path,
                                 strerror(system_code));
+}
+
+int sb_sqlite_fail_read_only(const char *path, struct sb_sql_failure *failure)
+{
+    return sb_sqlite_fail_system(path, refusal_of(path), failure);
 }
 
 int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failure *failure)
@@ -128,7 +140,7 @@ int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
     if (number == SQLITE_ERROR)
         return fail_statement(path, message, failure);
     if (number == SQLITE_READONLY_DIRECTORY)
-        return fail_log(path, EACCES, failure);
+        return fail_log(path, refusal_of(path), failure);
     if ((number & 0xff) == SQLITE_CANTOPEN)
         return fail_open(connection, message, number, failure);
     if ((number & 0xff) == SQLITE_IOERR)

@@ -14,6 +14,9 @@ int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
 /* Describes a failed system call on the file. */
 int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failure *failure);
 
+/* The same for a file that SQLite has opened for reading only; finds out why. */
+int sb_sqlite_fail_read_only(const char *path, struct sb_sql_failure *failure);
+
 /* The same for a file that was to be created; names the folder where that is what refuses. */
 int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failure *failure);
 

@@ -147,7 +147,7 @@ static int check_reading(const struct sb_sqlite_connection *c, struct sb_sql_fai
     const struct sb_sqlite_settings *settings = c->settings;
 
     if (!settings->must_exist)
-        return sb_sqlite_fail_system(settings->path, EACCES, failure);
+        return sb_sqlite_fail_read_only(settings->path, failure);
     if (access(settings->log_path, R_OK) == 0 && access(settings->index_path, R_OK) == 0)
         return SIMBA_OK;
     failure->remedy = SB_SQL_RECONNECT;
