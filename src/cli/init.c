@@ -87,15 +87,20 @@ static int print_statement(const char *url)
     return CLI_EXIT_OK;
 }
 
-/* Where the table was refused, the statement goes to whoever may run it. */
+/* Where the table was refused, the statement goes to whoever may run it: whole, on lines of its own, in place of
+ * what the message has of it. */
 static int fail(const char *url, const struct simba_error *error)
 {
+    struct simba_error shown = *error;
+    char *advice = strstr(shown.text, "; somebody who may");
     const char *statement;
 
-    int status = cli_fail(error);
-    if (error->code == SIMBA_EDENIED && strstr(error->text, "CREATE TABLE") != NULL &&
-        simba_repository_schema(url, &statement, NULL) == SIMBA_OK)
-        fprintf(stderr, "Somebody who may create tables has to run this, once:\n%s;\n", statement);
+    if (error->code != SIMBA_EDENIED || advice == NULL ||
+        simba_repository_schema(url, &statement, NULL) != SIMBA_OK)
+        return cli_fail(error);
+    *advice = 0;
+    int status = cli_fail(&shown);
+    fprintf(stderr, "Somebody who may create tables has to run this, once:\n%s;\n", statement);
     return status;
 }
 
