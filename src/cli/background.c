@@ -13,7 +13,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -103,7 +102,7 @@ static int ending_signal(const struct cli_background *background, int signals_fd
         if (background->ends(signal))
             return signal;
         if (cli_signal_stops(signal))
-            raise(SIGSTOP);
+            cli_signals_stop(false);
     }
     return 0;
 }
@@ -143,7 +142,7 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
 noreturn void cli_background_leave(int status)
 {
     cli_printer_finish(CLI_PATIENCE_MS);
-    _exit(status);
+    _exit(cli_signals_leave(status));
 }
 
 static void say_held(const struct cli_finish *finish)

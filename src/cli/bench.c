@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/say.h"
+#include "cli/signals.h"
 #include "cli/store.h"
 
 #include <limits.h>
@@ -169,7 +170,7 @@ static int measure(const struct bench_plan *plan, const struct bench *bench)
     int code = ask_all(plan, bench, &error);
     clean_up(plan);
     if (bench_signal() != 0)
-        return CLI_EXIT_SIGNAL + bench_signal();
+        return cli_signals_ended_by(bench_signal());
     if (code != SIMBA_OK)
         return cli_fail(&error);
     if (bench->json)

@@ -256,16 +256,17 @@ enum cli_child_event cli_child_look(const struct cli_child *child)
     info.si_pid = 0;
     if (waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WNOHANG) != 0 || info.si_pid == 0)
         return CLI_CHILD_RUNS;
+    if (info.si_status == SIGTTIN || info.si_status == SIGTTOU)
+        return CLI_CHILD_WAITS;
     /* SIGSTOP without a terminal is not job control: nobody would continue this process. */
-    bool job_control = cli_signal_stops(info.si_status) || child->terminal;
-    return job_control ? CLI_CHILD_STOPPED : CLI_CHILD_RUNS;
+    return info.si_status == SIGTSTP || child->terminal ? CLI_CHILD_STOPPED : CLI_CHILD_RUNS;
 }
 
 /* A shell that waits for this process takes part in its group's stop: without that it would go on
  * waiting in front of a dead terminal. */
-void cli_child_follow_stop(const struct cli_child *child)
+bool cli_child_follow_stop(const struct cli_child *child)
 {
-    kill(child->terminal ? 0 : getpid(), SIGSTOP);
+    return cli_signals_stop(child->terminal);
 }
 
 void cli_child_continue(struct cli_child *child)
@@ -278,7 +279,7 @@ void cli_child_continue(struct cli_child *child)
 }
 
 /* The user's interrupt went to the child's group alone; a script around this process expects it,
- * too, or the script could not be interrupted. This process itself has the signal blocked. */
+ * too, or the script could not be interrupted. This process itself has the signal blocked, and ends by it last. */
 static void share_interrupt(const struct cli_child *child, int signal)
 {
     if (child->terminal && (signal == SIGINT || signal == SIGQUIT))
@@ -314,7 +315,7 @@ int cli_child_collect(struct cli_child *child)
     if (!WIFSIGNALED(status))
         return WEXITSTATUS(status);
     share_interrupt(child, WTERMSIG(status));
-    return CLI_EXIT_SIGNAL + WTERMSIG(status);
+    return cli_signals_ended_by(WTERMSIG(status));
 }
 
 void cli_child_abandon(struct cli_child *child)

@@ -67,14 +67,15 @@ bool cli_child_sweep(const struct cli_child *child);
 
 enum cli_child_event {
     CLI_CHILD_RUNS,    /* nothing new */
-    CLI_CHILD_STOPPED, /* by a signal of job control */
+    CLI_CHILD_STOPPED, /* by the user */
+    CLI_CHILD_WAITS,   /* it was stopped until it gets the terminal */
     CLI_CHILD_ENDED    /* and is still to be collected */
 };
 enum cli_child_event cli_child_look(const struct cli_child *child);
 
 /* Stops this process (and with it its job, when it had the terminal) because the child stopped;
- * returns when it was continued. */
-void cli_child_follow_stop(const struct cli_child *child);
+ * returns when it was continued. False: it could not be stopped, since nobody would continue it. */
+bool cli_child_follow_stop(const struct cli_child *child);
 
 /* After a SIGCONT: gives the child the terminal again where this process has it, and continues it. */
 void cli_child_continue(struct cli_child *child);

@@ -74,7 +74,7 @@ static int take_signals(const struct cli_events *events)
         if (cli_signal_tells_to_end(signal))
             return signal;
         if (cli_signal_stops(signal))
-            raise(SIGSTOP);
+            cli_signals_stop(false);
     }
     return 0;
 }

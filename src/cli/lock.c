@@ -9,6 +9,7 @@
 #include "cli/notify.h"
 #include "cli/progress.h"
 #include "cli/say.h"
+#include "cli/signals.h"
 #include "cli/store.h"
 
 #include <poll.h>
@@ -153,13 +154,13 @@ static void cancel_wait(struct lock *lock, struct cli_background *wait, int sign
     int ended;
 
     if (atomic_load(&lock->locker) == NULL)
-        cli_background_leave(CLI_EXIT_SIGNAL + signal);
+        cli_background_leave(cli_signals_ended_by(signal));
     do {
         simba_locker_cancel(atomic_load(&lock->locker));
         ended = cli_background_wait(wait, lock->job.events.signals_fd, CANCEL_INTERVAL_MS);
     } while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < until_ms);
     if (ended != CLI_BACKGROUND_DONE)
-        cli_background_leave(CLI_EXIT_SIGNAL + (ended > 0 ? ended : signal));
+        cli_background_leave(cli_signals_ended_by(ended > 0 ? ended : signal));
 }
 
 /* An attempt to open the store may take any time, so that one is not waited for. From then on the library ends a
@@ -286,7 +287,7 @@ static int acquire(struct lock *lock)
         cli_background_leave(say_unreached(lock, NULL));
     if (ended != CLI_BACKGROUND_DONE) {
         cancel_wait(lock, &wait, ended);
-        return CLI_EXIT_SIGNAL + ended;
+        return cli_signals_ended_by(ended);
     }
     return conclude(lock);
 }

@@ -10,6 +10,7 @@
 #include "cli/text.h"
 #include "cli/title.h"
 
+#include "base/near.h"
 #include "base/url.h"
 
 #include <fcntl.h>
@@ -21,6 +22,8 @@ static const struct cli_verb *const verbs[] = {
     &cli_verb_lock,    &cli_verb_lead, &cli_verb_schedule, &cli_verb_status, &cli_verb_watch,
     &cli_verb_release, &cli_verb_init, &cli_verb_tck,      &cli_verb_bench,  NULL,
 };
+
+#define VERBS (sizeof verbs / sizeof verbs[0] - 1)
 
 static void overwrite(char *text, const char *with)
 {
@@ -233,8 +236,9 @@ static bool read_environment(struct cli *cli)
 int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, size_t operands_max,
                    int *argc, char **argv)
 {
-    struct cli_option_set sets[] = {
-        {verb->options, into}, {verb->shared, into}, {cli_global_options, cli}};
+    struct cli_option_set sets[] = {{.options = verb->options, .into = into},
+                                    {.options = verb->shared, .into = into},
+                                    {.options = cli_global_options, .into = cli}};
 
     if (!cli_options_parse(sets, 3, operands_max, argc, argv, &cli->operands) ||
         !options_agree(cli))
@@ -261,15 +265,28 @@ static bool open_standard_streams(void)
     return true;
 }
 
-static const struct cli_verb *find_verb(const char *name)
+static void say_unknown(const char *name)
 {
     char shown[CLI_URL_MAX];
+    struct sb_near near = {.distance = 0};
 
-    for (size_t i = 0; verbs[i] != NULL; i++) {
+    for (size_t i = 0; i < VERBS; i++)
+        sb_near_offer(&near, name, verbs[i]->name);
+    sb_near_offer(&near, name, "help");
+    sb_url_redact(name, shown, sizeof shown);
+    if (near.name[0] != 0)
+        cli_say("unknown command '%s'; did you mean '%s'?", shown, near.name);
+    else
+        cli_say("unknown command '%s'", shown);
+}
+
+static const struct cli_verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < VERBS; i++) {
         if (strcmp(verbs[i]->name, name) == 0)
             return verbs[i];
     }
-    cli_say("unknown command '%s'", sb_url_redact(name, shown, sizeof shown));
+    say_unknown(name);
     return NULL;
 }
 
@@ -290,11 +307,23 @@ static int run_help(int argc, char **argv)
     return CLI_EXIT_OK;
 }
 
+/* The options in front of the verb. Those of the verbs are there to be told that they stand behind it. */
+static bool parse_global(struct cli *cli, int *argc, char **argv)
+{
+    struct cli_option_set sets[1 + 2 * VERBS] = {{.options = cli_global_options, .into = cli}};
+    size_t count = 1;
+
+    for (size_t i = 0; i < VERBS; i++) {
+        const struct cli_verb *verb = verbs[i];
+        sets[count++] = (struct cli_option_set){.options = verb->options, .verb = verb->name};
+        sets[count++] = (struct cli_option_set){.options = verb->shared, .verb = verb->name};
+    }
+    return cli_options_parse(sets, count, 0, argc, argv, &cli->operands);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct cli_option_set sets[] = {{cli_global_options, cli}};
-
-    if (!cli_options_parse(sets, 1, 0, &argc, argv, &cli->operands) || !options_agree(cli))
+    if (!parse_global(cli, &argc, argv) || !options_agree(cli))
         return cli_usage_error("");
     if (cli->version)
         return print_version();
@@ -324,5 +353,5 @@ int main(int argc, char **argv)
     cli_signals_init();
     int status = cli_output_finish(run(&cli, argc, argv));
     cli_printer_finish(CLI_PATIENCE_MS);
-    return status;
+    return cli_signals_leave(status);
 }

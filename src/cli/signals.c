@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@ static struct {
     struct sigaction pipe;
     bool terminal; /* a terminal controls this process */
 } inherited;
+
+static int ended_by; /* the signal that has ended the command or the wait for it; 0: none */
 
 static bool have_controlling_terminal(void)
 {
@@ -115,11 +118,55 @@ bool cli_signal_tells_to_end(int signal)
 
 int cli_signal_exit_code(int signal)
 {
-    return signal == SIGTERM || signal == SIGINT ? CLI_EXIT_OK : CLI_EXIT_SIGNAL + signal;
+    return signal == SIGTERM || signal == SIGINT ? CLI_EXIT_OK : cli_signals_ended_by(signal);
 }
 
 bool cli_signal_ends(int signal)
 {
     return !cli_signal_stops(signal) && signal != SIGCHLD && signal != SIGCONT &&
            signal != SIGURG && signal != SIGWINCH;
+}
+
+/* ---- Doing what a signal does by default -------------------------------------------------- */
+
+/* All other threads have it blocked, so that it is delivered to this one before the call returns. */
+static void take_default_action(pid_t target, int signal)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    struct sigaction before;
+    sigset_t set;
+    sigset_t mask;
+
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    sigaction(signal, &standard, &before);
+    pthread_sigmask(SIG_UNBLOCK, &set, &mask);
+    kill(target, signal);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    sigaction(signal, &before, NULL);
+}
+
+/* Who was stopped has got a SIGCONT, which is blocked. */
+bool cli_signals_stop(bool whole_job)
+{
+    take_default_action(whole_job ? 0 : getpid(), SIGTSTP);
+    return cli_signal_is_pending(SIGCONT);
+}
+
+int cli_signals_ended_by(int signal)
+{
+    ended_by = signal;
+    return CLI_EXIT_SIGNAL + signal;
+}
+
+/* A limit of 0 for core files would not hold where they go to a program. */
+int cli_signals_leave(int status)
+{
+    bool interrupted = ended_by == SIGINT || ended_by == SIGQUIT;
+
+    if (interrupted && status == CLI_EXIT_SIGNAL + ended_by) {
+        prctl(PR_SET_DUMPABLE, 0);
+        take_default_action(getpid(), ended_by);
+    }
+    return status;
 }

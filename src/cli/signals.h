@@ -37,6 +37,18 @@ int cli_signal_exit_code(int signal);
 /* Whether its default action is to stop the process. */
 bool cli_signal_stops(int signal);
 
+/* Stops this process as Ctrl-Z does, and with `whole_job` all of its process group; returns when it was continued.
+ * False: it did not stop, because the kernel stops nobody whom no shell would continue. For the main thread. */
+bool cli_signals_stop(bool whole_job);
+
+/* The exit code of a program that a signal has ended. It is remembered for cli_signals_leave. For the main thread. */
+int cli_signals_ended_by(int signal);
+
+/* The last step of the program, when all has been given back and printed. Where `status` is that of an interrupt
+ * (SIGINT, SIGQUIT) it ends by that signal: the shell that runs a script ends the script only then. Otherwise
+ * returns `status`. */
+int cli_signals_leave(int status);
+
 /* In a child, before exec: as the program was started. Async-signal-safe. */
 void cli_signals_restore(void);
 

@@ -277,9 +277,7 @@ static int64_t whole_seconds(int64_t ms)
     return ms >= 1000 ? ms / 1000 * 1000 : ms;
 }
 
-/* Nobody renews the lease meanwhile, and the guardian does not stop. What was said has to be out before;
- * who has been continued meanwhile must not stop after that. */
-static void stop_with_child(const struct supervision *supervision)
+static void say_stopped(const struct supervision *supervision)
 {
     char left[32];
 
@@ -290,8 +288,19 @@ static void stop_with_child(const struct supervision *supervision)
                 simba_duration_format(whole_seconds(supervision->end_ms - simba_now_ms()), left,
                                       sizeof left));
     cli_printer_finish(CLI_PATIENCE_MS);
-    if (!cli_signal_is_pending(SIGCONT))
-        cli_child_follow_stop(&supervision->child);
+}
+
+/* Nobody renews the lease meanwhile, and the guardian does not stop. What was said has to be out before;
+ * who has been continued meanwhile must not stop after that. Where there is no shell to continue them, the command
+ * goes on at once; one that waits for the terminal would only stop again. */
+static void stop_with_child(struct supervision *supervision, enum cli_child_event event)
+{
+    say_stopped(supervision);
+    if (cli_signal_is_pending(SIGCONT) || cli_child_follow_stop(&supervision->child))
+        return;
+    cli_say("not stopped: there is no shell that could continue it");
+    if (event == CLI_CHILD_STOPPED)
+        cli_child_continue(&supervision->child);
 }
 
 static void abandon(struct supervision *supervision)
@@ -317,8 +326,8 @@ static void supervise(struct supervision *supervision)
             conclude(supervision);
             return;
         }
-        if (event == CLI_CHILD_STOPPED && supervision->phase == PHASE_RUNS) {
-            stop_with_child(supervision);
+        if (event != CLI_CHILD_RUNS && supervision->phase == PHASE_RUNS) {
+            stop_with_child(supervision, event);
             continue;
         }
         sleep_until_event(supervision);

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -234,7 +233,7 @@ static int handle_signals(int signals_fd)
         if (cli_signal_ends(signal))
             return cli_signal_exit_code(signal);
         if (cli_signal_stops(signal))
-            raise(SIGSTOP);
+            cli_signals_stop(false);
     }
     return CLI_CONTINUE;
 }

@@ -109,7 +109,7 @@ def the_lease_is_that_of_the_options():
 def a_signal_ends_it_and_nothing_stays():
     program = Simba("bench", "contention", "--contenders", "4", "--window", "1h")
     wait_until(has_names, "it contends")
-    equal(program.end(signal.SIGINT), 128 + signal.SIGINT)
+    equal(program.end(signal.SIGINT), -signal.SIGINT)
     equal(names_left(), [])
 
 

@@ -154,6 +154,60 @@ def ctrl_c_ends_the_command_and_the_shell_goes_on():
 
 
 @case
+def ctrl_c_ends_the_script_around_it_too():
+    shell = patient_shell()
+    holder = None
+    for _ in range(2):  # while the command runs, and while somebody else has the mutex
+        write("script", f"$S lock m -- bash -c '{HOLD}'\necho the script goes on\n")
+        shell.command("bash script; echo it ended with $?")
+        if holder is None:
+            number("holder")
+        else:
+            shell.expect("waiting for 'm'")
+        shell.type("\x03")
+        shown = shell.expect(re.escape(PROMPT))
+        true("goes on" not in shown, f"the script was not interrupted: {shown!r}")
+        if holder is None:
+            os.remove("holder")
+            holder = start_holder("another")
+    holder.end()
+    shell.end()
+
+
+@case
+def a_script_goes_on_when_the_command_has_an_answer_to_ctrl_c():
+    shell = patient_shell()
+    write("script", "$S lock m -- bash -c 'trap \"exit 130\" INT; echo $$ >holder; while :; do sleep 0.01;"
+          " done'\necho the script goes on after $?\n")
+    shell.command("bash script")
+    number("holder")
+    shell.type("\x03")
+    shell.expect("the script goes on after 130")
+    shell.end()
+
+
+@case
+def ctrl_z_does_nothing_where_there_is_no_shell():
+    patient_store()
+    for arguments in (("lock", "m", "--", "bash", "-c", "echo $$ >holder; read line; echo got $line; exit 7"),
+                      ("lead", "--restart", "never", "m", "--", "bash", "-c",
+                       "echo $$ >holder; until [ -e go ]; do sleep 0.01; done; exit 7")):
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execl(PROGRAM, PROGRAM, *arguments)
+        command = number("holder")
+        os.write(fd, b"\x1a")
+        wait_until(lambda: b"not stopped" in os.read(fd, 65536), "it says that it goes on")
+        wait_until(lambda: not is_stopped(command), "the command goes on")
+        os.write(fd, b"words\n")
+        write("go", "")
+        equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 7)
+        os.close(fd)
+        os.remove("holder")
+        os.remove("go")
+
+
+@case
 def ctrl_c_between_two_runs_ends_it():
     shell = patient_shell()
     shell.command("$S lead --restart-delay 1h m -- false")
