@@ -125,11 +125,70 @@ static void an_acquire_that_was_rolled_back_makes_nobody_an_owner(void **state)
     assert_true(host_close(&host));
 }
 
+/* ---- On the table --------------------------------------------------------------------------- */
+
+static int64_t count_waiting(void)
+{
+    return server_number(&server, "SELECT count(*) FROM pg_stat_activity"
+                                  " WHERE wait_event_type = 'Lock'");
+}
+
+/* As CREATE INDEX does: others may read the table, but not change it. */
+static void a_table_that_is_locked_is_not_waited_for_without_an_end(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "other", "a", 0);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "table", "a", 0);
+    host_do(&host, SIMBA_OP_RELEASE, "table", "a", call.revision);
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "LOCK TABLE simba_mutex IN SHARE MODE");
+    call = do_limited(&host, SIMBA_OP_ACQUIRE, "table", "a", 0);
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(call.error.text, "locked"));
+    assert_int_equal(count_waiting(), 0);
+    session_sql(admin, "COMMIT");
+    assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "other", "a", 0).owner, "a");
+    assert_string_equal(owner_of("table"), "");
+    session_close(admin);
+    assert_true(host_close(&host));
+}
+
+/* The connection is not kept from those who come meanwhile. */
+static void others_are_tried_while_a_request_waits_for_the_table(void **state)
+{
+    struct call calls[2] = {host_call(SIMBA_OP_ACQUIRE, "table", "a", 0),
+                            host_call(SIMBA_OP_READ, "other", NULL, 0)};
+    struct session *admin = session_open(&server);
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "LOCK TABLE simba_mutex IN SHARE MODE");
+    host_submit(&host, &calls[0], 1);
+    host_submit(&host, &calls[1], 1);
+    assert_true(host_wait(&host, &calls[1], 1));
+    assert_string_equal(calls[1].owner, "a");
+    assert_int_equal(calls[0].code, HOST_NO_ANSWER);
+    session_sql(admin, "COMMIT");
+    assert_true(host_wait(&host, &calls[0], 1));
+    assert_string_equal(calls[0].owner, "a");
+    session_close(admin);
+    assert_true(host_close(&host));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_release_that_was_rolled_back_is_not_told_as_made),
         cmocka_unit_test(an_acquire_that_was_rolled_back_makes_nobody_an_owner),
+        cmocka_unit_test(a_table_that_is_locked_is_not_waited_for_without_an_end),
+        cmocka_unit_test(others_are_tried_while_a_request_waits_for_the_table),
     };
 
     return server_is_installed()

@@ -172,7 +172,7 @@ static uint64_t next_version(const struct sb_postgres_connection *c)
 }
 
 /* A release changes a version that it names. */
-static void read_whole_item(struct sb_postgres_connection *c, const PGresult *result)
+static void read_brief_item(struct sb_postgres_connection *c, const PGresult *result)
 {
     c->item->hit = count_of(result) > 0;
     if (!c->item->hit)
@@ -188,8 +188,8 @@ static int take_lone_item(void *user, size_t index, const PGresult *result)
 
     if (index < c->item_index)
         return SIMBA_OK;
-    if (c->whole)
-        read_whole_item(c, result);
+    if (c->brief)
+        read_brief_item(c, result);
     else
         read_item(c->item, result);
     return SIMBA_OK;
@@ -206,17 +206,19 @@ static int note_progress(struct sb_postgres_connection *c, int code, short wants
     return note_failure(c, code, failure);
 }
 
-/* Where rows are locked, they are passed over; else one statement does all. */
+/* Where rows are locked, they are passed over; else the row need not come back. */
 static void send_lone_item(struct sb_postgres_connection *c)
 {
     int statement = sb_postgres_lone_statement((int)c->item->statement);
 
-    c->item_index = 0;
-    c->whole = statement != (int)c->item->statement && simba_now_ms() >= c->careful_until_ms;
-    if (c->whole)
-        sb_postgres_exchange_send(&c->exchange, statement, &c->item->values);
-    else
+    c->brief = statement != (int)c->item->statement && simba_now_ms() >= c->careful_until_ms;
+    if (!c->brief) {
         c->item_index = send_items(&c->exchange, &c->item, 1);
+        return;
+    }
+    c->item_index = 1;
+    sb_postgres_exchange_send(&c->exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
+    sb_postgres_exchange_send(&c->exchange, statement, &c->item->values);
 }
 
 static int start(struct sb_sql_connection *connection, struct sb_sql_item *item, short *ret_wants,

@@ -23,7 +23,7 @@ struct sb_postgres_connection {
     struct sb_postgres_exchange exchange;
     struct sb_sql_item *item;
     size_t item_index; /* of its result */
-    bool whole;        /* its statement is a whole transaction, and yields less */
+    bool brief;        /* its statement yields less than the row */
 };
 
 extern const struct sb_sql_driver sb_postgres_driver;

@@ -43,10 +43,8 @@
 #define FREE_OF_LOCKS(condition)                                                                   \
     "mutex = (SELECT mutex FROM simba_mutex WHERE " condition " FOR UPDATE SKIP LOCKED)"
 
-/* The limit holds for the locks that the rest of the statement waits for: a row is locked only when it has
- * passed the whole condition. */
-#define LIMIT "set_config('lock_timeout', '100ms', true)"
-#define LIMITED(condition) LIMIT " IS NOT NULL AND " condition
+/* In a statement of its own: the lock on the table is waited for before any part of a statement runs. */
+#define LIMIT(wait) "SELECT set_config('lock_timeout', '" wait "', true)"
 
 #define NOTIFY "pg_notify('" SB_POSTGRES_CHANNEL "', mutex)"
 #define TELL ", " NOTIFY
@@ -80,12 +78,11 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                         CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
                                             MAY_RELEASE_EXACT) " RETURNING " COLUMNS TELL},
     [SB_POSTGRES_ACQUIRE_LONE] = {"simba_acquire_lone",
-                                  SET_LEASE " WHERE " LIMITED(MAY_ACQUIRE) " RETURNING version"},
+                                  SET_LEASE " WHERE " MAY_ACQUIRE " RETURNING version"},
     [SB_POSTGRES_RELEASE_EXACT_LONE] = {"simba_release_exact_lone",
-                                        CLEAR_LEASE_AND_TELL " WHERE " LIMITED(MAY_RELEASE_EXACT)},
-    [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", "SELECT " LIMIT},
-    [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more",
-                                     "SELECT set_config('lock_timeout', '10ms', true)"},
+                                        CLEAR_LEASE_AND_TELL " WHERE " MAY_RELEASE_EXACT},
+    [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT("100ms")},
+    [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms")},
 };
 
 /* A pooled session may hold what another version of the library has prepared: the name tells the text. */

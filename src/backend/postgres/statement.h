@@ -14,8 +14,7 @@ enum sb_postgres_statement {
     SB_POSTGRES_ACQUIRE_FREE = SB_SQL_STATEMENTS,
     SB_POSTGRES_GUARD_FREE,
     SB_POSTGRES_RELEASE_EXACT_FREE,
-    /* The same as their namesakes for a transaction of their own: they limit the wait for a lock by themselves.
-     * The acquire yields only the version, the release nothing. */
+    /* The same as their namesakes, but the acquire yields only the version, the release nothing. */
     SB_POSTGRES_ACQUIRE_LONE,
     SB_POSTGRES_RELEASE_EXACT_LONE,
     /* How long the transaction waits for a lock. Not SET, which would outlive it in a pooled session. */
@@ -47,7 +46,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
 /* The version of a statement that passes over what is locked; itself where it has none. */
 int sb_postgres_free_statement(int statement);
 
-/* The version of a statement that is a whole transaction; itself where it has none. */
+/* The version of a statement that yields less; itself where it has none. */
 int sb_postgres_lone_statement(int statement);
 
 /* Whether it may change anything. */
