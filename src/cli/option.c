@@ -6,6 +6,7 @@
  */
 #include "cli/option.h"
 
+#include "base/near.h"
 #include "cli/say.h"
 
 #include <simba/simba.h>
@@ -25,7 +26,7 @@ struct parser {
 
 struct found {
     const struct cli_option *option;
-    void *into;
+    const struct cli_option_set *set;
 };
 
 static bool name_matches(const struct cli_option *option, char letter, const char *name,
@@ -43,10 +44,51 @@ static struct found find(const struct parser *parser, char letter, const char *n
         const struct cli_option *option = parser->sets[i].options;
         for (; option != NULL && option->name != NULL; option++) {
             if (name_matches(option, letter, name, length))
-                return (struct found){option, parser->sets[i].into};
+                return (struct found){option, &parser->sets[i]};
         }
     }
     return (struct found){NULL, NULL};
+}
+
+/* The option of this place that is most like what was written. */
+static struct sb_near find_near(const struct parser *parser, const char *name, size_t length)
+{
+    struct sb_near near = {.distance = 0};
+
+    for (size_t i = 0; i < parser->sets_count; i++) {
+        const struct cli_option *option = parser->sets[i].options;
+        if (parser->sets[i].verb != NULL)
+            continue;
+        for (; option != NULL && option->name != NULL; option++)
+            sb_near_offer_part(&near, name, length, option->name);
+    }
+    return near;
+}
+
+/* `dashes` and `length` bytes of `name` are what was written. */
+static bool refuse(const struct parser *parser, struct found found, const char *dashes,
+                   const char *name, size_t length)
+{
+    int shown = (int)length;
+    struct sb_near near = {.distance = 0};
+
+    if (found.option != NULL) {
+        cli_say("%s%.*s stands behind its command: simba %s %s%.*s ...", dashes, shown, name,
+                found.set->verb, dashes, shown, name);
+        return false;
+    }
+    if (length > 1)
+        near = find_near(parser, name, length);
+    if (near.name[0] != 0)
+        cli_say("unknown option '%s%.*s'; did you mean '--%s'?", dashes, shown, name, near.name);
+    else
+        cli_say("unknown option '%s%.*s'", dashes, shown, name);
+    return false;
+}
+
+static bool stands_here(struct found found)
+{
+    return found.option != NULL && found.set->verb == NULL;
 }
 
 /* `attached` is the value that stands in the same argument, NULL where there is none. */
@@ -61,7 +103,7 @@ static bool apply_with_value(struct parser *parser, struct found found, const ch
         }
         value = parser->argv[parser->next++];
     }
-    return found.option->apply(found.into, value);
+    return found.option->apply(found.set->into, value);
 }
 
 static bool parse_long(struct parser *parser, const char *argument)
@@ -71,17 +113,15 @@ static bool parse_long(struct parser *parser, const char *argument)
     size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
     struct found found = find(parser, 0, name, length);
 
-    if (found.option == NULL) {
-        cli_say("unknown option '--%.*s'", (int)length, name);
-        return false;
-    }
+    if (!stands_here(found))
+        return refuse(parser, found, "--", name, length);
     if (found.option->value != NULL)
         return apply_with_value(parser, found, equals != NULL ? equals + 1 : NULL);
     if (equals != NULL) {
         cli_say("--%s takes no value", found.option->name);
         return false;
     }
-    return found.option->apply(found.into, NULL);
+    return found.option->apply(found.set->into, NULL);
 }
 
 /* One letter or several: -n, -nq, -w5s, -qw 5s. */
@@ -89,13 +129,11 @@ static bool parse_letters(struct parser *parser, const char *argument)
 {
     for (const char *letter = argument + 1; *letter != 0; letter++) {
         struct found found = find(parser, *letter, NULL, 0);
-        if (found.option == NULL) {
-            cli_say("unknown option '-%c'", *letter);
-            return false;
-        }
+        if (!stands_here(found))
+            return refuse(parser, found, "-", letter, 1);
         if (found.option->value != NULL)
             return apply_with_value(parser, found, letter[1] != 0 ? letter + 1 : NULL);
-        if (!found.option->apply(found.into, NULL))
+        if (!found.option->apply(found.set->into, NULL))
             return false;
     }
     return true;

@@ -23,15 +23,17 @@ struct cli_option {
 
 /* One table and what its options are applied to. */
 struct cli_option_set {
-    const struct cli_option *options;
+    const struct cli_option *options; /* may be NULL */
     void *into;
+    /* NULL; or the verb behind which they stand: here they are refused, in words that say so. */
+    const char *verb;
 };
 
 /* Applies all options in argv[1..] and moves the operands together at argv[0..*argc). Options may
  * stand between operands as long as there are no more than `operands_max` of them; the next one, or
  * "--", begins the part that is left as it is, such as the command of `simba lock`. *ret_operands: how many
  * stood in front of that part. Returns false when something was wrong and has been said. `sets_count` tables
- * are searched in order; one may be NULL. */
+ * are searched in order. */
 bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, size_t operands_max,
                        int *argc, char **argv, size_t *ret_operands);
 

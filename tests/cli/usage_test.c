@@ -56,6 +56,32 @@ static void version_is_printed_before_and_after_a_command(void **state)
     assert_contains(last_out(), "simba 0.");
 }
 
+static void a_misspelt_command_or_option_is_told_what_may_be_meant(void **state)
+{
+    static const char *const lines[][4] = {
+        {"unknown command 'lokc'; did you mean 'lock'?", "lokc"},
+        {"unknown command 'stauts'; did you mean 'status'?", "stauts"},
+        {"unknown command 'hlep'; did you mean 'help'?", "hlep"},
+        {"unknown option '--wiat'; did you mean '--wait'?", "lock", "--wiat=5s"},
+        {"unknown option '--kill-afer'; did you mean '--kill-after'?", "lock", "--kill-afer"},
+        {"unknown option '--ulr'; did you mean '--url'?", "--ulr=sqlite:x", "status"},
+        {"--wait stands behind its command: simba lock --wait ...", "--wait=5s", "lock"},
+        {"-n stands behind its command: simba lock -n ...", "-qn", "lock"},
+        {"--kill-after stands behind its command: simba lock --kill-after ...", "--kill-after"},
+        {"--json stands behind its command: simba status --json ...", "--json", "status"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        assert_int_equal(simba_run(lines[i][1], lines[i][2], lines[i][3], NULL), 64);
+        assert_contains(last_err(), lines[i][0]);
+    }
+    assert_int_equal(simba_run("nonsense", NULL), 64);
+    assert_contains(last_err(), "unknown command 'nonsense'\n");
+    assert_int_equal(simba_run("lock", "--nonsense", NULL), 64);
+    assert_contains(last_err(), "unknown option '--nonsense'\n");
+}
+
 static void a_wrong_command_line_is_64_with_a_hint(void **state)
 {
     static const char *const lines[][7] = {
@@ -274,6 +300,7 @@ int main(void)
         CASE(help_lists_all_commands_and_exit_codes),
         CASE(every_command_has_a_help_with_examples_and_exit_codes),
         CASE(version_is_printed_before_and_after_a_command),
+        CASE(a_misspelt_command_or_option_is_told_what_may_be_meant),
         CASE(a_wrong_command_line_is_64_with_a_hint),
         CASE(options_stand_before_and_after_the_name_but_not_behind_the_command),
         CASE(a_command_without_a_name_is_a_mistake),

@@ -59,6 +59,20 @@ static const struct cli_option verb_options[] = {
     {0, NULL, NULL, NULL, NULL},
 };
 
+static bool set_other(void *into, const char *value)
+{
+    (void)into;
+    (void)value;
+    fuzz_demand(false, "an option of another verb is not applied");
+    return true;
+}
+
+static const struct cli_option other_options[] = {
+    {'o', "other", NULL, "", set_other},
+    {'w', "wait", "DURATION", "", set_other},
+    {0, NULL, NULL, NULL, NULL},
+};
+
 static const struct cli_option global_options[] = {
     {'u', "url", "URL", "", set_url},
     {0, NULL, NULL, NULL, NULL},
@@ -89,7 +103,9 @@ static bool is_one_of(const char *argument, char *const *arguments, int count)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct values values = {false, 0, 0, NULL};
-    const struct cli_option_set sets[] = {{verb_options, &values}, {global_options, &values}};
+    const struct cli_option_set sets[] = {{.options = verb_options, .into = &values},
+                                          {.options = other_options, .verb = "other"},
+                                          {.options = global_options, .into = &values}};
     struct fuzz_bytes bytes = {data, size};
     size_t operands_max = fuzz_byte(&bytes) % 4;
     char *text = fuzz_text(bytes.data, bytes.size);
@@ -101,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     memcpy(argv, given, sizeof argv);
     said = 0;
-    if (cli_options_parse(sets, 2, operands_max, &argc, argv, &operands)) {
+    if (cli_options_parse(sets, 3, operands_max, &argc, argv, &operands)) {
         fuzz_demand(argc >= 0 && argc < count && argv[argc] == NULL, "operands end with a NULL");
         fuzz_demand(operands <= operands_max && operands <= (size_t)argc,
                     "the operands that are counted are there");
