@@ -10,7 +10,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LEASE "ttl=1s&transition=15s&jitter=0ms..50ms&connect-timeout=1s"
 #define SHORT_LEASE "ttl=300ms&transition=4s&jitter=0ms..50ms&connect-timeout=1s"
@@ -88,17 +90,24 @@ static bool waits_for_loop(struct host *host)
     return waited;
 }
 
-/* The twin of all tests here. The worker's thread may still be busy with what came before. */
+/* The worker's thread may still be busy with what came before. */
+static void assert_flies(struct host *host)
+{
+    bool waited = false;
+
+    for (int i = 0; i < 10 && !waited; i++)
+        waited = waits_for_loop(host);
+    assert_true(waited);
+}
+
+/* The twin of all tests here. */
 static void a_lone_request_is_carried_out_by_who_turns_the_loop(void **state)
 {
     struct host host;
-    bool waited = false;
 
     (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
-    for (int i = 0; i < 10 && !waited; i++)
-        waited = waits_for_loop(&host);
-    assert_true(waited);
+    assert_flies(&host);
     assert_true(host_close(&host));
 }
 
@@ -437,6 +446,52 @@ static void a_connection_that_was_closed_while_idle_costs_nothing(void **state)
     close_client(client);
 }
 
+static bool is_over(void *user)
+{
+    const int64_t *until_ms = user;
+
+    return simba_now_ms() >= *until_ms;
+}
+
+static void idle(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        pause();
+}
+
+/* A child has all sockets of its parent, so that none is closed for good as long as it lives: the loop would
+ * be woken by what nobody can take off it any more. */
+static void a_socket_that_a_child_keeps_open_costs_nothing(void **state)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "forked", "a", 0);
+    int64_t until_ms;
+    struct host host;
+    double began_ms;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "forked", "a", 0);
+    assert_flies(&host);
+    child = fork();
+    if (child == 0)
+        idle();
+    server_pause(&server);
+    host_submit(&host, &call, 1);
+    server_kill(&server);
+    assert_true(host_wait(&host, &call, 1));
+    assert_int_equal(call.code, SIMBA_EUNKNOWN);
+    began_ms = cpu_ms();
+    until_ms = simba_now_ms() + 1000;
+    assert_true(host_run_until(&host, is_over, &until_ms));
+    assert_true(cpu_ms() - began_ms < 300);
+    server_start(&server);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "forked", "a", 0).owner, "a");
+    server_reap(child);
+    assert_true(host_close(&host));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -451,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_connection_that_is_lost_meanwhile_is_told_once),
         cmocka_unit_test(a_server_that_dies_meanwhile_leaves_the_outcome_unknown),
         cmocka_unit_test(a_connection_that_was_closed_while_idle_costs_nothing),
+        cmocka_unit_test(a_socket_that_a_child_keeps_open_costs_nothing),
     };
 
     return server_is_installed()

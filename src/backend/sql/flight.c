@@ -22,6 +22,7 @@ struct sb_flight {
     int epoll_fd;
     int armed_fd; /* the socket that is watched; -1: none */
     short armed_for;
+    bool haunted; /* a socket that is closed here may be watched still: see forget_closed */
 
     struct sb_sql_connection *connection; /* NULL: nothing is under way */
     int64_t deadline_ms;
@@ -43,7 +44,7 @@ void sb_flight_disarm(struct sb_flight *f)
 static bool arm(struct sb_flight *f, short wants)
 {
     int fd = f->connection->driver->socket(f->connection);
-    struct epoll_event event = {.events = ((wants & POLLIN) != 0 ? EPOLLIN : 0) |
+    struct epoll_event event = {.events = EPOLLONESHOT | ((wants & POLLIN) != 0 ? EPOLLIN : 0) |
                                           ((wants & POLLOUT) != 0 ? EPOLLOUT : 0)};
 
     if (f->armed_fd == fd && f->armed_for == wants)
@@ -59,11 +60,24 @@ static bool arm(struct sb_flight *f, short wants)
 /* ---- The way -------------------------------------------------------------------------------- */
 
 /* A client library that gives a connection up may close the socket, and that ends the watch: the number is
- * somebody else's from then on. */
+ * somebody else's from then on. But where a child of fork() has the socket too, the watch goes on, and nobody
+ * can end it any more. */
 static void forget_closed(struct sb_flight *f)
 {
-    if (f->connection->driver->socket(f->connection) != f->armed_fd)
-        f->armed_fd = -1;
+    if (f->armed_fd < 0 || f->connection->driver->socket(f->connection) == f->armed_fd)
+        return;
+    f->armed_fd = -1;
+    f->haunted = true;
+}
+
+/* What is fetched is not shown again; that is what a watch for one shot means. It may be the right socket's,
+ * which is watched anew then. */
+static void fetch_event(struct sb_flight *f)
+{
+    struct epoll_event event;
+
+    epoll_wait(f->epoll_fd, &event, 1, 0);
+    f->armed_for = 0;
 }
 
 static void land(struct sb_flight *f, int code, struct sb_sql_failure *failure)
@@ -100,6 +114,8 @@ static void on_ready(uv_poll_t *ready, int status, int events)
 
     (void)status;
     (void)events;
+    if (f->haunted)
+        fetch_event(f);
     if (f->connection == NULL) {
         f->config.stirred(f->config.user);
         return;
