@@ -53,22 +53,27 @@ static void go_on_with_call(struct sb_mysql_connection *c, int occurred)
 /* ---- Stages --------------------------------------------------------------------------------- */
 
 /* Once a change has been made, nobody may hear that it has not. */
+static int end_failed(struct sb_mysql_lone *lone, struct sb_sql_failure *failure)
+{
+    lone->over = true;
+    lone->item->hit = false;
+    if (lone->behind)
+        failure->error.code = SIMBA_EUNKNOWN;
+    return failure->error.code;
+}
+
 static int fail_call(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     struct sb_mysql_lone *lone = &c->lone;
     bool sent =
         lone->stage == SB_MYSQL_EXECUTE && sb_mysql_writes((enum sb_sql_statement)lone->which);
 
-    lone->over = true;
-    lone->item->hit = false;
     sb_mysql_fail_statement(c, statement_of(c), sent, failure);
     if (lone->stage == SB_MYSQL_PREPARE) {
         mysql_stmt_close(statement_of(c));
         c->statements[lone->which] = NULL;
     }
-    if (lone->behind)
-        failure->error.code = SIMBA_EUNKNOWN;
-    return failure->error.code;
+    return end_failed(lone, failure);
 }
 
 static int execute(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
@@ -88,8 +93,8 @@ static int begin_statement(struct sb_mysql_connection *c, size_t which,
         return execute(c, failure);
     c->statements[which] = mysql_stmt_init(c->mysql);
     if (c->statements[which] == NULL) {
-        c->lone.over = true;
-        return sb_mysql_fail_memory(failure);
+        sb_mysql_fail_memory(failure);
+        return end_failed(&c->lone, failure);
     }
     begin_call(c, SB_MYSQL_PREPARE);
     return SIMBA_OK;
