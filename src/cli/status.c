@@ -162,7 +162,7 @@ static void widen(size_t *widths, const struct cells *cells)
     }
 }
 
-/* Pads by hand: printf counts bytes, a column counts characters. */
+/* Pads by hand: printf counts bytes. */
 static void print_cells(const size_t *widths, const struct cells *cells)
 {
     for (size_t i = 0; i < COLUMNS; i++) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 /* The bytes of a UTF-8 sequence by its first byte; 0 where none begins with it. */
 static size_t sequence_length(unsigned char first)
@@ -81,23 +82,49 @@ void cli_text_printable(const char *text, char *buffer, size_t size)
     buffer[used] = 0;
 }
 
+/* The code point of a whole sequence. */
+static wchar_t decode(const char *text, size_t length)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    uint32_t code = length > 1 ? bytes[0] & (0x7fu >> length) : bytes[0];
+
+    for (size_t i = 1; i < length; i++)
+        code = code << 6 | (bytes[i] & 0x3fu);
+    return (wchar_t)code;
+}
+
+/* The columns of the character that a printable text begins with: two for some, none for accents that go over the
+ * one before. One where the locale does not know it. */
+static size_t character_width(const char *text, size_t *ret_length)
+{
+    size_t length = character_length(text);
+
+    *ret_length = length > 0 ? length : 1;
+    int width = wcwidth(decode(text, *ret_length));
+    return width >= 0 ? (size_t)width : 1;
+}
+
 size_t cli_text_width(const char *text)
 {
     size_t width = 0;
+    size_t length;
 
-    for (; *text != 0; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
+    for (; *text != 0; text += length)
+        width += character_width(text, &length);
     return width;
 }
 
 void cli_text_cut(char *text, size_t width)
 {
-    for (; *text != 0; text++) {
-        bool begins = ((unsigned char)*text & 0xc0) != 0x80;
-        if (begins && width-- == 0) {
+    size_t length;
+
+    for (; *text != 0; text += length) {
+        size_t more = character_width(text, &length);
+        if (more > width) {
             *text = 0;
             return;
         }
+        width -= more;
     }
 }
 

@@ -15,10 +15,10 @@
  * at `size`. */
 void cli_text_printable(const char *text, char *buffer, size_t size);
 
-/* The characters of a printable text, as columns of a table count them. */
+/* The columns that a printable text takes on a terminal, by the locale of the program. */
 size_t cli_text_width(const char *text);
 
-/* Cuts a printable text to that many characters. */
+/* Cuts a printable text to that many columns. */
 void cli_text_cut(char *text, size_t width);
 
 /* A fencing token as it is shown: "-" for one that is not known. */

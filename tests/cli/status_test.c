@@ -177,6 +177,18 @@ static void a_free_mutex_has_no_time_left_and_no_fence(void **state)
                             "data[0][\"queue\"] is None");
 }
 
+/* Two columns for each of two characters of three bytes; one for a letter with an accent of its own. */
+static void columns_are_aligned_by_the_width_of_characters(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("lock", "\u65e5\u672c", "--", "true", NULL), 0);
+    assert_int_equal(simba_run("lock", "e\u0301", "--", "true", NULL), 0);
+    assert_int_equal(simba_run("status", NULL), 0);
+    assert_contains(last_out(), "MUTEX  OWNER");
+    assert_contains(last_out(), "\u65e5\u672c   -");
+    assert_contains(last_out(), "e\u0301      -");
+}
+
 static void status_lists_what_is_held_first_or_alone(void **state)
 {
     (void)state;
@@ -377,6 +389,7 @@ int main(void)
         CASE(status_tells_owner_times_and_fence),
         CASE(a_fence_that_is_not_known_is_a_dash_or_null),
         CASE(a_free_mutex_has_no_time_left_and_no_fence),
+        CASE(columns_are_aligned_by_the_width_of_characters),
         CASE(status_lists_what_is_held_first_or_alone),
         CASE(names_with_quotes_backslashes_and_bad_utf8_make_valid_json),
         CASE(watch_prints_the_owner_and_then_every_change),
