@@ -16,6 +16,12 @@ static const char *slashes(const char *scheme)
     return strcmp(scheme, "sqlite") == 0 || strcmp(scheme, "memory") == 0 ? "" : "//";
 }
 
+/* What may follow it behind a '+'. */
+static const char *forms(const char *scheme)
+{
+    return strcmp(scheme, "redis") == 0 ? " (also redis+unix:, +sentinel://, +cluster://)" : "";
+}
+
 static void list_schemes(char *buffer, size_t size)
 {
     struct sb_text text;
@@ -23,7 +29,7 @@ static void list_schemes(char *buffer, size_t size)
 
     sb_text_init(&text, buffer, size);
     for (size_t i = 0; (scheme = sb_module_scheme(i)) != NULL; i++)
-        sb_text_add(&text, "%s%s:%s", i > 0 ? ", " : "", scheme, slashes(scheme));
+        sb_text_add(&text, "%s%s:%s%s", i > 0 ? ", " : "", scheme, slashes(scheme), forms(scheme));
 }
 
 static struct sb_near find_meant(const char *written)
