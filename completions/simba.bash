@@ -1,4 +1,7 @@
 # Completion of simba(1) for bash. What is offered is held to `simba --help` by tests/install.
+#
+# The package bash-completion loads it by itself. Without that package source it; the command of `simba lock` is
+# then completed as a command with files, not by the completion of its own.
 
 _simba_verbs='lock lead schedule status watch release init tck bench help'
 _simba_questions='cycle handover many contention failover is-owner'
@@ -42,9 +45,26 @@ _simba_takes_value() {
     esac
 }
 
+# The files that begin with a word, quoted as the shell wants them, folders with a slash.
+_simba_files() {
+    compopt -o filenames 2>/dev/null # refused where nobody completes, such as in a test
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+
+# The command that begins with the word at $1 of `words`, or what stands behind it.
+_simba_command() {
+    if declare -F _command_offset >/dev/null; then
+        _command_offset "${places[$1]}"
+    elif (($1 < last)); then
+        _simba_files "${words[last]}"
+    else
+        mapfile -t COMPREPLY < <(compgen -c -- "${words[last]}")
+    fi
+}
+
 _simba_value() {
     case $1 in
-        -c | --config) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+        -c | --config) _simba_files "$2" ;;
         --log-level) mapfile -t COMPREPLY < <(compgen -W 'none error warn info debug' -- "$2") ;;
         --restart) mapfile -t COMPREPLY < <(compgen -W 'always on-failure never' -- "$2") ;;
         --strategy) mapfile -t COMPREPLY < <(compgen -W 'fixed-rate fixed-delay' -- "$2") ;;
@@ -117,7 +137,7 @@ _simba() {
     case $verb in
         lock | lead | schedule)
             if ((operands == 2)); then
-                declare -F _command_offset >/dev/null && _command_offset "${places[i]}"
+                _simba_command "$i"
                 return
             fi
             ;;
@@ -131,8 +151,8 @@ _simba() {
     elif [[ $operands == 0 || $verb == status || $verb == watch ]]; then
         _simba_offer_mutexes "$word" "${store[@]}"
     elif [[ $verb == lock || $verb == lead || $verb == schedule ]]; then
-        mapfile -t COMPREPLY < <(compgen -c -- "$word")
+        _simba_command "$last"
     fi
 }
 
-complete -F _simba simba
+complete -o default -F _simba simba

@@ -246,6 +246,20 @@ def check_bash_mutexes(expected):
         return faults
 
 
+def check_bash_commands(expected):
+    """Without the package bash-completion: a command by its name, and files behind it."""
+    faults = []
+    for typed, offered in expected:
+        found = bash_lines("-u", "sqlite", ":", "none.db", "lock", "m", *typed)
+        if offered not in found or "lock" in found:
+            faults.append(f"bash offers {found} behind {typed}")
+    return faults
+
+
+COMMANDS = [(["--", "tru"], "true"), (["tru"], "true"), (["--", "cat", "READ"], "README.md"),
+            (["cat", "READ"], "README.md"), (["--", "cat", "-n", "docs/get"], "docs/getting-started.md")]
+
+
 NAMES = [([""], [r"a\ b", "a:c", r"it\'s"]), (["a"], [r"a\ b", "a:c"]), (["a\\ "], [r"a\ b"]),
          (["a", ":"], ["c"]), (["a", ":", "c"], ["c"]), (["x"], [""])]
 
@@ -295,6 +309,8 @@ def cases():
     yield "bash completes the options", check_bash(all_options), False
     yield "bash knows which options take a value", bash_values(), False
     yield "bash offers mutexes as they are typed", check_bash_mutexes(NAMES), False
+    yield "bash completes the command without help", check_bash_commands(COMMANDS), False
+    yield "twin: a command that bash has not", check_bash_commands([(["--", "tru"], "none")]), True
     yield ("twin: a mutex of two words",
            check_bash_mutexes([([""], ["a", "b", "a:c", r"it\'s"])]), True)
     yield from zsh_cases()
