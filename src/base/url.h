@@ -39,8 +39,8 @@ const char *sb_url_param_value(const simba_url *url, size_t index);
 /* The name of a parameter that nobody has asked for, or NULL. */
 const char *sb_url_unused_param(const simba_url *url);
 
-/* Writes the URL with its password, and every parameter whose name ends in "password", replaced by
- * "***", for logs and errors. Returns `buffer`. */
+/* Writes the URL for logs and errors. "***" takes the place of all from the first ':' behind the scheme to the last
+ * '@', and of every parameter whose name sounds like a secret. Returns `buffer`. */
 const char *sb_url_redact(const char *text, char *buffer, size_t size);
 
 #endif

@@ -17,93 +17,109 @@ static void add_bytes(struct sb_text *out, const char *text, size_t length)
     sb_text_add(out, "%.*s", (int)length, text);
 }
 
-/* Whether "name=" follows, as it does behind the '?' of parameters. */
-static bool opens_param(const char *text)
+static bool ends_in(const char *name, size_t length, const char *ending)
 {
-    static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.%";
-    size_t length = strspn(text, letters);
+    size_t ending_length = strlen(ending);
 
-    return length > 0 && text[length] == '=';
+    return length >= ending_length &&
+           strncasecmp(name + length - ending_length, ending, ending_length) == 0;
 }
 
-/* The length of what stands before the parameters. A '?' without a name behind it is somebody's password. */
-static size_t find_params(const char *text)
+static bool contains(const char *name, size_t length, const char *word)
 {
-    const char *mark = strchr(text, '?');
+    size_t word_length = strlen(word);
 
-    while (mark != NULL && !opens_param(mark + 1))
-        mark = strchr(mark + 1, '?');
-    return mark != NULL ? (size_t)(mark - text) : strlen(text);
+    for (size_t i = 0; i + word_length <= length; i++)
+        if (strncasecmp(name + i, word, word_length) == 0)
+            return true;
+    return false;
 }
 
-/* The '@' that ends user and password, NULL where there are none. A password may have a raw '@', '/' or
- * '?' in it and reach over what looks like the end of the hosts, so it is the last one of all. */
-static const char *find_at(const char *authority)
-{
-    return memrchr(authority, '@', find_params(authority));
-}
-
-/* Writes "user:***" and returns what follows it, from the '@' on. */
-static const char *add_user(struct sb_text *out, const char *text)
-{
-    const char *at = find_at(text);
-    const char *colon;
-
-    if (at == NULL)
-        return text;
-    colon = memchr(text, ':', (size_t)(at - text));
-    if (colon == NULL) {
-        add_bytes(out, text, (size_t)(at - text));
-    } else {
-        add_bytes(out, text, (size_t)(colon + 1 - text));
-        sb_text_add(out, HIDDEN);
-    }
-    return at;
-}
-
-/* A name with an escape may spell "password" in another way, so it counts as one. */
+/* A name with an escape may spell "password" in another way, so it counts as one. What says where a password is,
+ * by a file or a variable, is none. */
 static bool is_secret(const char *name, size_t length)
 {
-    static const char word[] = "password";
-    size_t word_length = sizeof(word) - 1;
+    static const char *const words[] = {"pass", "pwd", "secret"};
 
     if (memchr(name, '%', length) != NULL)
         return true;
-    return length >= word_length &&
-           strncasecmp(name + length - word_length, word, word_length) == 0;
+    if (ends_in(name, length, "password-file") || ends_in(name, length, "password-env"))
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (contains(name, length, words[i]))
+            return true;
+    return false;
 }
 
-/* `text` is "?a=b&c=d". */
-static void add_params(struct sb_text *out, const char *text)
+/* The first of the delimiters, or the end. */
+static const char *find_any(const char *text, const char *end, const char *delimiters)
 {
-    while (*text != '\0') {
-        size_t whole = 1 + strcspn(text + 1, "&");
-        size_t name = 1 + strcspn(text + 1, "=&");
+    size_t length = strcspn(text, delimiters);
 
-        if (name < whole && is_secret(text + 1, name - 1)) {
-            add_bytes(out, text, name + 1);
-            sb_text_add(out, HIDDEN);
-        } else {
-            add_bytes(out, text, whole);
-        }
-        text += whole;
-    }
+    return length < (size_t)(end - text) ? text + length : end;
 }
 
+/* Writes "?a=b" or "?password=***" and returns what follows it. The value of a secret may have a '?' in it. */
+static const char *add_param(struct sb_text *out, const char *text, const char *end)
+{
+    const char *name_end = find_any(text + 1, end, "=?&");
+
+    if (name_end < end && *name_end == '=' && is_secret(text + 1, (size_t)(name_end - text - 1))) {
+        add_bytes(out, text, (size_t)(name_end + 1 - text));
+        sb_text_add(out, HIDDEN);
+        return find_any(name_end, end, "&");
+    }
+    name_end = find_any(text + 1, end, "?&");
+    add_bytes(out, text, (size_t)(name_end - text));
+    return name_end;
+}
+
+/* Writes a part that has no password but in its parameters. */
+static void add_part(struct sb_text *out, const char *text, const char *end)
+{
+    const char *params = find_any(text, end, "?&");
+
+    add_bytes(out, text, (size_t)(params - text));
+    while (params < end)
+        params = add_param(out, params, end);
+}
+
+/* The ':' behind which a password may stand, NULL where there is none before `at`. The one of the scheme counts
+ * when no '/' follows: it may be no scheme at all. */
+static const char *find_colon(const char *text, const char *at)
+{
+    const char *first = memchr(text, ':', (size_t)(at - text));
+
+    if (first == NULL || first[1] != '/')
+        return first;
+    return memchr(first + 1, ':', (size_t)(at - first - 1));
+}
+
+/* Whether the '@' may stand in the value of a parameter that is a secret, and goes on behind it. */
+static bool is_in_secret(const char *text, const char *at)
+{
+    const char *param = memrchr(text, '&', (size_t)(at - text));
+
+    if (param == NULL)
+        param = memchr(text, '?', (size_t)(at - text));
+    return param != NULL && is_secret(param, (size_t)(at - param));
+}
+
+/* A password may have a raw '@', '/', '?' or '&' in it and reach over what looks like the end of the hosts or even
+ * like parameters, so that it ends at the last '@' of all. */
 const char *sb_url_redact(const char *text, char *buffer, size_t size)
 {
-    const char *slashes = strstr(text, "://");
+    const char *end = text + strlen(text);
+    const char *at = strrchr(text, '@');
+    const char *colon = at != NULL ? find_colon(text, at) : NULL;
     struct sb_text out;
-    size_t before_params;
 
     sb_text_init(&out, buffer, size);
-    if (slashes != NULL && slashes < text + strcspn(text, "?")) {
-        add_bytes(&out, text, (size_t)(slashes + 3 - text));
-        text = add_user(&out, slashes + 3);
+    if (colon != NULL) {
+        add_part(&out, text, colon + 1);
+        sb_text_add(&out, HIDDEN "@");
+        text = is_in_secret(text, at) ? find_any(at, end, "&") : at + 1;
     }
-    before_params = strcspn(text, "?");
-    add_bytes(&out, text, before_params);
-    add_params(&out, text + before_params);
+    add_part(&out, text, end);
     return buffer;
 }
