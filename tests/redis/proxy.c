@@ -44,11 +44,22 @@ static void accept_pair(struct proxy *proxy)
     proxy->pairs[proxy->count++].server = server;
 }
 
+/* How much may be read at once. A server that is slow says little, and then nothing for a while. */
+static size_t measure(struct proxy *proxy, bool from_server, size_t most)
+{
+    size_t piece = (size_t)atomic_load(&proxy->piece);
+
+    if (!from_server || piece == 0)
+        return most;
+    test_pause_ms(atomic_load(&proxy->rest_ms));
+    return piece < most ? piece : most;
+}
+
 /* Returns whether the pair lives on. */
 static bool copy(struct proxy *proxy, int from, int to, bool from_server)
 {
     static char bytes[65536];
-    ssize_t count = recv(from, bytes, sizeof bytes, 0);
+    ssize_t count = recv(from, bytes, measure(proxy, from_server, sizeof bytes), 0);
 
     if (count <= 0)
         return false;

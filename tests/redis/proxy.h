@@ -16,6 +16,8 @@ struct proxy {
     atomic_int server_port; /* where new connections are led to */
     atomic_bool swallow;    /* what the server says is thrown away */
     atomic_bool cut;        /* all connections are cut, once */
+    atomic_int piece;       /* bytes of the server that are let through at once; 0: all */
+    atomic_int rest_ms;     /* after each piece, for everybody */
     atomic_ulong swallowed; /* bytes thrown away */
     atomic_ulong writes;    /* pieces that came from clients */
     atomic_bool stop;

@@ -20,6 +20,12 @@
 
 #define SUSPICIOUS_MS 100 /* silence after which a missed deadline ends the connection */
 
+/* Commands under way at once: enough to keep a server busy that is far away, and few enough that a slow one
+ * (thousands a second) answers the last of them in a fraction of a second. When half of them are answered as
+ * many leave together. */
+#define DEPTH_MAX 1024
+#define DEPTH_LOW (DEPTH_MAX / 2)
+
 enum state { CONNECTING, GREETING, READY, DOWN, CLOSING };
 
 struct sb_connection {
@@ -62,6 +68,11 @@ static bool may_want_tls(const struct sb_connection *c)
 bool sb_connection_is_ready(const struct sb_connection *c)
 {
     return c->state == READY;
+}
+
+bool sb_connection_has_room(const struct sb_connection *c)
+{
+    return sb_pipeline_depth(&c->pipeline) < DEPTH_MAX;
 }
 
 /* ---- Going down ----------------------------------------------------------------------------- */
@@ -117,7 +128,8 @@ static void set_timer(struct sb_connection *c)
     uv_timer_start(&c->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
 }
 
-/* Returns whether a command was due. */
+/* Returns whether a command was due that the server has said nothing since. Behind many others one may be due
+ * while replies come all the time: that is a server with much to do, not a dead one. */
 static bool expire(struct sb_connection *c, int64_t now_ms)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
@@ -127,7 +139,7 @@ static bool expire(struct sb_connection *c, int64_t now_ms)
         return false;
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s did not answer in time",
                  sb_redis_place_text(&c->place, place));
-    return sb_pipeline_expire(&c->pipeline, now_ms, &error);
+    return sb_pipeline_expire(&c->pipeline, now_ms, c->heard_at_ms, &error);
 }
 
 static void on_ping_answered(struct sb_command *command, const struct sb_answer *answer)
@@ -240,10 +252,12 @@ int sb_connection_push(struct sb_connection *c, const struct sb_argument *argume
 void sb_connection_flush(struct sb_connection *c)
 {
     if (c->state == READY && c->pipeline.out.length > 0) {
+        int64_t now_ms = simba_now_ms();
+
         sb_stream_write(c->stream, &c->pipeline.out);
-        sb_pipeline_mark_sent(&c->pipeline);
+        sb_pipeline_mark_sent(&c->pipeline, now_ms);
         if (c->owed_since_ms == SB_NEVER)
-            c->owed_since_ms = simba_now_ms();
+            c->owed_since_ms = now_ms;
     }
     set_timer(c);
 }
@@ -332,6 +346,8 @@ static void on_data(void *user, const char *bytes, size_t length)
     if (c->state >= DOWN)
         return;
     note_heard(c);
+    if (c->config.events->room != NULL && sb_pipeline_depth(&c->pipeline) <= DEPTH_LOW)
+        c->config.events->room(c->config.user);
     sb_connection_flush(c);
 }
 

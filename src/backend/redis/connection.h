@@ -10,6 +10,8 @@
 
 #include "backend/redis/stream.h"
 
+#define SB_NEVER INT64_MAX /* a time that does not come */
+
 struct redisReply;
 struct sb_connection;
 
@@ -37,6 +39,8 @@ struct sb_connection_events {
     void (*down)(void *user, const struct simba_error *error);
     /* After sb_connection_close; the connection is gone. */
     void (*closed)(void *user);
+    /* Replies have come and few more are to come. What is sent from within it leaves by itself. May be NULL. */
+    void (*room)(void *user);
 };
 
 struct sb_connection_config {
@@ -72,6 +76,10 @@ void sb_connection_flush(struct sb_connection *connection);
 void sb_connection_drop(struct sb_connection *connection, const struct simba_error *error);
 
 bool sb_connection_is_ready(const struct sb_connection *connection);
+
+/* Whether another command would have its reply soon. Those that cannot wait for `room` may be sent in any case:
+ * a few more do no harm. */
+bool sb_connection_has_room(const struct sb_connection *connection);
 
 /* Destroys it, also one that is down. No event but `closed` comes any more. */
 void sb_connection_close(struct sb_connection *connection);

@@ -1,5 +1,5 @@
 /*
- * job.h - a request on its way through a node. Shared by request.c and quorum.c only.
+ * job.h - a request on its way through a node. Shared by request.c, quorum.c and backlog.c only.
  */
 #ifndef SB_REDIS_JOB_H
 #define SB_REDIS_JOB_H
@@ -13,15 +13,16 @@ struct sb_job {
     sb_request_take *take;
     struct sb_node *node;
     enum simba_op op;  /* the request's, or RELEASE while its lease is given back */
-    uint64_t revision; /* the request's, or that of the lease to give back */
     unsigned attempts; /* before this one */
+    uint64_t revision; /* the request's, or that of the lease to give back */
     uint64_t sent_as;  /* node->sent at this one */
     bool needs_text;   /* the server did not know the script */
     bool asking;       /* the slot is on its way to the node */
 
     struct sb_quorum *quorum;     /* whose acknowledgement it needs; NULL: nobody's */
     struct sb_quorum *refused_by; /* an acquire that is given back: why; NULL: it is not */
-    struct sb_job *next;          /* of those that wait for it */
+    struct sb_job *next;          /* of those that wait for it, or in the backlog */
+    struct sb_job *child;         /* in the backlog */
     struct sb_record *record;     /* to be answered with then; NULL where it never has to wait */
 };
 

@@ -49,6 +49,11 @@ bool sb_link_is_ready(const struct sb_link *l)
     return l->state == CONNECTED && sb_connection_is_ready(l->connection);
 }
 
+bool sb_link_has_room(const struct sb_link *l)
+{
+    return l->state != CONNECTED || sb_connection_has_room(l->connection);
+}
+
 /* ---- Pauses --------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer)
@@ -139,6 +144,14 @@ static void on_pushed(void *user, const struct redisReply *reply)
     l->config.events->pushed(l->config.user, reply);
 }
 
+static void on_room(void *user)
+{
+    struct sb_link *l = user;
+
+    if (l->config.events->room != NULL)
+        l->config.events->room(l->config.user);
+}
+
 static void on_down(void *user, const struct simba_error *error)
 {
     struct sb_link *l = user;
@@ -146,6 +159,7 @@ static void on_down(void *user, const struct simba_error *error)
     sb_connection_close(l->connection);
     l->connection = NULL;
     pause_after(l, error);
+    on_room(l);
 }
 
 static void on_closed(void *user)
@@ -156,8 +170,10 @@ static void on_closed(void *user)
     finish_close(l);
 }
 
-static const struct sb_connection_events command_events = {on_ready, NULL, on_down, on_closed};
-static const struct sb_connection_events push_events = {on_ready, on_pushed, on_down, on_closed};
+static const struct sb_connection_events command_events = {on_ready, NULL, on_down, on_closed,
+                                                           on_room};
+static const struct sb_connection_events push_events = {on_ready, on_pushed, on_down, on_closed,
+                                                        NULL};
 
 static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
 {

@@ -13,6 +13,9 @@ struct sb_link_events {
     void (*ready)(void *user);                                  /* may be NULL */
     void (*pushed)(void *user, const struct redisReply *reply); /* NULL: a link for commands */
     void (*closed)(void *user); /* after sb_link_close; the link is gone */
+    /* Few commands are under way: more can be sent, or are refused at once since the connection is down. May be
+     * NULL. */
+    void (*room)(void *user);
 };
 
 struct sb_link_config {
@@ -46,6 +49,9 @@ void sb_link_flush(struct sb_link *link);
 void sb_link_drop(struct sb_link *link, const struct simba_error *error);
 
 bool sb_link_is_ready(const struct sb_link *link);
+
+/* Whether a command would have its reply soon, or be refused at once. */
+bool sb_link_has_room(const struct sb_link *link);
 
 /* Destroys it; at once, when it was never started. */
 void sb_link_close(struct sb_link *link);

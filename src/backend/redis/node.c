@@ -4,10 +4,12 @@
  */
 #include "backend/redis/store.h"
 
+#include "backend/redis/backlog.h"
 #include "backend/redis/cluster.h"
 #include "backend/redis/discover.h"
 #include "backend/redis/eviction.h"
 #include "backend/redis/quorum.h"
+#include "backend/redis/request.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -48,12 +50,19 @@ static void on_part_closed(void *user)
     sb_store_finish_close(store);
 }
 
+static void on_room(void *user)
+{
+    sb_request_go_on(user);
+}
+
 static void on_commands_ready(void *user)
 {
     sb_eviction_check(user);
+    sb_request_go_on(user); /* what was given up before it could be sent has left room */
 }
 
-static const struct sb_link_events command_events = {on_commands_ready, NULL, on_part_closed};
+static const struct sb_link_events command_events = {on_commands_ready, NULL, on_part_closed,
+                                                     on_room};
 
 static struct sb_link_config link_config(struct sb_node *node, bool in_cluster)
 {
@@ -97,6 +106,13 @@ struct sb_node *sb_node_add(simba_backend *store, const struct sb_redis_place *p
         return NULL;
     }
     node->parts = 2;
+    node->backlog = sb_backlog_create(store->host->loop, on_part_closed, node);
+    if (node->backlog == NULL) {
+        sb_link_close(node->commands);
+        sb_subscriber_close(node->subscriber);
+        return NULL;
+    }
+    node->parts = 3;
     node->next = store->nodes;
     store->nodes = node;
     return node;
@@ -112,6 +128,7 @@ void sb_node_remove(struct sb_node *node)
     sb_quorum_abandon(node);
     sb_link_close(node->commands);
     sb_subscriber_close(node->subscriber);
+    sb_backlog_close(node->backlog);
 }
 
 void sb_node_drop(struct sb_node *node, const struct simba_error *error)

@@ -32,16 +32,25 @@ bool sb_pipeline_add(struct sb_pipeline *p, struct sb_command *command,
 
     if (!sb_ring_reserve(&p->ring) || !sb_buffer_add_command(&p->out, arguments, count))
         return false;
-    sb_ring_add(&p->ring,
-                (struct sb_slot){command, (uint32_t)(p->out.length - before), command->waits});
+    sb_ring_add(&p->ring, (struct sb_slot){.command = command,
+                                           .size = (uint32_t)(p->out.length - before),
+                                           .waits = command->waits});
     p->unsent++;
     note_due(p, command->deadline_ms);
     return true;
 }
 
-void sb_pipeline_mark_sent(struct sb_pipeline *p)
+void sb_pipeline_mark_sent(struct sb_pipeline *p, int64_t now_ms)
 {
-    p->unsent = 0;
+    size_t count = sb_ring_count(&p->ring);
+
+    for (; p->unsent > 0; p->unsent--)
+        sb_ring_at(&p->ring, count - p->unsent)->sent_at_ms = now_ms;
+}
+
+size_t sb_pipeline_depth(const struct sb_pipeline *p)
+{
+    return sb_ring_count(&p->ring);
 }
 
 bool sb_pipeline_is_owed(const struct sb_pipeline *p)
@@ -83,10 +92,11 @@ void sb_pipeline_fail(struct sb_pipeline *p, const struct simba_error *error)
 }
 
 /* What an answer leads to may add commands, which are not due, or end the connection and with it all of them. */
-bool sb_pipeline_expire(struct sb_pipeline *p, int64_t now_ms, const struct simba_error *error)
+bool sb_pipeline_expire(struct sb_pipeline *p, int64_t now_ms, int64_t heard_at_ms,
+                        const struct simba_error *error)
 {
     struct sb_answer answer = {.error = error};
-    bool any = false;
+    bool silent = false;
 
     p->first_due_ms = SB_NEVER;
     for (size_t i = 0; i < sb_ring_count(&p->ring); i++) {
@@ -99,12 +109,12 @@ bool sb_pipeline_expire(struct sb_pipeline *p, int64_t now_ms, const struct simb
             note_due(p, command->deadline_ms);
             continue;
         }
-        any = true;
         answer.sent = i < sb_ring_count(&p->ring) - p->unsent;
+        silent = silent || (answer.sent && slot->sent_at_ms >= heard_at_ms);
         slot->command = NULL;
         command->answered(command, &answer);
     }
-    return any;
+    return silent;
 }
 
 void sb_pipeline_forget_expired(struct sb_pipeline *p)

@@ -12,8 +12,6 @@
 #include "backend/redis/connection.h"
 #include "backend/redis/ring.h"
 
-#define SB_NEVER INT64_MAX
-
 struct sb_pipeline {
     struct sb_ring ring;
     struct sb_buffer out;
@@ -29,7 +27,7 @@ bool sb_pipeline_add(struct sb_pipeline *pipeline, struct sb_command *command,
                      const struct sb_argument *arguments, size_t count);
 
 /* What is in `out` has been sent. */
-void sb_pipeline_mark_sent(struct sb_pipeline *pipeline);
+void sb_pipeline_mark_sent(struct sb_pipeline *pipeline, int64_t now_ms);
 
 /* Whether the server owes a reply; and whether it was told to wait before the next one. */
 bool sb_pipeline_is_owed(const struct sb_pipeline *pipeline);
@@ -41,9 +39,13 @@ bool sb_pipeline_answer(struct sb_pipeline *pipeline, const struct sb_answer *an
 /* Answers all with an error. Those in `out` certainly did not reach the server. */
 void sb_pipeline_fail(struct sb_pipeline *pipeline, const struct simba_error *error);
 
-/* Answers those that are due with an error. Returns whether there was any. */
-bool sb_pipeline_expire(struct sb_pipeline *pipeline, int64_t now_ms,
+/* Answers those that are due with an error. Returns whether one of them was sent after the server was last
+ * heard. */
+bool sb_pipeline_expire(struct sb_pipeline *pipeline, int64_t now_ms, int64_t heard_at_ms,
                         const struct simba_error *error);
+
+/* How many commands have no reply yet, with those that nobody waits for any more. */
+size_t sb_pipeline_depth(const struct sb_pipeline *pipeline);
 
 /* Takes those that were answered before anything was sent out of `out`. */
 void sb_pipeline_forget_expired(struct sb_pipeline *pipeline);

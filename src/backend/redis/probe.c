@@ -47,7 +47,7 @@ static void ignore_down(void *user, const struct simba_error *error)
     (void)error;
 }
 
-static const struct sb_connection_events events = {ignore, NULL, ignore_down, ignore};
+static const struct sb_connection_events events = {ignore, NULL, ignore_down, ignore, NULL};
 
 static int64_t connect_timeout_of(const struct sb_probe_config *config)
 {

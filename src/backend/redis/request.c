@@ -10,6 +10,7 @@
  */
 #include "backend/redis/request.h"
 
+#include "backend/redis/backlog.h"
 #include "backend/redis/cluster.h"
 #include "backend/redis/failure.h"
 #include "backend/redis/job.h"
@@ -354,11 +355,21 @@ void sb_job_give_back(struct sb_job *job)
     send_again(job, job->node);
 }
 
+/* The first time: what is sent again has had its turn. */
+static void begin(struct sb_job *job)
+{
+    struct simba_error error;
+
+    if (send_job(job, &error) == SIMBA_OK)
+        return;
+    suspect(job->store);
+    sb_job_fail(job, &error);
+}
+
 void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
 {
     struct sb_job *job = sb_alloc_zero(sizeof *job);
     struct simba_error error;
-    int code;
 
     if (job == NULL) {
         sb_error_plain(&error, SIMBA_ENOMEM);
@@ -373,11 +384,23 @@ void sb_request_start(simba_backend *store, struct simba_request *request, sb_re
     job->op = request->op;
     job->revision = request->revision;
     job->node = sb_store_route(store, request->mutex, &error);
-    code = job->node != NULL ? send_job(job, &error) : error.code;
-    if (code != SIMBA_OK) {
+    if (job->node == NULL) {
         suspect(store);
         sb_job_fail(job, &error);
+    } else if (sb_backlog_is_empty(job->node->backlog) && sb_link_has_room(job->node->commands)) {
+        begin(job);
+    } else {
+        sb_backlog_add(job->node->backlog, job);
     }
+}
+
+void sb_request_go_on(struct sb_node *node)
+{
+    struct sb_job *job;
+
+    while (sb_link_has_room(node->commands) && (job = sb_backlog_take(node->backlog)) != NULL)
+        begin(job);
+    sb_quorum_ask(node);
 }
 
 void sb_request_batch_end(simba_backend *store)

@@ -36,6 +36,9 @@ sb_request_take sb_request_reply;
 /* Begins to carry out a request, any but LIST; `take` is called exactly once, perhaps at once. */
 void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take);
 
+/* To be called when there is room on a node's connection: sends what waits for that. */
+void sb_request_go_on(struct sb_node *node);
+
 /* To be called when a batch has been started: asks for the acknowledgements that were demanded, and lets
  * everything go. */
 void sb_request_batch_end(simba_backend *store);

@@ -12,6 +12,7 @@ struct sb_command;
 
 struct sb_slot {
     struct sb_command *command; /* NULL: answered already */
+    int64_t sent_at_ms;         /* once it has been sent */
     uint32_t size;              /* of its bytes */
     bool waits;                 /* the command's, which may be gone */
 };

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+struct sb_backlog;
 struct sb_cluster;
 struct sb_quorum;
 
@@ -21,7 +22,8 @@ struct sb_node {
     struct sb_redis_place place; /* of a cluster's node */
     struct sb_link *commands;
     struct sb_subscriber *subscriber;
-    unsigned parts;                   /* the two above */
+    struct sb_backlog *backlog;       /* what waits to be sent */
+    unsigned parts;                   /* the three above */
     uint64_t sent;                    /* scripts called so far */
     uint64_t loaded[SB_SCRIPT_COUNT]; /* what `sent` was when the script's text was last sent */
     struct sb_quorum *quorum;         /* the requests that the next WAIT is for */

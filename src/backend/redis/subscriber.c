@@ -240,7 +240,7 @@ static int find(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
     return s->find(s->user, failures, ret_endpoint, error);
 }
 
-static const struct sb_link_events events = {on_ready, on_pushed, on_link_closed};
+static const struct sb_link_events events = {on_ready, on_pushed, on_link_closed, NULL};
 
 struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
                                            struct sb_listeners *listeners,

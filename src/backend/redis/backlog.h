@@ -1,0 +1,32 @@
+/*
+ * backlog.h - the requests of a node that wait for their turn on its connection.
+ *
+ * A server that is told more than it can answer in time answers nothing in time. So only so many requests are
+ * under way at once. The others wait here, where they have certainly not been carried out, and where a renewal
+ * passes those that can be late without harm.
+ */
+#ifndef SB_REDIS_BACKLOG_H
+#define SB_REDIS_BACKLOG_H
+
+#include <stdbool.h>
+
+struct sb_backlog;
+struct sb_job;
+struct uv_loop_s;
+
+/* Creates it, with nobody in it. `closed` is called when it is gone. NULL when memory is short. */
+struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, void (*closed)(void *user),
+                                     void *user);
+
+bool sb_backlog_is_empty(const struct sb_backlog *backlog);
+
+/* Adds a job; it is answered at its deadline, unless it has been taken by then. */
+void sb_backlog_add(struct sb_backlog *backlog, struct sb_job *job);
+
+/* Takes the next one: guards and releases first, among equals the earliest deadline. NULL: nobody waits. */
+struct sb_job *sb_backlog_take(struct sb_backlog *backlog);
+
+/* Destroys it; answers those that wait. */
+void sb_backlog_close(struct sb_backlog *backlog);
+
+#endif
