@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define PATIENCE_MS 60000 /* for a JVM on a busy machine */
+#define PACKET_MAX 1048575 /* the servers' own default */
+#define PATIENCE_MS 60000  /* for a JVM on a busy machine */
 
 /* Below the ports that the kernel gives to outgoing connections. */
 static int free_port(void)
@@ -79,6 +80,7 @@ static FILE *create_configuration(const struct server *server)
 static void run(const struct server *server)
 {
     char configuration[TEST_PATH_MAX + 16];
+    char packet_max[64];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const char *arguments[] = {
         "java",
@@ -86,6 +88,7 @@ static void run(const struct server *server)
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-Dzookeeper.forceSync=no",
+        packet_max,
         "-cp",
         "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar",
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
@@ -94,6 +97,8 @@ static void run(const struct server *server)
     };
 
     snprintf(configuration, sizeof configuration, "%s/zoo.cfg", server->folder);
+    snprintf(packet_max, sizeof packet_max, "-Djute.maxbuffer=%d",
+             server->packet_max > 0 ? server->packet_max : PACKET_MAX);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(null, 0);
     dup2(null, 1);
@@ -122,16 +127,22 @@ static void await(struct server *server)
         fail_msg("ZooKeeper on port %d does not answer", server->port);
 }
 
-void server_start(struct server *server)
+void server_start_narrow(struct server *server, int packet_max)
 {
     signal(SIGPIPE, SIG_IGN);
     memset(server, 0, sizeof *server);
+    server->packet_max = packet_max;
     server->port = free_port();
     test_folder_create(server->folder);
     create_data(server);
     assert_int_equal(fclose(create_configuration(server)), 0);
     launch(server);
     await(server);
+}
+
+void server_start(struct server *server)
+{
+    server_start_narrow(server, 0);
 }
 
 void server_start_again(struct server *server)

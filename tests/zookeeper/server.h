@@ -15,12 +15,16 @@
 struct server {
     pid_t pid; /* 0: not running */
     int port;
-    int number; /* in an ensemble, from 1; 0: alone */
+    int number;     /* in an ensemble, from 1; 0: alone */
+    int packet_max; /* in bytes, of what it takes from a client; 0: its default */
     char folder[TEST_PATH_MAX];
 };
 
 /* Starts it and waits until it serves. */
 void server_start(struct server *server);
+
+/* The same for one that takes no larger packets. */
+void server_start_narrow(struct server *server, int packet_max);
 
 /* Starts it again on the same port, with the data that it has. */
 void server_start_again(struct server *server);

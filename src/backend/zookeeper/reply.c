@@ -89,6 +89,7 @@ void sb_zk_job_answer_mine(struct sb_zk_job *job)
     if (job->request != NULL && job->op == SIMBA_OP_ACQUIRE)
         latch->granted = true;
     sb_zk_job_reply(job, &reply);
+    sb_zk_watch_self(job->store, latch);
     sb_zk_job_end(job);
 }
 

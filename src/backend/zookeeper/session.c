@@ -12,6 +12,7 @@
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 2000
 #define PATIENCE_MIN_MS 500
+#define USELESS_MS 20 /* less than the library waits before it tries a server again */
 
 static void start_line(struct sb_zk_session *s);
 
@@ -69,13 +70,14 @@ static void on_timer_closed(uv_handle_t *handle)
 static void on_line_closed(struct sb_zk_line *line)
 {
     struct sb_zk_session *s = line->user;
-
     bool replaced = line->replaced;
 
     sb_zk_line_free(line);
     s->lines--;
     if (s->closing && s->lines == 0 && s->timer.data == NULL)
         finish_close(s);
+    else if (!s->closing && replaced && s->failures > 0)
+        start_timer(s, retry_delay(s));
     else if (!s->closing && replaced)
         start_line(s);
 }
@@ -115,6 +117,7 @@ static void come_up(struct sb_zk_session *s, zhandle_t *handle)
     s->id = *id;
     s->timeout_ms = zoo_recv_timeout(handle);
     s->up = true;
+    s->up_ms = simba_now_ms();
     uv_timer_stop(&s->timer);
     s->tell(s->user, SB_ZK_UP);
 }
@@ -126,10 +129,17 @@ static int64_t patience_ms(const struct sb_zk_session *s)
     return s->timeout_ms / 4 > PATIENCE_MIN_MS ? s->timeout_ms / 4 : PATIENCE_MIN_MS;
 }
 
+/* The library sends all its watches in one packet when it is connected again, and a server ends the connection of
+ * who sends one that is too large for it: for ever, unless there is a new line, which has no watches. So a line that
+ * broke before it was of any use is replaced soon: as soon as what was under way on it has been told. */
 static void go_down(struct sb_zk_session *s)
 {
+    bool useless = s->proved_ms < s->up_ms;
+
+    if (useless)
+        s->failures++;
     s->up = false;
-    start_timer(s, patience_ms(s));
+    start_timer(s, useless ? USELESS_MS : patience_ms(s));
     s->tell(s->user, SB_ZK_DOWN);
 }
 

@@ -37,6 +37,7 @@ struct sb_zk_session {
     struct sb_zk_line *line; /* NULL: none; a retry is due */
     unsigned lines;          /* that have not been freed */
     bool up;
+    int64_t up_ms; /* since when, or when it was last */
     bool closing;
     bool rewatch;       /* watches of the session went with an older line */
     unsigned drops;     /* of the line, that have been told */

@@ -37,6 +37,7 @@ void sb_zk_store_prove(simba_backend *store);
 void sb_zk_watch_fired(simba_backend *store, const char *path, bool deleted);
 void sb_zk_watch_before(simba_backend *store,
                         struct sb_zk_latch *latch); /* looks at the one before no more */
+void sb_zk_watch_self(simba_backend *store, struct sb_zk_latch *latch); /* nor at its own */
 void sb_zk_watch_observers(simba_backend *store, struct sb_zk_place *place);
 void sb_zk_watches_lost(simba_backend *store); /* all of them, with their line */
 bool sb_zk_watch_is_wanted(const struct sb_zk_place *place, const char *node);

@@ -40,6 +40,14 @@ void sb_zk_watch_before(simba_backend *store, struct sb_zk_latch *latch)
     unwatch(store, latch->place, node);
 }
 
+void sb_zk_watch_self(simba_backend *store, struct sb_zk_latch *latch)
+{
+    if (!latch->watches_self)
+        return;
+    sb_zk_latch_forget_turn(latch);
+    unwatch(store, latch->place, latch->name);
+}
+
 void sb_zk_watch_observers(simba_backend *store, struct sb_zk_place *place)
 {
     char node[SB_ZK_NODE_MAX + 1];

@@ -139,6 +139,8 @@ static void on_up(simba_backend *store)
               (unsigned long long)store->session.id.client_id,
               (long long)store->session.timeout_ms);
     warn_if_short(store);
+    if (store->places.count > 0)
+        sb_zk_store_prove(store); /* soon it is known that the line is of use */
     sb_zk_latches_each(&store->places, catch_up, &sweep);
     host->notice(host, SIMBA_NOTICE_RELEASED, NULL, NULL);
 }
