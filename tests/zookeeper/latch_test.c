@@ -491,6 +491,31 @@ static void a_node_that_cannot_be_deleted_is_not_tried_again_at_once(void **stat
     assert_empty();
 }
 
+static void forbid_deletion(bool forbidden)
+{
+    struct ACL entry = {forbidden ? ZOO_PERM_ALL & ~ZOO_PERM_DELETE : ZOO_PERM_ALL,
+                        ZOO_ANYONE_ID_UNSAFE};
+    struct ACL_vector acl = {1, &entry};
+
+    assert_int_equal(zoo_set_acl(witness.handle, "/simba/" MUTEX, -1, &acl), ZOK);
+}
+
+static void a_node_that_was_found_and_could_not_be_deleted_has_its_token(void **state)
+{
+    (void)state;
+    atomic_store(&hooks.lose_creates, 1);
+    assert_int_equal(acquire(&host, "me").code, SIMBA_EUNKNOWN);
+    forbid_deletion(true);
+    assert_int_equal(release(&host, "me", 0).code, SIMBA_EDENIED);
+    struct call mine = acquire(&host, "me");
+    assert_owner(&mine, "me");
+    struct witness_nodes nodes = witness_list(&witness, MUTEX);
+    assert_true(mine.revision == (uint64_t)witness_stat(&witness, MUTEX, nodes.names[0]).czxid);
+    forbid_deletion(false);
+    release(&host, "me", mine.revision);
+    assert_empty();
+}
+
 static void an_owner_is_removed_by_force_and_the_next_one_leads(void **state)
 {
     struct call mine = acquire(&other, "me");
@@ -630,6 +655,7 @@ int main(void)
         CASE(a_participant_without_an_id_is_known_by_its_node),
         CASE(a_node_that_was_taken_away_is_missed_at_the_next_renewal),
         CASE(a_node_that_cannot_be_deleted_is_not_tried_again_at_once),
+        CASE(a_node_that_was_found_and_could_not_be_deleted_has_its_token),
         CASE(an_owner_is_removed_by_force_and_the_next_one_leads),
         CASE(names_that_cannot_be_nodes_are_refused),
         CASE(the_list_tells_owners_and_waiters),
