@@ -188,6 +188,10 @@ static int find_backend(const struct simba_client_options *options, const simba_
         return code;
     if (ops == NULL)
         return sb_scheme_fail(simba_url_scheme(url), error);
+    if (!sb_backend_is_complete(ops))
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the backend in the options lacks a function, or its name, or was "
+                            "built for an older version of the library");
     *ret_ops = ops;
     return SIMBA_OK;
 }

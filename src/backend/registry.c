@@ -20,7 +20,7 @@ static struct sb_fork_guard lock_guard = {.lock = &lock};
 static const struct simba_backend_ops *registered[SIMBA_BACKENDS_MAX - SB_MODULES_MAX];
 static size_t registered_count;
 
-static bool is_complete(const struct simba_backend_ops *ops)
+bool sb_backend_is_complete(const struct simba_backend_ops *ops)
 {
     return ops != NULL && ops->size >= sizeof *ops && ops->name != NULL && ops->serves != NULL &&
            ops->open != NULL && ops->submit != NULL && ops->close != NULL;
@@ -39,7 +39,7 @@ int simba_backend_register(const struct simba_backend_ops *ops)
 {
     int code = SIMBA_OK;
 
-    if (!is_complete(ops))
+    if (!sb_backend_is_complete(ops))
         return SIMBA_EINVAL;
     if (sb_module_is_named(ops->name))
         return SIMBA_EEXISTS;

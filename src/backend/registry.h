@@ -10,4 +10,7 @@
 int sb_backend_find(const char *scheme, const struct simba_backend_ops **ret_ops,
                     struct simba_error *error);
 
+/* Whether it is as large as the library's and has everything that it must have. */
+bool sb_backend_is_complete(const struct simba_backend_ops *ops);
+
 #endif

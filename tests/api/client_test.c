@@ -5,6 +5,8 @@
 
 #include "tck/shim.h"
 
+#include <simba/backend.h>
+
 #include <fcntl.h>
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -91,6 +93,23 @@ static void options_of_an_older_library_are_taken_as_far_as_they_go(void **state
     expect_refusal("memory:a", &options, SIMBA_EMISUSE, words);
     options.size = sizeof options + 8;
     expect_refusal("memory:a", &options, SIMBA_EMISUSE, words);
+}
+
+/* Its functions would be called. */
+static void a_backend_that_is_not_whole_is_refused(void **state)
+{
+    const char *const words[] = {"backend", NULL};
+    struct simba_backend_ops older = *simba_backend_find("memory");
+    struct simba_backend_ops less = older;
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+
+    (void)state;
+    older.size = sizeof older - 1;
+    options.backend = &older;
+    expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
+    less.submit = NULL;
+    options.backend = &less;
+    expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
 }
 
 static void a_client_needs_a_url_and_a_place_for_the_result(void **state)
@@ -376,6 +395,7 @@ int main(void)
         cmocka_unit_test(options_go_before_the_url_and_keep_its_rules),
         cmocka_unit_test(a_number_of_threads_must_be_sensible),
         cmocka_unit_test(options_of_an_older_library_are_taken_as_far_as_they_go),
+        cmocka_unit_test(a_backend_that_is_not_whole_is_refused),
         cmocka_unit_test(a_client_needs_a_url_and_a_place_for_the_result),
         cmocka_unit_test(a_client_with_open_handles_is_not_closed),
         cmocka_unit_test(destructors_take_null),
