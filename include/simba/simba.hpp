@@ -382,6 +382,24 @@ class client
         return std::vector<mutex_status>(list, list + count);
     }
 
+    /* The ids of those who wait, in the order of their turns; none where the store does not know it. */
+    std::vector<std::string> queue(const std::string &mutex,
+                                   milliseconds timeout = std::chrono::seconds(5)) const
+    {
+        struct ::simba_waiter *list = nullptr;
+        size_t count = 0;
+
+        detail::check([&](struct ::simba_error *details) {
+            return ::simba_client_queue(core_->handle, mutex.c_str(), timeout.count(), &list,
+                                        &count, details);
+        });
+        std::unique_ptr<struct ::simba_waiter, void (*)(void *)> guard(list, ::simba_free);
+        std::vector<std::string> ids;
+        for (size_t i = 0; i < count; i++)
+            ids.emplace_back(list[i].id);
+        return ids;
+    }
+
     /* Returns from whom it was taken; an empty id: it was free. */
     owner force_release(const std::string &mutex,
                         milliseconds timeout = std::chrono::seconds(5)) const

@@ -253,6 +253,14 @@ void a_contender_leads_hands_over_and_moves()
         CHECK(std::string(contender.state().after.id) == "me");
         CHECK(client.status("lead").at(0).owner.id == contender.id());
         CHECK(client.metrics().owned == 1);
+        CHECK(client.queue("lead").empty());
+        simba::contender_options behind;
+        behind.mutex = "lead";
+        behind.id = "you";
+        simba::contender second(client, behind);
+        second.start();
+        CHECK(wait_until([&] { return client.queue("lead") == std::vector<std::string>{"you"}; }));
+        second.stop();
         contender.stop();
         CHECK(thrown_code([&] { contender.stop(); }) == SIMBA_ESTATE);
     }
