@@ -3,55 +3,13 @@
  */
 #include "cli/text.h"
 
+#include "base/utf8.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <wchar.h>
-
-/* The bytes of a UTF-8 sequence by its first byte; 0 where none begins with it. */
-static size_t sequence_length(unsigned char first)
-{
-    if (first < 0x80)
-        return 1;
-    if (first >= 0xc2 && first <= 0xdf)
-        return 2;
-    if (first >= 0xe0 && first <= 0xef)
-        return 3;
-    if (first >= 0xf0 && first <= 0xf4)
-        return 4;
-    return 0;
-}
-
-/* Overlong forms, surrogates and what lies behind U+10FFFF show in the second byte. */
-static bool second_is_valid(const unsigned char *bytes)
-{
-    switch (bytes[0]) {
-    case 0xe0:
-        return bytes[1] >= 0xa0;
-    case 0xed:
-        return bytes[1] <= 0x9f;
-    case 0xf0:
-        return bytes[1] >= 0x90;
-    case 0xf4:
-        return bytes[1] <= 0x8f;
-    default:
-        return true;
-    }
-}
-
-/* The length of the character that `text` begins with; 0 when it is not UTF-8. */
-static size_t character_length(const char *text)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
-    size_t length = sequence_length(bytes[0]);
-
-    for (size_t i = 1; i < length; i++) {
-        if ((bytes[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    return length > 1 && !second_is_valid(bytes) ? 0 : length;
-}
 
 static bool is_control(const char *text, size_t length)
 {
@@ -67,7 +25,7 @@ void cli_text_printable(const char *text, char *buffer, size_t size)
     size_t used = 0;
 
     while (*text != 0) {
-        size_t length = character_length(text);
+        size_t length = sb_utf8_length(text);
         size_t step = length > 0 ? length : 1;
         if (used + step >= size)
             break;
@@ -97,7 +55,7 @@ static wchar_t decode(const char *text, size_t length)
  * one before. One where the locale does not know it. */
 static size_t character_width(const char *text, size_t *ret_length)
 {
-    size_t length = character_length(text);
+    size_t length = sb_utf8_length(text);
 
     *ret_length = length > 0 ? length : 1;
     int width = wcwidth(decode(text, *ret_length));
@@ -156,7 +114,7 @@ void cli_json_string(FILE *stream, const char *text)
 {
     putc('"', stream);
     while (*text != 0) {
-        size_t length = character_length(text);
+        size_t length = sb_utf8_length(text);
         if (length == 0)
             fputs("\\ufffd", stream);
         else if (*text == '"' || *text == '\\')

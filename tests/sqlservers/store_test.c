@@ -125,6 +125,26 @@ static void a_space_at_the_end_is_kept_or_refused(void **state)
     assert_string_equal(call.owner, dialect_drops_spaces ? "" : "a ");
 }
 
+/* It would be refused each time, so it must not look like a store that is down. */
+static void what_is_not_utf8_is_refused_as_invalid(void **state)
+{
+    static const char *const bad[] = {
+        "bad\xff", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe2\x82\x62"};
+    struct call call;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        call = host_do(&host, SIMBA_OP_ACQUIRE, bad[i], "a", 0);
+        assert_int_equal(call.code, SIMBA_EINVAL);
+        assert_non_null(strstr(call.error.text, "is not valid UTF-8, which this database needs"));
+        call = host_do(&host, SIMBA_OP_ACQUIRE, "m", bad[i], 0);
+        assert_int_equal(call.code, SIMBA_EINVAL);
+        call = host_do(&host, SIMBA_OP_READ, bad[i], NULL, 0);
+        assert_int_equal(call.code, SIMBA_EINVAL);
+    }
+    acquire(&host, "\u00e9\u65e5\U0001f512", "\u00e9");
+}
+
 /* An observer and two contenders of one mutex ask in one batch. */
 static void several_questions_about_one_mutex_get_one_answer(void **state)
 {
@@ -432,6 +452,7 @@ int main(void)
         ON_STORE(names_and_ids_that_differ_in_case_are_different),
         ON_STORE(a_list_is_in_the_order_of_bytes),
         ON_STORE(a_space_at_the_end_is_kept_or_refused),
+        ON_STORE(what_is_not_utf8_is_refused_as_invalid),
         ON_STORE(several_questions_about_one_mutex_get_one_answer),
         ON_STORE(an_older_table_works_unchanged),
         ON_STORE(an_id_that_does_not_fit_is_refused_before_it_is_sent),

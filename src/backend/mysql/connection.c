@@ -291,6 +291,7 @@ static int connect_to_server(void *settings, int64_t timeout_ms,
     pthread_once(&library_once, begin_library);
     c->base.driver = &sb_mysql_driver;
     c->base.version_max = UINT32_MAX;
+    c->base.needs_utf8 = true;
     c->base.drops_spaces = true; /* most collations do not see them, and char(32) has none */
     c->settings = settings;
     c->deadline_ms = simba_now_ms() + timeout_ms;

@@ -54,6 +54,8 @@ static const struct meaning meanings[] = {
     {ER_UNKNOWN_STMT_HANDLER, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "what was prepared is gone"},
     {ER_NEED_REPREPARE, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "what was prepared is gone"},
     {ER_DATA_TOO_LONG, SIMBA_EINVAL, SB_SQL_GIVE_UP, "a value does not fit into its column"},
+    {ER_TRUNCATED_WRONG_VALUE_FOR_FIELD, SIMBA_EINVAL, SB_SQL_GIVE_UP,
+     "a value does not fit into its column"},
     {ER_CON_COUNT_ERROR, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "the server is full"},
     {ER_TOO_MANY_USER_CONNECTIONS, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "the server is full"},
     {ER_USER_LIMIT_REACHED, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "the server is full"},

@@ -13,6 +13,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* For how long rows that are locked are passed over after one was waited for in vain. Passing over costs
  * every statement more, so it is not the rule. */
@@ -308,6 +309,14 @@ static void disconnect(struct sb_sql_connection *connection)
     sb_free(connection);
 }
 
+/* A database in SQL_ASCII takes any bytes. */
+static bool checks_encoding(const PGconn *pg)
+{
+    const char *encoding = PQparameterStatus(pg, "server_encoding");
+
+    return encoding == NULL || strcmp(encoding, "SQL_ASCII") != 0;
+}
+
 static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_ms,
                         struct sb_sql_connection **ret_connection, struct sb_sql_failure *failure)
 {
@@ -322,6 +331,8 @@ static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_
     c->deadline_ms = deadline_ms;
     c->pg = sb_postgres_settings_connect(settings);
     code = c->pg != NULL ? await_connection(c, failure) : sb_postgres_fail_memory(failure);
+    if (code == SIMBA_OK)
+        c->base.needs_utf8 = checks_encoding(c->pg);
     if (code == SIMBA_OK)
         code = sb_postgres_init_schema(c, failure);
     if (code == SIMBA_OK)

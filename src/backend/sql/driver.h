@@ -100,6 +100,7 @@ struct sb_sql_connection {
     size_t owner_id_max;  /* characters that the column takes */
     uint64_t version_max; /* the last version; no term can begin or go on behind it */
     bool drops_spaces;    /* at the end of names and ids, or does not see them */
+    bool needs_utf8;      /* refuses other bytes in names and ids */
     bool created_table;   /* it was missing */
     bool needs_thread;    /* whoever uses it may have to wait: `start` is not for it */
     bool won;             /* the last acquire did: the next one need not look first */

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <string.h>
@@ -43,6 +44,16 @@ static int check_spaces(const struct sb_repository *r, const char *what, const c
                         text);
 }
 
+static int check_bytes(const struct sb_repository *r, const char *what, const char *text,
+                       struct sb_sql_failure *failure)
+{
+    if (!r->connection->needs_utf8 || text == NULL || sb_utf8_is_valid(text))
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_EINVAL,
+                        "the %s \"%s\" is not valid UTF-8, which this database needs", what, text);
+}
+
 static int check_length(const struct sb_repository *r, const char *id,
                         struct sb_sql_failure *failure)
 {
@@ -65,6 +76,10 @@ int sb_repository_check_names(struct sb_repository *r, const char *mutex, const 
 
     if (code == SIMBA_OK)
         code = check_spaces(r, "id", id, failure);
+    if (code == SIMBA_OK)
+        code = check_bytes(r, "name", mutex, failure);
+    if (code == SIMBA_OK)
+        code = check_bytes(r, "id", id, failure);
     return code == SIMBA_OK ? check_length(r, id, failure) : code;
 }
 
