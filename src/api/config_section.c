@@ -49,13 +49,9 @@ static const char *after_root(const char *key)
     return key[length] == '.' ? key + length + 1 : key[length] == '\0' ? key + length : NULL;
 }
 
-/* Which section a key belongs to, and the name within it, "" for the section itself. NULL: to none. */
-static const struct sb_section_kind *split_key(const char *key, const char **ret_name)
+/* For what follows the root, as below. */
+static const struct sb_section_kind *split_rest(const char *rest, const char **ret_name)
 {
-    const char *rest = after_root(key);
-
-    if (rest == NULL || key[strlen(key) - 1] == '.')
-        return NULL;
     for (size_t i = 1; i < SB_SECTION_COUNT; i++) {
         size_t length = strlen(kinds[i].name);
 
@@ -68,6 +64,14 @@ static const struct sb_section_kind *split_key(const char *key, const char **ret
     }
     *ret_name = rest;
     return &kinds[0];
+}
+
+/* Which section a key belongs to, and the name within it, "" for the section itself. NULL: to none. */
+static const struct sb_section_kind *split_key(const char *key, const char **ret_name)
+{
+    const char *rest = after_root(key);
+
+    return rest != NULL && key[strlen(key) - 1] != '.' ? split_rest(rest, ret_name) : NULL;
 }
 
 const char *sb_section_key(const struct sb_section *section, char buffer[SB_CONFIG_KEY_MAX])
@@ -164,12 +168,25 @@ static int fail_unknown(const struct sb_section *section, const struct sb_config
                           sb_section_key(section, key), offer.near.name);
 }
 
+/* "redis.url": what stands below the root was written beside it. */
+static bool belongs_below_root(const char *key)
+{
+    const char *name;
+
+    return split_rest(key, &name) != &kinds[0] || is_url_or_enabled(key) ||
+           sb_config_find_option(NULL, key) != NULL;
+}
+
 static int fail_foreign(const struct sb_config *config, const struct sb_config_entry *entry,
                         struct simba_error *error)
 {
     size_t length = strcspn(entry->key, ".");
     struct sb_near near = {"", 0};
 
+    if (belongs_below_root(entry->key))
+        return sb_config_fail(config, entry->key_place, error,
+                              "unknown key '%s'; did you mean '" ROOT ".%s'?", entry->key,
+                              entry->key);
     sb_near_offer_part(&near, entry->key, length, ROOT);
     if (near.name[0] == '\0' || near.distance == 0)
         return sb_config_fail(config, entry->key_place, error, "unknown key '%s'", entry->key);
