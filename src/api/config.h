@@ -8,6 +8,7 @@
 #define SB_API_CONFIG_H
 
 #include "base/near.h"
+#include "base/shared.h"
 #include "base/text.h"
 
 #include <simba/backend.h>
@@ -117,14 +118,16 @@ int sb_config_to_url(const struct sb_config *config, struct sb_config_store *ret
                      struct simba_error *error);
 
 /* Leaves no password in memory; takes NULL. */
-void sb_config_free_url(char *url);
+void sb_config_free_url(char *url) SB_SHARED("config_free_url");
 
 /* What simba_config_read does. Besides, passwords that the file names must be there. What is wrong with the URL
  * only when it is opened is to be told with the origin before it: see sb_config_name_origin. */
 int sb_config_read(const char *path, const struct simba_client_options *options,
-                   struct sb_config_store *ret_store, struct simba_error *error);
+                   struct sb_config_store *ret_store, struct simba_error *error)
+    SB_SHARED("config_read");
 
 /* Puts the origin before the sentence, where the error is one of the configuration. */
-void sb_config_name_origin(const char *origin, struct simba_error *error);
+void sb_config_name_origin(const char *origin, struct simba_error *error)
+    SB_SHARED("config_name_origin");
 
 #endif

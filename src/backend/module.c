@@ -23,12 +23,12 @@
 #include "backend/zookeeper/zookeeper.h"
 #endif
 #include "base/error.h"
-#include "base/fork.h"
 #include "base/text.h"
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef SIMBA_MODULES
@@ -41,8 +41,8 @@
 
 struct entry {
     const char *name;
-    const char *words[WORDS_MAX + 1]; /* its schemes up to a '+' */
-    const struct sb_module *module;   /* NULL: not loaded yet */
+    const char *words[WORDS_MAX + 1];         /* its schemes up to a '+' */
+    _Atomic(const struct sb_module *) module; /* NULL: not loaded yet */
 };
 
 static struct entry entries[] = {
@@ -68,43 +68,80 @@ static struct entry entries[] = {
 
 _Static_assert(ENTRY_COUNT <= SB_MODULES_MAX, "SB_MODULES_MAX is what they are reckoned with");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards entry.module */
-static struct sb_fork_guard lock_guard = {.lock = &lock};
-
 /* ---- Loading -------------------------------------------------------------------------------- */
 
-/* The folder that the library itself was loaded from. */
-static void add_own_folder(struct sb_text *text)
+#ifdef SIMBA_MODULES
+
+/* The folder of the modules, with its last slash; empty where it is not known. */
+static char folder[PATH_MAX];
+
+/* Now, because what the loader knows may be relative to where the process was started. */
+__attribute__((constructor)) static void find_folder(void)
 {
     Dl_info library;
-    const char *slash = NULL;
+    char path[PATH_MAX];
+    struct sb_text text;
+    char *slash;
 
-    if (dladdr(&entries, &library) != 0 && library.dli_fname != NULL)
-        slash = strrchr(library.dli_fname, '/');
-    if (slash != NULL)
-        sb_text_add(text, "%.*s/", (int)(slash - library.dli_fname), library.dli_fname);
+    if (dladdr(&entries, &library) == 0 || realpath(library.dli_fname, path) == NULL)
+        return;
+    slash = strrchr(path, '/');
+    *slash = '\0';
+    sb_text_init(&text, folder, sizeof folder);
+    sb_text_add(&text, "%s/simba-" SIMBA_VERSION "/", path);
+    if (text.cut)
+        folder[0] = '\0';
 }
 
+static bool fits(const struct sb_module *module)
+{
+    const struct sb_module_sizes sizes = SB_MODULE_SIZES;
+
+    return memcmp(&module->sizes, &sizes, sizeof sizes) == 0;
+}
+
+/* Without a lock: whatever a library does when it is loaded must not meet one of ours. Two that load the same
+ * file at a time are given the same module. */
 static int load(struct entry *entry, struct simba_error *error)
 {
     char path[PATH_MAX];
-    char symbol[32];
+    char symbol[64];
     struct sb_text text;
+    const struct sb_module *module = NULL;
     void *file;
 
     sb_text_init(&text, symbol, sizeof symbol);
-    sb_text_add(&text, "sb_%s_module", entry->name);
+    sb_text_add(&text, "simba_private_%s_module", entry->name);
     sb_text_init(&text, path, sizeof path);
-    add_own_folder(&text);
-    sb_text_add(&text, "simba-" SIMBA_VERSION "/simba-%s.so", entry->name);
+    sb_text_add(&text, "%ssimba-%s.so", folder, entry->name);
+    if (folder[0] == '\0' || text.cut)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the backend '%s' cannot be loaded: the library's folder is not known",
+                            entry->name);
     file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (file != NULL)
-        entry->module = dlsym(file, symbol);
-    if (entry->module != NULL)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_ECONFIG, "the backend '%s' cannot be loaded: %s", entry->name,
-                        dlerror());
+        module = dlsym(file, symbol);
+    if (module == NULL)
+        return sb_error_set(error, SIMBA_ECONFIG, "the backend '%s' cannot be loaded: %s",
+                            entry->name, dlerror());
+    if (!fits(module))
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the backend '%s' cannot be loaded: %s belongs to another build; a "
+                            "process that was started before an update has to be started again",
+                            entry->name, path);
+    atomic_store(&entry->module, module);
+    return SIMBA_OK;
 }
+
+#else
+
+static int load(struct entry *entry, struct simba_error *error)
+{
+    (void)entry;
+    return sb_error_plain(error, SIMBA_EUNSUPPORTED);
+}
+
+#endif
 
 /* ---- Table ---------------------------------------------------------------------------------- */
 
@@ -130,19 +167,20 @@ int sb_module_find(const char *scheme, const struct sb_module **ret_module,
                    struct simba_error *error)
 {
     struct entry *entry = find_entry(scheme);
+    const struct sb_module *module;
     int code = SIMBA_OK;
 
     *ret_module = NULL;
     if (entry == NULL)
         return SIMBA_OK;
-    sb_fork_guard(&lock_guard);
-    pthread_mutex_lock(&lock);
-    if (entry->module == NULL)
+    if (atomic_load(&entry->module) == NULL)
         code = load(entry, error);
-    if (code == SIMBA_OK && entry->module->ops->serves(scheme))
-        *ret_module = entry->module;
-    pthread_mutex_unlock(&lock);
-    return code;
+    if (code != SIMBA_OK)
+        return code;
+    module = atomic_load(&entry->module);
+    if (module->ops->serves(scheme))
+        *ret_module = module;
+    return SIMBA_OK;
 }
 
 const char *sb_module_scheme(size_t index)

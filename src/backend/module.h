@@ -9,12 +9,27 @@
 #define SB_BACKEND_MODULE_H
 
 #include "backend/sql/dialect.h"
+#include "base/shared.h"
 
 #include <simba/backend.h>
 
 #define SB_MODULES_MAX 8
 
+/* What a module was built with. One of another build, which an update has put in its place, is refused. */
+struct sb_module_sizes {
+    size_t ops;
+    size_t dialect;
+    size_t driver;
+};
+
+#define SB_MODULE_SIZES                                                                            \
+    {                                                                                              \
+        sizeof(struct simba_backend_ops), sizeof(struct sb_sql_dialect),                           \
+            sizeof(struct sb_sql_driver)                                                           \
+    }
+
 struct sb_module {
+    struct sb_module_sizes sizes;
     const struct simba_backend_ops *ops;
     const struct sb_sql_dialect *dialect; /* NULL: no SQL database */
 };

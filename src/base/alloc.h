@@ -6,12 +6,14 @@
 #ifndef SB_BASE_ALLOC_H
 #define SB_BASE_ALLOC_H
 
+#include "base/shared.h"
+
 #include <stddef.h>
 
-void *sb_alloc(size_t size);
-void *sb_alloc_zero(size_t size);
-void *sb_realloc(void *memory, size_t size);
-char *sb_strdup(const char *text);
-void sb_free(void *memory);
+void *sb_alloc(size_t size) SB_SHARED("alloc");
+void *sb_alloc_zero(size_t size) SB_SHARED("alloc_zero");
+void *sb_realloc(void *memory, size_t size) SB_SHARED("realloc");
+char *sb_strdup(const char *text) SB_SHARED("strdup");
+void sb_free(void *memory) SB_SHARED("free");
 
 #endif

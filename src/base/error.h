@@ -4,16 +4,19 @@
 #ifndef SB_BASE_ERROR_H
 #define SB_BASE_ERROR_H
 
+#include "base/shared.h"
+
 #include <simba/simba.h>
 
 /* Writes code and sentence into `error` (which may be NULL) and returns `code`. */
-int sb_error_set(struct simba_error *error, int code, const char *format, ...) SIMBA_PRINTF(3, 4);
+int sb_error_set(struct simba_error *error, int code, const char *format, ...)
+    SB_SHARED("error_set") SIMBA_PRINTF(3, 4);
 
 /* The same with the store's own number. */
 int sb_error_set_backend(struct simba_error *error, int code, int backend_code, const char *format,
-                         ...) SIMBA_PRINTF(4, 5);
+                         ...) SB_SHARED("error_set_backend") SIMBA_PRINTF(4, 5);
 
 /* The code with its fixed text, without `error` having anything better to say. */
-int sb_error_plain(struct simba_error *error, int code);
+int sb_error_plain(struct simba_error *error, int code) SB_SHARED("error_plain");
 
 #endif

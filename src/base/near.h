@@ -4,6 +4,8 @@
 #ifndef SB_BASE_NEAR_H
 #define SB_BASE_NEAR_H
 
+#include "base/shared.h"
+
 #include <stddef.h>
 
 #define SB_NEAR_MAX 40 /* bytes of a name, with the NUL; what is longer is like nothing */
@@ -15,10 +17,11 @@ struct sb_near {
 };
 
 /* Remembers the candidate where it is like `written`, and more so than those before. */
-void sb_near_offer(struct sb_near *near, const char *written, const char *candidate);
+void sb_near_offer(struct sb_near *near, const char *written, const char *candidate)
+    SB_SHARED("near_offer");
 
 /* The same for the first `length` bytes of `written`. */
 void sb_near_offer_part(struct sb_near *near, const char *written, size_t length,
-                        const char *candidate);
+                        const char *candidate) SB_SHARED("near_offer_part");
 
 #endif

@@ -4,15 +4,17 @@
 #ifndef SB_BASE_RANDOM_H
 #define SB_BASE_RANDOM_H
 
+#include "base/shared.h"
+
 #include <stdint.h>
 
 /* A number from the operating system. */
-uint64_t sb_random_seed(void);
+uint64_t sb_random_seed(void) SB_SHARED("random_seed");
 
 /* The next number of the sequence that *state stands in. Pure. */
-uint64_t sb_random_next(uint64_t *state);
+uint64_t sb_random_next(uint64_t *state) SB_SHARED("random_next");
 
 /* Maps a random number onto [low, high); `low` when the range is empty. Pure. */
-int64_t sb_random_between(uint64_t random, int64_t low, int64_t high);
+int64_t sb_random_between(uint64_t random, int64_t low, int64_t high) SB_SHARED("random_between");
 
 #endif

@@ -6,6 +6,8 @@
 #ifndef SB_BASE_TEXT_H
 #define SB_BASE_TEXT_H
 
+#include "base/shared.h"
+
 #include <simba/simba.h>
 
 struct sb_text {
@@ -15,10 +17,11 @@ struct sb_text {
     bool cut;
 };
 
-void sb_text_init(struct sb_text *text, char *data, size_t size);
-void sb_text_add(struct sb_text *text, const char *format, ...) SIMBA_PRINTF(2, 3);
+void sb_text_init(struct sb_text *text, char *data, size_t size) SB_SHARED("text_init");
+void sb_text_add(struct sb_text *text, const char *format, ...) SB_SHARED("text_add")
+    SIMBA_PRINTF(2, 3);
 
 /* Copies `source` into `target` of `size` bytes; returns whether it fitted whole. */
-bool sb_text_copy(char *target, size_t size, const char *source);
+bool sb_text_copy(char *target, size_t size, const char *source) SB_SHARED("text_copy");
 
 #endif

@@ -5,10 +5,12 @@
 #ifndef SB_BASE_THREAD_H
 #define SB_BASE_THREAD_H
 
+#include "base/shared.h"
+
 #include <pthread.h>
 
 /* Returns 0 or an errno. `name` has at most 15 characters. */
 int sb_thread_start(pthread_t *thread, const char *name, void *(*run)(void *argument),
-                    void *argument);
+                    void *argument) SB_SHARED("thread_start");
 
 #endif

@@ -10,14 +10,17 @@
 #ifndef SB_BASE_URL_H
 #define SB_BASE_URL_H
 
+#include "base/shared.h"
+
 #include <simba/backend.h>
 
-int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *error);
-void sb_url_free(simba_url *url); /* takes NULL */
+int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *error)
+    SB_SHARED("url_parse");
+void sb_url_free(simba_url *url) SB_SHARED("url_free"); /* takes NULL */
 
 /* Reads the passwords that parameters name by `...password-file` and `...password-env`, and takes `user` and
  * `password` from the parameters, once. Whoever opens a store calls this; to take a URL apart touches no file. */
-int sb_url_resolve(simba_url *url, struct simba_error *error);
+int sb_url_resolve(simba_url *url, struct simba_error *error) SB_SHARED("url_resolve");
 
 /* Fails where one password is given or named twice. Reads nothing. Only before sb_url_resolve. */
 int sb_url_check_passwords(const simba_url *url, struct simba_error *error);
@@ -41,6 +44,6 @@ const char *sb_url_unused_param(const simba_url *url);
 
 /* Writes the URL for logs and errors. "***" takes the place of all from the first ':' behind the scheme to the last
  * '@', and of every parameter whose name sounds like a secret. Returns `buffer`. */
-const char *sb_url_redact(const char *text, char *buffer, size_t size);
+const char *sb_url_redact(const char *text, char *buffer, size_t size) SB_SHARED("url_redact");
 
 #endif

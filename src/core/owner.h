@@ -4,6 +4,8 @@
 #ifndef SB_CORE_OWNER_H
 #define SB_CORE_OWNER_H
 
+#include "base/shared.h"
+
 #include <simba/simba.h>
 
 /* The owner `id` whose ttl and lease end so much later than `from_ms`. Its acquisition is derived from
@@ -13,6 +15,6 @@ struct simba_owner sb_owner_in_time_left(const char *id, int64_t from_ms, int64_
                                          uint64_t fence);
 
 /* a + b, held between INT64_MIN and SIMBA_INFINITE. `a` is a time, `b` a time left, which may be negative. */
-int64_t sb_later(int64_t a_ms, int64_t b_ms);
+int64_t sb_later(int64_t a_ms, int64_t b_ms) SB_SHARED("later");
 
 #endif

@@ -133,6 +133,39 @@ def a_missing_module_is_named(tree):
             shutil.move(os.path.join(tree.work, os.path.basename(path)), path)
 
 
+APPLICATION = """
+#include <simba/simba.h>
+#include <stdio.h>
+#include <stdlib.h>
+/* What many string builders call their functions. */
+void sb_free(void *memory) { (void)memory; abort(); }
+void *sb_alloc(size_t size) { (void)size; abort(); }
+int main(int argc, char **argv)
+{
+    simba_client *client = NULL;
+    struct simba_error error;
+    for (int i = 1; i < argc; i++) {
+        simba_client_open(argv[i], NULL, &client, &error);
+        puts(error.text);
+    }
+    return 0;
+}
+"""
+
+
+def an_application_may_have_names_of_ours(tree):
+    """Ours are its own business: modules must not call an application's sb_free()."""
+    with open(os.path.join(tree.work, "names.c"), "w", encoding="utf-8") as file:
+        file.write(APPLICATION)
+    tree.run("cc", *FLAGS, "names.c", "-o", "names", *tree.flags("--cflags", "--libs"))
+    stores = [re.search("simba-([a-z]+).so", path).group(1) for path in modules(tree)]
+    if not stores:
+        return "no store is loaded"
+    text = tree.run("./names", *[f"{store}://127.0.0.1:1/0?no-such-option=1" for store in stores])
+    expect(text.count("no-such-option") == len(stores), text)
+    return None
+
+
 def the_units_start_the_program(tree):
     for verb in ("lead", "schedule"):
         path = tree.path(f"share/doc/simba/examples/simba-{verb}@.service")
@@ -225,6 +258,7 @@ def a_missing_header_is_noticed(tree):
 
 CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header_is_noticed,
          the_program_runs, modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
+         an_application_may_have_names_of_ours,
          the_units_start_the_program, functions_are_found_in_the_manual,
          a_c_program_builds_by_pkg_config, a_c_program_links_statically,
          a_cpp_program_builds_by_pkg_config, programs_build_by_cmake, cmake_refuses_another_version]

@@ -6,6 +6,6 @@
 
 #include "backend/module.h"
 
-extern const struct sb_module sb_mysql_module;
+extern const struct sb_module sb_mysql_module SB_SHARED("mysql_module");
 
 #endif

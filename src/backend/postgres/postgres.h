@@ -6,6 +6,6 @@
 
 #include "backend/module.h"
 
-extern const struct sb_module sb_postgres_module;
+extern const struct sb_module sb_postgres_module SB_SHARED("postgres_module");
 
 #endif

@@ -173,4 +173,4 @@ static const struct simba_backend_ops ops = {
     .has_queue = true,
 };
 
-const struct sb_module sb_redis_module = {&ops, NULL};
+const struct sb_module sb_redis_module = {SB_MODULE_SIZES, &ops, NULL};

@@ -6,6 +6,6 @@
 
 #include "backend/module.h"
 
-extern const struct sb_module sb_redis_module;
+extern const struct sb_module sb_redis_module SB_SHARED("redis_module");
 
 #endif

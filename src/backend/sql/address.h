@@ -8,6 +8,8 @@
 #ifndef SB_BACKEND_SQL_ADDRESS_H
 #define SB_BACKEND_SQL_ADDRESS_H
 
+#include "base/shared.h"
+
 #include <simba/backend.h>
 
 #define SB_SQL_HOSTS_MAX 16
@@ -53,10 +55,11 @@ struct sb_sql_address {
     }
 
 /* On failure `address` holds nothing. */
-int sb_sql_address_read(struct sb_sql_address *address, simba_url *url, struct simba_error *error);
-void sb_sql_address_clear(struct sb_sql_address *address);
+int sb_sql_address_read(struct sb_sql_address *address, simba_url *url, struct simba_error *error)
+    SB_SHARED("sql_address_read");
+void sb_sql_address_clear(struct sb_sql_address *address) SB_SHARED("sql_address_clear");
 
 /* A copy that is freed with sb_free; none of NULL. */
-int sb_sql_copy(char **target, const char *text, struct simba_error *error);
+int sb_sql_copy(char **target, const char *text, struct simba_error *error) SB_SHARED("sql_copy");
 
 #endif

@@ -11,6 +11,7 @@
 #define SB_BACKEND_SQL_REPOSITORY_H
 
 #include "backend/sql/driver.h"
+#include "base/shared.h"
 
 struct sb_repository {
     struct sb_sql_connection *connection;
@@ -93,7 +94,8 @@ void sb_repository_rollback(struct sb_repository *repository);
 
 /* Sets the record of an item as its change leaves it, with that version. Only the differences between its times
  * count. */
-void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version);
+void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version)
+    SB_SHARED("sql_item_set_record");
 
 /* Whether somebody owns, by the database's clock when the record was read. */
 bool sb_sql_record_is_owned(const struct sb_sql_record *record);

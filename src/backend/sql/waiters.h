@@ -12,6 +12,7 @@
 #define SB_BACKEND_SQL_WAITERS_H
 
 #include "backend/sql/driver.h"
+#include "base/shared.h"
 
 #define SB_WAITERS_LOOK_MAX 256 /* mutexes in one look */
 
@@ -25,14 +26,15 @@ struct sb_waiters_config {
 };
 
 int sb_waiters_create(const struct sb_waiters_config *config, struct sb_waiters **ret_waiters,
-                      struct simba_error *error);
-void sb_waiters_destroy(struct sb_waiters *waiters); /* takes NULL */
+                      struct simba_error *error) SB_SHARED("waiters_create");
+void sb_waiters_destroy(struct sb_waiters *waiters) SB_SHARED("waiters_destroy"); /* takes NULL */
 
 /* Loop thread: a contender of the mutex comes or goes. */
-void sb_waiters_listen(struct sb_waiters *waiters, const char *mutex, bool on);
+void sb_waiters_listen(struct sb_waiters *waiters, const char *mutex, bool on)
+    SB_SHARED("waiters_listen");
 
 /* Loop thread: while releases are pushed, nobody has to look. */
-void sb_waiters_set_push(struct sb_waiters *waiters, bool on);
+void sb_waiters_set_push(struct sb_waiters *waiters, bool on) SB_SHARED("waiters_set_push");
 
 /* Worker: an acquire has found another owner, or has won. */
 void sb_waiters_note(struct sb_waiters *waiters, const char *mutex, bool waits);

@@ -11,6 +11,7 @@
 #define SB_BACKEND_SQL_WORKER_H
 
 #include "backend/sql/waiters.h"
+#include "base/shared.h"
 
 struct sb_worker;
 
@@ -28,16 +29,18 @@ struct sb_worker_config {
 /* Connects on the calling thread, so that what is wrong with the store is known at once; then starts
  * the worker's. */
 int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **ret_worker,
-                    struct simba_error *error);
+                    struct simba_error *error) SB_SHARED("worker_start");
 
 /* Takes a batch. Does not block. */
-void sb_worker_submit(struct sb_worker *worker, struct simba_request *batch);
+void sb_worker_submit(struct sb_worker *worker, struct simba_request *batch)
+    SB_SHARED("worker_submit");
 
 /* The waiters have something new to look at. From any thread. */
-void sb_worker_nudge(struct sb_worker *worker);
+void sb_worker_nudge(struct sb_worker *worker) SB_SHARED("worker_nudge");
 
 /* Destroys. Carries out what was submitted, ends the thread, and then calls stopped(argument) on the
  * loop thread. Does not block. */
-void sb_worker_stop(struct sb_worker *worker, void (*stopped)(void *argument), void *argument);
+void sb_worker_stop(struct sb_worker *worker, void (*stopped)(void *argument), void *argument)
+    SB_SHARED("worker_stop");
 
 #endif

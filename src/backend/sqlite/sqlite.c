@@ -231,4 +231,4 @@ static const struct simba_backend_ops ops = {
     .life_fd = life_fd,
 };
 
-const struct sb_module sb_sqlite_module = {&ops, &dialect};
+const struct sb_module sb_sqlite_module = {SB_MODULE_SIZES, &ops, &dialect};

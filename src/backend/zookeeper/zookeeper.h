@@ -6,6 +6,6 @@
 
 #include "backend/module.h"
 
-extern const struct sb_module sb_zookeeper_module;
+extern const struct sb_module sb_zookeeper_module SB_SHARED("zookeeper_module");
 
 #endif
