@@ -4,6 +4,7 @@
 #include "cli/events.h"
 
 #include "cli/notify.h"
+#include "cli/orphans.h"
 #include "cli/signals.h"
 
 #include <simba/simba.h>
@@ -63,18 +64,23 @@ bool cli_events_sleep(const struct cli_events *events, int wake_fd, int64_t unti
         {.fd = wake_fd, .events = POLLIN},
     };
 
-    set_timer(events, until_ms);
+    int64_t retry_at_ms = cli_notify_retry();
+    set_timer(events, until_ms < retry_at_ms ? until_ms : retry_at_ms);
     return poll(fds, 3, -1) > 0 && fds[2].revents != 0;
 }
 
 /* Those that have no command to go to and do not end the program are dropped. */
 static int take_signals(const struct cli_events *events)
 {
+    static const struct cli_relatives nobody = {0, 0};
+
     for (int signal; (signal = cli_signals_next(events->signals_fd)) != 0;) {
         if (cli_signal_tells_to_end(signal))
             return signal;
         if (cli_signal_stops(signal))
             cli_signals_stop(false);
+        if (signal == SIGCHLD && events->reaps)
+            cli_orphans_reap(&nobody);
     }
     return 0;
 }

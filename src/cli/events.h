@@ -12,6 +12,8 @@
 struct cli_events {
     int signals_fd;
     int timer_fd;
+    bool
+        reaps; /* this process inherits what a command leaves running, and collects it in a pause */
 };
 
 /* The instant that is `ms` after another; SIMBA_INFINITE where there is none so late. */

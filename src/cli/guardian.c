@@ -48,8 +48,11 @@ static void keep_only(int fd, int life_fd)
     close_range(life >= 0 ? STDOUT_FILENO + 1 : STDIN_FILENO + 1, ~0U, 0);
 }
 
+/* A lease that was over before it began has a deadline of 0, which would disarm the timer: it means now. */
 static void set_timer(int timer_fd, int64_t deadline_ms)
 {
+    if (deadline_ms <= 0)
+        deadline_ms = 1;
     struct itimerspec timer = {.it_value = {.tv_sec = (time_t)(deadline_ms / 1000),
                                             .tv_nsec = (long)(deadline_ms % 1000) * 1000000}};
 

@@ -145,6 +145,7 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv)
     if (simba_mutex_validate(job->mutex, &job->error) != SIMBA_OK || choose_id(job) != SIMBA_OK)
         return cli_fail(&job->error);
     job->adopts = cli_orphans_adopt();
+    job->events.reaps = job->adopts;
     return CLI_CONTINUE;
 }
 

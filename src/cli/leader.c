@@ -49,8 +49,8 @@ static void on_acquired(void *user, const struct simba_state *state)
     (void)state;
     pthread_mutex_lock(&leader->lock);
     leader->acquired = true;
+    eventfd_write(leader->turn_fd, 1); /* with the lock: a later on_released must not come first */
     pthread_mutex_unlock(&leader->lock);
-    eventfd_write(leader->turn_fd, 1);
 }
 
 static void on_released(void *user, const struct simba_state *state)

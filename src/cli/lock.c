@@ -4,6 +4,7 @@
  * The wait for the mutex is on a thread of its own; the main thread listens to signals meanwhile, and
  * is the one that forks the command.
  */
+#include "api/locker.h"
 #include "cli/background.h"
 #include "cli/job.h"
 #include "cli/notify.h"
@@ -26,6 +27,9 @@
 /* How long warnings are held back at the start, where there is more than one attempt: what ends the wait at once
  * is told by its error alone. */
 #define HOLD_BACK_MS 500
+
+/* How long a store may take to show that it is alive, when a wait is over. */
+#define ANSWER_MS 1000
 
 struct lock {
     struct cli_job job;
@@ -132,6 +136,8 @@ static int open_and_acquire(struct lock *lock)
     if (code != SIMBA_OK)
         return code;
     atomic_store(&lock->locker, locker);
+    if (!is_bounded(lock))
+        sb_locker_end_at_first_failure(locker);
     code = simba_locker_on_lost(locker, on_lost, lock, &job->error);
     return code == SIMBA_OK ? attempt(lock, locker) : code;
 }
@@ -141,6 +147,39 @@ static void wait_for_mutex(void *user)
     struct lock *lock = user;
 
     lock->code = open_and_acquire(lock);
+}
+
+/* ---- Giving back -------------------------------------------------------------------------- */
+
+/* The work is done: a mutex that cannot be given back is free when its lease ends. */
+static void release(void *user)
+{
+    const struct lock *lock = user;
+    struct simba_error error;
+
+    int code = simba_locker_release(lock->locker, &error);
+    if (code != SIMBA_OK && simba_error_group(code) != SIMBA_GROUP_LOST &&
+        lock->job.cli->log_level >= SIMBA_LOG_WARN)
+        cli_say("warning: '%s' was not given back and is free when its lease ends: %s",
+                lock->job.mutex, error.text);
+}
+
+/* The library bounds the release; a store that has not renewed the lease in time will hardly do better
+ * now. */
+static int64_t release_limit_ms(const struct lock *lock)
+{
+    bool runs_out = cli_job_runs_out(&lock->job, simba_locker_deadline_ms(lock->locker));
+
+    return runs_out ? CLI_PATIENCE_MS : SIMBA_INFINITE;
+}
+
+/* Ends the program with `status` where that takes too long. */
+static void give_back(struct lock *lock, int status)
+{
+    struct cli_finish finish = {release, lock, cli_job_held(&lock->job), release_limit_ms(lock),
+                                cli_guardian_collect};
+
+    cli_background_finish(&finish, lock->job.events.signals_fd, status);
 }
 
 /* ---- The main thread while it waits ------------------------------------------------------- */
@@ -187,13 +226,42 @@ static void say_not_acquired(const struct lock *lock, const char *why)
         cli_say("'%s' was not acquired: %s", lock->job.mutex, why);
 }
 
+/* The wait ran out, but nobody is known to own: that is said also where giving up counts as success. `why`
+ * NULL: the store has not said anything. */
+static int say_unreached(const struct lock *lock, const char *why)
+{
+    char text[sizeof lock->job.error.text + 64];
+
+    snprintf(text, sizeof text, "the store could not be reached%s%s", why != NULL ? ": " : "",
+             why != NULL ? why : "");
+    say_not_acquired(lock, text);
+    return lock->contended_code;
+}
+
+/* Whoever waits for a lease to end has asked nobody meanwhile: the owner that was seen last may be one of a store that
+ * has died since. */
+static bool store_answers(const struct lock *lock, struct simba_error *error)
+{
+    struct simba_mutex_status *list = NULL;
+    size_t count;
+
+    int code =
+        simba_client_status(lock->job.client, lock->job.mutex, ANSWER_MS, &list, &count, error);
+    simba_free(list);
+    return simba_error_group(code) != SIMBA_GROUP_UNAVAILABLE &&
+           simba_error_group(code) != SIMBA_GROUP_CONTENDED;
+}
+
 /* Who made success of it does not want to hear of it: cron would send a mail. */
 static int say_contended(const struct lock *lock)
 {
     bool wanted = lock->contended_code != CLI_EXIT_OK || lock->job.cli->log_level >= SIMBA_LOG_INFO;
     struct simba_owner owner = SIMBA_OWNER_NONE;
+    struct simba_error error;
     char owned[SIMBA_ID_MAX + 64];
 
+    if (is_bounded(lock) && !store_answers(lock, &error))
+        return say_unreached(lock, error.text);
     if (!wanted || lock->job.cli->quiet)
         return lock->contended_code;
     if (atomic_load(&lock->locker) != NULL)
@@ -206,15 +274,10 @@ static int say_contended(const struct lock *lock)
     return lock->contended_code;
 }
 
-/* The wait ran out, but nobody is known to own: that is said also where giving up counts as success. `why`
- * NULL: the store has not said anything. */
-static int say_unreached(const struct lock *lock, const char *why)
+/* It was reached, and failed all the time: a full disk, say. */
+static int say_failed(const struct lock *lock)
 {
-    char text[sizeof lock->job.error.text + 64];
-
-    snprintf(text, sizeof text, "the store could not be reached%s%s", why != NULL ? ": " : "",
-             why != NULL ? why : "");
-    say_not_acquired(lock, text);
+    say_not_acquired(lock, lock->job.error.text);
     return lock->contended_code;
 }
 
@@ -271,6 +334,8 @@ static int conclude(const struct lock *lock)
         return say_contended(lock);
     if (lock->code == SIMBA_EUNAVAILABLE && is_bounded(lock))
         return say_unreached(lock, lock->job.error.text);
+    if (lock->code == SIMBA_ESTORE && is_bounded(lock) && atomic_load(&lock->locker) != NULL)
+        return say_failed(lock);
     return cli_fail(&lock->job.error);
 }
 
@@ -287,6 +352,8 @@ static int acquire(struct lock *lock)
         cli_background_leave(say_unreached(lock, NULL));
     if (ended != CLI_BACKGROUND_DONE) {
         cancel_wait(lock, &wait, ended);
+        if (lock->code == SIMBA_OK) /* the mutex and the signal came together */
+            give_back(lock, CLI_EXIT_SIGNAL + ended);
         return cli_signals_ended_by(ended);
     }
     return conclude(lock);
@@ -299,9 +366,20 @@ static int64_t locker_deadline(void *locker)
     return simba_locker_deadline_ms(locker);
 }
 
+/* This process may have stood still since it acquired. */
+static bool is_over(const struct lock *lock)
+{
+    return simba_now_ms() >= simba_locker_deadline_ms(lock->locker);
+}
+
 static struct cli_outcome run_command(const struct lock *lock)
 {
     const struct cli_job *job = &lock->job;
+
+    if (is_over(lock)) {
+        cli_say("the lease of '%s' was lost before the command started", job->mutex);
+        return (struct cli_outcome){.how = CLI_ENDED_LOST, .status = CLI_EXIT_LOST};
+    }
     uint64_t fence = simba_locker_fence(lock->locker);
     struct cli_lease lease = {job->mutex,    locker_deadline, lock->locker,
                               lock->lost_fd, job->grace_ms,   job->reserve_ms};
@@ -319,24 +397,15 @@ static void hold_on(const struct lock *lock, struct cli_outcome *outcome)
     bool told = cli_events_drain(&lock->job.events) != 0 || outcome->signal != 0;
     int64_t until_ms = cli_instant_after(lock->acquired_ms, lock->job.hold_at_least_ms);
 
-    if (outcome->how == CLI_ENDED && !told && !cli_job_hold(&lock->job, lock->lost_fd, until_ms))
+    if (outcome->how != CLI_ENDED || told)
+        return;
+    if (until_ms > simba_now_ms())
+        cli_guardian_collect();
+    if (!cli_job_hold(&lock->job, lock->lost_fd, until_ms))
         outcome->status = CLI_EXIT_LOST;
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */
-
-/* The work is done: a mutex that cannot be given back is free when its lease ends. */
-static void release(void *user)
-{
-    const struct lock *lock = user;
-    struct simba_error error;
-
-    int code = simba_locker_release(lock->locker, &error);
-    if (code != SIMBA_OK && simba_error_group(code) != SIMBA_GROUP_LOST &&
-        lock->job.cli->log_level >= SIMBA_LOG_WARN)
-        cli_say("warning: '%s' was not given back and is free when its lease ends: %s",
-                lock->job.mutex, error.text);
-}
 
 static void close_all(void *user)
 {
@@ -344,15 +413,6 @@ static void close_all(void *user)
 
     simba_locker_close(lock->locker);
     cli_store_close(lock->job.client);
-}
-
-/* The library bounds the release; a store that has not renewed the lease in time will hardly do better
- * now. */
-static int64_t release_limit_ms(const struct lock *lock)
-{
-    bool runs_out = cli_job_runs_out(&lock->job, simba_locker_deadline_ms(lock->locker));
-
-    return runs_out ? CLI_PATIENCE_MS : SIMBA_INFINITE;
 }
 
 static int work(struct lock *lock)
@@ -365,9 +425,7 @@ static int work(struct lock *lock)
     struct cli_outcome outcome = run_command(lock);
     hold_on(lock, &outcome);
     cli_notify_stopping();
-    struct cli_finish finish = {release, lock, cli_job_held(&lock->job), release_limit_ms(lock),
-                                cli_guardian_collect};
-    cli_background_finish(&finish, lock->job.events.signals_fd, outcome.status);
+    give_back(lock, outcome.status);
     return outcome.status;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "cli/notify.h"
 
+#include "cli/events.h"
 #include "cli/text.h"
 
 #include <errno.h>
@@ -16,6 +17,9 @@
 #include <unistd.h>
 
 #define MESSAGE_MAX 1024
+
+/* How far apart it is tried to tell a manager that had no room. */
+#define RETRY_MS 100
 
 /* Fills in the address, "@name" being one without a file. Returns its length, 0 when there is none. */
 static socklen_t find_manager(struct sockaddr_un *address)
@@ -33,27 +37,42 @@ static socklen_t find_manager(struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (name[0] == '/'));
 }
 
-/* A manager that does not read must not hold up a lease, so what finds no room is dropped. */
-static void send_message(const char *message)
+/* A manager that does not read must not hold up a lease, so what finds no room is dropped: most of it is a
+ * courtesy. Returns whether there was room, or nobody to send it to. */
+static bool send_message(const char *message)
 {
     struct sockaddr_un address;
     socklen_t length = find_manager(&address);
 
     if (length == 0)
-        return;
+        return true;
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return;
+        return true;
     ssize_t sent = sendto(fd, message, strlen(message), MSG_NOSIGNAL,
                           (const struct sockaddr *)&address, length);
-    (void)sent; /* it is a courtesy */
+    bool full = sent < 0 && (errno == EAGAIN || errno == ENOBUFS);
     close(fd);
+    return !full;
 }
+
+/* ---- Readiness ---------------------------------------------------------------------------- */
+
+static bool ready_is_due; /* it found no room */
 
 void cli_notify_ready(void)
 {
-    send_message("READY=1\n");
+    ready_is_due = !send_message("READY=1\n");
 }
+
+int64_t cli_notify_retry(void)
+{
+    if (ready_is_due)
+        cli_notify_ready();
+    return ready_is_due ? cli_instant_after(simba_now_ms(), RETRY_MS) : SIMBA_INFINITE;
+}
+
+/* ---- The rest ----------------------------------------------------------------------------- */
 
 /* A line break in a name would begin another variable. */
 void cli_notify_status(const char *format, ...)

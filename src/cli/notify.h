@@ -10,8 +10,13 @@
 #include <simba/simba.h>
 
 /* READY=1: the program does what it was started for. It brings no sentence, which could come after a later one of
- * another thread. Any thread, like the others but for the watchdog's. */
+ * another thread. A manager that has no room for it is told again by cli_notify_retry: a unit would never be up
+ * otherwise. For the main thread, like the watchdog's; the others are for any. */
 void cli_notify_ready(void);
+
+/* To be called before the main thread sleeps. Returns when to call it again, on simba_now_ms(); SIMBA_INFINITE:
+ * there is nothing to tell again. */
+int64_t cli_notify_retry(void);
 
 /* A sentence for `systemctl status`. */
 void cli_notify_status(const char *format, ...) SIMBA_PRINTF(1, 2);

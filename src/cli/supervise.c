@@ -187,10 +187,11 @@ static int64_t attention_at_ms(const struct supervision *supervision)
     return may_be_overdue(supervision) ? earlier(at_ms, run->limit_at_ms) : at_ms;
 }
 
-/* As the service manager's watchdog understands it: a command that runs, under a lease that is renewed. */
+/* As the service manager's watchdog understands it: a command that runs under a lease, or has its time to end
+ * since that is lost. To be killed for its silence would take that time from it. */
 static bool is_healthy(const struct supervision *supervision)
 {
-    return supervision->phase < PHASE_KILLED && supervision->outcome.how != CLI_ENDED_LOST;
+    return supervision->phase < PHASE_KILLED;
 }
 
 /* SIGCHLD is one of the signals. */

@@ -4,8 +4,8 @@ import os
 import signal
 import sys
 
-from program import (LEASE, Simba, case, contains, equal, is_alive, is_free, main, now, number, run,
-                     steal, true, wait_until)
+from program import (LEASE, Simba, case, contains, equal, is_alive, is_free, main, now, number, read,
+                     run, steal, true, wait_until, write)
 
 
 def lock(*options, script):
@@ -41,6 +41,21 @@ def a_signal_ends_the_hold_and_the_exit_code_is_that_of_the_command():
         wait_until(lambda: not os.path.exists(f"/proc/{command}"))
         equal(program.end(number_of), 5)
         true(is_free(), "it was not given back")
+
+
+def children(pid):
+    return [child for child in read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+@case
+def nobody_who_has_ended_is_left_while_the_mutex_is_held():
+    program = lock("--hold-at-least", "1h", "--leave-running",
+                   script="(until [ -e go ]; do sleep 0.01; done) & echo $! >orphan.new; mv orphan.new orphan")
+    orphan = number("orphan")
+    wait_until(lambda: children(program.pid) == [str(orphan)], "the guardian is gone")
+    write("go", "")
+    wait_until(lambda: children(program.pid) == [], "the orphan is collected")
+    equal(program.end(), 0)
 
 
 @case
