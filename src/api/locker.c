@@ -4,8 +4,9 @@
  * The contender runs only between an acquire and its release. What happens to it arrives through the hook,
  * on the loop thread; nothing is decided there but whether the waiting thread should wake.
  */
-#include "api/client.h"
+#include "api/locker.h"
 
+#include "api/client.h"
 #include "base/alloc.h"
 #include "base/container.h"
 #include "base/error.h"
@@ -30,9 +31,11 @@ struct simba_locker {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     enum phase phase;
-    bool once;    /* one attempt is enough */
-    bool settled; /* the wait is over, with `code` */
-    bool lost;    /* the lease was lost while held */
+    bool once;      /* one attempt is enough */
+    bool impatient; /* see sb_locker_end_at_first_failure */
+    bool answered;  /* the first attempt is over */
+    bool settled;   /* the wait is over, with `code` */
+    bool lost;      /* the lease was lost while held */
     int code;
     void (*on_lost)(void *user);
     void *user;
@@ -58,16 +61,23 @@ static bool is_hopeless(int code)
     return group == SIMBA_GROUP_DENIED || group == SIMBA_GROUP_CONFIG;
 }
 
+static bool ends_first_attempt(const simba_locker *locker, int code)
+{
+    return locker->impatient && !locker->answered && code == SIMBA_ESTORE;
+}
+
 /* One attempt is over also when nobody owns and it still was not won: somebody released meanwhile, or the
  * record cannot be won at all. */
 static void on_reply(simba_locker *locker, const struct sb_event *event)
 {
     bool failed = event->answer == SB_ANSWER_FAILED || event->answer == SB_ANSWER_UNKNOWN;
 
-    if (failed && (locker->once || is_hopeless(event->code)))
+    if (failed &&
+        (locker->once || is_hopeless(event->code) || ends_first_attempt(locker, event->code)))
         settle(locker, event->code);
     else if (!failed && event->answer != SB_ANSWER_MINE && locker->once)
         settle(locker, SIMBA_ECONTENDED);
+    locker->answered = true;
 }
 
 /* on_lost can be set only while the locker is idle, so it stands still here. Whoever has begun to release
@@ -182,6 +192,13 @@ int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void
     return SIMBA_OK;
 }
 
+void sb_locker_end_at_first_failure(simba_locker *locker)
+{
+    pthread_mutex_lock(&locker->lock);
+    locker->impatient = true;
+    pthread_mutex_unlock(&locker->lock);
+}
+
 static int begin(simba_locker *locker, bool once, struct simba_error *error)
 {
     static const char *const doing[] = {"", "another acquire is under way", "it is held",
@@ -196,6 +213,7 @@ static int begin(simba_locker *locker, bool once, struct simba_error *error)
         locker->phase = ACQUIRING;
         locker->once = once;
         locker->settled = false;
+        locker->answered = false;
         locker->lost = false;
     }
     pthread_mutex_unlock(&locker->lock);
