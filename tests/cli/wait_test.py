@@ -2,11 +2,13 @@
 """How `simba lock` bears a store that is down, slow or closed to it when the wait begins, and how it says so."""
 import os
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 
-from program import (Blocked, Simba, as_nobody, case, contains, equal, main, now, run, true, url,
-                     wait_until)
+from program import (PROGRAM, Blocked, Simba, as_nobody, case, contains, equal, main, now, read, run,
+                     true, url, wait_until)
 from stores import Redis, free_port
 
 DOWN = "'m' was not acquired in {}: the store could not be reached"
@@ -103,6 +105,53 @@ def a_state_folder_that_may_not_be_created_is_77():
         contains(program.said(), "cannot create the folder")
 
 
+FILL = """
+mount -t tmpfs -o size=256k none disk || exit 99
+"$0" -u sqlite:disk/x.db lock m -- true || exit 98
+dd if=/dev/zero of=disk/fill bs=1k 2>dd
+exec timeout 20 "$0" -u sqlite:disk/x.db "$@"
+"""
+
+
+def lock_on_full_disk(*arguments):
+    """In a mount namespace of its own; None on a machine that does not let us."""
+    os.makedirs("disk", exist_ok=True)
+    namespace = ["unshare", "--mount"] + (["--map-root-user"] if os.getuid() != 0 else [])
+    done = subprocess.run([*namespace, "sh", "-c", FILL, PROGRAM, "lock", *arguments, "n", "--", "true"],
+                          capture_output=True, text=True, check=False, timeout=60)
+    return None if done.returncode == 99 or "unshare" in done.stderr else done
+
+
+@case
+def a_full_disk_is_69_at_once_and_an_outage_to_a_bounded_wait():
+    for arguments, code in (([], 69), (["-n"], 69), (["-w", "300ms"], 75), (["-w", "300ms", "-E", "0"], 0)):
+        done = lock_on_full_disk(*arguments)
+        if done is None:
+            return
+        equal(done.returncode, code)
+        equal(len(done.stderr.splitlines()), 1)
+        contains(done.stderr, "has no room left")
+
+
+def a_store_that_dies_during_a_wait_is_blamed_and_not_the_owner():
+    redis = Redis()
+    try:
+        store = f"redis://127.0.0.1:{redis.port}"
+        holder = Simba("-u", store, "lock", "m", "--", "sleep", "100")
+        wait_until(lambda: '"held"' in read(run("-u", store, "status", "--json", "m").out), "it holds")
+        waiter = Simba("-u", store, "lock", "-w", "3s", "m", "--", "true")
+        wait_until(lambda: "waiting for 'm'" in waiter.said() or "owned by" in waiter.said(), "it waits")
+        redis.process.kill()
+        equal(waiter.wait(), 75)
+        last = said_lines(waiter)[-1]
+        contains(last, DOWN.format("3s"))
+        true("owned by" not in last, last)
+        holder.send(signal.SIGKILL)
+        holder.wait()
+    finally:
+        redis.stop()
+
+
 def a_right_that_is_missing_is_told_once_and_ends_every_kind_of_wait():
     redis = Redis()
     try:
@@ -120,6 +169,7 @@ def a_right_that_is_missing_is_told_once_and_ends_every_kind_of_wait():
 
 if shutil.which("redis-server") is not None:
     case(a_right_that_is_missing_is_told_once_and_ends_every_kind_of_wait)
+    case(a_store_that_dies_during_a_wait_is_blamed_and_not_the_owner)
 
 if __name__ == "__main__":
     sys.exit(main())
