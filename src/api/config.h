@@ -86,9 +86,6 @@ void sb_config_add_option(struct sb_text *url, const struct sb_config *config,
                           const struct simba_backend_option *option, const char *name,
                           const char *value);
 
-/* Appends a text with all escaped that has a meaning in a URL. */
-void sb_config_add_encoded(struct sb_text *url, const char *text);
-
 /* Whether a path is relative to a folder. */
 bool sb_config_is_relative(const char *path);
 

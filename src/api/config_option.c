@@ -202,18 +202,6 @@ void sb_config_offer_options(struct sb_near *near, const struct simba_backend_op
 
 /* ---- In a URL ----------------------------------------------------------------------------- */
 
-void sb_config_add_encoded(struct sb_text *out, const char *text)
-{
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/";
-
-    for (; *text != '\0'; text++)
-        if (strchr(plain, *text) != NULL)
-            sb_text_add(out, "%c", *text);
-        else
-            sb_text_add(out, "%%%02X", (unsigned)(unsigned char)*text);
-}
-
 static void add_switch(struct sb_text *out, const struct simba_backend_option *option, bool on)
 {
     const char *second = strchr(option->words, ' ');
@@ -237,15 +225,15 @@ void sb_config_add_option(struct sb_text *out, const struct sb_config *config,
 {
     bool on;
 
-    sb_config_add_encoded(out, name);
+    sb_url_add_encoded(out, name);
     sb_text_add(out, "=");
     if (option->type == SIMBA_OPTION_SWITCH && sb_config_read_switch(value, &on)) {
         add_switch(out, option, on);
         return;
     }
     if (config->folder != NULL && sb_config_is_path(option, name) && sb_config_is_relative(value)) {
-        sb_config_add_encoded(out, config->folder);
+        sb_url_add_encoded(out, config->folder);
         sb_text_add(out, "/");
     }
-    sb_config_add_encoded(out, value);
+    sb_url_add_encoded(out, value);
 }

@@ -201,7 +201,7 @@ static void add_place(struct sb_text *out, const struct sb_section *section)
 
     sb_text_add(out, "%.*s", (int)scheme, text);
     if (section->config->folder != NULL && is_below_folder(section)) {
-        sb_config_add_encoded(out, section->config->folder);
+        sb_url_add_encoded(out, section->config->folder);
         sb_text_add(out, "/");
     }
     sb_text_add(out, "%.*s", (int)(length - scheme), text + scheme);

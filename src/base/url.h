@@ -28,6 +28,15 @@ int sb_url_check_passwords(const simba_url *url, struct simba_error *error);
 /* Whether the password that a parameter names could be read now; that of another parameter can. */
 int sb_url_try_secret(const char *name, const char *value, struct simba_error *error);
 
+/* Writes the URL so that it can be opened more than once: a password that is named by something that gives its bytes
+ * only once, such as a pipe, stands in it itself. */
+int sb_url_settle(const char *text, char *buffer, size_t size, struct simba_error *error)
+    SB_SHARED("url_settle");
+
+/* Adds a text so that nothing in it has a meaning in a URL. */
+struct sb_text;
+void sb_url_add_encoded(struct sb_text *out, const char *text);
+
 /* The length of "sentinel-password" in that name, and where "-file" or "-env" follow; 0: it is no password. */
 size_t sb_url_password_stem(const char *name);
 

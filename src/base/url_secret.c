@@ -304,6 +304,53 @@ int sb_url_try_secret(const char *name, const char *value, struct simba_error *e
     return code;
 }
 
+void sb_url_add_encoded(struct sb_text *out, const char *text)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/";
+
+    for (; *text != '\0'; text++)
+        if (strchr(plain, *text) != NULL)
+            sb_text_add(out, "%c", *text);
+        else
+            sb_text_add(out, "%%%02X", (unsigned)(unsigned char)*text);
+}
+
+/* "password=..." in place of "password-file=/dev/fd/63". */
+static int add_settled(struct sb_text *out, const struct param *param, struct simba_error *error)
+{
+    bool once = sb_url_is_password_file(param->name) && !can_be_read_twice(param->value);
+    char secret[SECRET_MAX + 2] = "";
+    int code = once ? read_secret(param->name, param->value, secret, error) : SIMBA_OK;
+
+    if (code == SIMBA_OK) {
+        size_t length = once ? sb_url_password_stem(param->name) : strlen(param->name);
+
+        sb_text_add(out, "%.*s=", (int)length, param->name);
+        sb_url_add_encoded(out, once ? secret : param->value);
+    }
+    explicit_bzero(secret, sizeof secret);
+    return code;
+}
+
+int sb_url_settle(const char *text, char *buffer, size_t size, struct simba_error *error)
+{
+    simba_url *url = NULL;
+    struct sb_text out;
+    int code = sb_url_parse(text, &url, error);
+
+    sb_text_init(&out, buffer, size);
+    sb_text_add(&out, "%.*s", (int)strcspn(text, "?"), text);
+    for (size_t i = 0; code == SIMBA_OK && i < url->param_count; i++) {
+        sb_text_add(&out, i == 0 ? "?" : "&");
+        code = add_settled(&out, &url->params[i], error);
+    }
+    if (code == SIMBA_OK && out.cut)
+        code = sb_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
+    sb_url_free(url);
+    return code;
+}
+
 int sb_url_check_passwords(const simba_url *url, struct simba_error *error)
 {
     for (size_t i = 0; i < url->param_count; i++) {

@@ -182,9 +182,9 @@ static int choose_grace(struct cli_job *job)
         simba_duration_format(longest_ms, longest, sizeof longest));
 }
 
-int cli_job_open(struct cli_job *job)
+int cli_job_open(struct cli_job *job, const struct cli_place *place)
 {
-    int code = cli_store_open(job->cli, 1, &job->client, &job->error);
+    int code = cli_store_open_found(job->cli, place, 1, &job->client, &job->error);
 
     return code == SIMBA_OK ? choose_grace(job) : code;
 }

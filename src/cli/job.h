@@ -8,6 +8,7 @@
 #define CLI_JOB_H
 
 #include "cli/cli.h"
+#include "cli/store.h"
 #include "cli/supervise.h"
 
 struct cli_job {
@@ -55,7 +56,7 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv);
 
 /* Opens the store, and chooses the grace or refuses the one that was given. Waits for the store. Returns an
  * error of the library. */
-int cli_job_open(struct cli_job *job);
+int cli_job_open(struct cli_job *job, const struct cli_place *place);
 
 /* To be called when a term begins: grace and reserve are cut where its lease is shorter than what was asked for, as
  * sessions of ZooKeeper can be. */

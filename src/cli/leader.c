@@ -107,6 +107,17 @@ static void close_turns(struct leader *leader)
 
 /* ---- Starting ----------------------------------------------------------------------------- */
 
+static int open_store(struct cli_job *job)
+{
+    struct cli_place place;
+
+    int code = cli_store_find(job->cli, &place, &job->error);
+    if (code == SIMBA_OK)
+        code = cli_job_open(job, &place);
+    cli_store_forget(&place);
+    return code;
+}
+
 static int create_and_start(struct leader *leader)
 {
     struct cli_job *job = leader->job;
@@ -118,7 +129,7 @@ static int create_and_start(struct leader *leader)
     options.on_released = on_released;
     options.on_notify = on_notify;
     options.user = leader;
-    int code = cli_job_open(job);
+    int code = open_store(job);
     if (code == SIMBA_OK)
         code = simba_contender_create(job->client, &options, &leader->contender, &job->error);
     if (code != SIMBA_OK)

@@ -108,15 +108,26 @@ static int attempt(struct lock *lock, simba_locker *locker)
 }
 
 /* A store that is down when a bounded wait begins may be up before it ends. */
-static int open_in_time(struct lock *lock)
+static int open_in_time(struct lock *lock, const struct cli_place *place)
 {
-    int code = cli_job_open(&lock->job);
+    int code = cli_job_open(&lock->job, place);
 
     while (code == SIMBA_EUNAVAILABLE && is_bounded(lock) && left_ms(lock) > 0) {
         poll(NULL, 0, left_ms(lock) < REOPEN_INTERVAL_MS ? (int)left_ms(lock) : REOPEN_INTERVAL_MS);
         if (left_ms(lock) > 0)
-            code = cli_job_open(&lock->job);
+            code = cli_job_open(&lock->job, place);
     }
+    return code;
+}
+
+static int find_and_open(struct lock *lock)
+{
+    struct cli_place place;
+
+    int code = cli_store_find(lock->job.cli, &place, &lock->job.error);
+    if (code == SIMBA_OK)
+        code = open_in_time(lock, &place);
+    cli_store_forget(&place);
     return code;
 }
 
@@ -130,7 +141,7 @@ static int open_and_acquire(struct lock *lock)
     struct cli_job *job = &lock->job;
     simba_locker *locker = NULL;
 
-    int code = open_in_time(lock);
+    int code = find_and_open(lock);
     if (code == SIMBA_OK)
         code = simba_locker_create(job->client, job->mutex, job->id, &locker, &job->error);
     if (code != SIMBA_OK)
@@ -312,7 +323,7 @@ static int wait_while_telling(struct lock *lock, struct cli_background *wait)
     int ended = cli_background_wait(wait, signals_fd, slice_ms(lock, held_back_ms));
 
     if (ended == CLI_BACKGROUND_LATE)
-        cli_say_resume();
+        cli_say_resume(NULL);
     while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < wait_end_ms(lock)) {
         show_progress(lock);
         ended = cli_background_wait(wait, signals_fd, slice_ms(lock, SIMBA_INFINITE));
@@ -326,8 +337,9 @@ static int conclude(const struct lock *lock)
 {
     enum simba_error_group group = simba_error_group(lock->code);
 
-    if (group == SIMBA_GROUP_NONE || group == SIMBA_GROUP_CONTENDED)
-        cli_say_resume();
+    bool is_told = group != SIMBA_GROUP_NONE && group != SIMBA_GROUP_CONTENDED;
+
+    cli_say_resume(is_told ? lock->job.error.text : NULL);
     if (group == SIMBA_GROUP_NONE)
         return CLI_CONTINUE;
     if (group == SIMBA_GROUP_CONTENDED)
@@ -351,6 +363,7 @@ static int acquire(struct lock *lock)
     if (ended == CLI_BACKGROUND_LATE)
         cli_background_leave(say_unreached(lock, NULL));
     if (ended != CLI_BACKGROUND_DONE) {
+        cli_say_resume(NULL);
         cancel_wait(lock, &wait, ended);
         if (lock->code == SIMBA_OK) /* the mutex and the signal came together */
             give_back(lock, CLI_EXIT_SIGNAL + ended);

@@ -39,21 +39,39 @@ void cli_say(const char *format, ...)
 
 /* ---- Warnings that are held back ---------------------------------------------------------- */
 
+#define HELD_MAX 8
+
+struct warning {
+    char prefix[32];
+    char line[LINE_MAX_BYTES];
+};
+
 static struct {
     pthread_mutex_t lock;
     bool on;
-    char prefix[32];
-    char line[LINE_MAX_BYTES]; /* "": none */
+    struct warning warnings[HELD_MAX];
+    size_t count;
 } held = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* With the lock held. One that comes again is kept once; one for which there is no room is not kept. */
+static bool hold(const char *prefix, const char *line)
+{
+    for (size_t i = 0; i < held.count; i++) {
+        if (strcmp(held.warnings[i].line, line) == 0)
+            return true;
+    }
+    if (held.count == HELD_MAX)
+        return false;
+    struct warning *warning = &held.warnings[held.count++];
+    snprintf(warning->prefix, sizeof warning->prefix, "%s", prefix);
+    snprintf(warning->line, sizeof warning->line, "%s", line);
+    return true;
+}
 
 static bool keep(const char *prefix, const char *line)
 {
     pthread_mutex_lock(&held.lock);
-    bool kept = held.on;
-    if (kept) {
-        snprintf(held.prefix, sizeof held.prefix, "%s", prefix);
-        snprintf(held.line, sizeof held.line, "%s", line);
-    }
+    bool kept = held.on && hold(prefix, line);
     pthread_mutex_unlock(&held.lock);
     return kept;
 }
@@ -65,11 +83,22 @@ void cli_say_hold(void)
     pthread_mutex_unlock(&held.lock);
 }
 
-void cli_say_resume(void)
+/* "cannot acquire 'm': REASON" and "mutex 'm': cannot acquire: REASON" tell the same. */
+static bool is_repetition(const char *line, const char *told)
+{
+    const char *name_end = told != NULL ? strstr(told, "': ") : NULL;
+
+    return told != NULL && strstr(line, name_end != NULL ? name_end + 3 : told) != NULL;
+}
+
+void cli_say_resume(const char *told)
 {
     pthread_mutex_lock(&held.lock);
-    if (held.on && held.line[0] != 0)
-        print_line(held.prefix, held.line);
+    for (size_t i = 0; i < held.count; i++) {
+        if (!is_repetition(held.warnings[i].line, told))
+            print_line(held.warnings[i].prefix, held.warnings[i].line);
+    }
+    held.count = 0;
     held.on = false;
     pthread_mutex_unlock(&held.lock);
 }

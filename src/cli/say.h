@@ -15,10 +15,10 @@ void cli_say(const char *format, ...) SIMBA_PRINTF(1, 2);
 /* The log hook for clients: "simba: warning: ...". */
 void cli_say_log(void *user, enum simba_log_level level, const char *line);
 
-/* Holds the library's warnings back, of which the last is kept, until cli_say_resume prints it. An error that is
- * told meanwhile makes it a repetition. Any thread. */
+/* Holds the library's warnings back until cli_say_resume prints them, but for those that only repeat the error that
+ * is about to be told (NULL: none is). Any thread. */
 void cli_say_hold(void);
-void cli_say_resume(void);
+void cli_say_resume(const char *told);
 
 /* Fills in an error of the program's own, as the library does. Returns the code. */
 int cli_error_set(struct simba_error *error, int code, const char *format, ...) SIMBA_PRINTF(3, 4);

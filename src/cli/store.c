@@ -6,7 +6,6 @@
  */
 #include "cli/store.h"
 
-#include "api/config.h"
 #include "base/url.h"
 #include "cli/printer.h"
 #include "cli/say.h"
@@ -292,25 +291,44 @@ static int open_url(const struct cli *cli, const char *url, int callback_threads
     return simba_client_open(url, &options, ret_client, error);
 }
 
-int cli_store_open(const struct cli *cli, int callback_threads, simba_client **ret_client,
-                   struct simba_error *error)
+/* What is wrong with a URL of a file is told with its place there. */
+static int name_origin(const char *origin, int code, struct simba_error *error)
 {
-    char url[CLI_URL_MAX];
-    char origin[SB_CONFIG_ORIGIN_MAX];
-
-    int code = find_url(cli, url, sizeof url, origin, error);
-    if (code == SIMBA_ENOTFOUND)
-        code = default_url(true, url, sizeof url, error);
-    if (code != SIMBA_OK)
-        return code;
-    show_opened(cli, url);
-    code = open_url(cli, url, callback_threads, ret_client, error);
-    explicit_bzero(url, sizeof url);
-    if (code == SIMBA_ENOTFOUND) /* the URL forbids to create it */
-        code = error->code = SIMBA_EUNAVAILABLE;
     if (code != SIMBA_OK && origin[0] != 0)
         sb_config_name_origin(origin, error);
     return code;
+}
+
+int cli_store_find(const struct cli *cli, struct cli_place *ret_place, struct simba_error *error)
+{
+    struct cli_place found;
+
+    int code = find_url(cli, found.url, sizeof found.url, found.origin, error);
+    if (code == SIMBA_ENOTFOUND)
+        code = default_url(true, found.url, sizeof found.url, error);
+    if (code == SIMBA_OK) {
+        show_opened(cli, found.url);
+        memcpy(ret_place->origin, found.origin, sizeof found.origin);
+        code = sb_url_settle(found.url, ret_place->url, sizeof ret_place->url, error);
+        code = name_origin(found.origin, code, error);
+    }
+    cli_store_forget(&found);
+    return code;
+}
+
+int cli_store_open_found(const struct cli *cli, const struct cli_place *place, int callback_threads,
+                         simba_client **ret_client, struct simba_error *error)
+{
+    int code = open_url(cli, place->url, callback_threads, ret_client, error);
+
+    if (code == SIMBA_ENOTFOUND) /* the URL forbids to create it */
+        code = error->code = SIMBA_EUNAVAILABLE;
+    return name_origin(place->origin, code, error);
+}
+
+void cli_store_forget(struct cli_place *place)
+{
+    explicit_bzero(place, sizeof *place);
 }
 
 int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_client **ret_client,
@@ -332,9 +350,7 @@ int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_c
     explicit_bzero(url, sizeof url);
     if (code == SIMBA_ENOTFOUND && named)
         code = error->code = SIMBA_EUNAVAILABLE;
-    if (code != SIMBA_OK && origin[0] != 0)
-        sb_config_name_origin(origin, error);
-    return code;
+    return name_origin(origin, code, error);
 }
 
 bool cli_store_is_file(void)

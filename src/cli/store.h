@@ -4,6 +4,7 @@
 #ifndef CLI_STORE_H
 #define CLI_STORE_H
 
+#include "api/config.h"
 #include "cli/cli.h"
 
 #define CLI_URL_MAX 8192
@@ -19,12 +20,23 @@ int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba
 /* The URL of an SQLite file. */
 int cli_store_file_url(const char *path, char *buffer, size_t size, struct simba_error *error);
 
+/* A store that has been found and not opened yet. There may be passwords in it. */
+struct cli_place {
+    char url[CLI_URL_MAX];
+    char origin[SB_CONFIG_ORIGIN_MAX]; /* where in a file the url stands; "": in none */
+};
+
+/* Finds what cli_store_url does. Configurations and passwords that can be read only once have been read then: the
+ * place can be tried as often as needed. To be forgotten by cli_store_forget, on failure, too. */
+int cli_store_find(const struct cli *cli, struct cli_place *ret_place, struct simba_error *error);
+
 /* Opens a client with the timings and the log level of the command line. From here on nothing that is
  * said on standard error holds anybody up. `callback_threads` 0 is the library's default. */
-int cli_store_open(const struct cli *cli, int callback_threads, simba_client **ret_client,
-                   struct simba_error *error);
+int cli_store_open_found(const struct cli *cli, const struct cli_place *place, int callback_threads,
+                         simba_client **ret_client, struct simba_error *error);
+void cli_store_forget(struct cli_place *place);
 
-/* The same for who only looks: a SQLite file that is missing is not created. SIMBA_ENOTFOUND says that it
+/* Finds and opens it for who only looks: a SQLite file that is missing is not created. SIMBA_ENOTFOUND says that it
  * is the default store, which nobody has used yet; a file that the user named should be there, so that one
  * is SIMBA_EUNAVAILABLE. */
 int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_client **ret_client,

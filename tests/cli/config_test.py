@@ -408,5 +408,36 @@ def a_store_without_users_refuses_a_password():
     true("s3cret" not in program.said(), program.said())
 
 
+def piped(text):
+    """A descriptor that gives the text once."""
+    reader, writer = os.pipe()
+    os.write(writer, text.encode())
+    os.close(writer)
+    return reader
+
+
+@case
+def what_comes_from_a_pipe_is_read_once_however_often_the_store_is_tried():
+    config = piped("simba: {redis: {url: 'redis://127.0.0.1:1'}}\n")
+    password = piped("s3cret\n")
+    for option in (("-c", f"/dev/fd/{config}"), ("-u", f"redis://127.0.0.1:1?password-file=/dev/fd/{password}")):
+        program = run(*option, "lock", "-w", "500ms", "m", "--", "true", env=NO_STORE,
+                      pass_fds=(config, password))
+        equal(program.code, 75)
+        contains(program.said(), "connection refused")
+    os.close(config)
+    os.close(password)
+
+
+@case
+def a_warning_about_the_file_is_told_once_beside_an_error():
+    redis_config("password: s3cret")
+    for wait, code in ((("-w", "500ms"), 75), ((), 69)):
+        program = run("-c", "c.yaml", "lock", *wait, "m", "--", "true")
+        equal(program.code, code)
+        equal(program.said().count("can be read by everybody"), 1)
+        contains(program.said(), "connection refused")
+
+
 if __name__ == "__main__":
     sys.exit(main())
