@@ -118,6 +118,21 @@ static int open_store(struct cli_job *job)
     return code;
 }
 
+/* A name that the store cannot take would be tried for ever. What else is wrong with the store may heal. */
+static int check_name(struct cli_job *job)
+{
+    struct simba_mutex_status *list = NULL;
+    struct simba_error error;
+    size_t count;
+
+    int code = simba_client_status(job->client, job->mutex, CLI_PATIENCE_MS, &list, &count, &error);
+    simba_free(list);
+    if (simba_error_group(code) != SIMBA_GROUP_CONFIG)
+        return SIMBA_OK;
+    job->error = error;
+    return code;
+}
+
 static int create_and_start(struct leader *leader)
 {
     struct cli_job *job = leader->job;
@@ -130,6 +145,8 @@ static int create_and_start(struct leader *leader)
     options.on_notify = on_notify;
     options.user = leader;
     int code = open_store(job);
+    if (code == SIMBA_OK)
+        code = check_name(job);
     if (code == SIMBA_OK)
         code = simba_contender_create(job->client, &options, &leader->contender, &job->error);
     if (code != SIMBA_OK)

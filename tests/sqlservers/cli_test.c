@@ -116,6 +116,20 @@ static void a_user_that_may_not_create_the_table_gets_the_statement(void **state
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
 }
 
+/* Each of them would try for ever what the server refuses each time. */
+static void a_name_that_is_not_utf8_is_78_for_every_command(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("lock", "bad\xff", "--", "true", NULL), 78);
+    assert_contains(last_err(), "is not valid UTF-8, which this database needs");
+    assert_int_equal(simba_run("lead", "bad\xff", "--", "true", NULL), 78);
+    assert_contains(last_err(), "is not valid UTF-8, which this database needs");
+    assert_int_equal(simba_run("schedule", "--every", "1s", "bad\xff", "--", "true", NULL), 78);
+    assert_int_equal(simba_run("status", "bad\xff", NULL), 78);
+    assert_int_equal(simba_run("watch", "bad\xff", NULL), 78);
+    assert_int_equal(simba_run("release", "bad\xff", "--force", NULL), 78);
+}
+
 /* A server that dies under a holder takes the lease with it: the command is stopped in time. This one comes
  * last. */
 static void a_command_is_stopped_when_the_server_stays_away(void **state)
@@ -139,6 +153,8 @@ static int run_cases(void)
         cmocka_unit_test_setup_teardown(the_table_is_created_once, enter, sandbox_leave),
         cmocka_unit_test_setup_teardown(a_user_that_may_not_create_the_table_gets_the_statement,
                                         enter, sandbox_leave),
+        cmocka_unit_test_setup_teardown(a_name_that_is_not_utf8_is_78_for_every_command, enter,
+                                        sandbox_leave),
         cmocka_unit_test_setup_teardown(a_command_is_stopped_when_the_server_stays_away, enter,
                                         sandbox_leave),
     };
