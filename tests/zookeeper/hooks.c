@@ -88,6 +88,7 @@ void hooks_reset(void)
 {
     hooks_let_go();
     hooks.before_get = NULL;
+    hooks.before_close = NULL;
     atomic_store(&hooks.lose_creates, 0);
     atomic_store(&hooks.lose_deletes, 0);
     atomic_store(&hooks.deletes, 0);
@@ -191,6 +192,8 @@ int zookeeper_close(zhandle_t *zh)
     if (handle == zh)
         handle = NULL;
     pthread_mutex_unlock(&lock);
+    if (hooks.before_close != NULL)
+        hooks.before_close();
     return real(zh);
 }
 

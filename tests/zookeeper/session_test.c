@@ -261,6 +261,42 @@ static void a_line_that_comes_up_while_it_is_replaced_keeps_its_session(void **s
     party_leave(&party);
 }
 
+static struct party *believer;
+static atomic_int closes;
+static atomic_int closes_believed;
+
+static void note_close(void)
+{
+    atomic_fetch_add(&closes, 1);
+    if (party_is_owner(believer))
+        atomic_fetch_add(&closes_believed, 1);
+}
+
+static bool has_closed(void *user)
+{
+    (void)user;
+    return atomic_load(&closes) > 0;
+}
+
+/* A handle that comes up at the very moment at which it is closed takes its session with it. */
+static void no_line_is_closed_while_an_owner_believes(void **state)
+{
+    struct party party;
+
+    (void)state;
+    party_join(&party, server_url(&server, "?ttl=500ms&transition=3s&session-timeout=8s"), MUTEX,
+               "me");
+    party_await_acquired(&party, 1);
+    believer = &party;
+    hooks.before_close = note_close;
+    server_kill(&server);
+    assert_true(test_wait(has_closed, NULL));
+    assert_int_equal(atomic_load(&closes_believed), 0);
+    hooks.before_close = NULL;
+    server_start_again(&server);
+    party_leave(&party);
+}
+
 static int count_entries(const char *path)
 {
     DIR *folder = opendir(path);
@@ -539,6 +575,7 @@ int main(void)
         CASE(names_are_not_resolved_again_and_again),
         CASE(a_session_is_made_anew_however_long_names_take),
         CASE(a_line_that_comes_up_while_it_is_replaced_keeps_its_session),
+        CASE(no_line_is_closed_while_an_owner_believes),
         CASE(many_sessions_leave_neither_threads_nor_descriptors),
         CASE(a_server_that_hangs_does_not_keep_others_from_being_found),
         CASE(contenders_begin_anew_on_a_server_that_came_back_without_data),

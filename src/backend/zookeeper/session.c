@@ -122,8 +122,8 @@ static void come_up(struct sb_zk_session *s, zhandle_t *handle)
     s->tell(s->user, SB_ZK_UP);
 }
 
-/* How long a line may take to come up (again) before another one is tried. The library would wait for longer
- * than an owner can believe, for a server that took a connection and does not answer. */
+/* How long a line may take to come up (again) before another one is tried. The library would wait for most of the
+ * session's time for a server that took a connection and does not answer. */
 static int64_t patience_ms(const struct sb_zk_session *s)
 {
     return s->timeout_ms / 4 > PATIENCE_MIN_MS ? s->timeout_ms / 4 : PATIENCE_MIN_MS;
@@ -256,13 +256,25 @@ static bool is_connected(struct sb_zk_line *line)
     return connected;
 }
 
+/* For how long somebody may still believe in the session. */
+static int64_t belief_left_ms(const struct sb_zk_session *s)
+{
+    return s->proved_ms == 0 ? 0 : s->proved_ms + sb_zk_session_lease_ms(s) - simba_now_ms();
+}
+
+/* A handle that is connected takes its session with it when it is closed. One that is not may become so at that very
+ * moment: so it is closed only when nobody believes. */
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_zk_session *s = timer->data;
+    int64_t left_ms = belief_left_ms(s);
 
     if (s->line != NULL && is_connected(s->line)) {
-        start_timer(s,
-                    PATIENCE_MIN_MS); /* the news is on its way; closing it would end the session */
+        start_timer(s, PATIENCE_MIN_MS); /* the news is on its way */
+        return;
+    }
+    if (s->line != NULL && left_ms > 0) {
+        start_timer(s, left_ms);
         return;
     }
     if (s->line != NULL)

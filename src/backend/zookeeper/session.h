@@ -4,7 +4,7 @@
  *
  *     DOWN --connected--> UP --connection broken--> DOWN --connected--> UP ...
  *                                                    |
- *                                expired, refused    |   silent for a quarter of its timeout
+ *                                expired, refused    |   silent for long, and nobody believes any more
  *                                      v             v
  *                        OVER: a new line,      a new line that asks to go on with the
  *                        a new session          same session: UP, or OVER
