@@ -124,12 +124,13 @@ static enum sb_answer answer_of(const struct sb_service *s, const struct simba_r
 }
 
 /* What failed, in a word that whoever reads logs knows. */
-static const char *op_name(enum simba_op op)
+static const char *op_name(const struct sb_service *s, enum simba_op op)
 {
     static const char *const names[] = {"do anything", "acquire", "renew",
                                         "release",     "read",    "list"};
+    bool owns_nothing = !is_observer(s) && s->machine.contender.claim == SB_CLAIM_NONE;
 
-    return names[op];
+    return op == SIMBA_OP_RELEASE && owns_nothing ? "leave the queue" : names[op];
 }
 
 static void keep_error(struct sb_service *s, enum simba_op op, const struct simba_reply *reply)
@@ -153,7 +154,7 @@ static void keep_error(struct sb_service *s, enum simba_op op, const struct simb
     }
     pthread_mutex_unlock(&s->lock);
     sb_log(&s->engine->log, warn ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "mutex '%s': cannot %s: %s",
-           s->member.mutex, op_name(op),
+           s->member.mutex, op_name(s, op),
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }
 

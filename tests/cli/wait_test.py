@@ -146,6 +146,7 @@ def a_store_that_dies_during_a_wait_is_blamed_and_not_the_owner():
         last = said_lines(waiter)[-1]
         contains(last, DOWN.format("3s"))
         true("owned by" not in last, last)
+        true("cannot release" not in waiter.said(), "it has nothing to release")
         holder.send(signal.SIGKILL)
         holder.wait()
     finally:
