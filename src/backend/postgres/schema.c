@@ -55,10 +55,11 @@ static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failu
     sb_postgres_exchange_send_text(&exchange, sb_postgres_schema);
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code == SIMBA_EDENIED)
-        return sb_error_set(&failure->error, SIMBA_EDENIED,
-                            "the user %s may not create a table in the current schema of the database %s; "
-                            "somebody who may has to run: %s",
-                            PQuser(c->pg), PQdb(c->pg), sb_postgres_schema);
+        return sb_error_set(
+            &failure->error, SIMBA_EDENIED,
+            "the user %s may not create a table in the current schema of the database %s; "
+            "somebody who may has to run: %s",
+            PQuser(c->pg), PQdb(c->pg), sb_postgres_schema);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 
