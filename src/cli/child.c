@@ -147,6 +147,7 @@ static void init(struct cli_child *child, const char *command, const struct cli_
         .deadline_ms = setup->deadline_ms,
     };
     child->terminal = cli_terminal_is_ours(child->tty_fd);
+    child->has_modes = child->terminal && tcgetattr(child->tty_fd, &child->modes) == 0;
 }
 
 static void close_terminal(struct cli_child *child)
@@ -286,10 +287,22 @@ static void share_interrupt(const struct cli_child *child, int signal)
         kill(0, signal);
 }
 
-static void take_terminal_back(struct cli_child *child)
+/* The child may have given it to a group of its own, such as a shell's job, which has been killed. */
+static bool has_terminal(const struct cli_child *child)
 {
-    if (child->terminal && tcgetpgrp(child->tty_fd) == child->pid)
+    pid_t group = tcgetpgrp(child->tty_fd);
+
+    return group == child->pid || (group > 0 && kill(-group, 0) != 0 && errno == ESRCH);
+}
+
+/* An editor that was killed cannot put the terminal in order any more. */
+static void take_terminal_back(struct cli_child *child, bool killed)
+{
+    if (child->terminal && has_terminal(child)) {
         cli_terminal_give(child->tty_fd, getpgrp());
+        if (killed && child->has_modes)
+            tcsetattr(child->tty_fd, TCSANOW, &child->modes);
+    }
     close_terminal(child);
 }
 
@@ -309,7 +322,7 @@ int cli_child_collect(struct cli_child *child)
     cli_guardian_dismiss(&child->guardian);
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
         continue;
-    take_terminal_back(child);
+    take_terminal_back(child, WIFSIGNALED(status));
     say_failure(child);
     close(child->failure_fd);
     if (!WIFSIGNALED(status))
@@ -321,6 +334,6 @@ int cli_child_collect(struct cli_child *child)
 void cli_child_abandon(struct cli_child *child)
 {
     cli_guardian_dismiss(&child->guardian);
-    take_terminal_back(child);
+    take_terminal_back(child, false);
     close(child->failure_fd);
 }

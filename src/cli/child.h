@@ -13,14 +13,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <termios.h>
 
 struct cli_child {
     pid_t pid;      /* also the id of its process group */
     int failure_fd; /* brings errno when the command could not be executed */
     int tty_fd;     /* -1: there is no terminal, or it is not for the child */
     bool terminal;  /* the terminal was handed to it */
-    bool adopts;    /* this process inherits what the child leaves running */
-    bool failed;    /* after cli_child_collect: the command could not be executed */
+    bool has_modes; /* `modes` are those of the terminal before the child */
+    struct termios modes;
+    bool adopts; /* this process inherits what the child leaves running */
+    bool failed; /* after cli_child_collect: the command could not be executed */
     const char *command;
     int life_fd;         /* as in the setup */
     int64_t deadline_ms; /* the end of the lease as the guardian knows it */

@@ -141,6 +141,19 @@ def a_program_that_reads_keys_works_under_lock():
 
 
 @case
+def a_program_that_is_killed_leaves_the_terminal_as_it_was():
+    write("editor.py", EDITOR)
+    write("script", f"$S lock m -- {sys.executable} editor.py\nstty -a | grep -o ' echo '\n")
+    shell = Shell()
+    shell.command("bash script")
+    shell.expect("<editing>")
+    steal()
+    shell.expect(" echo ")
+    shell.expect(re.escape(PROMPT))
+    shell.end()
+
+
+@case
 def ctrl_c_ends_the_command_and_the_shell_goes_on():
     shell = patient_shell()
     for verb in ("lock", "lead"):
