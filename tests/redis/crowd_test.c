@@ -8,9 +8,9 @@
 
 #include <simba/simba.h>
 
-#define CROWD 12000
+#define CROWD 16000
 #define OWNERS 100
-#define UNDER_WAY 1024 /* at most, on a connection */
+#define UNDER_WAY 2048 /* at most, on a connection */
 
 static struct server server;
 static struct proxy proxy;
@@ -234,7 +234,7 @@ static void no_lease_is_lost_to_a_crowd_of_newcomers(void **state)
     assert_int_equal(simba_client_open(proxy_url("?transition=3s"), NULL, &client, NULL), SIMBA_OK);
     lead(client, "owned", OWNERS, 1000, contenders);
     await_owned(client, OWNERS);
-    slow_down(400, 10);
+    slow_down(600, 10);
     renewals = metrics_of(client).renewals;
     lead(client, "crowd", CROWD, 120000, contenders + OWNERS);
     await_owned(client, OWNERS + CROWD);

@@ -23,7 +23,7 @@
 /* Commands under way at once: enough to keep a server busy that is far away, and few enough that a slow one
  * (thousands a second) answers the last of them in a fraction of a second. When half of them are answered as
  * many leave together. */
-#define DEPTH_MAX 1024
+#define DEPTH_MAX 2048
 #define DEPTH_LOW (DEPTH_MAX / 2)
 
 enum state { CONNECTING, GREETING, READY, DOWN, CLOSING };

@@ -13,11 +13,11 @@ struct sb_job {
     sb_request_take *take;
     struct sb_node *node;
     enum simba_op op;  /* the request's, or RELEASE while its lease is given back */
-    unsigned attempts; /* before this one */
-    uint64_t revision; /* the request's, or that of the lease to give back */
-    uint64_t sent_as;  /* node->sent at this one */
+    uint16_t attempts; /* before this one */
     bool needs_text;   /* the server did not know the script */
     bool asking;       /* the slot is on its way to the node */
+    uint64_t revision; /* the request's, or that of the lease to give back */
+    uint64_t sent_as;  /* node->sent at this one */
 
     struct sb_quorum *quorum;     /* whose acknowledgement it needs; NULL: nobody's */
     struct sb_quorum *refused_by; /* an acquire that is given back: why; NULL: it is not */
