@@ -211,12 +211,15 @@ static bool find_in_backend(const struct simba_backend_ops *ops, void *argument)
     return search->found != NULL;
 }
 
-/* Without a url it may be an option of any store of the section. */
+/* Without a url it may be an option of any store of the section. The store of one that is not enabled need not be
+ * here, so that nothing is known of it, either. */
 static const struct simba_backend_option *find_option(const struct sb_section *section,
                                                       const char *name)
 {
     struct search search = {sb_config_find_option(section->ops, name), name};
 
+    if (search.found == NULL && !section->enabled && strchr(name, '.') == NULL)
+        return &sb_config_any_option;
     if (search.found == NULL && section->ops == NULL)
         for_each_backend(section, find_in_backend, &search);
     return search.found;
@@ -322,7 +325,7 @@ int sb_section_check_value(struct sb_section *section, const struct sb_config_en
 static int check_presence(const struct sb_section *section, const struct sb_config_entry *entry,
                           const char *name, struct simba_error *error)
 {
-    if (section->ops == NULL && is_root(section))
+    if (section->url == NULL && is_root(section))
         return sb_config_fail(section->config, entry->key_place, error,
                               "'%s' is an option of a store: write it beside the store's url",
                               entry->key);
@@ -393,16 +396,29 @@ static int take_entry(struct sb_section *section, const struct sb_config_entry *
     }
     if (section->first == NULL && !(is_root(section) && strcmp(name, "enabled") == 0))
         section->first = entry;
-    if (strcmp(name, "enabled") == 0)
-        return read_enabled(section, entry, error);
     if (strcmp(name, "url") == 0)
         return sb_section_read_url(section, entry, error);
     return SIMBA_OK;
 }
 
-static int read_section(struct sb_section *section, struct simba_error *error)
+/* Before the url, which means more where the section is enabled. */
+static int find_enabled(struct sb_section *section, struct simba_error *error)
 {
     int code = SIMBA_OK;
+
+    for (size_t i = 0; i < section->config->count && code == SIMBA_OK; i++) {
+        const struct sb_config_entry *entry = &section->config->entries[i];
+        const char *name;
+
+        if (split_key(entry->key, &name) == section->kind && strcmp(name, "enabled") == 0)
+            code = read_enabled(section, entry, error);
+    }
+    return code;
+}
+
+static int read_section(struct sb_section *section, struct simba_error *error)
+{
+    int code = find_enabled(section, error);
 
     for (size_t i = 0; i < section->config->count && code == SIMBA_OK; i++) {
         const struct sb_config_entry *entry = &section->config->entries[i];

@@ -20,8 +20,8 @@ struct sb_section {
     const struct sb_config_entry *first; /* NULL: it is not there */
     const struct sb_config_entry *url_entry;
     const struct sb_config_entry *enabled_entry;
-    simba_url *url; /* NULL: none; whoever read the sections frees it */
-    const struct simba_backend_ops *ops;
+    simba_url *url;                      /* NULL: none; whoever read the sections frees it */
+    const struct simba_backend_ops *ops; /* NULL: none, or not looked for */
     bool enabled;
     enum sb_config_secret secret;
 };
@@ -50,7 +50,7 @@ int sb_section_check_value(struct sb_section *section, const struct sb_config_en
 
 void sb_section_note_secret(struct sb_section *section, enum sb_config_secret secret);
 
-/* Takes the section's url apart, and finds its backend. */
+/* Takes the section's url apart, and finds its backend where the section is enabled. */
 int sb_section_read_url(struct sb_section *section, const struct sb_config_entry *entry,
                         struct simba_error *error);
 

@@ -57,11 +57,11 @@ int sb_section_read_url(struct sb_section *section, const struct sb_config_entry
         return sb_error_plain(error, code);
     if (code == SIMBA_OK)
         code = sb_url_check_passwords(section->url, &why);
-    if (code == SIMBA_OK)
+    if (code == SIMBA_OK && section->enabled)
         code = sb_backend_find(simba_url_scheme(section->url), &section->ops, &why);
     if (code != SIMBA_OK)
         return sb_config_fail_value(section->config, entry, error, why.text);
-    if (!sb_section_takes(section, section->ops))
+    if (section->enabled && !sb_section_takes(section, section->ops))
         return fail_scheme(section, error);
     sb_section_note_secret(section, secret_of_url(entry->value));
     return SIMBA_OK;
@@ -131,7 +131,7 @@ int sb_section_check_url(struct sb_section *section, struct simba_error *error)
     const simba_url *url = section->url;
     int code = SIMBA_OK;
 
-    if (url == NULL)
+    if (url == NULL || !section->enabled)
         return SIMBA_OK;
     if (is_below_folder(section) && strncmp(simba_url_path(url), "~/", 2) == 0)
         return sb_config_fail_value(section->config, section->url_entry, error,

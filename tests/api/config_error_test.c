@@ -76,8 +76,8 @@ static const struct refusal unknown_keys[] = {
     {"simba: {mongo: {url: 'x:'}}", "1:9: unknown key 'simba.mongo'"},
     {"simba:\n  redos:\n    url: redis://h\n",
      "2:3: unknown key 'simba.redos'; did you mean 'simba.redis'?"},
-    {"simba: {url: 'memory:', jdbc: {enabled: false, tll: 1s}}",
-     "1:48: unknown key 'simba.jdbc.tll'; did you mean 'simba.jdbc.ttl'?"},
+    {"simba: {url: 'memory:', jdbc: {enabled: false, t.tl: 1s}}",
+     "1:48: unknown key 'simba.jdbc.t.tl'; did you mean 'simba.jdbc.ttl'?"},
     {"'': 1", "1:1: unknown key ''"},
     {"simba: {'': 1}", "1:9: unknown key 'simba.'"},
 };

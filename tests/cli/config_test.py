@@ -408,6 +408,14 @@ def a_store_without_users_refuses_a_password():
     true("s3cret" not in program.said(), program.said())
 
 
+@case
+def a_section_that_is_not_enabled_needs_no_store():
+    write("c.yaml", "simba:\n  url: 'sqlite:jobs.db'\n  zookeeper: {url: 'nosuch://h', any: 1, enabled: false}\n")
+    equal(run("-c", "c.yaml", "lock", "m", "--", "true").code, 0)
+    write("c.yaml", "simba:\n  url: 'sqlite:jobs.db'\n  zookeeper: {url: 'nosuch://h'}\n")
+    equal(run("-c", "c.yaml", "lock", "m", "--", "true").code, 78)
+
+
 def piped(text):
     """A descriptor that gives the text once."""
     reader, writer = os.pipe()
