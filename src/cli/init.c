@@ -11,6 +11,7 @@
 #include <simba/backend.h>
 #include <simba/sql.h>
 
+#include <ctype.h>
 #include <string.h>
 
 struct init {
@@ -30,13 +31,15 @@ static const struct cli_option options[] = {
     {0, NULL, NULL, NULL, NULL},
 };
 
-/* The name of the store that serves a URL; NULL where none does. */
+/* The name of the store that serves a URL; NULL where none does. A scheme may be written in capitals. */
 static const char *store_name(const char *url)
 {
     char scheme[32];
     const struct simba_backend_ops *ops;
 
     snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(url, ":"), url);
+    for (char *letter = scheme; *letter != 0; letter++)
+        *letter = (char)tolower((unsigned char)*letter);
     ops = simba_backend_find(scheme);
     return ops != NULL ? ops->name : NULL;
 }

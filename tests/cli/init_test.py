@@ -244,5 +244,12 @@ def a_command_gets_the_streams_as_they_were():
     check_output(">&-", ("lock", "m", "--", "sh", "-c", "exit 3"), 3, "")
 
 
+@case
+def a_scheme_may_be_written_in_capitals():
+    program = run("-u", f"SQLITE:{os.getcwd()}/store.db", "init", "--print")
+    equal(program.code, 0)
+    contains(read(program.out), "creates the tables of an SQLite file by itself")
+
+
 if __name__ == "__main__":
     sys.exit(main())
