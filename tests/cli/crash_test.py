@@ -111,6 +111,23 @@ def what_has_left_the_group_of_the_command_keeps_the_mutex_while_it_lives():
     true(now() - begin < SOON, f"it took {now() - begin}")
 
 
+def ticks(pid):
+    return sum(int(field) for field in read(f"/proc/{pid}/stat").split()[13:15])
+
+
+@case
+def who_watches_the_mutex_of_a_dead_owner_is_at_rest():
+    owner, _ = holder()
+    owner.end(signal.SIGKILL)
+    program = Simba("-u", store(), "watch", "m")
+    wait_until(lambda: "free" in read(program.out), "the death is told")
+    before = ticks(program.pid)
+    time.sleep(1)
+    used = ticks(program.pid) - before
+    true(used < 15, f"it used {used} hundredths of a second in one")
+    program.end()
+
+
 @case
 def the_command_inherits_one_descriptor_of_the_store():
     program = lock("ls -l /proc/$$/fd >fds")

@@ -185,12 +185,14 @@ static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
     record->fence = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_FENCE);
 }
 
-/* An owner that somebody else may be waiting for. */
+/* An owner that somebody else may be waiting for. One that is known to be dead is no news: whoever was told of it
+ * would ask again, without end. */
 static void note_owner(const struct sb_sqlite_connection *c, sqlite3_stmt *statement)
 {
     int64_t life = sqlite3_column_int64(statement, COLUMN_LIFE);
+    bool over = sqlite3_column_int64(statement, SB_SQL_COLUMN_TRANSITION_AT) == 0;
 
-    if (life != 0 && c->settings->met != NULL)
+    if (life != 0 && !over && c->settings->met != NULL)
         c->settings->met(c->settings->user, life);
 }
 

@@ -85,10 +85,14 @@ int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failu
                                 path, strerror(system_code));
 }
 
-/* SQLITE_ERROR stands for all that is wrong with a statement; one case of it can be healed. */
+/* SQLITE_ERROR stands for all that is wrong with a statement. What can be healed: the tables are gone, or an older
+ * copy of the file was put in its place. */
 static int fail_statement(const char *path, const char *message, struct sb_sql_failure *failure)
 {
-    failure->remedy = strncmp(message, "no such table", 13) == 0 ? SB_SQL_SCHEMA : SB_SQL_GIVE_UP;
+    bool healable =
+        strncmp(message, "no such table", 13) == 0 || strncmp(message, "no such column", 14) == 0;
+
+    failure->remedy = healable ? SB_SQL_SCHEMA : SB_SQL_GIVE_UP;
     return sb_error_set_backend(&failure->error, SIMBA_ESTORE, SQLITE_ERROR,
                                 "the schema of the database %s does not fit: %s", path, message);
 }
