@@ -117,8 +117,10 @@ def ticks(pid):
 
 @case
 def who_watches_the_mutex_of_a_dead_owner_is_at_rest():
-    owner, _ = holder()
+    owner, child = holder()
     owner.end(signal.SIGKILL)
+    wait_until(lambda: not is_alive(child), "the command is dead")
+    time.sleep(0.3)  # the guardian follows
     program = Simba("-u", store(), "watch", "m")
     wait_until(lambda: "free" in read(program.out), "the death is told")
     before = ticks(program.pid)
