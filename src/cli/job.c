@@ -171,7 +171,8 @@ static int choose_grace(struct cli_job *job)
     int64_t longest_ms = window_ms / 2;
     job->window_ms = window_ms;
     job->reserve_ms = at_most(window_ms / 4, RESERVE_MAX_MS);
-    if (job->grace_ms == SIMBA_UNSET)
+    job->grace_given = job->grace_ms != SIMBA_UNSET;
+    if (!job->grace_given)
         job->grace_ms = at_most(window_ms / 3, GRACE_MAX_MS);
     if (job->grace_ms <= longest_ms)
         return SIMBA_OK;
@@ -189,13 +190,29 @@ int cli_job_open(struct cli_job *job, const struct cli_place *place)
     return code == SIMBA_OK ? choose_grace(job) : code;
 }
 
+/* One that was given is cut only where it has to be, and that is said. */
+static void fit_grace(struct cli_job *job, int64_t window_ms)
+{
+    int64_t longest_ms = job->grace_given ? window_ms / 2 : window_ms / 3;
+    char given[32];
+    char cut[32];
+
+    if (job->grace_ms <= longest_ms)
+        return;
+    if (job->grace_given)
+        cli_say("warning: --kill-after %s is cut to %s: the store granted a shorter lease",
+                simba_duration_format(job->grace_ms, given, sizeof given),
+                simba_duration_format(longest_ms, cut, sizeof cut));
+    job->grace_ms = longest_ms;
+}
+
 void cli_job_fit(struct cli_job *job, const struct simba_owner *owner)
 {
     int64_t window_ms = owner->transition_at_ms - owner->ttl_at_ms - job->margin_ms;
 
     if (window_ms <= 0 || window_ms >= job->window_ms)
         return;
-    job->grace_ms = at_most(job->grace_ms, window_ms / 3);
+    fit_grace(job, window_ms);
     job->reserve_ms = at_most(job->reserve_ms, window_ms / 4);
     job->window_ms = window_ms;
 }

@@ -19,7 +19,8 @@ struct cli_job {
     const char *note; /* NULL: none */
     const char *id;   /* NULL: made by the library */
     char noted_id[SIMBA_ID_MAX + 1];
-    bool pass_notify;   /* NOTIFY_SOCKET is for the command, too */
+    bool pass_notify; /* NOTIFY_SOCKET is for the command, too */
+    bool grace_given;
     int64_t grace_ms;   /* from SIGTERM to SIGKILL; SIMBA_UNSET until cli_job_open chooses it */
     int64_t reserve_ms; /* from SIGKILL to the end of the lease */
     int64_t window_ms;  /* of the lease, in which it is renewed, as far as it is believed in */

@@ -23,6 +23,7 @@ struct status {
     struct simba_mutex_status *list;
     size_t count;
     bool asks_queue; /* a single mutex was named */
+    bool has_queue;  /* the store has told it */
     struct simba_waiter *queue;
     size_t queue_count;
 };
@@ -84,7 +85,7 @@ static struct row describe(const struct simba_mutex_status *entry, int64_t now_m
 /* A store that cannot count who waits cannot name them: that is not the same as that nobody does. */
 static void print_json_queue(const struct status *status, const struct row *row)
 {
-    if (row->waiters < 0) {
+    if (row->waiters < 0 || !status->has_queue) {
         fputs(",\"queue\":null", stdout);
         return;
     }
@@ -275,14 +276,15 @@ static int ask(simba_client *client, const char *mutex, struct status *status)
     return result;
 }
 
-static int ask_queue(simba_client *client, const char *mutex, struct status *status)
+/* Who owns is known by now, and is told also where the store refuses to tell who waits. */
+static void ask_queue(simba_client *client, const char *mutex, struct status *status)
 {
     struct simba_error error;
 
-    if (simba_client_queue(client, mutex, TIMEOUT_MS, &status->queue, &status->queue_count,
-                           &error) != SIMBA_OK)
-        return cli_fail(&error);
-    return CLI_EXIT_OK;
+    status->has_queue = simba_client_queue(client, mutex, TIMEOUT_MS, &status->queue,
+                                           &status->queue_count, &error) == SIMBA_OK;
+    if (!status->has_queue)
+        cli_say("warning: who waits for it is not known: %s", error.text);
 }
 
 /* One question for each name, or one for all that the store has. */
@@ -295,7 +297,7 @@ static int ask_all(simba_client *client, int argc, char **argv, struct status *s
     for (int i = 0; i < argc && result == CLI_EXIT_OK; i++)
         result = ask(client, argv[i], status);
     if (result == CLI_EXIT_OK && status->asks_queue)
-        result = ask_queue(client, argv[0], status);
+        ask_queue(client, argv[0], status);
     return result;
 }
 

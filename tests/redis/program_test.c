@@ -56,6 +56,26 @@ static void the_mutex_excludes_and_is_handed_over(void **state)
     assert_true(file_exists("ran"));
 }
 
+/* Who owns is told also where the rights do not reach for who waits. */
+static void a_status_without_the_queue_is_still_a_status(void **state)
+{
+    char plain[256];
+    char text[300];
+
+    (void)state;
+    server_do(&server, "ACL SETUSER looker on >word ~* &* +@all -zrange");
+    snprintf(plain, sizeof plain, "%s", server_url(&server, ""));
+    snprintf(text, sizeof text, "redis://looker:word@%s", plain + strlen("redis://"));
+    setenv("SIMBA_URL", text, 1);
+    struct process holder = holder_start();
+    assert_int_equal(simba_run("status", "--json", "m", NULL), 0);
+    assert_contains(last_out(), "holder");
+    assert_contains(last_out(), "\"queue\":null");
+    assert_contains(last_err(), "who waits for it is not known");
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+}
+
 /* A name, all names and a watcher: all tell the same token. */
 static void everybody_who_looks_is_told_the_same_token(void **state)
 {
@@ -142,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_command_runs_while_the_mutex_is_held_and_leaves_nothing),
         CASE(the_mutex_excludes_and_is_handed_over),
+        CASE(a_status_without_the_queue_is_still_a_status),
         CASE(everybody_who_looks_is_told_the_same_token),
         CASE(a_mutex_can_be_taken_away_by_force),
         CASE(the_child_is_stopped_when_the_lease_cannot_be_renewed),

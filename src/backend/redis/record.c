@@ -57,14 +57,30 @@ bool sb_record_read(struct sb_record *record, const redisReply *reply, const cha
     return true;
 }
 
-/* A READ has nothing to get done, so there a number is nonsense; and a term has a token. */
+/* What the scripts promise: a new term has a larger token than the contender knows, a renewed one at least that, and
+ * one that was given back the very same. A READ has nothing to get done. So a number that belongs to another command
+ * is not taken for a lease. */
+static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
+{
+    switch (op) {
+    case SIMBA_OP_ACQUIRE:
+        return token > known;
+    case SIMBA_OP_GUARD:
+        return token >= known;
+    case SIMBA_OP_RELEASE:
+        return token == known;
+    default:
+        return false;
+    }
+}
+
 bool sb_record_done(struct sb_record *record, const redisReply *reply, enum simba_op op,
-                    const struct simba_request *request)
+                    uint64_t known, const struct simba_request *request)
 {
     bool owned = op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
 
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer <= 0 ||
-        (!owned && op != SIMBA_OP_RELEASE))
+        !is_promised(op, (uint64_t)reply->integer, known))
         return false;
     memset(record, 0, sizeof *record);
     record->owned = owned;

@@ -137,7 +137,7 @@ static void take_record(struct sb_job *job, const struct redisReply *reply)
     struct simba_error error;
     struct sb_record record;
 
-    if (!sb_record_done(&record, reply, job->op, job->request) &&
+    if (!sb_record_done(&record, reply, job->op, job->revision, job->request) &&
         !sb_record_read(&record, reply, job->request->id, &job->store->options)) {
         sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
         sb_job_lose(job, &error);

@@ -22,9 +22,9 @@ struct sb_record {
 bool sb_record_read(struct sb_record *record, const struct redisReply *reply, const char *id,
                     const struct sb_redis_options *options);
 
-/* The same for the reply of a script that did what it is for: the token alone. */
+/* The same for the reply of a script that did what it is for: the token alone. `known` is the one that was sent. */
 bool sb_record_done(struct sb_record *record, const struct redisReply *reply, enum simba_op op,
-                    const struct simba_request *request);
+                    uint64_t known, const struct simba_request *request);
 
 /* Takes what became of a request: a record, or an error (then `record` is NULL). */
 typedef void sb_request_take(simba_backend *store, struct simba_request *request,
