@@ -18,6 +18,9 @@
 #define SILENCE_MS 1000
 #define INTERVAL_MS 1000
 
+/* How long is waited for the terminal to take the end of it. */
+#define WIPE_MS 100
+
 /* Lines that are written over want a terminal that can, and whose foreground is this job: a job in the
  * background would write into what the user types. */
 static bool in_place(void)
@@ -108,9 +111,12 @@ void cli_progress_show(struct cli_progress *progress, const struct simba_owner *
     progress->told = true;
 }
 
+/* The line is gone before a command writes, unless the terminal takes nothing at the moment. */
 void cli_progress_end(struct cli_progress *progress)
 {
-    if (progress->shown)
+    if (progress->shown) {
         cli_printer_show("");
+        cli_printer_finish(WIPE_MS);
+    }
     progress->shown = false;
 }

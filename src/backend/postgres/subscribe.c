@@ -21,12 +21,14 @@
 
 #define SLICE_MS 100 /* between two looks whether it is cancelled */
 #define TRIAL_MS 1000
+#define RIVALRIES 4
 #define TRIAL_TEXT_MAX 48
 
 #define ASK "SELECT pg_backend_pid()"
 
 static const char who_answers[] = ASK;
 static const char hold_session[] = "BEGIN; " ASK;
+static const char give_up_session[] = ASK "; ROLLBACK";
 static const char listen[] = "LISTEN " SB_POSTGRES_CHANNEL "; " ASK;
 
 struct attempt {
@@ -118,19 +120,28 @@ static int ask(const struct attempt *a, PGconn *pg, const char *text)
 
 /* ---- Poolers -------------------------------------------------------------------------------- */
 
-/* Whether a transaction of another connection takes the session away from ours. Asked before LISTEN, which
- * would stay behind in the session. */
+/* Whether a transaction of the rival takes the session away from ours. */
+static bool is_taken_away(const struct attempt *a, PGconn *pg, PGconn *rival)
+{
+    int before = ask(a, pg, who_answers);
+    int taken = ask(a, rival, hold_session);
+    int after = ask(a, pg, who_answers);
+
+    return taken == before || after != before;
+}
+
+/* Asked before LISTEN, which would stay behind in the session; and more than once, because others who use the pooler
+ * may come in between. */
 static bool shares_sessions(const struct attempt *a, PGconn *pg)
 {
     PGconn *rival = sb_postgres_settings_connect(a->s->settings);
     bool shares = false;
 
     if (rival != NULL && await_connection(a, rival)) {
-        int before = ask(a, pg, who_answers);
-        int taken = ask(a, rival, hold_session);
-        int after = ask(a, pg, who_answers);
-
-        shares = taken == before || after != before;
+        for (int i = 0; i < RIVALRIES && !shares; i++) {
+            shares = is_taken_away(a, pg, rival);
+            ask(a, rival, give_up_session);
+        }
     }
     PQfinish(rival);
     return shares;
