@@ -235,7 +235,7 @@ static void *run_thread(void *argument)
 
     sb_wheel_take(&loop->wheel);
     while (uv_run(&loop->uv, UV_RUN_NOWAIT) != 0) {
-        sb_wheel_watch(&loop->wheel, uv_backend_fd(&loop->uv), quiet_ms(loop));
+        sb_wheel_watch(&loop->wheel, quiet_ms(loop));
         sb_wheel_take(&loop->wheel);
     }
     return NULL;
@@ -250,8 +250,8 @@ bool sb_loop_join(struct sb_loop *loop)
     return guest;
 }
 
-/* The keeper is sent away after the first round, so that it does not stand between a request and its
- * answer. */
+/* The keeper is sent away when the request has left, so that it stands neither before the request nor between
+ * the answer and whoever waits for it. */
 void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument)
 {
     loop->guest_done = done;
@@ -260,9 +260,9 @@ void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argu
     catch_up(loop);
     while (!done(argument)) {
         sb_wheel_use(&loop->wheel);
+        sb_wheel_dismiss(&loop->wheel);
         uv_run(&loop->uv, UV_RUN_ONCE);
         catch_up(loop);
-        sb_wheel_dismiss(&loop->wheel);
     }
     loop->guest_done = NULL;
 }
@@ -359,7 +359,7 @@ static void free_loop(struct sb_loop *loop)
     sb_free(loop);
 }
 
-#define SPARE_DESCRIPTORS 3 /* the wheel has one; other threads may open some */
+#define SPARE_DESCRIPTORS 4 /* the wheel has two; other threads may open some */
 
 /* Where descriptors are short libuv ends the process in its first loop and leaks in later ones, so we find
  * out whether it can have them. Another thread may still take them before libuv does. */
@@ -368,9 +368,9 @@ static int init_turning(struct sb_loop *loop)
     int code = sb_descriptors_check(SB_DESCRIPTORS_OF_LOOP + SPARE_DESCRIPTORS);
 
     if (code == 0)
-        code = sb_wheel_init(&loop->wheel);
-    if (code == 0 && (code = uv_loop_init(&loop->uv)) < 0)
-        sb_wheel_destroy(&loop->wheel);
+        code = uv_loop_init(&loop->uv);
+    if (code == 0 && (code = sb_wheel_init(&loop->wheel, uv_backend_fd(&loop->uv))) < 0)
+        uv_loop_close(&loop->uv);
     return code;
 }
 

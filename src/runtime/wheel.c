@@ -7,8 +7,8 @@
 #include "runtime/wheel.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -19,11 +19,44 @@
 /* Its address is the name of a thread. */
 static _Thread_local char self;
 
-int sb_wheel_init(struct sb_wheel *w)
+/* ---- What wakes the keeper ------------------------------------------------------------------ */
+
+static int have_watched(struct sb_wheel *w, int operation, int fd, uint32_t events)
 {
+    struct epoll_event event = {.events = events, .data.fd = fd};
+
+    return epoll_ctl(w->watch_fd, operation, fd, &event) == 0 ? 0 : -errno;
+}
+
+/* The bell always wakes it, events only on demand. */
+static int open_watch(struct sb_wheel *w)
+{
+    int code;
+
+    w->watch_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (w->watch_fd < 0)
+        return -errno;
+    code = have_watched(w, EPOLL_CTL_ADD, w->bell_fd, EPOLLIN);
+    if (code == 0)
+        code = have_watched(w, EPOLL_CTL_ADD, w->events_fd, 0);
+    if (code < 0)
+        close(w->watch_fd);
+    return code;
+}
+
+int sb_wheel_init(struct sb_wheel *w, int events_fd)
+{
+    int code;
+
+    w->events_fd = events_fd;
     w->bell_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (w->bell_fd < 0)
         return -errno;
+    code = open_watch(w);
+    if (code < 0) {
+        close(w->bell_fd);
+        return code;
+    }
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->freed, NULL);
     return 0;
@@ -33,7 +66,16 @@ void sb_wheel_destroy(struct sb_wheel *w)
 {
     pthread_cond_destroy(&w->freed);
     pthread_mutex_destroy(&w->lock);
+    close(w->watch_fd);
     close(w->bell_fd);
+}
+
+/* Says whether events wake it. To change that cannot fail, for both are in the set. */
+static void watch_events(struct sb_wheel *w, bool on)
+{
+    if (w->sees_events != on)
+        have_watched(w, EPOLL_CTL_MOD, w->events_fd, on ? EPOLLIN : 0);
+    w->sees_events = on;
 }
 
 bool sb_wheel_is_mine(const struct sb_wheel *w)
@@ -51,16 +93,18 @@ static void ring_in(struct sb_wheel *w, int ms)
     timerfd_settime(w->bell_fd, 0, &when, NULL);
 }
 
-/* Returns when the bell rings, when there is something on `events_fd` (-1: none), or when the time is up. A
- * bell that is set again before it is read does not ring, but then it will. */
-static void sleep_lightly(struct sb_wheel *w, int events_fd, int timeout_ms)
+/* Returns when the bell rings, when there is an event that it watches for, or when the time is up. A bell that is
+ * set again before it is read does not ring, but then it will. */
+static void sleep_lightly(struct sb_wheel *w, int timeout_ms)
 {
-    struct pollfd fds[2] = {{w->bell_fd, POLLIN, 0}, {events_fd, POLLIN, 0}};
-    uint64_t count;
+    struct epoll_event happened[2];
+    int count = epoll_wait(w->watch_fd, happened, 2, timeout_ms);
+    uint64_t rings;
 
-    if (poll(fds, 2, timeout_ms) > 0 && fds[0].revents != 0)
-        while (read(w->bell_fd, &count, sizeof count) < 0 && errno == EINTR)
-            continue;
+    for (int i = 0; i < count; i++)
+        if (happened[i].data.fd == w->bell_fd)
+            while (read(w->bell_fd, &rings, sizeof rings) < 0 && errno == EINTR)
+                continue;
 }
 
 /* Looks again after a while as long as there are signs of a guest. One that has turned nothing since the last
@@ -76,8 +120,9 @@ void sb_wheel_take(struct sb_wheel *w)
             break;
         w->seen = uses;
         w->keeper = used ? LOOKING : SLEEPING;
+        watch_events(w, false);
         pthread_mutex_unlock(&w->lock);
-        sleep_lightly(w, -1, used ? LOOK_MS : -1);
+        sleep_lightly(w, used ? LOOK_MS : -1);
         pthread_mutex_lock(&w->lock);
     }
     w->urgent = false;
@@ -86,7 +131,7 @@ void sb_wheel_take(struct sb_wheel *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-void sb_wheel_watch(struct sb_wheel *w, int events_fd, int timeout_ms)
+void sb_wheel_watch(struct sb_wheel *w, int timeout_ms)
 {
     bool wanted;
 
@@ -97,9 +142,11 @@ void sb_wheel_watch(struct sb_wheel *w, int events_fd, int timeout_ms)
     wanted = w->guest;
     if (wanted)
         pthread_cond_signal(&w->freed);
+    else
+        watch_events(w, true);
     pthread_mutex_unlock(&w->lock);
     if (!wanted)
-        sleep_lightly(w, events_fd, timeout_ms);
+        sleep_lightly(w, timeout_ms);
 }
 
 void sb_wheel_hurry(struct sb_wheel *w)
@@ -135,19 +182,23 @@ void sb_wheel_use(struct sb_wheel *w)
     atomic_fetch_add_explicit(&w->uses, 1, memory_order_relaxed);
 }
 
+/* What the guest waits for would wake the keeper as well, and on a small machine take the core from who is needed
+ * next. */
+void sb_wheel_dismiss(struct sb_wheel *w)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->keeper == WATCHING) {
+        watch_events(w, false);
+        w->keeper = SLEEPING;
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* The keeper is to begin to look. From now on it does so by itself, and the bell is not set again. */
 static void have_keeper_look(struct sb_wheel *w)
 {
     w->keeper = LOOKING;
     ring_in(w, LOOK_MS);
-}
-
-void sb_wheel_dismiss(struct sb_wheel *w)
-{
-    pthread_mutex_lock(&w->lock);
-    if (w->keeper == WATCHING)
-        have_keeper_look(w);
-    pthread_mutex_unlock(&w->lock);
 }
 
 /* Whoever still waits must not wait for the keeper's next look. */

@@ -24,6 +24,9 @@
 
 struct sb_wheel {
     int bell_fd;                  /* calls the keeper while it does not have the wheel */
+    int events_fd;                /* what is turned has something to do */
+    int watch_fd;                 /* an epoll of both: what the keeper sleeps on */
+    bool sees_events;             /* events wake the keeper, not only the bell */
     _Atomic(const void *) holder; /* the thread that has it, or NULL */
     _Atomic unsigned uses;        /* grows while there is a guest */
     pthread_mutex_t lock;
@@ -35,8 +38,9 @@ struct sb_wheel {
     enum { WORKING, WATCHING, LOOKING, SLEEPING } keeper;
 };
 
-/* Returns a negative errno where there is no descriptor left. */
-int sb_wheel_init(struct sb_wheel *wheel);
+/* `events_fd` is readable whenever there is something to do; it stays the caller's. Returns a negative errno where
+ * there is no descriptor left. */
+int sb_wheel_init(struct sb_wheel *wheel, int events_fd);
 void sb_wheel_destroy(struct sb_wheel *wheel);
 
 /* Whether the calling thread has the wheel. */
@@ -47,16 +51,16 @@ bool sb_wheel_is_mine(const struct sb_wheel *wheel);
 bool sb_wheel_join(struct sb_wheel *wheel);
 void sb_wheel_leave(struct sb_wheel *wheel, bool guest);
 
-/* A guest begins a round; and it has time to send the keeper away, which events would wake as well. */
+/* A guest begins a round; and it sends the keeper away, which events would wake as well. */
 void sb_wheel_use(struct sb_wheel *wheel);
 void sb_wheel_dismiss(struct sb_wheel *wheel);
 
 /* There is something to do that should not wait until the keeper looks. From any thread. */
 void sb_wheel_hurry(struct sb_wheel *wheel);
 
-/* The keeper takes the wheel when it can; and lays it down until there is something on `events_fd`, the time
- * is up (-1: never) or a guest wants it. */
+/* The keeper takes the wheel when it can; and lays it down until there is something to do, the time is up
+ * (-1: never) or a guest wants it. */
 void sb_wheel_take(struct sb_wheel *wheel);
-void sb_wheel_watch(struct sb_wheel *wheel, int events_fd, int timeout_ms);
+void sb_wheel_watch(struct sb_wheel *wheel, int timeout_ms);
 
 #endif

@@ -455,6 +455,47 @@ static void nobody_is_woken_while_nothing_happens(void **state)
     flag_end(&flag);
 }
 
+#define BEATS 20
+#define BEAT_MS 2
+
+struct beats {
+    struct flag over; /* first */
+    unsigned count;
+    long sleeps; /* of others, at the last beat */
+};
+
+static void on_beat(struct sb_timer *timer)
+{
+    struct beats *beats = (struct beats *)((char *)timer - offsetof(struct beats, over.timer));
+
+    if (++beats->count < BEATS) {
+        sb_loop_arm(beats->over.loop, timer, simba_now_ms() + BEAT_MS);
+        return;
+    }
+    beats->sleeps = sleeps_of_others();
+    set_flag(&beats->over);
+}
+
+/* On a small machine it would take the core from whoever is needed next. */
+static void the_keeper_sleeps_through_the_events_of_a_guest(void **state)
+{
+    struct beats beats = {0};
+    long before;
+
+    if (PROBE_SANITIZED)
+        skip();
+    flag_init(&beats.over, *state);
+    beats.over.task.run = arm_by_task;
+    beats.over.timer.fire = on_beat;
+    assert_calm();
+    before = sleeps_of_others();
+    sb_loop_push(*state, &beats.over.task);
+    assert_true(flag_wait(&beats.over, SIMBA_INFINITE));
+    assert_true(pthread_equal(beats.over.setter, pthread_self()));
+    assert_int_equal(beats.sleeps, before);
+    flag_end(&beats.over);
+}
+
 /* ---- What the loop must bear ---------------------------------------------------------------- */
 
 static void break_a_pipe(struct simba_task *task)
@@ -625,6 +666,7 @@ int main(void)
         cmocka_unit_test(a_loop_can_end_right_after_somebody_turned_it),
         WITH_LOOP(threads_wait_at_the_same_time),
         WITH_LOOP(nobody_is_woken_while_nothing_happens),
+        WITH_LOOP(the_keeper_sleeps_through_the_events_of_a_guest),
         WITH_LOOP(a_broken_connection_does_not_end_the_process),
         WITH_LOOP(signals_reach_a_thread_that_turns_the_loop),
         WITH_LOOP(a_cancelled_thread_finishes_its_wait),
