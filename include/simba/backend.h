@@ -81,6 +81,7 @@ struct simba_request {
     int64_t transition_ms;
     uint64_t revision;
     int64_t timeout_ms;
+    bool asks_place;            /* ACQUIRE: `place` is wanted, where the store can tell it */
     struct simba_request *next; /* links a batch; the backend's to use until it answers */
     void *backend_data;         /* the backend's to use until it answers; NULL at first */
 };
@@ -94,6 +95,7 @@ struct simba_reply {
     uint64_t fence;   /* the token of the owner's term; 0 where the store does not know it */
     int64_t as_of_ms; /* 0, or the earlier instant that a session is proved alive for */
     int64_t waiters;  /* -1: not known. Set it for READ and LIST */
+    int64_t place;    /* in the wait queue, from 1, where ACQUIRE asked for it; 0: not known */
     /* LIST: its times are on simba_now_ms(). QUEUE: each waiter has its id in owner.id. */
     const struct simba_mutex_status *list;
     size_t list_count;
@@ -102,7 +104,7 @@ struct simba_reply {
 
 #define SIMBA_REPLY_INIT                                                                           \
     {                                                                                              \
-        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL                                           \
+        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, 0, NULL, 0, NULL                                        \
     }
 
 enum simba_notice {

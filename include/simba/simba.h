@@ -232,6 +232,8 @@ struct simba_client_options {
     int64_t initial_delay_ms; /* default 0: before the first attempt */
     int64_t jitter_min_ms;    /* default -200 ms, at least -1 s: added to a contender's delay */
     int64_t jitter_max_ms;    /* default 1 s */
+    int64_t turn_ms;          /* default 0: none. From one waiter to the next, where the store has a
+                                 queue (Redis, memory): in place of the jitter */
     int64_t stop_timeout_ms;  /* default 10 s: how long a stop may take */
     int dispatcher_threads;   /* default 4: the most threads that run callbacks at once */
     struct simba_executor executor;   /* where set, callbacks run there */
@@ -247,13 +249,13 @@ struct simba_client_options {
 #define SIMBA_CLIENT_OPTIONS_INIT                                                                  \
     {                                                                                              \
         sizeof(struct simba_client_options), SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET,   \
-            SIMBA_UNSET, SIMBA_UNSET, 0, {NULL, NULL}, NULL, NULL, NULL, NULL, SIMBA_LOG_WARN,     \
-            NULL                                                                                   \
+            SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, 0, {NULL, NULL}, NULL, NULL, NULL, NULL,        \
+            SIMBA_LOG_WARN, NULL                                                                   \
     }
 
 /* Creates a client: `sqlite:PATH`, `memory:NAME` ... with options behind a '?', such as
- * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&stop-timeout=10s`. A password need not stand in
- * the URL: `?password-file=PATH` and `?password-env=VARIABLE` say where it is.
+ * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&turn=0s&stop-timeout=10s`. A password need not
+ * stand in the URL: `?password-file=PATH` and `?password-env=VARIABLE` say where it is.
  * `options` may be NULL. Fails when the URL or the timings are invalid and when the store cannot be
  * used now. Starts the client's threads. */
 SIMBA_API int simba_client_open(const char *url, const struct simba_client_options *options,

@@ -99,6 +99,7 @@ struct client_options {
     std::optional<milliseconds> initial_delay;
     std::optional<milliseconds> jitter_min;
     std::optional<milliseconds> jitter_max;
+    std::optional<milliseconds> turn;
     std::optional<milliseconds> stop_timeout;
     int dispatcher_threads = 0;
     ::simba_id_generator *id_generator = nullptr;
@@ -175,6 +176,7 @@ class core
         plain.initial_delay_ms = count_or_unset(options.initial_delay);
         plain.jitter_min_ms = count_or_unset(options.jitter_min);
         plain.jitter_max_ms = count_or_unset(options.jitter_max);
+        plain.turn_ms = count_or_unset(options.turn);
         plain.stop_timeout_ms = count_or_unset(options.stop_timeout);
         plain.dispatcher_threads = options.dispatcher_threads;
         plain.id_generator = options.id_generator;

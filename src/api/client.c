@@ -72,6 +72,8 @@ static int check_timing(const struct sb_timing *t, struct simba_error *error)
         code = check_range("the lower end of jitter", t->jitter_min_ms, JITTER_LEAST_MS, error);
     if (code == SIMBA_OK)
         code = check_range("the upper end of jitter", t->jitter_max_ms, t->jitter_min_ms, error);
+    if (code == SIMBA_OK)
+        code = check_range("turn", t->turn_ms, 0, error);
     return code;
 }
 
@@ -106,6 +108,8 @@ static int read_url_timing(simba_url *url, struct sb_timing *t, struct simba_err
         code = simba_url_duration(url, "stop-timeout", &t->stop_timeout_ms, error);
     if (code == SIMBA_OK)
         code = read_jitter(url, t, error);
+    if (code == SIMBA_OK)
+        code = simba_url_duration(url, "turn", &t->turn_ms, error);
     return code;
 }
 
@@ -126,6 +130,7 @@ static int read_timing(const struct simba_client_options *options, simba_url *ur
     t->initial_delay_ms = 0;
     t->jitter_min_ms = DEFAULT_JITTER_MIN_MS;
     t->jitter_max_ms = DEFAULT_JITTER_MAX_MS;
+    t->turn_ms = 0;
     t->stop_timeout_ms = DEFAULT_STOP_TIMEOUT_MS;
     code = read_url_timing(url, t, error);
     if (code != SIMBA_OK)
@@ -135,6 +140,7 @@ static int read_timing(const struct simba_client_options *options, simba_url *ur
     override(&t->initial_delay_ms, options->initial_delay_ms);
     override(&t->jitter_min_ms, options->jitter_min_ms);
     override(&t->jitter_max_ms, options->jitter_max_ms);
+    override(&t->turn_ms, options->turn_ms);
     override(&t->stop_timeout_ms, options->stop_timeout_ms);
     code = check_timing(t, error);
     if (code == SIMBA_OK)

@@ -11,10 +11,15 @@
 
 /* What every client takes, on whatever store. */
 static const struct simba_backend_option common_options[] = {
-    {"ttl", SIMBA_OPTION_DURATION, NULL},           {"transition", SIMBA_OPTION_DURATION, NULL},
-    {"initial-delay", SIMBA_OPTION_DURATION, NULL}, {"stop-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"jitter", SIMBA_OPTION_RANGE, NULL},           {"user", SIMBA_OPTION_TEXT, NULL},
-    {"password", SIMBA_OPTION_TEXT, NULL},          {NULL, SIMBA_OPTION_TEXT, NULL},
+    {"ttl", SIMBA_OPTION_DURATION, NULL},
+    {"transition", SIMBA_OPTION_DURATION, NULL},
+    {"initial-delay", SIMBA_OPTION_DURATION, NULL},
+    {"stop-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"jitter", SIMBA_OPTION_RANGE, NULL},
+    {"turn", SIMBA_OPTION_DURATION, NULL},
+    {"user", SIMBA_OPTION_TEXT, NULL},
+    {"password", SIMBA_OPTION_TEXT, NULL},
+    {NULL, SIMBA_OPTION_TEXT, NULL},
 };
 
 const struct simba_backend_option sb_config_any_option = {"", SIMBA_OPTION_TEXT, NULL};

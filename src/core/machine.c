@@ -29,6 +29,7 @@
 #define GUARD_RETRY_MIN_MS 5
 #define REQUEST_TIMEOUT_MIN_MS 10
 #define CALLBACKS_MAX 3
+#define LEASE_GRAIN_MS 2 /* store and contender both count in whole milliseconds */
 
 static int64_t earliest(int64_t a, int64_t b)
 {
@@ -134,13 +135,33 @@ static void retry_later(struct sb_machine *m, int64_t now_ms)
     m->attempt_at_ms = sb_later(now_ms, retry_delay(m, now_ms));
 }
 
-static void contend_later(struct sb_machine *m, int64_t now_ms)
+/* Whether a place in the queue decides when to come. Not past the end of the jitter: the queue may have many that
+ * died, and far back there is no telling. */
+static bool has_turn(const struct sb_timing *t, int64_t place)
+{
+    return t->turn_ms > 0 && place > 0 && place - 1 <= t->jitter_max_ms / t->turn_ms;
+}
+
+/* The first comes when the lease has certainly ended, the others a turn after each other. Nobody waits for those
+ * before it: they may be dead. */
+static void take_turn(struct sb_machine *m, int64_t place, int64_t now_ms)
+{
+    int64_t after_ms = LEASE_GRAIN_MS + (place - 1) * m->timing->turn_ms;
+
+    m->attempt_at_ms = latest(now_ms, sb_later(m->owner.transition_at_ms, after_ms));
+}
+
+static void contend_later(struct sb_machine *m, int64_t place, int64_t now_ms)
 {
     const struct sb_timing *t = m->timing;
-    int64_t delay =
-        simba_period_contender_delay_ms(&m->owner, now_ms, t->transition_ms, t->jitter_min_ms,
-                                        t->jitter_max_ms, sb_random_next(&m->random));
+    int64_t delay;
 
+    if (has_turn(t, place)) {
+        take_turn(m, place, now_ms);
+        return;
+    }
+    delay = simba_period_contender_delay_ms(&m->owner, now_ms, t->transition_ms, t->jitter_min_ms,
+                                            t->jitter_max_ms, sb_random_next(&m->random));
     m->attempt_at_ms = sb_later(now_ms, delay);
 }
 
@@ -261,7 +282,7 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
     if (e->op != SIMBA_OP_ACQUIRE || m->woken || m->doubt)
         m->attempt_at_ms = e->now_ms; /* only an ACQUIRE takes a place in the wait queue */
     else if (e->answer == SB_ANSWER_OTHER)
-        contend_later(m, e->now_ms);
+        contend_later(m, e->place, e->now_ms);
     else
         retry_later(m, e->now_ms);
 }

@@ -29,6 +29,7 @@ struct sb_timing {
     int64_t initial_delay_ms;
     int64_t jitter_min_ms;
     int64_t jitter_max_ms;
+    int64_t turn_ms; /* from one waiter to the next in the queue; 0: the jitter keeps them apart */
     int64_t stop_timeout_ms;
 };
 
@@ -65,6 +66,7 @@ struct sb_event {
     int64_t transition_left_ms;
     uint64_t revision;
     uint64_t fence; /* OTHER: of the owner's term, 0 where it is not known */
+    int64_t place;  /* OTHER, ACQUIRE: mine in the wait queue, from 1; 0 where it is not known */
 };
 
 /* What the driver has to do after a step. */

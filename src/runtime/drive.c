@@ -195,6 +195,7 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
         .transition_left_ms = reply->transition_left_ms,
         .revision = reply->revision,
         .fence = reply->fence,
+        .place = reply->place,
     };
 
     if (reply->code != SIMBA_OK)
@@ -235,6 +236,7 @@ static void send_request(struct sb_service *s, const struct sb_step *step)
     request->base.wire.transition_ms = timing->transition_ms;
     request->base.wire.revision = step->request.revision;
     request->base.wire.timeout_ms = step->request.timeout_ms;
+    request->base.wire.asks_place = timing->turn_ms > 0 && step->request.op == SIMBA_OP_ACQUIRE;
     sb_service_hold(s);
     sb_engine_send(s->engine, &request->base);
 }

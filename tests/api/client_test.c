@@ -49,6 +49,8 @@ static void bad_urls_are_refused_with_a_sentence(void **state)
         {"memory:a?stop-timeout=0", SIMBA_EINVAL, {"stop-timeout", "1ms", NULL}},
         {"memory:a?jitter=5s", SIMBA_ECONFIG, {"jitter", "5s", NULL}},
         {"memory:a?jitter=1s..-1s", SIMBA_EINVAL, {"jitter", "-1s", NULL}},
+        {"memory:a?turn=soon", SIMBA_EINVAL, {"soon", NULL}},
+        {"memory:a?turn=-1ms", SIMBA_EINVAL, {"turn", "-1ms", NULL}},
     };
 
     (void)state;
@@ -65,7 +67,8 @@ static void options_go_before_the_url_and_keep_its_rules(void **state)
     options.transition_ms = 30;
     expect_refusal("memory:a?ttl=10s&transition=5s", &options, SIMBA_EINVAL, words);
     options.transition_ms = 5000;
-    probe_close(probe_open_with("memory:a?ttl=10s&transition=30ms", &options));
+    options.turn_ms = 5;
+    probe_close(probe_open_with("memory:a?ttl=10s&transition=30ms&turn=-1ms", &options));
 }
 
 static void a_number_of_threads_must_be_sensible(void **state)

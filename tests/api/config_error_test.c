@@ -95,6 +95,8 @@ static const struct refusal wrong_types[] = {
                                              "10s for seconds or 10ms for milliseconds"},
     {"simba: {url: 'memory:', jitter: 5s}",
      "1:33: simba.jitter: this is no range of two durations like -200ms..1s"},
+    {"simba: {url: 'memory:', turn: 5}", "1:31: simba.turn: the duration '5' has no unit: write 5s "
+                                         "for seconds or 5ms for milliseconds"},
     {"simba: {url: 'memory:', jitter: 5s..}",
      "1:33: simba.jitter: this is no range of two durations like -200ms..1s"},
     {"simba: {url: 'memory:', enabled: maybe}",

@@ -101,8 +101,8 @@ static void options_are_added_to_those_of_the_url(void **state)
     check_url("simba: {jdbc: {url: 'sqlite:a?synchronous=full', ttl: 5s}}",
               "sqlite:a?synchronous=full&ttl=5s");
     check_url("simba: {jdbc: {url: 'sqlite:a?', ttl: 5s}}", "sqlite:a?ttl=5s");
-    check_url("simba: {url: 'memory:', jitter: -100ms..2s, stop-timeout: 1m}",
-              "memory:?jitter=-100ms..2s&stop-timeout=1m");
+    check_url("simba: {url: 'memory:', jitter: -100ms..2s, turn: 5ms, stop-timeout: 1m}",
+              "memory:?jitter=-100ms..2s&turn=5ms&stop-timeout=1m");
 }
 
 static void values_are_escaped(void **state)

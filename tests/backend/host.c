@@ -33,6 +33,7 @@ static void on_reply(const struct simba_backend_host *base, struct simba_request
     call->revision = reply->revision;
     call->fence = reply->fence;
     call->waiters = reply->waiters;
+    call->place = reply->place;
     copy_list(call, reply);
     if (reply->error != NULL)
         call->error = *reply->error;
@@ -277,6 +278,16 @@ struct call host_do(struct host *host, enum simba_op op, const char *mutex, cons
     host_submit(host, &call, 1);
     host_wait(host, &call, 1);
     return call;
+}
+
+int64_t host_place(struct host *host, const char *mutex, const char *id)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, mutex, id, 0);
+
+    call.request.asks_place = true;
+    host_submit(host, &call, 1);
+    host_wait(host, &call, 1);
+    return call.code == SIMBA_OK ? call.place : -1;
 }
 
 /* ---- Notices -------------------------------------------------------------------------------- */

@@ -54,6 +54,7 @@ struct call {
     uint64_t revision;
     uint64_t fence;
     int64_t waiters;
+    int64_t place;
     struct simba_mutex_status list[8];
     size_t list_count;
     struct simba_error error;
@@ -80,6 +81,9 @@ bool host_wait(struct host *host, struct call *calls, size_t count);
 /* Prepares, submits and waits. */
 struct call host_do(struct host *host, enum simba_op op, const char *mutex, const char *id,
                     uint64_t revision);
+
+/* An ACQUIRE of `id` that asks for its place in the queue; the place, or -1 when it failed. */
+int64_t host_place(struct host *host, const char *mutex, const char *id);
 
 /* How many notices of that kind there were for the mutex; with `id` only those to it. */
 size_t host_notices(struct host *host, enum simba_notice notice, const char *mutex, const char *id);

@@ -38,6 +38,25 @@ static void a_release_wakes_the_oldest_waiter(void **state)
     assert_true(host_close(&owner));
 }
 
+static void the_place_in_the_queue_is_told_to_who_asks(void **state)
+{
+    struct host host;
+    struct host other;
+
+    (void)state;
+    assert_int_equal(host_open(&host, "memory:place"), SIMBA_OK);
+    assert_int_equal(host_open(&other, "memory:place"), SIMBA_OK);
+    assert_int_equal(host_place(&host, "m", "a"), 0); /* it owns */
+    assert_int_equal(host_place(&host, "m", "b"), 1);
+    assert_int_equal(host_place(&other, "m", "c"), 2);
+    assert_int_equal(host_place(&host, "m", "b"), 1);
+    assert_int_equal(host_do(&other, SIMBA_OP_ACQUIRE, "m", "c", 0).place, 0);
+    host_do(&host, SIMBA_OP_RELEASE, "m", "b", 0);
+    assert_int_equal(host_place(&other, "m", "c"), 1);
+    assert_true(host_close(&other));
+    assert_true(host_close(&host));
+}
+
 static void a_waiter_that_gives_up_passes_the_wake_up_on(void **state)
 {
     struct host host;
@@ -190,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_release_wakes_the_oldest_waiter),
+        cmocka_unit_test(the_place_in_the_queue_is_told_to_who_asks),
         cmocka_unit_test(a_waiter_that_gives_up_passes_the_wake_up_on),
         cmocka_unit_test(a_waiter_that_gives_up_wakes_nobody_while_the_mutex_is_owned),
         cmocka_unit_test(observers_are_told_of_every_change_but_not_of_renewals),

@@ -28,6 +28,50 @@ static void a_contender_comes_back_when_the_lease_ends_with_a_jitter(void **stat
     assert_in_range(most, LEASE + 990, LEASE + 999);
 }
 
+static int64_t delay_at_place(int64_t place, int64_t turn_ms, int64_t jitter_max_ms)
+{
+    struct sb_event event;
+    struct drive d;
+
+    drive_init(&d);
+    d.timing.turn_ms = turn_ms;
+    d.timing.jitter_min_ms = -1;
+    d.timing.jitter_max_ms = jitter_max_ms;
+    drive_event(&d, SB_EVENT_START);
+    event = drive_reply(&d, SB_ANSWER_OTHER);
+    event.ttl_left_ms = TTL;
+    event.transition_left_ms = LEASE;
+    event.place = place;
+    drive_feed(&d, event);
+    drive_returned(&d, 1);
+    return d.step.deadline_ms - d.now_ms;
+}
+
+static void waiters_with_a_place_come_a_turn_after_each_other_and_none_early(void **state)
+{
+    (void)state;
+    for (int64_t place = 1; place <= 101; place++)
+        assert_int_equal(delay_at_place(place, 10, 1000), LEASE + 2 + 10 * (place - 1));
+}
+
+static void a_turn_never_comes_later_than_the_jitter_may(void **state)
+{
+    static const int64_t far[] = {102, 1000, INT64_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof far / sizeof far[0]; i++)
+        assert_in_range(delay_at_place(far[i], 10, 1000), LEASE - 1, LEASE + 999);
+    assert_in_range(delay_at_place(2, INT64_MAX, 1000), LEASE - 1, LEASE + 999);
+}
+
+static void a_place_means_nothing_without_turns_and_turns_nothing_without_a_place(void **state)
+{
+    (void)state;
+    assert_int_equal(delay_at_place(1, 0, 0), LEASE - 1);
+    assert_int_equal(delay_at_place(0, 10, 0), LEASE - 1);
+    assert_int_equal(delay_at_place(-1, 10, 0), LEASE - 1);
+}
+
 static void a_contender_waits_for_a_lease_that_is_longer_than_its_own(void **state)
 {
     struct drive d;
@@ -207,6 +251,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_contender_comes_back_when_the_lease_ends_with_a_jitter),
+        cmocka_unit_test(waiters_with_a_place_come_a_turn_after_each_other_and_none_early),
+        cmocka_unit_test(a_turn_never_comes_later_than_the_jitter_may),
+        cmocka_unit_test(a_place_means_nothing_without_turns_and_turns_nothing_without_a_place),
         cmocka_unit_test(a_contender_waits_for_a_lease_that_is_longer_than_its_own),
         cmocka_unit_test(a_slow_answer_does_not_make_a_contender_come_early),
         cmocka_unit_test(failed_attempts_are_retried_with_a_bounded_back_off),

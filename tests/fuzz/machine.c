@@ -41,6 +41,7 @@ static void read_timing(struct contest *c)
     t->jitter_min_ms = -positive(&c->bytes, INT64_MAX / 4);
     t->jitter_max_ms = positive(&c->bytes, INT64_MAX / 4);
     t->stop_timeout_ms = positive(&c->bytes, INT64_MAX);
+    t->turn_ms = positive(&c->bytes, INT64_MAX / 4);
 }
 
 static void read_reply(struct contest *c)
@@ -54,6 +55,7 @@ static void read_reply(struct contest *c)
     e->transition_left_ms = fuzz_number(&c->bytes);
     e->revision = c->revision += 1 + fuzz_byte(&c->bytes);
     e->fence = (uint64_t)fuzz_number(&c->bytes);
+    e->place = fuzz_number(&c->bytes);
 }
 
 static void read_event(struct contest *c)

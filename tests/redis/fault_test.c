@@ -344,6 +344,59 @@ static void a_release_wakes_exactly_one_live_waiter(void **state)
         party_leave(&waiters[i]);
 }
 
+/* ---- Turns ---------------------------------------------------------------------------------- */
+
+#define TURN_MS 300
+#define TURNS "?ttl=20s&transition=20s&jitter=900ms..3s&turn=300ms" /* the jitter would be seen */
+
+/* An owner that died: its key is there until its lease ends. Returns when that is, by the server's clock. */
+static int64_t bury_owner(void)
+{
+    server_do(&server, "SET simba:{m} dead PX 1000");
+    return server_number(&server, "PEXPIRETIME simba:{m}");
+}
+
+/* How long after the lease: a token is the server's time in microseconds. */
+static int64_t waited_ms(struct party *winner, int64_t end_ms)
+{
+    party_await_acquired(winner, 1);
+    return (int64_t)(atomic_load(&winner->fence) / 1000) - end_ms;
+}
+
+static void after_a_crash_the_first_of_the_queue_owns_when_the_lease_ends(void **state)
+{
+    static const char *const ids[] = {"b", "c", "d"};
+    struct party waiters[3];
+    int64_t end_ms;
+    int64_t after_ms;
+
+    (void)state;
+    end_ms = bury_owner();
+    for (int i = 0; i < 3; i++) {
+        party_join(&waiters[i], server_url(&server, TURNS), "m", ids[i]);
+        while (server_number(&server, "ZCARD simba:{m}:contender") < i + 1)
+            test_pause_ms(1);
+    }
+    after_ms = waited_ms(&waiters[0], end_ms);
+    assert_in_range(after_ms, 0, TURN_MS);
+    assert_int_equal(atomic_load(&waiters[1].acquired) + atomic_load(&waiters[2].acquired), 0);
+    for (size_t i = 0; i < 3; i++)
+        party_leave(&waiters[2 - i]);
+}
+
+static void a_waiter_behind_two_dead_ones_comes_in_its_own_turn(void **state)
+{
+    struct party waiter;
+    int64_t end_ms;
+
+    (void)state;
+    end_ms = bury_owner();
+    server_do(&server, "ZADD simba:{m}:contender 1 dead-1 2 dead-2");
+    party_join(&waiter, server_url(&server, TURNS), "m", "b");
+    assert_in_range(waited_ms(&waiter, end_ms), 2 * TURN_MS, 3 * TURN_MS);
+    party_leave(&waiter);
+}
+
 /* ---- Messages ------------------------------------------------------------------------------- */
 
 static void foreign_and_malformed_messages_do_no_harm(void **state)
@@ -415,6 +468,8 @@ int main(void)
         CASE(a_restart_without_data_is_a_loss_and_a_new_term),
         CASE(a_release_passes_over_a_thousand_dead_waiters),
         CASE(a_release_wakes_exactly_one_live_waiter),
+        CASE(after_a_crash_the_first_of_the_queue_owns_when_the_lease_ends),
+        CASE(a_waiter_behind_two_dead_ones_comes_in_its_own_turn),
         CASE(foreign_and_malformed_messages_do_no_harm),
         CASE(a_client_has_two_connections_and_leaves_none),
     };

@@ -346,6 +346,23 @@ static void a_right_that_is_missing_is_told_and_grants_nothing(void **state)
     assert_true(host_close(&host));
 }
 
+static void whoever_may_not_learn_its_place_waits_without_it(void **state)
+{
+    struct host host;
+
+    (void)state;
+    server_do(&server, "FLUSHALL");
+    rights_grant(&server, "");
+    assert_int_equal(host_open(&host, user_url("")), SIMBA_OK);
+    assert_int_equal(host_place(&host, "m", "a"), 0);
+    assert_int_equal(host_place(&host, "m", "b"), 0);
+    assert_int_equal(host_do(&host, SIMBA_OP_READ, "m", NULL, 0).waiters, 1);
+    rights_grant(&server, "+zrank");
+    assert_int_equal(host_place(&host, "m", "b"), 1);
+    assert_true(host_close(&host));
+    server_do(&server, "ACL LOG RESET");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +377,7 @@ int main(void)
         cmocka_unit_test(the_documented_rights_are_enough),
         cmocka_unit_test(every_documented_right_is_needed),
         cmocka_unit_test(a_right_that_is_missing_is_told_and_grants_nothing),
+        cmocka_unit_test(whoever_may_not_learn_its_place_waits_without_it),
     };
     char port[16];
     int failed;

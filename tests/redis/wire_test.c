@@ -368,6 +368,30 @@ static void those_who_wait_are_told_in_the_order_in_which_they_came(void **state
     server_do(&server, "DEL simba:{m}:contender");
 }
 
+static bool was_called(const char *command)
+{
+    char entry[64];
+
+    snprintf(entry, sizeof entry, "cmdstat_%s:", command);
+    return strstr(server_text(&server, "INFO commandstats"), entry) != NULL;
+}
+
+static void the_place_in_the_queue_is_told_to_who_asks(void **state)
+{
+    (void)state;
+    server_do(&server, "CONFIG RESETSTAT");
+    server_do(&server, "ZADD simba:{m}:contender 1 somebody-else");
+    assert_int_equal(ask(ACQUIRE, "a", 0).place, 0);
+    assert_int_equal(ask(ACQUIRE, "b", 0).place, 0);
+    assert_false(was_called("zrank"));
+    assert_int_equal(host_place(&host, "m", "c"), 3);
+    assert_int_equal(host_place(&host, "m", "b"), 2);
+    assert_true(was_called("zrank"));
+    ask(RELEASE, "b", 0);
+    assert_int_equal(host_place(&host, "m", "c"), 2);
+    assert_int_equal(host_place(&host, "m", "a"), 0); /* it owns */
+}
+
 /* The server is nobody's for as long as a script runs. */
 static void a_release_looks_at_ten_thousand_dead_waiters_at_most(void **state)
 {
@@ -405,6 +429,7 @@ int main(void)
         STEP(the_token_is_the_time_in_microseconds_in_plain_digits),
         STEP(whoever_looks_is_told_the_token_of_the_owner),
         STEP(those_who_wait_are_told_in_the_order_in_which_they_came),
+        STEP(the_place_in_the_queue_is_told_to_who_asks),
         STEP(a_release_looks_at_ten_thousand_dead_waiters_at_most),
     };
     int failed;

@@ -179,6 +179,7 @@ static void make_machine(struct replay *r, char *words[], size_t count)
     t->margin_ms = simba_drift_margin_ms(t->ttl_ms + t->transition_ms);
     t->initial_delay_ms = option_ms(r, words, count, "initial-delay", 0);
     t->stop_timeout_ms = option_ms(r, words, count, "stop-timeout", 10000);
+    t->turn_ms = option_ms(r, words, count, "turn", 0);
     read_jitter(r, words, count);
     if (r->observer)
         sb_observer_init(&r->watcher, t, option_ms(r, words, count, "poll", 1000), 1);
@@ -244,6 +245,7 @@ static void read_reply(struct replay *r, char *words[], size_t count, struct sb_
         option_ms(r, words, count, "transition", t->ttl_ms + t->transition_ms);
     event->revision = (uint64_t)option_number(r, words, count, "revision", 0);
     event->fence = (uint64_t)option_number(r, words, count, "fence", 0);
+    event->place = option_number(r, words, count, "place", 0);
     read_answer(r, words, count, event);
 }
 

@@ -12,12 +12,13 @@
  *     5 reply #1 mine revision=7
  *         ...
  *
- * Machines: contender ID | observer, with ttl=, transition=, jitter=MIN..MAX, initial-delay=, stop-timeout=, poll=
+ * Machines: contender ID | observer, with ttl=, transition=, jitter=MIN..MAX, turn=, initial-delay=, stop-timeout=,
+ *         poll=
  * Times: in milliseconds; +N is N later than the event before. The line `due` is a tick at the deadline that
  * the machine has named, so that a story stays whole when a back-off changes; its time is told.
  * Events: start, stop, tick, wake, session-lost, returned [COUNT], and
  *         reply #N mine | other ID | nobody | failed CODE | unknown, with ttl=, transition=, revision=, fence=,
- *         sent= where they are not those of a fresh lease and of request N
+ *         place=, sent= where they are not those of a fresh lease and of request N
  */
 #ifndef SIMBA_TRANSCRIPT_H
 #define SIMBA_TRANSCRIPT_H

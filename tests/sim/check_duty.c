@@ -97,7 +97,38 @@ void sim_check_belief_ended(struct sim_world *w, int member)
 void sim_check_prod(struct sim_world *w, int member)
 {
     w->check.seen[member].prods++;
+    w->check.seen[member].prodded = true;
 }
+
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+/* Who is told its place comes when the lease has ended and those before it have had their turns. Past the end of
+ * the jitter there are no turns. */
+static void await_turn(struct sim_world *w, const struct sim_request *r)
+{
+    const struct sim_member *m = &w->members[r->member];
+    const struct sim_clock *clock = &w->clocks[w->processes[m->process].host];
+    int64_t after_ms = (r->place - 1) * m->timing.turn_ms;
+
+    if (after_ms <= m->timing.jitter_max_ms)
+        w->check.seen[r->member].turn_us = sim_clock_true_us(
+            clock, sim_process_ms(w, m->process) + r->transition_left_ms + after_ms);
+}
+
+/* Whoever was prodded may come at once, and so it may when the answers to what it asked then were lost. */
+static void check_turn(struct sim_world *w, int member)
+{
+    struct sim_seen *seen = &w->check.seen[member];
+
+    if (seen->turn_us == 0)
+        return;
+    if (!seen->prodded && w->now_us < seen->turn_us)
+        sim_violate(w, "10: %s does not wait for its turn", id_of(w, member));
+    seen->turn_us = 0;
+    seen->prodded = false;
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static void count_request(struct sim_world *w, int member, enum simba_op op)
 {
@@ -135,6 +166,8 @@ void sim_check_sent(struct sim_world *w, int member, enum simba_op op, uint64_t 
             sim_check_believes(w, member))
             sim_violate(w, "10: %s waits so long for a guard that no other one fits in", m->id);
     }
+    if (op == SIMBA_OP_ACQUIRE)
+        check_turn(w, member);
     if (op == SIMBA_OP_RELEASE && revision != 0)
         seen->released = revision;
 }
@@ -145,6 +178,10 @@ void sim_check_answered(struct sim_world *w, const struct sim_request *r, enum s
 
     if (seen->acquiring == r->serial)
         seen->acquiring = 0;
+    if (!sim_request_is_current(w, r))
+        seen->prodded = true;
+    else if (r->op == SIMBA_OP_ACQUIRE && answer == SB_ANSWER_OTHER && r->place > 0)
+        await_turn(w, r);
     if (!sim_request_is_current(w, r) || r->op != SIMBA_OP_GUARD)
         return;
     if (answer == SB_ANSWER_FAILED || answer == SB_ANSWER_UNKNOWN) {

@@ -4,6 +4,8 @@
  */
 #include "sim.h"
 
+#include "base/random.h"
+
 #include <string.h>
 
 /* The clocks of two hosts and the store may run apart by as much as the margin of a lease covers. */
@@ -150,6 +152,22 @@ static void draw_members(struct sim_world *w)
     }
 }
 
+/* Rolled by dice of their own, so that a world without turns is the one that it was before there were any. Half
+ * of these queues begin with waiters that died, some with more than the jitter has room for. */
+static void draw_turns(struct sim_world *w)
+{
+    uint64_t dice = ~w->seed;
+    int64_t turn_ms = sb_random_between(sb_random_next(&dice), 1, 41);
+
+    if (sb_random_between(sb_random_next(&dice), 0, 4) > 0)
+        return;
+    if (sb_random_between(sb_random_next(&dice), 0, 2) > 0)
+        w->store.dead_waiters = sb_random_between(sb_random_next(&dice), 1, 200);
+    for (int i = 0; i < w->member_count; i++)
+        if (sb_random_between(sb_random_next(&dice), 0, 5) > 0)
+            w->members[i].timing.turn_ms = turn_ms;
+}
+
 /* Long enough for a few dozen leases, and short where there are many members. */
 static int64_t draw_length_us(struct sim_world *w)
 {
@@ -167,6 +185,7 @@ void sim_draw(struct sim_world *w)
     sim_store_init(w);
     draw_places(w);
     draw_members(w);
+    draw_turns(w);
     w->store.session_ms = w->lease_ms;
     w->store.endless = w->store.kind == SIM_SESSION && sim_chance(w, 500);
     w->store.recalls = w->store.kind == SIM_SESSION && sim_chance(w, 500);
@@ -211,13 +230,13 @@ static void trace_member(const struct sim_world *w, const struct sim_member *m)
     const struct sim_habits *h = &m->habits;
     const struct sb_timing *t = &m->timing;
 
-    sim_trace(
-        w,
-        "%s in p%d: ttl %lld transition %lld margin %lld jitter %lld..%lld initial delay %lld "
-        "stop timeout %lld",
-        m->id, m->process, (long long)t->ttl_ms, (long long)t->transition_ms,
-        (long long)t->margin_ms, (long long)t->jitter_min_ms, (long long)t->jitter_max_ms,
-        (long long)t->initial_delay_ms, (long long)t->stop_timeout_ms);
+    sim_trace(w,
+              "%s in p%d: ttl %lld transition %lld margin %lld jitter %lld..%lld turn %lld initial "
+              "delay %lld "
+              "stop timeout %lld",
+              m->id, m->process, (long long)t->ttl_ms, (long long)t->transition_ms,
+              (long long)t->margin_ms, (long long)t->jitter_min_ms, (long long)t->jitter_max_ms,
+              (long long)t->turn_ms, (long long)t->initial_delay_ms, (long long)t->stop_timeout_ms);
     if (h->mute)
         sim_trace(w, "%s has no callbacks", m->id);
     sim_trace(

@@ -69,6 +69,7 @@ static const char *const count_names[SIM_COUNTS] = {
     [SIM_ILLEGAL_CALLS] = "illegal calls",
     [SIM_OWNERS_KILLED] = "owners killed when the faults heal",
     [SIM_HICCUPS] = "hiccups on good days",
+    [SIM_PLACES] = "places told to those who take turns",
     [SIM_FAULTS + SIM_FAULT_PARTITION] = "partitions",
     [SIM_FAULTS + SIM_FAULT_PAUSE] = "pauses",
     [SIM_FAULTS + SIM_FAULT_SUSPEND] = "suspends",

@@ -359,6 +359,7 @@ static void tell_machine(struct sim_world *w, size_t index)
         .transition_left_ms = r->transition_left_ms,
         .revision = r->reply_revision,
         .fence = r->reply_fence,
+        .place = r->place,
     };
     static const char *const names[] = {"MINE", "OTHER", "NOBODY", "FAILED", "UNKNOWN"};
 

@@ -138,6 +138,7 @@ struct sim_request {
     int64_t as_of_ms;
     uint64_t reply_revision;
     uint64_t reply_fence; /* 0: the store does not know it */
+    int64_t place;        /* in the wait queue; 0: not told */
 };
 
 /* How the application of a member behaves. */
@@ -233,6 +234,7 @@ struct sim_store {
     int64_t ttl_at_ms;
     int64_t transition_at_ms;
     struct sim_waiter waiters[SIM_MEMBERS_MAX];
+    int64_t dead_waiters; /* of others, before all of these in the queue */
     /* SIM_SESSION: */
     int64_t session_ms;
     bool endless; /* another's lease is reported as SIMBA_INFINITE */
@@ -305,7 +307,9 @@ struct sim_seen {
     int64_t burst_us;      /* since when requests are counted */
     int64_t burst;
     int64_t burst_guards;
-    int64_t prods; /* wake-ups and the like meanwhile */
+    int64_t prods;   /* wake-ups and the like meanwhile */
+    bool prodded;    /* since it last came for its turn, by anything but an answer */
+    int64_t turn_us; /* when its place in the queue lets it come; 0: it was told none */
     /* what the application was told: */
     bool acquired_told;  /* on_acquired has begun and on_released has not */
     char owner_told[8];  /* whom the last callback named */
@@ -366,6 +370,7 @@ enum sim_count {
     SIM_ILLEGAL_CALLS,
     SIM_OWNERS_KILLED,
     SIM_HICCUPS,
+    SIM_PLACES, /* told to those who take turns */
     SIM_FAULTS, /* and one for each enum sim_fault that struck somebody */
     SIM_COUNTS = SIM_FAULTS + SIM_FAULT_COUNT
 };

@@ -153,6 +153,21 @@ static void release(struct sim_world *w, const struct sim_request *r)
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
+/* Only a store with a queue knows it, and tells it only to who wants it. */
+static int64_t place_of(struct sim_world *w, const struct sim_request *r)
+{
+    const struct sim_waiter *mine = &w->store.waiters[r->member];
+    int64_t place = w->store.dead_waiters + 1;
+
+    if (w->store.kind != SIM_REDIS || r->op != SIMBA_OP_ACQUIRE || !mine->waiting ||
+        w->members[r->member].timing.turn_ms == 0)
+        return 0;
+    for (int i = 0; i < w->member_count; i++)
+        place += w->store.waiters[i].waiting && w->store.waiters[i].joined < mine->joined;
+    w->counts[SIM_PLACES]++;
+    return place;
+}
+
 static void answer(struct sim_world *w, struct sim_request *r)
 {
     int64_t now_ms = sim_store_ms(w);
@@ -166,6 +181,7 @@ static void answer(struct sim_world *w, struct sim_request *r)
     r->ttl_left_ms = w->store.ttl_at_ms - now_ms;
     r->transition_left_ms = w->store.transition_at_ms - now_ms;
     r->reply_revision = w->store.revision;
+    r->place = place_of(w, r);
     r->reply_fence = w->store.kind == SIM_REDIS ? w->store.revision : 0; /* a row has no token */
 }
 
@@ -213,6 +229,7 @@ void sim_store_lose_data(struct sim_world *w)
     w->store.counter = 0;
     w->store.owner.member = SIM_NOBODY;
     memset(w->store.waiters, 0, sizeof w->store.waiters);
+    w->store.dead_waiters = 0;
 }
 
 /* ---- What is left ---------------------------------------------------------------------------- */

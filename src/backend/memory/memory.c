@@ -248,6 +248,8 @@ static void answer(simba_backend *client, struct simba_request *request)
     if (record != NULL) {
         reply.revision = record->owner.fence;
         reply.waiters = (int64_t)sb_memory_waiters(record);
+        if (request->asks_place)
+            reply.place = sb_memory_place(record, client, request->id);
         if (sb_memory_is_owned(record, now_ms))
             owner = record->owner;
     }

@@ -154,6 +154,18 @@ void sb_memory_leave(struct sb_memory_record *record, const simba_backend *clien
     sb_free(waiter);
 }
 
+int64_t sb_memory_place(const struct sb_memory_record *record, const simba_backend *client,
+                        const char *id)
+{
+    int64_t place = 1;
+
+    for (const struct sb_memory_waiter *waiter = record->waiters; waiter != NULL;
+         waiter = waiter->next, place++)
+        if (waiter->client == client && strcmp(waiter->id, id) == 0)
+            return place;
+    return 0;
+}
+
 size_t sb_memory_waiters(const struct sb_memory_record *record)
 {
     size_t count = 0;

@@ -68,6 +68,10 @@ void sb_memory_join(struct sb_memory_record *record, simba_backend *client, cons
 void sb_memory_leave(struct sb_memory_record *record, const simba_backend *client, const char *id);
 size_t sb_memory_waiters(const struct sb_memory_record *record);
 
+/* Counted from 1; 0: it does not wait. */
+int64_t sb_memory_place(const struct sb_memory_record *record, const simba_backend *client,
+                        const char *id);
+
 /* The waiters, the oldest first, as the reply to a QUEUE tells them; a record of NULL has none. As below. */
 int sb_memory_queue(const struct sb_memory_record *record, struct simba_mutex_status **ret_list,
                     size_t *ret_count);

@@ -1,12 +1,13 @@
 -- ARGV: id, lease in milliseconds, the largest token that the client has seen of any mutex, and the largest one
--- that the contender knows of this mutex, where it knows any.
+-- that the contender knows of this mutex, where it knows any; and anything where it wants its place in the queue.
 local lease_ms, time = ARGV[2], call('TIME')
 
 if not call('SET', key, id, 'NX', 'PX', lease_ms) then
     local owner = call('GET', key)
     if owner ~= id then
         call('ZADD', queue, 'NX', string.format('%s.%06d', time[1], time[2]), id)
-        return { owner, call('PTTL', key), token }
+        local before = ARGV[5] and redis.pcall('ZRANK', queue, id) -- refused: it does without
+        return { owner, call('PTTL', key), token, type(before) == 'number' and before + 1 or nil }
     end
     call('SET', key, id, 'PX', lease_ms)
 end

@@ -50,7 +50,10 @@ void sb_request_reply(simba_backend *store, struct simba_request *request,
         return;
     }
     reply.revision = record->revision;
-    reply.waiters = record->waiters;
+    if (request->op == SIMBA_OP_ACQUIRE)
+        reply.place = record->waiters > 0 ? record->waiters : 0;
+    else
+        reply.waiters = record->waiters;
     if (record->owned) {
         reply.fence = record->revision;
         reply.owner = record->owner;
@@ -293,8 +296,10 @@ static size_t add_values(const struct sb_job *job, struct sb_argument *arguments
         arguments[count++] = sb_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
     if (job->op == SIMBA_OP_ACQUIRE)
         arguments[count++] = sb_argument_number((int64_t)job->store->seen, &digits[1]);
-    if (job->op != SIMBA_OP_ACQUIRE || job->revision > 0)
+    if (job->op != SIMBA_OP_ACQUIRE || job->revision > 0 || r->asks_place)
         arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[2]);
+    if (job->op == SIMBA_OP_ACQUIRE && r->asks_place)
+        arguments[count++] = (struct sb_argument){"place", 5};
     return count;
 }
 
@@ -323,7 +328,7 @@ static int send_asking(struct sb_job *job, struct simba_error *error)
 
 static int send_job(struct sb_job *job, struct simba_error *error)
 {
-    struct sb_argument arguments[10];
+    struct sb_argument arguments[11];
     struct sb_digits digits[3];
     struct sb_keys keys;
     size_t count = 3;

@@ -14,7 +14,7 @@ struct sb_record {
     char owner[SIMBA_ID_MAX + 1];
     int64_t left_ms;
     uint64_t revision;
-    int64_t waiters; /* -1: not told */
+    int64_t waiters; /* READ: all; ACQUIRE: up to the contender, which is its place; -1: not told */
 };
 
 /* False when it is no such reply. `id` is whose request it was, NULL for nobody's: no other owner's name

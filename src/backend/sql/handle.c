@@ -387,8 +387,8 @@ static void free_handle(simba_repository *h)
 /* The timings of a contest may stand in the URL of a client; here nobody needs them. */
 static void pass_over_timings(simba_url *url)
 {
-    static const char *const timings[] = {"ttl", "transition", "initial-delay", "jitter",
-                                          "stop-timeout"};
+    static const char *const timings[] = {"ttl",    "transition", "initial-delay",
+                                          "jitter", "turn",       "stop-timeout"};
 
     for (size_t i = 0; i < sizeof timings / sizeof timings[0]; i++)
         simba_url_param(url, timings[i]);
