@@ -19,6 +19,7 @@ struct sb_listener {
     uint16_t length;          /* of the channel */
     uint8_t mutex_length;
     bool wanted;    /* it should be subscribed to */
+    bool lingers;   /* nobody listens: the subscription is kept for a while, and counts as one */
     char channel[]; /* without a NUL */
 };
 

@@ -111,15 +111,25 @@ static void start_listening(simba_backend *store, const char *mutex, const char 
     if (listener == NULL)
         store->host->log(store->host, SIMBA_LOG_WARN,
                          "redis: no memory to listen for '%s': it is polled", mutex);
+    else if (listener->lingers)
+        sb_subscriber_resume(listener->at, listener);
     else if (id == NULL)
         sb_store_subscribe(store, listener);
+}
+
+/* In a cluster a listener moves with its mutex, and must not be forgotten at a node that goes. */
+static bool may_linger(const simba_backend *store, const struct sb_listener *listener)
+{
+    return store->cluster == NULL && listener->at != NULL;
 }
 
 static void stop_listening(simba_backend *store, const char *mutex, const char *id)
 {
     struct sb_listener *listener = sb_listeners_find(&store->listeners, mutex, id);
 
-    if (listener == NULL || !sb_listeners_remove(&store->listeners, listener))
+    if (listener == NULL ||
+        (may_linger(store, listener) && sb_subscriber_linger(listener->at, listener)) ||
+        !sb_listeners_remove(&store->listeners, listener))
         return;
     if (listener->at != NULL)
         sb_subscriber_remove(listener->at, listener);

@@ -4,6 +4,9 @@
  * Confirmations come in the order of the subscriptions, one for each channel, so each subscription gets a
  * ticket: its number on this connection. A listener is told to look when its ticket is confirmed, since
  * what was published before went unheard.
+ *
+ * Whoever stops to listen often begins again at once: a thread that takes a mutex again and again. So the
+ * subscription of a contender lingers for a while, and is there when it is wanted again.
  */
 #include "backend/redis/subscriber.h"
 
@@ -15,8 +18,15 @@
 #include <uv.h>
 
 #define CHUNK 256 /* channels in one command, so that a server is not held up */
+#define LINGER_MAX 64
+#define LINGER_MS 1000
 #define RELEASED "released@@"
 #define ACQUIRED "acquired@@"
+
+struct lingerer {
+    struct sb_listener *listener;
+    int64_t until_ms;
+};
 
 struct sb_subscriber {
     const struct simba_backend_host *host;
@@ -24,8 +34,9 @@ struct sb_subscriber {
     struct sb_link *link;
     uv_prepare_t
         flusher;      /* before the loop waits, what was said in this turn leaves in one write */
-    bool has_flusher; /* it is a handle of the loop */
-    unsigned parts;   /* the link and the flusher */
+    uv_timer_t timer; /* ends the lingering */
+    bool has_handles; /* these two are handles of the loop */
+    unsigned parts;   /* the link and the handles */
     uint64_t asked;   /* the last ticket */
     uint64_t confirmed;
     uint64_t bulk; /* the last ticket of those given when the connection came up */
@@ -37,6 +48,8 @@ struct sb_subscriber {
 
     struct sb_argument chunk[CHUNK + 1]; /* the word and the channels */
     size_t chunk_count;
+    struct lingerer lingerers[LINGER_MAX]; /* the oldest first */
+    size_t lingerer_count;
 };
 
 /* ---- Saying --------------------------------------------------------------------------------- */
@@ -50,14 +63,22 @@ static void on_flush(uv_prepare_t *prepare)
     sb_link_flush(s->link);
 }
 
+/* Whoever never listens has none. */
+static void have_handles(struct sb_subscriber *s)
+{
+    if (s->has_handles)
+        return;
+    uv_prepare_init(s->host->loop, &s->flusher);
+    uv_timer_init(s->host->loop, &s->timer);
+    s->flusher.data = s;
+    s->timer.data = s;
+    s->has_handles = true;
+    s->parts += 2;
+}
+
 static void flush_soon(struct sb_subscriber *s)
 {
-    if (!s->has_flusher) {
-        uv_prepare_init(s->host->loop, &s->flusher);
-        s->flusher.data = s;
-        s->has_flusher = true;
-        s->parts++;
-    }
+    have_handles(s);
     if (!s->dirty)
         uv_prepare_start(&s->flusher, on_flush);
     s->dirty = true;
@@ -100,6 +121,67 @@ void sb_subscriber_remove(struct sb_subscriber *s, struct sb_listener *listener)
     if (listener->ticket > 0 && sb_link_is_ready(s->link) &&
         !sb_listeners_share(s->listeners, listener))
         say(s, arguments, 2);
+}
+
+/* ---- Lingering ------------------------------------------------------------------------------ */
+
+static struct sb_listener *take_lingerer(struct sb_subscriber *s, size_t index)
+{
+    struct sb_listener *listener = s->lingerers[index].listener;
+
+    s->lingerer_count--;
+    memmove(&s->lingerers[index], &s->lingerers[index + 1],
+            (s->lingerer_count - index) * sizeof s->lingerers[0]);
+    listener->lingers = false;
+    return listener;
+}
+
+static void end_oldest(struct sb_subscriber *s)
+{
+    struct sb_listener *listener = take_lingerer(s, 0);
+
+    if (!sb_listeners_remove(s->listeners, listener))
+        return;
+    if (listener->at != NULL)
+        sb_subscriber_remove(s, listener);
+    sb_free(listener);
+}
+
+static void on_lingered(uv_timer_t *timer)
+{
+    struct sb_subscriber *s = timer->data;
+    int64_t now_ms = simba_now_ms();
+
+    while (s->lingerer_count > 0 && s->lingerers[0].until_ms <= now_ms)
+        end_oldest(s);
+    if (s->lingerer_count > 0)
+        uv_timer_start(timer, on_lingered, (uint64_t)(s->lingerers[0].until_ms - now_ms), 0);
+}
+
+bool sb_subscriber_linger(struct sb_subscriber *s, struct sb_listener *listener)
+{
+    if (sb_listener_is_observer(listener) || listener->count > 1 || listener->ticket == 0 ||
+        !sb_link_is_ready(s->link))
+        return false;
+    if (s->lingerer_count == LINGER_MAX)
+        end_oldest(s);
+    have_handles(s);
+    if (s->lingerer_count == 0)
+        uv_timer_start(&s->timer, on_lingered, LINGER_MS, 0);
+    s->lingerers[s->lingerer_count++] =
+        (struct lingerer){listener, simba_now_ms() + LINGER_MS};
+    listener->lingers = true;
+    return true;
+}
+
+void sb_subscriber_resume(struct sb_subscriber *s, struct sb_listener *listener)
+{
+    size_t index = 0;
+
+    while (s->lingerers[index].listener != listener)
+        index++;
+    take_lingerer(s, index);
+    sb_listeners_remove(s->listeners, listener); /* only the lingering: somebody listens again */
 }
 
 /* ---- Coming up ------------------------------------------------------------------------------ */
@@ -150,7 +232,7 @@ static void on_confirmed(struct sb_subscriber *s, const redisReply *channel)
     do {
         listener = sb_listeners_next(s->listeners, listener, channel->str, channel->len);
     } while (listener != NULL && (listener->at != s || listener->ticket != s->confirmed));
-    if (listener != NULL)
+    if (listener != NULL && !listener->lingers)
         sb_listener_wake(s->listeners, listener);
 }
 
@@ -167,7 +249,8 @@ static void on_message(struct sb_subscriber *s, const redisReply *channel, const
 
     while ((listener = sb_listeners_next(s->listeners, listener, channel->str, channel->len)) !=
            NULL) {
-        if (opens_with(text, sb_listener_is_observer(listener) ? ACQUIRED : RELEASED))
+        if (!listener->lingers &&
+            opens_with(text, sb_listener_is_observer(listener) ? ACQUIRED : RELEASED))
             sb_listener_wake(s->listeners, listener);
     }
 }
@@ -227,7 +310,7 @@ static void on_link_closed(void *user)
     release(user);
 }
 
-static void on_flusher_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
     release(handle->data);
 }
@@ -270,7 +353,9 @@ struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
 
 void sb_subscriber_close(struct sb_subscriber *s)
 {
-    if (s->has_flusher)
-        uv_close((uv_handle_t *)&s->flusher, on_flusher_closed);
+    if (s->has_handles) {
+        uv_close((uv_handle_t *)&s->flusher, on_handle_closed);
+        uv_close((uv_handle_t *)&s->timer, on_handle_closed);
+    }
     sb_link_close(s->link);
 }

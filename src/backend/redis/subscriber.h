@@ -24,6 +24,13 @@ void sb_subscriber_add(struct sb_subscriber *subscriber, struct sb_listener *lis
 /* The listener, which is at this subscriber, is not there any more. */
 void sb_subscriber_remove(struct sb_subscriber *subscriber, struct sb_listener *listener);
 
+/* Nobody listens any more, but perhaps soon again: keeps the subscription of a contender for a while. True: the
+ * listener is in the table until then, and is not the caller's to remove. Not at nodes that may go. */
+bool sb_subscriber_linger(struct sb_subscriber *subscriber, struct sb_listener *listener);
+
+/* Somebody was counted again at a listener that lingers. */
+void sb_subscriber_resume(struct sb_subscriber *subscriber, struct sb_listener *listener);
+
 /* Finds its server anew. */
 void sb_subscriber_drop(struct sb_subscriber *subscriber, const struct simba_error *error);
 
