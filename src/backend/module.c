@@ -38,6 +38,7 @@
 #endif
 
 #define WORDS_MAX 4
+#define FILE_MAX 64 /* bytes of a module's name, or of its symbol */
 
 struct entry {
     const char *name;
@@ -93,6 +94,40 @@ __attribute__((constructor)) static void find_folder(void)
         folder[0] = '\0';
 }
 
+/* Without a lock: whatever a library does when it is loaded must not meet one of ours. Two that load the same
+ * file at a time are given the same object. */
+int sb_module_open(const char *file, const char *symbol, const void **ret_object,
+                   struct simba_error *error)
+{
+    char path[PATH_MAX];
+    struct sb_text text;
+    const void *object;
+    void *opened;
+
+    sb_text_init(&text, path, sizeof path);
+    sb_text_add(&text, "%s%s", folder, file);
+    if (folder[0] == '\0' || text.cut)
+        return sb_error_set(error, SIMBA_ECONFIG, "the library's folder is not known");
+    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    object = opened != NULL ? dlsym(opened, symbol) : NULL;
+    if (object == NULL)
+        return sb_error_set(error, SIMBA_ECONFIG, "%s", dlerror());
+    *ret_object = object;
+    return SIMBA_OK;
+}
+
+#else
+
+int sb_module_open(const char *file, const char *symbol, const void **ret_object,
+                   struct simba_error *error)
+{
+    (void)symbol;
+    (void)ret_object;
+    return sb_error_set(error, SIMBA_ECONFIG, "the library does not load %s", file);
+}
+
+#endif
+
 static bool fits(const struct sb_module *module)
 {
     const struct sb_module_sizes sizes = SB_MODULE_SIZES;
@@ -100,48 +135,31 @@ static bool fits(const struct sb_module *module)
     return memcmp(&module->sizes, &sizes, sizeof sizes) == 0;
 }
 
-/* Without a lock: whatever a library does when it is loaded must not meet one of ours. Two that load the same
- * file at a time are given the same module. */
 static int load(struct entry *entry, struct simba_error *error)
 {
-    char path[PATH_MAX];
-    char symbol[64];
+    char file[FILE_MAX];
+    char symbol[FILE_MAX];
     struct sb_text text;
-    const struct sb_module *module = NULL;
-    void *file;
+    struct simba_error why;
+    const void *object;
+    const struct sb_module *module;
 
+    sb_text_init(&text, file, sizeof file);
+    sb_text_add(&text, "simba-%s.so", entry->name);
     sb_text_init(&text, symbol, sizeof symbol);
     sb_text_add(&text, "simba_private_%s_module", entry->name);
-    sb_text_init(&text, path, sizeof path);
-    sb_text_add(&text, "%ssimba-%s.so", folder, entry->name);
-    if (folder[0] == '\0' || text.cut)
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "the backend '%s' cannot be loaded: the library's folder is not known",
-                            entry->name);
-    file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (file != NULL)
-        module = dlsym(file, symbol);
-    if (module == NULL)
+    if (sb_module_open(file, symbol, &object, &why) != SIMBA_OK)
         return sb_error_set(error, SIMBA_ECONFIG, "the backend '%s' cannot be loaded: %s",
-                            entry->name, dlerror());
+                            entry->name, why.text);
+    module = object;
     if (!fits(module))
         return sb_error_set(error, SIMBA_ECONFIG,
                             "the backend '%s' cannot be loaded: %s belongs to another build; a "
                             "process that was started before an update has to be started again",
-                            entry->name, path);
+                            entry->name, file);
     atomic_store(&entry->module, module);
     return SIMBA_OK;
 }
-
-#else
-
-static int load(struct entry *entry, struct simba_error *error)
-{
-    (void)entry;
-    return sb_error_plain(error, SIMBA_EUNSUPPORTED);
-}
-
-#endif
 
 /* ---- Table ---------------------------------------------------------------------------------- */
 

@@ -39,6 +39,11 @@ struct sb_module {
 int sb_module_find(const char *scheme, const struct sb_module **ret_module,
                    struct simba_error *error);
 
+/* What a file in the folder of the modules has under the name `symbol`. It is never unloaded: whatever library is
+ * behind it may have threads. SIMBA_ECONFIG: it cannot be loaded. */
+int sb_module_open(const char *file, const char *symbol, const void **ret_object,
+                   struct simba_error *error) SB_SHARED("module_open");
+
 /* The schemes of all of them, one after the other, without what may follow a '+'; NULL behind the last. */
 const char *sb_module_scheme(size_t index);
 

@@ -18,6 +18,7 @@ struct bench_plan {
     char prefix[BENCH_PREFIX_MAX]; /* all mutexes begin so; see bench_plan_init */
     int64_t ttl_ms;
     int64_t transition_ms;
+    int64_t turn_ms;
     int count;  /* measurements of a side in a round */
     int rounds; /* the sides take turns, and each round has a median of its own */
     int mutexes;

@@ -1,13 +1,14 @@
 /*
- * failover.c - how long a waiter waits after its owner's process was killed (kill -9).
+ * failover.c - how long it takes until somebody owns again after an owner's process was killed (kill -9).
  *
  *     an owner      acquires, renews ...... killed |<------- measured ------->|
- *     the waiter          waits ................................ told that it owns
+ *     a waiter            waits ................................ told that it owns
  *     the lease           |- ttl -|- transition -----------|
  *                                                  |<-left->|
  *
  * Each owner is a process of its own and has a mutex of its own; they are killed one after the other, each at
- * another moment of its lease. The lease that is left is what the owner itself counted with.
+ * another moment of its lease. The lease that is left is what the owner itself counted with. Several processes wait
+ * for each mutex; each round is there twice, with waiters who come by the jitter and with waiters who take turns.
  */
 #include "bench/machine.h"
 #include "bench/process.h"
@@ -20,6 +21,11 @@
 #include <stdlib.h>
 
 #define OWNERS_MAX 100
+#define WAITERS 8
+#define TURN_MS 5
+
+/* What keeps waiters apart. */
+enum way { JITTER, TURN, WAYS };
 
 struct duel {
     struct shared *shared;
@@ -30,23 +36,27 @@ struct duel {
 };
 
 struct shared {
-    const struct bench_plan *plan;
+    struct bench_plan plan;
     int64_t ttl_ms;    /* these two are told by the owners */
     int64_t margin_ms; /* from the end of the belief to that of the lease */
-    int round;
-    sem_t ready;      /* the process that is started now has come so far */
-    sem_t taken_over; /* one mutex */
+    int round;         /* of both ways */
+    sem_t ready;       /* the process that is started now has come so far */
+    sem_t taken_over;  /* one mutex */
     struct duel duels[OWNERS_MAX];
+};
+
+struct outcome {
+    struct bench_samples took;
+    struct bench_samples left;
+    struct bench_samples after;
+    struct bench_samples multiple;
 };
 
 struct failover {
     struct shared *shared;
     struct bench_process owners[OWNERS_MAX];
-    struct bench_process waiter;
-    struct bench_samples took;
-    struct bench_samples left;
-    struct bench_samples after;
-    struct bench_samples multiple;
+    struct bench_process waiters[WAITERS];
+    struct outcome outcomes[WAYS];
 };
 
 static int create_contender(struct duel *duel, simba_client *client, simba_state_fn *on_acquired,
@@ -56,7 +66,7 @@ static int create_contender(struct duel *duel, simba_client *client, simba_state
     const struct shared *shared = duel->shared;
     char name[SIMBA_MUTEX_MAX + 1];
 
-    bench_name(shared->plan, "failover", shared->round * OWNERS_MAX + duel->number, name);
+    bench_name(&shared->plan, "failover", shared->round * OWNERS_MAX + duel->number, name);
     options.mutex = name;
     options.on_acquired = on_acquired;
     options.user = duel;
@@ -85,7 +95,7 @@ static int run_owner(void *argument, struct simba_error *error)
     simba_contender *contender = NULL;
     bool told = false;
 
-    int code = bench_client_open(duel->shared->plan, &client, error);
+    int code = bench_client_open(&duel->shared->plan, &client, error);
     if (code == SIMBA_OK)
         code = tell_lease(duel->shared, client);
     if (code == SIMBA_OK)
@@ -115,7 +125,7 @@ static int start_owners(struct failover *failover, int count, struct simba_error
     return code;
 }
 
-/* ---- The waiter ------------------------------------------------------------------------------- */
+/* ---- Waiters ---------------------------------------------------------------------------------- */
 
 static void on_taken_over(void *user, const struct simba_state *state)
 {
@@ -139,10 +149,10 @@ static int run_waiter(void *argument, struct simba_error *error)
     simba_client *client = NULL;
     simba_contender *contenders[OWNERS_MAX];
 
-    int code = bench_client_open(shared->plan, &client, error);
-    for (int i = 0; i < shared->plan->count && code == SIMBA_OK; i++)
+    int code = bench_client_open(&shared->plan, &client, error);
+    for (int i = 0; i < shared->plan.count && code == SIMBA_OK; i++)
         code = create_contender(&shared->duels[i], client, on_taken_over, &contenders[i], error);
-    for (int i = 0; i < shared->plan->count && code == SIMBA_OK; i++)
+    for (int i = 0; i < shared->plan.count && code == SIMBA_OK; i++)
         await_running(contenders[i]);
     if (code != SIMBA_OK)
         return code;
@@ -151,72 +161,99 @@ static int run_waiter(void *argument, struct simba_error *error)
         bench_sleep_ms(1000);
 }
 
-/* ---- A round ---------------------------------------------------------------------------------- */
-
-/* The kills are spread over a ttl, so that every part of a lease is met. */
-static int kill_owners(struct failover *failover, const struct bench_plan *plan,
-                       struct simba_error *error)
+static int start_waiters(struct failover *failover, struct simba_error *error)
 {
+    struct shared *shared = failover->shared;
     int code = SIMBA_OK;
 
-    for (int i = 0; i < plan->count; i++) {
-        bench_rest_ms(failover->shared->ttl_ms / plan->count);
-        failover->shared->duels[i].killed_us = bench_now_us();
-        bench_process_kill(&failover->owners[i]);
-    }
-    for (int i = 0; i < plan->count && code == SIMBA_OK; i++)
-        code = bench_process_await(&failover->waiter, &failover->shared->taken_over, error);
+    for (int i = 0; i < WAITERS && code == SIMBA_OK; i++)
+        code = bench_process_start(&failover->waiters[i], run_waiter, shared, error);
+    for (int i = 0; i < WAITERS && code == SIMBA_OK; i++)
+        code = bench_process_await(&failover->waiters[i], &shared->ready, error);
     return code;
 }
 
-static int keep(struct failover *failover, const struct duel *duel, struct simba_error *error)
+/* ---- A round ---------------------------------------------------------------------------------- */
+
+/* The kills are spread over a ttl, so that every part of a lease is met. */
+static int kill_owners(struct failover *failover, int count, struct simba_error *error)
+{
+    struct shared *shared = failover->shared;
+    int code = SIMBA_OK;
+
+    for (int i = 0; i < count; i++) {
+        bench_rest_ms(shared->ttl_ms / count);
+        shared->duels[i].killed_us = bench_now_us();
+        bench_process_kill(&failover->owners[i]);
+    }
+    for (int i = 0; i < count && code == SIMBA_OK; i++)
+        code = bench_process_await(&failover->waiters[i % WAITERS], &shared->taken_over, error);
+    return code;
+}
+
+static int keep(struct outcome *outcome, const struct duel *duel, struct simba_error *error)
 {
     double killed_ms = duel->killed_us / 1000;
     double took_ms = atomic_load(&duel->taken_over_us) / 1000 - killed_ms;
-    double end_ms = (double)(atomic_load(&duel->deadline_ms) + failover->shared->margin_ms);
+    double end_ms = (double)(atomic_load(&duel->deadline_ms) + duel->shared->margin_ms);
     double left_ms = end_ms - killed_ms;
 
     if (took_ms < 0 || atomic_load(&duel->deadline_ms) == 0)
         return sb_error_set(error, SIMBA_ELOST, "an owner lost its lease before it was killed");
-    bench_samples_add(&failover->took, took_ms);
-    bench_samples_add(&failover->left, left_ms);
-    bench_samples_add(&failover->after, took_ms - left_ms);
-    bench_samples_add(&failover->multiple, took_ms / (left_ms > 1 ? left_ms : 1));
+    bench_samples_add(&outcome->took, took_ms);
+    bench_samples_add(&outcome->left, left_ms);
+    bench_samples_add(&outcome->after, took_ms - left_ms);
+    bench_samples_add(&outcome->multiple, took_ms / (left_ms > 1 ? left_ms : 1));
     return SIMBA_OK;
 }
 
 static void end_round(struct failover *failover, int count)
 {
-    bench_process_kill(&failover->waiter);
+    for (int i = 0; i < WAITERS; i++)
+        bench_process_kill(&failover->waiters[i]);
     for (int i = 0; i < count; i++)
         bench_process_kill(&failover->owners[i]);
 }
 
-static int measure_round(struct failover *failover, const struct bench_plan *plan,
-                         struct simba_error *error)
+static int measure_round(struct failover *failover, enum way way, struct simba_error *error)
 {
     struct shared *shared = failover->shared;
-    int code = start_owners(failover, plan->count, error);
+    struct outcome *outcome = &failover->outcomes[way];
+    int count = shared->plan.count;
+    int code;
 
+    shared->plan.turn_ms = way == TURN ? TURN_MS : 0;
+    code = start_owners(failover, count, error);
     if (code == SIMBA_OK)
-        code = bench_process_start(&failover->waiter, run_waiter, shared, error);
+        code = start_waiters(failover, error);
     if (code == SIMBA_OK)
-        code = bench_process_await(&failover->waiter, &shared->ready, error);
-    if (code == SIMBA_OK)
-        code = kill_owners(failover, plan, error);
-    end_round(failover, plan->count);
-    for (int i = 0; i < plan->count && code == SIMBA_OK; i++)
-        code = keep(failover, &shared->duels[i], error);
+        code = kill_owners(failover, count, error);
+    end_round(failover, count);
+    for (int i = 0; i < count && code == SIMBA_OK; i++)
+        code = keep(outcome, &shared->duels[i], error);
     if (code != SIMBA_OK)
         return code;
-    bench_samples_end_round(&failover->took);
-    bench_samples_end_round(&failover->left);
-    bench_samples_end_round(&failover->after);
-    bench_samples_end_round(&failover->multiple);
+    bench_samples_end_round(&outcome->took);
+    bench_samples_end_round(&outcome->left);
+    bench_samples_end_round(&outcome->after);
+    bench_samples_end_round(&outcome->multiple);
     return SIMBA_OK;
 }
 
 /* ---- The question ----------------------------------------------------------------------------- */
+
+static int init_outcome(struct outcome *outcome, size_t capacity, struct simba_error *error)
+{
+    int code = bench_samples_init(&outcome->took, capacity, error);
+
+    if (code == SIMBA_OK)
+        code = bench_samples_init(&outcome->left, capacity, error);
+    if (code == SIMBA_OK)
+        code = bench_samples_init(&outcome->after, capacity, error);
+    if (code == SIMBA_OK)
+        code = bench_samples_init(&outcome->multiple, capacity, error);
+    return code;
+}
 
 static int init(struct failover *failover, const struct bench_plan *plan, struct simba_error *error)
 {
@@ -227,37 +264,39 @@ static int init(struct failover *failover, const struct bench_plan *plan, struct
     if (code != SIMBA_OK)
         return code;
     failover->shared = memory;
-    failover->shared->plan = plan;
+    failover->shared->plan = *plan;
     sem_init(&failover->shared->ready, 1, 0);
     sem_init(&failover->shared->taken_over, 1, 0);
-    code = bench_samples_init(&failover->took, capacity, error);
-    if (code == SIMBA_OK)
-        code = bench_samples_init(&failover->left, capacity, error);
-    if (code == SIMBA_OK)
-        code = bench_samples_init(&failover->after, capacity, error);
-    if (code == SIMBA_OK)
-        code = bench_samples_init(&failover->multiple, capacity, error);
+    for (int way = 0; way < WAYS && code == SIMBA_OK; way++)
+        code = init_outcome(&failover->outcomes[way], capacity, error);
     return code;
 }
 
 static void clear(struct failover *failover)
 {
-    bench_samples_free(&failover->took);
-    bench_samples_free(&failover->left);
-    bench_samples_free(&failover->after);
-    bench_samples_free(&failover->multiple);
+    for (int way = 0; way < WAYS; way++) {
+        bench_samples_free(&failover->outcomes[way].took);
+        bench_samples_free(&failover->outcomes[way].left);
+        bench_samples_free(&failover->outcomes[way].after);
+        bench_samples_free(&failover->outcomes[way].multiple);
+    }
     bench_shared_free(failover->shared, sizeof *failover->shared);
 }
 
 static void tell(struct failover *failover, struct bench_result *result)
 {
-    bench_result_measure(result, "simba", "from the kill to the next owner", "ms", &failover->took);
-    bench_result_measure(result, "raw", "what was left of the lease", "ms", &failover->left);
-    bench_result_measure(result, "after_lease", "after the end of the lease", "ms",
-                         &failover->after);
+    struct outcome *jitter = &failover->outcomes[JITTER];
+    struct outcome *turn = &failover->outcomes[TURN];
+
+    bench_result_measure(result, "simba", "from the kill to the next owner", "ms", &jitter->took);
+    bench_result_measure(result, "raw", "what was left of the lease", "ms", &jitter->left);
+    bench_result_measure(result, "after_lease", "after the end of the lease", "ms", &jitter->after);
     bench_result_measure(result, "multiple", "as a multiple of what was left", "",
-                         &failover->multiple);
-    bench_result_ratio(result, "raw", &failover->took, &failover->left);
+                         &jitter->multiple);
+    bench_result_measure(result, "turn", "from the kill, with turns of 5 ms", "ms", &turn->took);
+    bench_result_measure(result, "turn_after_lease", "after the lease, with turns of 5 ms", "ms",
+                         &turn->after);
+    bench_result_ratio(result, "raw", &jitter->took, &jitter->left);
 }
 
 int bench_failover(const struct bench_plan *plan, struct bench_result *result,
@@ -269,9 +308,9 @@ int bench_failover(const struct bench_plan *plan, struct bench_result *result,
     if (code == SIMBA_OK && plan->count > OWNERS_MAX)
         code = sb_error_set(error, SIMBA_EINVAL, "at most %d owners can be killed in a round",
                             OWNERS_MAX);
-    for (int round = 0; round < plan->rounds && code == SIMBA_OK; round++) {
+    for (int round = 0; round < WAYS * plan->rounds && code == SIMBA_OK; round++) {
         failover.shared->round = round;
-        code = measure_round(&failover, plan, error);
+        code = measure_round(&failover, round % WAYS == JITTER ? JITTER : TURN, error);
     }
     if (code == SIMBA_OK)
         tell(&failover, result);

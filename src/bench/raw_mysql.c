@@ -3,7 +3,6 @@
  *
  * The server tells nobody of a change, so a hand-over by hand is the two writes alone; a waiter polls.
  */
-#include "bench/machine.h"
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
@@ -15,9 +14,9 @@
 #include <string.h>
 
 struct mysql {
+    struct bench_sql sql; /* first: the client is one */
     MYSQL *connection;
     MYSQL_STMT *update;
-    char prefix[BENCH_SQL_NAME_MAX];
 };
 
 static int fail(struct mysql *raw, struct simba_error *error)
@@ -25,8 +24,10 @@ static int fail(struct mysql *raw, struct simba_error *error)
     return sb_error_set(error, SIMBA_ESTORE, "MySQL by hand: %s", mysql_error(raw->connection));
 }
 
-static int execute(struct mysql *raw, const char *sql, struct simba_error *error)
+static int execute(void *handle, const char *sql, struct simba_error *error)
 {
+    struct mysql *raw = handle;
+
     return mysql_query(raw->connection, sql) == 0 ? SIMBA_OK : fail(raw, error);
 }
 
@@ -63,34 +64,38 @@ static int prepare_row(struct mysql *raw, struct simba_error *error)
     char sql[BENCH_SQL_MAX];
 
     snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON DUPLICATE KEY UPDATE mutex = mutex",
-             raw->prefix);
+             raw->sql.prefix);
     int code = execute(raw, sql, error);
     if (code != SIMBA_OK)
         return code;
-    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->prefix);
+    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->sql.prefix);
     raw->update = mysql_stmt_init(raw->connection);
     if (raw->update == NULL || mysql_stmt_prepare(raw->update, sql, strlen(sql)) != 0)
         return fail(raw, error);
     return SIMBA_OK;
 }
 
-/* TLS costs by itself, and is not what is compared. */
-static bool is_plain(simba_url *url)
+static int update(void *handle, struct simba_error *error)
 {
-    const char *tls = simba_url_param(url, "tls");
+    struct mysql *raw = handle;
 
-    return simba_url_host_count(url) <= 1 && (tls == NULL || strcmp(tls, "off") == 0);
+    if (mysql_stmt_execute(raw->update) == 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_ESTORE, "MySQL by hand: %s", mysql_stmt_error(raw->update));
 }
 
 static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct simba_error *error)
 {
-    if (!is_plain(url))
-        return sb_error_set(error, SIMBA_EUNSUPPORTED, "by hand only one server without TLS");
+    int code = bench_sql_check_plain(url, error);
+    if (code != SIMBA_OK)
+        return code;
     struct mysql *raw = calloc(1, sizeof *raw);
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    snprintf(raw->prefix, sizeof raw->prefix, "%s", prefix);
-    int code = connect_to(raw, url, error);
+    raw->sql =
+        (struct bench_sql){.execute = execute, .update = update, .begin = "START TRANSACTION"};
+    snprintf(raw->sql.prefix, sizeof raw->sql.prefix, "%s", prefix);
+    code = connect_to(raw, url, error);
     if (code == SIMBA_OK)
         code = prepare_row(raw, error);
     if (code != SIMBA_OK)
@@ -98,39 +103,6 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     else
         *ret_raw = raw;
     return code;
-}
-
-static int update(struct mysql *raw, struct simba_error *error)
-{
-    if (mysql_stmt_execute(raw->update) == 0)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_ESTORE, "MySQL by hand: %s", mysql_stmt_error(raw->update));
-}
-
-static int cycle(void *handle, struct simba_error *error)
-{
-    int code = update(handle, error);
-
-    return code == SIMBA_OK ? update(handle, error) : code;
-}
-
-static int hand_over(void *handle, double *ret_us, struct simba_error *error)
-{
-    double begin = bench_now_us();
-    int code = cycle(handle, error);
-
-    if (code == SIMBA_OK)
-        *ret_us = bench_now_us() - begin;
-    return code;
-}
-
-static int renew(void *handle, int count, struct simba_error *error)
-{
-    int code = execute(handle, "START TRANSACTION", error);
-
-    for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = update(handle, error);
-    return code == SIMBA_OK ? execute(handle, "COMMIT", error) : code;
 }
 
 static int counter(void *handle, double *ret_value, struct simba_error *error)
@@ -151,17 +123,9 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
     return code;
 }
 
-static int forget(void *handle, struct simba_error *error)
-{
-    struct mysql *raw = handle;
-    char sql[BENCH_SQL_MAX];
-
-    snprintf(sql, sizeof sql, BENCH_SQL_DELETE, raw->prefix);
-    return execute(raw, sql, error);
-}
-
 static const struct bench_way ways[] = {
-    {"raw", "two committed UPDATEs", "two committed UPDATEs, nobody polls", cycle, NULL, hand_over},
+    {"raw", "two committed UPDATEs", "two committed UPDATEs, nobody polls", bench_sql_cycle, NULL,
+     bench_sql_hand_over},
     {NULL, NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -171,8 +135,8 @@ const struct bench_raw_ops bench_raw_mysql = {
     .ways = ways,
     .rest_ms = 400, /* until the waiter polls at its longest interval */
     .renew_label = "UPDATEs in one transaction",
-    .renew = renew,
+    .renew = bench_sql_renew,
     .counter_name = "commits, reads included",
     .counter = counter,
-    .forget = forget,
+    .forget = bench_sql_forget,
 };

@@ -1,5 +1,8 @@
 /*
  * raw_postgres.c - PostgreSQL as libpq alone uses it.
+ *
+ * The waiter listens from the first hand-over on: the server wakes whoever listens to anything, and nobody does
+ * where a mutex is measured that nobody else wants.
  */
 #include "bench/machine.h"
 #include "bench/raw_store.h"
@@ -11,14 +14,14 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define PATIENCE_MS 10000
 
 struct postgres {
+    struct bench_sql sql; /* first: the client is one */
     PGconn *owner;
-    PGconn *waiter; /* listens */
-    char prefix[BENCH_SQL_NAME_MAX];
+    PGconn *waiter;
+    bool listens; /* the waiter does */
 };
 
 static int fail(PGconn *connection, struct simba_error *error)
@@ -34,9 +37,16 @@ static int finish(PGconn *connection, PGresult *result, struct simba_error *erro
     return good ? SIMBA_OK : fail(connection, error);
 }
 
-static int execute(PGconn *connection, const char *sql, struct simba_error *error)
+static int execute_on(PGconn *connection, const char *sql, struct simba_error *error)
 {
     return finish(connection, PQexec(connection, sql), error);
+}
+
+static int execute(void *handle, const char *sql, struct simba_error *error)
+{
+    struct postgres *raw = handle;
+
+    return execute_on(raw->owner, sql, error);
 }
 
 static PGconn *connect_to(simba_url *url)
@@ -72,55 +82,46 @@ static int prepare_connection(struct postgres *raw, PGconn *connection, struct s
 
     if (PQstatus(connection) != CONNECTION_OK)
         return fail(connection, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->prefix);
-    int code = execute(connection, sql, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->prefix);
+    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->sql.prefix);
+    int code = execute_on(connection, sql, error);
+    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->sql.prefix);
     if (code == SIMBA_OK)
         code = finish(connection, PQprepare(connection, "u", sql, 0, NULL), error);
     return code;
 }
 
-/* TLS costs by itself, and is not what is compared. */
-static bool is_plain(simba_url *url)
+static int update_on(PGconn *connection, struct simba_error *error)
 {
-    const char *tls = simba_url_param(url, "tls");
+    return finish(connection, PQexecPrepared(connection, "u", 0, NULL, NULL, NULL, 0), error);
+}
 
-    return simba_url_host_count(url) <= 1 && (tls == NULL || strcmp(tls, "off") == 0);
+static int update(void *handle, struct simba_error *error)
+{
+    struct postgres *raw = handle;
+
+    return update_on(raw->owner, error);
 }
 
 static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct simba_error *error)
 {
-    if (!is_plain(url))
-        return sb_error_set(error, SIMBA_EUNSUPPORTED, "by hand only one server without TLS");
+    int code = bench_sql_check_plain(url, error);
+    if (code != SIMBA_OK)
+        return code;
     struct postgres *raw = calloc(1, sizeof *raw);
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    snprintf(raw->prefix, sizeof raw->prefix, "%s", prefix);
+    raw->sql = (struct bench_sql){.execute = execute, .update = update, .begin = "BEGIN"};
+    snprintf(raw->sql.prefix, sizeof raw->sql.prefix, "%s", prefix);
     raw->owner = connect_to(url);
     raw->waiter = connect_to(url);
-    int code = prepare_connection(raw, raw->owner, error);
+    code = prepare_connection(raw, raw->owner, error);
     if (code == SIMBA_OK)
         code = prepare_connection(raw, raw->waiter, error);
-    if (code == SIMBA_OK)
-        code = execute(raw->waiter, "LISTEN simba_bench", error);
     if (code != SIMBA_OK)
         close_raw(raw);
     else
         *ret_raw = raw;
     return code;
-}
-
-static int update(PGconn *connection, struct simba_error *error)
-{
-    return finish(connection, PQexecPrepared(connection, "u", 0, NULL, NULL, NULL, 0), error);
-}
-
-static int cycle(void *handle, struct simba_error *error)
-{
-    struct postgres *raw = handle;
-    int code = update(raw->owner, error);
-
-    return code == SIMBA_OK ? update(raw->owner, error) : code;
 }
 
 static int await_notice(PGconn *connection, struct simba_error *error)
@@ -139,6 +140,17 @@ static int await_notice(PGconn *connection, struct simba_error *error)
     return SIMBA_OK;
 }
 
+static int prepare_hand_over(void *handle, struct simba_error *error)
+{
+    struct postgres *raw = handle;
+
+    if (raw->listens)
+        return SIMBA_OK;
+    int code = execute_on(raw->waiter, "LISTEN simba_bench", error);
+    raw->listens = code == SIMBA_OK;
+    return code;
+}
+
 /* A NOTIFY, until the other connection has heard of it and has committed an UPDATE. */
 static int hand_over(void *handle, double *ret_us, struct simba_error *error)
 {
@@ -149,23 +161,13 @@ static int hand_over(void *handle, double *ret_us, struct simba_error *error)
         return fail(raw->owner, error);
     int code = await_notice(raw->waiter, error);
     if (code == SIMBA_OK)
-        code = update(raw->waiter, error);
+        code = update_on(raw->waiter, error);
     double end = bench_now_us();
     for (PGresult *result; (result = PQgetResult(raw->owner)) != NULL;)
         PQclear(result);
     if (code == SIMBA_OK)
         *ret_us = end - begin;
     return code;
-}
-
-static int renew(void *handle, int count, struct simba_error *error)
-{
-    struct postgres *raw = handle;
-    int code = execute(raw->owner, "BEGIN", error);
-
-    for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = update(raw->owner, error);
-    return code == SIMBA_OK ? execute(raw->owner, "COMMIT", error) : code;
 }
 
 static int counter(void *handle, double *ret_value, struct simba_error *error)
@@ -181,17 +183,9 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
     return good ? SIMBA_OK : fail(raw->owner, error);
 }
 
-static int forget(void *handle, struct simba_error *error)
-{
-    struct postgres *raw = handle;
-    char sql[BENCH_SQL_MAX];
-
-    snprintf(sql, sizeof sql, BENCH_SQL_DELETE, raw->prefix);
-    return execute(raw->owner, sql, error);
-}
-
 static const struct bench_way ways[] = {
-    {"raw", "two committed UPDATEs", "NOTIFY heard + one committed UPDATE", cycle, NULL, hand_over},
+    {"raw", "two committed UPDATEs", "NOTIFY heard + one committed UPDATE", bench_sql_cycle,
+     prepare_hand_over, hand_over},
     {NULL, NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -201,8 +195,8 @@ const struct bench_raw_ops bench_raw_postgres = {
     .ways = ways,
     .rest_ms = 20,
     .renew_label = "UPDATEs in one transaction",
-    .renew = renew,
+    .renew = bench_sql_renew,
     .counter_name = "commits, reads included",
     .counter = counter,
-    .forget = forget,
+    .forget = bench_sql_forget,
 };

@@ -3,7 +3,6 @@
  *
  * A waiter learns of a release by other means than the file, so a hand-over by hand is the two writes alone.
  */
-#include "bench/machine.h"
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
@@ -17,9 +16,9 @@
 #define BUSY_MS 5000
 
 struct sqlite {
+    struct bench_sql sql; /* first: the client is one */
     sqlite3 *db;
     sqlite3_stmt *update;
-    char prefix[BENCH_SQL_NAME_MAX];
 };
 
 static int fail(struct sqlite *raw, struct simba_error *error)
@@ -27,8 +26,10 @@ static int fail(struct sqlite *raw, struct simba_error *error)
     return sb_error_set(error, SIMBA_ESTORE, "SQLite by hand: %s", sqlite3_errmsg(raw->db));
 }
 
-static int execute(struct sqlite *raw, const char *sql, struct simba_error *error)
+static int execute(void *handle, const char *sql, struct simba_error *error)
 {
+    struct sqlite *raw = handle;
+
     return sqlite3_exec(raw->db, sql, NULL, NULL, NULL) == SQLITE_OK ? SIMBA_OK : fail(raw, error);
 }
 
@@ -51,13 +52,21 @@ static int prepare_file(struct sqlite *raw, simba_url *url, struct simba_error *
              synchronous != NULL && strcmp(synchronous, "full") == 0 ? "FULL" : "NORMAL");
     sqlite3_busy_timeout(raw->db, BUSY_MS);
     int code = execute(raw, sql, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->prefix);
+    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->sql.prefix);
     if (code == SIMBA_OK)
         code = execute(raw, sql, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->prefix);
+    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->sql.prefix);
     if (code == SIMBA_OK && sqlite3_prepare_v2(raw->db, sql, -1, &raw->update, NULL) != SQLITE_OK)
         code = fail(raw, error);
     return code;
+}
+
+static int update(void *handle, struct simba_error *error)
+{
+    struct sqlite *raw = handle;
+    bool done = sqlite3_step(raw->update) == SQLITE_DONE;
+
+    return sqlite3_reset(raw->update) == SQLITE_OK && done ? SIMBA_OK : fail(raw, error);
 }
 
 static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct simba_error *error)
@@ -66,7 +75,8 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
 
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    snprintf(raw->prefix, sizeof raw->prefix, "%s", prefix);
+    raw->sql = (struct bench_sql){.execute = execute, .update = update, .begin = "BEGIN IMMEDIATE"};
+    snprintf(raw->sql.prefix, sizeof raw->sql.prefix, "%s", prefix);
     int code = sqlite3_open_v2(simba_url_path(url), &raw->db, SQLITE_OPEN_READWRITE, NULL);
     code = code == SQLITE_OK ? prepare_file(raw, url, error) : fail(raw, error);
     if (code != SIMBA_OK)
@@ -76,50 +86,9 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     return code;
 }
 
-static int update(struct sqlite *raw, struct simba_error *error)
-{
-    bool done = sqlite3_step(raw->update) == SQLITE_DONE;
-
-    return sqlite3_reset(raw->update) == SQLITE_OK && done ? SIMBA_OK : fail(raw, error);
-}
-
-static int cycle(void *handle, struct simba_error *error)
-{
-    int code = update(handle, error);
-
-    return code == SIMBA_OK ? update(handle, error) : code;
-}
-
-static int hand_over(void *handle, double *ret_us, struct simba_error *error)
-{
-    double begin = bench_now_us();
-    int code = cycle(handle, error);
-
-    if (code == SIMBA_OK)
-        *ret_us = bench_now_us() - begin;
-    return code;
-}
-
-static int renew(void *handle, int count, struct simba_error *error)
-{
-    int code = execute(handle, "BEGIN IMMEDIATE", error);
-
-    for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = update(handle, error);
-    return code == SIMBA_OK ? execute(handle, "COMMIT", error) : code;
-}
-
-static int forget(void *handle, struct simba_error *error)
-{
-    struct sqlite *raw = handle;
-    char sql[BENCH_SQL_MAX];
-
-    snprintf(sql, sizeof sql, BENCH_SQL_DELETE, raw->prefix);
-    return execute(raw, sql, error);
-}
-
 static const struct bench_way ways[] = {
-    {"raw", "two committed UPDATEs", "two committed UPDATEs", cycle, NULL, hand_over},
+    {"raw", "two committed UPDATEs", "two committed UPDATEs", bench_sql_cycle, NULL,
+     bench_sql_hand_over},
     {NULL, NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -129,6 +98,6 @@ const struct bench_raw_ops bench_raw_sqlite = {
     .ways = ways,
     .rest_ms = 20,
     .renew_label = "UPDATEs in one transaction",
-    .renew = renew,
-    .forget = forget,
+    .renew = bench_sql_renew,
+    .forget = bench_sql_forget,
 };

@@ -3,45 +3,27 @@
  */
 #include "bench/raw_store.h"
 
+#include "backend/module.h"
 #include "base/error.h"
 #include "base/url.h"
 
-#include <dlfcn.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The folder that the library was loaded from: the modules are below it. */
-static int find_folder(char *folder, size_t size)
-{
-    Dl_info library;
-
-    if (dladdr((void *)simba_version, &library) == 0 || library.dli_fname == NULL)
-        return -1;
-    const char *slash = strrchr(library.dli_fname, '/');
-    return slash != NULL
-               ? snprintf(folder, size, "%.*s", (int)(slash - library.dli_fname), library.dli_fname)
-               : snprintf(folder, size, ".");
-}
-
-/* A module is never unloaded: the library behind it may have threads. */
 static int load(const char *name, const struct bench_raw_ops **ret_ops, struct simba_error *error)
 {
-    char folder[PATH_MAX];
-    char path[PATH_MAX + 64];
+    char file[64];
     char symbol[64];
-    void *file = NULL;
+    struct simba_error why;
+    const void *ops;
 
-    if (find_folder(folder, sizeof folder) < 0)
-        return sb_error_set(error, SIMBA_EUNSUPPORTED, "nobody knows where the library is");
-    snprintf(path, sizeof path, "%s/simba-" SIMBA_VERSION "/bench-%s.so", folder, name);
+    snprintf(file, sizeof file, "bench-%s.so", name);
     snprintf(symbol, sizeof symbol, "bench_raw_%s", name);
-    file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    *ret_ops = file != NULL ? dlsym(file, symbol) : NULL;
-    if (*ret_ops != NULL)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EUNSUPPORTED, "there is no plain client: %s", dlerror());
+    if (sb_module_open(file, symbol, &ops, &why) != SIMBA_OK)
+        return sb_error_set(error, SIMBA_EUNSUPPORTED, "there is no plain client: %s", why.text);
+    *ret_ops = ops;
+    return SIMBA_OK;
 }
 
 static int find(const char *scheme, const struct bench_raw_ops **ret_ops, struct simba_error *error)

@@ -25,7 +25,7 @@ const struct bench_question bench_questions[] = {
     {"many", "mutexes held by one client through several renewals", bench_many, 1, 3},
     {"contention", "one mutex that many contenders in several processes want", bench_contention, 1,
      3},
-    {"failover", "kill -9 of an owner with a waiter in another process", bench_failover, 10, 2},
+    {"failover", "kill -9 of an owner with waiters in other processes", bench_failover, 10, 2},
     {"is-owner", "to ask whether one owns", bench_is_owner, 1000000, 5},
     {NULL, NULL, NULL, 0, 0},
 };
@@ -75,7 +75,13 @@ int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error
     if (code != SIMBA_OK)
         return code;
     *plan = (struct bench_plan){
-        .url = url, .mutexes = 1000, .contenders = 1000, .processes = 4, .window_ms = 1000};
+        .url = url,
+        .turn_ms = SIMBA_UNSET,
+        .mutexes = 1000,
+        .contenders = 1000,
+        .processes = 4,
+        .window_ms = 1000,
+    };
     snprintf(plan->prefix, sizeof plan->prefix, "bench-%.8s-", random);
     choose_lease(plan, parsed);
     sb_url_free(parsed);

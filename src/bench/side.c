@@ -14,6 +14,7 @@ int bench_client_open(const struct bench_plan *plan, simba_client **ret_client,
 
     options.ttl_ms = plan->ttl_ms;
     options.transition_ms = plan->transition_ms;
+    options.turn_ms = plan->turn_ms;
     options.log_level = SIMBA_LOG_NONE;
     return simba_client_open(plan->url, &options, ret_client, error);
 }
