@@ -123,8 +123,35 @@ static void a_pooler_that_leaves_sessions_alone_is_listened_through(void **state
     host_forget_notices(&waiter);
     host_do(&owner, SIMBA_OP_RELEASE, "kept", "a", held.revision);
     assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_RELEASED, "kept", NULL));
+    assert_int_equal(host_notices(&waiter, SIMBA_NOTICE_RELEASED, "pooled", NULL), 0);
     assert_true(host_close(&waiter));
     assert_true(host_close(&owner));
+}
+
+/* There the limit cannot stay in the session, and has to come with each request. */
+static void a_table_that_is_locked_is_not_waited_for_behind_a_pooler(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct call calls[] = {host_call(SIMBA_OP_ACQUIRE, "table", "a", 0),
+                           host_call(SIMBA_OP_READ, "table", NULL, 0)};
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server_url(&pooler, dialect_admin, "")), SIMBA_OK);
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE");
+    for (size_t i = 0; i < TEST_COUNT(calls); i++) {
+        calls[i].request.timeout_ms = 1000;
+        host_submit(&host, &calls[i], 1);
+        assert_true(host_wait(&host, &calls[i], 1));
+        assert_int_equal(calls[i].code, SIMBA_EUNAVAILABLE);
+        assert_int_equal(server_number(&server, "SELECT count(*) FROM pg_stat_activity"
+                                                " WHERE wait_event_type = 'Lock'"),
+                         0);
+    }
+    session_sql(admin, "COMMIT");
+    session_close(admin);
+    assert_true(host_close(&host));
 }
 
 /* What a session was told must not outlive the transaction: it goes to somebody else. What was prepared before
@@ -157,6 +184,7 @@ int main(void)
         cmocka_unit_test(clients_behind_a_pooler_pass_the_kit),
         cmocka_unit_test(a_release_is_noticed_without_listen),
         cmocka_unit_test(a_pooler_that_leaves_sessions_alone_is_listened_through),
+        cmocka_unit_test(a_table_that_is_locked_is_not_waited_for_behind_a_pooler),
         cmocka_unit_test(nothing_is_left_behind_in_pooled_sessions),
     };
 

@@ -158,6 +158,28 @@ static void a_table_that_is_locked_is_not_waited_for_without_an_end(void **state
     assert_true(host_close(&host));
 }
 
+/* As ALTER TABLE does: nobody else may even read the table. */
+static void a_look_does_not_wait_for_the_table_without_an_end(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "other", "a", 0);
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE");
+    call = do_limited(&host, SIMBA_OP_READ, "other", NULL, 0);
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(call.error.text, "locked"));
+    assert_int_equal(count_waiting(), 0);
+    session_sql(admin, "COMMIT");
+    assert_string_equal(host_do(&host, SIMBA_OP_READ, "other", NULL, 0).owner, "a");
+    session_close(admin);
+    assert_true(host_close(&host));
+}
+
 /* The connection is not kept from those who come meanwhile. */
 static void others_are_tried_while_a_request_waits_for_the_table(void **state)
 {
@@ -188,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_release_that_was_rolled_back_is_not_told_as_made),
         cmocka_unit_test(an_acquire_that_was_rolled_back_makes_nobody_an_owner),
         cmocka_unit_test(a_table_that_is_locked_is_not_waited_for_without_an_end),
+        cmocka_unit_test(a_look_does_not_wait_for_the_table_without_an_end),
         cmocka_unit_test(others_are_tried_while_a_request_waits_for_the_table),
     };
 

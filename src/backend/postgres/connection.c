@@ -29,6 +29,11 @@ static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_
     own(connection)->deadline_ms = deadline_ms;
 }
 
+static bool is_careful(const struct sb_postgres_connection *c)
+{
+    return simba_now_ms() < c->careful_until_ms;
+}
+
 /* A lock that is waited for in vain once will mostly be there the next time. */
 static int note_failure(struct sb_postgres_connection *c, int code,
                         const struct sb_sql_failure *failure)
@@ -36,6 +41,19 @@ static int note_failure(struct sb_postgres_connection *c, int code,
     if (code != SIMBA_OK && failure->remedy == SB_SQL_RETRY)
         c->careful_until_ms = simba_now_ms() + CAREFUL_MS;
     return code;
+}
+
+/* ---- Locks ---------------------------------------------------------------------------------- */
+
+/* Sends what has to come before statements, so that no lock is waited for without an end. Returns how many
+ * results that yields. A session that is ours alone has its limit for good. */
+static size_t send_limit(struct sb_postgres_exchange *exchange, bool careful)
+{
+    if (exchange->connection->limited && !careful)
+        return 0;
+    sb_postgres_exchange_send(exchange,
+                              careful ? SB_POSTGRES_LIMIT_WAIT_MORE : SB_POSTGRES_LIMIT_WAIT, NULL);
+    return 1;
 }
 
 /* ---- One statement -------------------------------------------------------------------------- */
@@ -82,10 +100,7 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement state
 
     if (code != SIMBA_OK)
         return code;
-    if (sb_postgres_writes((int)statement)) {
-        sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
-        rows.skip = 1;
-    }
+    rows.skip = send_limit(&exchange, false);
     sb_postgres_exchange_send(&exchange, (int)statement, values);
     code = note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
     if (code == SIMBA_OK && ret_count != NULL)
@@ -128,12 +143,9 @@ static bool any_writes(struct sb_sql_item *const *items, size_t count)
 static size_t send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item *const *items,
                          size_t count)
 {
-    bool careful = simba_now_ms() < exchange->connection->careful_until_ms;
-    bool writes = any_writes(items, count);
+    bool careful = any_writes(items, count) && is_careful(exchange->connection);
+    size_t skip = send_limit(exchange, careful);
 
-    if (writes)
-        sb_postgres_exchange_send(
-            exchange, careful ? SB_POSTGRES_LIMIT_WAIT_MORE : SB_POSTGRES_LIMIT_WAIT, NULL);
     for (size_t i = 0; i < count; i++) {
         int statement = (int)items[i]->statement;
 
@@ -141,7 +153,7 @@ static size_t send_items(struct sb_postgres_exchange *exchange, struct sb_sql_it
                                   careful ? sb_postgres_free_statement(statement) : statement,
                                   &items[i]->values);
     }
-    return writes ? 1 : 0;
+    return skip;
 }
 
 static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
@@ -165,13 +177,6 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
 
 /* ---- One item, without waiting -------------------------------------------------------------- */
 
-static uint64_t next_version(const struct sb_postgres_connection *c)
-{
-    uint64_t version = c->item->values.version;
-
-    return version < c->base.version_max ? version + 1 : version;
-}
-
 /* A release changes a version that it names. */
 static void read_brief_item(struct sb_postgres_connection *c, const PGresult *result)
 {
@@ -180,7 +185,7 @@ static void read_brief_item(struct sb_postgres_connection *c, const PGresult *re
         return;
     sb_sql_item_set_record(c->item, PQntuples(result) > 0
                                         ? strtoull(PQgetvalue(result, 0, 0), NULL, 10)
-                                        : next_version(c));
+                                        : sb_postgres_next_version(c->item->values.version));
 }
 
 static int take_lone_item(void *user, size_t index, const PGresult *result)
@@ -212,13 +217,12 @@ static void send_lone_item(struct sb_postgres_connection *c)
 {
     int statement = sb_postgres_lone_statement((int)c->item->statement);
 
-    c->brief = statement != (int)c->item->statement && simba_now_ms() >= c->careful_until_ms;
+    c->brief = statement != (int)c->item->statement && !is_careful(c);
     if (!c->brief) {
         c->item_index = send_items(&c->exchange, &c->item, 1);
         return;
     }
-    c->item_index = 1;
-    sb_postgres_exchange_send(&c->exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
+    c->item_index = send_limit(&c->exchange, false);
     sb_postgres_exchange_send(&c->exchange, statement, &c->item->values);
 }
 
@@ -264,9 +268,29 @@ static int socket_of(struct sb_sql_connection *connection)
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
+/* The limit is the last of what is sent. Where it was not set, nothing is yielded. */
+static int take_limit(void *user, size_t index, const PGresult *result)
+{
+    struct sb_postgres_connection *c = user;
+
+    if (index == SB_POSTGRES_STATEMENTS)
+        c->limited = PQntuples(result) > 0;
+    return SIMBA_OK;
+}
+
+/* Limits the waits of this session for good, provided that it is the one that we were told of. Behind a pooler
+ * it is somebody else's too, and must not be changed. */
+static void send_session_limit(struct sb_postgres_exchange *exchange)
+{
+    char text[SB_POSTGRES_LIMIT_TEXT_MAX];
+
+    sb_postgres_limit_session(PQbackendPID(exchange->connection->pg), text);
+    sb_postgres_exchange_send_text(exchange, text);
+}
+
 static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
 {
-    struct sb_postgres_exchange exchange = {.take = NULL};
+    struct sb_postgres_exchange exchange = {.take = take_limit, .user = c};
     int code;
 
     if (atomic_load(&c->settings->unprepared))
@@ -276,8 +300,10 @@ static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *
         return code;
     for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++)
         sb_postgres_exchange_prepare(&exchange, i);
+    send_session_limit(&exchange);
     code = sb_postgres_exchange_end(&exchange, failure);
     c->prepared = code == SIMBA_OK;
+    c->limited = c->limited && c->prepared;
     return code;
 }
 

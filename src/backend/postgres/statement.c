@@ -4,7 +4,9 @@
  * Clock: clock_timestamp() is the time at which it is evaluated. In a transaction now() stands still at its
  * start, which may lie before the request was made. Where an update had to wait for a row, PostgreSQL
  * evaluates its condition and its values again when it has the row; so the lease that is recorded begins
- * after the request was sent, and ends no earlier than the client believes.
+ * after the request was sent, and ends no earlier than the client believes. An expression is set up anew for every
+ * request, function by function, which is most of what a request costs besides its commit: hence no rounding of our
+ * own, and floating point up to the column, which holds whole milliseconds.
  */
 #include "backend/postgres/statement.h"
 
@@ -16,22 +18,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOW "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint"
-#define COLUMNS SB_SQL_COLUMNS ", " NOW ", 0"
+#define NOW "date_part('epoch', clock_timestamp()) * 1000"
+#define COLUMNS SB_SQL_COLUMNS ", (" NOW ")::bigint, 0"
 #define VERSION_MAX "4294967295"
 #define NAME_MAX_LENGTH 40
 
 #define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, 0)"
 
 #define SET_LEASE                                                                                  \
-    "UPDATE simba_mutex SET owner_id = $2, acquired_at = " NOW ", ttl_at = " NOW " + $3::bigint,"  \
-    " transition_at = " NOW " + $4::bigint, version = version + 1"
+    "UPDATE simba_mutex SET owner_id = $2, acquired_at = " NOW ", ttl_at = " NOW " + $3::float8,"  \
+    " transition_at = " NOW " + $4::float8, version = version + 1"
 
 /* A release goes through at the last version too; only nobody can acquire any more. */
-#define CLEAR_LEASE_TO(nobody)                                                                     \
-    "UPDATE simba_mutex SET owner_id = " nobody ", acquired_at = 0, ttl_at = 0,"                   \
-    " transition_at = 0, version = least(version + 1, " VERSION_MAX ")"
-#define CLEAR_LEASE CLEAR_LEASE_TO("''")
+#define CLEAR_LEASE_TO(zero, next)                                                                 \
+    "UPDATE simba_mutex SET owner_id = '', acquired_at = " zero ", ttl_at = 0, transition_at = 0," \
+    " version = " next
+#define CLEAR_LEASE CLEAR_LEASE_TO("0", "least(version + 1, " VERSION_MAX ")")
 
 #define MAY_ACQUIRE                                                                                \
     "mutex = $1 AND (transition_at < " NOW " OR owner_id = $2) AND version < " VERSION_MAX
@@ -44,13 +46,16 @@
     "mutex = (SELECT mutex FROM simba_mutex WHERE " condition " FOR UPDATE SKIP LOCKED)"
 
 /* In a statement of its own: the lock on the table is waited for before any part of a statement runs. */
-#define LIMIT(wait) "SELECT set_config('lock_timeout', '" wait "', true)"
+#define LIMIT(wait, only_here) "SELECT set_config('lock_timeout', '" wait "', " only_here ")"
+#define WAIT "100ms"
 
 #define NOTIFY "pg_notify('" SB_POSTGRES_CHANNEL "', mutex)"
 #define TELL ", " NOTIFY
 
-/* To yield a row costs the server as much as to find it. What pg_notify yields, nothing, is nobody's id. */
-#define CLEAR_LEASE_AND_TELL CLEAR_LEASE_TO(NOTIFY "::text")
+/* To yield a row costs the server as much as to find it, so here a value tells. No condition may: the server is
+ * free to ask it first, of every row. What pg_notify yields is never null. */
+#define CLEAR_LEASE_AND_TELL                                                                       \
+    CLEAR_LEASE_TO("CASE WHEN " NOTIFY " IS NULL THEN 1 ELSE 0 END", "$4::bigint")
 
 struct statement {
     const char *name;
@@ -81,8 +86,8 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                   SET_LEASE " WHERE " MAY_ACQUIRE " RETURNING version"},
     [SB_POSTGRES_RELEASE_EXACT_LONE] = {"simba_release_exact_lone",
                                         CLEAR_LEASE_AND_TELL " WHERE " MAY_RELEASE_EXACT},
-    [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT("100ms")},
-    [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms")},
+    [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
+    [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
 };
 
 /* A pooled session may hold what another version of the library has prepared: the name tells the text. */
@@ -108,6 +113,14 @@ const char *sb_postgres_statement_name(int statement)
 const char *sb_postgres_statement_text(int statement)
 {
     return statements[statement].text;
+}
+
+void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX])
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_text, SB_POSTGRES_LIMIT_TEXT_MAX);
+    sb_text_add(&text, LIMIT(WAIT, "false") " WHERE pg_backend_pid() = %d", pid);
 }
 
 int sb_postgres_free_statement(int statement)
@@ -140,6 +153,11 @@ bool sb_postgres_writes(int statement)
 {
     return statement != SB_SQL_SELECT && statement != SB_SQL_SELECT_ALL &&
            statement < SB_POSTGRES_LIMIT_WAIT;
+}
+
+uint64_t sb_postgres_next_version(uint64_t version)
+{
+    return version < UINT32_MAX ? version + 1 : version;
 }
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
@@ -181,9 +199,13 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
         break;
     case SB_SQL_RELEASE_EXACT:
     case SB_POSTGRES_RELEASE_EXACT_FREE:
+        bind_text(p, values->id);
+        bind_number(p, values->version);
+        break;
     case SB_POSTGRES_RELEASE_EXACT_LONE:
         bind_text(p, values->id);
         bind_number(p, values->version);
+        bind_number(p, sb_postgres_next_version(values->version));
         break;
     default:
         break;

@@ -17,13 +17,14 @@ enum sb_postgres_statement {
     /* The same as their namesakes, but the acquire yields only the version, the release nothing. */
     SB_POSTGRES_ACQUIRE_LONE,
     SB_POSTGRES_RELEASE_EXACT_LONE,
-    /* How long the transaction waits for a lock. Not SET, which would outlive it in a pooled session. */
+    /* How long the transaction waits for a lock, where the session is not ours alone. */
     SB_POSTGRES_LIMIT_WAIT,
     SB_POSTGRES_LIMIT_WAIT_MORE, /* where there was a lock a while ago */
     SB_POSTGRES_STATEMENTS
 };
 
 #define SB_POSTGRES_PARAMETERS_MAX 4
+#define SB_POSTGRES_LIMIT_TEXT_MAX 128
 #define SB_POSTGRES_NUMBER_MAX 24
 
 /* Where a release is told, inside its transaction; the payload is the mutex. */
@@ -32,6 +33,10 @@ enum sb_postgres_statement {
 /* The name under which a statement is prepared, and its text. */
 const char *sb_postgres_statement_name(int statement);
 const char *sb_postgres_statement_text(int statement);
+
+/* Writes the statement that limits the waits of a session for good, and yields a row, where it is the session of the
+ * process `pid`. */
+void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX]);
 
 /* What a statement binds, in the order of its numbers. The values point into `values` and `numbers`. */
 struct sb_postgres_parameters {
@@ -48,6 +53,9 @@ int sb_postgres_free_statement(int statement);
 
 /* The version of a statement that yields less; itself where it has none. */
 int sb_postgres_lone_statement(int statement);
+
+/* The version that a release makes of one. */
+uint64_t sb_postgres_next_version(uint64_t version);
 
 /* Whether it may change anything. */
 bool sb_postgres_writes(int statement);
