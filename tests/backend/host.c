@@ -37,6 +37,7 @@ static void on_reply(const struct simba_backend_host *base, struct simba_request
     copy_list(call, reply);
     if (reply->error != NULL)
         call->error = *reply->error;
+    call->on_loop = pthread_equal(pthread_self(), host->thread) != 0;
     call->answered = true;
     call->answers++;
     pthread_mutex_unlock(&host->lock);
@@ -189,6 +190,7 @@ int host_open(struct host *host, const char *url_text)
     int code;
 
     start_loop(host);
+    host->thread = pthread_self();
     code = sb_url_parse(url_text, &url, &host->open_error);
     if (code == SIMBA_OK)
         code = open_backend(host, url);

@@ -29,6 +29,7 @@ struct host {
     const struct simba_backend_ops *ops;
     simba_backend *backend;
     struct simba_error open_error;
+    pthread_t thread; /* that has the loop */
     uv_loop_t loop;
     uv_async_t signal;
     uv_timer_t pulse;     /* bounds every wait */
@@ -47,6 +48,7 @@ struct call {
     struct host *host;
     bool answered;
     unsigned answers;
+    bool on_loop; /* answered on the thread that has the loop */
     int code;
     char owner[SIMBA_ID_MAX + 1];
     int64_t ttl_left_ms;

@@ -37,11 +37,13 @@ static bool hear(int fd)
     return read(fd, &byte, 1) == 1;
 }
 
+/* It stays until the orders end: its death would be told as well. */
 static int own_and_release(struct file *file)
 {
     struct host host;
     struct call call;
 
+    close(owner.orders[1]);
     if (host_open(&host, file->url) != SIMBA_OK)
         return 1;
     call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "owner", 0);
@@ -50,6 +52,8 @@ static int own_and_release(struct file *file)
     call = host_do(&host, SIMBA_OP_RELEASE, "m", "owner", call.revision);
     if (call.owner[0] != '\0' || !tell(owner.facts[1]))
         return 3;
+    while (hear(owner.orders[0]))
+        continue;
     return host_close(&host) ? 0 : 4;
 }
 
@@ -67,8 +71,8 @@ static void start_owner(struct file *file)
 
 static void end_owner(void)
 {
-    assert_int_equal(file_wait(owner.pid), 0);
     close(owner.orders[1]);
+    assert_int_equal(file_wait(owner.pid), 0);
     close(owner.facts[0]);
 }
 

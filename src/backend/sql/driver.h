@@ -92,6 +92,9 @@ struct sb_sql_item {
     struct sb_sql_record record; /* where it was found or changed */
 };
 
+/* A deadline that is over. */
+#define SB_SQL_AT_ONCE 0
+
 struct sb_sql_driver;
 
 /* Each driver's connection begins with one of these. */
@@ -102,7 +105,7 @@ struct sb_sql_connection {
     bool drops_spaces;    /* at the end of names and ids, or does not see them */
     bool needs_utf8;      /* refuses other bytes in names and ids */
     bool created_table;   /* it was missing */
-    bool needs_thread;    /* whoever uses it may have to wait: `start` is not for it */
+    bool needs_thread;    /* whoever uses it may have to wait: it is not for the loop now */
     bool won;             /* the last acquire did: the next one need not look first */
 };
 
@@ -114,13 +117,17 @@ struct sb_sql_driver {
      * looks again when it had to wait. Who has won the last time expects to win again. */
     bool looks_first;
 
+    /* `run` goes without a server: with the deadline SB_SQL_AT_ONCE a lone request can be carried out by a thread
+     * that must not wait. */
+    bool runs_at_once;
+
     /* Creates. Connects, creates the schema where it is missing and prepares the statements, in about
      * `timeout_ms`. `settings` is what the backend gave to its worker. */
     int (*connect)(void *settings, int64_t timeout_ms, struct sb_sql_connection **ret_connection,
                    struct sb_sql_failure *failure);
     void (*disconnect)(struct sb_sql_connection *connection); /* destroys; takes NULL */
 
-    /* Until when the calls that follow may wait for others, on simba_now_ms(). */
+    /* Until when the calls that follow may wait for others, on simba_now_ms(). SB_SQL_AT_ONCE: not at all. */
     void (*set_deadline)(struct sb_sql_connection *connection, int64_t deadline_ms);
 
     /* Whether what was read and written is still the store that others see. May be NULL. */

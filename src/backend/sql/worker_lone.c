@@ -1,24 +1,32 @@
 /*
- * worker_lone.c - a request that comes alone, on the loop. Owns what becomes of a flight; must not know
+ * worker_lone.c - a request that comes alone, on the loop. Owns what becomes of it there; must not know
  * statements.
+ *
+ *     a server       a flight: the loop sends it, and takes in the answer when it comes
+ *     a local file   carried out at once; the only thing that it may have to wait for is the disk
+ *
+ * A disk that made the loop wait for long is left to the thread for a while.
  */
 #include "backend/sql/rows.h"
 #include "backend/sql/worker_parts.h"
 #include "base/error.h"
 
+#define SLOW_MS 50       /* longer than a busy machine takes a core away for */
+#define GROUNDED_MS 1000 /* for how long nothing runs on the loop after that */
+
 /* ---- The connection ------------------------------------------------------------------------- */
 
 /* Whether the loop has the connection now. Requests that came before must not be overtaken, and a look that is
  * due needs a turn of the thread. */
-static bool seize_connection(struct sb_worker *w)
+static bool seize_connection(struct sb_worker *w, int64_t now_ms)
 {
     bool seized;
 
     pthread_mutex_lock(&w->lock);
     seized = w->user == NOBODY && w->queue.count == 0 && !w->broken && !w->stopping &&
              w->link.repository.connection != NULL &&
-             !w->link.repository.connection->needs_thread && w->flight != NULL &&
-             sb_worker_look_due_ms(w) > simba_now_ms();
+             !w->link.repository.connection->needs_thread && w->grounded_until_ms <= now_ms &&
+             sb_worker_look_due_ms(w) > now_ms;
     if (seized)
         w->user = LOOP;
     pthread_mutex_unlock(&w->lock);
@@ -61,22 +69,40 @@ static bool leave_to_thread(struct sb_worker *w)
     return kept;
 }
 
-static void run_item(struct sb_worker *w, struct sb_sql_item *item)
+/* The loop can do no more for it. */
+static void finish(struct sb_worker *w)
 {
-    int64_t deadline_ms = w->batch.jobs[0].deadline_ms;
     struct simba_error error;
 
-    if (item != NULL) {
-        if (deadline_ms < simba_now_ms() + SB_WORKER_ANSWER_MIN_MS)
-            deadline_ms = simba_now_ms() + SB_WORKER_ANSWER_MIN_MS;
-        sb_flight_start(w->flight, w->link.repository.connection, item, deadline_ms);
-        return;
-    }
     if (w->batch.jobs[0].state == SB_JOB_WAITING && !leave_to_thread(w)) {
         sb_error_plain(&error, SIMBA_ENOMEM);
         sb_batch_fail(&w->batch, &error);
     }
     yield_connection(w);
+}
+
+/* Whatever can be healed is left to the thread. */
+static void note_failure(struct sb_worker *w, const struct sb_sql_failure *failure)
+{
+    w->failure = *failure;
+    pthread_mutex_lock(&w->lock);
+    w->broken = failure->remedy == SB_SQL_RECONNECT;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- On a server ---------------------------------------------------------------------------- */
+
+static void run_item(struct sb_worker *w, struct sb_sql_item *item)
+{
+    int64_t deadline_ms = w->batch.jobs[0].deadline_ms;
+
+    if (item == NULL) {
+        finish(w);
+        return;
+    }
+    if (deadline_ms < simba_now_ms() + SB_WORKER_ANSWER_MIN_MS)
+        deadline_ms = simba_now_ms() + SB_WORKER_ANSWER_MIN_MS;
+    sb_flight_start(w->flight, w->link.repository.connection, item, deadline_ms);
 }
 
 /* Whoever has met a lock learns next whether it matters. */
@@ -86,7 +112,6 @@ static bool has_met_lock(const struct sb_job *job, const struct sb_sql_failure *
            job->item.statement != SB_SQL_SELECT;
 }
 
-/* Whatever can be healed is left to the thread. */
 static void on_landed(void *user, int code, struct sb_sql_failure *failure)
 {
     struct sb_worker *w = user;
@@ -98,14 +123,9 @@ static void on_landed(void *user, int code, struct sb_sql_failure *failure)
     }
     if (code == SIMBA_EUNKNOWN || failure->remedy == SB_SQL_GIVE_UP)
         sb_batch_refuse(&w->batch, job, &failure->error);
-    w->failure = *failure;
-    pthread_mutex_lock(&w->lock);
-    w->broken = failure->remedy == SB_SQL_RECONNECT;
-    pthread_mutex_unlock(&w->lock);
-    run_item(w, NULL);
+    note_failure(w, failure);
+    finish(w);
 }
-
-/* ---- The whole ------------------------------------------------------------------------------ */
 
 /* The server has closed a connection that nobody uses: whoever uses it next finds out. */
 static void on_stirred(void *user)
@@ -128,25 +148,50 @@ static void make_flight(struct sb_worker *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Those that nobody else would go along with: renewals wait for company. */
-static bool is_lone(const struct sb_worker *w, const struct simba_request *batch)
+/* ---- On a file ------------------------------------------------------------------------------ */
+
+static void run_at_once(struct sb_worker *w)
 {
-    return w->config.driver->start != NULL && batch->next == NULL &&
-           (batch->op == SIMBA_OP_ACQUIRE || batch->op == SIMBA_OP_RELEASE ||
-            batch->op == SIMBA_OP_READ);
+    struct sb_sql_failure failure;
+    int64_t now_ms;
+
+    w->config.driver->set_deadline(w->link.repository.connection, SB_SQL_AT_ONCE);
+    if (sb_batch_run(&w->batch, &w->link.repository, &failure) != SIMBA_OK)
+        note_failure(w, &failure);
+    now_ms = simba_now_ms();
+    if (now_ms >= w->took_off_ms + SLOW_MS)
+        w->grounded_until_ms = now_ms + GROUNDED_MS;
+    finish(w);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+/* Those that nobody else would go along with: renewals wait for company. */
+static bool is_lone(const struct simba_request *batch)
+{
+    return batch->next == NULL && (batch->op == SIMBA_OP_ACQUIRE || batch->op == SIMBA_OP_RELEASE ||
+                                   batch->op == SIMBA_OP_READ);
+}
+
+static bool is_equipped(struct sb_worker *w)
+{
+    if (w->config.driver->start != NULL && w->flight == NULL)
+        make_flight(w);
+    return w->flight != NULL || w->config.driver->runs_at_once;
 }
 
 bool sb_worker_fly(struct sb_worker *w, struct simba_request *batch)
 {
-    if (!is_lone(w, batch))
+    int64_t now_ms = simba_now_ms();
+
+    if (!is_lone(batch) || !is_equipped(w) || !seize_connection(w, now_ms))
         return false;
-    if (w->flight == NULL)
-        make_flight(w);
-    if (!seize_connection(w))
-        return false;
-    w->took_off_ms = simba_now_ms();
+    w->took_off_ms = now_ms;
     w->batch.count = 0;
     sb_batch_add(&w->batch, batch, sb_worker_deadline_ms(w, batch));
-    run_item(w, sb_rows_first(&w->batch, &w->link.repository));
+    if (w->config.driver->runs_at_once)
+        run_at_once(w);
+    else
+        run_item(w, sb_rows_first(&w->batch, &w->link.repository));
     return true;
 }

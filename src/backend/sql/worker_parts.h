@@ -2,7 +2,7 @@
  * worker_parts.h - what the parts of a worker share. Who uses the connection:
  *
  *     several requests, renewals, looks, healing          the thread: worker.c
- *     a lone request while nobody uses the connection     the loop: worker_lone.c, with a flight
+ *     a lone request while nobody uses the connection     the loop: worker_lone.c
  *
  * For those two files only.
  */
@@ -38,6 +38,8 @@ struct sb_worker {
     struct sb_batch batch;
     struct sb_sql_failure failure;
     int64_t took_off_ms; /* the lone request */
+
+    int64_t grounded_until_ms; /* the loop's own: what comes before is for the thread */
 
     void (*stopped)(void *argument);
     void *argument;

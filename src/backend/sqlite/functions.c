@@ -25,6 +25,30 @@ static void take_note(sqlite3_context *context, int count, sqlite3_value **argum
     sqlite3_result_int64(context, c->noted_version);
 }
 
+/* simba_next_term(version, floor): notes the version with which the row's next term begins; false: there is none. */
+static void find_next_term(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+    int64_t version = sqlite3_value_int64(arguments[0]);
+    int64_t floor = sqlite3_value_int64(arguments[1]);
+    int64_t last = version > floor ? version : floor;
+
+    (void)count;
+    if (last < INT64_MAX)
+        c->noted_version = last + 1;
+    sqlite3_result_int(context, last < INT64_MAX);
+}
+
+/* simba_term(): what simba_next_term() has noted. */
+static void tell_term(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    const struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    (void)arguments;
+    sqlite3_result_int64(context, c->noted_version);
+}
+
 /* simba_is_over(life): what the kernel says, asked while the statement has the record. */
 static void tell_over(sqlite3_context *context, int count, sqlite3_value **arguments)
 {
@@ -48,6 +72,10 @@ int sb_sqlite_add_functions(struct sb_sqlite_connection *c)
 
     if (rc == SQLITE_OK)
         rc = add(c, "simba_note", 1, take_note);
+    if (rc == SQLITE_OK)
+        rc = add(c, "simba_next_term", 2, find_next_term);
+    if (rc == SQLITE_OK)
+        rc = add(c, "simba_term", 0, tell_term);
     if (rc == SQLITE_OK)
         rc = add(c, "simba_is_over", 1, tell_over);
     return rc;

@@ -1,0 +1,232 @@
+/*
+ * statements.c - the statements of the dialect and the rows that they yield. Must not know requests, nor how a
+ * connection is made.
+ */
+#include "backend/sqlite/statements.h"
+
+#include "backend/sqlite/failure.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* Parameters have the same number in every statement. */
+enum parameter {
+    PARAMETER_MUTEX = 1,
+    PARAMETER_ID,
+    PARAMETER_TTL,
+    PARAMETER_LEASE,
+    PARAMETER_VERSION,
+    PARAMETER_LIFE
+};
+
+/* Behind the columns that all dialects have. */
+#define COLUMN_LIFE (SB_SQL_COLUMN_FENCE + 1)
+
+/* A life counts for the version that it was written for. Whose life is over owns nothing any more, whatever its
+ * lease says. */
+#define LIFE "iif(life_version = version, life, 0)"
+#define IS_OVER "simba_is_over(" LIFE ")"
+#define CHANGED_COLUMNS SB_SQL_COLUMNS ", simba_now(), fence, life"
+#define COLUMNS                                                                                    \
+    "mutex, owner_id, acquired_at, ttl_at, iif(" IS_OVER ", 0, transition_at), version,"           \
+    " simba_now(), fence, " LIFE
+#define FLOOR "coalesce((SELECT value FROM simba_meta WHERE name = 'version_floor'), 0)"
+#define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES (?1, '', 0, 0, 0, " FLOOR ")"
+
+/* The conditions are judged before anything is set, so that the floor is looked up once. */
+#define HAS_NEXT_TERM "simba_next_term(version, " FLOOR ")"
+#define SET_LEASE                                                                                  \
+    "UPDATE simba_mutex SET owner_id = ?2, acquired_at = simba_now(),"                             \
+    " ttl_at = simba_now() + ?3, transition_at = simba_now() + ?4, life = ?6"
+#define CLEAR_LEASE                                                                                \
+    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
+    " version = simba_note(version + 1), life = 0, life_version = 0"
+
+static const char *const statement_texts[SB_SQL_STATEMENTS] = {
+    [SB_SQL_INSERT] = "INSERT INTO " FREE_ROW,
+    [SB_SQL_INSERT_IF_MISSING] = "INSERT OR IGNORE INTO " FREE_ROW,
+    [SB_SQL_SELECT] = "SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ?1",
+    [SB_SQL_SELECT_ALL] = "SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex",
+    [SB_SQL_ACQUIRE] = SET_LEASE ", version = simba_term(), fence = simba_term(),"
+                                 " life_version = simba_term() WHERE mutex = ?1 AND"
+                                 " (transition_at < simba_now() OR owner_id = ?2 OR " IS_OVER
+                                 ") AND " HAS_NEXT_TERM,
+    [SB_SQL_GUARD] = SET_LEASE ", version = version + 1, life_version = version + 1"
+                               " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now()"
+                               " RETURNING " CHANGED_COLUMNS,
+    [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2",
+    [SB_SQL_RELEASE_EXACT] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?5",
+};
+
+/* ---- Running statements --------------------------------------------------------------------- */
+
+static int bind_text(sqlite3_stmt *statement, enum parameter parameter, const char *text)
+{
+    return sqlite3_bind_text(statement, parameter, text, -1, SQLITE_STATIC);
+}
+
+/* Binds all that the statement counts; a number that it skips may be bound all the same. */
+static int bind(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
+                const struct sb_sql_values *values)
+{
+    struct sb_life *own_life = c->settings->life;
+    int count = sqlite3_bind_parameter_count(statement);
+    int64_t life = count >= PARAMETER_LIFE && own_life != NULL ? sb_life_begin(own_life) : 0;
+    int rc = SQLITE_OK;
+
+    if (count >= PARAMETER_MUTEX)
+        rc = bind_text(statement, PARAMETER_MUTEX, values->mutex);
+    if (rc == SQLITE_OK && count >= PARAMETER_ID)
+        rc = bind_text(statement, PARAMETER_ID, values->id);
+    if (rc == SQLITE_OK && count >= PARAMETER_TTL)
+        rc = sqlite3_bind_int64(statement, PARAMETER_TTL, values->ttl_ms);
+    if (rc == SQLITE_OK && count >= PARAMETER_LEASE)
+        rc = sqlite3_bind_int64(statement, PARAMETER_LEASE, values->lease_ms);
+    if (rc == SQLITE_OK && count >= PARAMETER_VERSION)
+        rc = sqlite3_bind_int64(statement, PARAMETER_VERSION, (sqlite3_int64)values->version);
+    if (rc == SQLITE_OK && count >= PARAMETER_LIFE)
+        rc = sqlite3_bind_int64(statement, PARAMETER_LIFE, life);
+    return rc;
+}
+
+static void read_text(sqlite3_stmt *statement, enum sb_sql_column column, char *target, size_t size)
+{
+    const unsigned char *text = sqlite3_column_text(statement, (int)column);
+
+    sb_text_copy(target, size, text != NULL ? (const char *)text : "");
+}
+
+/* Another program may have written an owner that we can only show in part, or that is no text: to SQL it
+ * differs from every id that looks like it. No valid id has "@@", so no contender takes it for its own. */
+static void read_owner(sqlite3_stmt *statement, char owner_id[SIMBA_ID_MAX + 1])
+{
+    bool is_text = sqlite3_column_type(statement, SB_SQL_COLUMN_OWNER_ID) == SQLITE_TEXT;
+    size_t end;
+
+    read_text(statement, SB_SQL_COLUMN_OWNER_ID, owner_id, SIMBA_ID_MAX + 1);
+    end = strlen(owner_id);
+    if (is_text && end == (size_t)sqlite3_column_bytes(statement, SB_SQL_COLUMN_OWNER_ID))
+        return;
+    if (end > SIMBA_ID_MAX - 2)
+        end = SIMBA_ID_MAX - 2;
+    memcpy(owner_id + end, "@@", 3);
+}
+
+static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
+{
+    read_text(statement, SB_SQL_COLUMN_MUTEX, record->mutex, sizeof record->mutex);
+    read_owner(statement, record->owner_id);
+    record->acquired_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_ACQUIRED_AT);
+    record->ttl_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_TTL_AT);
+    record->transition_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_TRANSITION_AT);
+    record->version = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_VERSION);
+    record->current_db_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_CURRENT_DB_AT);
+    record->fence = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_FENCE);
+}
+
+/* An owner that somebody else may be waiting for. One that is known to be dead is no news: whoever was told of it
+ * would ask again, without end. */
+static void note_owner(const struct sb_sqlite_connection *c, sqlite3_stmt *statement)
+{
+    int64_t life = sqlite3_column_int64(statement, COLUMN_LIFE);
+    bool over = sqlite3_column_int64(statement, SB_SQL_COLUMN_TRANSITION_AT) == 0;
+
+    if (life != 0 && !over && c->settings->met != NULL)
+        c->settings->met(c->settings->user, life);
+}
+
+/* Returns what the sink answers. */
+static int hand_on(struct sb_sqlite_connection *c, const struct sb_sql_record *record,
+                   const struct sb_sql_sink *sink)
+{
+    if (record->version > c->settings->highest_version)
+        c->settings->highest_version = record->version;
+    return sink->row(sink->user, record);
+}
+
+static int take_row(struct sb_sqlite_connection *c, sqlite3_stmt *statement,
+                    const struct sb_sql_sink *sink)
+{
+    struct sb_sql_record record;
+
+    if (sink == NULL)
+        return SIMBA_OK;
+    read_record(statement, &record);
+    return hand_on(c, &record, sink);
+}
+
+static bool notes_version(enum sb_sql_statement which)
+{
+    return which == SB_SQL_ACQUIRE || which == SB_SQL_RELEASE || which == SB_SQL_RELEASE_EXACT;
+}
+
+/* What such a statement has made of its row, from what it was given. To let it yield the row (RETURNING) would cost
+ * a quarter of it. */
+static int take_change(struct sb_sqlite_connection *c, enum sb_sql_statement which,
+                       const struct sb_sql_values *values, const struct sb_sql_sink *sink)
+{
+    struct sb_sql_record record = {.version = (uint64_t)c->noted_version};
+
+    if (sink == NULL)
+        return SIMBA_OK;
+    sb_text_copy(record.mutex, sizeof record.mutex, values->mutex);
+    record.current_db_at_ms = c->clock_ms != 0 ? c->clock_ms : simba_now_ms();
+    if (which == SB_SQL_ACQUIRE) {
+        sb_text_copy(record.owner_id, sizeof record.owner_id, values->id);
+        record.acquired_at_ms = c->clock_ms;
+        record.ttl_at_ms = c->clock_ms + values->ttl_ms;
+        record.transition_at_ms = c->clock_ms + values->lease_ms;
+        record.fence = record.version;
+    }
+    return hand_on(c, &record, sink);
+}
+
+/* What the receiver of the rows would not go on with. */
+static int fail_sink(int code, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_plain(&failure->error, code);
+}
+
+int sb_sqlite_prepare_once(struct sb_sqlite_connection *c, const char *text,
+                           sqlite3_stmt **statement)
+{
+    if (*statement != NULL)
+        return SQLITE_OK;
+    return sqlite3_prepare_v3(c->db, text, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
+}
+
+int sb_sqlite_run(struct sb_sqlite_connection *c, enum sb_sql_statement which,
+                  const struct sb_sql_values *values, const struct sb_sql_sink *sink,
+                  int64_t *ret_count, struct sb_sql_failure *failure)
+{
+    sqlite3_stmt *statement;
+    bool alone = sqlite3_get_autocommit(c->db) != 0;
+    int64_t rows = 0;
+    int code = SIMBA_OK;
+    int rc = sb_sqlite_prepare_once(c, statement_texts[which], &c->statements[which]);
+
+    if (rc != SQLITE_OK)
+        return sb_sqlite_fail(c, false, failure);
+    statement = c->statements[which];
+    rc = bind(c, statement, values);
+    c->clock_ms = 0;
+    while (rc == SQLITE_OK && code == SIMBA_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+        rows++;
+        if (which == SB_SQL_SELECT)
+            note_owner(c, statement);
+        code = take_row(c, statement, sink);
+        rc = SQLITE_OK;
+    }
+    if (rc == SQLITE_DONE && notes_version(which) && sqlite3_changes(c->db) > 0)
+        code = take_change(c, which, values, sink);
+    if (rc != SQLITE_OK && rc != SQLITE_DONE)
+        code = sb_sqlite_fail(c, alone && sqlite3_stmt_readonly(statement) == 0, failure);
+    else if (code != SIMBA_OK)
+        code = fail_sink(code, failure);
+    else if (ret_count != NULL)
+        *ret_count = sqlite3_column_count(statement) > 0 ? rows : sqlite3_changes(c->db);
+    sqlite3_reset(statement);
+    return code;
+}
