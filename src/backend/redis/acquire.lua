@@ -1,13 +1,25 @@
--- ARGV: id, lease in milliseconds, the largest token that the client has seen of any mutex, and the largest one
--- that the contender knows of this mutex, where it knows any; and anything where it wants its place in the queue.
+-- ARGV: id, lease in milliseconds, the largest token that the client has seen of any mutex; then, where they are
+-- needed, the largest token that the contender knows of this mutex, for how many milliseconds it has been waiting,
+-- 'place' where it wants its place in the queue, the waiter that its own release has told to try, and the token of
+-- the term that ended so.
 local lease_ms, time = ARGV[2], call('TIME')
 
+-- A release may have taken it out of the queue, and then somebody was faster: it has its place back.
+local function wait_for(owner, left_ms)
+    call('ZADD', queue, 'NX', time[1] + time[2] / 1000000 - (ARGV[5] or 0) / 1000, id)
+    local before = ARGV[6] == 'place' and redis.pcall('ZRANK', queue, id) -- refused: it does without
+    return { owner, left_ms, token, type(before) == 'number' and before + 1 or nil }
+end
+
+-- It does not overtake the waiter that it has told, as long as nobody has come since. If that one never comes, it
+-- takes part again after a second.
+if ARGV[7] and ARGV[7] ~= id and token == tonumber(ARGV[8]) and not call('GET', key) then
+    return wait_for(ARGV[7], 1000)
+end
 if not call('SET', key, id, 'NX', 'PX', lease_ms) then
     local owner = call('GET', key)
     if owner ~= id then
-        call('ZADD', queue, 'NX', string.format('%s.%06d', time[1], time[2]), id)
-        local before = ARGV[5] and redis.pcall('ZRANK', queue, id) -- refused: it does without
-        return { owner, call('PTTL', key), token, type(before) == 'number' and before + 1 or nil }
+        return wait_for(owner, call('PTTL', key))
     end
     call('SET', key, id, 'PX', lease_ms)
 end

@@ -142,6 +142,22 @@ bool sb_listeners_remove(struct sb_listeners *t, struct sb_listener *listener)
     return true;
 }
 
+void sb_listeners_begin_wait(struct sb_listeners *t, struct sb_listener *listener, int64_t since_ms)
+{
+    if (listener->waits_since_ms != 0)
+        return;
+    listener->waits_since_ms = since_ms;
+    t->waiting++;
+}
+
+void sb_listeners_end_wait(struct sb_listeners *t, struct sb_listener *listener)
+{
+    if (listener->waits_since_ms == 0)
+        return;
+    listener->waits_since_ms = 0;
+    t->waiting--;
+}
+
 bool sb_listeners_share(const struct sb_listeners *t, const struct sb_listener *listener)
 {
     const struct sb_listener *other = NULL;

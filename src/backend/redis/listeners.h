@@ -15,6 +15,7 @@ struct sb_listener {
     struct sb_listener *next;
     struct sb_subscriber *at; /* where the channel is subscribed to; NULL: nowhere yet */
     uint64_t ticket;          /* of the subscription at `at`, 0 while it has not been asked for */
+    int64_t waits_since_ms;   /* a contender: when it lost its first attempt; 0: it does not wait */
     unsigned count;           /* observers that share it */
     uint16_t length;          /* of the channel */
     uint8_t mutex_length;
@@ -28,6 +29,7 @@ struct sb_listeners {
     struct sb_listener **buckets;
     size_t size; /* a power of two */
     size_t count;
+    size_t waiting; /* contenders that wait */
 };
 
 int sb_listeners_init(struct sb_listeners *listeners, const struct simba_backend_host *host);
@@ -49,6 +51,11 @@ struct sb_listener *sb_listeners_add(struct sb_listeners *listeners, const char 
 /* Counts one less. True when that was the last one: then it is out of the table and the caller's to
  * free with sb_free. */
 bool sb_listeners_remove(struct sb_listeners *listeners, struct sb_listener *listener);
+
+/* A contender has lost an attempt, and waits since then unless it does; or it waits no more. */
+void sb_listeners_begin_wait(struct sb_listeners *listeners, struct sb_listener *listener,
+                             int64_t since_ms);
+void sb_listeners_end_wait(struct sb_listeners *listeners, struct sb_listener *listener);
 
 /* Whether somebody else listens to the same channel: names can be made so that two are one. */
 bool sb_listeners_share(const struct sb_listeners *listeners, const struct sb_listener *listener);

@@ -127,8 +127,10 @@ static void stop_listening(simba_backend *store, const char *mutex, const char *
 {
     struct sb_listener *listener = sb_listeners_find(&store->listeners, mutex, id);
 
-    if (listener == NULL ||
-        (may_linger(store, listener) && sb_subscriber_linger(listener->at, listener)) ||
+    if (listener == NULL)
+        return;
+    sb_listeners_end_wait(&store->listeners, listener);
+    if ((may_linger(store, listener) && sb_subscriber_linger(listener->at, listener)) ||
         !sb_listeners_remove(&store->listeners, listener))
         return;
     if (listener->at != NULL)

@@ -20,8 +20,11 @@ if owner == id and known > 0 then
         -- An owner is not in the queue.
         for _ = 1, dead_max do
             local waiter = call('ZPOPMIN', queue)[1]
-            if not waiter or call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) > 0 then
-                break
+            if not waiter then
+                return token
+            end
+            if call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) > 0 then
+                return { token, waiter }
             end
         end
         return token

@@ -123,20 +123,66 @@ void sb_job_succeed(struct sb_job *job, const struct sb_record *record)
 
 /* ---- Records -------------------------------------------------------------------------------- */
 
-/* Who has lost listens from now on: before, nobody had a reason to wake it. */
-static void listen_for_release(struct sb_job *job, const struct sb_record *record)
+static struct sb_listener *listener_of(const struct sb_job *job)
 {
-    struct sb_listener *listener;
-
-    if (job->op != SIMBA_OP_ACQUIRE || !record->owned || is_mine(job, record))
-        return;
-    listener = sb_listeners_find(&job->store->listeners, job->request->mutex, job->request->id);
-    if (listener != NULL)
-        sb_store_subscribe(job->store, listener);
+    return sb_listeners_find(&job->store->listeners, job->request->mutex, job->request->id);
 }
 
-static void take_record(struct sb_job *job, const struct redisReply *reply)
+/* Who has lost waits, and listens, from now on: before, nobody had a reason to wake it. */
+static void begin_wait(struct sb_job *job)
 {
+    struct sb_listener *listener = listener_of(job);
+
+    if (listener == NULL)
+        return;
+    sb_listeners_begin_wait(&job->store->listeners, listener,
+                            job->command.deadline_ms - job->request->timeout_ms);
+    sb_store_subscribe(job->store, listener);
+}
+
+/* Where nobody waits nobody is looked up. */
+static void end_wait(struct sb_job *job)
+{
+    struct sb_listeners *listeners = &job->store->listeners;
+    struct sb_listener *listener = listeners->waiting > 0 ? listener_of(job) : NULL;
+
+    if (listener != NULL)
+        sb_listeners_end_wait(listeners, listener);
+}
+
+/* Up to the next millisecond, so that it is not behind those who came right after it. */
+static int64_t waited_ms(const struct sb_job *job)
+{
+    const struct sb_listeners *listeners = &job->store->listeners;
+    const struct sb_listener *listener = listeners->waiting > 0 ? listener_of(job) : NULL;
+
+    if (listener == NULL || listener->waits_since_ms == 0)
+        return 0;
+    return simba_now_ms() - listener->waits_since_ms + 1;
+}
+
+static void note_attempt(struct sb_job *job, const struct sb_record *record)
+{
+    if (is_mine(job, record))
+        end_wait(job);
+    else if (record->owned)
+        begin_wait(job);
+}
+
+/* A release that has told a waiter says whom; takes that in and returns the token, or the reply as it is. */
+static const redisReply *take_told(struct sb_job *job, const redisReply *reply)
+{
+    if (job->op != SIMBA_OP_RELEASE || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[1]->type != REDIS_REPLY_STRING)
+        return reply;
+    sb_handed_note(&job->store->handed, job->request->mutex, job->request->id, job->revision,
+                   reply->element[1]->str, reply->element[1]->len);
+    return reply->element[0];
+}
+
+static void take_record(struct sb_job *job, const redisReply *whole)
+{
+    const redisReply *reply = take_told(job, whole);
     struct simba_error error;
     struct sb_record record;
 
@@ -148,7 +194,8 @@ static void take_record(struct sb_job *job, const struct redisReply *reply)
     }
     if (record.revision > job->store->seen)
         job->store->seen = record.revision;
-    listen_for_release(job, &record);
+    if (job->op == SIMBA_OP_ACQUIRE)
+        note_attempt(job, &record);
     if (job->quorum != NULL && is_mine(job, &record))
         sb_quorum_hold(job, &record);
     else
@@ -282,9 +329,31 @@ static void name_script(struct sb_job *job, struct sb_argument arguments[2])
     job->sent_as = node->sent;
 }
 
+/* What only some acquires need; a later one needs those before it as well. */
+static size_t add_rest(const struct sb_job *job, struct sb_argument *arguments,
+                       struct sb_digits digits[3])
+{
+    const struct simba_request *r = job->request;
+    const struct sb_hand_over *told = sb_handed_take(&job->store->handed, r->mutex, r->id);
+    int64_t waits_ms = waited_ms(job);
+    size_t count = 0;
+
+    if (job->revision > 0 || waits_ms > 0 || r->asks_place || told != NULL)
+        arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[0]);
+    if (waits_ms > 0 || r->asks_place || told != NULL)
+        arguments[count++] = sb_argument_number(waits_ms, &digits[1]);
+    if (r->asks_place || told != NULL)
+        arguments[count++] = sb_argument_text(r->asks_place ? "place" : "");
+    if (told != NULL) {
+        arguments[count++] = sb_argument_text(told->to);
+        arguments[count++] = sb_argument_number((int64_t)told->token, &digits[2]);
+    }
+    return count;
+}
+
 /* Behind the keys: what each script documents as its ARGV. */
 static size_t add_values(const struct sb_job *job, struct sb_argument *arguments,
-                         struct sb_digits digits[3])
+                         struct sb_digits digits[5])
 {
     const struct simba_request *r = job->request;
     size_t count = 0;
@@ -294,13 +363,12 @@ static size_t add_values(const struct sb_job *job, struct sb_argument *arguments
     arguments[count++] = sb_argument_text(r->id);
     if (job->op != SIMBA_OP_RELEASE)
         arguments[count++] = sb_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
-    if (job->op == SIMBA_OP_ACQUIRE)
-        arguments[count++] = sb_argument_number((int64_t)job->store->seen, &digits[1]);
-    if (job->op != SIMBA_OP_ACQUIRE || job->revision > 0 || r->asks_place)
-        arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[2]);
-    if (job->op == SIMBA_OP_ACQUIRE && r->asks_place)
-        arguments[count++] = (struct sb_argument){"place", 5};
-    return count;
+    if (job->op != SIMBA_OP_ACQUIRE) {
+        arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[1]);
+        return count;
+    }
+    arguments[count++] = sb_argument_number((int64_t)job->store->seen, &digits[1]);
+    return count + add_rest(job, arguments + count, digits + 2);
 }
 
 static void on_asking_answered(struct sb_command *command, const struct sb_answer *answer)
@@ -328,8 +396,8 @@ static int send_asking(struct sb_job *job, struct simba_error *error)
 
 static int send_job(struct sb_job *job, struct simba_error *error)
 {
-    struct sb_argument arguments[11];
-    struct sb_digits digits[3];
+    struct sb_argument arguments[14];
+    struct sb_digits digits[5];
     struct sb_keys keys;
     size_t count = 3;
     int code = SIMBA_OK;

@@ -168,8 +168,7 @@ bool sb_subscriber_linger(struct sb_subscriber *s, struct sb_listener *listener)
     have_handles(s);
     if (s->lingerer_count == 0)
         uv_timer_start(&s->timer, on_lingered, LINGER_MS, 0);
-    s->lingerers[s->lingerer_count++] =
-        (struct lingerer){listener, simba_now_ms() + LINGER_MS};
+    s->lingerers[s->lingerer_count++] = (struct lingerer){listener, simba_now_ms() + LINGER_MS};
     listener->lingers = true;
     return true;
 }
