@@ -225,6 +225,31 @@ def tell_contention(page, results):
                   "Contention")
 
 
+def tell_turns(page, results):
+    page.add("### By the jitter and by turns\n",
+             "How long after the end of the lease one of eight waiters in as many processes had the mutex, in "
+             "milliseconds: by the jitter, where the earliest draw wins, and with `turn=5ms`, where they come in the "
+             "order of the queue, 5 ms apart. Only Redis tells them their places; on ZooKeeper waiters always take "
+             "turns, and on the others the jitter applies ([tuning](tuning.md)).\n")
+    head = ["store", "on", "by the jitter: min", "p50", "p99", "max", "by turns: min", "p50", "p99", "max"]
+    rows, plotted = [], []
+    for pin, where in PINS.items():
+        for store, name, answer in answers(results, "failover", pin):
+            if "turn_after_lease" not in answer["measures"]:
+                continue  # it was measured before there were turns
+            ways = [answer["measures"][key] for key in ["jitter_after_lease", "turn_after_lease"]]
+            times = [values[key] for values in ways for key in ["min", "p50", "p99", "max"]]
+            rows.append([name, where] + [number(time) if time > 0 else f"{time:.0f}" for time in times])
+            if store == "redis":
+                for colour, (what, values) in enumerate(zip(["by the jitter", "by turns"], ways)):
+                    shown = [max(values[key], 0.1) for key in ["p50", "min", "max"]]
+                    plotted.append((f"{name}, {where}, {what}", *shown, colour))
+    page.add(table(head, rows))
+    if plotted:
+        page.plot("failover-turns.svg",
+                  plot.bars("From the end of the lease to the next owner", "ms", plotted), "Turns")
+
+
 def tell_failover(page, results):
     page.add("## Fail-over\n",
              "From a kill -9 of the owner to the next owner, in milliseconds, with a lease of 1 s + 2 s (ZooKeeper: "
@@ -249,6 +274,7 @@ def tell_failover(page, results):
                             "multiple of what was left"], rows))
     if plotted:
         page.plot("failover.svg", plot.bars("Fail-over after kill -9", "ms", plotted), "Fail-over")
+    tell_turns(page, results)
     if "kills" in results:
         kills = results["kills"]
         page.add("`kill -9` of `simba lock` on SQLite, lease 10 s + 6 s, until the waiter's command runs: "

@@ -7,8 +7,9 @@
  *                                                  |<-left->|
  *
  * Each owner is a process of its own and has a mutex of its own; they are killed one after the other, each at
- * another moment of its lease. The lease that is left is what the owner itself counted with. Several processes wait
- * for each mutex; each round is there twice, with waiters who come by the jitter and with waiters who take turns.
+ * another moment of its lease. The lease that is left is what the owner itself counted with. Each round is there three
+ * times: with one process that waits for all mutexes, with several that come by the jitter, and with several that
+ * take turns.
  */
 #include "bench/machine.h"
 #include "bench/process.h"
@@ -24,8 +25,8 @@
 #define WAITERS 8
 #define TURN_MS 5
 
-/* What keeps waiters apart. */
-enum way { JITTER, TURN, WAYS };
+/* Who waits, and what keeps waiters apart. */
+enum way { ALONE, JITTER, TURN, WAYS };
 
 struct duel {
     struct shared *shared;
@@ -39,7 +40,7 @@ struct shared {
     struct bench_plan plan;
     int64_t ttl_ms;    /* these two are told by the owners */
     int64_t margin_ms; /* from the end of the belief to that of the lease */
-    int round;         /* of both ways */
+    int round;         /* of any way */
     sem_t ready;       /* the process that is started now has come so far */
     sem_t taken_over;  /* one mutex */
     struct duel duels[OWNERS_MAX];
@@ -161,14 +162,14 @@ static int run_waiter(void *argument, struct simba_error *error)
         bench_sleep_ms(1000);
 }
 
-static int start_waiters(struct failover *failover, struct simba_error *error)
+static int start_waiters(struct failover *failover, int count, struct simba_error *error)
 {
     struct shared *shared = failover->shared;
     int code = SIMBA_OK;
 
-    for (int i = 0; i < WAITERS && code == SIMBA_OK; i++)
+    for (int i = 0; i < count && code == SIMBA_OK; i++)
         code = bench_process_start(&failover->waiters[i], run_waiter, shared, error);
-    for (int i = 0; i < WAITERS && code == SIMBA_OK; i++)
+    for (int i = 0; i < count && code == SIMBA_OK; i++)
         code = bench_process_await(&failover->waiters[i], &shared->ready, error);
     return code;
 }
@@ -187,7 +188,7 @@ static int kill_owners(struct failover *failover, int count, struct simba_error 
         bench_process_kill(&failover->owners[i]);
     }
     for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = bench_process_await(&failover->waiters[i % WAITERS], &shared->taken_over, error);
+        code = bench_process_await(&failover->waiters[0], &shared->taken_over, error);
     return code;
 }
 
@@ -225,7 +226,7 @@ static int measure_round(struct failover *failover, enum way way, struct simba_e
     shared->plan.turn_ms = way == TURN ? TURN_MS : 0;
     code = start_owners(failover, count, error);
     if (code == SIMBA_OK)
-        code = start_waiters(failover, error);
+        code = start_waiters(failover, way == ALONE ? 1 : WAITERS, error);
     if (code == SIMBA_OK)
         code = kill_owners(failover, count, error);
     end_round(failover, count);
@@ -285,18 +286,18 @@ static void clear(struct failover *failover)
 
 static void tell(struct failover *failover, struct bench_result *result)
 {
-    struct outcome *jitter = &failover->outcomes[JITTER];
-    struct outcome *turn = &failover->outcomes[TURN];
+    struct outcome *alone = &failover->outcomes[ALONE];
 
-    bench_result_measure(result, "simba", "from the kill to the next owner", "ms", &jitter->took);
-    bench_result_measure(result, "raw", "what was left of the lease", "ms", &jitter->left);
-    bench_result_measure(result, "after_lease", "after the end of the lease", "ms", &jitter->after);
+    bench_result_measure(result, "simba", "from the kill to the next owner", "ms", &alone->took);
+    bench_result_measure(result, "raw", "what was left of the lease", "ms", &alone->left);
+    bench_result_measure(result, "after_lease", "after the end of the lease", "ms", &alone->after);
     bench_result_measure(result, "multiple", "as a multiple of what was left", "",
-                         &jitter->multiple);
-    bench_result_measure(result, "turn", "from the kill, with turns of 5 ms", "ms", &turn->took);
-    bench_result_measure(result, "turn_after_lease", "after the lease, with turns of 5 ms", "ms",
-                         &turn->after);
-    bench_result_ratio(result, "raw", &jitter->took, &jitter->left);
+                         &alone->multiple);
+    bench_result_measure(result, "jitter_after_lease", "after it, the first of 8 waiters", "ms",
+                         &failover->outcomes[JITTER].after);
+    bench_result_measure(result, "turn_after_lease", "the same with turns of 5 ms", "ms",
+                         &failover->outcomes[TURN].after);
+    bench_result_ratio(result, "raw", &alone->took, &alone->left);
 }
 
 int bench_failover(const struct bench_plan *plan, struct bench_result *result,
@@ -310,7 +311,7 @@ int bench_failover(const struct bench_plan *plan, struct bench_result *result,
                             OWNERS_MAX);
     for (int round = 0; round < WAYS * plan->rounds && code == SIMBA_OK; round++) {
         failover.shared->round = round;
-        code = measure_round(&failover, round % WAYS == JITTER ? JITTER : TURN, error);
+        code = measure_round(&failover, (enum way)(round % WAYS), error);
     }
     if (code == SIMBA_OK)
         tell(&failover, result);

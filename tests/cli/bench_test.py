@@ -18,7 +18,8 @@ MEASURES = {
     "handover": {"simba", "raw"},
     "many": {"lateness"},
     "contention": {"simba", "raw"},
-    "failover": {"simba", "raw", "after_lease", "multiple"},
+    "failover": {"simba", "raw", "after_lease", "multiple", "jitter_after_lease",
+                 "turn_after_lease"},
     "is-owner": {"simba", "raw"},
 }
 NUMBERS = {
