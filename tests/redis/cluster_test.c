@@ -230,6 +230,7 @@ static void a_slot_on_the_move_is_asked_for_where_its_keys_are(void **state)
     size_t to = (from + 1) % NODES;
     struct host host;
     struct call call;
+    struct call queue;
 
     (void)state;
     assert_int_equal(host_open(&host, cluster_url("")), SIMBA_OK);
@@ -239,6 +240,10 @@ static void a_slot_on_the_move_is_asked_for_where_its_keys_are(void **state)
     move_keys("m", from, to);
     assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "a", call.revision).owner, "a");
     assert_int_equal(server_number(&nodes[from], "DBSIZE"), 0);
+    queue = host_do(&host, SIMBA_OP_QUEUE, "m", NULL, 0);
+    assert_int_equal(queue.code, SIMBA_OK);
+    assert_int_equal(queue.list_count, 1);
+    assert_string_equal(queue.list[0].owner.id, "b");
     end_move("m", to);
     assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "a", call.revision).owner, "a");
     assert_string_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", call.revision).owner, "");

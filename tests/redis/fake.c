@@ -25,9 +25,11 @@ static void serve(struct fake *fake, int fd)
 {
     char bytes[4096];
 
-    if (recv(fd, bytes, sizeof bytes, 0) > 0)
+    if (recv(fd, bytes, sizeof bytes, 0) > 0 && fake->text != NULL)
         send(fd, fake->text, strlen(fake->text), MSG_NOSIGNAL);
-    while (recv(fd, bytes, sizeof bytes, 0) > 0)
+    while (fake->dribbles && send(fd, "x", 1, MSG_NOSIGNAL) == 1)
+        test_pause_ms(1);
+    while (fake->text != NULL && recv(fd, bytes, sizeof bytes, 0) > 0)
         continue;
     close(fd);
 }
@@ -44,12 +46,23 @@ static void *run(void *argument)
     return NULL;
 }
 
-void fake_start(struct fake *fake, const char *text)
+static void start(struct fake *fake, const char *text, bool dribbles)
 {
     memset(fake, 0, sizeof *fake);
     fake->text = text;
+    fake->dribbles = dribbles;
     fake->listener = listen_on(16, &fake->port);
     assert_int_equal(pthread_create(&fake->thread, NULL, run, fake), 0);
+}
+
+void fake_start(struct fake *fake, const char *text)
+{
+    start(fake, text, false);
+}
+
+void fake_start_dribbling(struct fake *fake, const char *text)
+{
+    start(fake, text, true);
 }
 
 void fake_stop(struct fake *fake)

@@ -139,6 +139,28 @@ static void an_address_that_connects_and_never_answers_gives_way_to_the_next(voi
     server_stop(&silent);
 }
 
+/* A forwarder whose server is gone. It is left at once, not when its share of the time is over. */
+static void an_address_that_connects_and_hangs_up_gives_way_to_the_next(void **state)
+{
+    struct sb_endpoint endpoint = {.place = {"many", 1}};
+    struct simba_error error = {0};
+    int64_t begin_ms = test_now_ms();
+    struct fake fake;
+
+    (void)state;
+    fake_start(&fake, NULL);
+    add_address(&endpoint, "127.0.0.1", fake.port);
+    add_address(&endpoint, "127.0.0.1", fake.port);
+    add_address(&endpoint, "127.0.0.1", server.port);
+    if (ping(&endpoint, 60000, &error) != SIMBA_OK)
+        fail_msg("%s", error.text);
+    assert_true(test_now_ms() - begin_ms < 10000);
+    endpoint.address_count = 2;
+    assert_int_equal(ping(&endpoint, 60000, &error), SIMBA_EUNAVAILABLE);
+    assert_int_equal(atomic_load(&fake.connections), 4);
+    fake_stop(&fake);
+}
+
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 static void the_step_that_took_too_long_is_told(void **state)
@@ -156,6 +178,20 @@ static void the_step_that_took_too_long_is_told(void **state)
     assert_open_fails(local("rediss", server.port, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
                       "TLS");
     server_go_on(&server);
+}
+
+/* There is always something to be read, and it never makes a handshake. */
+static void a_handshake_that_dribbles_on_ends_at_its_time(void **state)
+{
+    int64_t begin_ms = test_now_ms();
+    struct fake fake;
+
+    (void)state;
+    fake_start_dribbling(&fake, "\x16\x03\x03\x3f\xff");
+    assert_open_fails(local("rediss", fake.port, "?connect-timeout=300ms"), SIMBA_EUNAVAILABLE,
+                      "TLS");
+    assert_true(test_now_ms() - begin_ms < 10000);
+    fake_stop(&fake);
 }
 
 static void a_plain_server_is_neither_a_sentinel_nor_a_cluster(void **state)
@@ -284,7 +320,9 @@ int main(void)
         CASE(a_password_is_never_told_even_when_the_server_quotes_it),
         CASE(an_address_that_fails_gives_way_to_the_next),
         CASE(an_address_that_connects_and_never_answers_gives_way_to_the_next),
+        CASE(an_address_that_connects_and_hangs_up_gives_way_to_the_next),
         CASE(the_step_that_took_too_long_is_told),
+        CASE(a_handshake_that_dribbles_on_ends_at_its_time),
         CASE(a_plain_server_is_neither_a_sentinel_nor_a_cluster),
         CASE(a_server_that_announces_too_much_is_left),
         CASE(a_master_that_became_a_replica_is_left),

@@ -42,8 +42,7 @@ struct sb_connection {
     struct sb_pipeline pipeline;
     int64_t connect_by_ms; /* until READY */
     int64_t heard_at_ms;   /* the last byte */
-    bool is_behind;        /* time is up, but something has come that was to be read first */
-    bool has_read;         /* something has been read since */
+    bool is_behind;        /* time is up, but something has come that is to be read first */
     int64_t owed_since_ms; /* SB_NEVER: nothing is owed */
     struct sb_command ping;
     bool pinging;
@@ -198,17 +197,12 @@ static void give_up_connecting(struct sb_connection *c)
 }
 
 /* Whether what lies in the socket has to be read before anybody is judged: it may be the loop that is late,
- * and not the server. */
+ * and not the server. The loop reads before it looks at its timers again, so that once is enough; what comes
+ * later, perhaps without end, is late. */
 static bool must_read_first(struct sb_connection *c)
 {
-    if (!sb_stream_has_unread(c->stream) || (c->is_behind && c->has_read)) {
-        c->is_behind = false;
-        return false;
-    }
-    if (!c->is_behind)
-        c->has_read = false;
-    c->is_behind = true;
-    return true;
+    c->is_behind = !c->is_behind && sb_stream_has_unread(c->stream);
+    return c->is_behind;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -337,7 +331,6 @@ static void on_data(void *user, const char *bytes, size_t length)
     struct sb_connection *c = user;
 
     c->heard_at_ms = simba_now_ms();
-    c->has_read = true;
     if (!sb_reader_feed(c->reader, bytes, length)) {
         drop_because(c, "sent more than there is memory for");
         return;

@@ -73,6 +73,11 @@ bool sb_redis_failed_with(const char *text, const char *word)
     return opens_with(unwrap(text), word);
 }
 
+bool sb_redis_is_redirection(const char *text)
+{
+    return sb_redis_failed_with(text, "MOVED") || sb_redis_failed_with(text, "ASK");
+}
+
 static size_t length_until(const char *text, const char *mark)
 {
     const char *found = strstr(text, mark);

@@ -18,4 +18,7 @@ int sb_redis_fail_quietly(const struct sb_redis_place *place, const char *text,
 /* The word that an error reply opens with is `word`. Looks through what a script's error is wrapped in. */
 bool sb_redis_failed_with(const char *text, const char *word);
 
+/* A node of a cluster names another one. */
+bool sb_redis_is_redirection(const char *text);
+
 #endif

@@ -2,11 +2,13 @@
  * queue.c - QUEUE: a READ finds the server that the mutex is on, and ZRANGE tells who waits there, the oldest
  * first.
  *
- * The READ goes the way of everybody's requests, so that nodes that moved are no matter of this file. What the
- * set holds comes from outside: anybody can write it.
+ * The READ goes the way of everybody's requests, so that scripts, reconnections and nodes that moved long ago are no
+ * matter of this file; a slot that is on the move just now sends the ZRANGE on. What the set holds comes from
+ * outside: anybody can write it.
  */
 #include "backend/redis/queue.h"
 
+#include "backend/redis/cluster.h"
 #include "backend/redis/failure.h"
 #include "backend/redis/request.h"
 #include "base/alloc.h"
@@ -18,6 +20,7 @@
 #include <string.h>
 
 #define LAST_PLACE "9999" /* of those that are told */
+#define WAYS_MAX 8        /* nodes that one ZRANGE is sent to */
 
 struct queue {
     struct sb_command command; /* first: ZRANGE */
@@ -25,6 +28,7 @@ struct queue {
     simba_backend *store;
     struct simba_request *request;
     struct sb_keys keys;
+    unsigned ways; /* so far */
 };
 
 /* ---- The end -------------------------------------------------------------------------------- */
@@ -79,6 +83,42 @@ static void take_ids(struct queue *q, const redisReply *reply)
     sb_free(list);
 }
 
+static void range(struct queue *q, struct sb_node *node, bool asking)
+{
+    const struct sb_argument arguments[] = {
+        {"ZRANGE", 6}, q->keys.arguments[1], {"0", 1}, {LAST_PLACE, sizeof LAST_PLACE - 1}};
+    struct simba_error error;
+    int code = SIMBA_OK;
+
+    q->ways++;
+    if (asking)
+        code = sb_request_send_asking(node, q->command.deadline_ms, &error);
+    if (code == SIMBA_OK)
+        code = sb_link_send(node->commands, &q->command, arguments, 4, &error);
+    if (code != SIMBA_OK)
+        fail(q, &error);
+    else
+        sb_link_flush(node->commands);
+}
+
+static void take_failure(struct queue *q, const struct sb_answer *answer)
+{
+    struct sb_cluster *cluster = q->store->cluster;
+    const char *text = answer->reply->str;
+    struct sb_node *node = NULL;
+    struct simba_error error;
+    bool asking = false;
+
+    if (cluster != NULL && sb_redis_is_redirection(text) && q->ways < WAYS_MAX)
+        node = sb_cluster_redirect(cluster, text, answer->place, &asking, &error);
+    else
+        sb_redis_fail(answer->place, text, &error);
+    if (node == NULL)
+        fail(q, &error);
+    else
+        range(q, node, asking);
+}
+
 static void on_ranged(struct sb_command *command, const struct sb_answer *answer)
 {
     struct queue *q = (struct queue *)command;
@@ -88,8 +128,7 @@ static void on_ranged(struct sb_command *command, const struct sb_answer *answer
     if (reply == NULL) {
         fail(q, answer->error);
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        sb_redis_fail(answer->place, reply->str, &error);
-        fail(q, &error);
+        take_failure(q, answer);
     } else if (reply->type != REDIS_REPLY_ARRAY) {
         sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
         fail(q, &error);
@@ -98,31 +137,24 @@ static void on_ranged(struct sb_command *command, const struct sb_answer *answer
     }
 }
 
-static void range(struct queue *q)
-{
-    const struct sb_argument arguments[] = {
-        {"ZRANGE", 6}, q->keys.arguments[1], {"0", 1}, {LAST_PLACE, sizeof LAST_PLACE - 1}};
-    struct simba_error error;
-    struct sb_node *node = sb_store_route(q->store, q->request->mutex, &error);
-
-    if (node == NULL || sb_link_send(node->commands, &q->command, arguments, 4, &error) != SIMBA_OK)
-        fail(q, &error);
-    else
-        sb_link_flush(node->commands);
-}
-
 /* ---- The way there -------------------------------------------------------------------------- */
 
 static void on_read(simba_backend *store, struct simba_request *request,
                     const struct sb_record *record, const struct simba_error *error)
 {
     struct queue *q = request->backend_data;
+    struct simba_error no_route;
+    struct sb_node *node;
 
-    (void)store;
-    if (record == NULL)
+    if (record == NULL) {
         fail(q, error);
+        return;
+    }
+    node = sb_store_route(store, q->request->mutex, &no_route);
+    if (node == NULL)
+        fail(q, &no_route);
     else
-        range(q);
+        range(q, node, false);
 }
 
 void sb_queue_start(simba_backend *store, struct simba_request *request)

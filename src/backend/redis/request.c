@@ -222,11 +222,6 @@ static void send_again(struct sb_job *job, struct sb_node *node)
     sb_link_flush(node->commands);
 }
 
-static bool is_redirection(const char *text)
-{
-    return sb_redis_failed_with(text, "MOVED") || sb_redis_failed_with(text, "ASK");
-}
-
 static void redirect(struct sb_job *job, const struct sb_redis_place *from, const char *text)
 {
     struct simba_error error;
@@ -261,7 +256,7 @@ static void take_failure(struct sb_job *job, const struct sb_redis_place *place,
     if (sb_redis_failed_with(text, "NOSCRIPT")) {
         job->needs_text = true;
         send_again(job, node);
-    } else if (job->store->cluster != NULL && is_redirection(text)) {
+    } else if (job->store->cluster != NULL && sb_redis_is_redirection(text)) {
         redirect(job, place, text);
     } else {
         sb_redis_fail(place, text, &error);
@@ -377,8 +372,7 @@ static void on_asking_answered(struct sb_command *command, const struct sb_answe
     sb_free(command);
 }
 
-/* Lets the next command into a slot that is on its way to the node. */
-static int send_asking(struct sb_job *job, struct simba_error *error)
+int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct simba_error *error)
 {
     const struct sb_argument word = {"ASKING", 6};
     struct sb_command *command = sb_alloc_zero(sizeof *command);
@@ -387,8 +381,8 @@ static int send_asking(struct sb_job *job, struct simba_error *error)
     if (command == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     command->answered = on_asking_answered;
-    command->deadline_ms = job->command.deadline_ms;
-    code = sb_link_send(job->node->commands, command, &word, 1, error);
+    command->deadline_ms = deadline_ms;
+    code = sb_link_send(node->commands, command, &word, 1, error);
     if (code != SIMBA_OK)
         sb_free(command);
     return code;
@@ -411,7 +405,7 @@ static int send_job(struct sb_job *job, struct simba_error *error)
         arguments[count++] = keys.arguments[i];
     count += add_values(job, arguments + count, digits);
     if (job->asking)
-        code = send_asking(job, error);
+        code = sb_request_send_asking(job->node, job->command.deadline_ms, error);
     if (code == SIMBA_OK)
         code = sb_link_send(job->node->commands, &job->command, arguments, count, error);
     if (code == SIMBA_OK)

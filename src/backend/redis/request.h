@@ -36,6 +36,9 @@ sb_request_take sb_request_reply;
 /* Begins to carry out a request, any but LIST; `take` is called exactly once, perhaps at once. */
 void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take);
 
+/* Lets the next command into a slot that is on its way to the node. */
+int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct simba_error *error);
+
 /* To be called when there is room on a node's connection: sends what waits for that. */
 void sb_request_go_on(struct sb_node *node);
 

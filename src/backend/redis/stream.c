@@ -2,7 +2,7 @@
  * stream.c - a libuv stream and, where wanted, a TLS session on it. Must not know what is said on it.
  *
  *     next address --connect--> [handshake] --> up --data...--> settled --data...--> down
- *          ^           | failed  |               | its share of the time is over
+ *          ^           | failed  | hung up       | hung up, or its share of the time is over
  *          +-----------+---------+---------------+
  *
  * Failures inside a call are kept and told from the loop, so that nobody is called back from a call of
@@ -28,6 +28,8 @@ struct sb_stream {
     size_t next_address;
     int64_t connect_by_ms;
     enum state state;
+    bool is_settled; /* the other addresses are not needed any more */
+    bool is_behind;  /* the attempt's time is up, but what has come is to be taken in first */
     bool has_socket; /* `socket` is a handle of the loop */
     union {
         uv_handle_t handle;
@@ -50,6 +52,7 @@ struct write {
 };
 
 static void connect_next(struct sb_stream *s);
+static bool give_way(struct sb_stream *s, int number);
 
 bool sb_stream_is_connected(const struct sb_stream *s)
 {
@@ -61,7 +64,7 @@ bool sb_stream_has_unread(const struct sb_stream *s)
     int count = 0;
     uv_os_fd_t fd;
 
-    return s->state == UP && uv_fileno(&s->socket.handle, &fd) == 0 &&
+    return sb_stream_is_connected(s) && uv_fileno(&s->socket.handle, &fd) == 0 &&
            ioctl(fd, FIONREAD, &count) == 0 && count > 0;
 }
 
@@ -248,6 +251,8 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct sb_stream *s = stream->data;
 
+    if (count < 0 && give_way(s, (int)count))
+        return;
     if (count < 0 && s->state == HANDSHAKE)
         break_by(s, "ended the TLS handshake", (int)count);
     else if (count < 0)
@@ -340,24 +345,37 @@ static void on_connected(uv_connect_t *connect, int status)
         give_up_address(s, status);
 }
 
-/* Somebody who listens and says nothing is as bad as nobody. */
-static void on_attempt_over(uv_timer_t *timer)
+/* Somebody who listens and says nothing, or hangs up, is as bad as nobody, as long as there are other addresses
+ * and nobody has said anything that makes sense. Returns whether the next one is tried. */
+static bool give_way(struct sb_stream *s, int number)
 {
-    struct sb_stream *s = timer->data;
-
-    if (s->state >= BROKEN)
-        return;
+    if (s->state >= BROKEN || s->is_settled || is_last_address(s))
+        return false;
     if (s->state == UP)
         s->config.events->again(s->config.user);
     s->state = CONNECTING;
     sb_tls_session_free(s->tls);
     s->tls = NULL;
     s->encrypted.length = 0;
-    give_up_address(s, UV_ETIMEDOUT);
+    give_up_address(s, number);
+    return true;
+}
+
+/* It may be the loop that is late: what has come is taken in before the address is judged. */
+static void on_attempt_over(uv_timer_t *timer)
+{
+    struct sb_stream *s = timer->data;
+
+    s->is_behind = !s->is_behind;
+    if (s->is_behind)
+        uv_timer_start(timer, on_attempt_over, 1, 0);
+    else
+        give_way(s, UV_ETIMEDOUT);
 }
 
 void sb_stream_settle(struct sb_stream *s)
 {
+    s->is_settled = true;
     if (s->state == UP)
         uv_timer_stop(&s->later);
 }
@@ -399,6 +417,7 @@ static void bound_attempt(struct sb_stream *s)
     size_t left = s->endpoint.address_count - s->next_address + 1;
     int64_t share_ms = (s->connect_by_ms - simba_now_ms()) / (int64_t)left;
 
+    s->is_behind = false;
     if (left > 1)
         uv_timer_start(&s->later, on_attempt_over, share_ms > 0 ? (uint64_t)share_ms : 0, 0);
 }

@@ -41,8 +41,8 @@ struct sb_stream *sb_stream_open(const struct sb_stream_config *config);
 /* Whether an address has answered: what is missing then is the handshake. */
 bool sb_stream_is_connected(const struct sb_stream *stream);
 
-/* The server has proved to be one: its other addresses are not needed. Until then an address whose share of
- * the time is over gives way to the next, also one that was connected to. */
+/* The server has proved to be one: its other addresses are not needed. Until then an address that hangs up, or
+ * whose share of the time is over, gives way to the next, also one that was connected to. */
 void sb_stream_settle(struct sb_stream *stream);
 
 /* Whether something has come that `data` has not been called with yet. */
