@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define PARK_MS 500
+#define UNWATCH_MS 5 /* what an owner watched for its turn; its callback goes first */
 #define TTL_LEAST_PART 8 /* of the belief */
 
 struct lease {
@@ -89,7 +90,8 @@ void sb_zk_job_answer_mine(struct sb_zk_job *job)
     if (job->request != NULL && job->op == SIMBA_OP_ACQUIRE)
         latch->granted = true;
     sb_zk_job_reply(job, &reply);
-    sb_zk_watch_self(job->store, latch);
+    if (latch->watches_self)
+        sb_zk_store_wake_at(job->store, simba_now_ms() + UNWATCH_MS);
     sb_zk_job_end(job);
 }
 

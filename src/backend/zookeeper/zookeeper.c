@@ -46,6 +46,8 @@ static void sweep_latch(void *argument, struct sb_zk_latch *latch)
     bool due = latch->node != SB_ZK_NODE_NONE && latch->withdraw_ms <= sweep->now_ms;
 
     sweep->waits |= latch->node == SB_ZK_NODE_THERE && !latch->granted;
+    if (latch->granted)
+        sb_zk_watch_self(sweep->store, latch);
     if (due && latch->active == NULL && sweep->store->session.up)
         sb_zk_job_withdraw(sweep->store, latch);
     else if (!due && latch->node != SB_ZK_NODE_NONE)
