@@ -14,6 +14,7 @@ struct hooks hooks;
 
 struct creation {
     struct creation *next;
+    zhandle_t *handle;
     string_stat_completion_t completion;
     const void *data;
     bool lose;
@@ -67,21 +68,37 @@ static void on_created(int code, const char *path, const struct Stat *stat, cons
     atomic_fetch_add(&hooks.held, 1);
 }
 
-void hooks_let_go(void)
+/* Takes out the first one of a handle; NULL: of any. */
+static struct creation *take_waiting(const zhandle_t *of)
+{
+    struct creation **link = &waiting;
+    struct creation *c;
+
+    pthread_mutex_lock(&lock);
+    while (*link != NULL && of != NULL && (*link)->handle != of)
+        link = &(*link)->next;
+    c = *link;
+    if (c != NULL)
+        *link = c->next;
+    pthread_mutex_unlock(&lock);
+    return c;
+}
+
+static void end_waiting(const zhandle_t *of, bool forget)
 {
     struct creation *c;
 
-    atomic_store(&hooks.hold_creates, false);
-    pthread_mutex_lock(&lock);
-    c = waiting;
-    waiting = NULL;
-    pthread_mutex_unlock(&lock);
-    while (c != NULL) {
-        struct creation *next = c->next;
+    while ((c = take_waiting(of)) != NULL)
+        if (forget)
+            free(c);
+        else
+            deliver(c);
+}
 
-        deliver(c);
-        c = next;
-    }
+void hooks_let_go(void)
+{
+    atomic_store(&hooks.hold_creates, false);
+    end_waiting(NULL, false);
 }
 
 void hooks_reset(void)
@@ -95,6 +112,7 @@ void hooks_reset(void)
     atomic_store(&hooks.syncs, 0);
     atomic_store(&hooks.lists, 0);
     atomic_store(&hooks.held, 0);
+    atomic_store(&hooks.forget_held, false);
     atomic_store(&hooks.resolutions, 0);
     atomic_store(&hooks.resolve_ms, 0);
     atomic_store(&hooks.hold_closes, false);
@@ -194,6 +212,7 @@ int zookeeper_close(zhandle_t *zh)
     pthread_mutex_unlock(&lock);
     if (hooks.before_close != NULL)
         hooks.before_close();
+    end_waiting(zh, atomic_load(&hooks.forget_held));
     return real(zh);
 }
 
@@ -210,6 +229,7 @@ int zoo_acreate2(zhandle_t *zh, const char *path, const char *value, int valuele
         free(c);
         return real(zh, path, value, valuelen, acl, mode, completion, data);
     }
+    c->handle = zh;
     c->completion = completion;
     c->data = data;
     c->lose = take(&hooks.lose_creates);

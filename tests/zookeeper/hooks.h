@@ -17,7 +17,8 @@ struct hooks {
     atomic_int deletes;                   /* asked for so far */
     atomic_int syncs;                     /* the same */
     atomic_int lists;                     /* of children, the same */
-    atomic_bool hold_creates;
+    atomic_bool hold_creates;             /* their replies, at most until their handle is closed */
+    atomic_bool forget_held; /* then they are forgotten, as the library does at times */
     atomic_int held;
     atomic_int resolutions; /* of names of servers, so far */
     atomic_int resolve_ms;  /* that each takes where the backend makes a handle */

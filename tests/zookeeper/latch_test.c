@@ -194,22 +194,24 @@ static void the_node_of_a_dying_session_is_not_taken_for_ones_own(void **state)
     assert_empty();
 }
 
-static void a_create_that_ends_after_its_session_changes_nothing(void **state)
+static void a_create_ends_after_its_session(void)
 {
     struct call late = host_call(SIMBA_OP_ACQUIRE, MUTEX, "me", 0);
     clientid_t session = hooks_session();
+    int64_t begin_ms = test_now_ms();
     char mutex[] = MUTEX;
 
-    (void)state;
     atomic_store(&hooks.hold_creates, true);
     host_submit(&host, &late, 1);
     assert_true(host_run_until(&host, has_held, NULL));
     assert_int_equal(witness_count(&witness, MUTEX), 1);
     witness_expire(&server, &session);
     assert_true(host_run_until(&host, has_new_session, &session));
-    hooks_let_go();
+    atomic_store(&hooks.hold_creates, false);
     assert_true(host_wait(&host, &late, 1));
-    assert_int_equal(late.code, SIMBA_EUNAVAILABLE);
+    assert_true(test_now_ms() - begin_ms < late.request.timeout_ms); /* or it would be too late */
+    if (late.code != SIMBA_EUNKNOWN) /* or its handle was closed before that was told */
+        assert_int_equal(late.code, SIMBA_EUNAVAILABLE);
     assert_true(host_run_until(&host, is_empty, mutex));
     struct call mine = acquire_soon(&host, "me");
     assert_owner(&mine, "me");
@@ -219,6 +221,21 @@ static void a_create_that_ends_after_its_session_changes_nothing(void **state)
                 hooks_session().client_id);
     release(&host, "me", mine.revision);
     assert_empty();
+    assert_int_equal(late.answers, 1);
+}
+
+static void a_create_that_ends_after_its_session_changes_nothing(void **state)
+{
+    (void)state;
+    a_create_ends_after_its_session();
+}
+
+/* The client library calls no completion for it. */
+static void a_create_that_is_forgotten_when_its_handle_is_closed_ends(void **state)
+{
+    (void)state;
+    atomic_store(&hooks.forget_held, true);
+    a_create_ends_after_its_session();
 }
 
 /* ---- Lost replies --------------------------------------------------------------------------- */
@@ -643,6 +660,7 @@ int main(void)
         CASE(a_leader_that_vanishes_while_it_is_looked_at_is_not_told),
         CASE(the_node_of_a_dying_session_is_not_taken_for_ones_own),
         CASE(a_create_that_ends_after_its_session_changes_nothing),
+        CASE(a_create_that_is_forgotten_when_its_handle_is_closed_ends),
         CASE(a_node_whose_creation_was_not_heard_of_is_found_by_its_uuid),
         CASE(a_failed_create_leaves_no_participant),
         CASE(who_stops_after_a_failed_create_leaves_no_participant),

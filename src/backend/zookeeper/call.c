@@ -16,15 +16,46 @@ bool sb_zk_is_lost(int code)
 
 /* ---- The way back --------------------------------------------------------------------------- */
 
+static void add(struct sb_zk_call *call)
+{
+    struct sb_zk_line *line = call->line;
+
+    call->next = line->calls;
+    call->link = &line->calls;
+    if (call->next != NULL)
+        call->next->link = &call->next;
+    line->calls = call;
+}
+
+static void take_out(struct sb_zk_call *call)
+{
+    if (call->link == NULL)
+        return;
+    *call->link = call->next;
+    if (call->next != NULL)
+        call->next->link = call->link;
+    call->link = NULL;
+}
+
 static void run_done(struct simba_task *task)
 {
     struct sb_zk_call *call = (struct sb_zk_call *)task;
 
+    take_out(call);
     if (call->number != call->session->number)
         call->code = ZSESSIONEXPIRED;
     else if (call->line != call->session->line)
         call->code = ZCONNECTIONLOSS;
     call->done(call);
+}
+
+/* Completions that were called have been posted before the line's end was, so that none comes later. */
+void sb_zk_calls_end(struct sb_zk_line *line)
+{
+    while (line->calls != NULL) {
+        line->calls->code = ZCLOSING;
+        run_done(&line->calls->task);
+    }
 }
 
 static void end(struct sb_zk_call *call, int code)
@@ -143,8 +174,10 @@ static zhandle_t *begin(struct sb_zk_call *call)
 
     call->line = session->line;
     call->number = session->number;
-    if (session->up)
+    if (session->up) {
+        add(call);
         return session->line->handle;
+    }
     end(call, ZCONNECTIONLOSS);
     return NULL;
 }

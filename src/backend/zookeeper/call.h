@@ -2,7 +2,8 @@
  * call.h - asynchronous calls to the servers. Each ends exactly once, on the loop, by its `done`.
  *
  * A call of an older line ends with ZCONNECTIONLOSS, one of an older session with ZSESSIONEXPIRED, whatever
- * the server said: nothing of an older session changes a newer one.
+ * the server said: nothing of an older session changes a newer one. So do those that the client library has forgotten:
+ * when a handle is closed it does not call all completions that it owes.
  */
 #ifndef SB_BACKEND_ZOOKEEPER_CALL_H
 #define SB_BACKEND_ZOOKEEPER_CALL_H
@@ -16,6 +17,8 @@ struct sb_zk_call {
     void *user;
     struct sb_zk_session *session;
     struct sb_zk_line *line;       /* it was made on; only to be compared */
+    struct sb_zk_call *next;       /* of the line */
+    struct sb_zk_call **link;      /* NULL: it was not made on any */
     unsigned number;               /* of the session */
     int code;                      /* ZOK, or what the library or the server said */
     struct Stat stat;              /* create, exists, get */
@@ -45,6 +48,9 @@ void sb_zk_free_names(char **names, size_t count);
 /* Ends when the leader of the ensemble has answered, and so has all that was called before; what is read
  * afterwards is at least as new. */
 void sb_zk_sync(struct sb_zk_call *call);
+
+/* Ends what was made on a line whose handle has been closed. */
+void sb_zk_calls_end(struct sb_zk_line *line);
 
 /* Takes back watches on a path that nobody waits for any more. */
 void sb_zk_unwatch_node(struct sb_zk_session *session, const char *path);

@@ -13,6 +13,8 @@
 
 #include <stdatomic.h>
 
+struct sb_zk_call;
+
 struct sb_zk_line {
     const struct simba_backend_host *host;
     const struct sb_zk_options *options;
@@ -30,6 +32,7 @@ struct sb_zk_line {
     _Atomic bool deaf; /* a firing was dropped: what was not heard of may have happened */
     bool made;         /* the loop has seen the handle */
     bool replaced;     /* another one is to go on with its session */
+    struct sb_zk_call *calls; /* that were made on it and have not ended */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t progress;

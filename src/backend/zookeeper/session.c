@@ -3,6 +3,7 @@
  */
 #include "backend/zookeeper/session.h"
 
+#include "backend/zookeeper/call.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -72,6 +73,7 @@ static void on_line_closed(struct sb_zk_line *line)
     struct sb_zk_session *s = line->user;
     bool replaced = line->replaced;
 
+    sb_zk_calls_end(line);
     sb_zk_line_free(line);
     s->lines--;
     if (s->closing && s->lines == 0 && s->timer.data == NULL)
