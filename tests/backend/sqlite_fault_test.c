@@ -14,6 +14,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define CANNOT_TRY 77 /* a child could not set up the fault */
 
@@ -243,6 +244,71 @@ static void a_log_that_is_deleted_under_the_client_is_not_written_to(void **stat
         assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"),
                          1);
     }
+}
+
+#define SETTLED_MS 100 /* after that the date of a folder tells of every change */
+
+static bool is_settled(void *user)
+{
+    const struct file *file = user;
+    struct timespec now;
+    struct stat folder;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return stat(file->folder, &folder) == 0 &&
+           (now.tv_sec - folder.st_ctim.tv_sec) * 1000 +
+                   (now.tv_nsec - folder.st_ctim.tv_nsec) / 1000000 >
+               SETTLED_MS;
+}
+
+/* The first answer looks at all files, the second relies on their folder. */
+static void rely_on_folder(struct file *file, struct host *host)
+{
+    assert_true(test_wait(is_settled, file));
+    assert_string_equal(host_do(host, SIMBA_OP_READ, "m", NULL, 0).owner, "a");
+    assert_string_equal(host_do(host, SIMBA_OP_READ, "m", NULL, 0).owner, "a");
+}
+
+/* The files keep their dates and their links; only their names are gone. */
+static void files_that_are_moved_out_of_a_quiet_folder_are_missed(void **state)
+{
+    static const char *const parts[] = {"", "-wal", "-shm"};
+    struct file *file = *state;
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    acquire(&host, "m", "a");
+    rely_on_folder(file, &host);
+    for (size_t i = 0; i < TEST_COUNT(parts); i++) {
+        char from[sizeof file->path + 8];
+        char to[sizeof file->path + 16];
+
+        snprintf(from, sizeof from, "%s%s", file->path, parts[i]);
+        snprintf(to, sizeof to, "%s-old%s", file->path, parts[i]);
+        assert_int_equal(rename(from, to), 0);
+    }
+    assert_string_equal(acquire(&host, "m", "b").owner, "b");
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'b'"), 1);
+    assert_true(host_close(&host));
+}
+
+static void another_folder_in_the_place_of_a_quiet_one_is_another_store(void **state)
+{
+    struct file *file = *state;
+    char moved[TEST_PATH_MAX + 8];
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    acquire(&host, "m", "a");
+    rely_on_folder(file, &host);
+    snprintf(moved, sizeof moved, "%s-moved", file->folder);
+    assert_int_equal(rename(file->folder, moved), 0);
+    assert_int_equal(mkdir(file->folder, 0700), 0);
+    assert_string_equal(acquire(&host, "m", "b").owner, "b");
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'b'"), 1);
+    assert_true(host_close(&host));
+    file_remove(file);
+    assert_int_equal(rename(moved, file->folder), 0); /* so that it is removed as well */
 }
 
 static void a_folder_that_vanishes_is_unavailable_until_it_is_back(void **state)
@@ -548,6 +614,8 @@ int main(void)
         ON_FILE(an_owner_on_a_deleted_file_loses_to_one_on_the_new),
         ON_FILE(a_file_deleted_without_its_log_never_has_two_owners),
         ON_FILE(a_log_that_is_deleted_under_the_client_is_not_written_to),
+        ON_FILE(files_that_are_moved_out_of_a_quiet_folder_are_missed),
+        ON_FILE(another_folder_in_the_place_of_a_quiet_one_is_another_store),
         ON_FILE(a_folder_that_vanishes_is_unavailable_until_it_is_back),
         ON_FILE(a_dropped_table_is_created_again_for_every_operation),
         ON_FILE(one_request_that_fails_does_not_fail_the_others),

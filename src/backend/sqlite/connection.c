@@ -7,6 +7,7 @@
 #include "backend/sqlite/failure.h"
 #include "backend/sqlite/file.h"
 #include "backend/sqlite/functions.h"
+#include "backend/sqlite/identity.h"
 #include "backend/sqlite/log.h"
 #include "backend/sqlite/process.h"
 #include "backend/sqlite/schema.h"

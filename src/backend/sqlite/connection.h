@@ -14,18 +14,20 @@
 
 #include <sqlite3.h>
 #include <sys/types.h>
+#include <time.h>
 
 #define SB_BOOT_ID_MAX 64
 
 /* What all connections of one client have in common. */
 struct sb_sqlite_settings {
     const struct simba_backend_host *host;
-    char *path;       /* absolute, so that it stays the same when the process changes its folder */
-    char *log_path;   /* what SQLite keeps beside it: the write-ahead log */
-    char *index_path; /* and the index of that, which connections share in memory */
-    char *wake_path;  /* behind them, the side file of wake.h */
-    char *life_path;  /* and that of life.h */
-    bool must_exist;  /* a missing file is not created */
+    char *path;        /* absolute, so that it stays the same when the process changes its folder */
+    char *folder_path; /* where it lies */
+    char *log_path;    /* what SQLite keeps beside it: the write-ahead log */
+    char *index_path;  /* and the index of that, which connections share in memory */
+    char *wake_path;   /* behind them, the side file of wake.h */
+    char *life_path;   /* and that of life.h */
+    bool must_exist;   /* a missing file is not created */
     bool full_sync;
     int64_t busy_timeout_ms;
     char boot_id[SB_BOOT_ID_MAX];
@@ -42,6 +44,13 @@ struct sb_sqlite_identity {
     ino_t inode;
 };
 
+/* The folder when its names led to those files. */
+struct sb_sqlite_folder {
+    struct sb_sqlite_identity identity;
+    struct timespec changed;
+    int64_t good_until_ms; /* 0: it tells nothing */
+};
+
 struct sb_sqlite_connection {
     struct sb_sql_connection base; /* first: the connection is one */
     struct sb_sqlite_settings *settings;
@@ -53,6 +62,7 @@ struct sb_sqlite_connection {
     struct sb_sqlite_identity file;
     struct sb_sqlite_identity log;
     struct sb_sqlite_identity index;
+    struct sb_sqlite_folder folder;
     int64_t deadline_ms;   /* for waiting on locks */
     int64_t clock_ms;      /* of the statement that runs; 0: nobody has asked yet */
     int64_t noted_version; /* of the row that was changed last */

@@ -1,6 +1,5 @@
 /*
- * file.c - the database file: creating and opening it, bringing it into WAL mode, and noticing when it is
- * not the one that was opened any more.
+ * file.c - the database file: creating and opening it, and bringing it into WAL mode.
  *
  * Nothing here may open and close the database file itself while SQLite has it open: the close would
  * drop SQLite's locks on it (POSIX locks belong to the process, not to the descriptor).
@@ -8,6 +7,7 @@
 #include "backend/sqlite/file.h"
 
 #include "backend/sqlite/failure.h"
+#include "backend/sqlite/identity.h"
 #include "backend/sqlite/side.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -27,78 +27,6 @@ void sb_sqlite_pause(struct sb_sqlite_connection *c, int64_t most_us)
     const struct timespec pause = {0, (long)us * 1000};
 
     nanosleep(&pause, NULL);
-}
-
-/* ---- Is it still the file? ------------------------------------------------------------------ */
-
-/* Returns 0 or an errno. */
-static int identify(const char *path, struct sb_sqlite_identity *ret_identity)
-{
-    struct stat status;
-
-    if (stat(path, &status) != 0)
-        return errno;
-    ret_identity->device = status.st_dev;
-    ret_identity->inode = status.st_ino;
-    return 0;
-}
-
-static int fail_moved(const char *path, enum sb_sql_remedy remedy, struct sb_sql_failure *failure)
-{
-    failure->remedy = remedy;
-    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE, "the file %s was deleted or replaced",
-                        path);
-}
-
-static int check_file(const char *path, const struct sb_sqlite_identity *identity,
-                      struct sb_sql_failure *failure)
-{
-    struct sb_sqlite_identity now;
-    int system_code = identify(path, &now);
-
-    if (system_code == 0 && now.device == identity->device && now.inode == identity->inode)
-        return SIMBA_OK;
-    if (system_code == EACCES) /* it may be there, but we are not to see it any more */
-        return sb_sqlite_fail_system(path, system_code, failure);
-    return fail_moved(path, SB_SQL_RECONNECT, failure);
-}
-
-/* A file that was deleted or replaced takes writes as before, but nobody else sees them. */
-int sb_sqlite_check(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
-{
-    const struct sb_sqlite_settings *settings = c->settings;
-    int code = check_file(settings->path, &c->file, failure);
-
-    if (code == SIMBA_OK)
-        code = check_file(settings->log_path, &c->log, failure);
-    if (code == SIMBA_OK)
-        code = check_file(settings->index_path, &c->index, failure);
-    return code;
-}
-
-/* Notes which file it is, and makes sure that it is the one that SQLite has opened. */
-static int identify_file(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
-{
-    const char *path = c->settings->path;
-    int code = identify(path, &c->file);
-    int moved = 0;
-
-    if (code != 0)
-        return sb_sqlite_fail_system(path, code, failure);
-    if (sqlite3_file_control(c->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK)
-        return sb_sqlite_fail(c, false, failure);
-    return moved ? fail_moved(path, SB_SQL_RETRY, failure) : SIMBA_OK;
-}
-
-/* Another connection of this process that still has a deleted one open would share it with us: then it
- * has no name, and we wait for the other one to notice. */
-int sb_sqlite_identify_log(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
-{
-    if (identify(c->settings->log_path, &c->log) != 0)
-        return fail_moved(c->settings->log_path, SB_SQL_RETRY, failure);
-    if (identify(c->settings->index_path, &c->index) != 0)
-        return fail_moved(c->settings->index_path, SB_SQL_RETRY, failure);
-    return SIMBA_OK;
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -177,7 +105,7 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
         return sb_sqlite_fail(c, false, failure);
     if (sb_sqlite_is_read_only(c))
         code = check_reading(c, failure);
-    return code == SIMBA_OK ? identify_file(c, failure) : code;
+    return code == SIMBA_OK ? sb_sqlite_identify_file(c, failure) : code;
 }
 
 /* ---- Write-ahead log ------------------------------------------------------------------------ */

@@ -24,12 +24,6 @@ bool sb_sqlite_is_wal(struct sb_sqlite_connection *connection);
 int sb_sqlite_lock_set_up(struct sb_sqlite_connection *connection);
 void sb_sqlite_unlock_set_up(int fd);
 
-/* Notes which files the log and its index are, once the set-up has opened them. */
-int sb_sqlite_identify_log(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
-
-/* Whether the names still lead to the files that were opened. */
-int sb_sqlite_check(const struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
-
 /* Sleeps for a random time up to `most_us`, so that others get on. */
 void sb_sqlite_pause(struct sb_sqlite_connection *connection, int64_t most_us);
 

@@ -3,7 +3,8 @@
  */
 #include "backend/sqlite/functions.h"
 
-/* simba_now(): the same instant wherever one statement asks. */
+/* simba_now(): the same instant wherever one statement asks. Being "deterministic" it is called once for each run of
+ * a statement, when that has its lock, and not for each time that it is named. */
 static void tell_now(sqlite3_context *context, int count, sqlite3_value **arguments)
 {
     struct sb_sqlite_connection *c = sqlite3_user_data(context);
@@ -59,24 +60,24 @@ static void tell_over(sqlite3_context *context, int count, sqlite3_value **argum
     sqlite3_result_int(context, state == SB_LIFE_IS_OVER);
 }
 
-static int add(struct sb_sqlite_connection *c, const char *name, int arguments,
+static int add(struct sb_sqlite_connection *c, const char *name, int arguments, int flags,
                void (*function)(sqlite3_context *, int, sqlite3_value **))
 {
-    return sqlite3_create_function(c->db, name, arguments, SQLITE_UTF8 | SQLITE_DIRECTONLY, c,
-                                   function, NULL, NULL);
+    return sqlite3_create_function(c->db, name, arguments, SQLITE_UTF8 | SQLITE_DIRECTONLY | flags,
+                                   c, function, NULL, NULL);
 }
 
 int sb_sqlite_add_functions(struct sb_sqlite_connection *c)
 {
-    int rc = add(c, "simba_now", 0, tell_now);
+    int rc = add(c, "simba_now", 0, SQLITE_DETERMINISTIC, tell_now);
 
     if (rc == SQLITE_OK)
-        rc = add(c, "simba_note", 1, take_note);
+        rc = add(c, "simba_note", 1, 0, take_note);
     if (rc == SQLITE_OK)
-        rc = add(c, "simba_next_term", 2, find_next_term);
+        rc = add(c, "simba_next_term", 2, 0, find_next_term);
     if (rc == SQLITE_OK)
-        rc = add(c, "simba_term", 0, tell_term);
+        rc = add(c, "simba_term", 0, 0, tell_term);
     if (rc == SQLITE_OK)
-        rc = add(c, "simba_is_over", 1, tell_over);
+        rc = add(c, "simba_is_over", 1, 0, tell_over);
     return rc;
 }

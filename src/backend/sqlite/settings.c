@@ -102,12 +102,27 @@ static int check_path(const simba_url *url, struct simba_error *error)
     return SIMBA_OK;
 }
 
+static int name_folder(const struct sb_sqlite_settings *s, char **ret_path,
+                       struct simba_error *error)
+{
+    char *slash;
+
+    *ret_path = sb_strdup(s->path);
+    if (*ret_path == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    slash = strrchr(*ret_path, '/');
+    slash[slash == *ret_path ? 1 : 0] = '\0';
+    return SIMBA_OK;
+}
+
 static int read_paths(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
 {
     int code = check_path(url, error);
 
     if (code == SIMBA_OK)
         code = resolve_path(simba_url_path(url), s->must_exist, &s->path, error);
+    if (code == SIMBA_OK)
+        code = name_folder(s, &s->folder_path, error);
     if (code == SIMBA_OK)
         code = name_beside(s, "-wal", &s->log_path, error);
     if (code == SIMBA_OK)
@@ -187,11 +202,13 @@ void sb_sqlite_settings_clear(struct sb_sqlite_settings *s)
     sb_free(s->wake_path);
     sb_free(s->index_path);
     sb_free(s->log_path);
+    sb_free(s->folder_path);
     sb_free(s->path);
     s->life_path = NULL;
     s->wake_path = NULL;
     s->index_path = NULL;
     s->log_path = NULL;
+    s->folder_path = NULL;
     s->path = NULL;
 }
 

@@ -1,0 +1,19 @@
+/*
+ * identity.h - which files a connection has open, whatever their names lead to now.
+ */
+#ifndef SB_BACKEND_SQLITE_IDENTITY_H
+#define SB_BACKEND_SQLITE_IDENTITY_H
+
+#include "backend/sqlite/connection.h"
+
+/* Notes which file the database is, and makes sure that it is the one that SQLite has opened. */
+int sb_sqlite_identify_file(struct sb_sqlite_connection *connection,
+                            struct sb_sql_failure *failure);
+
+/* Notes which files the log and its index are, once the set-up has opened them. */
+int sb_sqlite_identify_log(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+
+/* Whether the names still lead to the files that were opened. */
+int sb_sqlite_check(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+
+#endif
