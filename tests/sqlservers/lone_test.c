@@ -111,6 +111,48 @@ static void a_lone_request_is_carried_out_by_who_turns_the_loop(void **state)
     assert_true(host_close(&host));
 }
 
+static struct call take(struct host *host, const char *id, const char *expected)
+{
+    struct call call = host_do(host, SIMBA_OP_ACQUIRE, "left", id, 0);
+
+    assert_int_equal(call.code, SIMBA_OK);
+    assert_string_equal(call.owner, expected);
+    return call;
+}
+
+/* Who remembers how it has left a mutex must not go by that. */
+static void what_others_did_since_ones_own_release_counts(void **state)
+{
+    struct host mine, other;
+    struct call call, taken;
+
+    (void)state;
+    assert_int_equal(host_open(&mine, server.url), SIMBA_OK);
+    assert_int_equal(host_open(&other, server.url), SIMBA_OK);
+    call = take(&mine, "a", "a");
+    host_do(&mine, SIMBA_OP_RELEASE, "left", "a", call.revision);
+    taken = take(&mine, "a", "a"); /* nobody has come in between */
+    assert_int_equal(taken.revision, call.revision + 2);
+    host_do(&mine, SIMBA_OP_RELEASE, "left", "a", taken.revision);
+    call = take(&other, "b", "b");
+    take(&mine, "a", "b");
+    host_do(&other, SIMBA_OP_RELEASE, "left", "b", call.revision);
+    call = take(&mine, "a", "a");
+    host_do(&mine, SIMBA_OP_RELEASE, "left", "a", call.revision);
+    taken = take(&other, "b", "b"); /* comes and goes */
+    host_do(&other, SIMBA_OP_RELEASE, "left", "b", taken.revision);
+    call = take(&mine, "a", "a");
+    assert_int_equal(call.revision, taken.revision + 2);
+    assert_int_equal(server_number(&server, "SELECT version FROM simba_mutex"
+                                            " WHERE mutex = 'left' AND owner_id = 'a'"),
+                     (int64_t)call.revision);
+    host_do(&mine, SIMBA_OP_RELEASE, "left", "a", call.revision);
+    server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
+    take(&mine, "a", "a");
+    assert_true(host_close(&other));
+    assert_true(host_close(&mine));
+}
+
 /* ---- A server that hangs -------------------------------------------------------------------- */
 
 static void a_wait_with_a_limit_ends_in_time_while_the_server_hangs(void **state)
@@ -496,6 +538,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_request_is_carried_out_by_who_turns_the_loop),
+        cmocka_unit_test(what_others_did_since_ones_own_release_counts),
         cmocka_unit_test(a_wait_with_a_limit_ends_in_time_while_the_server_hangs),
         cmocka_unit_test(a_client_closes_while_the_server_hangs),
         cmocka_unit_test(a_wait_is_cancelled_at_once_while_the_server_hangs),

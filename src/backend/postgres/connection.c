@@ -10,6 +10,7 @@
 #include "backend/postgres/statement.h"
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
+#include "base/text.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -177,15 +178,27 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
 
 /* ---- One item, without waiting -------------------------------------------------------------- */
 
-/* A release changes a version that it names. */
+static void note_left(struct sb_postgres_connection *c, uint64_t version)
+{
+    sb_text_copy(c->left_mutex, sizeof c->left_mutex, c->item->values.mutex);
+    c->left_version = version < c->base.version_max ? version : 0;
+}
+
+/* What yields no version changes one that is known. */
 static void read_brief_item(struct sb_postgres_connection *c, const PGresult *result)
 {
+    uint64_t version = c->item->values.version;
+
     c->item->hit = count_of(result) > 0;
     if (!c->item->hit)
         return;
-    sb_sql_item_set_record(c->item, PQntuples(result) > 0
-                                        ? strtoull(PQgetvalue(result, 0, 0), NULL, 10)
-                                        : sb_postgres_next_version(c->item->values.version));
+    if (PQntuples(result) > 0)
+        version = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
+    else
+        version = sb_postgres_next_version(version);
+    sb_sql_item_set_record(c->item, version);
+    if (c->item->statement == SB_SQL_RELEASE_EXACT)
+        note_left(c, version);
 }
 
 static int take_lone_item(void *user, size_t index, const PGresult *result)
@@ -212,13 +225,28 @@ static int note_progress(struct sb_postgres_connection *c, int code, short wants
     return note_failure(c, code, failure);
 }
 
-/* Where rows are locked, they are passed over; else the row need not come back. */
-static void send_lone_item(struct sb_postgres_connection *c)
+/* Another one who has come in between is found out by the version; then it is asked for in the usual way. */
+static int choose_lone_statement(struct sb_postgres_connection *c)
 {
     int statement = sb_postgres_lone_statement((int)c->item->statement);
 
+    c->again = statement == SB_POSTGRES_ACQUIRE_LONE && c->left_version != 0 &&
+               strcmp(c->left_mutex, c->item->values.mutex) == 0;
+    if (!c->again)
+        return statement;
+    c->item->values.version = c->left_version;
+    c->left_version = 0;
+    return SB_POSTGRES_ACQUIRE_AGAIN;
+}
+
+/* Where rows are locked, they are passed over; else the row need not come back. */
+static void send_lone_item(struct sb_postgres_connection *c)
+{
+    int statement = choose_lone_statement(c);
+
     c->brief = statement != (int)c->item->statement && !is_careful(c);
     if (!c->brief) {
+        c->again = false;
         c->item_index = send_items(&c->exchange, &c->item, 1);
         return;
     }
@@ -226,23 +254,36 @@ static void send_lone_item(struct sb_postgres_connection *c)
     sb_postgres_exchange_send(&c->exchange, statement, &c->item->values);
 }
 
-static int start(struct sb_sql_connection *connection, struct sb_sql_item *item, short *ret_wants,
-                 struct sb_sql_failure *failure)
+static int send_and_proceed(struct sb_postgres_connection *c, short *ret_wants,
+                            struct sb_sql_failure *failure)
 {
-    struct sb_postgres_connection *c = own(connection);
     int code;
 
-    *ret_wants = 0;
-    c->item = item;
     c->exchange = (struct sb_postgres_exchange){.take = take_lone_item, .user = c};
     code = sb_postgres_exchange_begin(&c->exchange, c, failure);
     if (code != SIMBA_OK)
         return code;
     send_lone_item(c);
     code = sb_postgres_exchange_sync(&c->exchange, failure);
-    if (code == SIMBA_OK)
-        code = sb_postgres_exchange_proceed(&c->exchange, ret_wants, failure);
+    return code == SIMBA_OK ? sb_postgres_exchange_proceed(&c->exchange, ret_wants, failure) : code;
+}
+
+static int take_progress(struct sb_postgres_connection *c, int code, short *ret_wants,
+                         struct sb_sql_failure *failure)
+{
+    if (code == SIMBA_OK && *ret_wants == 0 && c->again && !c->item->hit)
+        code = send_and_proceed(c, ret_wants, failure);
     return note_progress(c, code, *ret_wants, failure);
+}
+
+static int start(struct sb_sql_connection *connection, struct sb_sql_item *item, short *ret_wants,
+                 struct sb_sql_failure *failure)
+{
+    struct sb_postgres_connection *c = own(connection);
+
+    *ret_wants = 0;
+    c->item = item;
+    return take_progress(c, send_and_proceed(c, ret_wants, failure), ret_wants, failure);
 }
 
 static int proceed(struct sb_sql_connection *connection, short *ret_wants,
@@ -251,7 +292,7 @@ static int proceed(struct sb_sql_connection *connection, short *ret_wants,
     struct sb_postgres_connection *c = own(connection);
     int code = sb_postgres_exchange_ready(&c->exchange, ret_wants, failure);
 
-    return note_progress(c, code, *ret_wants, failure);
+    return take_progress(c, code, ret_wants, failure);
 }
 
 static int abandon(struct sb_sql_connection *connection, struct sb_sql_failure *failure)

@@ -25,6 +25,12 @@ struct sb_postgres_connection {
     struct sb_sql_item *item;
     size_t item_index; /* of its result */
     bool brief;        /* its statement yields less than the row */
+    bool again;        /* it acquires the row that was left last, if that is as it was left */
+
+    /* The row that a lone release has left free, and its version then; 0: none. Whoever acquires the same mutex again
+     * and again, while nobody else wants it, finds the row like that. */
+    char left_mutex[SIMBA_MUTEX_MAX + 1];
+    uint64_t left_version;
 };
 
 extern const struct sb_sql_driver sb_postgres_driver;

@@ -37,6 +37,7 @@
 
 #define MAY_ACQUIRE                                                                                \
     "mutex = $1 AND (transition_at < " NOW " OR owner_id = $2) AND version < " VERSION_MAX
+#define MAY_ACQUIRE_AGAIN "mutex = $1 AND version = $5::bigint AND transition_at = 0"
 #define MAY_GUARD                                                                                  \
     "mutex = $1 AND owner_id = $2 AND transition_at > " NOW " AND version < " VERSION_MAX
 #define MAY_RELEASE "mutex = $1 AND owner_id = $2"
@@ -86,6 +87,7 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                   SET_LEASE " WHERE " MAY_ACQUIRE " RETURNING version"},
     [SB_POSTGRES_RELEASE_EXACT_LONE] = {"simba_release_exact_lone",
                                         CLEAR_LEASE_AND_TELL " WHERE " MAY_RELEASE_EXACT},
+    [SB_POSTGRES_ACQUIRE_AGAIN] = {"simba_acquire_again", SET_LEASE " WHERE " MAY_ACQUIRE_AGAIN},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
 };
@@ -196,6 +198,12 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
         bind_text(p, values->id);
         bind_number(p, (uint64_t)values->ttl_ms);
         bind_number(p, (uint64_t)values->lease_ms);
+        break;
+    case SB_POSTGRES_ACQUIRE_AGAIN:
+        bind_text(p, values->id);
+        bind_number(p, (uint64_t)values->ttl_ms);
+        bind_number(p, (uint64_t)values->lease_ms);
+        bind_number(p, values->version);
         break;
     case SB_SQL_RELEASE:
         bind_text(p, values->id);

@@ -17,13 +17,15 @@ enum sb_postgres_statement {
     /* The same as their namesakes, but the acquire yields only the version, the release nothing. */
     SB_POSTGRES_ACQUIRE_LONE,
     SB_POSTGRES_RELEASE_EXACT_LONE,
+    /* Acquires a free row of a version that is known, so that nothing has to be yielded. */
+    SB_POSTGRES_ACQUIRE_AGAIN,
     /* How long the transaction waits for a lock, where the session is not ours alone. */
     SB_POSTGRES_LIMIT_WAIT,
     SB_POSTGRES_LIMIT_WAIT_MORE, /* where there was a lock a while ago */
     SB_POSTGRES_STATEMENTS
 };
 
-#define SB_POSTGRES_PARAMETERS_MAX 4
+#define SB_POSTGRES_PARAMETERS_MAX 5
 #define SB_POSTGRES_LIMIT_TEXT_MAX 128
 #define SB_POSTGRES_NUMBER_MAX 24
 
