@@ -29,10 +29,10 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
     config.id = options.id;
     config.ttl_ms = options.ttl_ms;
     config.transition_ms = options.transition_ms;
-    config.on_acquired = options.on_acquired;
-    config.on_released = options.on_released;
-    config.on_notify = options.on_notify;
-    config.user = options.user;
+    config.calls.on_acquired = options.on_acquired;
+    config.calls.on_released = options.on_released;
+    config.calls.on_notify = options.on_notify;
+    config.calls.user = options.user;
     code = sb_client_contender(client, &config, &contender->service, error);
     if (code != SIMBA_OK) {
         sb_free(contender);

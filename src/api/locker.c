@@ -406,8 +406,8 @@ int simba_locker_create(simba_client *client, const char *mutex, const char *id,
         .id = id,
         .ttl_ms = SIMBA_UNSET,
         .transition_ms = SIMBA_UNSET,
-        .hook = on_step,
-        .gone = on_gone,
+        .calls.hook = on_step,
+        .calls.gone = on_gone,
     };
     simba_locker *locker = sb_alloc_zero(sizeof *locker);
     int code;
@@ -418,7 +418,7 @@ int simba_locker_create(simba_client *client, const char *mutex, const char *id,
     pthread_mutex_init(&locker->lock, NULL);
     sb_wait_init_cond(&locker->changed);
     locker->lost_call.run = run_lost;
-    config.user = locker;
+    config.calls.user = locker;
     code = sb_client_contender(client, &config, &locker->service, error);
     if (code != SIMBA_OK) {
         on_gone(locker);

@@ -47,8 +47,8 @@ int simba_observer_create(simba_client *client, const struct simba_observer_opti
         return sb_error_plain(error, SIMBA_ENOMEM);
     config.mutex = options.mutex;
     config.poll_ms = options.poll_ms;
-    config.on_notify = options.on_notify;
-    config.user = options.user;
+    config.calls.on_notify = options.on_notify;
+    config.calls.user = options.user;
     code = sb_service_create(client->engine, &config, &observer->service, error);
     if (code != SIMBA_OK) {
         sb_free(observer);

@@ -289,10 +289,10 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
     config.id = options.id;
     config.ttl_ms = SIMBA_UNSET;
     config.transition_ms = SIMBA_UNSET;
-    config.on_acquired = on_acquired;
-    config.on_released = on_released;
-    config.user = s;
-    config.gone = on_gone;
+    config.calls.on_acquired = on_acquired;
+    config.calls.on_released = on_released;
+    config.calls.user = s;
+    config.calls.gone = on_gone;
     code = sb_client_contender(client, &config, &s->service, error);
     if (code != SIMBA_OK) {
         sb_free(s);

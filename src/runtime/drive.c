@@ -24,11 +24,11 @@ static bool is_observer(const struct sb_service *s)
 
 /* Called after every step with the lock held. STARTING turns into RUNNING only where no stop has come in
  * between; the end of a stop is shown when all is done. */
-static void show(struct sb_service *s)
+static void show(struct sb_service *s, const union sb_mind *mind)
 {
-    const struct sb_machine *m = &s->machine.contender;
+    const struct sb_machine *m = &mind->contender;
     int starting = SIMBA_STARTING;
-    enum simba_status status = is_observer(s) ? s->machine.observer.status : m->status;
+    enum simba_status status = is_observer(s) ? mind->observer.status : m->status;
 
     if (!is_observer(s)) {
         atomic_store_explicit(&s->fence, sb_machine_fence(m), memory_order_release);
@@ -45,18 +45,18 @@ static bool calls_notify(const struct sb_service *s, const struct sb_report *rep
 {
     const struct simba_state *state = &report->state;
 
-    return s->config.on_notify != NULL &&
+    return s->calls.on_notify != NULL &&
            (simba_state_is_changed(state) || state->before.fence != state->after.fence);
 }
 
 static bool calls_acquired(const struct sb_service *s, const struct sb_report *report)
 {
-    return s->config.on_acquired != NULL && report->acquired;
+    return s->calls.on_acquired != NULL && report->acquired;
 }
 
 static bool calls_released(const struct sb_service *s, const struct sb_report *report)
 {
-    return s->config.on_released != NULL && report->released;
+    return s->calls.on_released != NULL && report->released;
 }
 
 /* What calls nobody need not travel to a thread and back, while a release waits for it. Callbacks that are
@@ -68,7 +68,7 @@ static bool is_heard(const struct sb_service *s, const struct sb_report *report)
 
 static void call_back(const struct sb_service *s, const struct sb_report *report)
 {
-    const struct sb_service_config *c = &s->config;
+    const struct sb_service_calls *c = &s->calls;
 
     if (calls_notify(s, report))
         c->on_notify(c->user, &report->state);
@@ -91,10 +91,10 @@ static void run_report(struct sb_call *call)
     struct sb_service *s = SB_CONTAINER(struct sb_service, report_call, call);
     struct sb_report report;
 
-    pthread_mutex_lock(&s->lock);
-    report = sb_report_take(&s->report);
+    pthread_mutex_lock(&s->engine->rest_lock);
+    report = sb_rest_take_report(&s->rest);
     s->report_queued = false;
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->engine->rest_lock);
     if (report.pending) {
         call_back(s, &report);
         tell_returned(s);
@@ -109,7 +109,7 @@ struct service_request {
     uint32_t generation;
 };
 
-static void drive(struct sb_service *s, const struct sb_event *event);
+static void drive(struct sb_service *s, const struct sb_event *event, struct sb_name *name);
 
 static enum sb_answer answer_of(const struct sb_service *s, const struct simba_reply *reply)
 {
@@ -123,22 +123,23 @@ static enum sb_answer answer_of(const struct sb_service *s, const struct simba_r
                                                                       : SB_ANSWER_OTHER;
 }
 
-/* What failed, in a word that whoever reads logs knows. */
-static const char *op_name(const struct sb_service *s, enum simba_op op)
+/* What failed, in a word that whoever reads logs knows. A release that names no record leaves the queue. */
+static const char *op_name(const struct simba_request *wire)
 {
     static const char *const names[] = {"do anything", "acquire", "renew",
                                         "release",     "read",    "list"};
-    bool owns_nothing = !is_observer(s) && s->machine.contender.claim == SB_CLAIM_NONE;
 
-    return op == SIMBA_OP_RELEASE && owns_nothing ? "leave the queue" : names[op];
+    return wire->op == SIMBA_OP_RELEASE && wire->revision == 0 ? "leave the queue"
+                                                               : names[wire->op];
 }
 
-static void keep_error(struct sb_service *s, enum simba_op op, const struct simba_reply *reply)
+static void keep_error(struct sb_service *s, const struct simba_request *wire,
+                       const struct simba_reply *reply)
 {
     int64_t now_ms = simba_now_ms();
     bool warn;
 
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&s->engine->rest_lock);
     if (s->last_error == NULL)
         s->last_error = sb_alloc_zero(sizeof *s->last_error);
     warn = s->last_error == NULL || s->last_error->code != reply->code ||
@@ -152,18 +153,18 @@ static void keep_error(struct sb_service *s, enum simba_op op, const struct simb
             sb_error_plain(s->last_error, reply->code);
         s->last_error->code = reply->code;
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->engine->rest_lock);
     sb_log(&s->engine->log, warn ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "mutex '%s': cannot %s: %s",
-           s->member.mutex, op_name(s, op),
+           s->member.mutex, op_name(wire),
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }
 
 static void forget_error(struct sb_service *s)
 {
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&s->engine->rest_lock);
     if (s->last_error != NULL)
         s->last_error->code = SIMBA_OK;
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->engine->rest_lock);
 }
 
 static void count_answer(struct sb_service *s, const struct sb_event *e,
@@ -176,6 +177,19 @@ static void count_answer(struct sb_service *s, const struct sb_event *e,
     if (e->op == SIMBA_OP_RELEASE && wire->revision != 0 && e->code == SIMBA_OK &&
         e->answer != SB_ANSWER_MINE)
         sb_metrics_count(&metrics->releases);
+}
+
+/* An owner whom there is no memory to remember was not told. */
+static void drive_reply(struct sb_service *s, struct sb_event *event)
+{
+    bool has_owner = event->answer == SB_ANSWER_MINE || event->answer == SB_ANSWER_OTHER;
+    struct sb_name *name = NULL;
+
+    if (has_owner && !sb_rest_make_name(&s->rest, event->owner, &name)) {
+        event->answer = SB_ANSWER_FAILED;
+        event->code = SIMBA_ENOMEM;
+    }
+    drive(s, event, name);
 }
 
 static void on_answered(struct sb_request *base, const struct simba_reply *reply)
@@ -199,19 +213,18 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     };
 
     if (reply->code != SIMBA_OK)
-        keep_error(s, event.op, reply);
+        keep_error(s, &base->wire, reply);
     else
         forget_error(s);
     count_answer(s, &event, &base->wire);
-    drive(s, &event);
+    drive_reply(s, &event);
     sb_free(request);
     sb_service_drop(s);
 }
 
 static void send_request(struct sb_service *s, const struct sb_step *step)
 {
-    const struct sb_timing *timing =
-        is_observer(s) ? s->machine.observer.timing : s->machine.contender.timing;
+    const struct sb_timing *timing = sb_service_timing(s);
     struct service_request *request = sb_alloc_zero(sizeof *request);
 
     if (request == NULL) {
@@ -223,7 +236,7 @@ static void send_request(struct sb_service *s, const struct sb_step *step)
             .answer = SB_ANSWER_FAILED,
             .code = SIMBA_ENOMEM,
         };
-        drive(s, &event);
+        drive(s, &event, NULL);
         return;
     }
     request->service = s;
@@ -296,38 +309,52 @@ static void on_stopped(struct sb_service *s, int code)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* One step and all that it asks for. */
-static void drive(struct sb_service *s, const struct sb_event *event)
+/* Steps the machine. Returns how many changes will have no callback of their own. */
+static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
+                             struct sb_name *name, struct sb_step *step)
+{
+    struct sb_report report;
+    union sb_mind mind;
+    unsigned untold;
+
+    sb_rest_wake(&s->rest, &mind, &report);
+    if (is_observer(s))
+        sb_observer_step(&mind.observer, event, step);
+    else
+        sb_machine_step(&mind.contender, event, step);
+    show(s, &mind);
+    untold = sb_report_keep(&report, step);
+    if (step->stopped || !is_heard(s, &report))
+        untold += sb_report_drop(&report);
+    sb_rest_lay(&s->rest, &mind, &report, name);
+    return untold;
+}
+
+/* One step and all that it asks for. `name` was made for the event's owner, where it has one. */
+static void drive(struct sb_service *s, const struct sb_event *event, struct sb_name *name)
 {
     struct sb_step step;
     unsigned untold;
     bool report;
 
-    pthread_mutex_lock(&s->lock);
-    if (is_observer(s))
-        sb_observer_step(&s->machine.observer, event, &step);
-    else
-        sb_machine_step(&s->machine.contender, event, &step);
-    show(s);
-    untold = sb_report_keep(&s->report, &step);
-    if (step.stopped || !is_heard(s, &s->report))
-        untold += sb_report_drop(&s->report);
-    report = s->report.pending && !s->report_queued;
+    pthread_mutex_lock(&s->engine->rest_lock);
+    untold = step_machine(s, event, name, &step);
+    report = s->rest.pending && !s->report_queued;
     s->report_queued |= report;
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->engine->rest_lock);
 
     count_step(s, event, &step);
     sb_loop_arm(s->engine->loop, &s->timer, step.deadline_ms);
     if (report)
         sb_service_call(s, &s->report_call);
-    if (s->config.hook != NULL)
-        s->config.hook(s->config.user, s, event, &step);
+    if (s->calls.hook != NULL)
+        s->calls.hook(s->calls.user, s, event, &step);
     if (step.request.op != SIMBA_OP_NONE)
         send_request(s, &step);
     if (untold > 0) {
         struct sb_event returned = {
             .type = SB_EVENT_RETURNED, .now_ms = event->now_ms, .returned = untold};
-        drive(s, &returned);
+        drive(s, &returned, NULL);
     }
     if (step.stopped)
         on_stopped(s, step.stop_code);
@@ -337,7 +364,7 @@ void sb_service_event(struct sb_service *s, enum sb_event_type type)
 {
     struct sb_event event = {.type = type, .now_ms = simba_now_ms()};
 
-    drive(s, &event);
+    drive(s, &event, NULL);
 }
 
 static void on_timer(struct sb_timer *timer)
@@ -351,11 +378,25 @@ static void run_returned(struct simba_task *task)
     struct sb_event event = {.type = SB_EVENT_RETURNED, .now_ms = simba_now_ms()};
 
     event.returned = atomic_exchange(&s->returned, 0);
-    drive(s, &event);
+    drive(s, &event, NULL);
     sb_service_drop(s);
 }
 
 /* ---- The ends of a contest ------------------------------------------------------------------ */
+
+static void begin_contest(struct sb_service *s)
+{
+    set_listening(s, true);
+    sb_service_event(s, SB_EVENT_START);
+}
+
+void sb_service_begin_waiting(struct sb_service *s)
+{
+    if (!s->start_waits)
+        return;
+    s->start_waits = false;
+    begin_contest(s);
+}
 
 static void run_start(struct simba_task *task)
 {
@@ -364,13 +405,19 @@ static void run_start(struct simba_task *task)
     if (!is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
     s->contest_at_us = sb_clock_us();
-    set_listening(s, true);
-    sb_service_event(s, SB_EVENT_START);
+    if (sb_engine_is_busy(s->engine))
+        sb_engine_line_up(s->engine, s);
+    else
+        begin_contest(s);
 }
 
+/* A stop does not wait for the turn of its start. */
 static void run_stop(struct simba_task *task)
 {
-    sb_service_event(SB_CONTAINER(struct sb_service, stop_task, task), SB_EVENT_STOP);
+    struct sb_service *s = SB_CONTAINER(struct sb_service, stop_task, task);
+
+    sb_service_begin_waiting(s);
+    sb_service_event(s, SB_EVENT_STOP);
 }
 
 void sb_service_init_driving(struct sb_service *s)

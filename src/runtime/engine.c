@@ -73,6 +73,51 @@ bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argume
     return is_done;
 }
 
+/* ---- Starts --------------------------------------------------------------------------------- */
+
+#define BUSY_FROM 4096 /* requests under way: twice what a Redis connection takes at once */
+
+bool sb_engine_is_busy(const struct sb_engine *engine)
+{
+    return engine->under_way >= BUSY_FROM;
+}
+
+void sb_engine_line_up(struct sb_engine *engine, struct sb_service *s)
+{
+    s->start_waits = true;
+    if (s->in_line)
+        return; /* since an earlier start, which a stop has taken out of its turn */
+    sb_service_hold(s);
+    s->in_line = true;
+    s->next_start = NULL;
+    if (engine->last_start != NULL)
+        engine->last_start->next_start = s;
+    else
+        engine->first_start = s;
+    engine->last_start = s;
+}
+
+static struct sb_service *leave_line(struct sb_engine *engine)
+{
+    struct sb_service *s = engine->first_start;
+
+    engine->first_start = s->next_start;
+    if (engine->first_start == NULL)
+        engine->last_start = NULL;
+    s->in_line = false;
+    return s;
+}
+
+static void begin_starts(struct sb_engine *engine)
+{
+    while (engine->first_start != NULL && !sb_engine_is_busy(engine)) {
+        struct sb_service *s = leave_line(engine);
+
+        sb_service_begin_waiting(s);
+        sb_service_drop(s);
+    }
+}
+
 /* ---- Requests ------------------------------------------------------------------------------- */
 
 void sb_engine_send(struct sb_engine *engine, struct sb_request *request)
@@ -83,6 +128,7 @@ void sb_engine_send(struct sb_engine *engine, struct sb_request *request)
     request->wire.next = NULL;
     *engine->batch_end = &request->wire;
     engine->batch_end = &request->wire.next;
+    engine->under_way++;
     sb_engine_pending_add(engine);
 }
 
@@ -107,7 +153,9 @@ static void answer(struct sb_request *request, const struct simba_reply *reply)
     sb_metrics_observe(&engine->metrics.operation, sb_clock_us() - request->sent_at_us);
     if (reply->code != SIMBA_OK)
         sb_metrics_count(&engine->metrics.errors);
+    engine->under_way--;
     request->answered(request, reply);
+    begin_starts(engine);
     sb_engine_pending_remove(engine);
 }
 
@@ -378,6 +426,7 @@ void sb_engine_destroy(struct sb_engine *engine)
     sb_registry_destroy(&engine->registry);
     pthread_cond_destroy(&engine->progress);
     pthread_mutex_destroy(&engine->lock);
+    pthread_mutex_destroy(&engine->rest_lock);
     sb_free(engine);
 }
 
@@ -402,6 +451,7 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     engine->timing = config->timing;
     engine->log = config->log;
     engine->batch_end = &engine->batch;
+    pthread_mutex_init(&engine->rest_lock, NULL);
     pthread_mutex_init(&engine->lock, NULL);
     sb_wait_init_cond(&engine->progress);
     code = sb_registry_init(&engine->registry);

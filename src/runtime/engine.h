@@ -15,6 +15,8 @@
 
 #include <pthread.h>
 
+struct sb_service;
+
 /* A request on its way through the backend. Its maker embeds it in whatever it needs when the answer comes,
  * which happens on the loop thread, exactly once. */
 struct sb_request {
@@ -40,9 +42,15 @@ struct sb_engine {
     struct sb_registry registry;
     struct simba_request *batch; /* becomes due at the end of this turn */
     struct simba_request **batch_end;
+    size_t under_way;               /* requests without an answer; loop thread only */
+    struct sb_service *first_start; /* starts that wait for answers; loop thread only */
+    struct sb_service *last_start;
     unsigned forks;
     struct simba_task session_task; /* for the news that a session is over when memory is short */
     _Atomic bool session_task_posted;
+
+    /* Guards what other threads copy of a service, or take from it. One for all: no step lasts long. */
+    pthread_mutex_t rest_lock;
 
     /* Threads of the application wait here for a stop or for the end of everything. */
     pthread_mutex_t lock;
@@ -67,6 +75,11 @@ void sb_engine_destroy(struct sb_engine *engine);
 
 /* SIMBA_OK, or SIMBA_EFORKED in a child of the process that made the engine. */
 int sb_engine_check_process(const struct sb_engine *engine, struct simba_error *error);
+
+/* Whether a start has to wait for its turn, and its place in the line then, which holds it. All at once would be a
+ * hundred thousand requests under way, and later as many renewals that are due together. Loop thread only. */
+bool sb_engine_is_busy(const struct sb_engine *engine);
+void sb_engine_line_up(struct sb_engine *engine, struct sb_service *service);
 
 /* Sends a request at the end of this turn of the loop, together with the others. Loop thread only. */
 void sb_engine_send(struct sb_engine *engine, struct sb_request *request);

@@ -24,9 +24,14 @@ static bool is_observer(const struct sb_service *s)
     return s->member.id == NULL;
 }
 
+const struct sb_timing *sb_service_timing(const struct sb_service *s)
+{
+    return s->own_timing != NULL ? s->own_timing : &s->engine->timing;
+}
+
 static void free_service(struct sb_service *s)
 {
-    pthread_mutex_destroy(&s->lock);
+    sb_rest_free(&s->rest);
     sb_free(s->own_timing);
     sb_free(s->last_error);
     sb_free(s);
@@ -43,8 +48,8 @@ void sb_service_drop(struct sb_service *s)
 
     if (atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) > 1)
         return;
-    if (s->config.gone != NULL)
-        s->config.gone(s->config.user);
+    if (s->calls.gone != NULL)
+        s->calls.gone(s->calls.user);
     free_service(s);
     sb_engine_pending_remove(engine);
 }
@@ -100,25 +105,27 @@ void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
     *ret_state = none;
     if (sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
         return;
-    pthread_mutex_lock(&s->lock);
-    ret_state->before = s->report.state.before;
-    ret_state->after = is_observer(s) ? s->machine.observer.owner : s->machine.contender.owner;
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&s->engine->rest_lock);
+    sb_rest_state(&s->rest, ret_state);
+    pthread_mutex_unlock(&s->engine->rest_lock);
 }
 
 int sb_service_last_error(struct sb_service *s, struct simba_error *error)
 {
     int code = sb_engine_check_process(s->engine, error);
+    struct sb_report report;
+    union sb_mind mind;
 
     if (code != SIMBA_OK)
         return code;
-    pthread_mutex_lock(&s->lock);
-    code = is_observer(s) ? s->machine.observer.last_code : s->machine.contender.last_code;
+    pthread_mutex_lock(&s->engine->rest_lock);
+    sb_rest_wake(&s->rest, &mind, &report);
+    code = is_observer(s) ? mind.observer.last_code : mind.contender.last_code;
     if (code != SIMBA_OK && s->last_error != NULL && s->last_error->code == code && error != NULL)
         *error = *s->last_error;
     else
         sb_error_plain(error, code);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->engine->rest_lock);
     return code;
 }
 
@@ -305,47 +312,45 @@ static struct sb_service *allocate(const struct sb_service_config *config)
         memcpy(s->names + mutex_size, config->id, id_size);
         s->member.id = s->names + mutex_size;
     }
-    s->config = *config;
-    s->config.mutex = s->member.mutex;
-    s->config.id = s->member.id;
+    s->calls = config->calls;
     return s;
 }
 
 /* Nearly all contenders have their client's times, so those of their own are not kept in each. */
-static bool make_own_timing(struct sb_service *s)
+static bool make_own_timing(struct sb_service *s, const struct sb_service_config *config)
 {
     struct sb_timing *timing = sb_alloc(sizeof *timing);
 
     if (timing == NULL)
         return false;
     *timing = s->engine->timing;
-    timing->ttl_ms = s->config.ttl_ms;
-    timing->transition_ms = s->config.transition_ms;
+    timing->ttl_ms = config->ttl_ms;
+    timing->transition_ms = config->transition_ms;
     timing->margin_ms = simba_drift_margin_ms(timing->ttl_ms + timing->transition_ms);
     s->own_timing = timing;
     return true;
 }
 
-static bool has_own_times(const struct sb_service *s)
+static bool has_own_times(const struct sb_service *s, const struct sb_service_config *config)
 {
     const struct sb_timing *timing = &s->engine->timing;
 
     return !is_observer(s) &&
-           (s->config.ttl_ms != timing->ttl_ms || s->config.transition_ms != timing->transition_ms);
+           (config->ttl_ms != timing->ttl_ms || config->transition_ms != timing->transition_ms);
 }
 
-static bool init_machine(struct sb_service *s)
+static bool init_machine(struct sb_service *s, const struct sb_service_config *config)
 {
-    const struct sb_timing *timing = &s->engine->timing;
     uint64_t seed = sb_random_seed();
+    union sb_mind mind;
 
-    if (is_observer(s)) {
-        sb_observer_init(&s->machine.observer, timing, s->config.poll_ms, seed);
-        return true;
-    }
-    if (has_own_times(s) && !make_own_timing(s))
+    if (has_own_times(s, config) && !make_own_timing(s, config))
         return false;
-    sb_machine_init(&s->machine.contender, s->own_timing != NULL ? s->own_timing : timing, seed);
+    if (is_observer(s))
+        sb_observer_init(&mind.observer, sb_service_timing(s), config->poll_ms, seed);
+    else
+        sb_machine_init(&mind.contender, sb_service_timing(s), seed);
+    sb_rest_init(&s->rest, s->member.id, &mind);
     return true;
 }
 
@@ -366,9 +371,8 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
     s->lane.idle = on_lane_idle;
     s->close_task.run = run_close;
     sb_service_init_driving(s);
-    pthread_mutex_init(&s->lock, NULL);
-    if (!init_machine(s)) {
-        free_service(s);
+    if (!init_machine(s, config)) {
+        sb_free(s);
         return sb_error_plain(error, SIMBA_ENOMEM);
     }
     code = sb_registry_add(&engine->registry, &s->member);

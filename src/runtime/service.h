@@ -7,20 +7,15 @@
 #ifndef SB_RUNTIME_SERVICE_H
 #define SB_RUNTIME_SERVICE_H
 
-#include "core/observer.h"
-#include "core/report.h"
 #include "runtime/engine.h"
+#include "runtime/rest.h"
 
 #include <stdatomic.h>
 
 struct sb_service;
 
-struct sb_service_config {
-    const char *mutex;
-    const char *id; /* NULL: an observer */
-    int64_t poll_ms;
-    int64_t ttl_ms; /* of a contender; the engine's where equal */
-    int64_t transition_ms;
+/* Whom a service calls. */
+struct sb_service_calls {
     simba_state_fn *on_acquired;
     simba_state_fn *on_released;
     simba_state_fn *on_notify;
@@ -33,6 +28,17 @@ struct sb_service_config {
     void (*gone)(void *user);
 };
 
+struct sb_service_config {
+    const char *mutex;
+    const char *id;  /* NULL: an observer */
+    int64_t poll_ms; /* of an observer */
+    int64_t ttl_ms;  /* of a contender; the engine's where equal */
+    int64_t transition_ms;
+    struct sb_service_calls calls;
+};
+
+/* There may be a hundred thousand of them, so each byte counts: what all have in common is the engine's, and what
+ * few have is allocated for those. */
 struct sb_service {
     struct sb_engine *engine;
     struct sb_member member;
@@ -44,12 +50,18 @@ struct sb_service {
     struct simba_task close_task;
     struct simba_task returned_task;
     struct sb_timing *own_timing; /* where it is not the engine's */
-    struct sb_service_config config;
-    int64_t contest_at_us; /* since when this contest runs; loop thread only */
+    struct sb_service_calls calls;
     _Atomic unsigned references;
     _Atomic unsigned returned; /* callbacks that have returned and the machine does not know yet */
-    bool close_when_stopped;   /* loop thread only */
-    bool listening;            /* loop thread only */
+
+    /* Loop thread only. */
+    int64_t contest_at_us;         /* since when this contest runs */
+    int64_t warned_at_ms;          /* of a failure */
+    struct sb_service *next_start; /* in the engine's line of starts */
+    bool in_line;                  /* of starts */
+    bool start_waits;              /* for its turn in that line */
+    bool close_when_stopped;
+    bool listening;
 
     /* What other threads may ask without a lock. */
     _Atomic int64_t belief_ms;
@@ -59,16 +71,11 @@ struct sb_service {
     int stop_code;  /* of the last stop; under engine->lock */
     unsigned stops; /* that are complete; under engine->lock */
 
-    /* The machine and what waits to be reported; written by the loop thread. */
-    pthread_mutex_t lock;
-    union {
-        struct sb_machine contender;
-        struct sb_observer observer;
-    } machine;
-    struct sb_report report;
-    bool report_queued; /* its call is on the lane and has not begun */
+    bool report_queued; /* its call is on the lane and has not begun; under engine->rest_lock */
+
+    /* The machine and what waits to be reported; under engine->rest_lock, written by the loop thread. */
+    struct sb_rest rest;
     struct simba_error *last_error;
-    int64_t warned_at_ms; /* of a failure; loop thread only */
 
     char names[]; /* the strings of `member` */
 };
@@ -89,6 +96,9 @@ int sb_service_begin_start(struct sb_service *service, struct simba_error *error
 void sb_service_stop_soon(struct sb_service *service);
 bool sb_service_wait_initial(struct sb_service *service, int64_t until_ms);
 
+/* Begins a start that has waited in the engine's line. Loop thread only. */
+void sb_service_begin_waiting(struct sb_service *service);
+
 /* Feeds an event that has nothing but a time. Loop thread only. */
 void sb_service_event(struct sb_service *service, enum sb_event_type type);
 
@@ -106,6 +116,9 @@ int64_t sb_service_deadline_ms(const struct sb_service *service);
 enum simba_status sb_service_status(const struct sb_service *service);
 void sb_service_state(struct sb_service *service, struct simba_state *ret_state);
 int sb_service_last_error(struct sb_service *service, struct simba_error *error);
+
+/* The times that its machine has. */
+const struct sb_timing *sb_service_timing(const struct sb_service *service);
 
 /* Sets the functions that drive it. For sb_service_create. */
 void sb_service_init_driving(struct sb_service *service);

@@ -1,0 +1,231 @@
+/*
+ * Many contenders that start at once take turns, on a store that answers when the test lets it.
+ */
+#include "probe.h"
+
+#include <string.h>
+
+#define CONTENDERS 6000
+#define AT_ONCE 4096 /* requests that may be under way before starts wait */
+
+static simba_contender *contenders[CONTENDERS];
+
+/* ---- The store ------------------------------------------------------------------------------ */
+
+static struct {
+    pthread_mutex_t lock;
+    const struct simba_backend_host *host;
+    struct simba_request *held; /* without an answer */
+    bool answers;
+    atomic_uint asked; /* requests so far */
+} store = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void answer(struct simba_request *request)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    if (request->op != SIMBA_OP_RELEASE) {
+        reply.owner = request->id;
+        reply.ttl_left_ms = request->ttl_ms;
+        reply.transition_left_ms = request->ttl_ms + request->transition_ms;
+        reply.revision = 1;
+    }
+    store.host->reply(store.host, request, &reply);
+}
+
+static void answer_all(struct simba_request *first)
+{
+    while (first != NULL) {
+        struct simba_request *next = first->next;
+
+        answer(first);
+        first = next;
+    }
+}
+
+static void slow_submit(simba_backend *backend, struct simba_request *batch)
+{
+    bool answers;
+
+    (void)backend;
+    for (struct simba_request *r = batch; r != NULL; r = r->next)
+        atomic_fetch_add(&store.asked, 1);
+    pthread_mutex_lock(&store.lock);
+    answers = store.answers;
+    while (!answers && batch != NULL) {
+        struct simba_request *next = batch->next;
+
+        batch->next = store.held;
+        store.held = batch;
+        batch = next;
+    }
+    pthread_mutex_unlock(&store.lock);
+    answer_all(batch);
+}
+
+static void let_answer(void)
+{
+    struct simba_request *held;
+
+    pthread_mutex_lock(&store.lock);
+    held = store.held;
+    store.held = NULL;
+    store.answers = true;
+    pthread_mutex_unlock(&store.lock);
+    answer_all(held);
+}
+
+/* Answers the one request of a mutex that is held. */
+static void answer_one(const char *mutex)
+{
+    struct simba_request **link = &store.held;
+    struct simba_request *request;
+
+    pthread_mutex_lock(&store.lock);
+    while (strcmp((*link)->mutex, mutex) != 0)
+        link = &(*link)->next;
+    request = *link;
+    *link = request->next;
+    pthread_mutex_unlock(&store.lock);
+    answer(request);
+}
+
+static bool slow_serves(const char *scheme)
+{
+    return strcmp(scheme, "slow") == 0;
+}
+
+static int slow_open(const struct simba_backend_config *config,
+                     const struct simba_backend_host *host, simba_backend **ret_backend,
+                     struct simba_error *error)
+{
+    (void)config;
+    (void)error;
+    store.host = host;
+    store.held = NULL;
+    store.answers = false;
+    atomic_store(&store.asked, 0);
+    *ret_backend = (simba_backend *)&store;
+    return SIMBA_OK;
+}
+
+static void slow_close(simba_backend *backend, void (*closed)(void *argument), void *argument)
+{
+    (void)backend;
+    closed(argument);
+}
+
+static const struct simba_backend_ops slow = {
+    .size = sizeof slow,
+    .name = "slow",
+    .serves = slow_serves,
+    .open = slow_open,
+    .submit = slow_submit,
+    .close = slow_close,
+};
+
+/* ---- Tests ---------------------------------------------------------------------------------- */
+
+static bool have_all_come(void *argument)
+{
+    struct simba_metrics metrics = {.size = sizeof metrics};
+
+    simba_client_metrics(argument, &metrics);
+    return metrics.contenders == CONTENDERS;
+}
+
+static simba_client *open_and_start_all(void)
+{
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+    simba_client *client = probe_open("slow:?ttl=10m&transition=10m&stop-timeout=60s");
+    char mutex[32];
+
+    options.mutex = mutex;
+    for (int i = 0; i < CONTENDERS; i++) {
+        snprintf(mutex, sizeof mutex, "m-%d", i);
+        assert_int_equal(simba_contender_create(client, &options, &contenders[i], NULL), SIMBA_OK);
+        assert_int_equal(simba_contender_start(contenders[i], NULL), SIMBA_OK);
+    }
+    assert_true(test_wait(have_all_come, client));
+    probe_wait_count(&store.asked, AT_ONCE);
+    return client;
+}
+
+static void close_all(simba_client *client)
+{
+    for (int i = 0; i < CONTENDERS; i++)
+        simba_contender_close(contenders[i]);
+    probe_close(client);
+}
+
+static void *stop_last(void *argument)
+{
+    int *code = argument;
+
+    *code = simba_contender_stop(contenders[CONTENDERS - 1], NULL);
+    return NULL;
+}
+
+static void starts_wait_while_many_requests_are_under_way(void **state)
+{
+    simba_client *client = open_and_start_all();
+
+    (void)state;
+    assert_int_equal(atomic_load(&store.asked), AT_ONCE);
+    assert_int_equal(simba_contender_status(contenders[CONTENDERS - 1]), SIMBA_STARTING);
+    let_answer();
+    for (int i = 0; i < CONTENDERS; i++)
+        probe_wait_status(contenders[i], SIMBA_RUNNING);
+    assert_int_equal(atomic_load(&store.asked), CONTENDERS);
+    close_all(client);
+}
+
+static void a_stop_does_not_wait_for_the_turn_of_its_start(void **state)
+{
+    simba_client *client = open_and_start_all();
+    pthread_t thread;
+    int code = SIMBA_OK;
+
+    (void)state;
+    pthread_create(&thread, NULL, stop_last, &code);
+    probe_wait_count(&store.asked, AT_ONCE + 1);
+    let_answer();
+    pthread_join(thread, NULL);
+    assert_int_equal(code, SIMBA_OK);
+    close_all(client);
+}
+
+static void who_is_stopped_in_line_can_start_again(void **state)
+{
+    simba_client *client = open_and_start_all();
+    simba_contender *last = contenders[CONTENDERS - 1];
+    pthread_t thread;
+    int code = SIMBA_OK;
+
+    (void)state;
+    pthread_create(&thread, NULL, stop_last, &code);
+    probe_wait_count(&store.asked, AT_ONCE + 1); /* its acquire */
+    answer_one(simba_contender_mutex(last));
+    probe_wait_count(&store.asked, AT_ONCE + 2); /* its release */
+    answer_one(simba_contender_mutex(last));
+    pthread_join(thread, NULL);
+    assert_int_equal(code, SIMBA_OK);
+    assert_int_equal(simba_contender_start(last, NULL), SIMBA_OK);
+    let_answer();
+    probe_wait_status(last, SIMBA_RUNNING);
+    assert_true(simba_contender_is_owner(last));
+    close_all(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(starts_wait_while_many_requests_are_under_way),
+        cmocka_unit_test(a_stop_does_not_wait_for_the_turn_of_its_start),
+        cmocka_unit_test(who_is_stopped_in_line_can_start_again),
+    };
+
+    if (simba_backend_register(&slow) != SIMBA_OK)
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
