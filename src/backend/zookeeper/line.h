@@ -29,9 +29,9 @@ struct sb_zk_line {
     struct sb_zk_errand open_errand;
     struct sb_zk_errand close_errand;
     struct simba_task closed_task;
-    _Atomic bool deaf; /* a firing was dropped: what was not heard of may have happened */
-    bool made;         /* the loop has seen the handle */
-    bool replaced;     /* another one is to go on with its session */
+    _Atomic bool deaf;        /* a firing was dropped: what was not heard of may have happened */
+    bool made;                /* the loop has seen the handle */
+    bool replaced;            /* another one is to go on with its session */
     struct sb_zk_call *calls; /* that were made on it and have not ended */
 
     pthread_mutex_t lock; /* guards what follows */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define PARK_MS 500
-#define UNWATCH_MS 5 /* what an owner watched for its turn; its callback goes first */
+#define UNWATCH_MS 5     /* what an owner watched for its turn; its callback goes first */
 #define TTL_LEAST_PART 8 /* of the belief */
 
 struct lease {
