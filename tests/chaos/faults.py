@@ -90,39 +90,28 @@ def small_disk(world):
 
 # ---- Processes -----------------------------------------------------------------------------------
 
-def freeze(victim):
-    victim.freeze()
-    return victim.name, victim.go_on
+def freeze(whom):
+    """For as long as the fault goes on; `whom`: a holder, a waiter, a server."""
+    def strike(world, dice):
+        victim = world.pick(whom, dice)
+        victim.freeze()
+        return victim.name, victim.go_on
+    return strike
 
 
-@fault("freeze-holder-briefly", "worker", BRIEF)
-def freeze_holder_briefly(world, dice):
-    return freeze(world.pick_holder(dice))
+def kill(whom):
+    def strike(world, dice):
+        victim = world.pick(whom, dice)
+        victim.kill()
+        return victim.name, victim.revive
+    return strike
 
 
-@fault("freeze-holder-past-lease", "worker", LONG)
-def freeze_holder(world, dice):
-    return freeze(world.pick_holder(dice))
-
-
-@fault("freeze-waiter-past-lease", "worker", LONG)
-def freeze_waiter(world, dice):
-    return freeze(world.pick_waiter(dice))
-
-
-def kill(victim):
-    victim.kill()
-    return victim.name, victim.revive
-
-
-@fault("kill-holder", "worker", SHORT)
-def kill_holder(world, dice):
-    return kill(world.pick_holder(dice))
-
-
-@fault("kill-waiter", "worker", SHORT)
-def kill_waiter(world, dice):
-    return kill(world.pick_waiter(dice))
+fault("freeze-holder-briefly", "worker", BRIEF)(freeze("holder"))
+fault("freeze-holder-past-lease", "worker", LONG)(freeze("holder"))
+fault("freeze-waiter-past-lease", "worker", LONG)(freeze("waiter"))
+fault("kill-holder", "worker", SHORT)(kill("holder"))
+fault("kill-waiter", "worker", SHORT)(kill("waiter"))
 
 
 @fault("fork-in-worker", "worker", NONE)
@@ -207,27 +196,9 @@ def step_worker_clock(world, dice):
 
 # ---- Servers -------------------------------------------------------------------------------------
 
-def freeze_server(world, dice):
-    server = world.pick_server(dice)
-    server.freeze()
-    return f"port {server.port}", server.go_on
-
-
-@fault("freeze-server-briefly", "server", BRIEF, servers)
-def freeze_server_briefly(world, dice):
-    return freeze_server(world, dice)
-
-
-@fault("freeze-server-past-lease", "server", LONG, servers)
-def freeze_server_past_lease(world, dice):
-    return freeze_server(world, dice)
-
-
-@fault("kill-server", "server", LONG, servers)
-def kill_server(world, dice):
-    server = world.pick_server(dice)
-    server.kill()
-    return f"port {server.port}", server.revive
+fault("freeze-server-briefly", "server", BRIEF, servers)(freeze("server"))
+fault("freeze-server-past-lease", "server", LONG, servers)(freeze("server"))
+fault("kill-server", "server", LONG, servers)(kill("server"))
 
 
 @fault("lose-data", "server", SHORT, only("redis", "mariadb", "postgres", "zookeeper"),
@@ -235,7 +206,7 @@ def kill_server(world, dice):
 def lose_data(world, _dice):
     server = world.store.servers[0]
     server.kill()
-    return f"port {server.port}", server.restart_empty
+    return server.name, server.restart_empty
 
 
 @fault("promote-standby", "server", NONE, only("postgres-standby"), once=True)
@@ -248,7 +219,7 @@ def promote_standby(world, _dice):
 def step_server_clock(world, dice):
     server = world.store.servers[0]
     server.step_clock(dice.choice(CLOCK_STEPS))
-    return f"port {server.port}", lambda: server.step_clock(0)
+    return server.name, lambda: server.step_clock(0)
 
 
 @fault("cut-clients", "server", NONE, only("redis", "redis-sentinel", "redis-cluster", "mariadb",
@@ -256,14 +227,14 @@ def step_server_clock(world, dice):
 def cut_clients(world, dice):
     server = world.pick_server(dice)
     server.cut_clients()
-    return f"port {server.port}", None
+    return server.name, None
 
 
 @fault("read-only", "server", LONG, only("redis", "mariadb", "postgres"))
 def read_only(world, _dice):
     server = world.store.servers[0]
     server.set_read_only(True)
-    return f"port {server.port}", lambda: server.set_read_only(False)
+    return server.name, lambda: server.set_read_only(False)
 
 
 @fault("flush-scripts", "server", NONE, only("redis", "redis-sentinel", "redis-cluster"))
@@ -273,7 +244,7 @@ def flush_scripts(world, dice):
         server.ask("SCRIPT FLUSH")
     except RedisError:  # a replica that has just become one
         pass
-    return f"port {server.port}", None
+    return server.name, None
 
 
 @fault("evict", "server", SHORT, only("redis"), excuses=("overlap",))
@@ -285,14 +256,14 @@ def evict(world, _dice):
     def heal():
         server.ask("CONFIG SET maxmemory 0")
         server.ask("CONFIG SET maxmemory-policy noeviction")
-    return f"port {server.port}", heal
+    return server.name, heal
 
 
 @fault("full-server", "server", LONG, only("redis"))
 def full_server(world, _dice):
     server = world.store.servers[0]
     server.ask("CONFIG SET maxmemory 1")
-    return f"port {server.port}", lambda: server.ask("CONFIG SET maxmemory 0")
+    return server.name, lambda: server.ask("CONFIG SET maxmemory 0")
 
 
 # ---- The file of SQLite --------------------------------------------------------------------------

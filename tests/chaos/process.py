@@ -2,14 +2,15 @@
 import ctypes
 import glob
 import os
-import pwd
-import random
 import signal
-import socket
 import struct
 import subprocess
+import sys
 
 from clock import wait_until
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from servers import as_user
 
 PR_SET_CHILD_SUBREAPER = 36
 END_SECONDS = 20
@@ -37,25 +38,6 @@ def step_clock(path, seconds):
     """What a process with that environment adds to the time from now on."""
     with open(path, "r+b") as file:
         file.write(struct.pack("q", seconds))
-
-
-def free_port():
-    """Below the ports that the kernel gives to outgoing connections."""
-    while True:
-        port = random.randrange(15000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
-
-
-def as_user(name):
-    """For subprocess: who runs a server that refuses to be run by root."""
-    if name is None or os.geteuid() != 0:
-        return {}
-    return {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []}
 
 
 def children_of(pid):

@@ -18,7 +18,7 @@ import struct
 import threading
 import time
 
-from process import free_port
+from servers import free_port
 
 TURN_SECONDS = 0.02
 PIECE = 65536

@@ -1,11 +1,10 @@
 """Redis: one server, a master with a replica and sentinels, and a cluster."""
 import os
-import shutil
 import socket
 
 from clock import wait_until
-from process import free_port
 from server import LEASE, Server, Store
+import servers
 
 WAITING = LEASE + "&connect-timeout=1s&wait-replicas=1&wait-timeout=200ms"
 SLOTS = ["0 5460", "5461 10922", "10923 16383"]
@@ -39,17 +38,13 @@ def read_reply(reply):
     return rest
 
 
-class RedisServer(Server):
+class RedisServer(Server, servers.Redis):
     """Writes everything to its log before it answers, so that a kill loses nothing."""
 
     def __init__(self, folder, wallclock=None, *options):
         super().__init__(folder, wallclock)
-        self.options = list(options)
-
-    def command(self):
-        return ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", self.folder,
-                "--save", "", "--appendonly", "yes", "--appendfsync", "no",
-                "--repl-diskless-sync-delay", "0", *self.options]
+        self.options = ["--appendonly", "yes", "--appendfsync", "no",
+                        "--repl-diskless-sync-delay", "0", *options]
 
     def serves(self):
         try:
@@ -87,9 +82,7 @@ class Redis(Store):
         super().__init__(folder)
         self.servers = [RedisServer(os.path.join(folder, "server"), wallclock)]
 
-    @staticmethod
-    def missing():
-        return None if shutil.which("redis-server") else "there is no redis-server"
+    missing = staticmethod(servers.Redis.missing)
 
     def form(self, places):
         return f"redis://{places[0]}?{LEASE}&connect-timeout=1s"
@@ -104,11 +97,10 @@ class Sentinel(Server):
         self.master_port = master_port
 
     def create_files(self):
-        with open(os.path.join(self.folder, "sentinel.conf"), "w", encoding="ascii") as file:
-            file.write(f"bind 127.0.0.1\nport {self.port}\ndir {self.folder}\n"
-                       f"sentinel monitor main 127.0.0.1 {self.master_port} 2\n"
-                       "sentinel down-after-milliseconds main 700\n"
-                       "sentinel failover-timeout main 2000\n")
+        self.write("sentinel.conf", f"bind 127.0.0.1\nport {self.port}\ndir {self.folder}\n"
+                   f"sentinel monitor main 127.0.0.1 {self.master_port} 2\n"
+                   "sentinel down-after-milliseconds main 700\n"
+                   "sentinel failover-timeout main 2000\n")
 
     def command(self):
         return ["redis-server", os.path.join(self.folder, "sentinel.conf"), "--sentinel"]
@@ -136,7 +128,7 @@ class RedisSentinel(Store):
         self.sentinels = [Sentinel(os.path.join(folder, f"sentinel{i}"), master.port)
                           for i in range(3)]
 
-    missing = staticmethod(Redis.missing)
+    missing = staticmethod(servers.Redis.missing)
 
     def start(self):
         super().start()
@@ -165,7 +157,7 @@ class RedisSentinel(Store):
 
 class ClusterNode(RedisServer):
     def __init__(self, folder):
-        self.bus = free_port()
+        self.bus = servers.free_port()
         super().__init__(folder, None, "--cluster-enabled", "yes", "--cluster-port", str(self.bus),
                          "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0")
 
@@ -186,7 +178,7 @@ class RedisCluster(Store):
         super().__init__(folder)
         self.servers = [ClusterNode(os.path.join(folder, f"node{i}")) for i in range(6)]
 
-    missing = staticmethod(Redis.missing)
+    missing = staticmethod(servers.Redis.missing)
 
     def start(self):
         super().start()

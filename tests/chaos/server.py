@@ -1,49 +1,28 @@
-"""What the servers of all stores share: a folder, a port, a process that can be killed, frozen and revived."""
+"""What the servers of all stores share under faults: a process that can be killed, frozen and revived, and a wall
+clock that can be stepped."""
 import os
 import shutil
-import socket
-import subprocess
 
-from clock import wait_until
-from process import Process, as_user, create_clock, free_port, step_clock, wallclock_environment
+from process import Process, create_clock, step_clock, wallclock_environment
+import servers
 
 LEASE = "ttl=300ms&transition=700ms&jitter=0ms..50ms"
 LEASE_SECONDS = 1.0
 PRISTINE = "pristine"  # a copy of what a new server's files are, where making them takes long
 
 
-def listens(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
-        return True
-    except OSError:
-        return False
-
-
-class Server:
-    """One server. A subclass says how its files are made, how it is started and when it serves."""
-
-    user = None
+class Server(servers.Server):
+    """One server; what it is comes from a class of `servers`."""
 
     def __init__(self, folder, wallclock=None):
-        self.folder = folder
-        self.port = free_port()
-        self.process = None
-        os.makedirs(folder)
-        if self.user is not None and os.geteuid() == 0:
-            shutil.chown(folder, self.user)
+        super().__init__(folder)
         self.wallclock = wallclock  # the library that lets its clock be stepped
         self.clock = os.path.join(folder, "clock")
         create_clock(self.clock)
 
-    def create_files(self):
-        pass
-
-    def command(self):
-        raise NotImplementedError
-
-    def serves(self):
-        return listens(self.port)
+    @property
+    def name(self):
+        return f"port {self.port}"
 
     def remove_data(self):
         """Folders hold data; files hold configurations and what the server said."""
@@ -52,19 +31,10 @@ class Server:
             if os.path.isdir(path) and name != PRISTINE:
                 shutil.rmtree(path)
 
-    def prepare(self, *command):
-        """Runs a program that makes files or speaks to the server."""
-        return subprocess.run(command, cwd=self.folder, check=True, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60, **as_user(self.user)).stdout
-
     def launch(self):
         environment = wallclock_environment(self.wallclock, self.clock) if self.wallclock else None
         self.process = Process(self.command(), os.path.join(self.folder, "log"), self.user,
                                environment, self.folder)
-
-    def start(self):
-        self.create_files()
-        self.revive()
 
     def revive(self):
         self.launch()
@@ -73,15 +43,6 @@ class Server:
     def restart_empty(self):
         self.remove_data()
         self.start()
-
-    def await_service(self):
-        wait_until(self._serves_or_fails, f"the server in {self.folder} serves")
-
-    def _serves_or_fails(self):
-        if not self.process.is_up():
-            with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
-                raise RuntimeError(f"the server ended: {log.read()[-2000:]}")
-        return self.serves()
 
     def is_up(self):
         return self.process is not None and self.process.is_up()

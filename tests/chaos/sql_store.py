@@ -1,11 +1,10 @@
 """MariaDB, PostgreSQL, and PostgreSQL with a standby that can be promoted."""
-import glob
 import os
-import shutil
 import subprocess
 
 from clock import wait_until
 from server import LEASE, PRISTINE, Server, Store
+import servers
 
 OWNED = "SELECT mutex FROM simba_mutex WHERE owner_id <> ''"
 OPTIONS = LEASE + "&connect-timeout=1s&timeout=1s"
@@ -16,37 +15,15 @@ class SqlServer(Server):
 
     def create_files(self):
         if not os.path.exists(os.path.join(self.folder, PRISTINE)):
-            self.make_data()
+            super().create_files()
             self.prepare("cp", "-a", "data", PRISTINE)
         else:
             self.prepare("cp", "-a", PRISTINE, "data")
 
-    def make_data(self):
-        raise NotImplementedError
 
-
-class MariadbServer(SqlServer):
-    user = "mysql"
-
-    def _where(self):
-        return ["--no-defaults", f"--datadir={self.folder}/data", f"--tmpdir={self.folder}"]
-
-    def make_data(self):
-        self.prepare("mariadb-install-db", *self._where(),
-                     "--auth-root-authentication-method=normal", "--skip-test-db",
-                     "--skip-name-resolve", "--innodb-flush-method=nosync",
-                     "--innodb-log-file-size=8M")
-        with open(os.path.join(self.folder, "init.sql"), "w", encoding="ascii") as file:
-            file.write("CREATE DATABASE IF NOT EXISTS simba;\n"
-                       "CREATE USER IF NOT EXISTS worker@'%';\n"
-                       "GRANT ALL ON simba.* TO worker@'%';\n")
-
-    def command(self):
-        return ["/usr/sbin/mariadbd", *self._where(), f"--port={self.port}",
-                f"--socket={self.folder}/sock", f"--pid-file={self.folder}/pid",
-                f"--init-file={self.folder}/init.sql", "--bind-address=127.0.0.1",
-                "--skip-name-resolve", "--innodb-log-file-size=8M",
-                "--innodb-buffer-pool-size=32M", "--innodb-flush-method=nosync"]
+class MariadbServer(SqlServer, servers.Mariadb):
+    init = servers.Mariadb.init + ("CREATE USER IF NOT EXISTS worker@'%';\n"
+                                   "GRANT ALL ON simba.* TO worker@'%';\n")
 
     def sql(self, statement):
         return self.prepare("mariadb", "--no-defaults", f"--socket={self.folder}/sock", "-u", "root",
@@ -73,10 +50,7 @@ class Mariadb(Store):
         super().__init__(folder)
         self.servers = [MariadbServer(os.path.join(folder, "server"), wallclock)]
 
-    @staticmethod
-    def missing():
-        found = os.path.exists("/usr/sbin/mariadbd") and shutil.which("mariadb-install-db")
-        return None if found else "there is no mariadbd"
+    missing = staticmethod(servers.Mariadb.missing)
 
     def form(self, places):
         return f"mysql://worker@{places[0]}/simba?{OPTIONS}"
@@ -85,41 +59,9 @@ class Mariadb(Store):
         return [f"an owner of '{row}'" for row in self.servers[0].sql(OWNED).split()]
 
 
-def postgres_programs():
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
-    return found[-1] if found else None
-
-
-class PostgresServer(SqlServer):
-    user = "postgres"
-
-    def make_data(self):
-        self.prepare(postgres_programs() + "/initdb", "-D", "data", "-U", "simba", "-A", "trust",
-                     "-N", "-E", "UTF8", "--locale=C.UTF-8")
-
+class PostgresServer(SqlServer, servers.Postgres):
     def command(self):
-        return [postgres_programs() + "/postgres", "-D", "data", "-p", str(self.port),
-                "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + self.folder,
-                "-c", "fsync=off", "-c", "max_connections=60"]
-
-    def sql(self, statement, database="simba"):
-        return self.prepare(postgres_programs() + "/psql", "-h", self.folder, "-p", str(self.port),
-                            "-U", "simba", "-X", "-A", "-t", "-q", "-c", statement, database)
-
-    def serves(self):
-        try:
-            return self.sql("SELECT 1", "postgres") == "1\n"
-        except subprocess.SubprocessError:
-            return False
-
-    def create_database(self):
-        """A server that lost its data has none."""
-        if self.sql("SELECT 1 FROM pg_database WHERE datname = 'simba'", "postgres") == "":
-            self.sql("CREATE DATABASE simba", "postgres")
-
-    def revive(self):
-        super().revive()
-        self.create_database()
+        return [*super().command(), "-c", "max_connections=60"]
 
     def cut_clients(self):
         self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -138,9 +80,7 @@ class Postgres(Store):
         super().__init__(folder)
         self.servers = [PostgresServer(os.path.join(folder, "server"), wallclock)]
 
-    @staticmethod
-    def missing():
-        return None if postgres_programs() else "there is no PostgreSQL"
+    missing = staticmethod(servers.Postgres.missing)
 
     def form(self, places):
         return f"postgres://simba@{','.join(places)}/simba?{OPTIONS}"
@@ -160,7 +100,7 @@ class StandbyServer(PostgresServer):
         self.primary = primary
 
     def create_files(self):
-        self.prepare(postgres_programs() + "/pg_basebackup", "-D", "data", "-R", "-X", "stream",
+        self.prepare(self.program("pg_basebackup"), "-D", "data", "-R", "-X", "stream",
                      "-c", "fast", "-h", self.primary.folder, "-p", str(self.primary.port),
                      "-U", "simba")
 

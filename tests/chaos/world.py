@@ -39,6 +39,10 @@ class World:
 
     # ---- Whom a fault may strike ----
 
+    def pick(self, whom, dice):
+        """By what it does: "holder", "waiter", "server"."""
+        return getattr(self, "pick_" + whom)(dice)
+
     def pick_holder(self, dice):
         at, who = self.vault.holder(dice.choice(MUTEXES))
         if now() - at < FRESH_SECONDS:
