@@ -269,16 +269,10 @@ static bool is_up(void *user)
     return host_notices(&host, SIMBA_NOTICE_RELEASED, "", NULL) > 0;
 }
 
-/* The witness, too, has to notice that the server was gone. */
 static bool has_deleted_first(void *user)
 {
-    char path[512];
-    int code;
-
     (void)user;
-    snprintf(path, sizeof path, "/simba/%s/%s", MUTEX, first);
-    code = zoo_delete(witness.handle, path, -1);
-    return code == ZOK || code == ZNONODE;
+    return witness_try_delete(&witness, MUTEX, first);
 }
 
 /* A new connection hears of what happened meanwhile in any order. */

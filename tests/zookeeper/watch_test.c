@@ -101,16 +101,11 @@ static bool is_up(void *user)
     return host_notices(&host, SIMBA_NOTICE_RELEASED, "", NULL) > 0;
 }
 
-/* The witness, too, has to notice that the server was gone. */
 static bool has_deleted_first(void *user)
 {
     const struct queue *queue = user;
-    char path[1024];
-    int code;
 
-    snprintf(path, sizeof path, "/simba/%s/%s", queue->mutex, queue->first);
-    code = zoo_delete(witness.handle, path, -1);
-    return code == ZOK || code == ZNONODE;
+    return witness_try_delete(&witness, queue->mutex, queue->first);
 }
 
 /* Connected again, the client library would send them all in one packet. */

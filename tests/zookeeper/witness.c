@@ -165,3 +165,13 @@ void witness_delete(struct witness *w, const char *mutex, const char *node)
     path_of(path, mutex, node);
     assert_int_equal(zoo_delete(w->handle, path, -1), ZOK);
 }
+
+bool witness_try_delete(struct witness *w, const char *mutex, const char *node)
+{
+    char path[1024];
+    int code;
+
+    path_of(path, mutex, node);
+    code = zoo_delete(w->handle, path, -1);
+    return code == ZOK || code == ZNONODE;
+}

@@ -37,6 +37,9 @@ struct Stat witness_stat(struct witness *witness, const char *mutex, const char 
 const char *witness_join(struct witness *witness, const char *mutex, const char *id);
 void witness_delete(struct witness *witness, const char *mutex, const char *node);
 
+/* Tries to; for a witness that has to notice first that the server was gone. Whether the node is gone. */
+bool witness_try_delete(struct witness *witness, const char *mutex, const char *node);
+
 /* Takes everybody every right on the mutex, or gives all back. */
 void witness_lock(struct witness *witness, const char *mutex, bool locked);
 
