@@ -20,8 +20,13 @@ static int fill(void **state)
 /* EXPLAIN in a session of its own, with a plan for these values or one for all. */
 static const char *explain(int statement, const char *mode)
 {
-    static const char *const arguments[] = {"", "('row-500')", "('row-500', 'x')",
-                                            "('row-500', 'x', 5)", "('row-500', 'x', 5, 9)"};
+    static const char *const arguments[SB_POSTGRES_PARAMETERS_MAX + 1] = {
+        "",
+        "('row-500')",
+        "('row-500', 'x')",
+        "('row-500', 'x', 5)",
+        "('row-500', 'x', 5, 9)",
+        "('row-500', 'x', 5, 9, 3)"};
     static char plan[SERVER_TEXT_MAX];
     const struct sb_sql_values values = {.mutex = "row-500", .id = "x"};
     struct sb_postgres_parameters parameters;
