@@ -215,6 +215,9 @@ struct simba_backend_ops {
     /* Whether the store knows who waits, and in which order. */
     bool has_queue;
 
+    /* Whether it never writes to sockets or pipes on the loop thread: then no thread has to be spared SIGPIPE. */
+    bool is_local;
+
     /* May be NULL. The descriptor that simba_client_life_fd tells; -1: none. Any thread. */
     int (*life_fd)(simba_backend *backend);
 };

@@ -372,6 +372,8 @@ static void open_backend(void *argument)
     };
 
     engine->host.loop = sb_loop_uv(engine->loop);
+    if (engine->ops->is_local)
+        sb_loop_set_local(engine->loop);
     opening->code = engine->ops->open(&config, &engine->host, &engine->backend, opening->error);
 }
 

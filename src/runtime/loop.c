@@ -41,6 +41,7 @@ struct sb_loop {
     void *argument;
     bool (*guest_done)(void *argument); /* NULL: there is no guest */
     void *guest_argument;
+    bool local;
 };
 
 /* ---- Inbox ---------------------------------------------------------------------------------- */
@@ -280,6 +281,16 @@ void sb_loop_leave(struct sb_loop *loop, bool guest)
 bool sb_loop_is_current(const struct sb_loop *loop)
 {
     return sb_wheel_is_mine(&loop->wheel);
+}
+
+void sb_loop_set_local(struct sb_loop *loop)
+{
+    loop->local = true;
+}
+
+bool sb_loop_is_local(const struct sb_loop *loop)
+{
+    return loop->local;
 }
 
 struct uv_loop_s *sb_loop_uv(struct sb_loop *loop)

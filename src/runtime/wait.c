@@ -24,6 +24,7 @@ void sb_wait_init_cond(pthread_cond_t *changed)
 /* ---- What a guest must be spared ------------------------------------------------------------ */
 
 struct manners {
+    bool local; /* nothing here raises SIGPIPE */
     sigset_t pipe;
     sigset_t signals; /* blocked before */
     int cancel_state;
@@ -31,11 +32,14 @@ struct manners {
 
 /* libuv writes to sockets without MSG_NOSIGNAL. Other signals must come through: the thread may be the only
  * one of the process that takes them. */
-static void begin_manners(struct manners *m)
+static void begin_manners(struct manners *m, bool local)
 {
+    m->local = local;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &m->cancel_state);
+    if (local)
+        return;
     sigemptyset(&m->pipe);
     sigaddset(&m->pipe, SIGPIPE);
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &m->cancel_state);
     pthread_sigmask(SIG_BLOCK, &m->pipe, &m->signals);
 }
 
@@ -44,7 +48,7 @@ static void end_manners(struct manners *m)
 {
     const struct timespec now = {0};
 
-    if (sigismember(&m->signals, SIGPIPE) == 0) {
+    if (!m->local && sigismember(&m->signals, SIGPIPE) == 0) {
         while (sigtimedwait(&m->pipe, NULL, &now) >= 0)
             continue;
         pthread_sigmask(SIG_SETMASK, &m->signals, NULL);
@@ -81,7 +85,7 @@ static void turn_until_over(struct sb_loop *loop, const struct sb_wait *wait)
     struct sb_timer limit = {.fire = on_limit};
     struct manners manners;
 
-    begin_manners(&manners);
+    begin_manners(&manners, sb_loop_is_local(loop));
     sb_loop_arm(loop, &limit, wait->until_ms);
     sb_loop_turn(loop, is_over, (void *)wait);
     sb_loop_cancel(loop, &limit);

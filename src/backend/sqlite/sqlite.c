@@ -228,6 +228,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     .options = options,
     .path_is_file = true,
+    .is_local = true,
     .life_fd = life_fd,
 };
 
