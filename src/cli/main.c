@@ -196,13 +196,14 @@ static int print_version(void)
  * the command all the same. */
 static const char *take_url(void)
 {
+    static char *copy; /* stays for as long as the program runs */
     char *given = getenv("SIMBA_URL");
     char shown[CLI_URL_MAX];
 
     if (given == NULL || given[0] == 0)
         return NULL;
     sb_url_redact(given, shown, sizeof shown);
-    char *copy = strcmp(shown, given) != 0 ? strdup(given) : NULL;
+    copy = strcmp(shown, given) != 0 ? strdup(given) : NULL;
     if (copy == NULL || setenv("SIMBA_URL", copy, 1) != 0)
         return given;
     overwrite(given, shown);
