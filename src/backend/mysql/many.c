@@ -23,7 +23,7 @@
 /* Without the hint all rows of a small table may be read for the sake of a few, and locked. */
 #define UPDATE "UPDATE simba_mutex FORCE INDEX (PRIMARY) SET "
 #define SET_TIMES                                                                                  \
-    "acquired_at = " NOW ", ttl_at = acquired_at + ?, transition_at = acquired_at + ?,"            \
+    "acquired_at = " NOW ", ttl_at = " NOW " + ?, transition_at = " NOW " + ?,"                    \
     " version = version + 1 WHERE mutex IN ("
 #define CLEAR_LEASE                                                                                \
     "owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0, version = least(version + "    \

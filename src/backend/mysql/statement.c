@@ -22,12 +22,11 @@
 #define IS_OWNER SB_MYSQL_OWNER " = cast(? AS binary)"
 #define INSERT SB_MYSQL_INSERT SB_MYSQL_FREE_ROW
 
-/* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. Values are assigned from
- * left to right, and a column stands for its new value then: the clock is read once. (The one mode in which that is
- * not so, SIMULTANEOUS_ASSIGNMENT, is not among those of our sessions.) */
+/* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. Each time has a clock of
+ * its own: whether a column stands for its new value depends on the mode, and a lease must not depend on that. */
 #define SET_LEASE                                                                                  \
-    "UPDATE simba_mutex SET owner_id = ?, acquired_at = " NOW ", ttl_at = acquired_at + ?,"        \
-    " transition_at = acquired_at + ?, version = last_insert_id(version + 1)"
+    "UPDATE simba_mutex SET owner_id = ?, acquired_at = " NOW ", ttl_at = " NOW " + ?,"            \
+    " transition_at = " NOW " + ?, version = last_insert_id(version + 1)"
 
 /* A release goes through at the last version too; only nobody can acquire any more. */
 #define CLEAR_LEASE                                                                                \
