@@ -101,12 +101,17 @@ static void run_lost(struct sb_call *call)
     pthread_mutex_unlock(&locker->lock);
 }
 
-/* With the lock held. After it on_lost does not run and will not begin, except around its own caller. */
+/* With the lock held, which a thread that is cancelled meanwhile would keep. After it on_lost does not run and will
+ * not begin, except around its own caller. */
 static void leave(simba_locker *locker)
 {
+    int cancel_state;
+
     locker->phase = LEAVING;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     while (locker->lost_running && !sb_dispatcher_is_on(&locker->service->lane))
         pthread_cond_wait(&locker->changed, &locker->lock);
+    pthread_setcancelstate(cancel_state, NULL);
 }
 
 /* What a step means is decided under the lock; what it leads to is done without, because it may call the

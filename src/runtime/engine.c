@@ -415,10 +415,14 @@ static void shut_backend(struct sb_engine *engine)
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* A thread that is cancelled on the way would leave threads and half of the engine behind. */
 void sb_engine_destroy(struct sb_engine *engine)
 {
+    int cancel_state;
+
     if (engine == NULL)
         return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     if (engine->loop != NULL)
         wait_for_nothing_pending(engine);
     sb_dispatcher_destroy(engine->dispatcher);
@@ -430,6 +434,7 @@ void sb_engine_destroy(struct sb_engine *engine)
     pthread_mutex_destroy(&engine->lock);
     pthread_mutex_destroy(&engine->rest_lock);
     sb_free(engine);
+    pthread_setcancelstate(cancel_state, NULL);
 }
 
 int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,

@@ -61,12 +61,17 @@ static bool has_tasks(struct sb_loop *loop)
     return atomic_load_explicit(&loop->inbox, memory_order_relaxed) != NULL;
 }
 
-/* Whoever has the wheel looks into the inbox before it waits or leaves. */
+/* Whoever has the wheel looks into the inbox before it waits or leaves. The signal is a write, in which a thread
+ * could be cancelled: with the lock of its caller, and counted as one that posts. */
 void sb_loop_wake(struct sb_loop *loop)
 {
+    int cancel_state;
+
     if (sb_wheel_is_mine(&loop->wheel))
         return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     uv_async_send(&loop->inbox_signal);
+    pthread_setcancelstate(cancel_state, NULL);
     sb_wheel_hurry(&loop->wheel);
 }
 
@@ -315,18 +320,22 @@ static void run_call(struct simba_task *task)
     uv_sem_post(&call->done);
 }
 
+/* The call is on the stack of a thread that must not be cancelled before it has run. */
 void sb_loop_call(struct sb_loop *loop, void (*function)(void *argument), void *argument)
 {
     struct call call = {.task.run = run_call, .function = function, .argument = argument};
+    int cancel_state;
 
     if (sb_loop_is_current(loop)) {
         function(argument);
         return;
     }
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     uv_sem_init(&call.done, 0);
     sb_loop_post(loop, &call.task);
     uv_sem_wait(&call.done);
     uv_sem_destroy(&call.done);
+    pthread_setcancelstate(cancel_state, NULL);
 }
 
 /* ---- Creation ------------------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  * wait.c - waits by turning the loop where the wheel can be had, and on a condition variable elsewhere.
  *
  * A thread of the application is not like the loop's own: it takes signals, and it can be cancelled. Neither
- * may end the process or take the wheel away with it.
+ * may end the process or take the wheel or a lock away with it. So a cancellation waits for the end of the wait,
+ * whichever way the thread waits.
  */
 #include "runtime/wait.h"
 
@@ -27,7 +28,6 @@ struct manners {
     bool local; /* nothing here raises SIGPIPE */
     sigset_t pipe;
     sigset_t signals; /* blocked before */
-    int cancel_state;
 };
 
 /* libuv writes to sockets without MSG_NOSIGNAL. Other signals must come through: the thread may be the only
@@ -35,7 +35,6 @@ struct manners {
 static void begin_manners(struct manners *m, bool local)
 {
     m->local = local;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &m->cancel_state);
     if (local)
         return;
     sigemptyset(&m->pipe);
@@ -48,12 +47,11 @@ static void end_manners(struct manners *m)
 {
     const struct timespec now = {0};
 
-    if (!m->local && sigismember(&m->signals, SIGPIPE) == 0) {
-        while (sigtimedwait(&m->pipe, NULL, &now) >= 0)
-            continue;
-        pthread_sigmask(SIG_SETMASK, &m->signals, NULL);
-    }
-    pthread_setcancelstate(m->cancel_state, NULL);
+    if (m->local || sigismember(&m->signals, SIGPIPE) != 0)
+        return;
+    while (sigtimedwait(&m->pipe, NULL, &now) >= 0)
+        continue;
+    pthread_sigmask(SIG_SETMASK, &m->signals, NULL);
 }
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
@@ -123,13 +121,16 @@ static void wait_until_over(struct sb_loop *loop, const struct sb_wait *wait)
  * before the lock is held again. */
 bool sb_wait(struct sb_loop *loop, const struct sb_wait *wait)
 {
+    int cancel_state;
     bool done;
 
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     while (!(done = wait->done(wait->argument)) && !is_late(wait)) {
         pthread_mutex_unlock(wait->lock);
         wait_until_over(loop, wait);
         pthread_mutex_lock(wait->lock);
     }
     sb_loop_wake_for_tasks(loop);
+    pthread_setcancelstate(cancel_state, NULL);
     return done;
 }

@@ -20,7 +20,7 @@ struct sb_wait {
 void sb_wait_init_cond(pthread_cond_t *changed);
 
 /* With wait->lock held. Returns whether it is done, with the lock held again. Meanwhile the thread may turn
- * the loop. */
+ * the loop, and cannot be cancelled. */
 bool sb_wait(struct sb_loop *loop, const struct sb_wait *wait);
 
 #endif

@@ -449,7 +449,13 @@ static void *release_it(void *user)
     return NULL;
 }
 
-static void a_release_waits_for_the_on_lost_that_runs(void **state)
+static void *release_cancelled(void *user)
+{
+    pthread_cancel(pthread_self());
+    return release_it(user);
+}
+
+static void check_release_during_on_lost(void *(*release)(void *user))
 {
     struct gate gate = GATE_INIT;
     struct losses losses = {.gate = &gate};
@@ -457,7 +463,6 @@ static void a_release_waits_for_the_on_lost_that_runs(void **state)
     struct troubled t;
     pthread_t thread;
 
-    (void)state;
     open_troubled(&t);
     assert_int_equal(simba_locker_on_lost(t.locker, take_loss, &losses, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(t.locker, NULL), SIMBA_OK);
@@ -465,13 +470,26 @@ static void a_release_waits_for_the_on_lost_that_runs(void **state)
     probe_wait_count(&losses.begun, 1);
     sb_shim_let_go(t.shim);
     releasing.locker = t.locker;
-    pthread_create(&thread, NULL, release_it, &releasing);
+    releasing.code = SIMBA_OK;
+    pthread_create(&thread, NULL, release, &releasing);
     probe_wait_free(t.client, "m");
     gate_open(&gate);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&losses.ended), 1);
     assert_int_equal(releasing.code, SIMBA_ELOST);
     close_troubled(&t);
+}
+
+static void a_release_waits_for_the_on_lost_that_runs(void **state)
+{
+    (void)state;
+    check_release_during_on_lost(release_it);
+}
+
+static void a_cancelled_thread_finishes_its_release(void **state)
+{
+    (void)state;
+    check_release_during_on_lost(release_cancelled);
 }
 
 static void on_lost_may_release(void **state)
@@ -531,6 +549,7 @@ int main(void)
         cmocka_unit_test(a_lost_lease_is_told_by_the_release_and_not_won_back),
         cmocka_unit_test(on_lost_is_called_once_and_only_for_a_loss),
         cmocka_unit_test(a_release_waits_for_the_on_lost_that_runs),
+        cmocka_unit_test(a_cancelled_thread_finishes_its_release),
         cmocka_unit_test(on_lost_may_release),
         cmocka_unit_test(a_callback_may_lock),
     };

@@ -558,22 +558,118 @@ static void signals_reach_a_thread_that_turns_the_loop(void **state)
     flag_end(&flag);
 }
 
+/* ---- Threads that are cancelled -------------------------------------------------------------- */
+
+/* Ends a wait that must not have been cut short, and looks whether the loop still serves. */
+static void end_cancelled_wait(struct flag *flag, pthread_t thread)
+{
+    void *result = PTHREAD_CANCELED;
+    struct flag after;
+
+    flag_init(&after, flag->loop);
+    sb_loop_post(flag->loop, &flag->task);
+    pthread_join(thread, &result);
+    assert_null(result);
+    sb_loop_push(flag->loop, &after.task);
+    assert_true(flag_wait(&after, simba_now_ms() + TEST_PATIENCE_MS));
+    flag_end(&after);
+    flag_end(flag);
+}
+
 /* A thread cannot be cancelled with the wheel in its hands. */
 static void a_cancelled_thread_finishes_its_wait(void **state)
 {
     struct flag flag;
-    struct flag after;
     pthread_t thread;
 
     flag_init(&flag, *state);
-    flag_init(&after, *state);
     thread = start_waiting(&flag);
     pthread_cancel(thread);
-    sb_loop_post(*state, &flag.task);
-    pthread_join(thread, NULL);
-    sb_loop_push(*state, &after.task);
-    assert_true(flag_wait(&after, simba_now_ms() + TEST_PATIENCE_MS));
-    flag_end(&after);
+    end_cancelled_wait(&flag, thread);
+}
+
+/* Nor while another has it: whoever waits is counted, and sleeps with a lock. */
+static void a_cancelled_thread_that_does_not_turn_the_loop_finishes_its_wait(void **state)
+{
+    struct flag first;
+    struct flag second;
+    pthread_t guest;
+    pthread_t thread;
+
+    flag_init(&first, *state);
+    flag_init(&second, *state);
+    guest = start_waiting(&first);
+    thread = start_waiting(&second);
+    pthread_cancel(thread);
+    end_cancelled_wait(&second, thread);
+    end_cancelled_wait(&first, guest);
+}
+
+static void *wait_cancelled(void *argument)
+{
+    pthread_cancel(pthread_self());
+    flag_wait(argument, SIMBA_INFINITE);
+    return NULL;
+}
+
+static void a_thread_cancelled_on_its_way_to_the_wheel_finishes_its_wait(void **state)
+{
+    struct call call = {.loop = *state};
+    struct flag flag;
+    pthread_t caller;
+    pthread_t thread;
+
+    flag_init(&flag, *state);
+    sem_init(&call.begun, 0, 0);
+    assert_int_equal(pthread_create(&caller, NULL, call_slowly, &call), 0);
+    sem_wait(&call.begun); /* the keeper works */
+    assert_int_equal(pthread_create(&thread, NULL, wait_cancelled, &flag), 0);
+    pthread_join(caller, NULL);
+    end_cancelled_wait(&flag, thread);
+    sem_destroy(&call.begun);
+}
+
+static void *call_cancelled(void *argument)
+{
+    pthread_cancel(pthread_self());
+    return call_slowly(argument);
+}
+
+/* Its call has its place on the thread's stack. */
+static void a_cancelled_thread_finishes_its_call(void **state)
+{
+    struct call call = {.loop = *state};
+    void *result = PTHREAD_CANCELED;
+    pthread_t thread;
+
+    sem_init(&call.begun, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, call_cancelled, &call), 0);
+    pthread_join(thread, &result);
+    assert_null(result);
+    sem_destroy(&call.begun);
+}
+
+static void *post_cancelled(void *argument)
+{
+    struct flag *flag = argument;
+
+    pthread_cancel(pthread_self());
+    sb_loop_post(flag->loop, &flag->task);
+    return NULL;
+}
+
+/* The end of the loop waits for whoever posts. */
+static void a_cancelled_thread_finishes_its_post(void **state)
+{
+    void *result = PTHREAD_CANCELED;
+    struct flag flag;
+    pthread_t thread;
+
+    flag_init(&flag, *state);
+    assert_int_equal(pthread_create(&thread, NULL, post_cancelled, &flag), 0);
+    pthread_join(thread, &result);
+    assert_null(result);
+    assert_true(test_wait(flag_is_set, &flag));
     flag_end(&flag);
 }
 
@@ -670,6 +766,10 @@ int main(void)
         WITH_LOOP(a_broken_connection_does_not_end_the_process),
         WITH_LOOP(signals_reach_a_thread_that_turns_the_loop),
         WITH_LOOP(a_cancelled_thread_finishes_its_wait),
+        WITH_LOOP(a_cancelled_thread_that_does_not_turn_the_loop_finishes_its_wait),
+        WITH_LOOP(a_thread_cancelled_on_its_way_to_the_wheel_finishes_its_wait),
+        WITH_LOOP(a_cancelled_thread_finishes_its_call),
+        WITH_LOOP(a_cancelled_thread_finishes_its_post),
         WITH_LOOP(a_preparer_is_called_before_the_loop_waits),
     };
 
