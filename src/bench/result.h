@@ -9,7 +9,7 @@
 
 #include "bench/samples.h"
 
-#define BENCH_MEASURES_MAX 6
+#define BENCH_MEASURES_MAX 7
 #define BENCH_RATIOS_MAX 3
 #define BENCH_NUMBERS_MAX 24
 

@@ -12,6 +12,9 @@ from program import Simba, case, equal, is_alive, lines, main, now, number, read
 
 SOON = 3  # seconds; the lease is 16
 ROUNDS = 15
+CROWD = 8  # waiters of one mutex
+CROWDS = 10
+AT_ONCE = 0.25  # seconds; what the watch does without being told takes up to one
 
 
 def store():
@@ -66,6 +69,27 @@ def a_killed_owner_is_succeeded_in_milliseconds():
     print(f"# from kill -9 to the next command: p50 {statistics.median(delays) * 1000:.1f} ms, "
           f"min {delays[0] * 1000:.1f} ms, max {delays[-1] * 1000:.1f} ms", flush=True)
     true(statistics.median(delays) < SOON, f"it took {delays}")
+
+
+@case
+def one_of_several_waiters_succeeds_as_soon():
+    """They all look at the dead owner's life at once, and none takes another for it."""
+    delays = []
+    for crowd in range(CROWDS):
+        owner, _ = holder()
+        first = f"first{crowd}"
+        script = f"mkdir {first} && date +%s.%N >{first}/new && mv {first}/new {first}/began; exec sleep 100"
+        programs = [waiter(script) for _ in range(CROWD)]
+        begin = time.time()
+        owner.end(signal.SIGKILL)
+        wait_until(lambda: os.path.exists(f"{first}/began"), "a waiter owns")
+        delays.append(float(read(f"{first}/began")) - begin)
+        for program in programs:
+            program.end(signal.SIGKILL)
+        os.remove("pid")
+    late = [delay for delay in delays if delay > AT_ONCE]
+    print(f"# from kill -9 to the first of {CROWD}: {[round(delay * 1000, 1) for delay in delays]} ms", flush=True)
+    true(len(late) <= CROWDS // 10, f"it took {delays}")
 
 
 @case
