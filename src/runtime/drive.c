@@ -405,19 +405,24 @@ static void run_start(struct simba_task *task)
     if (!is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
     s->contest_at_us = sb_clock_us();
-    if (sb_engine_is_busy(s->engine))
+    if (!s->awaited && sb_engine_is_busy(s->engine))
         sb_engine_line_up(s->engine, s);
     else
         begin_contest(s);
 }
 
-/* A stop does not wait for the turn of its start. */
+/* Whoever waits in line has asked for nothing, and its machine has not begun: there is nothing to end there. */
 static void run_stop(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, stop_task, task);
 
-    sb_service_begin_waiting(s);
-    sb_service_event(s, SB_EVENT_STOP);
+    if (!s->start_waits) {
+        sb_service_event(s, SB_EVENT_STOP);
+        return;
+    }
+    s->start_waits = false;
+    on_stopped(s, SIMBA_OK);
+    sb_engine_move_line(s->engine);
 }
 
 void sb_service_init_driving(struct sb_service *s)

@@ -76,46 +76,73 @@ bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argume
 /* ---- Starts --------------------------------------------------------------------------------- */
 
 #define BUSY_FROM 4096 /* requests under way: twice what a Redis connection takes at once */
+#define ROUND_MS 1000  /* the longest time in which nobody in the line moves on */
 
 bool sb_engine_is_busy(const struct sb_engine *engine)
 {
-    return engine->under_way >= BUSY_FROM;
+    return engine->line.under_way >= BUSY_FROM;
 }
 
 void sb_engine_line_up(struct sb_engine *engine, struct sb_service *s)
 {
+    struct sb_line *line = &engine->line;
+
     s->start_waits = true;
     if (s->in_line)
         return; /* since an earlier start, which a stop has taken out of its turn */
     sb_service_hold(s);
     s->in_line = true;
     s->next_start = NULL;
-    if (engine->last_start != NULL)
-        engine->last_start->next_start = s;
+    if (line->last != NULL)
+        line->last->next_start = s;
     else
-        engine->first_start = s;
-    engine->last_start = s;
+        line->first = s;
+    line->last = s;
+    if (line->first == s)
+        sb_loop_arm(engine->loop, &line->timer, simba_now_ms() + ROUND_MS);
 }
 
 static struct sb_service *leave_line(struct sb_engine *engine)
 {
-    struct sb_service *s = engine->first_start;
+    struct sb_line *line = &engine->line;
+    struct sb_service *s = line->first;
 
-    engine->first_start = s->next_start;
-    if (engine->first_start == NULL)
-        engine->last_start = NULL;
+    line->first = s->next_start;
+    if (line->first == NULL) {
+        line->last = NULL;
+        sb_loop_cancel(engine->loop, &line->timer);
+    }
     s->in_line = false;
     return s;
 }
 
-static void begin_starts(struct sb_engine *engine)
+void sb_engine_move_line(struct sb_engine *engine)
 {
-    while (engine->first_start != NULL && !sb_engine_is_busy(engine)) {
+    const struct sb_line *line = &engine->line;
+
+    while (line->first != NULL && (!line->first->start_waits || !sb_engine_is_busy(engine))) {
         struct sb_service *s = leave_line(engine);
 
         sb_service_begin_waiting(s);
         sb_service_drop(s);
     }
+}
+
+static void end_round(struct sb_timer *timer)
+{
+    struct sb_engine *engine = SB_CONTAINER(struct sb_engine, line.timer, timer);
+
+    engine->line.round++;
+    engine->line.under_way = 0;
+    sb_engine_move_line(engine);
+    if (engine->line.first != NULL)
+        sb_loop_arm(engine->loop, timer, simba_now_ms() + ROUND_MS);
+}
+
+static void count_answer(struct sb_engine *engine, const struct sb_request *request)
+{
+    if (request->round == engine->line.round)
+        engine->line.under_way--;
 }
 
 /* ---- Requests ------------------------------------------------------------------------------- */
@@ -125,10 +152,11 @@ void sb_engine_send(struct sb_engine *engine, struct sb_request *request)
     request->engine = engine;
     request->sent_at_us = sb_clock_us();
     request->sent_at_ms = request->sent_at_us / 1000;
+    request->round = engine->line.round;
     request->wire.next = NULL;
     *engine->batch_end = &request->wire;
     engine->batch_end = &request->wire.next;
-    engine->under_way++;
+    engine->line.under_way++;
     sb_engine_pending_add(engine);
 }
 
@@ -153,9 +181,9 @@ static void answer(struct sb_request *request, const struct simba_reply *reply)
     sb_metrics_observe(&engine->metrics.operation, sb_clock_us() - request->sent_at_us);
     if (reply->code != SIMBA_OK)
         sb_metrics_count(&engine->metrics.errors);
-    engine->under_way--;
+    count_answer(engine, request);
     request->answered(request, reply);
-    begin_starts(engine);
+    sb_engine_move_line(engine);
     sb_engine_pending_remove(engine);
 }
 
@@ -454,6 +482,7 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     engine->host.post = host_post;
     engine->host.log = host_log;
     engine->session_task.run = run_session_lost;
+    engine->line.timer.fire = end_round;
     engine->ops = config->ops;
     engine->timing = config->timing;
     engine->log = config->log;

@@ -25,9 +25,20 @@ struct sb_request {
     void (*answered)(struct sb_request *request, const struct simba_reply *reply);
     int64_t sent_at_ms;
     int64_t sent_at_us;
+    unsigned round; /* see struct sb_line */
     /* An answer from another thread, on its way to the loop. */
     struct simba_task task;
     struct simba_reply reply;
+};
+
+/* Starts that wait for answers to the requests of others. A round ends when the line has not moved on for long:
+ * what is without an answer then counts no more, for it may have been sent to a part of the store that is dead. */
+struct sb_line {
+    struct sb_service *first;
+    struct sb_service *last;
+    struct sb_timer timer; /* for the end of the round, while anybody waits */
+    unsigned round;
+    size_t under_way; /* requests of this round without an answer */
 };
 
 struct sb_engine {
@@ -42,9 +53,7 @@ struct sb_engine {
     struct sb_registry registry;
     struct simba_request *batch; /* becomes due at the end of this turn */
     struct simba_request **batch_end;
-    size_t under_way;               /* requests without an answer; loop thread only */
-    struct sb_service *first_start; /* starts that wait for answers; loop thread only */
-    struct sb_service *last_start;
+    struct sb_line line; /* loop thread only */
     unsigned forks;
     struct simba_task session_task; /* for the news that a session is over when memory is short */
     _Atomic bool session_task_posted;
@@ -80,6 +89,9 @@ int sb_engine_check_process(const struct sb_engine *engine, struct simba_error *
  * hundred thousand requests under way, and later as many renewals that are due together. Loop thread only. */
 bool sb_engine_is_busy(const struct sb_engine *engine);
 void sb_engine_line_up(struct sb_engine *engine, struct sb_service *service);
+
+/* Lets those begin whose turn it is, and those go who wait no more. Loop thread only. */
+void sb_engine_move_line(struct sb_engine *engine);
 
 /* Sends a request at the end of this turn of the loop, together with the others. Loop thread only. */
 void sb_engine_send(struct sb_engine *engine, struct sb_request *request);

@@ -160,7 +160,7 @@ static void run_close(struct simba_task *task)
 
 /* A move and the posting of its task are one under the lock: otherwise the stop of another thread could
  * reach the loop before the start that it ends. */
-int sb_service_begin_start(struct sb_service *s, struct simba_error *error)
+static int begin_start(struct sb_service *s, bool awaited, struct simba_error *error)
 {
     struct sb_engine *engine = s->engine;
     int status = SIMBA_INITIAL;
@@ -171,8 +171,10 @@ int sb_service_begin_start(struct sb_service *s, struct simba_error *error)
         return code;
     pthread_mutex_lock(&engine->lock);
     moved = atomic_compare_exchange_strong(&s->status, &status, SIMBA_STARTING);
-    if (moved)
+    if (moved) {
+        s->awaited = awaited;
         sb_loop_push(engine->loop, &s->start_task);
+    }
     pthread_mutex_unlock(&engine->lock);
     if (!moved)
         return sb_error_set(error, SIMBA_ESTATE, "cannot start '%s': it is %s, start needs %s",
@@ -181,9 +183,14 @@ int sb_service_begin_start(struct sb_service *s, struct simba_error *error)
     return SIMBA_OK;
 }
 
+int sb_service_begin_start(struct sb_service *s, struct simba_error *error)
+{
+    return begin_start(s, true, error);
+}
+
 int sb_service_start(struct sb_service *s, struct simba_error *error)
 {
-    int code = sb_service_begin_start(s, error);
+    int code = begin_start(s, false, error);
 
     if (code == SIMBA_OK)
         sb_loop_wake_for_tasks(s->engine->loop);

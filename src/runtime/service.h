@@ -53,6 +53,7 @@ struct sb_service {
     struct sb_service_calls calls;
     _Atomic unsigned references;
     _Atomic unsigned returned; /* callbacks that have returned and the machine does not know yet */
+    bool awaited; /* a thread waits for what the last start brings; set before its task is posted */
 
     /* Loop thread only. */
     int64_t contest_at_us;         /* since when this contest runs */
@@ -88,7 +89,8 @@ int sb_service_start(struct sb_service *service, struct simba_error *error);
 int sb_service_stop(struct sb_service *service, struct simba_error *error);
 void sb_service_close(struct sb_service *service);
 
-/* A start by a thread that waits for the loop next (sb_engine_wait), and so need not wake it. */
+/* A start by a thread that waits for the loop next (sb_engine_wait), and so need not wake it. It does not stand in
+ * the engine's line: there are only so many threads. */
 int sb_service_begin_start(struct sb_service *service, struct simba_error *error);
 
 /* A stop that nobody waits for, from any thread; and the wait for the end of whatever stop is under way,
@@ -96,7 +98,7 @@ int sb_service_begin_start(struct sb_service *service, struct simba_error *error
 void sb_service_stop_soon(struct sb_service *service);
 bool sb_service_wait_initial(struct sb_service *service, int64_t until_ms);
 
-/* Begins a start that has waited in the engine's line. Loop thread only. */
+/* Begins a start that waits in the engine's line, if it still does. Loop thread only. */
 void sb_service_begin_waiting(struct sb_service *service);
 
 /* Feeds an event that has nothing but a time. Loop thread only. */
