@@ -74,6 +74,14 @@ static const struct sb_section_kind *split_key(const char *key, const char **ret
     return rest != NULL && key[strlen(key) - 1] != '.' ? split_rest(rest, ret_name) : NULL;
 }
 
+/* The name of a key within the section; NULL: the key is another's. */
+static const char *name_within(const struct sb_section *section, const char *key)
+{
+    const char *name = NULL;
+
+    return split_key(key, &name) == section->kind ? name : NULL;
+}
+
 const char *sb_section_key(const struct sb_section *section, char buffer[SB_CONFIG_KEY_MAX])
 {
     struct sb_text text;
@@ -96,11 +104,9 @@ static bool is_url_or_enabled(const char *name)
 const char *sb_section_option_name(const struct sb_section *section,
                                    const struct sb_config_entry *entry)
 {
-    const char *name;
+    const char *name = name_within(section, entry->key);
 
-    if (split_key(entry->key, &name) != section->kind || name[0] == '\0' || is_url_or_enabled(name))
-        return NULL;
-    return name;
+    return name != NULL && name[0] != '\0' && !is_url_or_enabled(name) ? name : NULL;
 }
 
 /* ---- Keys that nobody knows ----------------------------------------------------------------- */
@@ -408,9 +414,9 @@ static int find_enabled(struct sb_section *section, struct simba_error *error)
 
     for (size_t i = 0; i < section->config->count && code == SIMBA_OK; i++) {
         const struct sb_config_entry *entry = &section->config->entries[i];
-        const char *name;
+        const char *name = name_within(section, entry->key);
 
-        if (split_key(entry->key, &name) == section->kind && strcmp(name, "enabled") == 0)
+        if (name != NULL && strcmp(name, "enabled") == 0)
             code = read_enabled(section, entry, error);
     }
     return code;
