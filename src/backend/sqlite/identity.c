@@ -2,15 +2,17 @@
  * identity.c - which files were opened, and whether their names still lead to them. Must not know what is in them.
  *
  * A file that was deleted or replaced takes writes as before, but nobody else sees them. So every answer is preceded
- * by a look at the names of the database, its log and its index. Whatever happens to a name changes the date of its
- * folder, so that most times a look at the folder is enough:
+ * by a look at the name of the database. Its log and its index lie beside it, and whatever happens to a name changes
+ * the date of its folder, so that for them a look at the folder is enough most times:
  *
- *     look at the folder, then at the files ... at the folder ... at the folder ... at all of them
- *          |<------------------------- at most RECHECK_MS ------------------------------>|
+ *     the database       x       x       x       x       x
+ *     the folder         x       x       x       x       x
+ *     log and index      x                               x
+ *                        |<----- at most RECHECK_MS ---->|
  *
  * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that has changed just now
  * therefore tells nothing, nor does one on a file system with coarse dates. And a mount over a file is no change
- * of the folder: that is why the files are looked at from time to time all the same.
+ * of the folder: that is why the database is looked at each time, and the others from time to time.
  */
 #include "backend/sqlite/identity.h"
 
@@ -21,7 +23,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define SETTLED_MS 50 /* longer than any kernel's tick */
+#define SETTLED_MS 100 /* ten of the longest ticks that a kernel has */
 #define RECHECK_MS 1000
 #define COARSE_NS 1000000 /* a date of whole milliseconds may be one of whole seconds */
 
@@ -59,13 +61,11 @@ static int check_file(const char *path, const struct sb_sqlite_identity *identit
     return fail_moved(path, SB_SQL_RECONNECT, failure);
 }
 
-static int check_files(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+static int check_log(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     const struct sb_sqlite_settings *settings = c->settings;
-    int code = check_file(settings->path, &c->file, failure);
+    int code = check_file(settings->log_path, &c->log, failure);
 
-    if (code == SIMBA_OK)
-        code = check_file(settings->log_path, &c->log, failure);
     if (code == SIMBA_OK)
         code = check_file(settings->index_path, &c->index, failure);
     return code;
@@ -98,11 +98,12 @@ int sb_sqlite_identify_log(struct sb_sqlite_connection *c, struct sb_sql_failure
 
 /* ---- The folder ----------------------------------------------------------------------------- */
 
+/* By the clock that dates are taken from, which stands still between two ticks. */
 static int64_t age_ms(const struct timespec *date)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
     return (now.tv_sec - date->tv_sec) * 1000 + (now.tv_nsec - date->tv_nsec) / 1000000;
 }
 
@@ -119,7 +120,7 @@ static bool is_unchanged(const struct sb_sqlite_folder *before, const struct sta
            before->changed.tv_nsec == now->st_ctim.tv_nsec;
 }
 
-/* What the folder was before the files were looked at. */
+/* What the folder was before the log and its index were looked at. */
 static void note_folder(struct sb_sqlite_folder *folder, const struct stat *status, int64_t now_ms)
 {
     folder->identity.device = status->st_dev;
@@ -133,12 +134,14 @@ int sb_sqlite_check(struct sb_sqlite_connection *c, struct sb_sql_failure *failu
     int64_t now_ms = simba_now_ms();
     struct stat folder;
     bool found = stat(c->settings->folder_path, &folder) == 0;
-    int code;
+    int code = check_file(c->settings->path, &c->file, failure);
 
-    if (found && now_ms < c->folder.good_until_ms && is_unchanged(&c->folder, &folder))
+    if (code == SIMBA_OK && found && now_ms < c->folder.good_until_ms &&
+        is_unchanged(&c->folder, &folder))
         return SIMBA_OK;
     c->folder.good_until_ms = 0;
-    code = check_files(c, failure);
+    if (code == SIMBA_OK)
+        code = check_log(c, failure);
     if (code == SIMBA_OK && found)
         note_folder(&c->folder, &folder, now_ms);
     return code;
