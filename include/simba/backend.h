@@ -34,7 +34,8 @@
  * 10. All descriptors are close-on-exec. The backend prints nothing and never ends the process.
  *
  * Threads: open, submit, listen and close are called on the client's loop thread and must not block
- * there, except open, which may take as long as it needs to find out whether the store can be used. The loop
+ * there, except open, which may take as long as it needs to find out whether the store can be used, and submit for
+ * a local disk where nobody else listens who would be delayed. The loop
  * thread is whichever turns the loop at the time: a thread of the application that waits for an answer may do
  * so. There is one at a time and each sees what the last one did, but nothing may hang on its identity, such as
  * thread-local variables; threads that a backend starts block all signals.

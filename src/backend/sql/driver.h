@@ -105,7 +105,7 @@ struct sb_sql_connection {
     bool drops_spaces;    /* at the end of names and ids, or does not see them */
     bool needs_utf8;      /* refuses other bytes in names and ids */
     bool created_table;   /* it was missing */
-    bool needs_thread;    /* whoever uses it may have to wait: it is not for the loop now */
+    bool needs_thread;    /* whoever uses it may have to wait: `start` is not for it */
     bool won;             /* the last acquire did: the next one need not look first */
 };
 
@@ -116,10 +116,6 @@ struct sb_sql_driver {
     /* Writers exclude each other in the whole database: an acquire looks first whether it can win, and
      * looks again when it had to wait. Who has won the last time expects to win again. */
     bool looks_first;
-
-    /* `run` goes without a server: with the deadline SB_SQL_AT_ONCE a lone request can be carried out by a thread
-     * that must not wait. */
-    bool runs_at_once;
 
     /* Creates. Connects, creates the schema where it is missing and prepares the statements, in about
      * `timeout_ms`. `settings` is what the backend gave to its worker. */

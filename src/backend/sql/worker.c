@@ -110,6 +110,14 @@ void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
         submit_to_thread(w, rest);
 }
 
+void sb_worker_submit_here(struct sb_worker *w, struct simba_request *batch)
+{
+    struct simba_request *rest = answer_void(w, batch);
+
+    if (rest != NULL && !sb_worker_try_now(w, rest))
+        submit_to_thread(w, rest);
+}
+
 void sb_worker_nudge(struct sb_worker *w)
 {
     pthread_mutex_lock(&w->lock); /* it may be about to wait */

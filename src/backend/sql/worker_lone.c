@@ -3,16 +3,18 @@
  * statements.
  *
  *     a server       a flight: the loop sends it, and takes in the answer when it comes
- *     a local file   carried out at once; the only thing that it may have to wait for is the disk
+ *     a local file   carried out before the loop goes on, where the caller says that the loop may wait for the disk
  *
- * A disk that made the loop wait for long is left to the thread for a while.
+ * Nobody else's lock is waited for. After a disk was slow its requests are left to the thread for a while: then a
+ * time limit is missed by one slow commit, and not by each.
  */
 #include "backend/sql/rows.h"
 #include "backend/sql/worker_parts.h"
 #include "base/error.h"
 
-#define SLOW_MS 50       /* longer than a busy machine takes a core away for */
-#define GROUNDED_MS 1000 /* for how long nothing runs on the loop after that */
+#define SLOW_MS 50     /* longer than a busy machine takes a core away for */
+#define SLOW_SHARE 100 /* one part in so many of the loop's time may go by in slow requests */
+#define THREAD_ONLY_MAX_MS 60000
 
 /* ---- The connection ------------------------------------------------------------------------- */
 
@@ -25,8 +27,7 @@ static bool seize_connection(struct sb_worker *w, int64_t now_ms)
     pthread_mutex_lock(&w->lock);
     seized = w->user == NOBODY && w->queue.count == 0 && !w->broken && !w->stopping &&
              w->link.repository.connection != NULL &&
-             !w->link.repository.connection->needs_thread && w->grounded_until_ms <= now_ms &&
-             sb_worker_look_due_ms(w) > now_ms;
+             !w->link.repository.connection->needs_thread && sb_worker_look_due_ms(w) > now_ms;
     if (seized)
         w->user = LOOP;
     pthread_mutex_unlock(&w->lock);
@@ -62,7 +63,7 @@ static bool leave_to_thread(struct sb_worker *w)
     bool kept;
 
     if (job->blocked)
-        return sb_worker_take_back(w, w->took_off_ms);
+        return sb_worker_take_back(w, w->lone_began_ms);
     pthread_mutex_lock(&w->lock);
     kept = sb_queue_add(&w->queue, &entry);
     pthread_mutex_unlock(&w->lock);
@@ -150,17 +151,25 @@ static void make_flight(struct sb_worker *w)
 
 /* ---- On a file ------------------------------------------------------------------------------ */
 
-static void run_at_once(struct sb_worker *w)
+static void note_duration(struct sb_worker *w)
+{
+    int64_t now_ms = simba_now_ms();
+    int64_t took_ms = now_ms - w->lone_began_ms;
+    int64_t pause_ms = took_ms * SLOW_SHARE;
+
+    if (took_ms >= SLOW_MS)
+        w->thread_only_until_ms =
+            now_ms + (pause_ms < THREAD_ONLY_MAX_MS ? pause_ms : THREAD_ONLY_MAX_MS);
+}
+
+static void run_now(struct sb_worker *w)
 {
     struct sb_sql_failure failure;
-    int64_t now_ms;
 
     w->config.driver->set_deadline(w->link.repository.connection, SB_SQL_AT_ONCE);
     if (sb_batch_run(&w->batch, &w->link.repository, &failure) != SIMBA_OK)
         note_failure(w, &failure);
-    now_ms = simba_now_ms();
-    if (now_ms >= w->took_off_ms + SLOW_MS)
-        w->grounded_until_ms = now_ms + GROUNDED_MS;
+    note_duration(w);
     finish(w);
 }
 
@@ -173,25 +182,38 @@ static bool is_lone(const struct simba_request *batch)
                                    batch->op == SIMBA_OP_READ);
 }
 
-static bool is_equipped(struct sb_worker *w)
+static bool has_flight(struct sb_worker *w)
 {
     if (w->config.driver->start != NULL && w->flight == NULL)
         make_flight(w);
-    return w->flight != NULL || w->config.driver->runs_at_once;
+    return w->flight != NULL;
+}
+
+static void begin(struct sb_worker *w, struct simba_request *request, int64_t now_ms)
+{
+    w->lone_began_ms = now_ms;
+    w->batch.count = 0;
+    sb_batch_add(&w->batch, request, sb_worker_deadline_ms(w, request));
 }
 
 bool sb_worker_fly(struct sb_worker *w, struct simba_request *batch)
 {
     int64_t now_ms = simba_now_ms();
 
-    if (!is_lone(batch) || !is_equipped(w) || !seize_connection(w, now_ms))
+    if (!is_lone(batch) || !has_flight(w) || !seize_connection(w, now_ms))
         return false;
-    w->took_off_ms = now_ms;
-    w->batch.count = 0;
-    sb_batch_add(&w->batch, batch, sb_worker_deadline_ms(w, batch));
-    if (w->config.driver->runs_at_once)
-        run_at_once(w);
-    else
-        run_item(w, sb_rows_first(&w->batch, &w->link.repository));
+    begin(w, batch, now_ms);
+    run_item(w, sb_rows_first(&w->batch, &w->link.repository));
+    return true;
+}
+
+bool sb_worker_try_now(struct sb_worker *w, struct simba_request *batch)
+{
+    int64_t now_ms = simba_now_ms();
+
+    if (!is_lone(batch) || now_ms < w->thread_only_until_ms || !seize_connection(w, now_ms))
+        return false;
+    begin(w, batch, now_ms);
+    run_now(w);
     return true;
 }

@@ -2,7 +2,7 @@
  * worker_parts.h - what the parts of a worker share. Who uses the connection:
  *
  *     several requests, renewals, looks, healing          the thread: worker.c
- *     a lone request while nobody uses the connection     the loop: worker_lone.c
+ *     a lone request while nobody uses the connection     the loop's thread: worker_lone.c
  *
  * For those two files only.
  */
@@ -24,7 +24,7 @@
 struct sb_worker {
     struct sb_worker_config config;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows up to `user` */
+    pthread_mutex_t lock; /* guards what follows, `user` included */
     pthread_cond_t arrived;
     struct sb_queue queue;
     bool stopping;
@@ -37,9 +37,9 @@ struct sb_worker {
     struct sb_sql_link link;
     struct sb_batch batch;
     struct sb_sql_failure failure;
-    int64_t took_off_ms; /* the lone request */
+    int64_t lone_began_ms; /* when the lone request did */
 
-    int64_t grounded_until_ms; /* the loop's own: what comes before is for the thread */
+    int64_t thread_only_until_ms; /* the loop's own: no request is carried out there before */
 
     void (*stopped)(void *argument);
     void *argument;
@@ -55,8 +55,9 @@ int64_t sb_worker_look_due_ms(const struct sb_worker *worker);
 /* Puts the jobs that somebody was in the way of back into the queue; false when memory is short. */
 bool sb_worker_take_back(struct sb_worker *worker, int64_t began_ms);
 
-/* On the loop: carries out a batch that is a lone request, if that can be done now; else false, and nothing
- * has been done. */
+/* On the loop, with a batch that is a lone request and a connection that nobody uses; else false, and nothing
+ * has been done. The one sends it to the server, the other carries it out before it returns. */
 bool sb_worker_fly(struct sb_worker *worker, struct simba_request *batch);
+bool sb_worker_try_now(struct sb_worker *worker, struct simba_request *batch);
 
 #endif

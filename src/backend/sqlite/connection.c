@@ -263,7 +263,6 @@ static void contended(struct sb_sql_connection *connection)
 const struct sb_sql_driver sb_sqlite_driver = {
     .returns_rows = true,
     .looks_first = true,
-    .runs_at_once = true,
     .connect = connect_to_file,
     .disconnect = disconnect,
     .set_deadline = set_deadline,

@@ -18,7 +18,8 @@
 
 #define SB_BOOT_ID_MAX 64
 
-/* What all connections of one client have in common. */
+/* What all connections of one client have in common. What changes belongs to the thread that uses the connection
+ * at the time, which calls the functions, too. */
 struct sb_sqlite_settings {
     const struct simba_backend_host *host;
     char *path;        /* absolute, so that it stays the same when the process changes its folder */
@@ -31,9 +32,9 @@ struct sb_sqlite_settings {
     bool full_sync;
     int64_t busy_timeout_ms;
     char boot_id[SB_BOOT_ID_MAX];
-    uint64_t highest_version;      /* that any connection has seen; the worker's own */
+    uint64_t highest_version;      /* that any connection has seen */
     struct sb_life *life;          /* of the client; NULL: who acquires may be gone at once */
-    void (*contended)(void *user); /* called by the worker when somebody is going to wait */
+    void (*contended)(void *user); /* called when somebody is going to wait */
     void (*met)(void *user, int64_t life); /* and before that, when an owner with a life was seen */
     void *user;
 };

@@ -43,7 +43,7 @@ struct sb_life_file {
     const char *boot_id; /* of the host */
 };
 
-/* A client's own life. Its number is the worker's. */
+/* A client's own life. Its number belongs to whoever uses the connection. */
 struct sb_life {
     const struct simba_backend_host *host;
     struct sb_life_file file;

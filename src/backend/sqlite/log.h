@@ -1,5 +1,5 @@
 /*
- * log.h - the write-ahead log under a connection: when it moves into the file, and on whose time.
+ * log.h - the write-ahead log under a connection: when it moves into the file.
  */
 #ifndef SB_BACKEND_SQLITE_LOG_H
 #define SB_BACKEND_SQLITE_LOG_H

@@ -10,6 +10,7 @@
 #include "backend/sqlite/watch.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -20,6 +21,8 @@ struct simba_backend {
     struct sb_life life;
     struct sb_worker *worker;
     struct sb_watch *watch;
+    size_t listeners;  /* contenders and observers of the client; the loop's own, like the next */
+    uint64_t mark_sum; /* of all of them: the mark of the only one, where there is one */
 
     struct simba_task contended_task;
     atomic_bool contended_posted; /* the task is on its way to the loop */
@@ -67,7 +70,7 @@ static const struct sb_sql_dialect dialect = {
     .close = close_settings,
 };
 
-/* ---- Contention: from the worker to the watch ----------------------------------------------- */
+/* ---- Contention: from the connection to the watch ------------------------------------------- */
 
 static void finish_close(simba_backend *b);
 
@@ -164,13 +167,39 @@ static int open_client(const struct simba_backend_config *config,
     return SIMBA_OK;
 }
 
+/* By which a request and who listens are known to be of the same contender. */
+static uint64_t mark_of(const char *mutex, const char *id)
+{
+    return (uint64_t)sb_hash(mutex) << 32 | (id != NULL ? sb_hash(id) : 0);
+}
+
+/* Whether nobody but who asks would be kept waiting by a slow disk: nobody else listens. While a contender leads, the
+ * application may ask for a state, and one that has stopped may give back what came to it late. */
+static bool delays_nobody(const simba_backend *b, const struct simba_request *request)
+{
+    if (b->listeners == 0)
+        return true;
+    return b->listeners == 1 && request->mutex != NULL &&
+           b->mark_sum == mark_of(request->mutex, request->id);
+}
+
 static void submit(simba_backend *b, struct simba_request *batch)
 {
-    sb_worker_submit(b->worker, batch);
+    if (delays_nobody(b, batch))
+        sb_worker_submit_here(b->worker, batch);
+    else
+        sb_worker_submit(b->worker, batch);
 }
 
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
 {
+    if (on) {
+        b->listeners++;
+        b->mark_sum += mark_of(mutex, id);
+    } else {
+        b->listeners--;
+        b->mark_sum -= mark_of(mutex, id);
+    }
     sb_watch_listen(b->watch, mutex, id == NULL, on);
 }
 
