@@ -154,6 +154,23 @@ static void a_table_that_is_locked_is_not_waited_for_behind_a_pooler(void **stat
     assert_true(host_close(&host));
 }
 
+static void connecting_behind_a_pooler_does_not_wait_for_the_table_without_an_end(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct host host;
+
+    (void)state;
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE");
+    assert_int_equal(host_open(&host, server_url(&pooler, dialect_admin, "connect-timeout=1s")),
+                     SIMBA_EUNAVAILABLE);
+    assert_int_equal(server_number(&server, "SELECT count(*) FROM pg_stat_activity"
+                                            " WHERE wait_event_type = 'Lock'"),
+                     0);
+    session_sql(admin, "COMMIT");
+    session_close(admin);
+}
+
 /* What a session was told must not outlive the transaction: it goes to somebody else. What was prepared before
  * the pooler was found out is named by its text, so that it can mean nothing else. */
 static void nothing_is_left_behind_in_pooled_sessions(void **state)
@@ -185,6 +202,7 @@ int main(void)
         cmocka_unit_test(a_release_is_noticed_without_listen),
         cmocka_unit_test(a_pooler_that_leaves_sessions_alone_is_listened_through),
         cmocka_unit_test(a_table_that_is_locked_is_not_waited_for_behind_a_pooler),
+        cmocka_unit_test(connecting_behind_a_pooler_does_not_wait_for_the_table_without_an_end),
         cmocka_unit_test(nothing_is_left_behind_in_pooled_sessions),
     };
 

@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "backend/host.h"
+#include "backend/postgres/schema.h"
 
 #include <pthread.h>
 
@@ -204,6 +205,152 @@ static void others_are_tried_while_a_request_waits_for_the_table(void **state)
     assert_true(host_close(&host));
 }
 
+/* ---- While connecting ------------------------------------------------------------------------ */
+
+static bool somebody_waits_longer_than_requests_do(void *user)
+{
+    (void)user;
+    return server_number(&server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type ="
+                                  " 'Lock' AND clock_timestamp() > query_start + '400ms'") > 0;
+}
+
+/* Ends the transaction of a session when somebody has waited for it; NULL: nobody has, or it failed. */
+static void *commit_when_waited_for(void *session)
+{
+    char text[64];
+    bool waited = test_wait(somebody_waits_longer_than_requests_do, NULL);
+
+    return dialect_run(session, "COMMIT", text, sizeof text) && waited ? session : NULL;
+}
+
+static void lock_table(struct session *admin)
+{
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE");
+}
+
+/* Whoever gives up leaves nobody behind who waits on. */
+static void connecting_does_not_wait_for_the_table_without_an_end(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct host host;
+
+    (void)state;
+    lock_table(admin);
+    assert_int_equal(host_open(&host, server_url(&server, dialect_admin, "connect-timeout=1s")),
+                     SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(host.open_error.text, "locked"));
+    assert_int_equal(count_waiting(), 0);
+    session_sql(admin, "COMMIT");
+    session_close(admin);
+}
+
+/* Nor does it give up as early as a request, which can be tried again. */
+static void a_table_that_is_locked_briefly_can_be_connected_to(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct host host;
+    pthread_t thread;
+    void *waited;
+
+    (void)state;
+    lock_table(admin);
+    assert_int_equal(pthread_create(&thread, NULL, commit_when_waited_for, admin), 0);
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    pthread_join(thread, &waited);
+    assert_non_null(waited);
+    assert_string_equal(server_sql(&server, "SHOW lock_timeout"), "0"); /* of other sessions */
+    session_close(admin);
+    assert_true(host_close(&host));
+}
+
+/* ---- While the table is created again -------------------------------------------------------- */
+
+static void create_table(struct session *admin)
+{
+    session_sql(admin, "DROP TABLE simba_mutex");
+    session_sql(admin, "BEGIN");
+    session_sql(admin, "%s", sb_postgres_schema);
+}
+
+static void somebody_who_creates_the_table_is_waited_for(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct host host;
+    pthread_t thread;
+    void *waited;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "created", "a", 0);
+    create_table(admin);
+    assert_int_equal(pthread_create(&thread, NULL, commit_when_waited_for, admin), 0);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "created", "a", 0).owner, "a");
+    pthread_join(thread, &waited);
+    assert_non_null(waited);
+    session_close(admin);
+    assert_true(host_close(&host));
+}
+
+static void who_creates_the_table_for_too_long_is_not_told_as_a_row(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    create_table(admin);
+    call = do_limited(&host, SIMBA_OP_ACQUIRE, "created", "a", 0);
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(call.error.text, "locked"));
+    assert_null(strstr(call.error.text, "row"));
+    assert_int_equal(count_waiting(), 0);
+    session_sql(admin, "COMMIT");
+    session_close(admin);
+    assert_true(host_close(&host));
+}
+
+/* ---- Limits that are undone ------------------------------------------------------------------ */
+
+static const char undo_limit[] = "CREATE FUNCTION undo_limit() RETURNS trigger LANGUAGE plpgsql AS"
+                                 " $$ BEGIN SET lock_timeout = 0; RETURN NEW; END $$;"
+                                 "CREATE TRIGGER undo_limit BEFORE UPDATE ON simba_mutex"
+                                 " FOR EACH ROW EXECUTE FUNCTION undo_limit()";
+
+static bool acquires(void *host)
+{
+    return host_do(host, SIMBA_OP_ACQUIRE, "undone", "a", 0).code == SIMBA_OK;
+}
+
+/* The first request that is not answered in time makes the client send the limit with each. */
+static void a_limit_that_a_trigger_undoes_is_sent_with_each_request(void **state)
+{
+    struct session *admin = session_open(&server);
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "undone", "a", 0);
+    session_sql(admin, "%s", undo_limit);
+    host_do(&host, SIMBA_OP_ACQUIRE, "undone", "a", 0);
+    lock_table(admin);
+    call = do_limited(&host, SIMBA_OP_ACQUIRE, "undone", "a", 0);
+    assert_int_equal(call.code, SIMBA_EUNKNOWN); /* the twin: it was undone */
+    session_sql(admin, "COMMIT");
+    assert_true(test_wait(acquires, &host));
+    lock_table(admin);
+    call = do_limited(&host, SIMBA_OP_ACQUIRE, "undone", "a", 0);
+    assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(call.error.text, "locked"));
+    assert_int_equal(count_waiting(), 0);
+    session_sql(admin, "COMMIT");
+    session_sql(admin, "DROP TRIGGER undo_limit ON simba_mutex");
+    session_close(admin);
+    assert_true(host_close(&host));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +359,11 @@ int main(void)
         cmocka_unit_test(a_table_that_is_locked_is_not_waited_for_without_an_end),
         cmocka_unit_test(a_look_does_not_wait_for_the_table_without_an_end),
         cmocka_unit_test(others_are_tried_while_a_request_waits_for_the_table),
+        cmocka_unit_test(connecting_does_not_wait_for_the_table_without_an_end),
+        cmocka_unit_test(a_table_that_is_locked_briefly_can_be_connected_to),
+        cmocka_unit_test(somebody_who_creates_the_table_is_waited_for),
+        cmocka_unit_test(who_creates_the_table_for_too_long_is_not_told_as_a_row),
+        cmocka_unit_test(a_limit_that_a_trigger_undoes_is_sent_with_each_request),
     };
 
     return server_is_installed()

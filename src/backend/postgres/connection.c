@@ -225,15 +225,14 @@ static int note_progress(struct sb_postgres_connection *c, int code, short wants
     return note_failure(c, code, failure);
 }
 
-/* Another one who has come in between is found out by the version; then it is asked for in the usual way. */
-static int choose_lone_statement(struct sb_postgres_connection *c)
+static bool is_left(const struct sb_postgres_connection *c)
 {
-    int statement = sb_postgres_lone_statement((int)c->item->statement);
+    return c->left_version != 0 && strcmp(c->left_mutex, c->item->values.mutex) == 0;
+}
 
-    c->again = statement == SB_POSTGRES_ACQUIRE_LONE && c->left_version != 0 &&
-               strcmp(c->left_mutex, c->item->values.mutex) == 0;
-    if (!c->again)
-        return statement;
+/* Another one who has come in between is found out by the version; then it is asked for in the usual way. */
+static int take_left(struct sb_postgres_connection *c)
+{
     c->item->values.version = c->left_version;
     c->left_version = 0;
     return SB_POSTGRES_ACQUIRE_AGAIN;
@@ -242,15 +241,17 @@ static int choose_lone_statement(struct sb_postgres_connection *c)
 /* Where rows are locked, they are passed over; else the row need not come back. */
 static void send_lone_item(struct sb_postgres_connection *c)
 {
-    int statement = choose_lone_statement(c);
+    int statement = sb_postgres_lone_statement((int)c->item->statement);
 
     c->brief = statement != (int)c->item->statement && !is_careful(c);
+    c->again = c->brief && statement == SB_POSTGRES_ACQUIRE_LONE && is_left(c);
     if (!c->brief) {
-        c->again = false;
         c->item_index = send_items(&c->exchange, &c->item, 1);
         return;
     }
     c->item_index = send_limit(&c->exchange, false);
+    if (c->again)
+        statement = take_left(c);
     sb_postgres_exchange_send(&c->exchange, statement, &c->item->values);
 }
 
@@ -309,12 +310,13 @@ static int socket_of(struct sb_sql_connection *connection)
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
-/* The limit is the last of what is sent. Where it was not set, nothing is yielded. */
+/* Behind the limit of the transaction and what is prepared comes that of the session, which yields nothing where
+ * it was not set. */
 static int take_limit(void *user, size_t index, const PGresult *result)
 {
     struct sb_postgres_connection *c = user;
 
-    if (index == SB_POSTGRES_STATEMENTS)
+    if (index == 1 + SB_POSTGRES_STATEMENTS)
         c->limited = PQntuples(result) > 0;
     return SIMBA_OK;
 }
@@ -329,6 +331,7 @@ static void send_session_limit(struct sb_postgres_exchange *exchange)
     sb_postgres_exchange_send_text(exchange, text);
 }
 
+/* What is prepared waits for the table's lock, also behind a pooler. */
 static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
 {
     struct sb_postgres_exchange exchange = {.take = take_limit, .user = c};
@@ -339,12 +342,13 @@ static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *
     code = sb_postgres_exchange_begin(&exchange, c, failure);
     if (code != SIMBA_OK)
         return code;
+    sb_postgres_exchange_limit(&exchange);
     for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++)
         sb_postgres_exchange_prepare(&exchange, i);
     send_session_limit(&exchange);
     code = sb_postgres_exchange_end(&exchange, failure);
     c->prepared = code == SIMBA_OK;
-    c->limited = c->limited && c->prepared;
+    c->limited = c->limited && c->prepared && !atomic_exchange(&c->settings->doubted, false);
     return code;
 }
 

@@ -18,7 +18,7 @@ struct sb_postgres_connection {
     int64_t deadline_ms;      /* for answers */
     int64_t careful_until_ms; /* rows that are locked are passed over until then */
     bool prepared;
-    bool limited; /* the session waits for no lock without an end */
+    bool limited; /* the session waits for no lock without an end: no request has to say so */
 
     /* The exchange that is under way without a thread that waits for it, and what it is about. */
     struct sb_postgres_exchange exchange;

@@ -78,6 +78,16 @@ void sb_postgres_exchange_send_text(struct sb_postgres_exchange *e, const char *
         e->broken = true;
 }
 
+/* A little less, so that the server tells what was in the way before it is left. */
+void sb_postgres_exchange_limit(struct sb_postgres_exchange *e)
+{
+    char text[SB_POSTGRES_LIMIT_TEXT_MAX];
+    int64_t left_ms = e->connection->deadline_ms - simba_now_ms();
+
+    sb_postgres_limit_transaction(left_ms - left_ms / 8, text);
+    sb_postgres_exchange_send_text(e, text);
+}
+
 void sb_postgres_exchange_prepare(struct sb_postgres_exchange *e, int statement)
 {
     if (PQsendPrepare(e->connection->pg, sb_postgres_statement_name(statement),
@@ -142,6 +152,8 @@ static int fail_lost(struct sb_postgres_exchange *e, const char *what,
 
 int sb_postgres_exchange_late(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
 {
+    if (e->connection->limited)
+        atomic_store(&e->connection->settings->doubted, true);
     return fail_lost(e, "the server did not answer in time", failure);
 }
 

@@ -26,7 +26,7 @@ static const struct meaning meanings[] = {
     {"23505", SIMBA_EEXISTS, SB_SQL_GIVE_UP, "it is there already"},
     {"42P07", SIMBA_EEXISTS, SB_SQL_GIVE_UP, "it is there already"},
     {"42710", SIMBA_EEXISTS, SB_SQL_GIVE_UP, "it is there already"},
-    {"55P03", SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "the row is locked by somebody else"},
+    {"55P03", SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "what it needs is locked by somebody else"},
     {"40", SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "the transaction was rolled back for another"},
     {"57014", SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "the statement was cancelled"},
     {"25006", SIMBA_ESTORE, SB_SQL_RECONNECT, "the server is read-only, a standby perhaps"},

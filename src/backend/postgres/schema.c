@@ -44,7 +44,7 @@ static int look_for_table(struct sb_postgres_connection *c, long *ret_width,
     return sb_postgres_exchange_end(&exchange, failure);
 }
 
-/* Who creates it at the same moment has done our work; PostgreSQL reports that as a duplicate. */
+/* Who creates it at the same moment is waited for, and has done our work; PostgreSQL reports that as a duplicate. */
 static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
 {
     struct sb_postgres_exchange exchange = {.take = NULL};
@@ -52,6 +52,7 @@ static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failu
 
     if (code != SIMBA_OK)
         return code;
+    sb_postgres_exchange_limit(&exchange);
     sb_postgres_exchange_send_text(&exchange, sb_postgres_schema);
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code == SIMBA_EDENIED)

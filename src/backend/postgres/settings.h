@@ -26,6 +26,10 @@ struct sb_postgres_settings {
 
     /* A pooler hands every transaction to another session, which does not have what was prepared. */
     atomic_bool unprepared;
+
+    /* A session did not answer in time, although its waits are limited: something may have undone the limit, and may
+     * do it again. The next connection sends it with each request. */
+    atomic_bool doubted;
 };
 
 /* On failure `settings` holds nothing. */

@@ -14,6 +14,7 @@
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,16 @@ const char *sb_postgres_statement_name(int statement)
 const char *sb_postgres_statement_text(int statement)
 {
     return statements[statement].text;
+}
+
+/* To the server 0 is no limit. */
+void sb_postgres_limit_transaction(int64_t wait_ms, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX])
+{
+    struct sb_text text;
+    int64_t limit_ms = wait_ms < 1 ? 1 : wait_ms < INT_MAX ? wait_ms : INT_MAX;
+
+    sb_text_init(&text, ret_text, SB_POSTGRES_LIMIT_TEXT_MAX);
+    sb_text_add(&text, LIMIT("%" PRId64 "ms", "true"), limit_ms);
 }
 
 void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX])

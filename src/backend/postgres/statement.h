@@ -36,6 +36,9 @@ enum sb_postgres_statement {
 const char *sb_postgres_statement_name(int statement);
 const char *sb_postgres_statement_text(int statement);
 
+/* Writes the statement that limits the waits of a transaction. */
+void sb_postgres_limit_transaction(int64_t wait_ms, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX]);
+
 /* Writes the statement that limits the waits of a session for good, and yields a row, where it is the session of the
  * process `pid`. */
 void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX]);
