@@ -82,9 +82,9 @@ struct simba_request {
     int64_t transition_ms;
     uint64_t revision;
     int64_t timeout_ms;
-    bool asks_place;            /* ACQUIRE: `place` is wanted, where the store can tell it */
     struct simba_request *next; /* links a batch; the backend's to use until it answers */
     void *backend_data;         /* the backend's to use until it answers; NULL at first */
+    bool asks_place;            /* ACQUIRE: `place` is wanted, where the store can tell it */
 };
 
 struct simba_reply {
@@ -96,16 +96,16 @@ struct simba_reply {
     uint64_t fence;   /* the token of the owner's term; 0 where the store does not know it */
     int64_t as_of_ms; /* 0, or the earlier instant that a session is proved alive for */
     int64_t waiters;  /* -1: not known. Set it for READ and LIST */
-    int64_t place;    /* in the wait queue, from 1, where ACQUIRE asked for it; 0: not known */
     /* LIST: its times are on simba_now_ms(). QUEUE: each waiter has its id in owner.id. */
     const struct simba_mutex_status *list;
     size_t list_count;
     const struct simba_error *error; /* the sentence for `code`; may be NULL */
+    int64_t place; /* in the wait queue, from 1, where ACQUIRE asked for it; 0: not known */
 };
 
 #define SIMBA_REPLY_INIT                                                                           \
     {                                                                                              \
-        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, 0, NULL, 0, NULL                                        \
+        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0                                        \
     }
 
 enum simba_notice {
@@ -216,11 +216,11 @@ struct simba_backend_ops {
     /* Whether the store knows who waits, and in which order. */
     bool has_queue;
 
-    /* Whether it never writes to sockets or pipes on the loop thread: then no thread has to be spared SIGPIPE. */
-    bool is_local;
-
     /* May be NULL. The descriptor that simba_client_life_fd tells; -1: none. Any thread. */
     int (*life_fd)(simba_backend *backend);
+
+    /* Whether it never writes to sockets or pipes on the loop thread: then no thread has to be spared SIGPIPE. */
+    bool is_local;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

@@ -232,8 +232,6 @@ struct simba_client_options {
     int64_t initial_delay_ms; /* default 0: before the first attempt */
     int64_t jitter_min_ms;    /* default -200 ms, at least -1 s: added to a contender's delay */
     int64_t jitter_max_ms;    /* default 1 s */
-    int64_t turn_ms;          /* default 0: none. From one waiter to the next, where the store has a
-                                 queue (Redis, memory): in place of the jitter */
     int64_t stop_timeout_ms;  /* default 10 s: how long a stop may take */
     int dispatcher_threads;   /* default 4: the most threads that run callbacks at once */
     struct simba_executor executor;   /* where set, callbacks run there */
@@ -243,14 +241,17 @@ struct simba_client_options {
     void *log_user;
     enum simba_log_level log_level;
     const struct simba_backend_ops *backend; /* where set, used whatever the URL's scheme */
+    int64_t
+        turn_ms; /* default 0: none. From one waiter to the next, where the store has a queue (Redis,
+                        memory): in place of the jitter */
 };
 
 #define SIMBA_UNSET INT64_MIN
 #define SIMBA_CLIENT_OPTIONS_INIT                                                                  \
     {                                                                                              \
         sizeof(struct simba_client_options), SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET,   \
-            SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, 0, {NULL, NULL}, NULL, NULL, NULL, NULL,        \
-            SIMBA_LOG_WARN, NULL                                                                   \
+            SIMBA_UNSET, SIMBA_UNSET, 0, {NULL, NULL}, NULL, NULL, NULL, NULL, SIMBA_LOG_WARN,     \
+            NULL, SIMBA_UNSET                                                                      \
     }
 
 /* Creates a client: `sqlite:PATH`, `memory:NAME` ... with options behind a '?', such as

@@ -139,10 +139,13 @@ static void retry_later(struct sb_machine *m, int64_t now_ms)
  * died, and far back there is no telling. */
 static bool has_turn(const struct sb_timing *t, int64_t place)
 {
-    return t->turn_ms > 0 && place > 0 && place - 1 <= t->jitter_max_ms / t->turn_ms;
+    int64_t turns_ms = t->jitter_max_ms - LEASE_GRAIN_MS;
+
+    return t->turn_ms > 0 && place > 0 && turns_ms >= 0 && place - 1 <= turns_ms / t->turn_ms;
 }
 
-/* The first comes when the lease has certainly ended, the others a turn after each other. Nobody waits for those
+/* The first comes when the lease has ended by its own clock, the others a turn after each other. Where the store's
+ * clock is slower it comes too early, is told how long the lease still lasts, and comes again. Nobody waits for those
  * before it: they may be dead. */
 static void take_turn(struct sb_machine *m, int64_t place, int64_t now_ms)
 {

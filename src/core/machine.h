@@ -114,7 +114,7 @@ struct sb_machine {
     uint64_t fence;         /* of the term, while held */
     uint64_t revision;      /* of the record, while claim is SB_CLAIM_MINE */
     uint64_t random;
-    struct simba_owner owner; /* as far as is known */
+    struct simba_owner owner; /* as far as is known; last: whoever lays a machine down folds it */
 };
 
 void sb_machine_init(struct sb_machine *machine, const struct sb_timing *timing, uint64_t seed);

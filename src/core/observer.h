@@ -21,7 +21,7 @@ struct sb_observer {
     int64_t read_at_ms;
     int64_t stop_at_ms;
     uint64_t random;
-    struct simba_owner owner;
+    struct simba_owner owner; /* last, as in sb_machine */
 };
 
 void sb_observer_init(struct sb_observer *observer, const struct sb_timing *timing, int64_t poll_ms,

@@ -22,6 +22,14 @@ union sb_mind {
     struct sb_observer observer;
 };
 
+/* What lies down as it is ends where the owner begins. */
+_Static_assert(offsetof(struct sb_machine, owner) + sizeof(struct simba_owner) ==
+                   sizeof(struct sb_machine),
+               "the owner is a machine's last member");
+_Static_assert(offsetof(struct sb_observer, owner) + sizeof(struct simba_owner) ==
+                   sizeof(struct sb_observer),
+               "the owner is an observer's last member");
+
 struct sb_rest_owner {
     const char *id; /* nobody's, own_id, or in a name */
     int64_t acquired_at_ms;

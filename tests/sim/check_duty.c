@@ -8,6 +8,7 @@
 
 #define LATE_US (5 * SIM_MS) /* of a timer and a step */
 #define STOP_LATE_US (10 * SIM_MS)
+#define FIRST_TURN_MS 2 /* after the end of the lease */
 #define RETRY_MOST_MS 1000
 #define GUARD_RETRY_LEAST_MS 5
 #define GUARD_TIMEOUT_LEAST_MS 10
@@ -110,7 +111,7 @@ static void await_turn(struct sim_world *w, const struct sim_request *r)
     const struct sim_clock *clock = &w->clocks[w->processes[m->process].host];
     int64_t after_ms = (r->place - 1) * m->timing.turn_ms;
 
-    if (after_ms <= m->timing.jitter_max_ms)
+    if (FIRST_TURN_MS + after_ms <= m->timing.jitter_max_ms)
         w->check.seen[r->member].turn_us = sim_clock_true_us(
             clock, sim_process_ms(w, m->process) + r->transition_left_ms + after_ms);
 }
