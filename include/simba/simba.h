@@ -241,9 +241,9 @@ struct simba_client_options {
     void *log_user;
     enum simba_log_level log_level;
     const struct simba_backend_ops *backend; /* where set, used whatever the URL's scheme */
-    int64_t
-        turn_ms; /* default 0: none. From one waiter to the next, where the store has a queue (Redis,
-                        memory): in place of the jitter */
+    /* Default 0: none. From one waiter to the next, where the store has a queue (Redis, memory): in place of
+     * the jitter. */
+    int64_t turn_ms;
 };
 
 #define SIMBA_UNSET INT64_MIN
