@@ -71,10 +71,10 @@ _Static_assert(ENTRY_COUNT <= SB_MODULES_MAX, "SB_MODULES_MAX is what they are r
 
 /* ---- Loading -------------------------------------------------------------------------------- */
 
-#ifdef SIMBA_MODULES
-
-/* The folder of the modules, with its last slash; empty where it is not known. */
+/* The folder of the modules, with its last slash; empty where it is not known, or nothing is loaded. */
 static char folder[PATH_MAX];
+
+#ifdef SIMBA_MODULES
 
 /* Now, because what the loader knows may be relative to where the process was started. */
 __attribute__((constructor)) static void find_folder(void)
@@ -123,7 +123,7 @@ int sb_module_open(const char *file, const char *symbol, const void **ret_object
 {
     (void)symbol;
     (void)ret_object;
-    return sb_error_set(error, SIMBA_ECONFIG, "the library does not load %s", file);
+    return sb_error_set(error, SIMBA_EUNSUPPORTED, "the library does not load %s", file);
 }
 
 #endif
@@ -149,14 +149,14 @@ static int load(struct entry *entry, struct simba_error *error)
     sb_text_init(&text, symbol, sizeof symbol);
     sb_text_add(&text, "simba_private_%s_module", entry->name);
     if (sb_module_open(file, symbol, &object, &why) != SIMBA_OK)
-        return sb_error_set(error, SIMBA_ECONFIG, "the backend '%s' cannot be loaded: %s",
-                            entry->name, why.text);
+        return sb_error_set(error, why.code, "the backend '%s' cannot be loaded: %s", entry->name,
+                            why.text);
     module = object;
     if (!fits(module))
         return sb_error_set(error, SIMBA_ECONFIG,
-                            "the backend '%s' cannot be loaded: %s belongs to another build; a "
+                            "the backend '%s' cannot be loaded: %s%s belongs to another build; a "
                             "process that was started before an update has to be started again",
-                            entry->name, file);
+                            entry->name, folder, file);
     atomic_store(&entry->module, module);
     return SIMBA_OK;
 }

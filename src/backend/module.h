@@ -40,7 +40,8 @@ int sb_module_find(const char *scheme, const struct sb_module **ret_module,
                    struct simba_error *error);
 
 /* What a file in the folder of the modules has under the name `symbol`. It is never unloaded: whatever library is
- * behind it may have threads. SIMBA_ECONFIG: it cannot be loaded. */
+ * behind it may have threads. SIMBA_ECONFIG: it cannot be loaded. SIMBA_EUNSUPPORTED: the library was built to load
+ * nothing. */
 int sb_module_open(const char *file, const char *symbol, const void **ret_object,
                    struct simba_error *error) SB_SHARED("module_open");
 

@@ -133,6 +133,27 @@ def a_missing_module_is_named(tree):
             shutil.move(os.path.join(tree.work, os.path.basename(path)), path)
 
 
+STRANGER = """
+const char simba_private_{store}_module[4096];
+"""
+
+
+def a_module_of_another_build_is_named_with_its_path(tree):
+    for path in modules(tree)[:1]:
+        store = re.search("simba-([a-z]+).so", path).group(1)
+        with open(os.path.join(tree.work, "stranger.c"), "w", encoding="utf-8") as file:
+            file.write(STRANGER.format(store=store))
+        tree.run("cc", *FLAGS, "-shared", "-fPIC", "stranger.c", "-o", "stranger.so")
+        shutil.move(path, tree.work)
+        shutil.copy(os.path.join(tree.work, "stranger.so"), path)
+        try:
+            done = run_status(tree, f"{store}://127.0.0.1:1/")
+            expect(done.returncode == 78 and f"{os.path.realpath(path)} belongs to another build" in done.stderr,
+                   f"{done.returncode}: {done.stderr}")
+        finally:
+            shutil.move(os.path.join(tree.work, os.path.basename(path)), path)
+
+
 APPLICATION = """
 #include <simba/simba.h>
 #include <stdio.h>
@@ -258,6 +279,7 @@ def a_missing_header_is_noticed(tree):
 
 CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header_is_noticed,
          the_program_runs, modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
+         a_module_of_another_build_is_named_with_its_path,
          an_application_may_have_names_of_ours,
          the_units_start_the_program, functions_are_found_in_the_manual,
          a_c_program_builds_by_pkg_config, a_c_program_links_statically,
