@@ -17,14 +17,16 @@
 static const struct sb_redis_place place = {"localhost", 6379};
 
 /* Nobody else's name may come out as ours: that would be a belief. */
-static void take_for_record(const redisReply *reply)
+static void take_for_record(const redisReply *reply, enum simba_op op)
 {
     struct sb_redis_options options = {.lease_ms = 16000};
     struct sb_record record;
     bool ours;
 
-    if (!sb_record_read(&record, reply, OUR_ID, &options))
+    if (!sb_record_read(&record, reply, op, OUR_ID, &options))
         return;
+    fuzz_demand(record.waiters >= -1 && record.since_us >= 0 && record.place >= 0,
+                "a queue has no negative numbers");
     fuzz_demand(memchr(record.owner, '\0', sizeof record.owner) != NULL, "an owner has an end");
     if (!record.owned)
         return;
@@ -68,7 +70,8 @@ static void take_for_error(const redisReply *reply)
 
 static void take(const redisReply *reply)
 {
-    take_for_record(reply);
+    take_for_record(reply, SIMBA_OP_READ);
+    take_for_record(reply, SIMBA_OP_ACQUIRE);
     take_for_greeting(reply);
     take_for_key(reply);
     take_for_error(reply);

@@ -109,6 +109,61 @@ static void a_message_to_whoever_has_stopped_wakes_nobody(void **state)
     assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", NULL), 0);
 }
 
+/* A server takes whoever is subscribed for alive: without a word from us it would tell nobody else. */
+static void what_is_told_to_whoever_has_stopped_reaches_the_next_waiter(void **state)
+{
+    struct call owner;
+
+    (void)state;
+    wait_as("a");
+    wait_as("b");
+    await_channels(2);
+    host_do(&host, SIMBA_OP_READ, "m", NULL, 0);
+    stop_as("a");
+    server_do(&server, "ZADD simba:{m}:contender 1 a"); /* by an attempt that came late */
+    server_do(&server, "DEL simba:{m}");
+    owner = host_do(&host, SIMBA_OP_ACQUIRE, "m", "o", 0);
+    assert_string_equal(owner.owner, "o");
+    host_forget_notices(&host);
+    host_do(&host, SIMBA_OP_RELEASE, "m", "o", owner.revision);
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", "b"));
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", "a"), 0);
+    stop_as("b");
+}
+
+static bool is_queue_empty(void *user)
+{
+    (void)user;
+    return server_number(&server, "ZCARD simba:{m}:contender") == 0;
+}
+
+static double server_time(void)
+{
+    redisReply *reply = server_ask(&server, "TIME");
+    double now = strtod(reply->element[0]->str, NULL) + strtod(reply->element[1]->str, NULL) / 1e6;
+
+    freeReplyObject(reply);
+    return now;
+}
+
+/* It is answered when its contender has stopped, and is neither in the queue then nor where a later contest begins. */
+static void an_attempt_that_came_late_leaves_the_queue_again(void **state)
+{
+    double before;
+
+    (void)state;
+    wait_as("a");
+    await_channels(1);
+    stop_as("a");
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_true(host_run_until(&host, is_queue_empty, NULL));
+    assert_int_equal(channels(), 1); /* it lingers still */
+    before = server_time();
+    wait_as("a");
+    assert_true(strtod(server_text(&server, "ZSCORE simba:{m}:contender a"), NULL) >= before);
+    stop_as("a");
+}
+
 static void only_so_many_linger_and_the_oldest_go_first(void **state)
 {
     char ids[MANY][16];
@@ -138,6 +193,8 @@ int main(void)
         CASE(whoever_waits_again_soon_is_still_subscribed),
         CASE(a_subscription_that_nobody_comes_back_for_ends),
         CASE(a_message_to_whoever_has_stopped_wakes_nobody),
+        CASE(what_is_told_to_whoever_has_stopped_reaches_the_next_waiter),
+        CASE(an_attempt_that_came_late_leaves_the_queue_again),
         CASE(only_so_many_linger_and_the_oldest_go_first),
     };
     int failed;

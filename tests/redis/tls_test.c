@@ -363,6 +363,30 @@ static void whoever_may_not_learn_its_place_waits_without_it(void **state)
     server_do(&server, "ACL LOG RESET");
 }
 
+static void whoever_may_not_look_for_the_dead_wins_and_leaves_them(void **state)
+{
+    struct host host;
+
+    (void)state;
+    server_do(&server, "FLUSHALL");
+    server_do(&server, "SELECT 1"); /* where the URL leads to */
+    server_do(&server, "ZADD simba:{m}:contender 1 dead");
+    rights_grant(&server, "+zrank");
+    assert_int_equal(host_open(&host, user_url("")), SIMBA_OK);
+    for (int waiters = 1; waiters >= 0; waiters--) {
+        server_do(&server, "SET simba:{m} crashed PX 60000");
+        assert_int_equal(host_place(&host, "m", "a"), 2);
+        server_do(&server, "DEL simba:{m}");
+        assert_int_equal(host_place(&host, "m", "a"), 0);
+        assert_string_equal(server_text(&server, "GET simba:{m}"), "a");
+        assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), waiters);
+        rights_grant(&server, "+zrank +pubsub|numsub");
+    }
+    assert_true(host_close(&host));
+    server_do(&server, "SELECT 0");
+    server_do(&server, "ACL LOG RESET");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +402,7 @@ int main(void)
         cmocka_unit_test(every_documented_right_is_needed),
         cmocka_unit_test(a_right_that_is_missing_is_told_and_grants_nothing),
         cmocka_unit_test(whoever_may_not_learn_its_place_waits_without_it),
+        cmocka_unit_test(whoever_may_not_look_for_the_dead_wins_and_leaves_them),
     };
     char port[16];
     int failed;

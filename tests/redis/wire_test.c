@@ -181,81 +181,6 @@ static void a_waiter_that_wins_leaves_the_queue(void **state)
     assert_int_equal(server_number(&server, "EXISTS simba:{m}:contender"), 0);
 }
 
-static uint64_t server_time(void);
-
-static double score_of(const char *id)
-{
-    return strtod(server_text(&server, "ZSCORE simba:{m}:contender %s", id), NULL);
-}
-
-static bool is_past(void *user)
-{
-    return (double)server_time() / 1e6 > *(const double *)user;
-}
-
-/* A release takes the oldest waiter out of the queue; then somebody who came later is faster than it. */
-static void a_waiter_that_was_told_in_vain_keeps_its_place(void **state)
-{
-    double next;
-    double now;
-
-    (void)state;
-    server_do(&server, "SET simba:{m} jvm PX 60000");
-    host.ops->listen(host.backend, "m", "b", true);
-    ask(ACQUIRE, "b", 0);
-    next = score_of("b") + 0.1;
-    now = score_of("b") + 0.2;
-    assert_true(test_wait(is_past, &now));
-    server_do(&server, "ZPOPMIN simba:{m}:contender");
-    server_do(&server, "SET simba:{m} faster PX 60000");
-    ask(ACQUIRE, "b", 0);
-    assert_true(score_of("b") < next);
-    server_do(&server, "DEL simba:{m}");
-    assert_string_equal(ask(ACQUIRE, "b", 0).owner, "b");
-    server_do(&server, "SET simba:{m} jvm PX 60000");
-    ask(ACQUIRE, "b", 0);
-    assert_true(score_of("b") > next); /* it waits anew */
-    host.ops->listen(host.backend, "m", "b", false);
-}
-
-/* Otherwise whoever releases and competes again at once would win each time. */
-static void whoever_has_told_a_waiter_lets_it_go_first(void **state)
-{
-    struct call call = ask(ACQUIRE, "a", 0);
-    struct call again;
-
-    (void)state;
-    hear("simba:{m}:b");
-    ask(ACQUIRE, "b", 0);
-    ask(RELEASE, "a", call.revision);
-    again = ask(ACQUIRE, "a", 0);
-    assert_string_equal(again.owner, "b");
-    assert_in_range(again.transition_left_ms, 1, 1000);
-    assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
-    assert_string_not_equal(server_text(&server, "ZSCORE simba:{m}:contender a"), "");
-    assert_string_equal(ask(ACQUIRE, "b", 0).owner, "b");
-}
-
-static void whoever_has_told_a_waiter_waits_neither_for_long_nor_when_it_has_come(void **state)
-{
-    struct call call = ask(ACQUIRE, "a", 0);
-    double later;
-
-    (void)state;
-    hear("simba:{m}:b");
-    ask(ACQUIRE, "b", 0);
-    ask(RELEASE, "a", call.revision);
-    call = ask(ACQUIRE, "b", 0);
-    ask(RELEASE, "b", call.revision);
-    call = ask(ACQUIRE, "a", 0); /* b has come and gone */
-    assert_string_equal(call.owner, "a");
-    ask(ACQUIRE, "b", 0);
-    ask(RELEASE, "a", call.revision);
-    later = (double)server_time() / 1e6 + 0.2;
-    assert_true(test_wait(is_past, &later));
-    assert_string_equal(ask(ACQUIRE, "a", 0).owner, "a");
-}
-
 /* The one that was told gives up, so the next one is told and keeps its place; the dead lose theirs. */
 static void a_waiter_that_gives_up_a_free_mutex_passes_the_word_on(void **state)
 {
@@ -493,9 +418,6 @@ int main(void)
         STEP(a_release_deletes_the_key_and_tells_the_oldest_waiter_on_its_own_channel),
         STEP(a_release_of_what_is_not_ours_only_leaves_the_queue),
         STEP(a_waiter_that_wins_leaves_the_queue),
-        STEP(a_waiter_that_was_told_in_vain_keeps_its_place),
-        STEP(whoever_has_told_a_waiter_lets_it_go_first),
-        STEP(whoever_has_told_a_waiter_waits_neither_for_long_nor_when_it_has_come),
         STEP(a_waiter_that_gives_up_a_free_mutex_passes_the_word_on),
         STEP(the_key_of_another_owner_is_respected),
         STEP(a_release_by_hand_wakes_our_waiter),

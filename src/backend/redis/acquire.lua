@@ -1,28 +1,23 @@
 -- ARGV: id, lease in milliseconds, the largest token that the client has seen of any mutex; then, where they are
--- needed, the largest token that the contender knows of this mutex, for how many milliseconds it has been waiting,
--- 'place' where it wants its place in the queue, the waiter that its own release has told to try, and the token of
--- the term that ended so.
+-- needed, the largest token that the contender knows of this mutex, since when it has been waiting (0: it has not),
+-- and 'place' where it wants its place in the queue.
+-- Behind the token of an attempt that lost: since when the contender waits, in microseconds of the server's clock, and
+-- its place where it asked for it.
 local lease_ms, time = ARGV[2], call('TIME')
-local lost, owner, left_ms = false, id, 0
 
-if ARGV[7] and ARGV[7] ~= id and token == tonumber(ARGV[8]) and not call('GET', key) then
-    -- It does not overtake the waiter that it has told, as long as nobody has come since. If that one never comes,
-    -- it takes part again after a second.
-    lost, owner, left_ms = true, ARGV[7], 1000
-elseif not call('SET', key, id, 'NX', 'PX', lease_ms) then
-    owner = call('GET', key)
-    lost = owner ~= id
-    if lost then
-        left_ms = call('PTTL', key)
-    else
-        call('SET', key, id, 'PX', lease_ms)
+if not call('SET', key, id, 'NX', 'PX', lease_ms) then
+    local owner = call('GET', key)
+    if owner ~= id then
+        -- A release may have taken it out of the queue, and then somebody was faster: it has its place back.
+        local since_us = tonumber(ARGV[5] or 0)
+        if since_us == 0 then
+            since_us = time[1] * 1000000 + time[2]
+        end
+        call('ZADD', queue, 'NX', since_us / 1000000, id)
+        local before = ARGV[6] == 'place' and redis.pcall('ZRANK', queue, id) -- refused: it does without
+        return { owner, call('PTTL', key), token, since_us, type(before) == 'number' and before + 1 or nil }
     end
-end
-if lost then
-    -- A release may have taken it out of the queue, and then somebody was faster: it has its place back.
-    call('ZADD', queue, 'NX', time[1] + time[2] / 1000000 - (ARGV[5] or 0) / 1000, id)
-    local before = ARGV[6] == 'place' and redis.pcall('ZRANK', queue, id) -- refused: it does without
-    return { owner, left_ms, token, type(before) == 'number' and before + 1 or nil }
+    call('SET', key, id, 'PX', lease_ms)
 end
 
 -- At least the time of day, and more than the client has seen: so a server that lost its data, or went back
@@ -43,5 +38,20 @@ local told = redis.pcall('PUBLISH', key, 'acquired@@' .. id)
 if type(left) == 'table' or type(told) == 'table' then
     call('DEL', key)
     return type(left) == 'table' and left or told
+end
+
+-- It came by itself in its turn: where owners only crash there is no release that takes the dead out of the queue,
+-- and each would cost those behind it a turn. So a few are looked at. Refused: they stay.
+if left == 1 and ARGV[6] == 'place' then
+    local first, channels = redis.pcall('ZRANGE', queue, 0, 7), {}
+    for i, waiter in ipairs(first) do
+        channels[i] = key .. ':' .. waiter
+    end
+    local heard = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
+    for i, waiter in ipairs(first) do
+        if heard[2 * i] == 0 then
+            call('ZREM', queue, waiter)
+        end
+    end
 end
 return token

@@ -1,6 +1,6 @@
 /*
- * backlog.c - two pairing heaps of jobs, which live in the jobs: to wait needs no memory and cannot fail. Owns
- * who is next and who has waited too long; must not know when there is room.
+ * backlog.c - pairing heaps of jobs, which live in the jobs: to wait needs no memory and cannot fail. Owns
+ * who is next, who is not yet to be sent and who has waited too long; must not know when there is room.
  */
 #include "backend/redis/backlog.h"
 
@@ -10,13 +10,14 @@
 
 #include <uv.h>
 
-enum rank { URGENT, PATIENT, RANKS }; /* the first one with a job in it is next */
+/* The first one with a job in it is next, but nobody is taken from the last one: it becomes PATIENT when it is due. */
+enum rank { URGENT, PATIENT, HELD, RANKS };
 
 struct sb_backlog {
     struct sb_job *first[RANKS]; /* the roots */
-    uv_timer_t timer;            /* at the earliest deadline, or before */
+    uv_timer_t timer;            /* when the first job of any is due, or before */
     int64_t timer_at_ms;         /* SB_NEVER: it is not set */
-    void (*closed)(void *user);
+    const struct sb_backlog_events *events;
     void *user;
 };
 
@@ -30,7 +31,7 @@ static struct sb_job *meld(struct sb_job *older, struct sb_job *newer)
 
     if (older == NULL || newer == NULL)
         return older != NULL ? older : newer;
-    if (newer->command.deadline_ms < older->command.deadline_ms) {
+    if (newer->due_ms < older->due_ms) {
         root = newer;
         child = older;
     }
@@ -78,6 +79,11 @@ static struct sb_job *take_first(struct sb_backlog *b, enum rank rank)
     return job;
 }
 
+static bool has_due(const struct sb_backlog *b, enum rank rank, int64_t now_ms)
+{
+    return b->first[rank] != NULL && b->first[rank]->due_ms <= now_ms;
+}
+
 /* ---- Time ----------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer);
@@ -94,27 +100,51 @@ static void set_timer(struct sb_backlog *b, int64_t at_ms)
     uv_timer_start(&b->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
 }
 
-/* Answers those of a rank whose deadline is not later than that. */
+static void add(struct sb_backlog *b, enum rank rank, struct sb_job *job, int64_t due_ms)
+{
+    job->due_ms = due_ms;
+    b->first[rank] = meld(b->first[rank], job);
+    set_timer(b, due_ms);
+}
+
+/* Answers those of a rank that are due until then. */
 static void give_up(struct sb_backlog *b, enum rank rank, int64_t until_ms, const char *why)
 {
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "%s", why);
-    while (b->first[rank] != NULL && b->first[rank]->command.deadline_ms <= until_ms)
+    while (has_due(b, rank, until_ms))
         sb_job_fail(take_first(b, rank), &error);
+}
+
+/* Lets those be taken that were held back until now; returns whether there were any. */
+static bool let_go(struct sb_backlog *b, int64_t now_ms)
+{
+    bool any = has_due(b, HELD, now_ms);
+
+    while (has_due(b, HELD, now_ms)) {
+        struct sb_job *job = take_first(b, HELD);
+
+        add(b, PATIENT, job, job->command.deadline_ms);
+    }
+    return any;
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_backlog *b = timer->data;
     int64_t now_ms = simba_now_ms();
+    bool any;
 
     b->timer_at_ms = SB_NEVER;
-    for (enum rank rank = URGENT; rank < RANKS; rank++) {
+    for (enum rank rank = URGENT; rank <= PATIENT; rank++)
         give_up(b, rank, now_ms, "the server has too much to do: the request was not sent in time");
+    any = let_go(b, now_ms);
+    for (enum rank rank = URGENT; rank < RANKS; rank++)
         if (b->first[rank] != NULL)
-            set_timer(b, b->first[rank]->command.deadline_ms);
-    }
+            set_timer(b, b->first[rank]->due_ms);
+    if (any)
+        b->events->due(b->user);
 }
 
 /* ---- Use ------------------------------------------------------------------------------------ */
@@ -127,10 +157,13 @@ bool sb_backlog_is_empty(const struct sb_backlog *b)
 void sb_backlog_add(struct sb_backlog *b, struct sb_job *job)
 {
     bool keeps = job->op == SIMBA_OP_GUARD || job->op == SIMBA_OP_RELEASE;
-    enum rank rank = keeps ? URGENT : PATIENT;
 
-    b->first[rank] = meld(b->first[rank], job);
-    set_timer(b, job->command.deadline_ms);
+    add(b, keeps ? URGENT : PATIENT, job, job->command.deadline_ms);
+}
+
+void sb_backlog_hold(struct sb_backlog *b, struct sb_job *job, int64_t until_ms)
+{
+    add(b, HELD, job, until_ms);
 }
 
 struct sb_job *sb_backlog_take(struct sb_backlog *b)
@@ -142,7 +175,8 @@ struct sb_job *sb_backlog_take(struct sb_backlog *b)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, void (*closed)(void *user), void *user)
+struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, const struct sb_backlog_events *events,
+                                     void *user)
 {
     struct sb_backlog *b = sb_alloc_zero(sizeof *b);
 
@@ -151,7 +185,7 @@ struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, void (*closed)(void
     uv_timer_init(loop, &b->timer);
     b->timer.data = b;
     b->timer_at_ms = SB_NEVER;
-    b->closed = closed;
+    b->events = events;
     b->user = user;
     return b;
 }
@@ -159,7 +193,7 @@ struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, void (*closed)(void
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct sb_backlog *b = handle->data;
-    void (*closed)(void *user) = b->closed;
+    void (*closed)(void *user) = b->events->closed;
     void *user = b->user;
 
     sb_free(b);

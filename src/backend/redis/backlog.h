@@ -3,25 +3,35 @@
  *
  * A server that is told more than it can answer in time answers nothing in time. So only so many requests are
  * under way at once. The others wait here, where they have certainly not been carried out, and where a renewal
- * passes those that can be late without harm.
+ * passes those that can be late without harm. An attempt that should leave a moment later waits here too.
  */
 #ifndef SB_REDIS_BACKLOG_H
 #define SB_REDIS_BACKLOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct sb_backlog;
 struct sb_job;
 struct uv_loop_s;
 
-/* Creates it, with nobody in it. `closed` is called when it is gone. NULL when memory is short. */
-struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, void (*closed)(void *user),
+struct sb_backlog_events {
+    void (*closed)(void *user); /* it is gone */
+    void (*due)(void *user);    /* what was held back can be taken now */
+};
+
+/* Creates it, with nobody in it. NULL when memory is short. */
+struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, const struct sb_backlog_events *events,
                                      void *user);
 
+/* Whether nobody can be taken. */
 bool sb_backlog_is_empty(const struct sb_backlog *backlog);
 
 /* Adds a job; it is answered at its deadline, unless it has been taken by then. */
 void sb_backlog_add(struct sb_backlog *backlog, struct sb_job *job);
+
+/* Adds a job that nobody takes before that time, which is earlier than its deadline. */
+void sb_backlog_hold(struct sb_backlog *backlog, struct sb_job *job, int64_t until_ms);
 
 /* Takes the next one: guards and releases first, among equals the earliest deadline. NULL: nobody waits. */
 struct sb_job *sb_backlog_take(struct sb_backlog *backlog);

@@ -1,14 +1,14 @@
 /*
- * handed.c - a small ring. What it has forgotten or mistaken costs somebody a turn, and nothing else.
+ * handed.c - a small table with one place for each number. What it has forgotten or mistaken costs somebody a turn
+ * or a moment, and nothing else.
  */
 #include "backend/redis/handed.h"
 
 #include "backend/redis/names.h"
 #include "base/hash.h"
 
-#include <string.h>
-
-#define MOMENT_MS 100 /* a waiter that has not come by then may be dead */
+#define MOMENT_MS 20 /* a waiter that has not come by then may be dead */
+#define SHARE 4      /* what part of a lease or of a request's time may be waited for it */
 
 static uint32_t number_of(const char *mutex, const char *id)
 {
@@ -17,44 +17,35 @@ static uint32_t number_of(const char *mutex, const char *id)
     return sb_hash_bytes(channel, sb_channel_make(channel, mutex, id));
 }
 
-void sb_handed_note(struct sb_handed *h, const char *mutex, const char *id, uint64_t token,
-                    const char *to, size_t length)
+void sb_handed_note(struct sb_handed *h, const char *mutex, const char *id)
 {
-    struct sb_hand_over *hand_over = &h->ring[h->next];
+    uint32_t from = number_of(mutex, id);
+    struct sb_hand_over *hand_over = &h->table[from % SB_HANDED_MAX];
 
-    if (length == 0 || length > SIMBA_ID_MAX)
-        return;
-    h->until_ms = simba_now_ms() + MOMENT_MS;
-    hand_over->from = number_of(mutex, id);
-    hand_over->token = token;
-    hand_over->until_ms = h->until_ms;
-    memcpy(hand_over->to, to, length);
-    hand_over->to[length] = '\0';
-    h->next = (h->next + 1) % SB_HANDED_MAX;
+    h->last_ms = simba_now_ms();
+    hand_over->from = from;
+    hand_over->at_ms = h->last_ms;
 }
 
-static struct sb_hand_over *find_newest(struct sb_handed *h, uint32_t from)
+static int64_t smaller(int64_t a, int64_t b)
 {
-    for (unsigned i = 1; i <= SB_HANDED_MAX; i++) {
-        struct sb_hand_over *found = &h->ring[(h->next + SB_HANDED_MAX - i) % SB_HANDED_MAX];
-
-        if (found->from == from)
-            return found;
-    }
-    return NULL;
+    return a < b ? a : b;
 }
 
-/* A client that hands nothing over does not even look at the clock. */
-const struct sb_hand_over *sb_handed_take(struct sb_handed *h, const char *mutex, const char *id)
+/* A client that hands nothing over makes no number. */
+int64_t sb_handed_until(const struct sb_handed *h, const struct simba_request *request,
+                        int64_t now_ms)
 {
-    int64_t now_ms = h->until_ms != 0 ? simba_now_ms() : 0;
-    struct sb_hand_over *found;
+    const struct sb_hand_over *found;
+    int64_t patience_ms;
+    uint32_t from;
 
-    if (now_ms >= h->until_ms)
-        return NULL;
-    found = find_newest(h, number_of(mutex, id));
-    if (found == NULL || now_ms >= found->until_ms)
-        return NULL;
-    found->until_ms = 0;
-    return found;
+    if (now_ms >= h->last_ms + MOMENT_MS)
+        return 0;
+    from = number_of(request->mutex, request->id);
+    found = &h->table[from % SB_HANDED_MAX];
+    if (found->from != from)
+        return 0;
+    patience_ms = smaller(request->ttl_ms + request->transition_ms, request->timeout_ms) / SHARE;
+    return found->at_ms + smaller(MOMENT_MS, patience_ms);
 }

@@ -23,6 +23,7 @@ struct sb_job {
     struct sb_quorum *refused_by; /* an acquire that is given back: why; NULL: it is not */
     struct sb_job *next;          /* of those that wait for it, or in the backlog */
     struct sb_job *child;         /* in the backlog */
+    int64_t due_ms;               /* there: its deadline, or until when it is held back */
     struct sb_record *record;     /* to be answered with then; NULL where it never has to wait */
 };
 

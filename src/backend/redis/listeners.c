@@ -135,6 +135,7 @@ bool sb_listeners_remove(struct sb_listeners *t, struct sb_listener *listener)
 
     if (--listener->count > 0)
         return false;
+    sb_listeners_end_wait(t, listener);
     while (*link != listener)
         link = &(*link)->next;
     *link = listener->next;
@@ -142,19 +143,19 @@ bool sb_listeners_remove(struct sb_listeners *t, struct sb_listener *listener)
     return true;
 }
 
-void sb_listeners_begin_wait(struct sb_listeners *t, struct sb_listener *listener, int64_t since_ms)
+void sb_listeners_begin_wait(struct sb_listeners *t, struct sb_listener *listener, int64_t since_us)
 {
-    if (listener->waits_since_ms != 0)
+    if (listener->waits_since_us != 0 || since_us == 0)
         return;
-    listener->waits_since_ms = since_ms;
+    listener->waits_since_us = since_us;
     t->waiting++;
 }
 
 void sb_listeners_end_wait(struct sb_listeners *t, struct sb_listener *listener)
 {
-    if (listener->waits_since_ms == 0)
+    if (listener->waits_since_us == 0)
         return;
-    listener->waits_since_ms = 0;
+    listener->waits_since_us = 0;
     t->waiting--;
 }
 
@@ -182,21 +183,26 @@ void sb_listener_mutex(const struct sb_listener *listener, char ret_mutex[SIMBA_
     ret_mutex[listener->mutex_length] = '\0';
 }
 
+void sb_listener_id(const struct sb_listener *listener, char ret_id[SIMBA_ID_MAX + 1])
+{
+    size_t at =
+        SB_CHANNEL_MUTEX_AT + listener->mutex_length + 2; /* behind the brace and the colon */
+    size_t length = listener->length - at;
+
+    memcpy(ret_id, listener->channel + at, length);
+    ret_id[length] = '\0';
+}
+
 void sb_listener_wake(const struct sb_listeners *t, const struct sb_listener *listener)
 {
-    const char *text = listener->channel + SB_CHANNEL_MUTEX_AT;
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
-    size_t id_length = 0;
 
     sb_listener_mutex(listener, mutex);
     if (sb_listener_is_observer(listener)) {
         t->host->notice(t->host, SIMBA_NOTICE_CHANGED, mutex, NULL);
         return;
     }
-    text += listener->mutex_length + 2; /* the brace and the colon */
-    id_length = (size_t)(listener->channel + listener->length - text);
-    memcpy(id, text, id_length);
-    id[id_length] = '\0';
+    sb_listener_id(listener, id);
     t->host->notice(t->host, SIMBA_NOTICE_RELEASED, mutex, id);
 }

@@ -15,9 +15,10 @@ struct sb_listener {
     struct sb_listener *next;
     struct sb_subscriber *at; /* where the channel is subscribed to; NULL: nowhere yet */
     uint64_t ticket;          /* of the subscription at `at`, 0 while it has not been asked for */
-    int64_t waits_since_ms;   /* a contender: when it lost its first attempt; 0: it does not wait */
-    unsigned count;           /* observers that share it */
-    uint16_t length;          /* of the channel */
+    int64_t
+        waits_since_us; /* a contender: since when, by the server's clock; 0: it does not wait */
+    unsigned count;     /* observers that share it */
+    uint16_t length;    /* of the channel */
     uint8_t mutex_length;
     bool wanted;    /* it should be subscribed to */
     bool lingers;   /* nobody listens: the subscription is kept for a while, and counts as one */
@@ -40,6 +41,9 @@ void sb_listeners_free(struct sb_listeners *listeners);
 bool sb_listener_is_observer(const struct sb_listener *listener);
 void sb_listener_mutex(const struct sb_listener *listener, char ret_mutex[SIMBA_MUTEX_MAX + 1]);
 
+/* Of a contender. */
+void sb_listener_id(const struct sb_listener *listener, char ret_id[SIMBA_ID_MAX + 1]);
+
 /* The listener of a contender or (`id` NULL) of the observers, NULL where there is none. */
 struct sb_listener *sb_listeners_find(const struct sb_listeners *listeners, const char *mutex,
                                       const char *id);
@@ -54,7 +58,7 @@ bool sb_listeners_remove(struct sb_listeners *listeners, struct sb_listener *lis
 
 /* A contender has lost an attempt, and waits since then unless it does; or it waits no more. */
 void sb_listeners_begin_wait(struct sb_listeners *listeners, struct sb_listener *listener,
-                             int64_t since_ms);
+                             int64_t since_us);
 void sb_listeners_end_wait(struct sb_listeners *listeners, struct sb_listener *listener);
 
 /* Whether somebody else listens to the same channel: names can be made so that two are one. */

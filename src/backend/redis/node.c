@@ -8,6 +8,7 @@
 #include "backend/redis/cluster.h"
 #include "backend/redis/discover.h"
 #include "backend/redis/eviction.h"
+#include "backend/redis/leave.h"
 #include "backend/redis/quorum.h"
 #include "backend/redis/request.h"
 #include "base/alloc.h"
@@ -61,6 +62,23 @@ static void on_commands_ready(void *user)
     sb_request_go_on(user); /* what was given up before it could be sent has left room */
 }
 
+static void on_unheard(void *user, const struct sb_listener *listener)
+{
+    const struct sb_node *node = user;
+
+    sb_leave_queue(node->store, listener);
+}
+
+static void on_due(void *user)
+{
+    struct sb_node *node = user;
+
+    sb_request_go_on(node);
+    sb_link_flush(node->commands);
+}
+
+static const struct sb_backlog_events backlog_events = {on_part_closed, on_due};
+static const struct sb_subscriber_events subscriber_events = {on_part_closed, on_unheard};
 static const struct sb_link_events command_events = {on_commands_ready, NULL, on_part_closed,
                                                      on_room};
 
@@ -93,7 +111,7 @@ struct sb_node *sb_node_add(simba_backend *store, const struct sb_redis_place *p
     if (place != NULL)
         node->place = *place;
     config = link_config(node, place != NULL);
-    node->subscriber = sb_subscriber_create(&config, &store->listeners, on_part_closed);
+    node->subscriber = sb_subscriber_create(&config, &store->listeners, &subscriber_events);
     if (node->subscriber == NULL) {
         sb_free(node);
         return NULL;
@@ -106,7 +124,7 @@ struct sb_node *sb_node_add(simba_backend *store, const struct sb_redis_place *p
         return NULL;
     }
     node->parts = 2;
-    node->backlog = sb_backlog_create(store->host->loop, on_part_closed, node);
+    node->backlog = sb_backlog_create(store->host->loop, &backlog_events, node);
     if (node->backlog == NULL) {
         sb_link_close(node->commands);
         sb_subscriber_close(node->subscriber);

@@ -36,9 +36,28 @@ static bool is_record(const redisReply *reply)
            reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[2]->integer >= 0;
 }
 
+/* What stands behind the token; -1 where there is nothing. */
+static int64_t read_number(const redisReply *reply, size_t index)
+{
+    if (reply->elements <= index || reply->element[index]->type != REDIS_REPLY_INTEGER ||
+        reply->element[index]->integer < 0)
+        return -1;
+    return reply->element[index]->integer;
+}
+
+static void read_queue(struct sb_record *record, const redisReply *reply, enum simba_op op)
+{
+    int64_t since_us = op == SIMBA_OP_ACQUIRE ? read_number(reply, 3) : 0;
+    int64_t place = op == SIMBA_OP_ACQUIRE ? read_number(reply, 4) : 0;
+
+    record->since_us = since_us > 0 ? since_us : 0;
+    record->place = place > 0 ? place : 0;
+    record->waiters = op == SIMBA_OP_READ ? read_number(reply, 3) : -1;
+}
+
 /* A key without an expiry is somebody's mistake: it is looked at again after a lease. */
-bool sb_record_read(struct sb_record *record, const redisReply *reply, const char *id,
-                    const struct sb_redis_options *options)
+bool sb_record_read(struct sb_record *record, const redisReply *reply, enum simba_op op,
+                    const char *id, const struct sb_redis_options *options)
 {
     if (!is_record(reply))
         return false;
@@ -51,9 +70,7 @@ bool sb_record_read(struct sb_record *record, const redisReply *reply, const cha
             record->left_ms = options->lease_ms;
     }
     record->revision = (uint64_t)reply->element[2]->integer;
-    record->waiters = -1;
-    if (reply->elements > 3 && reply->element[3]->type == REDIS_REPLY_INTEGER)
-        record->waiters = reply->element[3]->integer;
+    read_queue(record, reply, op);
     return true;
 }
 

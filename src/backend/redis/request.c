@@ -14,6 +14,7 @@
 #include "backend/redis/cluster.h"
 #include "backend/redis/failure.h"
 #include "backend/redis/job.h"
+#include "backend/redis/leave.h"
 #include "backend/redis/quorum.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -50,10 +51,8 @@ void sb_request_reply(simba_backend *store, struct simba_request *request,
         return;
     }
     reply.revision = record->revision;
-    if (request->op == SIMBA_OP_ACQUIRE)
-        reply.place = record->waiters > 0 ? record->waiters : 0;
-    else
-        reply.waiters = record->waiters;
+    reply.waiters = record->waiters;
+    reply.place = record->place;
     if (record->owned) {
         reply.fence = record->revision;
         reply.owner = record->owner;
@@ -128,15 +127,19 @@ static struct sb_listener *listener_of(const struct sb_job *job)
     return sb_listeners_find(&job->store->listeners, job->request->mutex, job->request->id);
 }
 
-/* Who has lost waits, and listens, from now on: before, nobody had a reason to wake it. */
-static void begin_wait(struct sb_job *job)
+/* Who has lost waits, and listens, from now on: before, nobody had a reason to wake it. Who has gone meanwhile must
+ * not stand in the queue, where the subscription that lingers makes it look alive. */
+static void begin_wait(struct sb_job *job, const struct sb_record *record)
 {
     struct sb_listener *listener = listener_of(job);
 
     if (listener == NULL)
         return;
-    sb_listeners_begin_wait(&job->store->listeners, listener,
-                            job->command.deadline_ms - job->request->timeout_ms);
+    if (listener->lingers) {
+        sb_leave_queue(job->store, listener);
+        return;
+    }
+    sb_listeners_begin_wait(&job->store->listeners, listener, record->since_us);
     sb_store_subscribe(job->store, listener);
 }
 
@@ -150,15 +153,12 @@ static void end_wait(struct sb_job *job)
         sb_listeners_end_wait(listeners, listener);
 }
 
-/* Up to the next millisecond, so that it is not behind those who came right after it. */
-static int64_t waited_ms(const struct sb_job *job)
+static int64_t waits_since(const struct sb_job *job)
 {
     const struct sb_listeners *listeners = &job->store->listeners;
     const struct sb_listener *listener = listeners->waiting > 0 ? listener_of(job) : NULL;
 
-    if (listener == NULL || listener->waits_since_ms == 0)
-        return 0;
-    return simba_now_ms() - listener->waits_since_ms + 1;
+    return listener != NULL ? listener->waits_since_us : 0;
 }
 
 static void note_attempt(struct sb_job *job, const struct sb_record *record)
@@ -166,34 +166,33 @@ static void note_attempt(struct sb_job *job, const struct sb_record *record)
     if (is_mine(job, record))
         end_wait(job);
     else if (record->owned)
-        begin_wait(job);
+        begin_wait(job, record);
 }
 
-/* A release that has told a waiter says whom; takes that in and returns the token, or the reply as it is. */
-static const redisReply *take_told(struct sb_job *job, const redisReply *reply)
+/* A release that has told a waiter says whom behind the token. */
+static bool has_told(const struct sb_job *job, const redisReply *reply)
 {
-    if (job->op != SIMBA_OP_RELEASE || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-        reply->element[1]->type != REDIS_REPLY_STRING)
-        return reply;
-    sb_handed_note(&job->store->handed, job->request->mutex, job->request->id, job->revision,
-                   reply->element[1]->str, reply->element[1]->len);
-    return reply->element[0];
+    return job->op == SIMBA_OP_RELEASE && reply->type == REDIS_REPLY_ARRAY &&
+           reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
-static void take_record(struct sb_job *job, const redisReply *whole)
+static void take_record(struct sb_job *job, const redisReply *reply)
 {
-    const redisReply *reply = take_told(job, whole);
+    bool told = has_told(job, reply);
+    const redisReply *token = told ? reply->element[0] : reply;
     struct simba_error error;
     struct sb_record record;
 
-    if (!sb_record_done(&record, reply, job->op, job->revision, job->request) &&
-        !sb_record_read(&record, reply, job->request->id, &job->store->options)) {
+    if (!sb_record_done(&record, token, job->op, job->revision, job->request) &&
+        !sb_record_read(&record, reply, job->op, job->request->id, &job->store->options)) {
         sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
         sb_job_lose(job, &error);
         return;
     }
     if (record.revision > job->store->seen)
         job->store->seen = record.revision;
+    if (told)
+        sb_handed_note(&job->store->handed, job->request->mutex, job->request->id);
     if (job->op == SIMBA_OP_ACQUIRE)
         note_attempt(job, &record);
     if (job->quorum != NULL && is_mine(job, &record))
@@ -326,29 +325,24 @@ static void name_script(struct sb_job *job, struct sb_argument arguments[2])
 
 /* What only some acquires need; a later one needs those before it as well. */
 static size_t add_rest(const struct sb_job *job, struct sb_argument *arguments,
-                       struct sb_digits digits[3])
+                       struct sb_digits digits[2])
 {
-    const struct simba_request *r = job->request;
-    const struct sb_hand_over *told = sb_handed_take(&job->store->handed, r->mutex, r->id);
-    int64_t waits_ms = waited_ms(job);
+    bool asks_place = job->request->asks_place;
+    int64_t since_us = waits_since(job);
     size_t count = 0;
 
-    if (job->revision > 0 || waits_ms > 0 || r->asks_place || told != NULL)
+    if (job->revision > 0 || since_us > 0 || asks_place)
         arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[0]);
-    if (waits_ms > 0 || r->asks_place || told != NULL)
-        arguments[count++] = sb_argument_number(waits_ms, &digits[1]);
-    if (r->asks_place || told != NULL)
-        arguments[count++] = sb_argument_text(r->asks_place ? "place" : "");
-    if (told != NULL) {
-        arguments[count++] = sb_argument_text(told->to);
-        arguments[count++] = sb_argument_number((int64_t)told->token, &digits[2]);
-    }
+    if (since_us > 0 || asks_place)
+        arguments[count++] = sb_argument_number(since_us, &digits[1]);
+    if (asks_place)
+        arguments[count++] = (struct sb_argument){"place", 5};
     return count;
 }
 
 /* Behind the keys: what each script documents as its ARGV. */
 static size_t add_values(const struct sb_job *job, struct sb_argument *arguments,
-                         struct sb_digits digits[5])
+                         struct sb_digits digits[4])
 {
     const struct simba_request *r = job->request;
     size_t count = 0;
@@ -390,8 +384,8 @@ int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct sim
 
 static int send_job(struct sb_job *job, struct simba_error *error)
 {
-    struct sb_argument arguments[14];
-    struct sb_digits digits[5];
+    struct sb_argument arguments[12];
+    struct sb_digits digits[4];
     struct sb_keys keys;
     size_t count = 3;
     int code = SIMBA_OK;
@@ -433,9 +427,26 @@ static void begin(struct sb_job *job)
     sb_job_fail(job, &error);
 }
 
+/* Now, when it is its turn, or when whoever its contender has told to try had the time for it. */
+static void schedule(struct sb_job *job, int64_t now_ms)
+{
+    struct sb_backlog *backlog = job->node->backlog;
+    int64_t until_ms = job->op == SIMBA_OP_ACQUIRE
+                           ? sb_handed_until(&job->store->handed, job->request, now_ms)
+                           : 0;
+
+    if (until_ms > now_ms)
+        sb_backlog_hold(backlog, job, until_ms);
+    else if (sb_backlog_is_empty(backlog) && sb_link_has_room(job->node->commands))
+        begin(job);
+    else
+        sb_backlog_add(backlog, job);
+}
+
 void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
 {
     struct sb_job *job = sb_alloc_zero(sizeof *job);
+    int64_t now_ms = simba_now_ms();
     struct simba_error error;
 
     if (job == NULL) {
@@ -444,7 +455,7 @@ void sb_request_start(simba_backend *store, struct simba_request *request, sb_re
         return;
     }
     job->command.answered = on_answered;
-    job->command.deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
+    job->command.deadline_ms = sb_later(now_ms, request->timeout_ms);
     job->store = store;
     job->request = request;
     job->take = take;
@@ -454,10 +465,8 @@ void sb_request_start(simba_backend *store, struct simba_request *request, sb_re
     if (job->node == NULL) {
         suspect(store);
         sb_job_fail(job, &error);
-    } else if (sb_backlog_is_empty(job->node->backlog) && sb_link_has_room(job->node->commands)) {
-        begin(job);
     } else {
-        sb_backlog_add(job->node->backlog, job);
+        schedule(job, now_ms);
     }
 }
 

@@ -8,19 +8,21 @@
 
 struct redisReply;
 
-/* Owner, time left, token and waiters as a script's reply tells them. */
+/* What a script's reply tells. */
 struct sb_record {
     bool owned;
     char owner[SIMBA_ID_MAX + 1];
     int64_t left_ms;
     uint64_t revision;
-    int64_t waiters; /* READ: all; ACQUIRE: up to the contender, which is its place; -1: not told */
+    int64_t waiters;  /* READ; -1: not told */
+    int64_t since_us; /* ACQUIRE that lost: since when it waits (server's clock); 0: not told */
+    int64_t place;    /* ACQUIRE that lost: in the queue, from 1; 0: not told */
 };
 
-/* False when it is no such reply. `id` is whose request it was, NULL for nobody's: no other owner's name
+/* False when it is no such reply of a script for `op`. `id` is whose request it was, NULL for nobody's: no other owner's name
  * is ever written like this one. */
-bool sb_record_read(struct sb_record *record, const struct redisReply *reply, const char *id,
-                    const struct sb_redis_options *options);
+bool sb_record_read(struct sb_record *record, const struct redisReply *reply, enum simba_op op,
+                    const char *id, const struct sb_redis_options *options);
 
 /* The same for the reply of a script that did what it is for: the token alone. `known` is the one that was sent. */
 bool sb_record_done(struct sb_record *record, const struct redisReply *reply, enum simba_op op,

@@ -6,13 +6,15 @@
  * what was published before went unheard.
  *
  * Whoever stops to listen often begins again at once: a thread that takes a mutex again and again. So the
- * subscription of a contender lingers for a while, and is there when it is wanted again.
+ * subscription of a contender lingers for a while, and is there when it is wanted again. A server takes such a
+ * contender for a live one, so what it is told meanwhile is passed on.
  */
 #include "backend/redis/subscriber.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 
+#include <assert.h>
 #include <hiredis/hiredis.h>
 #include <string.h>
 #include <uv.h>
@@ -41,7 +43,7 @@ struct sb_subscriber {
     uint64_t confirmed;
     uint64_t bulk; /* the last ticket of those given when the connection came up */
     bool dirty;
-    void (*closed)(void *user);
+    const struct sb_subscriber_events *events;
     int (*find)(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
                 struct simba_error *error);
     void *user;
@@ -133,6 +135,7 @@ static struct sb_listener *take_lingerer(struct sb_subscriber *s, size_t index)
     memmove(&s->lingerers[index], &s->lingerers[index + 1],
             (s->lingerer_count - index) * sizeof s->lingerers[0]);
     listener->lingers = false;
+    assert(listener->waits_since_us == 0);
     return listener;
 }
 
@@ -177,8 +180,9 @@ void sb_subscriber_resume(struct sb_subscriber *s, struct sb_listener *listener)
 {
     size_t index = 0;
 
-    while (s->lingerers[index].listener != listener)
+    while (index < s->lingerer_count && s->lingerers[index].listener != listener)
         index++;
+    assert(index < s->lingerer_count);
     take_lingerer(s, index);
     sb_listeners_remove(s->listeners, listener); /* only the lingering: somebody listens again */
 }
@@ -248,8 +252,11 @@ static void on_message(struct sb_subscriber *s, const redisReply *channel, const
 
     while ((listener = sb_listeners_next(s->listeners, listener, channel->str, channel->len)) !=
            NULL) {
-        if (!listener->lingers &&
-            opens_with(text, sb_listener_is_observer(listener) ? ACQUIRED : RELEASED))
+        if (!opens_with(text, sb_listener_is_observer(listener) ? ACQUIRED : RELEASED))
+            continue;
+        if (listener->lingers)
+            s->events->unheard(s->user, listener);
+        else
             sb_listener_wake(s->listeners, listener);
     }
 }
@@ -295,7 +302,7 @@ void sb_subscriber_drop(struct sb_subscriber *s, const struct simba_error *error
 
 static void release(struct sb_subscriber *s)
 {
-    void (*closed)(void *user) = s->closed;
+    void (*closed)(void *user) = s->events->closed;
     void *user = s->user;
 
     if (--s->parts > 0)
@@ -322,11 +329,11 @@ static int find(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
     return s->find(s->user, failures, ret_endpoint, error);
 }
 
-static const struct sb_link_events events = {on_ready, on_pushed, on_link_closed, NULL};
+static const struct sb_link_events link_events = {on_ready, on_pushed, on_link_closed, NULL};
 
 struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
                                            struct sb_listeners *listeners,
-                                           void (*closed)(void *user))
+                                           const struct sb_subscriber_events *events)
 {
     struct sb_subscriber *s = sb_alloc_zero(sizeof *s);
     struct sb_link_config own = *link;
@@ -335,11 +342,11 @@ struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
         return NULL;
     s->host = link->host;
     s->listeners = listeners;
-    s->closed = closed;
+    s->events = events;
     s->find = link->find;
     s->user = link->user;
     own.find = find;
-    own.events = &events;
+    own.events = &link_events;
     own.user = s;
     s->link = sb_link_create(&own);
     if (s->link == NULL) {

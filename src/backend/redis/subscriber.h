@@ -12,11 +12,17 @@
 
 struct sb_subscriber;
 
-/* `link` says how the server is reached; its events are the subscriber's own. `closed` is called with
- * `user` when it is gone. NULL when memory is short. */
+struct sb_subscriber_events {
+    void (*closed)(void *user); /* it is gone */
+    /* A contender was told to try, but its listener only lingers. The table of listeners must not change. */
+    void (*unheard)(void *user, const struct sb_listener *listener);
+};
+
+/* `link` says how the server is reached; its events are the subscriber's own, and its user is told the others. NULL
+ * when memory is short. */
 struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
                                            struct sb_listeners *listeners,
-                                           void (*closed)(void *user));
+                                           const struct sb_subscriber_events *events);
 
 /* Subscribes for a listener that is nowhere yet, and tells it to look when that is done. */
 void sb_subscriber_add(struct sb_subscriber *subscriber, struct sb_listener *listener);

@@ -1,0 +1,39 @@
+/*
+ * leave.c - a RELEASE of nothing, made by the backend itself. A courtesy: where it fails, those behind try at the end
+ * of the lease that they know of.
+ */
+#include "backend/redis/leave.h"
+
+#include "backend/redis/request.h"
+#include "base/alloc.h"
+
+struct leave {
+    struct simba_request request; /* first: the request is the leave */
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    char id[SIMBA_ID_MAX + 1];
+};
+
+static void on_left(simba_backend *store, struct simba_request *request,
+                    const struct sb_record *record, const struct simba_error *error)
+{
+    (void)store;
+    (void)record;
+    (void)error;
+    sb_free(request);
+}
+
+void sb_leave_queue(simba_backend *store, const struct sb_listener *listener)
+{
+    struct leave *leave = sb_alloc_zero(sizeof *leave);
+
+    if (leave == NULL)
+        return;
+    sb_listener_mutex(listener, leave->mutex);
+    sb_listener_id(listener, leave->id);
+    leave->request.op = SIMBA_OP_RELEASE;
+    leave->request.mutex = leave->mutex;
+    leave->request.id = leave->id;
+    leave->request.timeout_ms = store->options.command_timeout_ms;
+    sb_request_start(store, &leave->request, on_left);
+    sb_request_batch_end(store);
+}
