@@ -218,6 +218,8 @@ def promote_standby(world, _dice):
 @fault("step-server-clock", "server", LONG, server_clock, excuses=("overlap",))
 def step_server_clock(world, dice):
     server = world.store.servers[0]
+    if "evict" in world.struck:
+        return NOBODY
     server.step_clock(dice.choice(CLOCK_STEPS))
     return server.name, lambda: server.step_clock(0)
 
@@ -249,7 +251,11 @@ def flush_scripts(world, dice):
 
 @fault("evict", "server", SHORT, only("redis"), excuses=("overlap",))
 def evict(world, _dice):
+    """A server that forgot its tokens and whose clock went back, too, has nothing left to count them by: a run has
+    one of the two."""
     server = world.store.servers[0]
+    if "step-server-clock" in world.struck:
+        return NOBODY
     server.ask("CONFIG SET maxmemory-policy allkeys-random")
     server.ask("CONFIG SET maxmemory 1")
 

@@ -7,7 +7,7 @@ import random
 import time
 
 from clock import now
-from faults import FAULTS
+from faults import FAULTS, NOBODY
 from server import LEASE_SECONDS
 
 FIRST_SECONDS = 0.3
@@ -96,6 +96,8 @@ class Nemesis:
         for what in fault.excuses:
             self.world.note("excuse", what)
         victim, heal = fault.strike(self.world, self.dice)
+        if victim != NOBODY[0]:
+            self.world.struck.add(strike.name)
         self.world.note("fault", strike.name, f"{strike.seconds:.3f}", victim.replace(" ", ","))
         at = strike.at + strike.seconds  # before the next one of its group
         self._at(at, lambda: self._heal(at, fault, heal))

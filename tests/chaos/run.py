@@ -9,6 +9,7 @@ import typing
 
 from checker import check_folder, count
 from clock import now
+from faults import NOBODY
 from nemesis import draw, draw_each, possible, skipped
 from stores import STORES
 from timeline import draw as draw_timeline
@@ -79,7 +80,8 @@ def judge(folder, outcome):
     """Returns the picture."""
     history, outcome.breaches = check_folder(folder)
     outcome.counts = count(history)
-    outcome.faults = collections.Counter(event.words[0] for event in history.of("fault"))
+    outcome.faults = collections.Counter(event.words[0] for event in history.of("fault")
+                                         if event.words[2] != NOBODY[0])
     return draw_timeline(history, outcome.breaches)
 
 

@@ -32,6 +32,7 @@ class World:
         self.library_workers = []
         self._journal = open(os.path.join(folder, "nemesis.journal"), "w", encoding="utf-8")
         self.vault = Vault(folder)
+        self.struck = set()  # names of faults
 
     def note(self, *words):
         self._journal.write(" ".join(map(str, (now_ns(), *words))) + "\n")
