@@ -6,6 +6,11 @@
 
 #include "backend/host.h"
 
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #define TLS "tls=on&tls-verify=no&connect-timeout=1s&timeout=2s"
 #define LIMIT_MS 500
 #define LATE_MS 500 /* that an answer may come behind its limit */
@@ -87,11 +92,71 @@ static void a_request_ends_in_time_while_the_server_hangs(void **state)
     assert_true(host_close(&host));
 }
 
+/* ---- A server that falls silent behind its greeting ------------------------------------------ */
+
+static int connect_to_port(int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? fd : -1;
+}
+
+static int listen_on_port(int *ret_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    *ret_port = ntohs(address.sin_port);
+    return fd;
+}
+
+/* Hands the greeting of the real server on, and says no more until the client hangs up. */
+static void *greet(void *listener)
+{
+    char bytes[4096];
+    int client = accept(*(int *)listener, NULL, NULL);
+    int real = connect_to_port(server.port);
+    ssize_t length = read(real, bytes, sizeof bytes);
+    bool greeted = length > 0 && write(client, bytes, (size_t)length) == length;
+
+    while (read(client, bytes, sizeof bytes) > 0)
+        continue;
+    close(real);
+    close(client);
+    return greeted ? listener : NULL;
+}
+
+static void connecting_ends_in_time_while_the_handshake_hangs(void **state)
+{
+    struct server silent = server;
+    int listener = listen_on_port(&silent.port);
+    int64_t began_ms = simba_now_ms();
+    struct host host;
+    pthread_t thread;
+    void *greeted;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, greet, &listener), 0);
+    assert_int_equal(host_open(&host, server_url(&silent, dialect_admin, TLS)), SIMBA_EUNAVAILABLE);
+    assert_true(simba_now_ms() - began_ms < 1000 + LATE_MS);
+    pthread_join(thread, &greeted);
+    assert_non_null(greeted);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_request_is_left_to_the_worker),
         cmocka_unit_test(a_request_ends_in_time_while_the_server_hangs),
+        cmocka_unit_test(connecting_ends_in_time_while_the_handshake_hangs),
     };
 
     if (!server_is_installed() || access("/usr/bin/openssl", X_OK) != 0)

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 short sb_mysql_wanted_events(int wanted)
 {
@@ -50,6 +51,20 @@ static int await(struct sb_mysql_connection *c, int wanted)
     }
 }
 
+/* The library agrees on TLS over a blocking socket and does not say so: only the kernel can end each of those waits.
+ * To it 0 is no limit. */
+static void limit_handshake(const struct sb_mysql_connection *c)
+{
+    int socket = (int)mysql_get_socket(c->mysql);
+    int64_t left_ms = c->deadline_ms - simba_now_ms();
+    struct timeval limit = {.tv_usec = 1000};
+
+    if (left_ms > 0)
+        limit = (struct timeval){(time_t)(left_ms / 1000), (suseconds_t)(left_ms % 1000 * 1000)};
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
 bool sb_mysql_call_connect(struct sb_mysql_connection *c, size_t host)
 {
     const struct sb_sql_address *a = &c->settings->address;
@@ -65,8 +80,12 @@ bool sb_mysql_call_connect(struct sb_mysql_connection *c, size_t host)
         mysql_optionsv(c->mysql, MYSQL_OPT_PROTOCOL, &tcp); /* also to localhost */
     status = mysql_real_connect_start(&result, c->mysql, name, a->user, a->password, a->database,
                                       port, a->socket, 0);
-    while (status != 0)
-        status = mysql_real_connect_cont(&result, c->mysql, await(c, status));
+    while (status != 0) {
+        int came = await(c, status);
+
+        limit_handshake(c);
+        status = mysql_real_connect_cont(&result, c->mysql, came);
+    }
     return result != NULL;
 }
 

@@ -148,13 +148,16 @@ static int check_tls(struct sb_mysql_connection *c, struct sb_sql_failure *failu
                         "MySQL: TLS was asked for and the server does not offer it");
 }
 
-/* The library's own files come first, so that what the URL says wins. */
+/* The library's own files come first, so that what the URL says wins. Its limit for connecting counts only when the
+ * kernel has ended a wait for TLS: without one it would go on waiting. */
 static bool set_options(struct sb_mysql_connection *c)
 {
     const my_bool no = 0;
+    const unsigned least = 1;
 
     return mysql_optionsv(c->mysql, MYSQL_READ_DEFAULT_GROUP, "simba") == 0 &&
            mysql_optionsv(c->mysql, MYSQL_OPT_NONBLOCK, (void *)0) == 0 &&
+           mysql_optionsv(c->mysql, MYSQL_OPT_CONNECT_TIMEOUT, &least) == 0 &&
            mysql_optionsv(c->mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4") == 0 &&
            mysql_optionsv(c->mysql, MYSQL_OPT_RECONNECT, &no) == 0 &&
            mysql_optionsv(c->mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "simba") == 0;
