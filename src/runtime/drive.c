@@ -179,32 +179,29 @@ static void count_answer(struct sb_service *s, const struct sb_event *e,
         sb_metrics_count(&metrics->releases);
 }
 
-/* An owner whom there is no memory to remember was not told. */
-static void drive_reply(struct sb_service *s, struct sb_event *event)
+/* Makes the name of the owner that is told. Where there is no memory to remember it, it was not told. */
+static void take_owner(const struct sb_service *s, enum simba_op op, struct simba_reply *reply,
+                       struct sb_name **ret_name)
 {
-    bool has_owner = event->answer == SB_ANSWER_MINE || event->answer == SB_ANSWER_OTHER;
-    struct sb_name *name = NULL;
+    enum sb_answer answer = answer_of(s, reply);
+    bool has_owner = answer == SB_ANSWER_MINE || answer == SB_ANSWER_OTHER;
 
-    if (has_owner && !sb_rest_make_name(&s->rest, event->owner, &name)) {
-        event->answer = SB_ANSWER_FAILED;
-        event->code = SIMBA_ENOMEM;
-    }
-    drive(s, event, name);
+    if (has_owner && !sb_rest_make_name(&s->rest, reply->owner, ret_name))
+        sb_engine_drop_owner(op, reply);
 }
 
 static void on_answered(struct sb_request *base, const struct simba_reply *reply)
 {
     struct service_request *request = (struct service_request *)base;
     struct sb_service *s = request->service;
+    struct simba_reply told = *reply;
+    struct sb_name *name = NULL;
     struct sb_event event = {
         .type = SB_EVENT_REPLY,
         .now_ms = simba_now_ms(),
         .generation = request->generation,
         .op = base->wire.op,
-        .answer = answer_of(s, reply),
-        .code = reply->code,
         .sent_at_ms = reply->as_of_ms != 0 ? reply->as_of_ms : base->sent_at_ms,
-        .owner = reply->owner,
         .ttl_left_ms = reply->ttl_left_ms,
         .transition_left_ms = reply->transition_left_ms,
         .revision = reply->revision,
@@ -212,12 +209,16 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
         .place = reply->place,
     };
 
-    if (reply->code != SIMBA_OK)
-        keep_error(s, &base->wire, reply);
+    take_owner(s, base->wire.op, &told, &name);
+    event.answer = answer_of(s, &told);
+    event.code = told.code;
+    event.owner = told.owner;
+    if (told.code != SIMBA_OK)
+        keep_error(s, &base->wire, &told);
     else
         forget_error(s);
     count_answer(s, &event, &base->wire);
-    drive_reply(s, &event);
+    drive(s, &event, name);
     sb_free(request);
     sb_service_drop(s);
 }

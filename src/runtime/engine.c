@@ -209,6 +209,13 @@ static void *copy_of(const void *bytes, size_t size)
     return copy;
 }
 
+void sb_engine_drop_owner(enum simba_op op, struct simba_reply *reply)
+{
+    reply->owner = NULL;
+    if (op != SIMBA_OP_GUARD && op != SIMBA_OP_RELEASE)
+        reply->code = SIMBA_ENOMEM;
+}
+
 /* Whoever owns itself needs no memory for it: a renewal gets through when there is none. */
 static void keep_owner(struct sb_request *request, const char *owner)
 {
@@ -220,10 +227,11 @@ static void keep_owner(struct sb_request *request, const char *owner)
         return;
     }
     copy = sb_alloc(SIMBA_ID_MAX + 1);
-    if (copy != NULL)
-        sb_text_copy(copy, SIMBA_ID_MAX + 1, owner);
-    else
-        request->reply.code = SIMBA_ENOMEM;
+    if (copy == NULL) {
+        sb_engine_drop_owner(request->wire.op, &request->reply);
+        return;
+    }
+    sb_text_copy(copy, SIMBA_ID_MAX + 1, owner);
     request->reply.owner = copy;
 }
 

@@ -96,6 +96,10 @@ void sb_engine_move_line(struct sb_engine *engine);
 /* Sends a request at the end of this turn of the loop, together with the others. Loop thread only. */
 void sb_engine_send(struct sb_engine *engine, struct sb_request *request);
 
+/* Makes of an answer what it is when there is no memory for the owner's name. To a guard and a release it says enough
+ * that somebody else owns; other requests have failed. */
+void sb_engine_drop_owner(enum simba_op op, struct simba_reply *reply);
+
 /* Adds to engine->pending, or takes from it and tells whoever waits. From any thread. */
 void sb_engine_pending_add(struct sb_engine *engine);
 void sb_engine_pending_remove(struct sb_engine *engine);
