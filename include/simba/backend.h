@@ -94,7 +94,7 @@ struct simba_reply {
     int64_t transition_left_ms; /* SIMBA_INFINITE for both: no lease, a session */
     uint64_t revision;          /* of the record, 0 when there is none */
     uint64_t fence;   /* the token of the owner's term; 0 where the store does not know it */
-    int64_t as_of_ms; /* 0, or the earlier instant that a session is proved alive for */
+    int64_t as_of_ms; /* 0, or the instant that a session is proved alive for */
     int64_t waiters;  /* -1: not known. Set it for READ and LIST */
     /* LIST: its times are on simba_now_ms(). QUEUE: each waiter has its id in owner.id. */
     const struct simba_mutex_status *list;

@@ -44,7 +44,9 @@ static bool has_let_go(void *argument)
     bool owner = simba_contender_is_owner(f->cut_off->contender);
 
     sb_kit_check(f->kit, !owner || now_ms < end_ms,
-                 "the owner still believes when its lease has ended");
+                 "the owner still believes %" PRId64 " ms after its lease of %" PRId64
+                 " ms has ended",
+                 now_ms - end_ms, lease_ms);
     return !owner;
 }
 

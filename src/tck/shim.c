@@ -128,10 +128,12 @@ static bool makes_owner(const struct simba_request *request, const struct simba_
 void sb_shim_note_lease(struct sb_shim *shim, const struct simba_request *request,
                         const struct simba_reply *reply, int64_t sent_at_ms)
 {
+    int64_t begin_ms = reply->as_of_ms != 0 ? reply->as_of_ms : sent_at_ms;
+
     if (!makes_owner(request, reply))
         return;
-    if (sent_at_ms > shim->leased_at_ms)
-        shim->leased_at_ms = sent_at_ms;
+    if (begin_ms > shim->leased_at_ms)
+        shim->leased_at_ms = begin_ms;
     if (reply->transition_left_ms == SIMBA_INFINITE)
         shim->sessions = true;
 }
