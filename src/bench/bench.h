@@ -10,6 +10,8 @@
 
 #include "bench/result.h"
 
+#include <stdbool.h>
+
 #define BENCH_PREFIX_MAX 24
 
 /* What to measure. A number that is 0 is the question's own. */
@@ -19,8 +21,9 @@ struct bench_plan {
     int64_t ttl_ms;
     int64_t transition_ms;
     int64_t turn_ms;
-    int count;  /* measurements of a side in a round */
-    int rounds; /* the sides take turns, and each round has a median of its own */
+    bool has_turns; /* the store tells waiters their places */
+    int count;      /* measurements of a side in a round */
+    int rounds;     /* the sides take turns, and each round has a median of its own */
     int mutexes;
     int contenders;
     int processes;
@@ -42,6 +45,10 @@ extern const struct bench_question bench_questions[];
 
 /* The defaults, and a prefix of its own. */
 int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error *error);
+
+/* Whether the store answers and lets both sides do what they need. Nothing stays on it, so whoever fails here has
+ * nothing to clean up. SIMBA_ECONTENDED: a signal came, see bench_signal. */
+int bench_check(const struct bench_plan *plan, struct simba_error *error);
 
 /* Asks, and copies the answer. SIMBA_ECONTENDED: a signal came, see bench_signal. */
 int bench_ask(const struct bench_plan *plan, const struct bench_question *question,

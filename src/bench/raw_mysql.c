@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TABLE_ACCESS_DENIED 1142
+
 struct mysql {
     struct bench_sql sql; /* first: the client is one */
     MYSQL *connection;
@@ -21,7 +23,10 @@ struct mysql {
 
 static int fail(struct mysql *raw, struct simba_error *error)
 {
-    return sb_error_set(error, SIMBA_ESTORE, "MySQL by hand: %s", mysql_error(raw->connection));
+    bool denied = mysql_errno(raw->connection) == TABLE_ACCESS_DENIED;
+
+    return sb_error_set(error, denied ? SIMBA_EDENIED : SIMBA_ESTORE, "MySQL by hand: %s",
+                        mysql_error(raw->connection));
 }
 
 static int execute(void *handle, const char *sql, struct simba_error *error)
@@ -63,9 +68,12 @@ static int prepare_row(struct mysql *raw, struct simba_error *error)
 {
     char sql[BENCH_SQL_MAX];
 
+    snprintf(sql, sizeof sql, BENCH_SQL_DELETE, raw->sql.prefix);
+    int code = execute(raw, sql, error);
     snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON DUPLICATE KEY UPDATE mutex = mutex",
              raw->sql.prefix);
-    int code = execute(raw, sql, error);
+    if (code == SIMBA_OK)
+        code = execute(raw, sql, error);
     if (code != SIMBA_OK)
         return code;
     snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->sql.prefix);

@@ -14,8 +14,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PATIENCE_MS 10000
+#define INSUFFICIENT_PRIVILEGE "42501"
 
 struct postgres {
     struct bench_sql sql; /* first: the client is one */
@@ -24,16 +26,28 @@ struct postgres {
     bool listens; /* the waiter does */
 };
 
+/* The first line of what it says; the others are hints. */
+static int refuse(PGconn *connection, int code, struct simba_error *error)
+{
+    const char *text = PQerrorMessage(connection);
+
+    return sb_error_set(error, code, "PostgreSQL by hand: %.*s", (int)strcspn(text, "\n"), text);
+}
+
 static int fail(PGconn *connection, struct simba_error *error)
 {
-    return sb_error_set(error, SIMBA_ESTORE, "PostgreSQL by hand: %s", PQerrorMessage(connection));
+    return refuse(connection, SIMBA_ESTORE, error);
 }
 
 static int finish(PGconn *connection, PGresult *result, struct simba_error *error)
 {
     bool good = PQresultStatus(result) == PGRES_COMMAND_OK;
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    bool denied = state != NULL && strcmp(state, INSUFFICIENT_PRIVILEGE) == 0;
 
     PQclear(result);
+    if (denied)
+        return refuse(connection, SIMBA_EDENIED, error);
     return good ? SIMBA_OK : fail(connection, error);
 }
 
@@ -82,8 +96,11 @@ static int prepare_connection(struct postgres *raw, PGconn *connection, struct s
 
     if (PQstatus(connection) != CONNECTION_OK)
         return fail(connection, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->sql.prefix);
+    snprintf(sql, sizeof sql, BENCH_SQL_DELETE, raw->sql.prefix);
     int code = execute_on(connection, sql, error);
+    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->sql.prefix);
+    if (code == SIMBA_OK)
+        code = execute_on(connection, sql, error);
     snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->sql.prefix);
     if (code == SIMBA_OK)
         code = finish(connection, PQprepare(connection, "u", sql, 0, NULL), error);

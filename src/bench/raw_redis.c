@@ -39,6 +39,16 @@ struct redis {
 
 /* ---- Commands --------------------------------------------------------------------------------- */
 
+static int code_of(const char *refusal)
+{
+    static const char *const denials[] = {"NOPERM", "NOAUTH", "WRONGPASS"};
+
+    for (size_t i = 0; i < sizeof denials / sizeof denials[0]; i++)
+        if (strncmp(refusal, denials[i], strlen(denials[i])) == 0)
+            return SIMBA_EDENIED;
+    return SIMBA_ESTORE;
+}
+
 /* Checks a reply. Where it is good and `ret_reply` is not NULL it becomes the caller's. */
 static int take(redisContext *context, redisReply *reply, redisReply **ret_reply,
                 struct simba_error *error)
@@ -48,7 +58,7 @@ static int take(redisContext *context, redisReply *reply, redisReply **ret_reply
     if (reply == NULL)
         code = sb_error_set(error, SIMBA_EUNAVAILABLE, "Redis by hand: %s", context->errstr);
     else if (reply->type == REDIS_REPLY_ERROR)
-        code = sb_error_set(error, SIMBA_ESTORE, "Redis by hand: %s", reply->str);
+        code = sb_error_set(error, code_of(reply->str), "Redis by hand: %s", reply->str);
     if (code == SIMBA_OK && ret_reply != NULL)
         *ret_reply = reply;
     else
@@ -172,6 +182,7 @@ static void make_names(struct redis *raw, const char *prefix)
     snprintf(raw->channel, sizeof raw->channel, "simba:{%sraw}:waiter", prefix);
 }
 
+/* The key is the last, so that nothing stays where a right is missing. */
 static int prepare_server(struct redis *raw, struct simba_error *error)
 {
     int code = load(raw->owner, TRIVIAL, raw->trivial, error);
@@ -181,9 +192,9 @@ static int prepare_server(struct redis *raw, struct simba_error *error)
     if (code == SIMBA_OK)
         code = load(raw->owner, sb_scripts[SB_SCRIPT_RELEASE].text, NULL, error);
     if (code == SIMBA_OK)
-        code = ask(raw->owner, error, "SET %s id PX 600000", raw->key);
-    if (code == SIMBA_OK)
         code = ask(raw->subscription, error, "SUBSCRIBE %s", raw->channel);
+    if (code == SIMBA_OK)
+        code = ask(raw->owner, error, "SET %s id PX 600000", raw->key);
     return code;
 }
 
@@ -367,7 +378,7 @@ static int delete_keys(struct redis *raw, const redisReply *keys, struct simba_e
     int code = SIMBA_OK;
 
     for (size_t i = 0; i < keys->elements; i++)
-        redisAppendCommand(raw->owner, "UNLINK %s", keys->element[i]->str);
+        redisAppendCommand(raw->owner, "DEL %s", keys->element[i]->str);
     for (size_t i = 0; i < keys->elements && code == SIMBA_OK; i++)
         code = hear(raw->owner, error);
     return code;

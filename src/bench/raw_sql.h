@@ -11,6 +11,8 @@
 #define BENCH_SQL_NAME_MAX 32
 #define BENCH_SQL_MAX 512
 
+/* Before the INSERT, so that nothing stays where the right to delete is missing. */
+#define BENCH_SQL_DELETE "DELETE FROM simba_mutex WHERE mutex = '%sraw'"
 #define BENCH_SQL_INSERT                                                                           \
     "INSERT INTO simba_mutex (mutex, acquired_at, ttl_at, transition_at, owner_id, version)"       \
     " VALUES ('%sraw', 0, 0, 0, '', 0)"

@@ -5,6 +5,7 @@
 #include "bench/process.h"
 #include "bench/questions.h"
 #include "bench/raw_store.h"
+#include "bench/side.h"
 
 #include "base/error.h"
 #include "base/url.h"
@@ -18,6 +19,7 @@
 
 #define TTL_MS 1000
 #define TRANSITION_MS 2000
+#define CHECK_TIMEOUT_MS 10000
 
 const struct bench_question bench_questions[] = {
     {"cycle", "acquire + release of a mutex that nobody else wants", bench_cycle, 200, 5},
@@ -57,10 +59,14 @@ int bench_signal(void)
 /* ---- The plan --------------------------------------------------------------------------------- */
 
 /* Short leases, so that a run does not take long; what the URL says goes before them. */
-static void choose_lease(struct bench_plan *plan, simba_url *url)
+static int choose_timings(struct bench_plan *plan, simba_url *url, struct simba_error *error)
 {
+    const struct simba_backend_ops *backend = simba_backend_find(simba_url_scheme(url));
+
     plan->ttl_ms = simba_url_param(url, "ttl") != NULL ? SIMBA_UNSET : TTL_MS;
     plan->transition_ms = simba_url_param(url, "transition") != NULL ? SIMBA_UNSET : TRANSITION_MS;
+    plan->has_turns = backend != NULL && strcmp(backend->name, "redis") == 0;
+    return simba_url_duration(url, "turn", &plan->turn_ms, error);
 }
 
 int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error *error)
@@ -83,39 +89,26 @@ int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error
         .window_ms = 1000,
     };
     snprintf(plan->prefix, sizeof plan->prefix, "bench-%.8s-", random);
-    choose_lease(plan, parsed);
+    code = choose_timings(plan, parsed, error);
     sb_url_free(parsed);
-    return SIMBA_OK;
+    return code;
 }
 
-/* ---- Asking ----------------------------------------------------------------------------------- */
+/* ---- Errands ---------------------------------------------------------------------------------- */
 
 struct errand {
     struct bench_plan plan;
-    const struct bench_question *question; /* NULL: clean up */
-    struct bench_result *result;           /* shared */
+    int (*run)(const struct bench_plan *plan, struct bench_result *result,
+               struct simba_error *error);
+    struct bench_result *result; /* shared; NULL: it has none */
 };
-
-static int clean_up(const struct bench_plan *plan, struct simba_error *error)
-{
-    struct bench_raw raw;
-    int code = bench_raw_open(&raw, plan->url, plan->prefix, error);
-
-    if (code != SIMBA_OK)
-        return code;
-    code = raw.ops->forget(raw.handle, error);
-    bench_raw_close(&raw);
-    return code;
-}
 
 static int run_errand(void *argument, struct simba_error *error)
 {
     struct errand *errand = argument;
 
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    if (errand->question == NULL)
-        return clean_up(&errand->plan, error);
-    return errand->question->ask(&errand->plan, errand->result, error);
+    return errand->run(&errand->plan, errand->result, error);
 }
 
 static int run_in_process(struct errand *errand, struct simba_error *error)
@@ -126,13 +119,75 @@ static int run_in_process(struct errand *errand, struct simba_error *error)
     if (code == SIMBA_OK)
         code = bench_process_wait(&process, error);
     bench_process_kill(&process);
-    return caught != 0 && errand->question != NULL ? SIMBA_ECONTENDED : code;
+    return code;
+}
+
+/* For all but the last errand. */
+static int run_until_signal(struct errand *errand, struct simba_error *error)
+{
+    int code = run_in_process(errand, error);
+
+    return caught == 0 ? code : sb_error_set(error, SIMBA_ECONTENDED, "signal %d came", caught);
+}
+
+/* ---- Asking ----------------------------------------------------------------------------------- */
+
+static int clean_up(const struct bench_plan *plan, struct bench_result *result,
+                    struct simba_error *error)
+{
+    struct bench_raw raw;
+    int code = bench_raw_open(&raw, plan->url, plan->prefix, error);
+
+    (void)result;
+    if (code != SIMBA_OK)
+        return code;
+    code = raw.ops->forget(raw.handle, error);
+    bench_raw_close(&raw);
+    return code;
+}
+
+/* The answer of the store is not looked at: there is no such mutex. */
+static int ask_store(const struct bench_plan *plan, simba_client *client, struct simba_error *error)
+{
+    struct simba_mutex_status *list = NULL;
+    char name[SIMBA_MUTEX_MAX + 1];
+    size_t count = 0;
+
+    bench_name(plan, "check", 0, name);
+    int code = simba_client_status(client, name, CHECK_TIMEOUT_MS, &list, &count, error);
+    if (code == SIMBA_OK)
+        simba_free(list);
+    return code;
+}
+
+/* What the plain client may not do shows when it cleans up, before there is anything that could stay. */
+static int check_store(const struct bench_plan *plan, struct bench_result *result,
+                       struct simba_error *error)
+{
+    simba_client *client = NULL;
+    int code = bench_client_open(plan, &client, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = ask_store(plan, client, error);
+    int closed = simba_client_close(client, code == SIMBA_OK ? error : NULL);
+    if (code != SIMBA_OK || closed != SIMBA_OK)
+        return code != SIMBA_OK ? code : closed;
+    code = clean_up(plan, result, error);
+    return code == SIMBA_EUNSUPPORTED ? SIMBA_OK : code;
+}
+
+int bench_check(const struct bench_plan *plan, struct simba_error *error)
+{
+    struct errand errand = {.plan = *plan, .run = check_store};
+
+    return run_until_signal(&errand, error);
 }
 
 int bench_ask(const struct bench_plan *plan, const struct bench_question *question,
               struct bench_result *ret_result, struct simba_error *error)
 {
-    struct errand errand = {.plan = *plan, .question = question};
+    struct errand errand = {.plan = *plan, .run = question->ask};
     void *memory = NULL;
 
     int code = bench_shared_create(sizeof *ret_result, &memory, error);
@@ -141,7 +196,7 @@ int bench_ask(const struct bench_plan *plan, const struct bench_question *questi
     errand.result = memory;
     errand.plan.count = plan->count != 0 ? plan->count : question->count;
     errand.plan.rounds = plan->rounds != 0 ? plan->rounds : question->rounds;
-    code = run_in_process(&errand, error);
+    code = run_until_signal(&errand, error);
     if (code == SIMBA_OK)
         *ret_result = *errand.result;
     bench_shared_free(memory, sizeof *ret_result);
@@ -150,7 +205,7 @@ int bench_ask(const struct bench_plan *plan, const struct bench_question *questi
 
 int bench_forget(const struct bench_plan *plan, struct simba_error *error)
 {
-    struct errand errand = {.plan = *plan};
+    struct errand errand = {.plan = *plan, .run = clean_up};
 
     return run_in_process(&errand, error);
 }

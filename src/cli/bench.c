@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/say.h"
+#include "cli/scratch.h"
 #include "cli/signals.h"
 #include "cli/store.h"
 
@@ -27,6 +28,8 @@ struct bench {
     bool json;
     const struct bench_question *questions[QUESTIONS_MAX]; /* in the order of the command line */
     size_t question_count;
+    struct bench_result answers[QUESTIONS_MAX]; /* in the same order */
+    size_t answer_count;
 };
 
 static bool set_count(void *into, const char *value)
@@ -128,60 +131,110 @@ static void set_plan(struct bench_plan *plan, const struct cli *cli, const struc
 
 /* ---- Asking ------------------------------------------------------------------------------- */
 
-static int ask_all(const struct bench_plan *plan, const struct bench *bench,
-                   struct simba_error *error)
+static int ask_all(const struct bench_plan *plan, struct bench *bench, struct simba_error *error)
 {
-    int code = SIMBA_OK;
-
-    for (size_t i = 0; i < bench->question_count && code == SIMBA_OK; i++) {
-        struct bench_result result;
-        code = bench_ask(plan, bench->questions[i], &result, error);
-        if (code == SIMBA_OK && bench->json)
-            cli_bench_print_json(bench->questions[i], &result, i == 0);
-        else if (code == SIMBA_OK)
-            cli_bench_print(bench->questions[i], &result);
+    for (size_t i = 0; i < bench->question_count; i++) {
+        int code = bench_ask(plan, bench->questions[i], &bench->answers[i], error);
+        if (code != SIMBA_OK)
+            return code;
+        bench->answer_count++;
+        if (!bench->json)
+            cli_bench_print(bench->questions[i], &bench->answers[i]);
         cli_output_flush();
     }
-    return code;
+    return SIMBA_OK;
+}
+
+/* Only at the end, so that whatever happens it is a whole object or nothing. */
+static void print_json(const struct bench_plan *plan, const struct cli_machine *machine,
+                       const struct bench *bench, const char *error)
+{
+    if (bench->answer_count == 0)
+        return;
+    cli_bench_begin_json(plan, machine);
+    for (size_t i = 0; i < bench->answer_count; i++)
+        cli_bench_print_json(bench->questions[i], &bench->answers[i], i == 0);
+    cli_bench_end_json(error);
+}
+
+/* Nobody else wants the mutexes, so a time that ran out or a lease that was lost is the store's doing. */
+static int fail(const struct simba_error *error)
+{
+    if (bench_signal() != 0)
+        return cli_signals_ended_by(bench_signal());
+    int status = cli_fail(error);
+    return status == CLI_EXIT_CONTENDED || status == CLI_EXIT_LOST ? CLI_EXIT_UNAVAILABLE : status;
 }
 
 /* Whatever happened, nothing stays on the store. */
 static void clean_up(const struct bench_plan *plan)
 {
     struct simba_error error;
-    int code = bench_forget(plan, &error);
 
+    if (bench_signal() != 0)
+        cli_say("cleaning up; another signal leaves at once");
+    int code = bench_forget(plan, &error);
     if (code == SIMBA_EUNSUPPORTED)
         cli_say("free mutexes named %s... may be left on the store: %s", plan->prefix, error.text);
     else if (code != SIMBA_OK)
         cli_say("mutexes named %s... are left on the store: %s", plan->prefix, error.text);
 }
 
-static int measure(const struct bench_plan *plan, const struct bench *bench)
+static int measure(const struct bench_plan *plan, struct bench *bench)
 {
+    struct cli_machine machine;
     struct simba_error error;
 
-    bench_catch_signals();
-    if (bench->json)
-        cli_bench_begin_json(plan);
-    else
-        cli_bench_begin(plan);
+    cli_machine_read(&machine);
+    if (bench_check(plan, &error) != SIMBA_OK)
+        return fail(&error);
+    if (!bench->json)
+        cli_bench_begin(plan, &machine);
     cli_output_flush();
     int code = ask_all(plan, bench, &error);
+    int status = code == SIMBA_OK ? CLI_EXIT_OK : fail(&error);
     clean_up(plan);
-    if (bench_signal() != 0)
-        return cli_signals_ended_by(bench_signal());
-    if (code != SIMBA_OK)
-        return cli_fail(&error);
     if (bench->json)
-        cli_bench_end_json();
-    return CLI_EXIT_OK;
+        print_json(plan, &machine, bench, code == SIMBA_OK ? NULL : error.text);
+    return status;
+}
+
+/* ---- The verb ----------------------------------------------------------------------------- */
+
+static int run_on(const struct cli *cli, struct bench *bench, const char *url)
+{
+    struct bench_plan plan;
+    struct simba_error error;
+
+    if (strncasecmp(url, "memory:", 7) == 0) {
+        cli_say("the store memory: belongs to one process, and the bench has several");
+        return CLI_EXIT_CONFIG;
+    }
+    if (bench_plan_init(&plan, url, &error) != SIMBA_OK)
+        return cli_fail(&error);
+    set_plan(&plan, cli, bench);
+    return measure(&plan, bench);
+}
+
+/* What is measured would hold up those who use the default store. */
+static int run_in_folder(const struct cli *cli, struct bench *bench)
+{
+    char folder[PATH_MAX];
+    char url[CLI_URL_MAX];
+    struct simba_error error;
+
+    if (cli_scratch_create("bench", folder, sizeof folder, url, sizeof url, &error) != SIMBA_OK)
+        return cli_fail(&error);
+    if (!cli->quiet)
+        cli_say("no store is named, so an SQLite file is measured that is removed afterwards");
+    int status = run_on(cli, bench, url);
+    cli_scratch_remove(folder);
+    return status;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct bench bench = {0};
-    struct bench_plan plan;
     char url[CLI_URL_MAX];
     struct simba_error error;
 
@@ -190,16 +243,11 @@ static int run(struct cli *cli, int argc, char **argv)
         return status;
     if (!choose_questions(&bench, argc, argv))
         return cli_usage_error("bench");
-    if (cli_store_url(cli, url, sizeof url, &error) != SIMBA_OK)
-        return cli_fail(&error);
-    if (strncasecmp(url, "memory:", 7) == 0) {
-        cli_say("the store memory: belongs to one process, and the bench has several");
-        return CLI_EXIT_CONFIG;
-    }
-    if (bench_plan_init(&plan, url, &error) != SIMBA_OK)
-        return cli_fail(&error);
-    set_plan(&plan, cli, &bench);
-    return measure(&plan, &bench);
+    bench_catch_signals();
+    int code = cli_store_named_url(cli, url, sizeof url, &error);
+    if (code == SIMBA_ENOTFOUND)
+        return run_in_folder(cli, &bench);
+    return code == SIMBA_OK ? run_on(cli, &bench, url) : cli_fail(&error);
 }
 
 static const char details[] =
@@ -210,20 +258,23 @@ static const char details[] =
     "  handover    hand-over to a waiter in another process\n"
     "  many        mutexes held by one client through several renewals\n"
     "  contention  one mutex that many contenders in several processes want\n"
-    "  failover    kill -9 of an owner with a waiter in another process\n"
+    "  failover    kill -9 of an owner with waiters in other processes\n"
     "  is-owner    to ask whether one owns\n"
     "\n"
-    "Leases are 1s + 2s unless the URL, --ttl or --transition say otherwise. All mutexes are "
-    "named\n"
-    "bench-... with a random part, and are removed afterwards. Numbers of a machine that does\n"
-    "other things as well are worth little: look at the spread.\n"
+    "Leases are 1s + 2s unless the URL, --ttl or --transition say otherwise. 'failover' kills at\n"
+    "most 100 owners in a round; where the store has turns they are those of the URL, or 5ms.\n"
+    "Numbers of a machine that does other things as well are worth little: look at the spread.\n"
+    "\n"
+    "All mutexes are named bench-... with a random part, and are removed afterwards, also by\n"
+    "Ctrl-C. After a kill -9 they stay: remove what begins with bench- by the store's own tools.\n"
+    "Where no store is named it measures an SQLite file of its own in TMPDIR.\n"
     "\n"
     "Examples:\n"
     "  simba bench\n"
     "  simba bench cycle handover --url redis://localhost\n"
     "  simba bench many --mutexes 100000 --ttl 10s --transition 6s --json\n"
     "\n"
-    "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them.";
+    "Exit codes: 0, or 64, 69, 71, 74, 77, 78, 128+n as 'simba --help' lists them.";
 
 const struct cli_verb cli_verb_bench = {
     .name = "bench",

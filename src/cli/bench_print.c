@@ -14,15 +14,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* What the numbers depend on. */
-struct machine {
-    char cpu[128];
-    char kernel[160];
-    int cores;
-    int cores_allowed; /* fewer when it is pinned */
-    double load;
-};
-
 static void read_cpu(char *text, size_t size)
 {
     FILE *file = fopen("/proc/cpuinfo", "re");
@@ -41,7 +32,7 @@ static void read_cpu(char *text, size_t size)
         fclose(file);
 }
 
-static void read_machine(struct machine *machine)
+void cli_machine_read(struct cli_machine *machine)
 {
     struct utsname system;
     cpu_set_t allowed;
@@ -59,17 +50,15 @@ static void read_machine(struct machine *machine)
 
 /* ---- For people --------------------------------------------------------------------------- */
 
-void cli_bench_begin(const struct bench_plan *plan)
+void cli_bench_begin(const struct bench_plan *plan, const struct cli_machine *machine)
 {
-    struct machine machine;
     char url[CLI_URL_MAX];
     char shown[CLI_URL_MAX];
 
-    read_machine(&machine);
     cli_text_printable(sb_url_redact(plan->url, url, sizeof url), shown, sizeof shown);
     printf("store    %s\n", shown);
-    printf("machine  %s, %d of %d cores, %s, load %.2f\n", machine.cpu, machine.cores_allowed,
-           machine.cores, machine.kernel, machine.load);
+    printf("machine  %s, %d of %d cores, %s, load %.2f\n", machine->cpu, machine->cores_allowed,
+           machine->cores, machine->kernel, machine->load);
 }
 
 /* Four digits are enough to compare. */
@@ -148,20 +137,18 @@ static void print_field(const char *name, double value, const char *delimiter)
     fputs(delimiter, stdout);
 }
 
-void cli_bench_begin_json(const struct bench_plan *plan)
+void cli_bench_begin_json(const struct bench_plan *plan, const struct cli_machine *machine)
 {
-    struct machine machine;
     char url[CLI_URL_MAX];
 
-    read_machine(&machine);
     printf("{\"simba\":\"%s\",\"store\":", simba_version());
     cli_json_string(stdout, sb_url_redact(plan->url, url, sizeof url));
     fputs(",\"machine\":{\"cpu\":", stdout);
-    cli_json_string(stdout, machine.cpu);
+    cli_json_string(stdout, machine->cpu);
     fputs(",\"kernel\":", stdout);
-    cli_json_string(stdout, machine.kernel);
-    printf(",\"cores\":%d,\"cores_allowed\":%d,", machine.cores, machine.cores_allowed);
-    print_field("load", machine.load, "},\n\"questions\":{");
+    cli_json_string(stdout, machine->kernel);
+    printf(",\"cores\":%d,\"cores_allowed\":%d,", machine->cores, machine->cores_allowed);
+    print_field("load", machine->load, "},\n\"questions\":{");
 }
 
 static void print_measure_json(const struct bench_measure *measure)
@@ -208,7 +195,12 @@ void cli_bench_print_json(const struct bench_question *question, const struct be
     fputs("}}", stdout);
 }
 
-void cli_bench_end_json(void)
+void cli_bench_end_json(const char *error)
 {
-    fputs("}}\n", stdout);
+    fputs("}", stdout);
+    if (error != NULL) {
+        fputs(",\n\"error\":", stdout);
+        cli_json_string(stdout, error);
+    }
+    fputs("}\n", stdout);
 }

@@ -3,21 +3,17 @@
  */
 #include "cli/cli.h"
 #include "cli/say.h"
+#include "cli/scratch.h"
 #include "cli/store.h"
 
 #include <simba/tck.h>
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define FILE_NAME "tck.db" /* SQLite adds files whose names begin like it */
 
 struct tck {
     struct simba_tck_options options;
@@ -107,34 +103,6 @@ static void report(void *user, const char *name, int passed, const char *text)
 
 /* ---- A store for one run ------------------------------------------------------------------ */
 
-/* The kit leaves names behind, which nobody wants in the default store. */
-static int create_folder(char *folder, size_t size, struct simba_error *error)
-{
-    const char *parent = getenv("TMPDIR");
-
-    if (parent == NULL || parent[0] != '/')
-        parent = "/tmp";
-    if ((size_t)snprintf(folder, size, "%s/simba-tck-XXXXXX", parent) >= size)
-        return cli_error_set(error, SIMBA_ECONFIG, "the path in TMPDIR is too long");
-    if (mkdtemp(folder) == NULL)
-        return cli_error_set(error, SIMBA_ECONFIG, "cannot create a folder in %s: %s", parent,
-                             strerror(errno));
-    return SIMBA_OK;
-}
-
-static void remove_folder(const char *folder)
-{
-    DIR *dir = opendir(folder);
-
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
-        if (strncmp(entry->d_name, FILE_NAME, strlen(FILE_NAME)) == 0)
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    if (dir != NULL)
-        closedir(dir);
-    if (rmdir(folder) != 0)
-        cli_say("%s is left behind: %s", folder, strerror(errno));
-}
-
 /* The folder of this run, for the signal that ends it. */
 static struct {
     char path[PATH_MAX];
@@ -144,8 +112,9 @@ static struct {
 /* What the store creates. */
 static void remove_files(void)
 {
-    static const char *const names[] = {FILE_NAME, FILE_NAME "-wal", FILE_NAME "-shm",
-                                        FILE_NAME "-journal", FILE_NAME "-wake"};
+    static const char *const names[] = {CLI_SCRATCH_FILE,         CLI_SCRATCH_FILE "-wal",
+                                        CLI_SCRATCH_FILE "-shm",  CLI_SCRATCH_FILE "-journal",
+                                        CLI_SCRATCH_FILE "-wake", CLI_SCRATCH_FILE "-life"};
     int folder = open(scratch.path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 
     for (size_t i = 0; folder >= 0 && i < sizeof names / sizeof names[0]; i++)
@@ -204,23 +173,20 @@ static int run_kit(struct cli *cli, struct tck *tck, const char *url)
     return failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
+/* The kit leaves names behind, which nobody wants in the default store. */
 static int run_in_folder(struct cli *cli, struct tck *tck)
 {
     char folder[PATH_MAX];
-    char path[PATH_MAX + 16];
     char url[CLI_URL_MAX];
     struct simba_error error;
 
-    if (create_folder(folder, sizeof folder, &error) != SIMBA_OK)
+    if (cli_scratch_create("tck", folder, sizeof folder, url, sizeof url, &error) != SIMBA_OK)
         return cli_fail(&error);
     catch_signals(folder);
-    snprintf(path, sizeof path, "%s/" FILE_NAME, folder);
-    if (cli_store_file_url(path, url, sizeof url, &error) != SIMBA_OK)
-        return cli_fail(&error);
     if (!cli->quiet)
         cli_say("no store is named, so the kit runs on an SQLite file that is removed afterwards");
     int status = run_kit(cli, tck, url);
-    remove_folder(folder);
+    cli_scratch_remove(folder);
     return status;
 }
 

@@ -2,6 +2,7 @@
 """`simba bench`: each question is answered, on a file and on a server, in the form that is documented; nothing
 stays on the store, whatever happens. What the numbers are is hardly looked at."""
 import json
+import os
 import signal
 import sqlite3
 import sys
@@ -18,8 +19,7 @@ MEASURES = {
     "handover": {"simba", "raw"},
     "many": {"lateness"},
     "contention": {"simba", "raw"},
-    "failover": {"simba", "raw", "after_lease", "multiple", "jitter",
-                 "jitter_after_lease", "turn_after_lease"},
+    "failover": {"simba", "raw", "after_lease", "multiple", "jitter", "jitter_after_lease"},
     "is-owner": {"simba", "raw"},
 }
 NUMBERS = {
@@ -43,11 +43,15 @@ def names_left():
         store.close()
 
 
-def has_names():
+def names_or_none():
     try:
-        return names_left() != []
+        return names_left()
     except sqlite3.OperationalError:  # the table is not there yet
-        return False
+        return []
+
+
+def has_names():
+    return names_or_none() != []
 
 
 def ask(*arguments):
@@ -120,6 +124,40 @@ def a_signal_ends_it_and_nothing_stays():
     program = Simba("bench", "contention", "--contenders", "4", "--window", "1h")
     wait_until(has_names, "it contends")
     equal(program.end(signal.SIGINT), -signal.SIGINT)
+    contains(program.said(), "cleaning up; another signal leaves at once")
+    equal(names_left(), [])
+
+
+@case
+def json_that_a_signal_ends_is_whole():
+    program = Simba("bench", "--json", "cycle", "contention", "--count", "2", "--rounds", "2",
+                    "--contenders", "4", "--window", "1h")
+    wait_until(lambda: any("contention" in name for name in names_or_none()), "it contends")
+    equal(program.end(signal.SIGTERM), 128 + signal.SIGTERM)
+    answer = json.loads(read(program.out))
+    equal((list(answer["questions"]), answer["error"]), (["cycle"], f"signal {signal.SIGTERM:d} came"))
+
+
+@case
+def without_a_store_a_file_of_its_own_is_measured():
+    os.mkdir("tmp")
+    os.mkdir("state")
+    nothing = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd() + "/state",
+               "XDG_STATE_HOME": os.getcwd() + "/state",
+               "XDG_CONFIG_HOME": os.getcwd() + "/state", "TMPDIR": os.getcwd() + "/tmp"}
+    program = run("bench", "cycle", "--count", "2", "--rounds", "1", env=nothing)
+    equal((program.code, os.listdir("tmp"), os.listdir("state")), (0, [], []))
+    contains(program.said(), "no store is named")
+    contains(read(program.out), f"{os.getcwd()}/tmp/simba-bench-")
+
+
+@case
+def failover_kills_at_most_a_hundred():
+    """Of a count that is meant for other questions. It is ended when the owners of the first round are there."""
+    program = Simba("bench", "failover", "--count", "101", "--rounds", "1")
+    wait_until(lambda: len(names_or_none()) >= 100 or program.process.poll() is not None, "owners")
+    equal(len([name for name in names_or_none() if "failover" in name]), 100)
+    equal(program.end(signal.SIGINT), -signal.SIGINT)
     equal(names_left(), [])
 
 
@@ -135,7 +173,17 @@ def wrong_command_lines_are_usage_errors():
 @case
 def stores_that_cannot_be_measured_say_so():
     equal(run("bench", "--url", "memory:").code, 78)
-    equal(run("bench", "--url", "redis://127.0.0.1:1", "cycle").code, 69)
+
+
+@case
+def a_store_that_was_not_used_has_nothing_left_on_it():
+    for url, code in [("redis://127.0.0.1:1", 69), ("sqlite:no/such/folder/store.db", 69),
+                      ("nonsense://host", 78)]:
+        for form in [[], ["--json"]]:
+            program = run("bench", "--url", url, "cycle", *form)
+            equal((url, program.code, read(program.out)), (url, code, ""))
+            true("are left" not in program.said(), f"nothing is left: {program.said()}")
+            equal(len(program.said().splitlines()), 1)
 
 
 @case
@@ -151,6 +199,67 @@ def a_server_is_counted_on_and_left_clean():
         true(questions["many"]["numbers"]["commands_per_second"] > 0, "commands were counted")
         server.socket.sendall(b"DBSIZE\r\n")
         equal(server.socket.recv(64), b":0\r\n")
+    finally:
+        server.stop()
+
+
+@case
+def a_server_that_denies_the_plain_client_is_left_clean():
+    """The rights that docs/redis.md calls the smallest, with a user's own name for `simba bench`."""
+    if not Redis.exists():
+        return
+    server = Redis()
+    try:
+        server.socket.sendall(b"ACL SETUSER simba on >secret ~simba:{* &simba:{* +evalsha +eval +get +set +del "
+                              b"+pexpire +pttl +time +zadd +zrem +zrange +zpopmin +zcard +publish +subscribe "
+                              b"+unsubscribe +ping +scan +client|setname +select\r\n")
+        equal(server.socket.recv(64), b"+OK\r\n")
+        url = f"redis://simba:secret@127.0.0.1:{server.port}"
+        program = run("bench", "--url", url, "contention", *SMALL)
+        equal((program.code, read(program.out)), (77, ""))
+        contains(program.said(), "script|load")
+        server.socket.sendall(b"DBSIZE\r\n")
+        equal(server.socket.recv(64), b":0\r\n")
+        server.socket.sendall(b"ACL SETUSER simba +script|load\r\n")
+        equal(server.socket.recv(64), b"+OK\r\n")
+        ask("--url", url, "cycle", "contention", *SMALL)
+        server.socket.sendall(b"DBSIZE\r\n")
+        equal(server.socket.recv(64), b":0\r\n")
+    finally:
+        server.stop()
+
+
+def contends(server):
+    server.socket.sendall(b"EVAL \"return #redis.call('keys', '*contention*')\" 0\r\n")
+    return server.socket.recv(64) != b":0\r\n"
+
+
+@case
+def a_server_that_dies_meanwhile_is_unavailable():
+    if not Redis.exists():
+        return
+    server = Redis()
+    try:
+        program = Simba("bench", "--json", "cycle", "contention", "--url", server.url + "&stop-timeout=1s",
+                        "--count", "2", "--rounds", "1", "--contenders", "4", "--window", "3s")
+        wait_until(lambda: contends(server), "it contends")
+    finally:
+        server.stop()
+    equal(program.wait(), 69)
+    equal(list(json.loads(read(program.out))["questions"]), ["cycle"])
+    said = program.said().splitlines()
+    contains(said[-1], "are left on the store")
+
+
+@case
+def turns_are_those_of_the_url():
+    if not Redis.exists():
+        return
+    server = Redis()
+    try:
+        failover = ask("failover", "--url", server.url + "&turn=7ms", "--count", "2", "--rounds",
+                       "1")["questions"]["failover"]["measures"]
+        equal(failover["turn_after_lease"]["what"], "the same with turns of 7 ms")
     finally:
         server.stop()
 
