@@ -8,8 +8,8 @@
 #include "runtime/wait.h"
 
 #include "base/clock.h"
+#include "base/signals.h"
 
-#include <signal.h>
 #include <time.h>
 
 void sb_wait_init_cond(pthread_cond_t *changed)
@@ -20,38 +20,6 @@ void sb_wait_init_cond(pthread_cond_t *changed)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-}
-
-/* ---- What a guest must be spared ------------------------------------------------------------ */
-
-struct manners {
-    bool local; /* nothing here raises SIGPIPE */
-    sigset_t pipe;
-    sigset_t signals; /* blocked before */
-};
-
-/* libuv writes to sockets without MSG_NOSIGNAL. Other signals must come through: the thread may be the only
- * one of the process that takes them. */
-static void begin_manners(struct manners *m, bool local)
-{
-    m->local = local;
-    if (local)
-        return;
-    sigemptyset(&m->pipe);
-    sigaddset(&m->pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &m->pipe, &m->signals);
-}
-
-/* A SIGPIPE of ours is taken away. One that was blocked anyway stays: it may be the application's. */
-static void end_manners(struct manners *m)
-{
-    const struct timespec now = {0};
-
-    if (m->local || sigismember(&m->signals, SIGPIPE) != 0)
-        return;
-    while (sigtimedwait(&m->pipe, NULL, &now) >= 0)
-        continue;
-    pthread_sigmask(SIG_SETMASK, &m->signals, NULL);
 }
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
@@ -78,16 +46,21 @@ static void on_limit(struct sb_timer *limit)
     (void)limit;
 }
 
+/* libuv writes to sockets without MSG_NOSIGNAL; a local store has none. Other signals must come through: the thread
+ * may be the only one of the process that takes them. */
 static void turn_until_over(struct sb_loop *loop, const struct sb_wait *wait)
 {
     struct sb_timer limit = {.fire = on_limit};
-    struct manners manners;
+    bool writes_to_sockets = !sb_loop_is_local(loop);
+    struct sb_signal_hold hold;
 
-    begin_manners(&manners, sb_loop_is_local(loop));
+    if (writes_to_sockets)
+        sb_signal_hold(&hold, SIGPIPE);
     sb_loop_arm(loop, &limit, wait->until_ms);
     sb_loop_turn(loop, is_over, (void *)wait);
     sb_loop_cancel(loop, &limit);
-    end_manners(&manners);
+    if (writes_to_sockets)
+        sb_signal_let_go(&hold);
 }
 
 static void sleep_until_over(const struct sb_wait *wait)

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -621,7 +620,6 @@ static int try_write_error(struct file *file)
     struct call call;
     int result = 0;
 
-    signal(SIGXFSZ, SIG_IGN);
     if (host_open(&host, file->url) != SIMBA_OK || getrlimit(RLIMIT_FSIZE, &limit) != 0)
         return 1;
     for (int i = 0; i < 12; i++)

@@ -7,6 +7,7 @@
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "base/url.h"
 
@@ -48,6 +49,27 @@ static void log_nothing(const struct simba_backend_host *host, enum simba_log_le
     (void)host;
     (void)level;
     (void)format;
+}
+
+/* ---- The caller's thread -------------------------------------------------------------------- */
+
+/* What it is spared while the library works on it: to be cancelled with the lock or half of a handle, and to be ended
+ * by a write past the limit for files. */
+struct stay {
+    int cancel_state;
+    struct sb_signal_hold hold;
+};
+
+static void begin_stay(struct stay *stay)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &stay->cancel_state);
+    sb_signal_hold(&stay->hold, SIGXFSZ);
+}
+
+static void end_stay(const struct stay *stay)
+{
+    sb_signal_let_go(&stay->hold);
+    pthread_setcancelstate(stay->cancel_state, NULL);
 }
 
 /* ---- Connection ----------------------------------------------------------------------------- */
@@ -159,15 +181,18 @@ static int perform(simba_repository *h, struct call *call, struct sb_sql_failure
 static int run(simba_repository *h, struct call *call, struct simba_error *error)
 {
     struct sb_sql_failure failure = {.remedy = SB_SQL_GIVE_UP};
+    struct stay stay;
     int code;
 
     if (h->pid != getpid())
         return sb_error_set(error, SIMBA_EFORKED,
                             "the handle was made before fork() and belongs to the parent process");
+    begin_stay(&stay);
     pthread_mutex_lock(&h->lock);
     code = perform(h, call, &failure);
     call->created = h->created;
     pthread_mutex_unlock(&h->lock);
+    end_stay(&stay);
     if (code != SIMBA_OK && error != NULL)
         *error = failure.error;
     return code;
@@ -445,8 +470,8 @@ static int open_settings(simba_repository *h, const char *text, struct simba_err
     return code;
 }
 
-int simba_repository_open(const char *url, simba_repository **ret_repository,
-                          struct simba_error *error)
+static int open_handle(const char *url, simba_repository **ret_repository,
+                       struct simba_error *error)
 {
     simba_repository *h = sb_alloc_zero(sizeof *h);
     struct sb_sql_failure failure;
@@ -471,11 +496,27 @@ int simba_repository_open(const char *url, simba_repository **ret_repository,
     return SIMBA_OK;
 }
 
+int simba_repository_open(const char *url, simba_repository **ret_repository,
+                          struct simba_error *error)
+{
+    struct stay stay;
+    int code;
+
+    begin_stay(&stay);
+    code = open_handle(url, ret_repository, error);
+    end_stay(&stay);
+    return code;
+}
+
 /* In a child the connection is the parent's, and so is all that would be said over it. */
 void simba_repository_close(simba_repository *h)
 {
+    struct stay stay;
+
     if (h == NULL || h->pid != getpid())
         return;
+    begin_stay(&stay);
     drop_connection(h);
     free_handle(h);
+    end_stay(&stay);
 }

@@ -11,6 +11,7 @@
 #include "backend/sql/rows.h"
 #include "backend/sql/worker_parts.h"
 #include "base/error.h"
+#include "base/signals.h"
 
 #define SLOW_MS 50     /* longer than a busy machine takes a core away for */
 #define SLOW_SHARE 100 /* one part in so many of the loop's time may go by in slow requests */
@@ -162,13 +163,17 @@ static void note_duration(struct sb_worker *w)
             now_ms + (pause_ms < THREAD_ONLY_MAX_MS ? pause_ms : THREAD_ONLY_MAX_MS);
 }
 
+/* Past the limit for files (RLIMIT_FSIZE) a write ends the process, where it is not on a thread of the library. */
 static void run_now(struct sb_worker *w)
 {
     struct sb_sql_failure failure;
+    struct sb_signal_hold hold;
 
+    sb_signal_hold(&hold, SIGXFSZ);
     w->config.driver->set_deadline(w->link.repository.connection, SB_SQL_AT_ONCE);
     if (sb_batch_run(&w->batch, &w->link.repository, &failure) != SIMBA_OK)
         note_failure(w, &failure);
+    sb_signal_let_go(&hold);
     note_duration(w);
     finish(w);
 }

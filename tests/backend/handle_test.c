@@ -1,0 +1,146 @@
+/*
+ * handle_test.c - the repository that an application has in its hands, on SQLite: what becomes of the thread that
+ * calls, and of the handle after it.
+ */
+#include "file.h"
+
+#include <simba/simba.h>
+#include <simba/sql.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static int acquire(simba_repository *repository)
+{
+    struct simba_record record;
+    bool acquired = false;
+
+    return simba_repository_acquire_and_get_owner(repository, "m", "a", 20000, 0, &acquired,
+                                                  &record, NULL);
+}
+
+/* ---- A thread that is cancelled ------------------------------------------------------------- */
+
+struct caller {
+    simba_repository *repository;
+    pthread_t thread;
+    atomic_bool begun;
+    atomic_bool returned;
+    int code;
+};
+
+static void *call_and_end(void *argument)
+{
+    struct caller *caller = argument;
+
+    atomic_store(&caller->begun, true);
+    caller->code = acquire(caller->repository);
+    atomic_store(&caller->returned, true);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void start(struct caller *caller, simba_repository *repository)
+{
+    caller->repository = repository;
+    caller->code = SIMBA_EINVAL;
+    assert_int_equal(pthread_create(&caller->thread, NULL, call_and_end, caller), 0);
+}
+
+static bool is_set(void *flag)
+{
+    return atomic_load((atomic_bool *)flag);
+}
+
+/* The file is locked, so the cancellation comes while the call waits. */
+static void a_cancelled_thread_leaves_the_handle_to_others(void **state)
+{
+    struct file *file = *state;
+    simba_repository *repository = NULL;
+    struct caller cancelled = {0};
+    struct caller next = {0};
+    void *result = NULL;
+    sqlite3 *db;
+
+    assert_int_equal(simba_repository_open(file->url, &repository, NULL), SIMBA_OK);
+    db = file_open(file);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    start(&cancelled, repository);
+    assert_true(test_wait(is_set, &cancelled.begun));
+    assert_int_equal(pthread_cancel(cancelled.thread), 0);
+    assert_int_equal(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(pthread_join(cancelled.thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    start(&next, repository);
+    assert_true(test_wait(is_set, &next.returned));
+    assert_int_equal(pthread_join(next.thread, NULL), 0);
+    assert_int_equal(next.code, SIMBA_OK);
+    assert_true(atomic_load(&cancelled.returned));
+    assert_int_equal(cancelled.code, SIMBA_OK);
+    sqlite3_close(db);
+    simba_repository_close(repository);
+}
+
+/* ---- A limit for files ---------------------------------------------------------------------- */
+
+static bool limit_to_log(const struct file *file)
+{
+    char log[TEST_PATH_MAX + 32];
+    struct stat status;
+    struct rlimit limit;
+
+    snprintf(log, sizeof log, "%s-wal", file->path);
+    if (stat(log, &status) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return false;
+    limit.rlim_cur = (rlim_t)status.st_size;
+    return setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
+static bool lift_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return false;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
+/* The next transaction does not fit into the log, but all other files may be as they are. */
+static int write_past_limit(struct file *file)
+{
+    simba_repository *repository = NULL;
+
+    if (simba_repository_open(file->url, &repository, NULL) != SIMBA_OK)
+        return 1;
+    for (int i = 0; i < 12; i++)
+        if (acquire(repository) != SIMBA_OK)
+            return 2;
+    if (!limit_to_log(file))
+        return 3;
+    if (acquire(repository) != SIMBA_EUNKNOWN)
+        return 4;
+    if (!lift_limit() || acquire(repository) != SIMBA_OK)
+        return 5;
+    simba_repository_close(repository);
+    return 0;
+}
+
+static void a_write_past_the_limit_is_an_error_not_the_end(void **state)
+{
+    assert_int_equal(file_wait(file_fork(write_past_limit, *state, false)), 0);
+}
+
+#define ON_FILE(test) cmocka_unit_test_setup_teardown(test, file_setup, file_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_FILE(a_write_past_the_limit_is_an_error_not_the_end),
+        ON_FILE(a_cancelled_thread_leaves_the_handle_to_others),
+    };
+
+    return cmocka_run_group_tests_name("handle", tests, NULL, NULL);
+}
