@@ -76,7 +76,7 @@ bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argume
 /* ---- Starts --------------------------------------------------------------------------------- */
 
 #define BUSY_FROM 4096 /* requests under way: twice what a Redis connection takes at once */
-#define ROUND_MS 1000  /* the longest time in which nobody in the line moves on */
+#define ROUND_MS 1000  /* without a move in the line, and what is under way counts no more */
 
 bool sb_engine_is_busy(const struct sb_engine *engine)
 {
@@ -98,8 +98,10 @@ void sb_engine_line_up(struct sb_engine *engine, struct sb_service *s)
     else
         line->first = s;
     line->last = s;
-    if (line->first == s)
+    if (line->first == s) {
+        line->moved = false;
         sb_loop_arm(engine->loop, &line->timer, simba_now_ms() + ROUND_MS);
+    }
 }
 
 static struct sb_service *leave_line(struct sb_engine *engine)
@@ -118,24 +120,29 @@ static struct sb_service *leave_line(struct sb_engine *engine)
 
 void sb_engine_move_line(struct sb_engine *engine)
 {
-    const struct sb_line *line = &engine->line;
+    struct sb_line *line = &engine->line;
 
     while (line->first != NULL && (!line->first->start_waits || !sb_engine_is_busy(engine))) {
         struct sb_service *s = leave_line(engine);
 
+        line->moved = true;
         sb_service_begin_waiting(s);
         sb_service_drop(s);
     }
 }
 
-static void end_round(struct sb_timer *timer)
+static void check_line(struct sb_timer *timer)
 {
     struct sb_engine *engine = SB_CONTAINER(struct sb_engine, line.timer, timer);
+    struct sb_line *line = &engine->line;
 
-    engine->line.round++;
-    engine->line.under_way = 0;
-    sb_engine_move_line(engine);
-    if (engine->line.first != NULL)
+    if (!line->moved) {
+        line->round++;
+        line->under_way = 0;
+        sb_engine_move_line(engine);
+    }
+    line->moved = false;
+    if (line->first != NULL)
         sb_loop_arm(engine->loop, timer, simba_now_ms() + ROUND_MS);
 }
 
@@ -490,7 +497,7 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     engine->host.post = host_post;
     engine->host.log = host_log;
     engine->session_task.run = run_session_lost;
-    engine->line.timer.fire = end_round;
+    engine->line.timer.fire = check_line;
     engine->ops = config->ops;
     engine->timing = config->timing;
     engine->log = config->log;

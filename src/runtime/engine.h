@@ -31,12 +31,14 @@ struct sb_request {
     struct simba_reply reply;
 };
 
-/* Starts that wait for answers to the requests of others. A round ends when the line has not moved on for long:
- * what is without an answer then counts no more, for it may have been sent to a part of the store that is dead. */
+/* Starts that wait for answers to the requests of others. A store that is slow but answers moves the line on. Where it
+ * has not moved for long a new round begins: what is without an answer then counts no more, for it may have been sent
+ * to a part of the store that is dead. */
 struct sb_line {
     struct sb_service *first;
     struct sb_service *last;
-    struct sb_timer timer; /* for the end of the round, while anybody waits */
+    struct sb_timer timer; /* looks whether it moves, while anybody waits */
+    bool moved;            /* since the timer last went off */
     unsigned round;
     size_t under_way; /* requests of this round without an answer */
 };
@@ -96,8 +98,8 @@ void sb_engine_move_line(struct sb_engine *engine);
 /* Sends a request at the end of this turn of the loop, together with the others. Loop thread only. */
 void sb_engine_send(struct sb_engine *engine, struct sb_request *request);
 
-/* Makes of an answer what it is when there is no memory for the owner's name. To a guard and a release it says enough
- * that somebody else owns; other requests have failed. */
+/* Makes of an answer what it is when there is no memory for the owner's name. To a guard and a release it then
+ * says that nobody owns: all that they need is that they do not. Other requests have failed. */
 void sb_engine_drop_owner(enum simba_op op, struct simba_reply *reply);
 
 /* Adds to engine->pending, or takes from it and tells whoever waits. From any thread. */

@@ -76,6 +76,22 @@ static void let_answer(void)
     answer_all(held);
 }
 
+/* Answers one that is held; returns how many that were. */
+static unsigned answer_one(void)
+{
+    struct simba_request *request;
+
+    pthread_mutex_lock(&store.lock);
+    request = store.held;
+    if (request != NULL)
+        store.held = request->next;
+    pthread_mutex_unlock(&store.lock);
+    if (request == NULL)
+        return 0;
+    answer(request);
+    return 1;
+}
+
 /* The link to the request of a mutex that is held, or NULL. With the lock held. */
 static struct simba_request **find_held(const char *mutex)
 {
@@ -207,6 +223,40 @@ static void starts_do_not_wait_for_ever_where_nothing_is_answered(void **state)
     close_all(client);
 }
 
+static unsigned greater_of(unsigned a, unsigned b)
+{
+    return a > b ? a : b;
+}
+
+/* However long it takes, each answer lets one start go, and no more. */
+static void starts_keep_to_the_limit_on_a_store_that_is_slow(void **state)
+{
+    simba_client *client = open_and_create_all();
+    int64_t begun_ms = simba_now_ms();
+    int64_t last_ms = begun_ms;
+    unsigned longest_ms = 0;
+    unsigned answered = 0;
+    unsigned most = 0;
+
+    (void)state;
+    for (int i = 0; simba_now_ms() < begun_ms + 3 * MOVES_ON_MS; i++) {
+        if (i < CONTENDERS)
+            assert_int_equal(simba_contender_start(contenders[i], NULL), SIMBA_OK);
+        most = greater_of(most, atomic_load(&store.asked) - answered);
+        if (i >= CONTENDERS || i % 100 == 0) {
+            answered += answer_one();
+            longest_ms = greater_of(longest_ms, (unsigned)(simba_now_ms() - last_ms));
+            last_ms = simba_now_ms();
+        }
+        if (i >= CONTENDERS)
+            test_pause_ms(20);
+    }
+    assert_true(answered > 0);
+    if (longest_ms < MOVES_ON_MS / 2)
+        assert_in_range(most, 1, AT_ONCE);
+    close_all(client);
+}
+
 static void *lock(void *argument)
 {
     simba_locker *locker = argument;
@@ -270,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_wait_while_many_requests_are_under_way),
         cmocka_unit_test(starts_do_not_wait_for_ever_where_nothing_is_answered),
+        cmocka_unit_test(starts_keep_to_the_limit_on_a_store_that_is_slow),
         cmocka_unit_test(a_thread_that_waits_for_a_mutex_does_not_stand_in_line),
         cmocka_unit_test(who_is_stopped_in_line_asks_nothing),
         cmocka_unit_test(who_is_stopped_in_line_can_start_again),
