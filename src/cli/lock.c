@@ -74,7 +74,8 @@ static bool set_leave_running(void *into, const char *value)
 static const struct cli_option options[] = {
     {'n', "no-wait", NULL, "give up at once when somebody else owns", set_try},
     {'w', "wait", "DURATION", "give up when it was not acquired in this time", set_wait},
-    {'E', "contended-code", "CODE", "exit code for giving up, 0 to 255 (75)", set_contended_code},
+    {'E', "contended-code", "CODE",
+     "exit code for giving up, 0 to 255 (75); with -w also of a dead store", set_contended_code},
     {0, "hold-at-least", "DURATION", "keep the mutex that long, also when COMMAND has ended",
      cli_job_set_hold_at_least},
     {0, "hold-at-most", "DURATION", "stop COMMAND after that time (exit code 124)",
@@ -479,7 +480,9 @@ static const char details[] =
     "Runs COMMAND while holding the mutex NAME, and gives the mutex back when COMMAND ends.\n"
     "Without -n or -w it waits for its turn without a limit; a signal ends the wait, and a second "
     "one\n"
-    "does not wait for the store. -w covers the time to reach the store, too.\n"
+    "does not wait for the store. -w covers the time to reach the store, too: one that is down "
+    "all\n"
+    "that time is giving up as well, with the code of -E. With -n it is 69, whatever -E says.\n"
     "\n"
     "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment. The fence\n"
     "is a number that grows with every owner: storage that refuses smaller ones than it has\n"
@@ -500,7 +503,8 @@ static const char details[] =
     "Examples:\n"
     "  simba lock backup -- ./backup.sh --full\n"
     "  simba lock -n nightly -- make report || echo 'somebody else is at it'\n"
-    "  simba lock -w 30s -E 0 deploy -- ./deploy.sh\n"
+    "  simba lock -n -E 0 deploy -- ./deploy.sh    # from cron: busy is success, a dead store is "
+    "69\n"
     "  simba lock import -- sh -c 'load-data --fence \"$SIMBA_FENCE\"'\n"
     "\n"
     "Exit codes:\n"

@@ -93,10 +93,11 @@ static void what_cannot_be_a_database_is_refused_with_a_sentence(void **state)
 {
     static const struct refusal refusals[] = {
         {"sqlite:", SIMBA_EINVAL, "sqlite:PATH"},
-        {"sqlite:/nonexistent/folder/x.db", SIMBA_EUNAVAILABLE, "folder"},
+        {"sqlite:/nonexistent/folder/x.db", SIMBA_EUNAVAILABLE, "does not exist"},
         {"sqlite:/tmp/", SIMBA_EINVAL, "folder"},
         {"sqlite:/", SIMBA_EINVAL, "folder"},
-        {"sqlite:/proc/x.db", SIMBA_EUNAVAILABLE, "/proc/x.db"},
+        {"sqlite:/proc/x.db", SIMBA_EUNAVAILABLE, "x.db cannot be created in /proc: No such"},
+        {"sqlite:/etc/passwd/x.db", SIMBA_EUNAVAILABLE, "cannot be entered: Not a directory"},
         {"sqlite:/tmp/x.db?synchronous=off", SIMBA_EINVAL, "off"},
         {"sqlite:/tmp/x.db?busy-timeout=0", SIMBA_EINVAL, "busy-timeout"},
         {"sqlite:/tmp/x.db?busy-timeout=soon", SIMBA_EINVAL, "busy-timeout"},

@@ -182,9 +182,14 @@ class Postgres(Server):
         self.prepare(self.program("initdb"), "-D", "data", "-U", "simba", "-A", "trust",
                      "-E", "UTF8", "--locale=C.UTF-8", *([] if self.durable else ["-N"]))
 
+    def _memory(self):
+        """A server that is killed must not leave its memory in /dev/shm; one that is measured is left as it comes."""
+        return [] if self.durable else ["-c", "dynamic_shared_memory_type=mmap"]
+
     def command(self):
         return [self.program("postgres"), "-D", "data", "-p", str(self.port),
                 "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + self.folder,
+                *self._memory(),
                 *([] if self.durable else ["-c", "fsync=off"])]
 
     def sql(self, statement, database="simba"):

@@ -113,6 +113,7 @@ static void restrict_plain(const struct server *s)
         fail_msg("cannot write %s", path);
 }
 
+/* Its shared memory is in its folder, where a server that is killed leaves it behind to be removed. */
 void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX])
 {
     static char sockets[TEST_PATH_MAX + 32];
@@ -128,7 +129,9 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
                                 "-c",
                                 sockets,
                                 "-c",
-                                "max_connections=200"};
+                                "max_connections=200",
+                                "-c",
+                                "dynamic_shared_memory_type=mmap"};
 
     restrict_plain(s);
     snprintf(data, sizeof data, "%s/data", s->folder);

@@ -12,6 +12,8 @@
 #include <grp.h>
 #include <netinet/in.h>
 #include <pwd.h>
+#include <semaphore.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -224,12 +226,28 @@ void server_start(struct server *s)
         fail_msg("the server does not answer: %s", log_tail(s));
 }
 
+/* libfaketime names its shared memory after the process, and leaves it behind when that is killed. */
+static void remove_faketime(const struct server *s)
+{
+    char name[64];
+
+    if (s->faketime[0] == '\0')
+        return;
+    snprintf(name, sizeof name, "/faketime_shm_%d", (int)s->pid);
+    if (shm_unlink(name) != 0 && errno != ENOENT)
+        fail_msg("cannot remove %s", name);
+    snprintf(name, sizeof name, "/faketime_sem_%d", (int)s->pid);
+    if (sem_unlink(name) != 0 && errno != ENOENT)
+        fail_msg("cannot remove %s", name);
+}
+
 void server_kill(struct server *s)
 {
     if (s->pid == 0)
         return;
     signal_all(s->pid, SIGKILL);
     await_exit(s->pid);
+    remove_faketime(s);
     s->pid = 0;
 }
 

@@ -4,8 +4,10 @@
 #include "backend/sqlite/failure.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,6 +52,25 @@ static int refusal_of(const char *path)
     return access(path, W_OK) == 0 ? EACCES : errno;
 }
 
+/* The path is absolute. */
+static int folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash > path ? (int)(slash - path) : 1;
+}
+
+/* A file can be missing in a folder that is there, where the file system creates none. */
+static bool lacks_folder(const char *path, int system_code)
+{
+    char folder[PATH_MAX];
+    struct sb_text text;
+
+    sb_text_init(&text, folder, sizeof folder);
+    sb_text_add(&text, "%.*s", folder_length(path), path);
+    return system_code == ENOENT && !text.cut && access(folder, F_OK) != 0;
+}
+
 int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failure *failure)
 {
     struct simba_error *error = &failure->error;
@@ -59,7 +80,7 @@ int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failu
         return sb_error_set_backend(
             error, SIMBA_EDENIED, system_code, "the database %s cannot be %s: %s", path,
             access(path, R_OK) == 0 ? "written" : "read", strerror(system_code));
-    if (system_code == ENOENT || system_code == ENOTDIR)
+    if (lacks_folder(path, system_code))
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
                                     "the folder of the database %s does not exist", path);
     return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
@@ -74,15 +95,13 @@ int sb_sqlite_fail_read_only(const char *path, struct sb_sql_failure *failure)
 
 int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failure *failure)
 {
-    const char *slash = strrchr(path, '/'); /* the path is absolute */
-    int length = slash > path ? (int)(slash - path) : 1;
-
-    if (!is_denial(system_code))
+    if (lacks_folder(path, system_code))
         return sb_sqlite_fail_system(path, system_code, failure);
     failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set_backend(&failure->error, SIMBA_EDENIED, system_code,
-                                "the database %s cannot be created in %.*s: %s", slash + 1, length,
-                                path, strerror(system_code));
+    return sb_error_set_backend(
+        &failure->error, is_denial(system_code) ? SIMBA_EDENIED : SIMBA_EUNAVAILABLE, system_code,
+        "the database %s cannot be created in %.*s: %s", strrchr(path, '/') + 1,
+        folder_length(path), path, strerror(system_code));
 }
 
 /* SQLITE_ERROR stands for all that is wrong with a statement. What can be healed: the tables are gone, or an older

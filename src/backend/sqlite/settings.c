@@ -17,7 +17,7 @@
 
 static int fail_folder(const char *path, int system_code, struct simba_error *error)
 {
-    if (system_code == ENOENT || system_code == ENOTDIR)
+    if (system_code == ENOENT)
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
                                     "the folder of the database %s does not exist", path);
     return sb_error_set_backend(error, system_code == EACCES ? SIMBA_EDENIED : SIMBA_EUNAVAILABLE,
