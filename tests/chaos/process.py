@@ -1,4 +1,5 @@
 """Processes that the harness starts, stops, freezes and kills: by their ids, never by a name."""
+import contextlib
 import ctypes
 import glob
 import os
@@ -21,6 +22,16 @@ DIE_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL", "--"]  # it becomes the com
 def adopt_orphans():
     """What loses its parent below the harness becomes its child, so that nothing can hide."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+@contextlib.contextmanager
+def inherited_block(number):
+    """A process that is started meanwhile is not ended by the signal before it is ready to take it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def wallclock_environment(library, path):

@@ -4,7 +4,8 @@ import random
 import signal
 import threading
 
-from process import END_SECONDS, Process, create_clock, send, step_clock, wallclock_environment
+from process import (END_SECONDS, Process, create_clock, inherited_block, send, step_clock,
+                     wallclock_environment)
 
 PROGRAM_WAIT = "1s"
 COMMAND_MS = (50, 200, 400, 800, 2500)  # how long a command lives; the longest for longer than its lease
@@ -29,10 +30,11 @@ class LibraryWorker:
         self.lives += 1
         self.title = f"{self.name}-{self.lives}"
         path = os.path.join(self.world.folder, self.title)
-        self.process = Process(
-            [*self.prefix, self.world.programs.worker, self.title, self.url, path + ".journal",
-             self.world.vault.path], path + ".log",
-            environment=wallclock_environment(self.world.programs.wallclock, self.clock))
+        with inherited_block(signal.SIGTERM):
+            self.process = Process(
+                [*self.prefix, self.world.programs.worker, self.title, self.url, path + ".journal",
+                 self.world.vault.path], path + ".log",
+                environment=wallclock_environment(self.world.programs.wallclock, self.clock))
 
     @property
     def pid(self):
