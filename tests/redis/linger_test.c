@@ -146,6 +146,29 @@ static double server_time(void)
     return now;
 }
 
+static bool has_called_a_script(void *user)
+{
+    (void)user;
+    return calls_of("evalsha") > 0;
+}
+
+/* Sent again it could come behind an attempt of a contender that is back, and take that one out of the queue. */
+static void a_leave_that_a_server_does_not_know_is_not_sent_again(void **state)
+{
+    (void)state;
+    wait_as("a");
+    await_channels(1);
+    stop_as("a");
+    server_do(&server, "ZADD simba:{m}:contender 1 a");
+    server_do(&server, "SCRIPT FLUSH");
+    server_do(&server, "CONFIG RESETSTAT");
+    server_do(&server, "PUBLISH simba:{m}:a released@@jvm");
+    assert_true(host_run_until(&host, has_called_a_script, NULL));
+    host_do(&host, SIMBA_OP_READ, "m", NULL, 0); /* what was sent before has been answered */
+    assert_int_equal(calls_of("eval"), 1);       /* of the READ */
+    assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), 1);
+}
+
 /* It is answered when its contender has stopped, and is neither in the queue then nor where a later contest begins. */
 static void an_attempt_that_came_late_leaves_the_queue_again(void **state)
 {
@@ -194,6 +217,7 @@ int main(void)
         CASE(a_subscription_that_nobody_comes_back_for_ends),
         CASE(a_message_to_whoever_has_stopped_wakes_nobody),
         CASE(what_is_told_to_whoever_has_stopped_reaches_the_next_waiter),
+        CASE(a_leave_that_a_server_does_not_know_is_not_sent_again),
         CASE(an_attempt_that_came_late_leaves_the_queue_again),
         CASE(only_so_many_linger_and_the_oldest_go_first),
     };

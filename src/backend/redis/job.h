@@ -14,6 +14,7 @@ struct sb_job {
     struct sb_node *node;
     enum simba_op op;  /* the request's, or RELEASE while its lease is given back */
     uint16_t attempts; /* before this one */
+    bool once;         /* it is not sent again */
     bool needs_text;   /* the server did not know the script */
     bool asking;       /* the slot is on its way to the node */
     uint64_t revision; /* the request's, or that of the lease to give back */

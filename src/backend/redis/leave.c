@@ -1,6 +1,6 @@
 /*
  * leave.c - a RELEASE of nothing, made by the backend itself. A courtesy: where it fails, those behind try at the end
- * of the lease that they know of.
+ * of the lease that they know of. It is never sent again: its contender may be back by then, and live in the queue.
  */
 #include "backend/redis/leave.h"
 
@@ -34,6 +34,6 @@ void sb_leave_queue(simba_backend *store, const struct sb_listener *listener)
     leave->request.mutex = leave->mutex;
     leave->request.id = leave->id;
     leave->request.timeout_ms = store->options.command_timeout_ms;
-    sb_request_start(store, &leave->request, on_left);
+    sb_request_start_once(store, &leave->request, on_left);
     sb_request_batch_end(store);
 }

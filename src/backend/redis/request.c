@@ -210,7 +210,9 @@ static void send_again(struct sb_job *job, struct sb_node *node)
 
     job->node = node;
     sb_quorum_leave(job);
-    if (++job->attempts > ATTEMPTS_MAX)
+    if (job->once)
+        code = sb_error_set(&error, SIMBA_EUNAVAILABLE, "it would come behind later requests");
+    else if (++job->attempts > ATTEMPTS_MAX)
         code = sb_error_set(&error, SIMBA_EUNAVAILABLE,
                             "the store sent a request away again and again");
     else
@@ -443,7 +445,8 @@ static void schedule(struct sb_job *job, int64_t now_ms)
         sb_backlog_add(backlog, job);
 }
 
-void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
+static void start(simba_backend *store, struct simba_request *request, sb_request_take *take,
+                  bool once)
 {
     struct sb_job *job = sb_alloc_zero(sizeof *job);
     int64_t now_ms = simba_now_ms();
@@ -459,6 +462,7 @@ void sb_request_start(simba_backend *store, struct simba_request *request, sb_re
     job->store = store;
     job->request = request;
     job->take = take;
+    job->once = once;
     job->op = request->op;
     job->revision = request->revision;
     job->node = sb_store_route(store, request->mutex, &error);
@@ -468,6 +472,17 @@ void sb_request_start(simba_backend *store, struct simba_request *request, sb_re
     } else {
         schedule(job, now_ms);
     }
+}
+
+void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
+{
+    start(store, request, take, false);
+}
+
+void sb_request_start_once(simba_backend *store, struct simba_request *request,
+                           sb_request_take *take)
+{
+    start(store, request, take, true);
 }
 
 void sb_request_go_on(struct sb_node *node)

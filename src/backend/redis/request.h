@@ -38,6 +38,11 @@ sb_request_take sb_request_reply;
 /* Begins to carry out a request, any but LIST; `take` is called exactly once, perhaps at once. */
 void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take);
 
+/* The same for a request that must not come behind those that are started later: where it would have to be sent again
+ * it fails. */
+void sb_request_start_once(simba_backend *store, struct simba_request *request,
+                           sb_request_take *take);
+
 /* Lets the next command into a slot that is on its way to the node. */
 int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct simba_error *error);
 
