@@ -22,8 +22,9 @@
 #define IS_OWNER SB_MYSQL_OWNER " = cast(? AS binary)"
 #define INSERT SB_MYSQL_INSERT SB_MYSQL_FREE_ROW
 
-/* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. Each time has a clock of
- * its own: whether a column stands for its new value depends on the mode, and a lease must not depend on that. */
+/* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. The three
+ * times are of one instant. The expression is repeated because whether a column stands for its new value depends on
+ * the mode, and a lease must not depend on that. */
 #define SET_LEASE                                                                                  \
     "UPDATE simba_mutex SET owner_id = ?, acquired_at = " NOW ", ttl_at = " NOW " + ?,"            \
     " transition_at = " NOW " + ?, version = last_insert_id(version + 1)"
