@@ -61,9 +61,13 @@ void sb_zk_job_create(struct sb_zk_job *job)
     sb_zk_rank_children(sb_zk_job_call(job, 1), path, false);
 }
 
+/* The session may have ended while an older node was dropped, and the client may be closing: it would be gone before a
+ * call that is posted as lost has ended. */
 static void contest(struct sb_zk_job *job)
 {
-    if (job->latch->node == SB_ZK_NODE_NONE)
+    if (!job->store->session.up)
+        sb_zk_job_fail(job, ZCONNECTIONLOSS);
+    else if (job->latch->node == SB_ZK_NODE_NONE)
         sb_zk_job_create(job);
     else if (sb_zk_turn_has_come(job))
         sb_zk_turn_take(job);

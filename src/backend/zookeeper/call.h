@@ -16,7 +16,7 @@ struct sb_zk_call {
     void (*done)(struct sb_zk_call *call);
     void *user;
     struct sb_zk_session *session;
-    struct sb_zk_line *line;       /* it was made on; only to be compared */
+    struct sb_zk_line *line;       /* it was made on; once it has ended, only to be compared */
     struct sb_zk_call *next;       /* of the line */
     struct sb_zk_call **link;      /* NULL: it was not made on any */
     unsigned number;               /* of the session */

@@ -291,6 +291,10 @@ void sb_zk_job_rank(struct sb_zk_job *job)
 {
     char path[SB_ZK_PATH_SIZE];
 
+    if (!job->store->session.up) {
+        sb_zk_job_fail(job, ZCONNECTIONLOSS); /* at once: the client may be closing */
+        return;
+    }
     if (is_waiting(job) && sb_zk_session_is_proved(&job->store->session))
         job->proved_ms = job->store->session.proved_ms;
     else if (!sb_zk_job_prove(job))

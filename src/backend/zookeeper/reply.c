@@ -14,7 +14,6 @@
 #include <string.h>
 
 #define PARK_MS 500
-#define UNWATCH_MS 5     /* what an owner watched for its turn; its callback goes first */
 #define TTL_LEAST_PART 8 /* of the belief */
 
 struct lease {
@@ -90,8 +89,6 @@ void sb_zk_job_answer_mine(struct sb_zk_job *job)
     if (job->request != NULL && job->op == SIMBA_OP_ACQUIRE)
         latch->granted = true;
     sb_zk_job_reply(job, &reply);
-    if (latch->watches_self)
-        sb_zk_store_wake_at(job->store, simba_now_ms() + UNWATCH_MS);
     sb_zk_job_end(job);
 }
 

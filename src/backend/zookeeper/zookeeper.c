@@ -40,6 +40,8 @@ struct sweep {
     bool waits; /* somebody waits for its turn */
 };
 
+/* What an owner watched for its turn is taken back here, so that its callback goes first and not each hand-over costs a
+ * sweep. Where the release comes before, the watch fires and tells nobody. */
 static void sweep_latch(void *argument, struct sb_zk_latch *latch)
 {
     struct sweep *sweep = argument;
