@@ -272,6 +272,16 @@ bool host_wait(struct host *host, struct call *calls, size_t count)
     return host_run_until(host, are_answered, &waiting);
 }
 
+bool host_is_answered(struct host *host, const struct call *call)
+{
+    bool answered;
+
+    pthread_mutex_lock(&host->lock);
+    answered = call->answered;
+    pthread_mutex_unlock(&host->lock);
+    return answered;
+}
+
 struct call host_do(struct host *host, enum simba_op op, const char *mutex, const char *id,
                     uint64_t revision)
 {

@@ -77,8 +77,9 @@ struct call host_call(enum simba_op op, const char *mutex, const char *id, uint6
 /* Submits calls as one batch. */
 void host_submit(struct host *host, struct call *calls, size_t count);
 
-/* Waits for their answers. */
+/* Waits for their answers; and whether one has come. */
 bool host_wait(struct host *host, struct call *calls, size_t count);
+bool host_is_answered(struct host *host, const struct call *call);
 
 /* Prepares, submits and waits. */
 struct call host_do(struct host *host, enum simba_op op, const char *mutex, const char *id,

@@ -79,16 +79,6 @@ static void a_locked_database_is_unavailable_until_it_is_not(void **state)
     assert_true(host_close(&host));
 }
 
-static bool is_answered(struct host *host, const struct call *call)
-{
-    bool answered;
-
-    pthread_mutex_lock(&host->lock);
-    answered = call->answered;
-    pthread_mutex_unlock(&host->lock);
-    return answered;
-}
-
 /* The impatient one of the batch shows that both have met the lock. */
 static void a_request_waits_for_a_lock_that_is_given_back_in_time(void **state)
 {
@@ -106,7 +96,7 @@ static void a_request_waits_for_a_lock_that_is_given_back_in_time(void **state)
     assert_true(host_wait(&host, calls, 1));
     assert_int_equal(calls[0].code, SIMBA_EUNAVAILABLE);
     assert_non_null(strstr(calls[0].error.text, "locked"));
-    assert_false(is_answered(&host, &calls[1]));
+    assert_false(host_is_answered(&host, &calls[1]));
     sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
     sqlite3_close(db);
     assert_true(host_wait(&host, calls, 2));

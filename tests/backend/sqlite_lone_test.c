@@ -14,16 +14,6 @@ static struct call acquire(struct host *host, const char *mutex, const char *id)
     return host_do(host, SIMBA_OP_ACQUIRE, mutex, id, 0);
 }
 
-static bool is_answered(struct host *host, const struct call *call)
-{
-    bool answered;
-
-    pthread_mutex_lock(&host->lock);
-    answered = call->answered;
-    pthread_mutex_unlock(&host->lock);
-    return answered;
-}
-
 /* ---- On the loop ---------------------------------------------------------------------------- */
 
 /* A request that comes alone is carried out on the thread that submits it. */
@@ -35,7 +25,7 @@ static void a_lone_request_is_answered_at_once(void **state)
 
     assert_int_equal(host_open(&host, file->url), SIMBA_OK);
     host_submit(&host, &call, 1);
-    assert_true(is_answered(&host, &call));
+    assert_true(host_is_answered(&host, &call));
     assert_true(call.on_loop);
     assert_string_equal(call.owner, "a");
     assert_true(host_close(&host));
@@ -53,7 +43,7 @@ static void a_lone_request_that_meets_a_lock_does_not_hold_up_the_loop(void **st
     db = file_open(file);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     host_submit(&host, &call, 1);
-    assert_false(is_answered(&host, &call));
+    assert_false(host_is_answered(&host, &call));
     sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
     sqlite3_close(db);
     assert_true(host_wait(&host, &call, 1));

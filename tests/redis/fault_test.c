@@ -138,6 +138,16 @@ static void an_owner_whose_command_connection_is_killed_keeps_its_lease(void **s
     party_leave(&party);
 }
 
+static bool has_waiters(void *user)
+{
+    return server_number(&server, "ZCARD simba:{m}:contender") >= *(const int *)user;
+}
+
+static void await_waiters(int count)
+{
+    assert_true(test_wait(has_waiters, &count));
+}
+
 static bool has_subscriber(void *user)
 {
     redisReply *reply = server_ask(&server, "PUBSUB NUMSUB %s", user);
@@ -331,8 +341,7 @@ static void a_release_wakes_exactly_one_live_waiter(void **state)
         snprintf(channel, sizeof channel, "simba:{m}:%s", ids[i]);
         assert_true(test_wait(has_subscriber, channel));
     }
-    while (server_number(&server, "ZCARD simba:{m}:contender") < 3)
-        test_pause_ms(1);
+    await_waiters(3);
     server_do(&server, "CONFIG RESETSTAT");
     party_leave(&owner);
     party_await_acquired(&waiters[0], 1);
@@ -374,8 +383,7 @@ static void after_a_crash_the_first_of_the_queue_owns_when_the_lease_ends(void *
     end_ms = bury_owner();
     for (int i = 0; i < 3; i++) {
         party_join(&waiters[i], server_url(&server, TURNS), "m", ids[i]);
-        while (server_number(&server, "ZCARD simba:{m}:contender") < i + 1)
-            test_pause_ms(1);
+        await_waiters(i + 1);
     }
     after_ms = waited_ms(&waiters[0], end_ms);
     assert_in_range(after_ms, 0, TURN_MS);

@@ -137,15 +137,6 @@ static bool is_queue_empty(void *user)
     return server_number(&server, "ZCARD simba:{m}:contender") == 0;
 }
 
-static double server_time(void)
-{
-    redisReply *reply = server_ask(&server, "TIME");
-    double now = strtod(reply->element[0]->str, NULL) + strtod(reply->element[1]->str, NULL) / 1e6;
-
-    freeReplyObject(reply);
-    return now;
-}
-
 static bool has_called_a_script(void *user)
 {
     (void)user;
@@ -181,7 +172,7 @@ static void an_attempt_that_came_late_leaves_the_queue_again(void **state)
     host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
     assert_true(host_run_until(&host, is_queue_empty, NULL));
     assert_int_equal(channels(), 1); /* it lingers still */
-    before = server_time();
+    before = (double)server_time_us(&server) / 1e6;
     wait_as("a");
     assert_true(strtod(server_text(&server, "ZSCORE simba:{m}:contender a"), NULL) >= before);
     stop_as("a");

@@ -284,6 +284,16 @@ void server_do(struct server *server, const char *format, ...)
     freeReplyObject(reply);
 }
 
+uint64_t server_time_us(struct server *server)
+{
+    redisReply *reply = server_ask(server, "TIME");
+    uint64_t time_us = strtoull(reply->element[0]->str, NULL, 10) * 1000000 +
+                       strtoull(reply->element[1]->str, NULL, 10);
+
+    freeReplyObject(reply);
+    return time_us;
+}
+
 size_t server_clients(struct server *server, const char *name)
 {
     const char *list = server_text(server, "CLIENT LIST");

@@ -58,6 +58,9 @@ long long server_number(struct server *server, const char *format, ...);
 const char *server_text(struct server *server, const char *format, ...);
 void server_do(struct server *server, const char *format, ...);
 
+/* By its clock, in microseconds. */
+uint64_t server_time_us(struct server *server);
+
 /* How many connections of this name the server has. */
 size_t server_clients(struct server *server, const char *name);
 

@@ -49,23 +49,14 @@ static double score_of(const char *id)
     return strtod(server_text(&server, "ZSCORE simba:{m}:contender %s", id), NULL);
 }
 
-static double server_time(void)
-{
-    redisReply *reply = server_ask(&server, "TIME");
-    double now = strtod(reply->element[0]->str, NULL) + strtod(reply->element[1]->str, NULL) / 1e6;
-
-    freeReplyObject(reply);
-    return now;
-}
-
 static bool is_past(void *user)
 {
-    return server_time() > *(const double *)user;
+    return (double)server_time_us(&server) / 1e6 > *(const double *)user;
 }
 
 static void let_pass(double seconds)
 {
-    double end_at = server_time() + seconds;
+    double end_at = (double)server_time_us(&server) / 1e6 + seconds;
 
     assert_true(test_wait(is_past, &end_at));
 }

@@ -280,24 +280,14 @@ static void the_token_grows_over_the_terms_of_others_and_the_loss_of_the_counter
     assert_true(ask(ACQUIRE, "a", 0).revision > first.revision);
 }
 
-/* By the server's clock, in microseconds. */
-static uint64_t server_time(void)
-{
-    redisReply *reply = server_ask(&server, "TIME");
-    uint64_t time = strtoull(reply->element[0]->str, NULL, 10) * 1000000 +
-                    strtoull(reply->element[1]->str, NULL, 10);
-
-    freeReplyObject(reply);
-    return time;
-}
-
 /* A counter that ran ahead of the clock is lost while nobody owns: only the client remembers it. */
 static void the_token_does_not_go_back_when_a_counter_ahead_of_the_clock_is_lost(void **state)
 {
     struct call first;
 
     (void)state;
-    server_do(&server, "SET simba:{m}:fence %llu", (unsigned long long)server_time() + 10000000);
+    server_do(&server, "SET simba:{m}:fence %llu",
+              (unsigned long long)server_time_us(&server) + 10000000);
     first = ask(ACQUIRE, "a", 0);
     ask(RELEASE, "a", first.revision);
     server_do(&server, "FLUSHALL");
@@ -313,7 +303,8 @@ static void a_counter_that_cannot_be_is_no_matter_of_other_mutexes(void **state)
     server_do(&server, "SET simba:{m}:fence 9007199254740000");
     assert_int_equal(ask(ACQUIRE, "a", 0).revision, 9007199254740001);
     call = host_do(&host, ACQUIRE, "other", "a", 0);
-    assert_in_range(call.revision, server_time() - 60000000, server_time() + 60000000);
+    assert_in_range(call.revision, server_time_us(&server) - 60000000,
+                    server_time_us(&server) + 60000000);
 }
 
 static void the_token_is_the_time_in_microseconds_in_plain_digits(void **state)
@@ -322,7 +313,7 @@ static void the_token_is_the_time_in_microseconds_in_plain_digits(void **state)
     char digits[32];
 
     (void)state;
-    assert_in_range(call.revision, server_time() - 60000000, server_time());
+    assert_in_range(call.revision, server_time_us(&server) - 60000000, server_time_us(&server));
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)call.revision);
     assert_string_equal(server_text(&server, "GET simba:{m}:fence"), digits);
     ask(RELEASE, "a", call.revision);

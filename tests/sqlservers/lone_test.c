@@ -66,16 +66,6 @@ static simba_locker *used_locker(simba_client *client, const char *mutex)
     return locker;
 }
 
-static bool is_answered(struct host *host, const struct call *call)
-{
-    bool answered;
-
-    pthread_mutex_lock(&host->lock);
-    answered = call->answered;
-    pthread_mutex_unlock(&host->lock);
-    return answered;
-}
-
 /* Whether there is no answer as long as the loop is not turned: no other thread is at work. */
 static bool waits_for_loop(struct host *host)
 {
@@ -84,7 +74,7 @@ static bool waits_for_loop(struct host *host)
 
     host_submit(host, &call, 1);
     test_pause_ms(100);
-    waited = !is_answered(host, &call);
+    waited = !host_is_answered(host, &call);
     assert_true(host_wait(host, &call, 1));
     assert_string_equal(call.owner, "a");
     return waited;
