@@ -70,9 +70,11 @@ static void changes_of_ownership_are_watched(void **state)
     (void)state;
     struct process watcher = simba_start(NULL, "watch", "m", "--json", NULL);
     wait_until(server_watches(&server) == 1);
-    assert_int_equal(simba_run("--id", "me", "lock", "m", "--", "true", NULL), 0);
-    wait_until(strstr(file_read(watcher.out), "\"after\":\"me\"") != NULL);
-    wait_until(strstr(file_read(watcher.out), "\"before\":\"me\"") != NULL);
+    struct process holder = holder_start();
+    wait_until(strstr(file_read(watcher.out), "\"after\":\"holder\"") != NULL);
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+    wait_until(strstr(file_read(watcher.out), "\"before\":\"holder\"") != NULL);
     kill(watcher.pid, SIGTERM);
     process_wait(&watcher);
     wait_until(server_watches(&server) == 0);
