@@ -14,6 +14,7 @@ import random
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from clock import now
 from process import adopt_orphans
 from run import Plan, Programs, run

@@ -6,11 +6,8 @@ import os
 import signal
 import struct
 import subprocess
-import sys
 
 from clock import wait_until
-
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from servers import as_user
 
 PR_SET_CHILD_SUBREAPER = 36

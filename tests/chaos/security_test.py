@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from clock import wait_until
 from process import adopt_orphans, tree_of
 from redis_store import Redis, RedisServer

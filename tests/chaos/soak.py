@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from clock import now, wait_until
 from history import load, parse
 from process import Process, adopt_orphans

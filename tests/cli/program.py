@@ -9,12 +9,14 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import tempfile
-import time
 import traceback
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from clock import PATIENCE, now, wait_until
+
 PROGRAM = os.environ["SIMBA_PROGRAM"]
-PATIENCE = 30
 TTL, TRANSITION = 0.4, 0.6
 LEASE = TTL + TRANSITION
 PR_SET_CHILD_SUBREAPER = 36
@@ -27,23 +29,6 @@ def case(function):
     """Registers a case; its name is what it shows."""
     _cases.append(function)
     return function
-
-
-def now():
-    """The clock of the leases, in seconds."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def wait_until(condition, what=None, patience=PATIENCE):
-    """Waits for a condition and returns what it came to."""
-    end = now() + patience
-    while True:
-        value = condition()
-        if value:
-            return value
-        if now() > end:
-            raise AssertionError(f"did not come true: {what or condition.__name__}")
-        time.sleep(0.005)
 
 
 def url(name="store.db", ttl="400ms", transition="600ms", more=""):
@@ -203,7 +188,7 @@ def _end_leftovers(servers):
     try:
         wait_until(gone, patience=3)
         return []
-    except AssertionError:
+    except TimeoutError:
         left = left_over()
         names = [read(f"/proc/{pid}/cmdline").replace("\0", " ") for pid in left]
         for pid in left:

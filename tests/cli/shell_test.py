@@ -72,7 +72,7 @@ class Shell:
             return re.search(pattern, self.seen)
         try:
             found = wait_until(look, pattern)
-        except AssertionError as missing:
+        except TimeoutError as missing:
             raise AssertionError(f"{missing}; the terminal shows {self.seen!r}") from None
         before, self.seen = self.seen[:found.end()], self.seen[found.end():]
         return before

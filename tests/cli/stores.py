@@ -6,11 +6,8 @@ Those with users have a `denied_url`, with credentials that the server refuses.
 import os
 import shutil
 import signal
-import sys
 
 from program import read
-
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import servers
 from servers import free_port  # for who imports it from here
 

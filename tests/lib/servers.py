@@ -13,9 +13,9 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 
-PATIENCE = 60
+from clock import PATIENCE, wait_until
+
 JARS = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-nop.jar"]
 
 
@@ -36,16 +36,6 @@ def as_user(name):
     if name is None or os.geteuid() != 0:
         return {}
     return {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []}
-
-
-def wait_until(condition, what):
-    """Waits for a condition and returns what it came to."""
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise TimeoutError(f"did not come true within {PATIENCE} s: {what}")
-        time.sleep(0.005)
-    return value
 
 
 class Server:
