@@ -310,24 +310,37 @@ static void on_stopped(struct sb_service *s, int code)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* Steps the machine. Returns how many changes will have no callback of their own. */
+/* Returns how many changes will have no callback of their own. */
+static unsigned keep_report(const struct sb_service *s, const struct sb_step *step,
+                            struct sb_report *report)
+{
+    unsigned untold;
+
+    sb_rest_wake_report(&s->rest, report);
+    untold = sb_report_keep(report, step);
+    if (step->stopped || !is_heard(s, report))
+        untold += sb_report_drop(report);
+    return untold;
+}
+
+/* Steps the machine. Returns as above. */
 static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
                              struct sb_name *name, struct sb_step *step)
 {
     struct sb_report report;
     union sb_mind mind;
     unsigned untold;
+    bool reports;
 
-    sb_rest_wake(&s->rest, &mind, &report);
+    sb_rest_wake(&s->rest, &mind);
     if (is_observer(s))
         sb_observer_step(&mind.observer, event, step);
     else
         sb_machine_step(&mind.contender, event, step);
     show(s, &mind);
-    untold = sb_report_keep(&report, step);
-    if (step->stopped || !is_heard(s, &report))
-        untold += sb_report_drop(&report);
-    sb_rest_lay(&s->rest, &mind, &report, name);
+    reports = step->changed || s->rest.pending;
+    untold = reports ? keep_report(s, step, &report) : 0;
+    sb_rest_lay(&s->rest, &mind, reports ? &report : NULL, name);
     return untold;
 }
 

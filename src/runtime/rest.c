@@ -115,7 +115,7 @@ void sb_rest_state(const struct sb_rest *r, struct simba_state *ret_state)
 
 /* ---- Both ----------------------------------------------------------------------------------- */
 
-static void wake_report(const struct sb_rest *r, struct sb_report *ret_report)
+void sb_rest_wake_report(const struct sb_rest *r, struct sb_report *ret_report)
 {
     wake_owner(&r->before, &ret_report->state.before);
     wake_owner(&r->after, &ret_report->state.after);
@@ -124,7 +124,7 @@ static void wake_report(const struct sb_rest *r, struct sb_report *ret_report)
     ret_report->released = r->released;
 }
 
-void sb_rest_wake(const struct sb_rest *r, union sb_mind *ret_mind, struct sb_report *ret_report)
+void sb_rest_wake(const struct sb_rest *r, union sb_mind *ret_mind)
 {
     if (r->own_id != NULL) {
         memcpy(&ret_mind->contender, r->mind.contender, sizeof r->mind.contender);
@@ -133,7 +133,6 @@ void sb_rest_wake(const struct sb_rest *r, union sb_mind *ret_mind, struct sb_re
         memcpy(&ret_mind->observer, r->mind.observer, sizeof r->mind.observer);
         wake_owner(&r->owner, &ret_mind->observer.owner);
     }
-    wake_report(r, ret_report);
 }
 
 static const struct simba_owner *lay_mind(struct sb_rest *r, const union sb_mind *mind)
@@ -146,16 +145,23 @@ static const struct simba_owner *lay_mind(struct sb_rest *r, const union sb_mind
     return &mind->observer.owner;
 }
 
+static void lay_report(struct sb_rest *r, const struct sb_report *report,
+                       const struct sb_name *news)
+{
+    lay_owner(r, &r->before, &report->state.before, news);
+    lay_owner(r, &r->after, &report->state.after, news);
+    r->pending = report->pending;
+    r->acquired = report->acquired;
+    r->released = report->released;
+}
+
 /* The report first: it may name the owner that the machine knew before. */
 void sb_rest_lay(struct sb_rest *r, const union sb_mind *mind, const struct sb_report *report,
                  struct sb_name *news)
 {
-    lay_owner(r, &r->before, &report->state.before, news);
-    lay_owner(r, &r->after, &report->state.after, news);
+    if (report != NULL)
+        lay_report(r, report, news);
     lay_owner(r, &r->owner, lay_mind(r, mind), news);
-    r->pending = report->pending;
-    r->acquired = report->acquired;
-    r->released = report->released;
     drop(news);
 }
 
@@ -164,7 +170,7 @@ struct sb_report sb_rest_take_report(struct sb_rest *r)
     struct sb_report report;
     struct sb_report taken;
 
-    wake_report(r, &report);
+    sb_rest_wake_report(r, &report);
     taken = sb_report_take(&report);
     r->pending = report.pending;
     return taken;

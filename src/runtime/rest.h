@@ -63,11 +63,14 @@ void sb_rest_free(struct sb_rest *rest);
  * contender's own id needs none: then *ret_name is NULL. */
 bool sb_rest_make_name(const struct sb_rest *rest, const char *id, struct sb_name **ret_name);
 
-/* Takes machine and report up for a step. */
-void sb_rest_wake(const struct sb_rest *rest, union sb_mind *ret_mind,
-                  struct sb_report *ret_report);
+/* Takes the machine up for a step. */
+void sb_rest_wake(const struct sb_rest *rest, union sb_mind *ret_mind);
 
-/* Lays them down after it. `name` (NULL: none) was made for the event; it is the caller's no more. */
+/* Takes the report up, too: for the steps that have to do with it, which few have. */
+void sb_rest_wake_report(const struct sb_rest *rest, struct sb_report *ret_report);
+
+/* Lays them down after it; `report` is NULL where it was not taken up. `name` (NULL: none) was made for the event; it is
+ * the caller's no more. */
 void sb_rest_lay(struct sb_rest *rest, const union sb_mind *mind, const struct sb_report *report,
                  struct sb_name *name);
 

@@ -113,13 +113,12 @@ void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
 int sb_service_last_error(struct sb_service *s, struct simba_error *error)
 {
     int code = sb_engine_check_process(s->engine, error);
-    struct sb_report report;
     union sb_mind mind;
 
     if (code != SIMBA_OK)
         return code;
     pthread_mutex_lock(&s->engine->rest_lock);
-    sb_rest_wake(&s->rest, &mind, &report);
+    sb_rest_wake(&s->rest, &mind);
     code = is_observer(s) ? mind.observer.last_code : mind.contender.last_code;
     if (code != SIMBA_OK && s->last_error != NULL && s->last_error->code == code && error != NULL)
         *error = *s->last_error;

@@ -197,6 +197,30 @@ static void an_owner_on_a_deleted_file_loses_to_one_on_the_new(void **state)
     assert_true(host_close(&old_host));
 }
 
+/* Who gives back believes in nothing any more, and who comes again comes to the new file. */
+static void a_release_on_a_deleted_file_is_one_and_the_next_acquire_is_on_the_new(void **state)
+{
+    struct file *file = *state;
+    struct host old_host;
+    struct host new_host;
+    struct call held;
+    struct call released;
+
+    assert_int_equal(host_open(&old_host, file->url), SIMBA_OK);
+    held = acquire(&old_host, "m", "a");
+    file_unlink(file, "");
+    file_unlink(file, "-wal");
+    file_unlink(file, "-shm");
+    assert_int_equal(host_open(&new_host, file->url), SIMBA_OK);
+    assert_string_equal(acquire(&new_host, "m", "b").owner, "b");
+    released = host_do(&old_host, SIMBA_OP_RELEASE, "m", "a", held.revision);
+    assert_int_equal(released.code, SIMBA_OK);
+    assert_string_equal(released.owner, "");
+    assert_string_equal(acquire(&old_host, "m", "a").owner, "b");
+    assert_true(host_close(&new_host));
+    assert_true(host_close(&old_host));
+}
+
 static void a_file_deleted_without_its_log_never_has_two_owners(void **state)
 {
     struct file *file = *state;
@@ -652,6 +676,7 @@ int main(void)
         ON_FILE(a_close_answers_what_is_pending),
         ON_FILE(a_deleted_file_is_a_loss_and_is_created_again),
         ON_FILE(an_owner_on_a_deleted_file_loses_to_one_on_the_new),
+        ON_FILE(a_release_on_a_deleted_file_is_one_and_the_next_acquire_is_on_the_new),
         ON_FILE(a_file_deleted_without_its_log_never_has_two_owners),
         ON_FILE(a_log_that_is_deleted_under_the_client_is_not_written_to),
         ON_FILE(files_that_are_moved_out_of_a_quiet_folder_are_missed),

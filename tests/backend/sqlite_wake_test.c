@@ -191,6 +191,62 @@ static void a_deleted_side_file_is_replaced_and_wakes_again(void **state)
     end_owner();
 }
 
+/* ---- What is written for whom --------------------------------------------------------------- */
+
+#define LONG_AGO_S 1000
+
+/* Whether the request makes the client write into the side file, or touch it. */
+static bool writes(const struct file *file, struct host *host, struct call *call)
+{
+    const struct timespec long_ago[2] = {{LONG_AGO_S, 0}, {LONG_AGO_S, 0}};
+    struct stat status;
+    char path[TEST_PATH_MAX + 32];
+
+    snprintf(path, sizeof path, "%s-wake", file->path);
+    assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+    host_submit(host, call, 1);
+    assert_true(host_wait(host, call, 1));
+    assert_int_equal(call->code, SIMBA_OK);
+    assert_int_equal(stat(path, &status), 0);
+    return status.st_mtim.tv_sec != LONG_AGO_S;
+}
+
+/* Acquires and releases, and checks which of the two writes. */
+static void assert_writes(const struct file *file, struct host *host, bool acquire, bool release)
+{
+    struct call acquired = host_call(SIMBA_OP_ACQUIRE, "n", "b", 0);
+    struct call released;
+
+    assert_int_equal(writes(file, host, &acquired), acquire);
+    assert_string_equal(acquired.owner, "b");
+    released = host_call(SIMBA_OP_RELEASE, "n", "b", acquired.revision);
+    assert_int_equal(writes(file, host, &released), release);
+}
+
+static void only_what_somebody_listens_to_is_written(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct host other;
+
+    start_owner(file);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    assert_int_equal(host_open(&other, file->url), SIMBA_OK);
+    assert_writes(file, &other, false, false);
+    wait_in_line(&host);
+    assert_writes(file, &other, false, true);
+    host.ops->listen(host.backend, "n", NULL, true);
+    assert_writes(file, &other, true, true);
+    host.ops->listen(host.backend, "n", NULL, false);
+    assert_writes(file, &other, false, true);
+    host.ops->listen(host.backend, "m", "waiter", false);
+    assert_writes(file, &other, false, false);
+    assert_true(host_close(&other));
+    assert_true(host_close(&host));
+    tell(owner.orders[1]);
+    end_owner();
+}
+
 /* ---- Listeners that leave when they are told ------------------------------------------------ */
 
 static void leave_when_told(const struct simba_backend_host *base, enum simba_notice notice,
@@ -438,6 +494,7 @@ int main(void)
         ON_FILE(waiters_sleep_through_what_does_not_concern_them),
         ON_FILE(nobody_is_told_after_having_stopped_listening),
         ON_FILE(a_deleted_side_file_is_replaced_and_wakes_again),
+        ON_FILE(only_what_somebody_listens_to_is_written),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_told),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_it_begins),
         cmocka_unit_test(the_slot_of_a_name_never_changes),

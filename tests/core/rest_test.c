@@ -85,7 +85,8 @@ static void assert_same(struct twins *t)
     struct simba_state state;
     union sb_mind mind;
 
-    sb_rest_wake(&t->rest, &mind, &report);
+    sb_rest_wake(&t->rest, &mind);
+    sb_rest_wake_report(&t->rest, &report);
     sb_rest_state(&t->rest, &state);
     if (t->observes) {
         assert_same_owner(&mind.observer.owner, &t->awake.observer.owner);
@@ -112,15 +113,20 @@ static void step_both(struct twins *t)
     struct sb_step awake, rested;
     struct sb_report report;
     union sb_mind mind;
+    bool reports;
 
     step(t, &t->awake, &e, &awake);
     sb_report_keep(&t->report, &awake);
     if (has_owner)
         assert_true(sb_rest_make_name(&t->rest, e.owner, &name));
-    sb_rest_wake(&t->rest, &mind, &report);
+    sb_rest_wake(&t->rest, &mind);
     step(t, &mind, &e, &rested);
-    sb_report_keep(&report, &rested);
-    sb_rest_lay(&t->rest, &mind, &report, name);
+    reports = rested.changed || t->rest.pending;
+    if (reports) {
+        sb_rest_wake_report(&t->rest, &report);
+        sb_report_keep(&report, &rested);
+    }
+    sb_rest_lay(&t->rest, &mind, reports ? &report : NULL, name);
     assert_int_equal(awake.deadline_ms, rested.deadline_ms);
     assert_int_equal(awake.request.op, rested.request.op);
     assert_same(t);
@@ -178,7 +184,8 @@ static void meet(struct sb_rest *rest, const char *id)
     union sb_mind mind;
 
     assert_true(sb_rest_make_name(rest, id, &name));
-    sb_rest_wake(rest, &mind, &report);
+    sb_rest_wake(rest, &mind);
+    sb_rest_wake_report(rest, &report);
     report.state.before = mind.contender.owner;
     snprintf(mind.contender.owner.id, sizeof mind.contender.owner.id, "%s", id);
     report.state.after = mind.contender.owner;

@@ -11,6 +11,17 @@
  * A release puts a new random number into the slot (the file is modified: IN_MODIFY), so that only those
  * who wait for such a mutex look. An acquire only touches the times (IN_ATTRIB): it concerns nobody
  * but observers, and waiters sleep on.
+ *
+ * Mostly nobody listens, and then nothing is written. Who listens has a lock on a byte behind the slots, which the
+ * kernel takes away when its process ends:
+ *
+ *     byte 4096    to releases: everybody who listens
+ *     byte 4097    to acquires: observers
+ *
+ * No wake-up is missed, because each side does its part before it looks at the other's:
+ *
+ *     who listens     locks the byte,     then looks at the database
+ *     who releases    commits,            then asks for the lock
  */
 #ifndef SB_BACKEND_SQLITE_WAKE_H
 #define SB_BACKEND_SQLITE_WAKE_H
@@ -22,12 +33,17 @@
 /* The slot of a mutex, less than SB_WAKE_SLOTS. */
 size_t sb_wake_slot(const char *mutex);
 
+/* Says that whoever has opened the file listens until it is closed, to acquires or to releases only. The caller looks at
+ * the database afterwards. False, with errno: nobody will be heard. */
+bool sb_wake_listen(int fd, bool to_acquires);
+
 /* The writing end. */
 struct sb_wake_writer {
     const struct simba_backend_host *host;
     const char *wake_path;
     const char *path;
-    int fd; /* -1: none yet */
+    int fd;                /* -1: none yet */
+    int64_t good_until_ms; /* its name leads to it, for all that is known */
     bool complained;
     uint64_t random;
 };
@@ -37,7 +53,7 @@ void sb_wake_writer_init(struct sb_wake_writer *writer, const struct simba_backe
                          const char *wake_path, const char *path);
 void sb_wake_writer_close(struct sb_wake_writer *writer);
 
-/* Tells that a mutex was released or changed its owner. A file that cannot be written is logged once;
+/* Tells those who listen that a mutex was released or changed its owner. A file that cannot be written is logged once;
  * the others come by their own clocks then. */
 void sb_wake_write(struct sb_wake_writer *writer, enum simba_notice notice, const char *mutex);
 

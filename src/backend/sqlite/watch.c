@@ -154,6 +154,13 @@ static bool open_file(struct sb_watch *w)
     return true;
 }
 
+/* Observers want to be told of acquires, too. */
+static void listen_now(struct sb_watch *w)
+{
+    if (!sb_wake_listen(w->file, w->roster.observers > 0))
+        complain(w, "cannot be locked, so nobody here is woken", errno);
+}
+
 static void close_file(struct sb_watch *w)
 {
     if (w->file >= 0)
@@ -303,12 +310,21 @@ static void start_timer(struct sb_watch *w)
     uv_timer_start(&w->timer, on_timer, (uint64_t)timer_delay(w), 0);
 }
 
+/* The first observer has come or the last has gone. */
+static void change_audience(struct sb_watch *w)
+{
+    if (w->watch >= 0)
+        watch_file(w);
+    listen_now(w);
+}
+
 /* The watch comes first, then what it is compared with, then a look of everybody at the database. */
 static void arm(struct sb_watch *w)
 {
     w->armed = true;
     if (open_file(w)) {
         watch_file(w);
+        listen_now(w);
         read_slots(w, w->seen);
         take_touch(w);
     }
@@ -390,8 +406,8 @@ void sb_watch_listen(struct sb_watch *w, const char *mutex, bool observer, bool 
         disarm(w);
     else if (!w->armed && w->roster.observers > 0)
         arm(w);
-    else if (w->armed && w->watch >= 0 && observed != (w->roster.observers > 0))
-        watch_file(w);
+    else if (w->armed && w->file >= 0 && observed != (w->roster.observers > 0))
+        change_audience(w);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
