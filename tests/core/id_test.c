@@ -5,6 +5,10 @@
 
 #include <simba/simba.h>
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -96,6 +100,39 @@ static void the_host_id_counts_up_and_names_pid_and_address(void **state)
     assert_string_equal(read_host_id(second, &counters[1], &pid), address);
     assert_int_equal(counters[1], counters[0] + 1);
     assert_int_equal(simba_id_validate(first, NULL), SIMBA_OK);
+}
+
+/* The first address of IPv4 that leads out of this host; false: there is none. */
+static bool first_address(char address[INET_ADDRSTRLEN])
+{
+    struct ifaddrs *interfaces = NULL;
+    bool found = false;
+
+    assert_int_equal(getifaddrs(&interfaces), 0);
+    for (const struct ifaddrs *i = interfaces; i != NULL && !found; i = i->ifa_next) {
+        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET ||
+            (i->ifa_flags & IFF_LOOPBACK) != 0)
+            continue;
+        inet_ntop(AF_INET, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, address,
+                  INET_ADDRSTRLEN);
+        found = true;
+    }
+    freeifaddrs(interfaces);
+    return found;
+}
+
+static void the_host_id_names_the_first_address_that_leads_out(void **state)
+{
+    char id[SIMBA_ID_MAX + 1];
+    char address[INET_ADDRSTRLEN];
+    unsigned long counter;
+    long pid;
+
+    (void)state;
+    if (!first_address(address))
+        skip();
+    assert_int_equal(simba_id_host(NULL, id), SIMBA_OK);
+    assert_string_equal(read_host_id(id, &counter, &pid), address);
 }
 
 static void the_default_id_is_the_host_id_with_six_characters(void **state)
@@ -213,6 +250,7 @@ int main(void)
         cmocka_unit_test(bad_names_are_refused_with_the_rule),
         cmocka_unit_test(ids_have_rules_of_their_own),
         cmocka_unit_test(the_host_id_counts_up_and_names_pid_and_address),
+        cmocka_unit_test(the_host_id_names_the_first_address_that_leads_out),
         cmocka_unit_test(the_default_id_is_the_host_id_with_six_characters),
         cmocka_unit_test(the_uuid_is_32_hex_digits_of_version_4),
         cmocka_unit_test(a_forked_child_has_its_own_pid_and_characters),
