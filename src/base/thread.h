@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-/* Returns 0 or an errno. `name` has at most 15 characters. */
+/* Returns 0 or an errno. `name` has at most 15 characters, and stays for as long as the thread may still begin. */
 int sb_thread_start(pthread_t *thread, const char *name, void *(*run)(void *argument),
                     void *argument) SB_SHARED("thread_start");
 
