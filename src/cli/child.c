@@ -187,8 +187,11 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
     return started;
 }
 
+/* The guardian need not wake up for what it knows: the child has named the first deadline itself. */
 void cli_child_guard(struct cli_child *child, int64_t deadline_ms)
 {
+    if (deadline_ms == child->deadline_ms)
+        return;
     child->deadline_ms = deadline_ms;
     cli_guardian_watch(&child->guardian, child->pid, deadline_ms);
 }

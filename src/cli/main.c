@@ -14,7 +14,6 @@
 #include "base/url.h"
 
 #include <fcntl.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -348,7 +347,6 @@ int main(int argc, char **argv)
         .config = environment("SIMBA_CONFIG"),
     };
 
-    setlocale(LC_CTYPE, "C.UTF-8"); /* how wide a character is: nothing else is asked of it */
     cli_title_init(argc, argv);
     cli.url = take_url();
     if (!open_standard_streams())

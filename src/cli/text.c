@@ -6,6 +6,8 @@
 #include "base/utf8.h"
 
 #include <inttypes.h>
+#include <locale.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,15 +42,36 @@ void cli_text_printable(const char *text, char *buffer, size_t size)
     buffer[used] = 0;
 }
 
-/* The code point of a whole sequence. */
+/* The code point of a whole sequence of several bytes. */
 static wchar_t decode(const char *text, size_t length)
 {
     const unsigned char *bytes = (const unsigned char *)text;
-    uint32_t code = length > 1 ? bytes[0] & (0x7fu >> length) : bytes[0];
+    uint32_t code = bytes[0] & (0x7fu >> length);
 
     for (size_t i = 1; i < length; i++)
         code = code << 6 | (bytes[i] & 0x3fu);
     return (wchar_t)code;
+}
+
+static locale_t unicode; /* 0: not known here */
+static pthread_once_t unicode_once = PTHREAD_ONCE_INIT;
+
+static void find_unicode(void)
+{
+    unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+}
+
+/* Negative where nobody knows. The locale is looked for when there is something to ask: most runs print nothing but
+ * ASCII, if anything, and to load it takes as long as to take a lock. */
+static int ask_width(wchar_t character)
+{
+    pthread_once(&unicode_once, find_unicode);
+    if (unicode == (locale_t)0)
+        return -1;
+    locale_t before = uselocale(unicode);
+    int width = wcwidth(character);
+    uselocale(before);
+    return width;
 }
 
 /* The columns of the character that a printable text begins with: two for some, none for accents that go over the
@@ -58,7 +81,9 @@ static size_t character_width(const char *text, size_t *ret_length)
     size_t length = sb_utf8_length(text);
 
     *ret_length = length > 0 ? length : 1;
-    int width = wcwidth(decode(text, *ret_length));
+    if (*ret_length == 1)
+        return 1;
+    int width = ask_width(decode(text, *ret_length));
     return width >= 0 ? (size_t)width : 1;
 }
 

@@ -15,7 +15,7 @@
  * at `size`. */
 void cli_text_printable(const char *text, char *buffer, size_t size);
 
-/* The columns that a printable text takes on a terminal, by the locale of the program. */
+/* The columns that a printable text takes on a terminal. */
 size_t cli_text_width(const char *text);
 
 /* Cuts a printable text to that many columns. */
