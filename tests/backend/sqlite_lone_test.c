@@ -113,7 +113,7 @@ static void clients_that_commit_once_keep_the_log_short(void **state)
         if (log_bytes(file) > longest)
             longest = log_bytes(file);
     }
-    assert_in_range(longest, 100 * FRAME_BYTES, 210 * FRAME_BYTES);
+    assert_in_range(longest, 50 * FRAME_BYTES, 110 * FRAME_BYTES);
 }
 
 /* ---- Others of the same client -------------------------------------------------------------- */

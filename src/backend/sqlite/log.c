@@ -10,7 +10,7 @@
 
 #define YOUNG_COMMITS 8     /* a process that lives for one lease makes two */
 #define LOG_FRAMES_MAX 1000 /* pages in the log */
-#define LOG_FRAMES 200 /* of young connections; to read them takes a fraction of a millisecond */
+#define LOG_FRAMES 100 /* of young connections; to read one takes 3 us, a sync as long as many */
 #define LOG_TRIES 4
 
 /* As far as nobody is in the way; nobody is waited for. */

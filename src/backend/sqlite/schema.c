@@ -55,10 +55,6 @@ static const char create_tables[] =
     "INSERT OR IGNORE INTO simba_meta"
     " SELECT 'version_floor', coalesce(max(version), 0) FROM simba_mutex;";
 
-static const char count_parts[] =
-    "SELECT count(*) FROM sqlite_master"
-    " WHERE name IN ('simba_mutex', 'simba_meta', 'simba_mutex_deleted')";
-
 static const char is_foreign[] =
     "SELECT count(*) > 0 AND coalesce(sum(name IN ('simba_mutex', 'simba_meta')), 0) = 0"
     " FROM sqlite_master";
@@ -67,6 +63,14 @@ static const char has_table[] =
     "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1";
 
 static const char schema_version[] = "SELECT value FROM simba_meta WHERE name = 'schema_version'";
+
+/* The same of a schema that lacks nothing and knows the boot ?1: none otherwise. One statement, because everybody asks
+ * it who opens the file, and to prepare several takes longer than to acquire a mutex. */
+static const char whole_version[] =
+    "SELECT value FROM simba_meta WHERE name = 'schema_version'"
+    " AND 3 = (SELECT count(*) FROM sqlite_master"
+    " WHERE name IN ('simba_mutex', 'simba_meta', 'simba_mutex_deleted'))"
+    " AND EXISTS (SELECT 1 FROM simba_meta WHERE name = 'boot:' || ?1)";
 
 static const char set_schema_version[] =
     "INSERT OR REPLACE INTO simba_meta VALUES ('schema_version', ?1)";
@@ -213,16 +217,23 @@ static int read_version(struct sb_sqlite_connection *c, int64_t *ret_version)
     return rc;
 }
 
+static int find_current(struct sb_sqlite_connection *c, bool *ret_current)
+{
+    struct question question = {.sql = whole_version, .text = c->settings->boot_id};
+    int rc = ask(c, &question);
+
+    if (rc == SQLITE_OK)
+        *ret_current = question.answer == SCHEMA_VERSION;
+    return rc;
+}
+
 static int examine(struct sb_sqlite_connection *c, struct condition *ret_condition)
 {
     struct condition condition = {.current = false};
-    struct question parts = {.sql = count_parts};
     int rc = read_version(c, &condition.version);
 
-    if (rc == SQLITE_OK)
-        rc = ask(c, &parts);
-    if (rc == SQLITE_OK && parts.answer == 3 && condition.version == SCHEMA_VERSION)
-        rc = find_boot(c, &condition.current);
+    if (rc == SQLITE_OK && condition.version == SCHEMA_VERSION)
+        rc = find_current(c, &condition.current);
     if (rc == SQLITE_OK)
         *ret_condition = condition;
     return rc;
@@ -297,11 +308,12 @@ static int update_in_transaction(struct sb_sqlite_connection *c, struct conditio
     return rc == SQLITE_OK ? execute(c, "COMMIT") : rc;
 }
 
+/* Where a table is missing SQLite has an error for an answer. */
 bool sb_sqlite_schema_is_current(struct sb_sqlite_connection *c)
 {
-    struct condition condition;
+    bool current = false;
 
-    return examine(c, &condition) == SQLITE_OK && condition.current;
+    return find_current(c, &current) == SQLITE_OK && current;
 }
 
 /* One statement: between two of them somebody else may create the tables. */
