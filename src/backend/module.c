@@ -6,6 +6,7 @@
  */
 #include "backend/module.h"
 
+#include "backend/folder.h"
 #include "backend/memory/memory.h"
 #ifdef SIMBA_HAVE_MYSQL
 #include "backend/mysql/mysql.h"
@@ -28,7 +29,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #ifdef SIMBA_MODULES
@@ -71,48 +71,70 @@ _Static_assert(ENTRY_COUNT <= SB_MODULES_MAX, "SB_MODULES_MAX is what they are r
 
 /* ---- Loading -------------------------------------------------------------------------------- */
 
-/* The folder of the modules, with its last slash; empty where it is not known, or nothing is loaded. */
-static char folder[PATH_MAX];
-
 #ifdef SIMBA_MODULES
-
-/* Now, because what the loader knows may be relative to where the process was started. */
-__attribute__((constructor)) static void find_folder(void)
-{
-    Dl_info library;
-    char path[PATH_MAX];
-    struct sb_text text;
-    char *slash;
-
-    if (dladdr(&entries, &library) == 0 || realpath(library.dli_fname, path) == NULL)
-        return;
-    slash = strrchr(path, '/');
-    *slash = '\0';
-    sb_text_init(&text, folder, sizeof folder);
-    sb_text_add(&text, "%s/simba-" SIMBA_VERSION "/", path);
-    if (text.cut)
-        folder[0] = '\0';
-}
 
 /* Without a lock: whatever a library does when it is loaded must not meet one of ours. Two that load the same
  * file at a time are given the same object. */
-int sb_module_open(const char *file, const char *symbol, const void **ret_object,
-                   struct simba_error *error)
+static int open_file(const char *file, const char *symbol, char path[PATH_MAX],
+                     const void **ret_object, struct simba_error *error)
 {
-    char path[PATH_MAX];
+    char folder[PATH_MAX];
     struct sb_text text;
     const void *object;
     void *opened;
 
-    sb_text_init(&text, path, sizeof path);
-    sb_text_add(&text, "%s%s", folder, file);
-    if (folder[0] == '\0' || text.cut)
+    sb_text_init(&text, path, PATH_MAX);
+    if (sb_folder_find(folder))
+        sb_text_add(&text, "%s/%s", folder, file);
+    if (path[0] == '\0' || text.cut)
         return sb_error_set(error, SIMBA_ECONFIG, "the library's folder is not known");
     opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     object = opened != NULL ? dlsym(opened, symbol) : NULL;
     if (object == NULL)
         return sb_error_set(error, SIMBA_ECONFIG, "%s", dlerror());
     *ret_object = object;
+    return SIMBA_OK;
+}
+
+int sb_module_open(const char *file, const char *symbol, const void **ret_object,
+                   struct simba_error *error)
+{
+    char path[PATH_MAX];
+
+    return open_file(file, symbol, path, ret_object, error);
+}
+
+static bool fits(const struct sb_module *module)
+{
+    const struct sb_module_sizes sizes = SB_MODULE_SIZES;
+
+    return memcmp(&module->sizes, &sizes, sizeof sizes) == 0;
+}
+
+static int load(struct entry *entry, struct simba_error *error)
+{
+    char file[FILE_MAX];
+    char symbol[FILE_MAX];
+    char path[PATH_MAX];
+    struct sb_text text;
+    struct simba_error why;
+    const void *object;
+    const struct sb_module *module;
+
+    sb_text_init(&text, file, sizeof file);
+    sb_text_add(&text, "simba-%s.so", entry->name);
+    sb_text_init(&text, symbol, sizeof symbol);
+    sb_text_add(&text, "simba_private_%s_module", entry->name);
+    if (open_file(file, symbol, path, &object, &why) != SIMBA_OK)
+        return sb_error_set(error, why.code, "the backend '%s' cannot be loaded: %s", entry->name,
+                            why.text);
+    module = object;
+    if (!fits(module))
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the backend '%s' cannot be loaded: %s belongs to another build; a "
+                            "process that was started before an update has to be started again",
+                            entry->name, path);
+    atomic_store(&entry->module, module);
     return SIMBA_OK;
 }
 
@@ -126,40 +148,13 @@ int sb_module_open(const char *file, const char *symbol, const void **ret_object
     return sb_error_set(error, SIMBA_EUNSUPPORTED, "the library does not load %s", file);
 }
 
-#endif
-
-static bool fits(const struct sb_module *module)
-{
-    const struct sb_module_sizes sizes = SB_MODULE_SIZES;
-
-    return memcmp(&module->sizes, &sizes, sizeof sizes) == 0;
-}
-
+/* All of them are there from the beginning. */
 static int load(struct entry *entry, struct simba_error *error)
 {
-    char file[FILE_MAX];
-    char symbol[FILE_MAX];
-    struct sb_text text;
-    struct simba_error why;
-    const void *object;
-    const struct sb_module *module;
-
-    sb_text_init(&text, file, sizeof file);
-    sb_text_add(&text, "simba-%s.so", entry->name);
-    sb_text_init(&text, symbol, sizeof symbol);
-    sb_text_add(&text, "simba_private_%s_module", entry->name);
-    if (sb_module_open(file, symbol, &object, &why) != SIMBA_OK)
-        return sb_error_set(error, why.code, "the backend '%s' cannot be loaded: %s", entry->name,
-                            why.text);
-    module = object;
-    if (!fits(module))
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "the backend '%s' cannot be loaded: %s%s belongs to another build; a "
-                            "process that was started before an update has to be started again",
-                            entry->name, folder, file);
-    atomic_store(&entry->module, module);
-    return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EUNSUPPORTED, "the library does not load '%s'", entry->name);
 }
+
+#endif
 
 /* ---- Table ---------------------------------------------------------------------------------- */
 

@@ -2,8 +2,8 @@
  * module.h - a backend as the library comes by it: linked in, or loaded when its first client is opened.
  *
  * Each store has a client library, and those have libraries of their own; whoever uses one store should not
- * pay for the start of all. So the shared library has memory and SQLite in it and loads the others from the
- * folder simba-VERSION beside it; in the static library all are linked in.
+ * pay for the start of all. So the shared library, and the program, have memory and SQLite in them and load the
+ * others from the folder simba-VERSION, see folder.h; in the static library all are linked in.
  */
 #ifndef SB_BACKEND_MODULE_H
 #define SB_BACKEND_MODULE_H

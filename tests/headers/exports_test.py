@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Shows that the shared library exports what the public headers declare, and nothing else.
+"""Shows that the shared library exports what the public headers declare, and nothing else, and that modules find in
+the program all that they find in the library.
 
-    exports_test.py LIBRARY HEADERS
+    exports_test.py LIBRARY HEADERS PROGRAM
 """
 import glob
 import re
 import subprocess
 import sys
 
-LIBRARY, HEADERS = sys.argv[1], sys.argv[2]
+LIBRARY, HEADERS, PROGRAM = sys.argv[1:]
 
 
 def declared_names():
@@ -19,19 +20,21 @@ def declared_names():
     return names
 
 
-def exported_names():
-    command = ["nm", "--dynamic", "--defined-only", "--format=posix", LIBRARY]
+def exported_names(path):
+    command = ["nm", "--dynamic", "--defined-only", "--format=posix", path]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return {line.split()[0] for line in output.splitlines()}
 
 
 def main():
-    declared, exported = declared_names(), exported_names()
+    declared, exported = declared_names(), exported_names(LIBRARY)
+    absent = sorted(exported - exported_names(PROGRAM))
     private = {name for name in exported if name.startswith("simba_private_")}
     missing, extra = sorted(declared - exported), sorted(exported - declared - private)
     cases = [(len(declared) > 50, "the headers are understood"),
              (not missing, "what is declared is exported"),
-             (not extra, "nothing else is, but for what the library's own modules use")]
+             (not extra, "nothing else is, but for what the library's own modules use"),
+             (not absent, "the program exports the same")]
     print(f"1..{len(cases)}")
     for number, (good, text) in enumerate(cases, 1):
         print(f"{'ok' if good else 'not ok'} {number} - {text}")
@@ -39,6 +42,8 @@ def main():
         print(f"# missing: {name}")
     for name in extra:
         print(f"# extra: {name}")
+    for name in absent:
+        print(f"# absent in the program: {name}")
     return 0 if all(good for good, _ in cases) else 1
 
 

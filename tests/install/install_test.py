@@ -187,6 +187,27 @@ def an_application_may_have_names_of_ours(tree):
     return None
 
 
+PLUG_IN = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_LOCAL)
+for url in sys.argv[2:]:
+    error = ctypes.create_string_buffer(4096)
+    client = ctypes.c_void_p()
+    library.simba_client_open(url.encode(), None, ctypes.byref(client), error)
+    print(error.raw)
+"""
+
+
+def a_library_that_was_loaded_for_one_plug_in_loads_modules(tree):
+    stores = [re.search("simba-([a-z]+).so", path).group(1) for path in modules(tree)]
+    if not stores:
+        return "no store is loaded"
+    text = tree.run(sys.executable, "-c", PLUG_IN, os.path.join(tree.libdir, "libsimba.so"),
+                    *[f"{store}://127.0.0.1:1/0?no-such-option=1" for store in stores])
+    expect(text.count("no-such-option") == len(stores), text)
+    return None
+
+
 def the_units_start_the_program(tree):
     for verb in ("lead", "schedule"):
         path = tree.path(f"share/doc/simba/examples/simba-{verb}@.service")
@@ -280,7 +301,7 @@ def a_missing_header_is_noticed(tree):
 CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header_is_noticed,
          the_program_runs, modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
          a_module_of_another_build_is_named_with_its_path,
-         an_application_may_have_names_of_ours,
+         an_application_may_have_names_of_ours, a_library_that_was_loaded_for_one_plug_in_loads_modules,
          the_units_start_the_program, functions_are_found_in_the_manual,
          a_c_program_builds_by_pkg_config, a_c_program_links_statically,
          a_cpp_program_builds_by_pkg_config, programs_build_by_cmake, cmake_refuses_another_version]
