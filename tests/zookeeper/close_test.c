@@ -3,44 +3,20 @@
  * broke. Every request is answered all the same, once and long before its time is over, and none of them keeps its
  * contender from asking again. That one is forgotten for certain, latch_test.c shows.
  */
-#include "backend/host.h"
 #include "hooks.h"
+#include "stage.h"
 
 #include <pthread.h>
 
 #define ROUNDS 5
 #define CALLS 40
 
-static struct server server;
-static struct host host;
-
-static int start(void **state)
-{
-    (void)state;
-    server_start(&server);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    server_stop(&server);
-    return 0;
-}
-
 static int enter(void **state)
 {
     (void)state;
     hooks_reset();
-    if (host_open(&host, server_url(&server, "?session-timeout=4s")) != SIMBA_OK)
-        fail_msg("%s", host.open_error.text);
+    stage_open_host("?session-timeout=4s");
     return 0;
-}
-
-static int leave(void **state)
-{
-    (void)state;
-    return host_close(&host) ? 0 : -1;
 }
 
 /* ---- Requests ------------------------------------------------------------------------------- */
@@ -132,12 +108,98 @@ static void every_request_is_answered_once_when_handles_are_closed_right_after_d
     }
 }
 
+/* ---- A client that closes ------------------------------------------------------------------- */
+
+static pthread_t test_thread;
+static atomic_bool closes_handle;
+static atomic_bool may_close;
+
+/* On the backend's own thread; handles of witnesses are closed on the test's. */
+static void hold_close(void)
+{
+    if (pthread_equal(pthread_self(), test_thread))
+        return;
+    atomic_store(&closes_handle, true);
+    while (!atomic_load(&may_close))
+        test_pause_ms(1);
+}
+
+static bool is_held(void *user)
+{
+    (void)user;
+    return atomic_load(&closes_handle);
+}
+
+/* The first turn of the loop ends with the beginning of the session's close. */
+static void let_go_in_the_second_turn(uv_check_t *turn)
+{
+    if (turn->data == NULL) {
+        turn->data = turn;
+        return;
+    }
+    atomic_store(&may_close, true);
+    uv_close((uv_handle_t *)turn, NULL);
+}
+
+/*
+ *     test      submit: delete ....... close of the client begins ..... the last turn frees it
+ *     session         expires: its handle is to be closed ......... closed: what it forgot ends
+ *
+ * What the request goes on to do has to end within that last turn.
+ */
+static void close_while_the_session_is_over(struct call *call)
+{
+    clientid_t session = hooks_session();
+    uv_check_t turn = {0};
+
+    test_thread = pthread_self();
+    atomic_store(&closes_handle, false);
+    atomic_store(&may_close, false);
+    hooks.before_close = hold_close;
+    atomic_store(&hooks.forget_deletes, 1);
+    host_submit(&host, call, 1);
+    assert_int_equal(atomic_load(&hooks.forget_deletes), 0);
+    witness_expire(&server, &session);
+    assert_true(host_run_until(&host, is_held, NULL));
+    assert_int_equal(call->answers, 0);
+    uv_check_init(&host.loop, &turn);
+    uv_check_start(&turn, let_go_in_the_second_turn);
+    assert_true(host_close(&host));
+    assert_int_equal(call->answers, 1);
+    assert_int_equal(call->code, SIMBA_EUNKNOWN); /* of the delete */
+}
+
+/* Whoever owns and asks again gets a new node; the old one is deleted first. */
+static void a_contest_whose_session_is_over_fails_before_its_client_is_gone(void **state)
+{
+    struct call again = host_call(SIMBA_OP_ACQUIRE, "m", "me", 0);
+
+    (void)state;
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "me", 0).owner, "me");
+    close_while_the_session_is_over(&again);
+}
+
+/* A waiter that gives back what it does not have leaves the queue, and looks who owns. */
+static void a_look_whose_session_is_over_fails_before_its_client_is_gone(void **state)
+{
+    struct call release = host_call(SIMBA_OP_RELEASE, "m", "me", 1);
+
+    (void)state;
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "first", 0).owner, "first");
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "me", 0).owner, "first");
+    close_while_the_session_is_over(&release);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            every_request_is_answered_once_when_handles_are_closed_right_after_drops, enter, leave),
+            every_request_is_answered_once_when_handles_are_closed_right_after_drops, enter,
+            stage_close_host),
+        cmocka_unit_test_setup(a_contest_whose_session_is_over_fails_before_its_client_is_gone,
+                               enter),
+        cmocka_unit_test_setup(a_look_whose_session_is_over_fails_before_its_client_is_gone, enter),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, stage_start, stage_stop);
 }

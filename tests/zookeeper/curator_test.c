@@ -2,7 +2,7 @@
  * curator_test.c - a participant of Apache Curator's LeaderLatch and one of ours take turns on one path.
  */
 #include "redis/party.h"
-#include "witness.h"
+#include "stage.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -11,8 +11,6 @@
 #define MUTEX "m"
 #define ROUNDS 50 /* of two hand-overs each */
 
-static struct server server;
-static struct witness witness;
 static pid_t java;
 static FILE *to_java;
 static FILE *from_java;
@@ -21,16 +19,16 @@ static FILE *from_java;
 
 static void run_java(const int input[2], const int output[2])
 {
-    char host[64];
+    char address[64];
 
-    snprintf(host, sizeof host, "127.0.0.1:%d", server.port);
+    snprintf(address, sizeof address, "127.0.0.1:%d", server.port);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(input[0], 0);
     dup2(output[1], 1);
     close(input[1]);
     close(output[0]);
     execlp("java", "java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", getenv("PARTICIPANT_CLASSPATH"),
-           "Participant", host, "/simba/" MUTEX, "curator", (char *)NULL);
+           "Participant", address, "/simba/" MUTEX, "curator", (char *)NULL);
     _exit(121);
 }
 
@@ -56,9 +54,7 @@ static int start(void **state)
     int input[2];
     int output[2];
 
-    (void)state;
-    server_start(&server);
-    witness_open(&witness, &server, NULL);
+    stage_start_watched(state);
     assert_int_equal(pipe(input), 0);
     assert_int_equal(pipe(output), 0);
     java = fork();
@@ -74,13 +70,10 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     fclose(to_java);
     fclose(from_java);
     waitpid(java, NULL, 0);
-    witness_close(&witness);
-    server_stop(&server);
-    return 0;
+    return stage_stop_watched(state);
 }
 
 /* ---- Turns ---------------------------------------------------------------------------------- */

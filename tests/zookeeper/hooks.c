@@ -108,6 +108,7 @@ void hooks_reset(void)
     hooks.before_close = NULL;
     atomic_store(&hooks.lose_creates, 0);
     atomic_store(&hooks.lose_deletes, 0);
+    atomic_store(&hooks.forget_deletes, 0);
     atomic_store(&hooks.deletes, 0);
     atomic_store(&hooks.syncs, 0);
     atomic_store(&hooks.lists, 0);
@@ -281,6 +282,12 @@ static void on_nothing(int code, const char *value, const void *data)
     free(d);
 }
 
+static void on_forgotten(int code, const void *data)
+{
+    (void)code;
+    (void)data;
+}
+
 int zoo_adelete(zhandle_t *zh, const char *path, int version, void_completion_t completion,
                 const void *data)
 {
@@ -289,6 +296,8 @@ int zoo_adelete(zhandle_t *zh, const char *path, int version, void_completion_t 
 
     *(void **)&real = next_function("zoo_adelete");
     atomic_fetch_add(&hooks.deletes, 1);
+    if (take(&hooks.forget_deletes))
+        return real(zh, path, version, on_forgotten, NULL);
     if (!take(&hooks.lose_deletes))
         return real(zh, path, version, completion, data);
     d = calloc(1, sizeof *d);

@@ -3,27 +3,12 @@
  *
  *     kit_test session | release | ensemble | processes
  */
-#include "server.h"
+#include "stage.h"
 #include "tck/kit.h"
 
 #define CASES 13 /* without multi_process */
 
-static struct server server;
 static struct server ensemble[ENSEMBLE_SIZE];
-
-static int start(void **state)
-{
-    (void)state;
-    server_start(&server);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    server_stop(&server);
-    return 0;
-}
 
 static int start_ensemble(void **state)
 {
@@ -86,13 +71,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(zookeeper_passes_the_kit_in_three_processes)};
 
     if (argc > 1 && strcmp(argv[1], "session") == 0)
-        return cmocka_run_group_tests(session, start, stop);
+        return cmocka_run_group_tests(session, stage_start, stage_stop);
     if (argc > 1 && strcmp(argv[1], "release") == 0)
-        return cmocka_run_group_tests(release, start, stop);
+        return cmocka_run_group_tests(release, stage_start, stage_stop);
     if (argc > 1 && strcmp(argv[1], "ensemble") == 0)
         return cmocka_run_group_tests(quorum, start_ensemble, stop_ensemble);
     if (argc > 1 && strcmp(argv[1], "processes") == 0)
-        return cmocka_run_group_tests(processes, start, stop);
+        return cmocka_run_group_tests(processes, stage_start, stage_stop);
     fprintf(stderr, "usage: %s session | release | ensemble | processes\n", argv[0]);
     return 2;
 }

@@ -2,8 +2,8 @@
  * latch_test.c - every way in which leader latches are known to go wrong, on a real server, with replies lost
  * and calls interleaved where it hurts.
  */
-#include "backend/host.h"
 #include "hooks.h"
+#include "stage.h"
 
 #include "base/random.h"
 
@@ -12,30 +12,11 @@
 
 #define MUTEX "m"
 
-static struct server server;
-static struct witness witness;
-static struct host host;
 static struct host other;
 
 static const char *short_url(void)
 {
     return server_url(&server, "?session-timeout=2s");
-}
-
-static int start_server(void **state)
-{
-    (void)state;
-    server_start(&server);
-    witness_open(&witness, &server, NULL);
-    return 0;
-}
-
-static int stop_server(void **state)
-{
-    (void)state;
-    witness_close(&witness);
-    server_stop(&server);
-    return 0;
 }
 
 static int enter(void **state)
@@ -684,5 +665,5 @@ int main(void)
 
     snprintf(inherited, sizeof inherited, "%d", count_inherited());
     setenv("INHERITED", inherited, 1);
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return cmocka_run_group_tests(tests, stage_start_watched, stage_stop_watched);
 }

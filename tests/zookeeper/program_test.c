@@ -2,14 +2,12 @@
  * program_test.c - the program as a user runs it, on ZooKeeper.
  */
 #include "cli/harness.h"
-#include "witness.h"
+#include "stage.h"
 
 #include <signal.h>
 
 #define SESSION_MS 7200 /* for a lease of 3 s */
 
-static struct server server;
-static struct witness witness;
 static char url[256];
 
 /* The sandbox wants no process to be left, so that each test has a server of its own. */
@@ -17,16 +15,14 @@ static int enter(void **state)
 {
     if (sandbox_enter(state) != 0)
         return -1;
-    server_start(&server);
-    witness_open(&witness, &server, NULL);
+    stage_start_watched(state);
     snprintf(url, sizeof url, "%s", server_url(&server, "?ttl=1s&transition=2s&jitter=0ms..50ms"));
     return setenv("SIMBA_URL", url, 1);
 }
 
 static int leave(void **state)
 {
-    witness_close(&witness);
-    server_stop(&server);
+    stage_stop_watched(state);
     return sandbox_leave(state);
 }
 

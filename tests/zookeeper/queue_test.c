@@ -1,35 +1,24 @@
 /*
  * queue_test.c - who waits, in order; and questions about many nodes, which end in time whatever the server does.
  */
-#include "backend/host.h"
-#include "witness.h"
+#include "stage.h"
 
 #define MUTEX "m"
 #define CROWD 300 /* more than are read at once */
 
-static struct server server;
-static struct witness witness;
-static struct host host;
-
 static int start(void **state)
 {
-    (void)state;
-    server_start(&server);
-    witness_open(&witness, &server, NULL);
-    if (host_open(&host, server_url(&server, "?session-timeout=40s")) != SIMBA_OK)
-        fail_msg("%s", host.open_error.text);
+    stage_start_watched(state);
+    stage_open_host("?session-timeout=40s");
     return 0;
 }
 
 static int stop(void **state)
 {
-    bool closed;
+    int closed = stage_close_host(state);
 
-    (void)state;
-    closed = host_close(&host);
-    witness_close(&witness);
-    server_stop(&server);
-    return closed ? 0 : -1;
+    stage_stop_watched(state);
+    return closed;
 }
 
 static void those_who_wait_are_told_in_the_order_of_their_turns(void **state)

@@ -4,6 +4,7 @@
  */
 #include "hooks.h"
 #include "redis/party.h"
+#include "stage.h"
 
 #include "base/random.h"
 
@@ -13,23 +14,6 @@
 #include <sys/socket.h>
 
 #define MUTEX "m"
-
-static struct server server;
-static struct witness witness;
-
-static int start(void **state)
-{
-    (void)state;
-    server_start(&server);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    server_stop(&server);
-    return 0;
-}
 
 static int enter(void **state)
 {
@@ -606,5 +590,5 @@ int main(void)
 #endif
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, stage_start, stage_stop);
 }

@@ -2,16 +2,13 @@
  * turn_test.c - the second in the queue leads when it hears that the first has gone, without reading the list
  * again; and reads it whenever what it heard could be wrong.
  */
-#include "backend/host.h"
 #include "hooks.h"
+#include "stage.h"
 
 #include <pthread.h>
 
 #define MUTEX "m"
 
-static struct server server;
-static struct witness witness;
-static struct host host;
 static pthread_t test_thread;
 static atomic_bool starved;       /* other threads get no memory */
 static atomic_int starved_so_far; /* that often */
@@ -42,24 +39,13 @@ static void give_memory_back(void *user, void *memory)
 
 /* ---- The queue ------------------------------------------------------------------------------ */
 
-static int start_server(void **state)
+static int start(void **state)
 {
     const struct simba_allocator allocator = {get_memory, get_more_memory, give_memory_back, NULL};
 
-    (void)state;
     test_thread = pthread_self();
     assert_int_equal(simba_set_allocator(&allocator), SIMBA_OK);
-    server_start(&server);
-    witness_open(&witness, &server, NULL);
-    return 0;
-}
-
-static int stop_server(void **state)
-{
-    (void)state;
-    witness_close(&witness);
-    server_stop(&server);
-    return 0;
+    return stage_start_watched(state);
 }
 
 /* A session whose proofs stay young for seconds. */
@@ -67,8 +53,7 @@ static int enter(void **state)
 {
     (void)state;
     hooks_reset();
-    if (host_open(&host, server_url(&server, "?session-timeout=40s")) != SIMBA_OK)
-        fail_msg("%s", host.open_error.text);
+    stage_open_host("?session-timeout=40s");
     return 0;
 }
 
@@ -76,10 +61,9 @@ static int leave(void **state)
 {
     struct witness_nodes nodes = witness_list(&witness, MUTEX);
 
-    (void)state;
     for (int i = 0; i < nodes.count; i++)
         witness_delete(&witness, MUTEX, nodes.names[i]);
-    return host_close(&host) ? 0 : -1;
+    return stage_close_host(state);
 }
 
 static char first[256]; /* the node of a participant that is not ours */
@@ -304,5 +288,5 @@ int main(void)
         CASE(who_was_disconnected_looks),
     };
 
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return cmocka_run_group_tests(tests, start, stage_stop_watched);
 }

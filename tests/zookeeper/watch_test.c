@@ -2,15 +2,11 @@
  * watch_test.c - the watches of a client: those that nobody needs any more are taken back, and those of many
  * mutexes do not keep it from coming back.
  */
-#include "backend/host.h"
 #include "hooks.h"
+#include "stage.h"
 
 #define MUTEXES 40
 #define PACKET_MAX 8192 /* less than the names of all watched nodes, and more than those of half */
-
-static struct server server;
-static struct witness witness;
-static struct host host;
 
 static int start(void **state)
 {
@@ -19,28 +15,19 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    server_stop(&server);
-    return 0;
-}
-
 static int enter(void **state)
 {
     (void)state;
     hooks_reset();
     witness_open(&witness, &server, NULL);
-    if (host_open(&host, server_url(&server, "?session-timeout=40s")) != SIMBA_OK)
-        fail_msg("%s", host.open_error.text);
+    stage_open_host("?session-timeout=40s");
     return 0;
 }
 
 static int leave(void **state)
 {
-    (void)state;
     witness_close(&witness);
-    return host_close(&host) ? 0 : -1;
+    return stage_close_host(state);
 }
 
 /* ---- Queues --------------------------------------------------------------------------------- */
@@ -137,5 +124,5 @@ int main(void)
         CASE(more_watches_than_a_packet_holds_do_not_keep_a_client_away),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, stage_stop);
 }
