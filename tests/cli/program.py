@@ -121,6 +121,12 @@ def is_free(mutex="m"):
     return run("lock", "-nq", mutex, "--", "true").code == 0
 
 
+def stays_taken(until, mutex="m"):
+    """Nobody else gets the mutex before that time. An attempt that ends later says nothing."""
+    while now() < until:
+        true(not is_free(mutex) or now() >= until, "the mutex was given away")
+
+
 def equal(got, expected):
     if got != expected:
         raise AssertionError(f"{got!r} is not {expected!r}")

@@ -5,7 +5,7 @@ import signal
 import sys
 
 from program import (Blocked, Simba, case, contains, equal, is_alive, is_free, lines, main, now,
-                     number, read, run, steal, true, url, wait_until)
+                     number, read, run, stays_taken, steal, true, url, wait_until)
 
 
 def schedule(*options, script, identity="a"):
@@ -24,15 +24,22 @@ def await_runs(count, word="start"):
     wait_until(lambda: len(times(word)) >= count, f"{count} runs")
 
 
+def are_on_beat(count, seconds):
+    """Whether so many runs in a row, of all so far, have begun that far from each other: a machine may be slow for
+    a while."""
+    starts = times("start")
+
+    def follow_each_other(some):
+        return all(abs(start - some[0] - place * seconds) < 0.15 for place, start in enumerate(some))
+    return any(follow_each_other(starts[first:first + count]) for first in range(len(starts) - count + 1))
+
+
 @case
 def fixed_rate_keeps_the_rhythm_whatever_a_run_takes():
+    """With the interval after each run the sixth would be a second late."""
     program = schedule("--every", "500ms", script=f"{stamp('start')}; sleep 0.2")
-    await_runs(6)
+    wait_until(lambda: are_on_beat(6, 0.5), "six runs in a row are on the beat")
     equal(program.end(), 0)
-    starts = times("start")
-    for place, start in enumerate(starts[:6]):
-        late = start - starts[0] - place * 0.5
-        true(-0.2 < late < 0.4, f"run {place} is {late} s off the beat")
 
 
 @case
@@ -41,22 +48,19 @@ def fixed_delay_waits_for_the_interval_after_each_run():
                        script=f"{stamp('start')}; sleep 0.2; {stamp('end')}")
     await_runs(5)
     equal(program.end(), 0)
-    for end, start in zip(times("end"), times("start")[1:]):
-        true(0.295 <= start - end < 2, f"{start - end} s between two runs")
+    pauses = [start - end for end, start in zip(times("end"), times("start")[1:])]
+    true(0.295 <= min(pauses) < 1, f"{pauses} s between two runs")
 
 
 @case
 def runs_that_fall_due_during_a_run_are_skipped_and_none_overlap():
-    program = schedule("--every", "200ms", script=f"{stamp('start')}; sleep 0.5; {stamp('end')}")
-    await_runs(4)
+    """Each run is longer than the interval, so that every second one is skipped and the others keep the rhythm."""
+    program = schedule("--every", "400ms", script=f"{stamp('start')}; sleep 0.5; {stamp('end')}")
+    wait_until(lambda: are_on_beat(4, 0.8), "four runs in a row are on the beat")
     equal(program.end(), 0)
     words = [line.split()[0] for line in lines("log")]
     equal(words[:6], ["start", "end"] * 3)
     contains(program.said(), " skipped: the last run of 'm' took too long")
-    starts = times("start")
-    for start in starts[:4]:
-        off = (start - starts[0]) % 0.2
-        true(min(off, 0.2 - off) < 0.09, f"{off} s off the beat")
 
 
 @case
@@ -137,12 +141,11 @@ def a_run_that_takes_too_long_is_stopped_and_the_schedule_goes_on():
 
 @case
 def the_mutex_is_kept_for_the_minimum_after_sigterm_and_a_second_signal_ends_that():
-    program = schedule("--every", "1h", "--hold-at-least", "1500ms", script=stamp("start"))
-    await_runs(1)
     begin = now()
+    program = schedule("--every", "1h", "--hold-at-least", "2s", script=stamp("start"))
+    await_runs(1)
     program.send(signal.SIGTERM)
-    while now() < begin + 1.2:  # longer than the lease: it is renewed meanwhile
-        true(not is_free(), "the mutex was given away")
+    stays_taken(begin + 2)  # longer than the lease: it is renewed meanwhile
     equal(program.wait(), 0)
     true(is_free(), "it was not handed over")
     program = schedule("--every", "1h", "--hold-at-least", "1h", script=stamp("start"))
