@@ -16,7 +16,7 @@ struct cycle {
 
 static int cycle_once(simba_locker *locker, struct simba_error *error)
 {
-    int code = simba_locker_acquire(locker, error);
+    int code = simba_locker_acquire_timeout(locker, BENCH_PATIENCE_MS, error);
 
     return code == SIMBA_OK ? simba_locker_release(locker, error) : code;
 }

@@ -86,7 +86,8 @@ static int start_waiter(struct handover *handover, const struct bench_plan *plan
 
 /* ---- The owner -------------------------------------------------------------------------------- */
 
-/* A store that does not know its waiters answers -1, and the rest that follows has to do. */
+/* A store that does not know its waiters answers -1, and the rest that follows has to do. A waiter that failed never
+ * comes. */
 static int await_waiter(struct handover *handover, struct simba_error *error)
 {
     int64_t waiters = 0;
@@ -100,8 +101,12 @@ static int await_waiter(struct handover *handover, struct simba_error *error)
             return code;
         waiters = count > 0 ? list[0].waiters : 0;
         simba_free(list);
-        if (waiters == 0)
+        if (waiters == 0) {
             bench_sleep_ms(1);
+            code = bench_process_check(&handover->waiter, error);
+        }
+        if (code != SIMBA_OK)
+            return code;
     }
     return SIMBA_OK;
 }
@@ -118,7 +123,7 @@ static int await_turn(struct handover *handover, struct simba_error *error)
 
 static int measure_ours(struct handover *handover, int64_t rest_ms, struct simba_error *error)
 {
-    int code = simba_locker_acquire(handover->locker, error);
+    int code = simba_locker_acquire_timeout(handover->locker, BENCH_PATIENCE_MS, error);
 
     if (code != SIMBA_OK)
         return code;

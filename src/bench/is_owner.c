@@ -9,7 +9,6 @@
 
 #include <time.h>
 
-#define PATIENCE_MS 10000
 #define BATCHES 1000 /* measurements in a round, each short enough to run without an interruption */
 
 static double ask_batch_ns(const simba_contender *contender, int calls, bool *ret_always)
@@ -35,7 +34,7 @@ static double read_clock_batch_ns(int calls)
 
 static int await_ownership(simba_contender *contender, struct simba_error *error)
 {
-    double end = bench_now_us() + PATIENCE_MS * 1000.0;
+    double end = bench_now_us() + BENCH_PATIENCE_MS * 1000.0;
 
     while (!simba_contender_is_owner(contender)) {
         if (bench_now_us() > end)

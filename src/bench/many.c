@@ -16,8 +16,8 @@
 #include <stdlib.h>
 
 #define POLL_MS 5
-#define PATIENCE_MS 600000
-#define RAW_MAX 1000 /* written by hand in a round: more would hold up the store */
+#define PATIENCE_MS 600000 /* until all are owned */
+#define RAW_MAX 1000       /* written by hand in a round: more would hold up the store */
 #define LOOKS_PER_TTL 20
 
 struct many {
@@ -37,6 +37,12 @@ struct usage {
     double raw_cpu_us;
     double raw_count;
     double commands;
+};
+
+/* A count, and since when it has been so. */
+struct pulse {
+    uint64_t count;
+    double since_us;
 };
 
 static struct simba_metrics metrics_of(simba_client *client)
@@ -78,12 +84,24 @@ static int start_all(struct many *many, struct simba_error *error)
     return code;
 }
 
+/* Whether a count has stood still for longer than a store may take. */
+static bool has_stopped(struct pulse *pulse, uint64_t count, int64_t patience_ms)
+{
+    double now_us = bench_now_us();
+
+    if (pulse->since_us == 0 || count != pulse->count)
+        *pulse = (struct pulse){count, now_us};
+    return now_us - pulse->since_us > (double)patience_ms * 1000;
+}
+
 static int await_all(struct many *many, struct simba_error *error)
 {
     double end = bench_now_us() + PATIENCE_MS * 1000.0;
+    struct pulse pulse = {0};
+    uint64_t owned;
 
-    while (metrics_of(many->client).owned < (uint64_t)many->plan->mutexes) {
-        if (bench_now_us() > end)
+    while ((owned = metrics_of(many->client).owned) < (uint64_t)many->plan->mutexes) {
+        if (bench_now_us() > end || has_stopped(&pulse, owned, BENCH_PATIENCE_MS))
             return sb_error_set(error, SIMBA_ETIMEDOUT, "the mutexes could not all be acquired");
         bench_sleep_ms(POLL_MS);
     }
@@ -125,15 +143,15 @@ static void look_at(struct many *many, int i)
 
 static int await_renewals(struct many *many, uint64_t count, struct simba_error *error)
 {
-    double end = bench_now_us() + PATIENCE_MS * 1000.0;
     int64_t pause_ms = many->ttl_ms / LOOKS_PER_TTL;
-    bool done = false;
+    struct pulse pulse = {0};
+    uint64_t renewals = 0;
 
-    while (!done) {
-        if (bench_now_us() > end)
+    while (renewals < count) {
+        if (has_stopped(&pulse, renewals, many->ttl_ms + BENCH_PATIENCE_MS))
             return sb_error_set(error, SIMBA_ETIMEDOUT, "the mutexes are not renewed");
         bench_sleep_ms(pause_ms > POLL_MS ? pause_ms : POLL_MS);
-        done = metrics_of(many->client).renewals >= count;
+        renewals = metrics_of(many->client).renewals;
         for (int i = 0; i < many->plan->mutexes; i++)
             look_at(many, i);
     }

@@ -9,6 +9,9 @@
 
 #define BENCH_WAYS_MAX 2
 
+/* How long a store may take for an answer. Nobody else wants the mutexes: who waits longer waits for one that is gone. */
+#define BENCH_PATIENCE_MS 10000
+
 /* A client with the timings of the plan, which says nothing. */
 int bench_client_open(const struct bench_plan *plan, simba_client **ret_client,
                       struct simba_error *error);

@@ -251,6 +251,47 @@ def a_server_that_dies_meanwhile_is_unavailable():
     contains(said[-1], "are left on the store")
 
 
+# Makes a stranger the owner of the mutex of a cycle while nobody is; how many wait for him.
+TAKE = """
+local waiting = 0
+for _, fence in ipairs(redis.call('keys', '*cycle-0}:fence')) do
+    local mutex = string.sub(fence, 1, -7)
+    redis.call('set', mutex, 'stranger', 'NX')
+    waiting = waiting + redis.call('zcard', mutex .. ':contender')
+end
+return waiting""".replace("\n", " ")
+
+
+def waits_for_a_stranger(server):
+    server.socket.sendall(f'EVAL "{TAKE}" 0\r\n'.encode())
+    return server.socket.recv(64) == b":1\r\n"
+
+
+def holds(server):
+    server.socket.sendall(b"EVAL \"return #redis.call('keys', '*many-*}')\" 0\r\n")
+    return server.socket.recv(64) == b":20\r\n"
+
+
+@case
+def nobody_waits_for_ever_for_a_server_that_was_killed():
+    """One in the middle of an acquire, another while it holds."""
+    if not Redis.exists():
+        return
+    server = Redis()
+    try:
+        url = server.url + "&stop-timeout=1s"
+        programs = [Simba("bench", "cycle", "--url", url, "--count", "1000000"),
+                    Simba("bench", "many", "--url", url, "--mutexes", "20", "--rounds", "100")]
+        wait_until(lambda: waits_for_a_stranger(server), "the one waits")
+        wait_until(lambda: holds(server), "the other holds")
+        server.process.kill()
+    finally:
+        server.stop()
+    for program in programs:
+        equal(program.wait(), 69)
+        contains(program.said().splitlines()[-1], "are left on the store")
+
+
 @case
 def turns_are_those_of_the_url():
     if not Redis.exists():
