@@ -219,8 +219,9 @@ struct simba_backend_ops {
     /* May be NULL. The descriptor that simba_client_life_fd tells; -1: none. Any thread. */
     int (*life_fd)(simba_backend *backend);
 
-    /* Whether it never writes to sockets or pipes on the loop thread: then no thread has to be spared SIGPIPE. */
-    bool is_local;
+    /* Whether nothing that it does on the loop thread raises SIGPIPE: it writes to no sockets or pipes there, or with
+     * MSG_NOSIGNAL. Then no thread has to be spared it. */
+    bool no_sigpipe;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

@@ -415,8 +415,8 @@ static void open_backend(void *argument)
     };
 
     engine->host.loop = sb_loop_uv(engine->loop);
-    if (engine->ops->is_local)
-        sb_loop_set_local(engine->loop);
+    if (engine->ops->no_sigpipe)
+        sb_loop_set_no_sigpipe(engine->loop);
     opening->code = engine->ops->open(&config, &engine->host, &engine->backend, opening->error);
 }
 

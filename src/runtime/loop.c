@@ -41,7 +41,7 @@ struct sb_loop {
     void *argument;
     bool (*guest_done)(void *argument); /* NULL: there is no guest */
     void *guest_argument;
-    bool local;
+    bool no_sigpipe;
 };
 
 /* ---- Inbox ---------------------------------------------------------------------------------- */
@@ -288,14 +288,14 @@ bool sb_loop_is_current(const struct sb_loop *loop)
     return sb_wheel_is_mine(&loop->wheel);
 }
 
-void sb_loop_set_local(struct sb_loop *loop)
+void sb_loop_set_no_sigpipe(struct sb_loop *loop)
 {
-    loop->local = true;
+    loop->no_sigpipe = true;
 }
 
-bool sb_loop_is_local(const struct sb_loop *loop)
+bool sb_loop_has_no_sigpipe(const struct sb_loop *loop)
 {
-    return loop->local;
+    return loop->no_sigpipe;
 }
 
 struct uv_loop_s *sb_loop_uv(struct sb_loop *loop)

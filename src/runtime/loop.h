@@ -40,8 +40,8 @@ void sb_loop_call(struct sb_loop *loop, void (*function)(void *argument), void *
 bool sb_loop_is_current(const struct sb_loop *loop);
 
 /* Nothing that happens on the loop raises SIGPIPE. Said before anybody waits; and whether it was. */
-void sb_loop_set_local(struct sb_loop *loop);
-bool sb_loop_is_local(const struct sb_loop *loop);
+void sb_loop_set_no_sigpipe(struct sb_loop *loop);
+bool sb_loop_has_no_sigpipe(const struct sb_loop *loop);
 
 /* Brackets a wait of a thread for what the loop brings about. True: it has to turn the loop itself meanwhile.
  * `done` is asked after every round and before the loop waits. */

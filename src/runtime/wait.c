@@ -46,20 +46,20 @@ static void on_limit(struct sb_timer *limit)
     (void)limit;
 }
 
-/* libuv writes to sockets without MSG_NOSIGNAL; a local store has none. Other signals must come through: the thread
- * may be the only one of the process that takes them. */
+/* libuv and client libraries write to sockets without MSG_NOSIGNAL; some stores do not, or have no sockets. Other signals
+ * must come through: the thread may be the only one of the process that takes them. */
 static void turn_until_over(struct sb_loop *loop, const struct sb_wait *wait)
 {
     struct sb_timer limit = {.fire = on_limit};
-    bool writes_to_sockets = !sb_loop_is_local(loop);
+    bool may_raise = !sb_loop_has_no_sigpipe(loop);
     struct sb_signal_hold hold;
 
-    if (writes_to_sockets)
+    if (may_raise)
         sb_signal_hold(&hold, SIGPIPE);
     sb_loop_arm(loop, &limit, wait->until_ms);
     sb_loop_turn(loop, is_over, (void *)wait);
     sb_loop_cancel(loop, &limit);
-    if (writes_to_sockets)
+    if (may_raise)
         sb_signal_let_go(&hold);
 }
 

@@ -386,7 +386,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     .options = options,
     .has_queue = true,
-    .is_local = true,
+    .no_sigpipe = true,
 };
 
 const struct sb_module sb_memory_module = {SB_MODULE_SIZES, &ops, NULL};

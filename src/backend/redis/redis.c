@@ -183,6 +183,7 @@ static const struct simba_backend_ops ops = {
     .options = sb_redis_option_table,
     .path_is_file = true,
     .has_queue = true,
+    .no_sigpipe = true,
 };
 
 const struct sb_module sb_redis_module = {SB_MODULE_SIZES, &ops, NULL};

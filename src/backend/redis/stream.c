@@ -10,6 +10,7 @@
  */
 #include "backend/redis/stream.h"
 
+#include "backend/redis/outlet.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -37,6 +38,7 @@ struct sb_stream {
         uv_tcp_t tcp;
         uv_pipe_t pipe;
     } socket;
+    struct sb_outlet outlet; /* of the socket */
     uv_connect_t connect;
     uv_timer_t later; /* ends an attempt; tells of a failure inside a call */
     unsigned handles;
@@ -44,11 +46,6 @@ struct sb_stream {
     struct sb_buffer encrypted;
     struct simba_error error; /* why it is BROKEN */
     char *input;
-};
-
-struct write {
-    uv_write_t request; /* first */
-    char *data;
 };
 
 static void connect_next(struct sb_stream *s);
@@ -125,51 +122,20 @@ static void break_writing(struct sb_stream *s, int number)
         break_by(s, "cannot be written to", number);
 }
 
-static void on_written(uv_write_t *request, int status)
+static void on_write_failed(void *user, int number)
 {
-    struct write *write = (struct write *)request;
-    struct sb_stream *s = request->data;
-
-    sb_free(write->data);
-    sb_free(write);
-    if (status < 0 && status != UV_ECANCELED)
-        break_writing(s, status);
-}
-
-/* What the socket does not take at once waits in a request that takes the buffer's memory over. */
-static void write_rest(struct sb_stream *s, struct sb_buffer *bytes, size_t done)
-{
-    struct write *write = sb_alloc_zero(sizeof *write);
-    uv_buf_t rest = uv_buf_init(bytes->data + done, (unsigned)(bytes->length - done));
-    int code;
-
-    if (write == NULL) {
-        break_by(s, "cannot be written to", UV_ENOMEM);
-        return;
-    }
-    write->data = bytes->data;
-    write->request.data = s;
-    code = uv_write(&write->request, &s->socket.stream, &rest, 1, on_written);
-    if (code < 0) {
-        sb_free(write);
-        break_writing(s, code);
-        return;
-    }
-    memset(bytes, 0, sizeof *bytes);
+    break_writing(user, number);
 }
 
 static void write_plain(struct sb_stream *s, struct sb_buffer *bytes)
 {
-    uv_buf_t all = uv_buf_init(bytes->data, (unsigned)bytes->length);
-    int done;
+    int code;
 
     if (bytes->length == 0 || s->state >= BROKEN)
         return;
-    done = uv_try_write(&s->socket.stream, &all, 1);
-    if (done < 0 && done != UV_EAGAIN)
-        break_writing(s, done);
-    else if (done < 0 || (size_t)done < bytes->length)
-        write_rest(s, bytes, done < 0 ? 0 : (size_t)done);
+    code = sb_outlet_write(&s->outlet, &s->socket.handle, bytes);
+    if (code < 0)
+        break_writing(s, code);
     bytes->length = 0;
 }
 
@@ -265,9 +231,8 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
-static void on_closed(uv_handle_t *handle)
+static void release(struct sb_stream *s)
 {
-    struct sb_stream *s = handle->data;
     void (*closed)(void *user) = s->config.events->closed;
     void *user = s->config.user;
 
@@ -278,6 +243,23 @@ static void on_closed(uv_handle_t *handle)
     sb_free(s->input);
     sb_free(s);
     closed(user);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+/* Never the last of a stream that is not closed. */
+static void on_outlet_closed(void *user)
+{
+    release(user);
+}
+
+static void close_outlet(struct sb_stream *s)
+{
+    if (sb_outlet_close(&s->outlet, on_outlet_closed))
+        s->handles++;
 }
 
 /* The stream may have been closed while its socket was. */
@@ -321,6 +303,12 @@ static bool is_last_address(const struct sb_stream *s)
     return s->next_address >= s->endpoint.address_count;
 }
 
+static void close_socket(struct sb_stream *s, uv_close_cb closed)
+{
+    close_outlet(s);
+    uv_close(&s->socket.handle, closed);
+}
+
 /* An address that does not answer gives way to the next one, on a socket of its own. */
 static void give_up_address(struct sb_stream *s, int number)
 {
@@ -328,7 +316,7 @@ static void give_up_address(struct sb_stream *s, int number)
     if (is_last_address(s))
         break_by(s, "cannot be reached", number);
     else if (s->has_socket)
-        uv_close(&s->socket.handle, on_socket_closed);
+        close_socket(s, on_socket_closed);
     else
         connect_next(s);
 }
@@ -458,6 +446,9 @@ struct sb_stream *sb_stream_open(const struct sb_stream_config *config)
     s->config = *config;
     s->endpoint = *config->endpoint;
     s->config.endpoint = &s->endpoint;
+    s->outlet.loop = config->loop;
+    s->outlet.failed = on_write_failed;
+    s->outlet.user = s;
     uv_timer_init(config->loop, &s->later);
     s->later.data = s;
     s->handles = 1;
@@ -471,5 +462,5 @@ void sb_stream_close(struct sb_stream *s)
     s->state = CLOSING;
     uv_close((uv_handle_t *)&s->later, on_closed);
     if (s->has_socket && !uv_is_closing(&s->socket.handle))
-        uv_close(&s->socket.handle, on_closed);
+        close_socket(s, on_closed);
 }

@@ -257,7 +257,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     .options = options,
     .path_is_file = true,
-    .is_local = true,
+    .no_sigpipe = true,
     .life_fd = life_fd,
 };
 
