@@ -5,8 +5,6 @@
 
 #include "base/alloc.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define FIRST_CAPACITY 1024
@@ -53,11 +51,24 @@ struct sb_argument sb_argument_text(const char *text)
     return (struct sb_argument){text, strlen(text)};
 }
 
+/* Writes a number so that it ends there; returns where it begins. */
+static char *write_digits(char *end, uint64_t number)
+{
+    do {
+        *--end = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    return end;
+}
+
 struct sb_argument sb_argument_number(int64_t number, struct sb_digits *digits)
 {
-    int length = snprintf(digits->text, sizeof digits->text, "%" PRId64, number);
+    char *end = digits->text + sizeof digits->text;
+    char *first = write_digits(end, number < 0 ? -(uint64_t)number : (uint64_t)number);
 
-    return (struct sb_argument){digits->text, (size_t)length};
+    if (number < 0)
+        *--first = '-';
+    return (struct sb_argument){first, (size_t)(end - first)};
 }
 
 /* The room has been reserved. */
@@ -68,10 +79,7 @@ static void add_header(struct sb_buffer *buffer, char type, size_t number)
 
     *--first = '\n';
     *--first = '\r';
-    do {
-        *--first = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
+    first = write_digits(first, number);
     *--first = type;
     memcpy(buffer->data + buffer->length, first, (size_t)(digits + sizeof digits - first));
     buffer->length += (size_t)(digits + sizeof digits - first);
