@@ -1,5 +1,5 @@
 /*
- * job.h - a request on its way through a node. Shared by request.c, quorum.c and backlog.c only.
+ * job.h - a request on its way through a node. Shared by request.c, send.c, quorum.c and backlog.c only.
  */
 #ifndef SB_REDIS_JOB_H
 #define SB_REDIS_JOB_H
@@ -19,6 +19,8 @@ struct sb_job {
     bool asking;       /* the slot is on its way to the node */
     uint64_t revision; /* the request's, or that of the lease to give back */
     uint64_t sent_as;  /* node->sent at this one */
+    uint64_t
+        released; /* an acquire that goes the short way: the token of the contender's last term; otherwise 0 */
 
     struct sb_quorum *quorum;     /* whose acknowledgement it needs; NULL: nobody's */
     struct sb_quorum *refused_by; /* an acquire that is given back: why; NULL: it is not */
@@ -27,6 +29,12 @@ struct sb_job {
     int64_t due_ms;               /* there: its deadline, or until when it is held back */
     struct sb_record *record;     /* to be answered with then; NULL where it never has to wait */
 };
+
+/* Whose attempt it is, among those that listen; NULL: nobody there. */
+struct sb_listener *sb_job_listener(const struct sb_job *job);
+
+/* Calls the job's script on its node. SIMBA_OK: it will be answered. Otherwise it will not, and *error says why. */
+int sb_job_send(struct sb_job *job, struct simba_error *error);
 
 /* Answer the request and free the job. */
 void sb_job_succeed(struct sb_job *job, const struct sb_record *record);

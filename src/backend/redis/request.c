@@ -1,6 +1,6 @@
 /*
- * request.c - a request becomes a call of a script, and its reply an answer. Owns what is known when a
- * reply is missing or is an error; must not know connections.
+ * request.c - a request is sent when it is its turn, and its reply becomes an answer. Owns what is known when a
+ * reply is missing or is an error; must not know connections, nor what a script is told (send.c).
  *
  *     EVALSHA --> record         answered, or held back until replicas have it (quorum.c)
  *             --> NOSCRIPT       sent again with the script's text
@@ -24,8 +24,6 @@
 #include <string.h>
 
 #define ATTEMPTS_MAX 8 /* of one request, by scripts that are missing and nodes that moved */
-
-static int send_job(struct sb_job *job, struct simba_error *error);
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
@@ -122,16 +120,11 @@ void sb_job_succeed(struct sb_job *job, const struct sb_record *record)
 
 /* ---- Records -------------------------------------------------------------------------------- */
 
-static struct sb_listener *listener_of(const struct sb_job *job)
-{
-    return sb_listeners_find(&job->store->listeners, job->request->mutex, job->request->id);
-}
-
 /* Who has lost waits, and listens, from now on: before, nobody had a reason to wake it. Who has gone meanwhile must
  * not stand in the queue, where the subscription that lingers makes it look alive. */
 static void begin_wait(struct sb_job *job, const struct sb_record *record)
 {
-    struct sb_listener *listener = listener_of(job);
+    struct sb_listener *listener = sb_job_listener(job);
 
     if (listener == NULL)
         return;
@@ -147,18 +140,10 @@ static void begin_wait(struct sb_job *job, const struct sb_record *record)
 static void end_wait(struct sb_job *job)
 {
     struct sb_listeners *listeners = &job->store->listeners;
-    struct sb_listener *listener = listeners->waiting > 0 ? listener_of(job) : NULL;
+    struct sb_listener *listener = listeners->waiting > 0 ? sb_job_listener(job) : NULL;
 
     if (listener != NULL)
         sb_listeners_end_wait(listeners, listener);
-}
-
-static int64_t waits_since(const struct sb_job *job)
-{
-    const struct sb_listeners *listeners = &job->store->listeners;
-    const struct sb_listener *listener = listeners->waiting > 0 ? listener_of(job) : NULL;
-
-    return listener != NULL ? listener->waits_since_us : 0;
 }
 
 static void note_attempt(struct sb_job *job, const struct sb_record *record)
@@ -176,6 +161,14 @@ static bool has_told(const struct sb_job *job, const redisReply *reply)
            reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
+/* A lease was given back where the token stands alone, or before the waiter; otherwise there was nothing to give back. */
+static void note_release(struct sb_job *job, const redisReply *token, bool told)
+{
+    if (job->request->op == SIMBA_OP_RELEASE && token->type == REDIS_REPLY_INTEGER)
+        sb_released_note(&job->store->released, job->request, told,
+                         sb_link_connection(job->node->commands));
+}
+
 static void take_record(struct sb_job *job, const redisReply *reply)
 {
     bool told = has_told(job, reply);
@@ -191,8 +184,8 @@ static void take_record(struct sb_job *job, const redisReply *reply)
     }
     if (record.revision > job->store->seen)
         job->store->seen = record.revision;
-    if (told)
-        sb_handed_note(&job->store->handed, job->request->mutex, job->request->id);
+    if (job->op == SIMBA_OP_RELEASE)
+        note_release(job, token, told);
     if (job->op == SIMBA_OP_ACQUIRE)
         note_attempt(job, &record);
     if (job->quorum != NULL && is_mine(job, &record))
@@ -209,6 +202,7 @@ static void send_again(struct sb_job *job, struct sb_node *node)
     int code;
 
     job->node = node;
+    job->released = 0;
     sb_quorum_leave(job);
     if (job->once)
         code = sb_error_set(&error, SIMBA_EUNAVAILABLE, "it would come behind later requests");
@@ -216,7 +210,7 @@ static void send_again(struct sb_job *job, struct sb_node *node)
         code = sb_error_set(&error, SIMBA_EUNAVAILABLE,
                             "the store sent a request away again and again");
     else
-        code = send_job(job, &error);
+        code = sb_job_send(job, &error);
     if (code != SIMBA_OK)
         sb_job_fail(job, &error);
     sb_quorum_ask(node); /* also for those that had joined before the failure */
@@ -289,125 +283,7 @@ static void on_answered(struct sb_command *command, const struct sb_answer *answ
         take_record(job, answer->reply);
 }
 
-/* ---- Sending -------------------------------------------------------------------------------- */
-
-static enum sb_script_name script_of(enum simba_op op)
-{
-    switch (op) {
-    case SIMBA_OP_ACQUIRE:
-        return SB_SCRIPT_ACQUIRE;
-    case SIMBA_OP_GUARD:
-        return SB_SCRIPT_GUARD;
-    case SIMBA_OP_RELEASE:
-        return SB_SCRIPT_RELEASE;
-    default:
-        return SB_SCRIPT_READ;
-    }
-}
-
-/* EVALSHA, or EVAL when the server has said that it does not know the script, and the text has not been
- * sent since: many may be told so at once. */
-static void name_script(struct sb_job *job, struct sb_argument arguments[2])
-{
-    enum sb_script_name name = script_of(job->op);
-    struct sb_node *node = job->node;
-
-    node->sent++;
-    if (job->needs_text && node->loaded[name] <= job->sent_as) {
-        arguments[0] = (struct sb_argument){"EVAL", 4};
-        arguments[1] = sb_argument_text(sb_scripts[name].text);
-        node->loaded[name] = node->sent;
-    } else {
-        arguments[0] = (struct sb_argument){"EVALSHA", 7};
-        arguments[1] = (struct sb_argument){sb_scripts[name].sha1, 40};
-    }
-    job->needs_text = false;
-    job->sent_as = node->sent;
-}
-
-/* What only some acquires need; a later one needs those before it as well. */
-static size_t add_rest(const struct sb_job *job, struct sb_argument *arguments,
-                       struct sb_digits digits[2])
-{
-    bool asks_place = job->request->asks_place;
-    int64_t since_us = waits_since(job);
-    size_t count = 0;
-
-    if (job->revision > 0 || since_us > 0 || asks_place)
-        arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[0]);
-    if (since_us > 0 || asks_place)
-        arguments[count++] = sb_argument_number(since_us, &digits[1]);
-    if (asks_place)
-        arguments[count++] = (struct sb_argument){"place", 5};
-    return count;
-}
-
-/* Behind the keys: what each script documents as its ARGV. */
-static size_t add_values(const struct sb_job *job, struct sb_argument *arguments,
-                         struct sb_digits digits[4])
-{
-    const struct simba_request *r = job->request;
-    size_t count = 0;
-
-    if (job->op == SIMBA_OP_READ)
-        return 0;
-    arguments[count++] = sb_argument_text(r->id);
-    if (job->op != SIMBA_OP_RELEASE)
-        arguments[count++] = sb_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
-    if (job->op != SIMBA_OP_ACQUIRE) {
-        arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[1]);
-        return count;
-    }
-    arguments[count++] = sb_argument_number((int64_t)job->store->seen, &digits[1]);
-    return count + add_rest(job, arguments + count, digits + 2);
-}
-
-static void on_asking_answered(struct sb_command *command, const struct sb_answer *answer)
-{
-    (void)answer; /* the command behind it tells how it went */
-    sb_free(command);
-}
-
-int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct simba_error *error)
-{
-    const struct sb_argument word = {"ASKING", 6};
-    struct sb_command *command = sb_alloc_zero(sizeof *command);
-    int code;
-
-    if (command == NULL)
-        return sb_error_plain(error, SIMBA_ENOMEM);
-    command->answered = on_asking_answered;
-    command->deadline_ms = deadline_ms;
-    code = sb_link_send(node->commands, command, &word, 1, error);
-    if (code != SIMBA_OK)
-        sb_free(command);
-    return code;
-}
-
-static int send_job(struct sb_job *job, struct simba_error *error)
-{
-    struct sb_argument arguments[12];
-    struct sb_digits digits[4];
-    struct sb_keys keys;
-    size_t count = 3;
-    int code = SIMBA_OK;
-
-    if (!sb_quorum_prepare(job))
-        return sb_error_plain(error, SIMBA_ENOMEM);
-    name_script(job, arguments);
-    arguments[2] = (struct sb_argument){"3", 1};
-    sb_keys_make(&keys, job->request->mutex);
-    for (size_t i = 0; i < 3; i++)
-        arguments[count++] = keys.arguments[i];
-    count += add_values(job, arguments + count, digits);
-    if (job->asking)
-        code = sb_request_send_asking(job->node, job->command.deadline_ms, error);
-    if (code == SIMBA_OK)
-        code = sb_link_send(job->node->commands, &job->command, arguments, count, error);
-    if (code == SIMBA_OK)
-        sb_quorum_join(job);
-    return code;
-}
+/* ---- Beginning ------------------------------------------------------------------------------ */
 
 void sb_job_give_back(struct sb_job *job)
 {
@@ -423,26 +299,48 @@ static void begin(struct sb_job *job)
 {
     struct simba_error error;
 
-    if (send_job(job, &error) == SIMBA_OK)
+    if (sb_job_send(job, &error) == SIMBA_OK)
         return;
     suspect(job->store);
     sb_job_fail(job, &error);
+}
+
+/* The short way of an acquire is for who has told nobody, by the connection that is still there. In a cluster the
+ * mutex may be somewhere else by now, and who wants its place has to ask for it. */
+static bool may_go_the_short_way(const struct sb_job *job, const struct sb_released_entry *last)
+{
+    return !last->told && job->store->cluster == NULL && !job->request->asks_place &&
+           last->token >= job->revision &&
+           last->connection == sb_link_connection(job->node->commands);
+}
+
+/* Looks at how the contender's last term has ended; returns until when its attempt is to be held back. */
+static int64_t look_back(struct sb_job *job, int64_t now_ms)
+{
+    const struct sb_released_entry *last =
+        sb_released_find(&job->store->released, job->request, now_ms);
+
+    if (last == NULL)
+        return 0;
+    if (may_go_the_short_way(job, last))
+        job->released = last->token;
+    return sb_released_until(last, job->request);
 }
 
 /* Now, when it is its turn, or when whoever its contender has told to try had the time for it. */
 static void schedule(struct sb_job *job, int64_t now_ms)
 {
     struct sb_backlog *backlog = job->node->backlog;
-    int64_t until_ms = job->op == SIMBA_OP_ACQUIRE
-                           ? sb_handed_until(&job->store->handed, job->request, now_ms)
-                           : 0;
+    int64_t until_ms = job->op == SIMBA_OP_ACQUIRE ? look_back(job, now_ms) : 0;
 
-    if (until_ms > now_ms)
+    if (until_ms > now_ms) {
         sb_backlog_hold(backlog, job, until_ms);
-    else if (sb_backlog_is_empty(backlog) && sb_link_has_room(job->node->commands))
+    } else if (sb_backlog_is_empty(backlog) && sb_link_has_room(job->node->commands)) {
         begin(job);
-    else
+    } else {
+        job->released = 0; /* that may be long ago then */
         sb_backlog_add(backlog, job);
+    }
 }
 
 static void start(simba_backend *store, struct simba_request *request, sb_request_take *take,
