@@ -204,6 +204,7 @@ int zoo_state(zhandle_t *zh)
 
 int zookeeper_close(zhandle_t *zh)
 {
+    void (*before)(void) = hooks.before_close;
     int (*real)(zhandle_t *);
 
     *(void **)&real = next_function("zookeeper_close");
@@ -211,8 +212,8 @@ int zookeeper_close(zhandle_t *zh)
     if (handle == zh)
         handle = NULL;
     pthread_mutex_unlock(&lock);
-    if (hooks.before_close != NULL)
-        hooks.before_close();
+    if (before != NULL)
+        before();
     end_waiting(zh, atomic_load(&hooks.forget_held));
     return real(zh);
 }

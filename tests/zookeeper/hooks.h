@@ -11,7 +11,7 @@
 
 struct hooks {
     void (*before_get)(const char *path); /* before a node is read; may be NULL */
-    void (*before_close)(void);           /* of a handle; may be NULL */
+    void (*_Atomic before_close)(void);   /* of a handle; may be NULL */
     atomic_int lose_creates;              /* so many latches are created and the reply is lost */
     atomic_int lose_deletes;              /* so many deletes never reach the server */
     atomic_int forget_deletes;            /* so many are carried out and never answered */
