@@ -159,11 +159,13 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }
 
+/* Only the loop makes one, so that without the lock it can see that there is none. */
 static void forget_error(struct sb_service *s)
 {
+    if (s->last_error == NULL)
+        return;
     pthread_mutex_lock(&s->engine->rest_lock);
-    if (s->last_error != NULL)
-        s->last_error->code = SIMBA_OK;
+    s->last_error->code = SIMBA_OK;
     pthread_mutex_unlock(&s->engine->rest_lock);
 }
 

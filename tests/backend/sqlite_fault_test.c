@@ -324,6 +324,59 @@ static void another_folder_in_the_place_of_a_quiet_one_is_another_store(void **s
     assert_int_equal(rename(moved, file->folder), 0); /* so that it is removed as well */
 }
 
+/* A path below the folder of the test. */
+static void name_below(const struct file *file, const char *below, char path[TEST_PATH_MAX])
+{
+    assert_true(snprintf(path, TEST_PATH_MAX, "%s/%s", file->folder, below) < TEST_PATH_MAX);
+}
+
+static void create_folder(const struct file *file, const char *below)
+{
+    char path[TEST_PATH_MAX];
+
+    name_below(file, below, path);
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void rename_below(const struct file *file, const char *from, const char *to)
+{
+    char from_path[TEST_PATH_MAX];
+    char to_path[TEST_PATH_MAX];
+
+    name_below(file, from, from_path);
+    name_below(file, to, to_path);
+    assert_int_equal(rename(from_path, to_path), 0);
+}
+
+/* A folder further up is exchanged: the path leads to the same database, by another name of it, but not to its log. */
+static void a_file_with_two_names_is_not_taken_for_that_of_the_other_name(void **state)
+{
+    struct file *file = *state;
+    struct file inner;
+    char other_name[TEST_PATH_MAX];
+    struct host host;
+    struct call held;
+    struct call call;
+
+    create_folder(file, "now");
+    create_folder(file, "now/in");
+    create_folder(file, "then");
+    create_folder(file, "then/in");
+    name_below(file, "now/in", inner.folder);
+    name_below(file, "now/in/x.db", inner.path);
+    name_below(file, "then/in/x.db", other_name);
+    snprintf(inner.url, sizeof inner.url, "sqlite:%.*s", TEST_PATH_MAX, inner.path);
+    assert_int_equal(host_open(&host, inner.url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    assert_int_equal(link(inner.path, other_name), 0);
+    rely_on_folder(&inner, &host);
+    rename_below(file, "now", "before");
+    rename_below(file, "then", "now");
+    call = host_do(&host, SIMBA_OP_GUARD, "m", "a", held.revision);
+    assert_true(call.code != SIMBA_OK || call.owner[0] == '\0');
+    assert_true(host_close(&host));
+}
+
 static void a_folder_that_vanishes_is_unavailable_until_it_is_back(void **state)
 {
     struct file *file = *state;
@@ -681,6 +734,7 @@ int main(void)
         ON_FILE(a_log_that_is_deleted_under_the_client_is_not_written_to),
         ON_FILE(files_that_are_moved_out_of_a_quiet_folder_are_missed),
         ON_FILE(another_folder_in_the_place_of_a_quiet_one_is_another_store),
+        ON_FILE(a_file_with_two_names_is_not_taken_for_that_of_the_other_name),
         ON_FILE(a_folder_that_vanishes_is_unavailable_until_it_is_back),
         ON_FILE(a_dropped_table_is_created_again_for_every_operation),
         ON_FILE(one_request_that_fails_does_not_fail_the_others),

@@ -166,6 +166,7 @@ static void disconnect(struct sb_sql_connection *connection)
     sqlite3_finalize(c->rollback);
     sqlite3_close(c->db);
     sb_sqlite_leave();
+    sb_sqlite_forget_folder(c);
     sb_wake_writer_close(&c->wake);
     sb_life_probe_close(&c->probe);
     sb_free(c);
@@ -193,6 +194,7 @@ static int create(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     c->settings = settings;
     c->deadline_ms = deadline_ms;
     c->random = sb_random_seed();
+    c->folder.fd = -1;
     sb_wake_writer_init(&c->wake, settings->host, settings->wake_path, settings->path);
     sb_life_probe_init(&c->probe, &lives);
     *ret_connection = c;

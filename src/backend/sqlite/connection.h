@@ -47,6 +47,7 @@ struct sb_sqlite_identity {
 
 /* The folder when its names led to those files. */
 struct sb_sqlite_folder {
+    int fd; /* to ask it without its path; -1: none */
     struct sb_sqlite_identity identity;
     struct timespec changed;
     int64_t good_until_ms; /* 0: it tells nothing */

@@ -16,4 +16,7 @@ int sb_sqlite_identify_log(struct sb_sqlite_connection *connection, struct sb_sq
 /* Whether the names still lead to the files that were opened. */
 int sb_sqlite_check(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
+/* Closes what was opened for that. */
+void sb_sqlite_forget_folder(struct sb_sqlite_connection *connection);
+
 #endif

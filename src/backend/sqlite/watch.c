@@ -400,7 +400,7 @@ void sb_watch_listen(struct sb_watch *w, const char *mutex, bool observer, bool 
         sb_roster_remove(&w->roster, mutex, observer);
     else if (!sb_roster_add(&w->roster, mutex, observer))
         w->host->log(w->host, SIMBA_LOG_WARN, "out of memory: %s will not be woken", mutex);
-    if (!w->telling)
+    if (!on && !w->telling)
         sb_roster_trim(&w->roster, sb_wake_slot(mutex));
     if (w->roster.count == 0)
         disarm(w);
