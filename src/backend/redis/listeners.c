@@ -5,7 +5,6 @@
 #include "backend/redis/listeners.h"
 
 #include "base/alloc.h"
-#include "base/hash.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 static struct sb_listener **bucket_of(const struct sb_listeners *t, const char *channel,
                                       size_t length)
 {
-    return &t->buckets[sb_hash_bytes(channel, length) & (t->size - 1)];
+    return &t->buckets[sb_channel_hash(channel, length) & (t->size - 1)];
 }
 
 int sb_listeners_init(struct sb_listeners *t, const struct simba_backend_host *host)

@@ -78,6 +78,22 @@ size_t sb_channel_make(char target[SB_CHANNEL_MAX], const char *mutex, const cha
     return length + id_length;
 }
 
+/* Eight bytes at a time: each step has to wait for the one before it, so the steps are what costs. */
+uint32_t sb_channel_hash(const char *channel, size_t length)
+{
+    uint64_t hash = length;
+
+    for (size_t at = 0; at < length; at += sizeof hash) {
+        size_t left = length - at;
+        uint64_t word = 0;
+
+        memcpy(&word, channel + at, left < sizeof word ? left : sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
+    return (uint32_t)hash;
+}
+
 /* CRC16-CCITT (XModem), as clusters count. */
 static unsigned crc16(const char *bytes, size_t length)
 {

@@ -35,6 +35,9 @@ bool sb_key_mutex(const char *key, size_t length, char ret_mutex[SIMBA_MUTEX_MAX
 /* The channel of a contender, or of the mutex (`id` NULL). Returns its length. */
 size_t sb_channel_make(char target[SB_CHANNEL_MAX], const char *mutex, const char *id);
 
+/* A number made of it, for tables: names are short, and nobody chooses them to collide. */
+uint32_t sb_channel_hash(const char *channel, size_t length);
+
 /* The slot of a cluster that the mutex is in. */
 #define SB_SLOTS 16384
 unsigned sb_slot_of(const char *mutex);

@@ -5,10 +5,10 @@
 #include "backend/redis/released.h"
 
 #include "backend/redis/names.h"
-#include "base/hash.h"
 
-#define LATELY_MS                                                                                  \
-    100 /* a proxy may keep a connection while its server is replaced, but not within so short a time */
+/* A proxy may keep a connection while the server behind it is replaced, but nobody replaces one within so short a time. */
+#define LATELY_MS 100
+
 #define MOMENT_MS 20 /* a waiter that has not come by then may be dead */
 #define SHARE 4      /* what part of a lease or of a request's time may be waited for it */
 
@@ -16,7 +16,7 @@ static uint32_t number_of(const struct simba_request *request)
 {
     char channel[SB_CHANNEL_MAX];
 
-    return sb_hash_bytes(channel, sb_channel_make(channel, request->mutex, request->id));
+    return sb_channel_hash(channel, sb_channel_make(channel, request->mutex, request->id));
 }
 
 void sb_released_note(struct sb_released *r, const struct simba_request *request, bool told,
