@@ -31,11 +31,12 @@ struct simba_locker {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     enum phase phase;
-    bool once;      /* one attempt is enough */
-    bool impatient; /* see sb_locker_end_at_first_failure */
-    bool answered;  /* the first attempt is over */
-    bool settled;   /* the wait is over, with `code` */
-    bool lost;      /* the lease was lost while held */
+    bool once;       /* one attempt is enough */
+    bool impatient;  /* see sb_locker_end_at_first_failure */
+    bool or_unknown; /* likewise */
+    bool answered;   /* the first attempt is over */
+    bool settled;    /* the wait is over, with `code` */
+    bool lost;       /* the lease was lost while held */
     int code;
     void (*on_lost)(void *user);
     void *user;
@@ -63,7 +64,9 @@ static bool is_hopeless(int code)
 
 static bool ends_first_attempt(const simba_locker *locker, int code)
 {
-    return locker->impatient && !locker->answered && code == SIMBA_ESTORE;
+    bool failed = code == SIMBA_ESTORE || (locker->or_unknown && code == SIMBA_EUNKNOWN);
+
+    return locker->impatient && !locker->answered && failed;
 }
 
 /* One attempt is over also when nobody owns and it still was not won: somebody released meanwhile, or the
@@ -197,10 +200,11 @@ int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void
     return SIMBA_OK;
 }
 
-void sb_locker_end_at_first_failure(simba_locker *locker)
+void sb_locker_end_at_first_failure(simba_locker *locker, bool or_unknown)
 {
     pthread_mutex_lock(&locker->lock);
     locker->impatient = true;
+    locker->or_unknown = or_unknown;
     pthread_mutex_unlock(&locker->lock);
 }
 

@@ -149,7 +149,7 @@ static int open_and_acquire(struct lock *lock)
         return code;
     atomic_store(&lock->locker, locker);
     if (!is_bounded(lock))
-        sb_locker_end_at_first_failure(locker);
+        sb_locker_end_at_first_failure(locker, cli_store_is_file());
     code = simba_locker_on_lost(locker, on_lost, lock, &job->error);
     return code == SIMBA_OK ? attempt(lock, locker) : code;
 }
@@ -333,6 +333,13 @@ static int wait_while_telling(struct lock *lock, struct cli_background *wait)
     return ended;
 }
 
+/* Whether the store was there, and failed until the end of the wait. */
+static bool has_failed(const struct lock *lock)
+{
+    return (lock->code == SIMBA_ESTORE || lock->code == SIMBA_EUNKNOWN) &&
+           atomic_load(&lock->locker) != NULL;
+}
+
 /* What the wait has come to: CLI_CONTINUE, or an exit code. */
 static int conclude(const struct lock *lock)
 {
@@ -347,7 +354,7 @@ static int conclude(const struct lock *lock)
         return say_contended(lock);
     if (lock->code == SIMBA_EUNAVAILABLE && is_bounded(lock))
         return say_unreached(lock, lock->job.error.text);
-    if (lock->code == SIMBA_ESTORE && is_bounded(lock) && atomic_load(&lock->locker) != NULL)
+    if (is_bounded(lock) && has_failed(lock))
         return say_failed(lock);
     return cli_fail(&lock->job.error);
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """How `simba lock` bears a store that is down, slow or closed to it when the wait begins, and how it says so."""
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -107,30 +108,69 @@ def a_state_folder_that_may_not_be_created_is_77():
 
 FILL = """
 mount -t tmpfs -o size=256k none disk || exit 99
-"$0" -u sqlite:disk/x.db lock m -- true || exit 98
+[ $1 = new ] || "$0" -u sqlite:disk/x.db lock m -- true || exit 98
+shift
 dd if=/dev/zero of=disk/fill bs=1k 2>dd
 exec timeout 20 "$0" -u sqlite:disk/x.db "$@"
 """
 
 
-def lock_on_full_disk(*arguments):
+def lock_on_full_disk(store, *arguments):
     """In a mount namespace of its own; None on a machine that does not let us."""
     os.makedirs("disk", exist_ok=True)
     namespace = ["unshare", "--mount"] + (["--map-root-user"] if os.getuid() != 0 else [])
-    done = subprocess.run([*namespace, "sh", "-c", FILL, PROGRAM, "lock", *arguments, "n", "--", "true"],
+    done = subprocess.run([*namespace, "sh", "-c", FILL, PROGRAM, store, "lock", *arguments, "n", "--", "true"],
                           capture_output=True, text=True, check=False, timeout=60)
     return None if done.returncode == 99 or "unshare" in done.stderr else done
 
 
 @case
 def a_full_disk_is_69_at_once_and_an_outage_to_a_bounded_wait():
-    for arguments, code in (([], 69), (["-n"], 69), (["-w", "300ms"], 75), (["-w", "300ms", "-E", "0"], 0)):
-        done = lock_on_full_disk(*arguments)
-        if done is None:
-            return
-        equal(done.returncode, code)
-        equal(len(done.stderr.splitlines()), 1)
-        contains(done.stderr, "has no room left")
+    for store in ("old", "new"):
+        for arguments, code in (([], 69), (["-n"], 69), (["-w", "400ms"], 75), (["-w", "400ms", "-E", "0"], 0)):
+            begin = now()
+            done = lock_on_full_disk(store, "-q", *arguments)
+            if done is None:
+                return
+            equal(done.returncode, code)
+            true(now() - begin >= 0.4 or "-w" not in arguments, "it has not waited")
+            equal(len(done.stderr.splitlines()), 1)
+            contains(done.stderr, "has no room left" if store == "old" else "disk/x.db")
+
+
+def files_up_to(size):
+    """For run: a write past that size is an I/O error to SQLite."""
+    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))}
+
+
+@case
+def a_log_that_cannot_be_written_is_69_at_once_and_an_outage_to_a_bounded_wait():
+    os.environ["SIMBA_URL"] = url(ttl="20s", transition="20s")
+    while not os.path.exists("store.db-wal") or os.path.getsize("store.db-wal") < 50000:
+        equal(run("lock", "m", "--", "true").code, 0)
+    for arguments, code in (([], 69), (["-n"], 69), (["-w", "700ms"], 75), (["-w", "700ms", "-E", "0"], 0)):
+        begin = now()
+        program = run("lock", *arguments, "m", "--", "touch", "ran", **files_up_to(os.path.getsize("store.db-wal")))
+        equal(program.code, code)
+        true(now() - begin < 5, f"it took {now() - begin}")
+        true(now() - begin >= 0.7 or "-w" not in arguments, "it has not waited")
+        contains(said_lines(program)[-1], "had an I/O error")
+        true(len(said_lines(program)) == 1 or "-w" in arguments, program.said())
+        true(program.said().count("connecting again") <= 1, program.said())
+    true(not os.path.exists("ran"), "it ran")
+    begin = now()
+    equal(run("lock", "-w", "10s", "m", "--", "true").code, 0)
+    true(now() - begin < 5, "something was left behind")
+
+
+@case
+def a_new_store_that_cannot_be_written_is_69_at_once_and_an_outage_to_a_bounded_wait():
+    for arguments, code in (([], 69), (["-n"], 69), (["-w", "700ms"], 75)):
+        begin = now()
+        program = run("-u", url("new.db"), "lock", *arguments, "m", "--", "true", **files_up_to(8192))
+        equal(program.code, code)
+        true(now() - begin >= 0.7 or "-w" not in arguments, "it has not waited")
+        contains(said_lines(program)[-1], "had an I/O error")
 
 
 def a_store_that_dies_during_a_wait_is_blamed_and_not_the_owner():

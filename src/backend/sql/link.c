@@ -10,9 +10,9 @@
 
 #define BACKOFF_MIN_MS 20
 #define BACKOFF_MAX_MS 2000
-#define HEALINGS_MAX 2  /* reconnects or new schemas for the sake of one batch */
-#define REFUSED_MS 1000 /* between two new connections to a server that refuses */
-#define REFUSED_QUIET_MS 60000
+#define HEALINGS_MAX 2         /* reconnects or new schemas for the sake of one batch */
+#define REFUSED_MS 1000        /* between two new connections to a server that refuses */
+#define WARN_INTERVAL_MS 60000 /* between two warnings of the same failure */
 #define RETRY_PAUSE_MIN_US 100
 #define RETRY_PAUSE_MAX_US 1000
 
@@ -83,19 +83,32 @@ static void pause_before_retry(struct sb_sql_link *l)
     nanosleep(&pause, NULL);
 }
 
+/* What goes on failing in the same way is told now and then. */
+static void tell_reconnect(struct sb_sql_link *l, const struct simba_error *error, int64_t now_ms)
+{
+    bool warn = l->warned_at_ms == 0 || now_ms - l->warned_at_ms >= WARN_INTERVAL_MS ||
+                l->warned_code != error->code || l->warned_backend_code != error->backend_code;
+
+    if (warn) {
+        l->warned_at_ms = now_ms;
+        l->warned_code = error->code;
+        l->warned_backend_code = error->backend_code;
+    }
+    l->host->log(l->host, warn ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "%s: connecting again: %s",
+                 l->name, error->text);
+}
+
 /* A server that answers and refuses, because it is read-only, is asked over a new connection only now and
  * then: there may be another one behind the name by now. Those who only read need the old one meanwhile. */
 static bool reconnect(struct sb_sql_link *l, const struct sb_sql_failure *failure,
                       unsigned healings)
 {
-    const struct simba_backend_host *host = l->host;
     bool refused = failure->error.code == SIMBA_ESTORE;
     int64_t now_ms = simba_now_ms();
 
     if (refused && now_ms < l->refused_until_ms)
         return false;
-    if (!refused || l->refused_until_ms == 0 || now_ms >= l->refused_until_ms + REFUSED_QUIET_MS)
-        host->log(host, SIMBA_LOG_WARN, "%s: connecting again: %s", l->name, failure->error.text);
+    tell_reconnect(l, &failure->error, now_ms);
     if (refused)
         l->refused_until_ms = now_ms + REFUSED_MS;
     sb_sql_link_drop(l);

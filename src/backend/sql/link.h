@@ -21,6 +21,9 @@ struct sb_sql_link {
     unsigned failures;               /* to connect, in a row */
     int64_t connect_at_ms;           /* no attempt before */
     int64_t refused_until_ms;        /* no other connection before, for the sake of refusals */
+    int64_t warned_at_ms;            /* of a new connection, for the failure of the next two */
+    int warned_code;
+    int warned_backend_code;
 };
 
 /* Connects where there is no connection, and where it is time for another attempt. */

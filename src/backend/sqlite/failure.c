@@ -116,13 +116,22 @@ static int fail_statement(const char *path, const char *message, struct sb_sql_f
                                 "the schema of the database %s does not fit: %s", path, message);
 }
 
-/* An I/O error can strike when the commit is already on the disk; so might what we have no word for. */
-static int fail_halfway(const char *path, const char *what, const char *message, int number,
-                        bool applied, struct sb_sql_failure *failure)
+/* While a store is being opened, a disk that fails or is full is the same as a server that is down: to
+ * try again later may help. The log is what is looked at last. */
+static int disk_code(const struct sb_sqlite_connection *c)
+{
+    return c->log.inode != 0 ? SIMBA_ESTORE : SIMBA_EUNAVAILABLE;
+}
+
+/* An I/O error can strike when the commit is already on the disk; so might what we have no word for. It is
+ * `code` where nothing can have been applied. */
+static int fail_halfway(const struct sb_sqlite_connection *c, const char *what, bool applied,
+                        int code, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set_backend(&failure->error, applied ? SIMBA_EUNKNOWN : SIMBA_ESTORE, number,
-                                "the database %s %s: %s", path, what, message);
+    return sb_error_set_backend(&failure->error, applied ? SIMBA_EUNKNOWN : code,
+                                sqlite3_extended_errcode(c->db), "the database %s %s: %s",
+                                c->settings->path, what, sqlite3_errmsg(c->db));
 }
 
 /* What SQLite opens behind the database are its log and the index of that. */
@@ -167,10 +176,12 @@ int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
     if ((number & 0xff) == SQLITE_CANTOPEN)
         return fail_open(connection, message, number, failure);
     if ((number & 0xff) == SQLITE_IOERR)
-        return fail_halfway(path, "had an I/O error", message, number, applied, failure);
+        return fail_halfway(connection, "had an I/O error", applied, disk_code(connection),
+                            failure);
     if (meaning == NULL)
-        return fail_halfway(path, "cannot be used", message, number, applied, failure);
+        return fail_halfway(connection, "cannot be used", applied, SIMBA_ESTORE, failure);
     failure->remedy = meaning->remedy;
-    return sb_error_set_backend(&failure->error, meaning->code, number, "the database %s %s: %s",
-                                path, meaning->text, message);
+    return sb_error_set_backend(
+        &failure->error, meaning->primary == SQLITE_FULL ? disk_code(connection) : meaning->code,
+        number, "the database %s %s: %s", path, meaning->text, message);
 }
