@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 
-#include <errno.h>
 #include <signal.h>
 
 /* What a thread is told; it frees it. */
@@ -25,7 +24,7 @@ static void *begin(void *told)
     return beginning.run(beginning.argument);
 }
 
-static int start_quietly(pthread_t *thread, struct beginning *beginning)
+static int start_quietly(pthread_t *thread, void *(*run)(void *argument), void *argument)
 {
     sigset_t all;
     sigset_t before;
@@ -33,8 +32,19 @@ static int start_quietly(pthread_t *thread, struct beginning *beginning)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(thread, NULL, begin, beginning);
+    code = pthread_create(thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+/* The long way, which needs no memory. */
+static int start_and_name(pthread_t *thread, const char *name, void *(*run)(void *argument),
+                          void *argument)
+{
+    int code = start_quietly(thread, run, argument);
+
+    if (code == 0)
+        pthread_setname_np(*thread, name);
     return code;
 }
 
@@ -45,9 +55,9 @@ int sb_thread_start(pthread_t *thread, const char *name, void *(*run)(void *argu
     int code;
 
     if (beginning == NULL)
-        return ENOMEM;
+        return start_and_name(thread, name, run, argument);
     *beginning = (struct beginning){name, run, argument};
-    code = start_quietly(thread, beginning);
+    code = start_quietly(thread, begin, beginning);
     if (code != 0)
         sb_free(beginning);
     return code;
