@@ -102,7 +102,7 @@ static int ending_signal(const struct cli_background *background, int signals_fd
         if (background->ends(signal))
             return signal;
         if (cli_signal_stops(signal))
-            cli_signals_stop(false);
+            cli_signals_stop();
     }
     return 0;
 }

@@ -267,18 +267,53 @@ enum cli_child_event cli_child_look(const struct cli_child *child)
 }
 
 /* A shell that waits for this process takes part in its group's stop: without that it would go on
- * waiting in front of a dead terminal. */
-bool cli_child_follow_stop(const struct cli_child *child)
+ * waiting in front of a dead terminal. Who waits for the terminal stops its job as the kernel does. */
+bool cli_child_follow_stop(const struct cli_child *child, enum cli_child_event event)
 {
-    return cli_signals_stop(child->terminal);
+    if (event == CLI_CHILD_WAITS)
+        return cli_signals_stop_job(SIGTTIN);
+    return child->terminal ? cli_signals_stop_job(SIGTSTP) : cli_signals_stop();
 }
 
+static void give_terminal(struct cli_child *child)
+{
+    if (!child->terminal)
+        child->has_modes = tcgetattr(child->tty_fd, &child->modes) == 0;
+    child->terminal = true;
+    cli_terminal_give(child->tty_fd, child->pid);
+}
+
+/* A child that has left its group would only stop again. */
+bool cli_child_lend_terminal(struct cli_child *child)
+{
+    if (child->tty_fd >= 0 && tcgetpgrp(child->tty_fd) == getpgrp())
+        give_terminal(child);
+    if (child->tty_fd < 0 || tcgetpgrp(child->tty_fd) != child->pid ||
+        getpgid(child->pid) != child->pid)
+        return false;
+    cli_child_signal(child, SIGCONT);
+    return true;
+}
+
+/* From here on each gets it when it asks: to give it to the child again unasked would stop the others once more. */
+bool cli_child_return_terminal(struct cli_child *child)
+{
+    if (!child->terminal || tcgetpgrp(child->tty_fd) != child->pid)
+        return false;
+    child->lent = true;
+    child->terminal = false;
+    cli_terminal_give(child->tty_fd, getpgrp());
+    kill(0, SIGCONT);
+    return true;
+}
+
+/* A shell gives the terminal to this process's group, whoever had it before the stop. */
 void cli_child_continue(struct cli_child *child)
 {
-    if (cli_terminal_is_ours(child->tty_fd)) {
-        child->terminal = true;
-        cli_terminal_give(child->tty_fd, child->pid);
-    }
+    if (!child->lent && cli_terminal_is_ours(child->tty_fd))
+        give_terminal(child);
+    else if (child->terminal && tcgetpgrp(child->tty_fd) == getpgrp())
+        child->terminal = false;
     cli_child_signal(child, SIGCONT);
 }
 

@@ -20,6 +20,7 @@ struct cli_child {
     int failure_fd; /* brings errno when the command could not be executed */
     int tty_fd;     /* -1: there is no terminal, or it is not for the child */
     bool terminal;  /* the terminal was handed to it */
+    bool lent;      /* only when it asks: others of this job want the terminal, too */
     bool has_modes; /* `modes` are those of the terminal before the child */
     struct termios modes;
     bool adopts; /* this process inherits what the child leaves running */
@@ -43,8 +44,8 @@ struct cli_child_setup {
 };
 
 /* Starts argv, with the signals, descriptors and environment that this process was started with, and
- * SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE. When this process may hand over the foreground of its
- * terminal, the child gets that place; when the terminal is not for it, it does not get it as standard input
+ * SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE. When this process has the foreground of its terminal for
+ * itself, the child gets that place; when the terminal is not for it, it does not get it as standard input
  * either. Returns false, with errno, when it cannot fork. */
 bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_setup *setup);
 
@@ -76,9 +77,17 @@ enum cli_child_event {
 };
 enum cli_child_event cli_child_look(const struct cli_child *child);
 
-/* Stops this process (and with it its job, when it had the terminal) because the child stopped;
- * returns when it was continued. False: it could not be stopped, since nobody would continue it. */
-bool cli_child_follow_stop(const struct cli_child *child);
+/* After CLI_CHILD_WAITS: gives the child the terminal where this process's job has it, and continues it. False:
+ * somebody else has it. */
+bool cli_child_lend_terminal(struct cli_child *child);
+
+/* After a SIGTTIN or SIGTTOU, by which others of the job were stopped: they get the terminal back, and go on. False:
+ * the child does not have it. */
+bool cli_child_return_terminal(struct cli_child *child);
+
+/* Stops this process because of a CLI_CHILD_STOPPED or CLI_CHILD_WAITS, and with it its job where that needs the
+ * terminal; returns when it was continued. False: it could not be stopped, since nobody would continue it. */
+bool cli_child_follow_stop(const struct cli_child *child, enum cli_child_event event);
 
 /* After a SIGCONT: gives the child the terminal again where this process has it, and continues it. */
 void cli_child_continue(struct cli_child *child);

@@ -78,7 +78,7 @@ static int take_signals(const struct cli_events *events)
         if (cli_signal_tells_to_end(signal))
             return signal;
         if (cli_signal_stops(signal))
-            cli_signals_stop(false);
+            cli_signals_stop();
         if (signal == SIGCHLD && events->reaps)
             cli_orphans_reap(&nobody);
     }

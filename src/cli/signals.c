@@ -147,9 +147,15 @@ static void take_default_action(pid_t target, int signal)
 }
 
 /* Who was stopped has got a SIGCONT, which is blocked. */
-bool cli_signals_stop(bool whole_job)
+bool cli_signals_stop(void)
 {
-    take_default_action(whole_job ? 0 : getpid(), SIGTSTP);
+    take_default_action(getpid(), SIGTSTP);
+    return cli_signal_is_pending(SIGCONT);
+}
+
+bool cli_signals_stop_job(int signal)
+{
+    take_default_action(0, signal);
     return cli_signal_is_pending(SIGCONT);
 }
 

@@ -37,9 +37,12 @@ int cli_signal_exit_code(int signal);
 /* Whether its default action is to stop the process. */
 bool cli_signal_stops(int signal);
 
-/* Stops this process as Ctrl-Z does, and with `whole_job` all of its process group; returns when it was continued.
- * False: it did not stop, because the kernel stops nobody whom no shell would continue. For the main thread. */
-bool cli_signals_stop(bool whole_job);
+/* Stops this process as Ctrl-Z does; returns when it was continued. False: it did not stop, because the kernel
+ * stops nobody whom no shell would continue. For the main thread. */
+bool cli_signals_stop(void);
+
+/* The same for all of its process group, by a signal that stops. */
+bool cli_signals_stop_job(int signal);
 
 /* The exit code of a program that a signal has ended. It is remembered for cli_signals_leave. For the main thread. */
 int cli_signals_ended_by(int signal);

@@ -225,14 +225,21 @@ static void note_told(struct supervision *supervision, int signal)
     note_asked(supervision, CLI_ENDED_TOLD, grace_ms);
 }
 
+static bool asks_for_terminal(int signal)
+{
+    return signal == SIGTTIN || signal == SIGTTOU;
+}
+
 static void pass_signals(struct supervision *supervision)
 {
+    struct cli_child *child = &supervision->child;
+
     for (int signal; (signal = cli_signals_next(supervision->run->events->signals_fd)) != 0;) {
         if (signal == SIGCHLD) {
-            cli_child_tend(&supervision->child);
+            cli_child_tend(child);
         } else if (signal == SIGCONT) {
-            cli_child_continue(&supervision->child);
-        } else {
+            cli_child_continue(child);
+        } else if (!asks_for_terminal(signal) || !cli_child_return_terminal(child)) {
             pass_signal(supervision, signal);
             note_told(supervision, signal);
         }
@@ -297,7 +304,7 @@ static void say_stopped(const struct supervision *supervision)
 static void stop_with_child(struct supervision *supervision, enum cli_child_event event)
 {
     say_stopped(supervision);
-    if (cli_signal_is_pending(SIGCONT) || cli_child_follow_stop(&supervision->child))
+    if (cli_signal_is_pending(SIGCONT) || cli_child_follow_stop(&supervision->child, event))
         return;
     cli_say("not stopped: there is no shell that could continue it");
     if (event == CLI_CHILD_STOPPED)
@@ -327,6 +334,8 @@ static void supervise(struct supervision *supervision)
             conclude(supervision);
             return;
         }
+        if (event == CLI_CHILD_WAITS && cli_child_lend_terminal(&supervision->child))
+            continue;
         if (event != CLI_CHILD_RUNS && supervision->phase == PHASE_RUNS) {
             stop_with_child(supervision, event);
             continue;

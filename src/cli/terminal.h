@@ -13,8 +13,8 @@
 /* A descriptor of the terminal, or -1 where there is none. */
 int cli_terminal_open(void);
 
-/* Whether this process has the foreground and may pass it on. In a pipeline it may not: `simba lock N -- CMD |
- * less` needs the keys for less. */
+/* Whether this process has the foreground and nobody else of its job needs it. In a pipeline somebody may: `simba
+ * lock N -- CMD | less` needs the keys for less. */
 bool cli_terminal_is_ours(int fd);
 
 /* Gives the foreground to a group. Works from the background as well, since SIGTTOU is blocked. */

@@ -233,7 +233,7 @@ static int handle_signals(int signals_fd)
         if (cli_signal_ends(signal))
             return cli_signal_exit_code(signal);
         if (cli_signal_stops(signal))
-            cli_signals_stop(false);
+            cli_signals_stop();
     }
     return CLI_CONTINUE;
 }

@@ -283,6 +283,79 @@ def the_keys_are_for_the_other_end_of_a_pipeline():
     shell.end()
 
 
+# What prompts for a password does, in a pipeline with somebody who only writes.
+ASKS = ("bash -c 'stty -echo </dev/tty; echo $$ >holder; read word; stty echo </dev/tty;"
+        " echo it is $word; exec sleep 0.01'")
+
+
+@case
+def a_command_in_a_pipeline_or_a_script_has_the_terminal_when_it_asks_for_it():
+    shell = patient_shell()
+    write("script", f"$S lock m -- {ASKS} | cat\necho the script goes on\n")
+    for line in (f"$S lock m -- {ASKS} | cat", "bash script", "bash script | cat"):
+        shell.command(line)
+        number("holder")
+        shell.type("secret\n")
+        shown = shell.expect("it is secret")
+        true("stopped" not in shown, f"it was stopped: {shown!r}")
+        if "script" in line:
+            shell.expect("the script goes on")
+        shell.expect_end(0)
+        os.remove("holder")
+    shell.end()
+
+
+@case
+def both_ends_of_a_pipeline_read_from_the_terminal_in_turn():
+    shell = patient_shell()
+    shell.command("$S lock m -- bash -c 'read a </dev/tty; echo $a; until [ -e go ]; do sleep 0.01; done;"
+                  " read c </dev/tty; echo $c' |"
+                  " (read a; echo first $a; read b </dev/tty; echo then $b; >go; read c; echo last $c)")
+    for word, shown in (("one", "first one"), ("two", "then two"), ("three", "last three")):
+        shell.type(word + "\n")
+        shell.expect(shown)
+    shell.expect_end(0)
+    shell.end()
+
+
+@case
+def ctrl_c_and_ctrl_z_are_for_the_whole_pipeline_once_the_command_has_the_terminal():
+    shell = patient_shell()
+    write("script", "$S lock m -- bash -c 'read a; echo $$ >holder; echo got $a; read b; echo got $b' | cat\n"
+          "echo the script goes on\n")
+    for keys in ("\x1a", "\x03"):
+        shell.command("bash script")
+        shell.type("one\n")
+        shell.expect("got one")
+        number("holder")
+        shell.type(keys)
+        if keys == "\x1a":
+            shell.expect("Stopped")
+            wait_until(shell.has_stopped_job, "the shell knows of it")
+            shell.command("fg")
+            shell.type("two\n")
+            shell.expect("got two")
+            shell.expect("the script goes on")
+        shown = shell.expect(re.escape(PROMPT))
+        true("goes on" not in shown, f"the script was not interrupted: {shown!r}")
+        os.remove("holder")
+    true(is_free(), "somebody still owns")
+    shell.end()
+
+
+@case
+def a_pipeline_in_the_background_stops_as_a_whole_when_the_command_asks_for_the_terminal():
+    shell = patient_shell()
+    shell.command("$S lock m -- bash -c 'read line </dev/tty; echo got $line' | cat &")
+    shell.expect("stopped: the command is killed")
+    wait_until(shell.has_stopped_job, "the shell knows of it")
+    shell.command("fg")
+    shell.type("words\n")
+    shell.expect("got words")
+    shell.expect_end(0)
+    shell.end()
+
+
 @case
 def a_command_whose_input_is_a_file_reads_from_the_terminal():
     shell = patient_shell()
