@@ -109,12 +109,14 @@ static int start_member(struct member *member, simba_client *client, struct simb
 }
 
 /* Those that the store has not answered yet take no part. Whoever owns meanwhile keeps it. */
-static void await_members(const struct member *members, int count)
+static int await_members(const struct member *members, int count, struct simba_error *error)
 {
-    for (int i = 0; i < count; i++)
-        while (members[i].contender != NULL &&
-               simba_contender_status(members[i].contender) == SIMBA_STARTING)
-            bench_sleep_ms(1);
+    int code = SIMBA_OK;
+
+    for (int i = 0; i < count && code == SIMBA_OK; i++)
+        if (members[i].contender != NULL)
+            code = bench_await_answer(members[i].contender, error);
+    return code;
 }
 
 /* The contenders i with i % processes == process are this one's. */
@@ -136,9 +138,10 @@ static int run_party(void *argument, struct simba_error *error)
         members[i] = (struct member){.party = &party, .turns = &shared->turns[i]};
         code = start_member(&members[i], client, error);
     }
+    if (code == SIMBA_OK)
+        code = await_members(members, plan->contenders, error);
     if (code != SIMBA_OK)
         return code;
-    await_members(members, plan->contenders);
     sem_post(&shared->ready);
     return take_turns(&party, error);
 }
@@ -159,7 +162,8 @@ static int start_processes(struct contention *contention, struct simba_error *er
     for (int i = 0; i < plan->processes && code == SIMBA_OK; i++)
         code = bench_process_start(&contention->processes[i], run_party, contention->shared, error);
     for (int i = 0; i < plan->processes && code == SIMBA_OK; i++)
-        code = bench_process_await(&contention->processes[i], &contention->shared->ready, error);
+        code = bench_process_await(contention->processes, plan->processes,
+                                   &contention->shared->ready, error);
     return code;
 }
 

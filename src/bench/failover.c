@@ -126,7 +126,7 @@ static int start_owners(struct failover *failover, int count, struct simba_error
         code = bench_process_start(&failover->owners[i], run_owner, &shared->duels[i], error);
     }
     for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = bench_process_await(&failover->owners[i], &shared->ready, error);
+        code = bench_process_await(failover->owners, count, &shared->ready, error);
     return code;
 }
 
@@ -143,12 +143,6 @@ static void on_taken_over(void *user, const struct simba_state *state)
         sem_post(&duel->shared->taken_over);
 }
 
-static void await_running(const simba_contender *contender)
-{
-    while (simba_contender_status(contender) == SIMBA_STARTING)
-        bench_sleep_ms(1);
-}
-
 /* Waits for all mutexes, until it is killed. */
 static int run_waiter(void *argument, struct simba_error *error)
 {
@@ -160,7 +154,7 @@ static int run_waiter(void *argument, struct simba_error *error)
     for (int i = 0; i < shared->plan.count && code == SIMBA_OK; i++)
         code = create_contender(&shared->duels[i], client, on_taken_over, &contenders[i], error);
     for (int i = 0; i < shared->plan.count && code == SIMBA_OK; i++)
-        await_running(contenders[i]);
+        code = bench_await_answer(contenders[i], error);
     if (code != SIMBA_OK)
         return code;
     sem_post(&shared->ready);
@@ -176,7 +170,7 @@ static int start_waiters(struct failover *failover, int count, struct simba_erro
     for (int i = 0; i < count && code == SIMBA_OK; i++)
         code = bench_process_start(&failover->waiters[i], run_waiter, shared, error);
     for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = bench_process_await(&failover->waiters[i], &shared->ready, error);
+        code = bench_process_await(failover->waiters, count, &shared->ready, error);
     return code;
 }
 
@@ -194,7 +188,7 @@ static int kill_owners(struct failover *failover, int count, struct simba_error 
         bench_process_kill(&failover->owners[i]);
     }
     for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = bench_process_await(&failover->waiters[0], &shared->taken_over, error);
+        code = bench_process_await(failover->waiters, 1, &shared->taken_over, error);
     return code;
 }
 

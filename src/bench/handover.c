@@ -113,11 +113,11 @@ static int await_waiter(struct handover *handover, struct simba_error *error)
 
 static int await_turn(struct handover *handover, struct simba_error *error)
 {
-    int code = bench_process_await(&handover->waiter, &handover->shared->has_it, error);
+    int code = bench_process_await(&handover->waiter, 1, &handover->shared->has_it, error);
 
     sem_post(&handover->shared->may_release);
     if (code == SIMBA_OK)
-        code = bench_process_await(&handover->waiter, &handover->shared->released, error);
+        code = bench_process_await(&handover->waiter, 1, &handover->shared->released, error);
     return code;
 }
 

@@ -120,12 +120,15 @@ static bool wait_a_moment(sem_t *posted)
     return sem_timedwait(posted, &end) == 0;
 }
 
-int bench_process_await(struct bench_process *process, sem_t *posted, struct simba_error *error)
+int bench_process_await(struct bench_process *processes, int count, sem_t *posted,
+                        struct simba_error *error)
 {
     for (int second = 0; second < AWAIT_SECONDS; second++) {
         if (wait_a_moment(posted))
             return SIMBA_OK;
-        int code = bench_process_check(process, error);
+        int code = SIMBA_OK;
+        for (int i = 0; i < count && code == SIMBA_OK; i++)
+            code = bench_process_check(&processes[i], error);
         if (code != SIMBA_OK)
             return code;
     }

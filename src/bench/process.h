@@ -31,8 +31,9 @@ int bench_process_wait(struct bench_process *process, struct simba_error *error)
 /* Fails when it has ended, by itself or otherwise, with what it ended with. */
 int bench_process_check(struct bench_process *process, struct simba_error *error);
 
-/* Waits until the process has posted. Fails when it ends without, and after a minute. */
-int bench_process_await(struct bench_process *process, sem_t *posted, struct simba_error *error);
+/* Waits until one of the processes has posted. Fails when one ends, whichever it is, and after a minute. */
+int bench_process_await(struct bench_process *processes, int count, sem_t *posted,
+                        struct simba_error *error);
 
 /* kill -9, where it runs. */
 void bench_process_kill(struct bench_process *process);

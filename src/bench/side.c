@@ -5,6 +5,8 @@
 
 #include "bench/machine.h"
 
+#include "base/error.h"
+
 #include <stdio.h>
 
 int bench_client_open(const struct bench_plan *plan, simba_client **ret_client,
@@ -17,6 +19,23 @@ int bench_client_open(const struct bench_plan *plan, simba_client **ret_client,
     options.turn_ms = plan->turn_ms;
     options.log_level = SIMBA_LOG_NONE;
     return simba_client_open(plan->url, &options, ret_client, error);
+}
+
+int bench_await_answer(simba_contender *contender, struct simba_error *error)
+{
+    double end = bench_now_us() + BENCH_PATIENCE_MS * 1000.0;
+
+    while (simba_contender_status(contender) == SIMBA_STARTING) {
+        if (bench_now_us() > end) {
+            int code = simba_contender_last_error(contender, error);
+
+            return code != SIMBA_OK
+                       ? code
+                       : sb_error_set(error, SIMBA_ETIMEDOUT, "the store does not answer");
+        }
+        bench_sleep_ms(1);
+    }
+    return SIMBA_OK;
 }
 
 void bench_name(const struct bench_plan *plan, const char *what, int number,

@@ -16,6 +16,9 @@
 int bench_client_open(const struct bench_plan *plan, simba_client **ret_client,
                       struct simba_error *error);
 
+/* Waits until the store has answered a contender that was started. Fails when it does not, with what it said last. */
+int bench_await_answer(simba_contender *contender, struct simba_error *error);
+
 /* The name of a mutex of this plan. */
 void bench_name(const struct bench_plan *plan, const char *what, int number,
                 char ret_name[SIMBA_MUTEX_MAX + 1]);

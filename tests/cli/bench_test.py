@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import sys
 
-from program import Simba, case, contains, equal, main, read, run, true, wait_until
+from program import Simba, case, contains, equal, main, now, read, run, true, wait_until
 from stores import Redis
 
 SMALL = ["--count", "2", "--rounds", "2", "--mutexes", "20", "--contenders", "8", "--processes",
@@ -290,6 +290,23 @@ def nobody_waits_for_ever_for_a_server_that_was_killed():
     for program in programs:
         equal(program.wait(), 69)
         contains(program.said().splitlines()[-1], "are left on the store")
+
+
+@case
+def contenders_whom_a_dead_server_never_answers_end_it_in_time():
+    """When the first of so many processes owns, the others have hardly begun."""
+    if not Redis.exists():
+        return
+    server = Redis()
+    try:
+        program = Simba("bench", "contention", "--url", server.url, "--contenders", "64", "--processes", "32")
+        wait_until(lambda: contends(server), "the first one contends")
+        server.process.kill()
+    finally:
+        server.stop()
+    begin = now()
+    equal(program.wait(), 69)
+    true(now() - begin < 40, f"it took {now() - begin}")
 
 
 @case
