@@ -14,10 +14,14 @@
 #define GRACE_MAX_MS 5000
 #define RESERVE_MAX_MS 500
 
-/* Each of the library's threads would set up an arena of its own, for the little that it allocates. */
+#define HEAP_STEP (512 * 1024) /* bytes: more than a run takes */
+
+/* Each of the library's threads would set up an arena of its own, for the little that it allocates. That comes
+ * from the kernel in one piece. */
 static void share_memory(void)
 {
     mallopt(M_ARENA_MAX, 1);
+    mallopt(M_TOP_PAD, HEAP_STEP);
 }
 
 void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *verb)

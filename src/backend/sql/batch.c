@@ -18,16 +18,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+void sb_batch_init(struct sb_batch *batch, const struct simba_backend_host *host,
+                   struct sb_waiters *waiters)
+{
+    batch->host = host;
+    batch->waiters = waiters;
+    batch->count = 0;
+}
+
 struct sb_job *sb_batch_add(struct sb_batch *batch, struct simba_request *request,
                             int64_t deadline_ms)
 {
     struct sb_job *job = &batch->jobs[batch->count++];
 
     assert(batch->count <= SB_BATCH_MAX);
-    job->request = request;
-    job->deadline_ms = deadline_ms;
-    job->attempts = 0;
-    job->state = SB_JOB_WAITING;
+    *job = (struct sb_job){.request = request, .deadline_ms = deadline_ms, .state = SB_JOB_WAITING};
     return job;
 }
 

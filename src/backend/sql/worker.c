@@ -9,6 +9,7 @@
 #include "base/thread.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -370,14 +371,14 @@ static void init_waiting(struct sb_worker *w)
 int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **ret_worker,
                     struct simba_error *error)
 {
-    struct sb_worker *w = sb_alloc_zero(sizeof *w);
+    struct sb_worker *w = sb_alloc(sizeof *w);
     int code;
 
     if (w == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
+    memset(w, 0, offsetof(struct sb_worker, batch));
     w->config = *config;
-    w->batch.host = config->host;
-    w->batch.waiters = config->waiters;
+    sb_batch_init(&w->batch, config->host, config->waiters);
     w->link = (struct sb_sql_link){.driver = config->driver,
                                    .settings = config->settings,
                                    .host = config->host,

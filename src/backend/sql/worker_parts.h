@@ -35,7 +35,6 @@ struct sb_worker {
 
     /* The user's own: */
     struct sb_sql_link link;
-    struct sb_batch batch;
     struct sb_sql_failure failure;
     int64_t lone_began_ms; /* when the lone request did */
 
@@ -44,6 +43,9 @@ struct sb_worker {
     void (*stopped)(void *argument);
     void *argument;
     struct simba_task last_task;
+
+    /* The user's own, too. At the end: its many jobs take no page before they are used. */
+    struct sb_batch batch;
 };
 
 /* Until when a request that came now is answered. */
