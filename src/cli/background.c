@@ -160,7 +160,7 @@ void cli_background_finish(const struct cli_finish *finish, int signals_fd, int 
         say_held(finish);
         cli_background_leave(status);
     }
-    background.ends = cli_signal_tells_to_end;
+    background.ends = cli_signal_insists;
     if (finish->meanwhile != NULL)
         finish->meanwhile();
     if (cli_background_wait(&background, signals_fd, finish->limit_ms) == CLI_BACKGROUND_DONE)

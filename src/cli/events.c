@@ -75,7 +75,7 @@ static int take_signals(const struct cli_events *events)
     static const struct cli_relatives nobody = {0, 0};
 
     for (int signal; (signal = cli_signals_next(events->signals_fd)) != 0;) {
-        if (cli_signal_tells_to_end(signal))
+        if (cli_signal_insists(signal))
             return signal;
         if (cli_signal_stops(signal))
             cli_signals_stop();

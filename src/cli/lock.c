@@ -206,6 +206,7 @@ static void cancel_wait(struct lock *lock, struct cli_background *wait, int sign
 
     if (atomic_load(&lock->locker) == NULL)
         cli_background_leave(cli_signals_ended_by(signal));
+    wait->ends = cli_signal_insists;
     do {
         simba_locker_cancel(atomic_load(&lock->locker));
         ended = cli_background_wait(wait, lock->job.events.signals_fd, CANCEL_INTERVAL_MS);

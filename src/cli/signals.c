@@ -21,6 +21,15 @@ static struct {
     bool terminal; /* a terminal controls this process */
 } inherited;
 
+/* Signals that tell to end, that close together, are one request. */
+#define ONE_REQUEST_MS 500
+
+static struct {
+    bool once;
+    bool repeated;   /* the last one belongs to the request before */
+    int64_t told_ms; /* when that came */
+} request;
+
 static int ended_by; /* the signal that has ended the command or the wait for it; 0: none */
 
 static bool have_controlling_terminal(void)
@@ -85,14 +94,25 @@ bool cli_signals_take(int *ret_fd)
     return true;
 }
 
+static void note_request(int64_t now_ms)
+{
+    request.repeated = request.once && now_ms - request.told_ms < ONE_REQUEST_MS;
+    if (!request.repeated)
+        request.told_ms = now_ms;
+    request.once = true;
+}
+
 int cli_signals_next(int fd)
 {
     struct signalfd_siginfo info;
 
     while (read(fd, &info, sizeof info) == (ssize_t)sizeof info) {
         bool own_pipe = info.ssi_signo == SIGPIPE && info.ssi_pid == (uint32_t)getpid();
-        if (!own_pipe)
-            return (int)info.ssi_signo;
+        if (own_pipe)
+            continue;
+        if (cli_signal_tells_to_end((int)info.ssi_signo))
+            note_request(simba_now_ms());
+        return (int)info.ssi_signo;
     }
     return 0;
 }
@@ -114,6 +134,11 @@ bool cli_signal_tells_to_end(int signal)
 {
     return signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
            (signal == SIGHUP && inherited.terminal);
+}
+
+bool cli_signal_insists(int signal)
+{
+    return cli_signal_tells_to_end(signal) && !request.repeated;
 }
 
 int cli_signal_exit_code(int signal)

@@ -31,6 +31,10 @@ bool cli_signal_ends(int signal);
  * SIGQUIT, and SIGHUP where there is a terminal to hang up. */
 bool cli_signal_tells_to_end(int signal);
 
+/* Whether one that cli_signals_next has just returned tells to end, and not only repeats the one before: timeout(1)
+ * sends it to a process and then to all of its group. */
+bool cli_signal_insists(int signal);
+
 /* The exit code of a verb that goes on until it is told to end: SIGTERM and SIGINT are how it ends well. */
 int cli_signal_exit_code(int signal);
 
