@@ -11,6 +11,7 @@
 #define CROWD 16000
 #define OWNERS 100
 #define UNDER_WAY 2048 /* at most, on a connection */
+#define TERMS 3000
 
 static struct server server;
 static struct proxy proxy;
@@ -208,6 +209,26 @@ static void await_owned(simba_client *client, uint64_t owned)
     assert_true(test_wait_within(3 * TEST_PATIENCE_MS, are_owned, &expected));
 }
 
+struct renewed {
+    simba_client *client;
+    uint64_t renewals;
+};
+
+static bool are_renewed(void *user)
+{
+    const struct renewed *renewed = user;
+    struct simba_metrics metrics = metrics_of(renewed->client);
+
+    return metrics.renewals >= renewed->renewals || metrics.losses > 0;
+}
+
+static void await_renewals(simba_client *client, uint64_t renewals)
+{
+    struct renewed renewed = {client, renewals};
+
+    assert_true(test_wait_within(3 * TEST_PATIENCE_MS, are_renewed, &renewed));
+}
+
 static void lead(simba_client *client, const char *prefix, size_t count, int64_t ttl_ms,
                  simba_contender **contenders)
 {
@@ -247,6 +268,27 @@ static void no_lease_is_lost_to_a_crowd_of_newcomers(void **state)
     free(contenders);
 }
 
+/* In four seconds the server gets round to all of them once, which is more than a renewal's time limit and less than a
+ * transition. Whoever gave up what the server is about to answer and asked again would double its work. */
+static void no_lease_is_lost_to_a_server_that_has_become_slow(void **state)
+{
+    simba_contender **contenders = calloc(TERMS, sizeof(simba_contender *));
+    simba_client *client;
+
+    (void)state;
+    assert_int_equal(simba_client_open(proxy_url("?transition=9s"), NULL, &client, NULL), SIMBA_OK);
+    lead(client, "term", TERMS, 3000, contenders);
+    await_renewals(client, TERMS); /* by then the server knows the script */
+    slow_down(150, 10);
+    await_renewals(client, 4 * TERMS);
+    assert_int_equal(metrics_of(client).losses, 0);
+    slow_down(0, 0);
+    for (size_t i = 0; i < TERMS; i++)
+        simba_contender_close(contenders[i]);
+    assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
+    free(contenders);
+}
+
 int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -256,6 +298,7 @@ int main(void)
         CASE(a_turn_that_does_not_come_in_time_is_told),
         CASE(a_server_that_is_slow_keeps_its_connection),
         CASE(no_lease_is_lost_to_a_crowd_of_newcomers),
+        CASE(no_lease_is_lost_to_a_server_that_has_become_slow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,8 +157,10 @@ bool sb_backlog_is_empty(const struct sb_backlog *b)
 void sb_backlog_add(struct sb_backlog *b, struct sb_job *job)
 {
     bool keeps = job->op == SIMBA_OP_GUARD || job->op == SIMBA_OP_RELEASE;
+    const struct sb_command *command = &job->command;
 
-    add(b, keeps ? URGENT : PATIENT, job, job->command.deadline_ms);
+    add(b, keeps ? URGENT : PATIENT, job,
+        command->until_ms > command->deadline_ms ? command->until_ms : command->deadline_ms);
 }
 
 void sb_backlog_hold(struct sb_backlog *b, struct sb_job *job, int64_t until_ms)

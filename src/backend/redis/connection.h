@@ -26,6 +26,7 @@ struct sb_answer {
 /* A command under way. Embedded in whatever its sender needs when the answer comes. */
 struct sb_command {
     int64_t deadline_ms; /* on simba_now_ms() */
+    int64_t until_ms;    /* a server that answers others puts the deadline off so far; 0: not */
     bool waits;          /* the server is asked to wait, and may be silent meanwhile */
     /* Called exactly once; from then on the connection does not touch the command. */
     void (*answered)(struct sb_command *command, const struct sb_answer *answer);

@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
+#define ANSWERING_MS 500 /* a server that was heard so recently goes on answering */
+
 void sb_pipeline_init(struct sb_pipeline *p)
 {
     memset(p, 0, sizeof *p);
@@ -91,6 +93,20 @@ void sb_pipeline_fail(struct sb_pipeline *p, const struct simba_error *error)
     p->out.length = 0;
 }
 
+/* A server that has answered others since a command was sent is about to answer it. To ask again would only make it
+ * slower. */
+static int64_t due_ms(const struct sb_slot *slot, bool sent, int64_t heard_at_ms)
+{
+    const struct sb_command *command = slot->command;
+    int64_t at_ms = heard_at_ms + ANSWERING_MS;
+
+    if (at_ms > command->until_ms)
+        at_ms = command->until_ms;
+    if (!sent || heard_at_ms <= slot->sent_at_ms || at_ms < command->deadline_ms)
+        return command->deadline_ms;
+    return at_ms;
+}
+
 /* What an answer leads to may add commands, which are not due, or end the connection and with it all of them. */
 bool sb_pipeline_expire(struct sb_pipeline *p, int64_t now_ms, int64_t heard_at_ms,
                         const struct simba_error *error)
@@ -105,11 +121,11 @@ bool sb_pipeline_expire(struct sb_pipeline *p, int64_t now_ms, int64_t heard_at_
 
         if (command == NULL)
             continue;
-        if (command->deadline_ms > now_ms) {
-            note_due(p, command->deadline_ms);
+        answer.sent = i < sb_ring_count(&p->ring) - p->unsent;
+        if (due_ms(slot, answer.sent, heard_at_ms) > now_ms) {
+            note_due(p, due_ms(slot, answer.sent, heard_at_ms));
             continue;
         }
-        answer.sent = i < sb_ring_count(&p->ring) - p->unsent;
         silent = silent || (answer.sent && slot->sent_at_ms >= heard_at_ms);
         slot->command = NULL;
         command->answered(command, &answer);

@@ -294,11 +294,24 @@ void sb_job_give_back(struct sb_job *job)
     send_again(job, job->node);
 }
 
+/* For who keeps its turn beyond its time limit the limit begins with the turn. */
+static void begin_limit(struct sb_job *job)
+{
+    struct sb_command *command = &job->command;
+
+    if (command->until_ms == 0)
+        return;
+    command->deadline_ms = sb_later(simba_now_ms(), job->request->timeout_ms);
+    if (command->deadline_ms > command->until_ms)
+        command->deadline_ms = command->until_ms;
+}
+
 /* The first time: what is sent again has had its turn. */
 static void begin(struct sb_job *job)
 {
     struct simba_error error;
 
+    begin_limit(job);
     if (sb_job_send(job, &error) == SIMBA_OK)
         return;
     suspect(job->store);
@@ -343,6 +356,14 @@ static void schedule(struct sb_job *job, int64_t now_ms)
     }
 }
 
+/* A renewal is of use until its lease is over. One whose limit is that of a stop has no more time. */
+static int64_t until_ms(const struct simba_request *request, int64_t now_ms)
+{
+    if (request->op != SIMBA_OP_GUARD || request->timeout_ms < request->transition_ms / 3)
+        return 0;
+    return sb_later(now_ms, request->transition_ms);
+}
+
 static void start(simba_backend *store, struct simba_request *request, sb_request_take *take,
                   bool once)
 {
@@ -357,6 +378,7 @@ static void start(simba_backend *store, struct simba_request *request, sb_reques
     }
     job->command.answered = on_answered;
     job->command.deadline_ms = sb_later(now_ms, request->timeout_ms);
+    job->command.until_ms = until_ms(request, now_ms);
     job->store = store;
     job->request = request;
     job->take = take;
