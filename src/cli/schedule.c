@@ -10,12 +10,23 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* What may come with every run is told of once in that time. */
+#define TELL_INTERVAL_MS 1000
+
+struct tally {
+    int64_t count;     /* that has not been told of */
+    int64_t silent_ms; /* until then */
+};
+
 struct schedule {
     struct cli_job job;
     enum simba_schedule_strategy strategy;
     int64_t every_ms; /* 0: not given */
     int64_t initial_delay_ms;
     int64_t due_ms; /* of the last run, or of the one that is waited for */
+    struct tally skipped;
+    struct tally failed;
+    int failure; /* the exit code of the last one that failed */
 };
 
 static bool set_every(void *into, const char *value)
@@ -60,6 +71,36 @@ static const struct cli_option options[] = {
     {0, NULL, NULL, NULL, NULL},
 };
 
+/* ---- What is told ------------------------------------------------------------------------- */
+
+/* Returns how many are to be told of now. */
+static int64_t take_count(struct tally *tally, int64_t now_ms)
+{
+    int64_t count = tally->count;
+
+    if (count == 0 || now_ms < tally->silent_ms)
+        return 0;
+    tally->count = 0;
+    tally->silent_ms = cli_instant_after(now_ms, TELL_INTERVAL_MS);
+    return count;
+}
+
+static void tell(struct schedule *schedule, int64_t now_ms)
+{
+    const char *mutex = schedule->job.mutex;
+    int64_t failed = take_count(&schedule->failed, now_ms);
+    int64_t skipped = take_count(&schedule->skipped, now_ms);
+
+    if (failed == 1)
+        cli_say("a run of '%s' failed with exit code %d", mutex, schedule->failure);
+    else if (failed > 1)
+        cli_say("%" PRId64 " runs of '%s' failed, the last with exit code %d", failed, mutex,
+                schedule->failure);
+    if (skipped > 0 && !schedule->job.cli->quiet)
+        cli_say("%" PRId64 " %s skipped: the last run of '%s' took too long", skipped,
+                skipped == 1 ? "run was" : "runs were", mutex);
+}
+
 /* ---- When to run it ----------------------------------------------------------------------- */
 
 static int64_t first_ms(void *user, int64_t now_ms)
@@ -71,14 +112,12 @@ static int64_t first_ms(void *user, int64_t now_ms)
 }
 
 /* The beat that comes next; those that have passed are skipped, so that runs do not pile up. */
-static int64_t next_beat_ms(const struct schedule *schedule, int64_t now_ms)
+static int64_t next_beat_ms(struct schedule *schedule, int64_t now_ms)
 {
     int64_t late_ms = now_ms > schedule->due_ms ? now_ms - schedule->due_ms : 0;
     int64_t missed = late_ms / schedule->every_ms;
 
-    if (missed > 0 && !schedule->job.cli->quiet)
-        cli_say("%" PRId64 " %s skipped: the last run of '%s' took too long", missed,
-                missed == 1 ? "run was" : "runs were", schedule->job.mutex);
+    schedule->skipped.count += missed;
     return cli_instant_after(schedule->due_ms + missed * schedule->every_ms, schedule->every_ms);
 }
 
@@ -90,11 +129,14 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
     (void)begun_ms;
     if (outcome->how == CLI_ENDED_UNBORN)
         return CLI_PLAN_END;
-    if (outcome->how == CLI_ENDED && outcome->status != 0)
-        cli_say("a run of '%s' failed with exit code %d", schedule->job.mutex, outcome->status);
+    if (outcome->how == CLI_ENDED && outcome->status != 0) {
+        schedule->failed.count++;
+        schedule->failure = outcome->status;
+    }
     schedule->due_ms = schedule->strategy == SIMBA_FIXED_RATE
                            ? next_beat_ms(schedule, now_ms)
                            : cli_instant_after(now_ms, schedule->every_ms);
+    tell(schedule, now_ms);
     return schedule->due_ms;
 }
 
@@ -110,7 +152,9 @@ static int run(struct cli *cli, int argc, char **argv)
         return status;
     if (schedule.every_ms == 0)
         return cli_job_usage_error(&schedule.job, "--every is missing");
-    return cli_leader_run(&schedule.job, &plan);
+    status = cli_leader_run(&schedule.job, &plan);
+    tell(&schedule, SIMBA_INFINITE);
+    return status;
 }
 
 static const char details[] =

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`simba schedule`: runs at intervals, one at a time, on the leader only."""
 import os
+import re
 import signal
 import sys
 
@@ -63,12 +64,31 @@ def runs_that_fall_due_during_a_run_are_skipped_and_none_overlap():
     contains(program.said(), " skipped: the last run of 'm' took too long")
 
 
+def failures(program):
+    """How many it has told of."""
+    told = re.findall(r"(\S+) runs? of 'm' failed.* with exit code 9\n", program.said())
+    return sum(1 if count == "a" else int(count) for count in told)
+
+
 @case
 def runs_that_fail_are_told_of_and_the_schedule_goes_on():
     program = schedule("--every", "100ms", script=f"{stamp('start')}; exit 9")
     await_runs(4)
     equal(program.end(), 0)
-    true(program.said().count("a run of 'm' failed with exit code 9") >= 3, program.said())
+    true(failures(program) >= 3, program.said())
+
+
+@case
+def what_comes_with_every_run_is_told_of_once_a_second():
+    begin = now()
+    program = schedule("--every", "1ms", script=stamp("start") + "; exit 9")
+    await_runs(40)
+    equal(program.end(), 0)
+    most = now() - begin + 2  # the first at once, the rest at the end
+    for part in ("skipped: the last run", "failed"):
+        told = [line for line in lines(program.err) if part in line]
+        true(1 <= len(told) <= most, f"{len(told)} lines for 40 runs: {told[:5]}")
+    true(failures(program) >= 38, f"some are missing: {program.said()}")
 
 
 @case
