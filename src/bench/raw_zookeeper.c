@@ -20,6 +20,7 @@
 #define PORT 2181
 #define SESSION_MS 30000
 #define PATIENCE_S 10
+#define RESOLUTION_DELAY_MS 10000
 #define HOST_MAX 256
 #define PATH_MAX_BYTES 512
 
@@ -65,6 +66,16 @@ static void on_deleted(zhandle_t *handle, int type, int state, const char *path,
 
 /* ---- Connections ------------------------------------------------------------------------------ */
 
+/* Otherwise the client library looks up the server's name with every packet, which nobody has to. */
+static void resolve_seldom(zhandle_t *handle)
+{
+#ifdef SIMBA_HAVE_ZOOKEEPER_RESOLUTION_DELAY
+    zoo_set_servers_resolution_delay(handle, RESOLUTION_DELAY_MS);
+#else
+    (void)handle;
+#endif
+}
+
 static int connect_to(struct zookeeper *raw, zhandle_t **ret_handle, struct simba_error *error)
 {
     char address[HOST_MAX + 16];
@@ -72,8 +83,10 @@ static int connect_to(struct zookeeper *raw, zhandle_t **ret_handle, struct simb
     snprintf(address, sizeof address, "%s:%d", raw->host, raw->port);
     *ret_handle = zookeeper_init(address, on_session, SESSION_MS, NULL, raw, ZOO_NO_LOG_CLIENTENV);
     for (int i = 0; *ret_handle != NULL && i < PATIENCE_S * 1000; i++) {
-        if (zoo_state(*ret_handle) == ZOO_CONNECTED_STATE)
+        if (zoo_state(*ret_handle) == ZOO_CONNECTED_STATE) {
+            resolve_seldom(*ret_handle);
             return SIMBA_OK;
+        }
         bench_sleep_ms(1);
     }
     return sb_error_set(error, SIMBA_EUNAVAILABLE, "ZooKeeper by hand: %s does not answer",
