@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 static bool name_below(const char *parent, const char *name, char ret_path[PATH_MAX])
@@ -19,9 +20,13 @@ static bool name_below(const char *parent, const char *name, char ret_path[PATH_
     return !text.cut;
 }
 
+/* Without /proc there is the name by which it was started. */
 static bool find_program_folder(char ret_folder[PATH_MAX])
 {
-    if (realpath("/proc/self/exe", ret_folder) == NULL)
+    const char *name = (const char *)getauxval(AT_EXECFN);
+
+    if (realpath("/proc/self/exe", ret_folder) == NULL &&
+        (name == NULL || realpath(name, ret_folder) == NULL))
         return false;
     *strrchr(ret_folder, '/') = '\0';
     return true;

@@ -250,6 +250,14 @@ bool cli_child_sweep(const struct cli_child *child)
     return child->adopts && cli_orphans_kill(&known) > 0;
 }
 
+bool cli_child_leaves_unlisted(const struct cli_child *child)
+{
+    if (!child->adopts || cli_orphans_are_listed())
+        return false;
+    cli_guardian_collect();
+    return cli_orphans_await_unlisted(LINGER_MS);
+}
+
 enum cli_child_event cli_child_look(const struct cli_child *child)
 {
     siginfo_t info = {.si_pid = 0};

@@ -69,6 +69,10 @@ bool cli_child_leaves_others(const struct cli_child *child);
  * is left who could not be killed. */
 bool cli_child_sweep(const struct cli_child *child);
 
+/* After it was collected: whether it left somebody running whom the sweep could not find, because the kernel tells of
+ * nobody. */
+bool cli_child_leaves_unlisted(const struct cli_child *child);
+
 enum cli_child_event {
     CLI_CHILD_RUNS,    /* nothing new */
     CLI_CHILD_STOPPED, /* by the user */

@@ -83,6 +83,14 @@ size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max)
     return length > 0 ? read_numbers(text, (size_t)length, pids, max) : 0;
 }
 
+bool cli_orphans_are_listed(void)
+{
+    char path[PATH_BYTES];
+
+    write_path(path, getpid());
+    return access(path, R_OK) == 0;
+}
+
 /* ---- A group ------------------------------------------------------------------------------ */
 
 /* Reads at most `size` bytes of a file of a process and ends them with a NUL. Returns false when it is gone. */
@@ -219,6 +227,18 @@ size_t cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms
         alive = cli_orphans_reap(relatives);
     }
     return alive;
+}
+
+bool cli_orphans_await_unlisted(int64_t limit_ms)
+{
+    int64_t until_ms = simba_now_ms() + limit_ms;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0 || (pid == 0 && simba_now_ms() < until_ms)) {
+        if (pid == 0)
+            pause_briefly();
+    }
+    return pid == 0;
 }
 
 /* Who is killed may leave orphans of its own, which are found in the next round. */

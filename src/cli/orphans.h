@@ -37,6 +37,13 @@ size_t cli_orphans_reap(const struct cli_relatives *relatives);
 /* Lets orphans end by themselves for that long. Returns how many have not. */
 size_t cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms);
 
+/* Whether the kernel tells of the children of this process: not without /proc. */
+bool cli_orphans_are_listed(void);
+
+/* Where it does not, and all relatives have been collected: lets orphans end by themselves for that long. Returns
+ * whether some have not. */
+bool cli_orphans_await_unlisted(int64_t limit_ms);
+
 /* Kills and collects until nobody is left whom this process may kill. Returns how many are left. */
 size_t cli_orphans_kill(const struct cli_relatives *relatives);
 

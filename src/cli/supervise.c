@@ -246,6 +246,11 @@ static void pass_signals(struct supervision *supervision)
     }
 }
 
+static bool sweeps(const struct supervision *supervision)
+{
+    return supervision->outcome.how != CLI_ENDED || supervision->run->sweep;
+}
+
 /* The child is not collected yet, so that the id of its group cannot be another's. */
 static void end_the_rest(struct supervision *supervision)
 {
@@ -254,7 +259,7 @@ static void end_the_rest(struct supervision *supervision)
         cli_say("the lease of '%s' was lost before the command ended",
                 supervision->run->lease.mutex);
     }
-    if (supervision->outcome.how == CLI_ENDED && !supervision->run->sweep)
+    if (!sweeps(supervision))
         return;
     if (supervision->outcome.how == CLI_ENDED && cli_child_leaves_others(&supervision->child))
         cli_say("the command has left processes running: killing them");
@@ -275,6 +280,11 @@ static void conclude(struct supervision *supervision)
     refresh_end(supervision);
     end_the_rest(supervision);
     int status = cli_child_collect(&supervision->child);
+    if (sweeps(supervision) && cli_child_leaves_unlisted(&supervision->child))
+        cli_say(
+            "warning: processes that the command has left cannot be found without /proc: they may "
+            "go on without '%s'",
+            supervision->run->lease.mutex);
     supervision->outcome.status = ending_status(supervision, status);
     if (supervision->child.failed && supervision->outcome.how == CLI_ENDED)
         supervision->outcome.how = CLI_ENDED_UNBORN;

@@ -8,6 +8,7 @@ import sys
 
 from program import (PROGRAM, Blocked, Simba, case, contains, equal, is_alive, is_free, lines, main,
                      now, number, read, run, steal, true, url, wait_until, write)
+from stores import Redis
 
 GIVEN_UP = "warning: 'm' was not given back and is free when its lease ends"
 
@@ -141,6 +142,32 @@ def what_was_there_before_is_not_touched():
     true(is_alive(number("old")), "somebody else's process was killed")
     wait_until(lambda: not is_alive(number("near")))
     os.kill(number("old"), signal.SIGKILL)
+
+
+def run_without_proc(url_of_store, script):
+    """In a mount namespace of its own; None on a machine that does not let us."""
+    namespace = ["unshare", "--mount"] + (["--map-root-user"] if os.getuid() != 0 else [])
+    done = subprocess.run([*namespace, "sh", "-c", 'mount -t tmpfs none /proc || exit 99; exec "$@"', "sh", PROGRAM,
+                           "-u", url_of_store, "lock", "m", "--", "bash", "-c", script],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    return None if done.returncode == 99 or "unshare" in done.stderr else done
+
+
+@case
+def what_cannot_be_found_without_proc_is_told_of():
+    if not Redis.exists():
+        return
+    server = Redis()
+    left = ("setsid bash -c '>left; until [ -e go ]; do sleep 0.01; done' >/dev/null 2>&1 &"
+            " until [ -e left ]; do sleep 0.01; done; ")
+    try:
+        for script, told in ((left, True), ("sleep 0.01 & ", False)):
+            done = run_without_proc(server.url, script + "exit 3")
+            if done is not None:
+                equal((done.returncode, "cannot be found without /proc" in done.stderr), (3, told))
+    finally:
+        write("go", "")
+        server.stop()
 
 
 @case
