@@ -157,10 +157,11 @@ bool sb_backlog_is_empty(const struct sb_backlog *b)
 void sb_backlog_add(struct sb_backlog *b, struct sb_job *job)
 {
     bool keeps = job->op == SIMBA_OP_GUARD || job->op == SIMBA_OP_RELEASE;
-    const struct sb_command *command = &job->command;
+    int64_t due_ms = job->command.deadline_ms;
 
-    add(b, keeps ? URGENT : PATIENT, job,
-        command->until_ms > command->deadline_ms ? command->until_ms : command->deadline_ms);
+    if (job->command.until_ms > 0) /* half of its time, so that an answer can still be of use */
+        due_ms = job->command.until_ms - job->request->transition_ms / 2;
+    add(b, keeps ? URGENT : PATIENT, job, due_ms);
 }
 
 void sb_backlog_hold(struct sb_backlog *b, struct sb_job *job, int64_t until_ms)
