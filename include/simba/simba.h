@@ -99,7 +99,7 @@ enum simba_code {
 struct simba_error {
     int code;         /* SIMBA_OK or SIMBA_E... */
     int backend_code; /* the store's own number for it, 0 where it has none */
-    char text[512];   /* a sentence that names the value and the rule; cut where it is longer */
+    char text[512];   /* a sentence that names the value and the rule; cut in its middle if long */
 };
 
 /* A fixed text for a code. Never NULL, never freed. */

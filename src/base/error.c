@@ -5,9 +5,11 @@
  */
 #include "base/error.h"
 
+#include "base/text.h"
+
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 const char *simba_strerror(int code)
 {
@@ -39,17 +41,19 @@ enum simba_error_group simba_error_group(int code)
     }
 }
 
+#define WHOLE_MAX (PATH_MAX + 1024)
+
 /* Formats aside first: the arguments may point into error->text, when one error wraps another. */
 static void fill(struct simba_error *error, int code, int backend_code, const char *format,
                  va_list arguments)
 {
-    char text[sizeof(error->text)];
+    char text[WHOLE_MAX];
 
     if (vsnprintf(text, sizeof(text), format, arguments) < 0)
         text[0] = '\0';
     error->code = code;
     error->backend_code = backend_code;
-    memcpy(error->text, text, strlen(text) + 1);
+    sb_text_fit(error->text, sizeof error->text, text);
 }
 
 int sb_error_set(struct simba_error *error, int code, const char *format, ...)

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#define LINE_MAX_BYTES 512
+#define LINE_MAX_BYTES 1024 /* the text of an error, and where it comes from */
 
 /* A line is one line: what a store says may hold a newline, and it must not forge an entry. */
 static void flatten(char *line)

@@ -52,3 +52,24 @@ bool sb_text_copy(char *target, size_t size, const char *source)
     target[length] = '\0';
     return fits;
 }
+
+static bool goes_on(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80; /* with a character of UTF-8 */
+}
+
+void sb_text_fit(char *target, size_t size, const char *source)
+{
+    static const char gap[] = "...";
+    size_t head = (size - sizeof gap) / 2;
+    size_t tail;
+
+    if (sb_text_copy(target, size, source))
+        return;
+    tail = strlen(source) - head;
+    while (head > 0 && goes_on(source[head]))
+        head--;
+    while (goes_on(source[tail]))
+        tail++;
+    snprintf(target + head, size - head, "%s%s", gap, source + tail);
+}

@@ -5,6 +5,7 @@
 #include "file.h"
 #include "host.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -115,6 +116,60 @@ static void what_cannot_be_a_database_is_refused_with_a_sentence(void **state)
             fail_msg("%s: code %d: %s", refusal->url, code, host.open_error.text);
     }
     assert_int_not_equal(access("/tmp/x.db", F_OK), 0);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text);
+
+    return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
+}
+
+/* A URL of a path of that many bytes, in folders that are missing or made. */
+static void name_deep_file(const struct file *file, size_t length, bool make, char *url,
+                           size_t size)
+{
+    size_t at = strlen("sqlite:") + strlen(file->folder);
+
+    snprintf(url, size, "sqlite:%s", file->folder);
+    while (at + 102 < strlen("sqlite:") + length) {
+        url[at] = '/';
+        memset(url + at + 1, 'd', 100);
+        at += 101;
+        url[at] = '\0';
+        assert_true(!make || mkdir(url + strlen("sqlite:"), 0700) == 0 || errno == EEXIST);
+    }
+    url[at] = '/';
+    memset(url + at + 1, 'f', strlen("sqlite:") + length - at - 1);
+    url[strlen("sqlite:") + length] = '\0';
+}
+
+static void a_long_path_does_not_hide_the_reason(void **state)
+{
+    char url[4096];
+    struct host host;
+
+    name_deep_file(*state, 500, false, url, sizeof url);
+    assert_int_equal(host_open(&host, url), SIMBA_EUNAVAILABLE);
+    assert_true(ends_with(host.open_error.text, " does not exist"));
+    assert_ptr_equal(strstr(host.open_error.text, "the folder of the database /"),
+                     host.open_error.text);
+}
+
+static void a_path_that_is_too_long_for_sqlite_is_an_invalid_value(void **state)
+{
+    char url[4096];
+    struct host host;
+
+    name_deep_file(*state, 504, true, url, sizeof url);
+    assert_int_equal(host_open(&host, url), SIMBA_OK);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0).owner, "a");
+    assert_true(host_close(&host));
+    for (size_t length = 505; length < 4000; length += 247) {
+        name_deep_file(*state, length, length % 2 != 0, url, sizeof url);
+        assert_int_equal(host_open(&host, url), SIMBA_EINVAL);
+        assert_non_null(strstr(host.open_error.text, "too long"));
+    }
 }
 
 static void nothing_is_created_where_the_file_must_exist(void **state)
@@ -363,6 +418,8 @@ int main(void)
         ON_FILE(leases_are_counted_on_the_boot_clock),
         ON_FILE(the_file_is_private),
         cmocka_unit_test(what_cannot_be_a_database_is_refused_with_a_sentence),
+        ON_FILE(a_long_path_does_not_hide_the_reason),
+        ON_FILE(a_path_that_is_too_long_for_sqlite_is_an_invalid_value),
         ON_FILE(nothing_is_created_where_the_file_must_exist),
         ON_FILE(a_file_that_must_exist_is_missed_when_it_goes),
         ON_FILE(a_relative_path_stays_the_same_file_when_the_process_moves),

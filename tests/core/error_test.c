@@ -79,16 +79,31 @@ static void an_error_can_wrap_itself(void **state)
     assert_string_equal(error.text, "outer: inner");
 }
 
-static void a_long_sentence_is_cut(void **state)
+static bool ends_with(const char *text, const char *end)
 {
+    size_t length = strlen(text);
+
+    return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
+}
+
+static void a_long_sentence_keeps_its_beginning_and_its_reason(void **state)
+{
+    static const size_t lengths[] = {480, 1000, 4096};
     struct simba_error error;
-    char text[1000];
+    char path[4097];
 
     (void)state;
-    memset(text, 'x', sizeof(text) - 1);
-    text[sizeof(text) - 1] = '\0';
-    sb_error_set(&error, SIMBA_EINVAL, "%s", text);
-    assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
+    for (size_t i = 0; i < TEST_COUNT(lengths); i++) {
+        memset(path, 'x', lengths[i]);
+        path[lengths[i]] = '\0';
+        sb_error_set(&error, SIMBA_EINVAL, "the file %s cannot be read: it is gone", path);
+        assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
+        sb_error_set(&error, SIMBA_EINVAL, "cannot acquire 'm': %s", error.text);
+        assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
+        assert_ptr_equal(strstr(error.text, "cannot acquire 'm': the file xxx"), error.text);
+        assert_true(ends_with(error.text, "xxx cannot be read: it is gone"));
+        assert_non_null(strstr(error.text, "x...x"));
+    }
 }
 
 struct lines {
@@ -162,7 +177,7 @@ int main(void)
         cmocka_unit_test(the_struct_receives_code_and_sentence),
         cmocka_unit_test(nobody_needs_to_pass_a_struct),
         cmocka_unit_test(an_error_can_wrap_itself),
-        cmocka_unit_test(a_long_sentence_is_cut),
+        cmocka_unit_test(a_long_sentence_keeps_its_beginning_and_its_reason),
         cmocka_unit_test(the_log_hook_gets_what_its_level_lets_through),
         cmocka_unit_test(a_log_line_is_one_line),
         cmocka_unit_test(without_a_hook_the_library_is_silent),

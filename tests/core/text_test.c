@@ -75,6 +75,19 @@ static void a_copy_says_whether_it_is_whole(void **state)
     assert_string_equal(data, "");
 }
 
+static void what_does_not_fit_loses_its_middle(void **state)
+{
+    char target[12];
+
+    (void)state;
+    sb_text_fit(target, sizeof target, "hello world");
+    assert_string_equal(target, "hello world");
+    sb_text_fit(target, sizeof target, "hello, world");
+    assert_string_equal(target, "hell...orld");
+    sb_text_fit(target, sizeof target, "abc\xc3\xa9gh\xc3\xa9xyz"); /* no half of a character */
+    assert_string_equal(target, "abc...xyz");
+}
+
 static void one_seed_gives_one_sequence(void **state)
 {
     uint64_t a = 7;
@@ -127,6 +140,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_cut_and_remembered),
         cmocka_unit_test(no_memory_is_left_alone),
         cmocka_unit_test(a_copy_says_whether_it_is_whole),
+        cmocka_unit_test(what_does_not_fit_loses_its_middle),
         cmocka_unit_test(one_seed_gives_one_sequence),
         cmocka_unit_test(seeds_differ),
         cmocka_unit_test(numbers_stay_in_their_range),

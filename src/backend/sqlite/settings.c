@@ -14,9 +14,20 @@
 #include <string.h>
 
 #define BUSY_TIMEOUT_MS 5000
+#define PATH_BYTES_MAX 504 /* SQLite takes 512, and wants room for "-journal" behind it */
 
+static int fail_long(const char *path, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_EINVAL,
+                        "the path is too long for SQLite, which takes %d bytes from the root: %s",
+                        PATH_BYTES_MAX, path);
+}
+
+/* A folder that is missing cannot tell how long the path is from the root; mostly it is as it stands. */
 static int fail_folder(const char *path, int system_code, struct simba_error *error)
 {
+    if (system_code == ENAMETOOLONG || strlen(path) > PATH_BYTES_MAX)
+        return fail_long(path, error);
     if (system_code == ENOENT)
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
                                     "the folder of the database %s does not exist", path);
@@ -36,12 +47,12 @@ static int resolve_folder(const char *path, const char *name, char target[PATH_M
     sb_text_init(&text, folder, sizeof folder);
     sb_text_add(&text, "%.*s.", (int)(name - path), path);
     if (text.cut)
-        return sb_error_set(error, SIMBA_EINVAL, "the path %s is too long", path);
+        return fail_long(path, error);
     if (realpath(folder, resolved) == NULL)
         return fail_folder(path, errno, error);
     sb_text_init(&text, target, PATH_MAX);
     sb_text_add(&text, "%s/%s", strcmp(resolved, "/") != 0 ? resolved : "", name);
-    return text.cut ? sb_error_set(error, SIMBA_EINVAL, "the path %s is too long", path) : SIMBA_OK;
+    return text.cut ? fail_long(path, error) : SIMBA_OK;
 }
 
 /* One absolute name for all who mean the same file, by whatever links. */
@@ -62,6 +73,8 @@ static int resolve_path(const char *path, bool must_exist, char **ret_path,
     }
     if (code != SIMBA_OK)
         return code;
+    if (strlen(resolved) > PATH_BYTES_MAX)
+        return fail_long(resolved, error);
     *ret_path = sb_strdup(resolved);
     return *ret_path != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
