@@ -145,7 +145,7 @@ static int add_worker(struct sb_dispatcher *d)
     code = sb_thread_start(&worker->thread, "simba-callback", run_worker, d);
     if (code != 0) {
         sb_free(worker);
-        return SIMBA_EUNAVAILABLE;
+        return SIMBA_ENOMEM;
     }
     worker->next = d->workers;
     d->workers = worker;

@@ -409,22 +409,22 @@ int sb_loop_create(void (*turn)(void *argument), void *argument, struct sb_loop 
     if (loop->clock_fd < 0) {
         code = errno;
         sb_free(loop);
-        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code, "cannot create a timer: %s",
+        return sb_error_set_backend(error, SIMBA_ENOMEM, code, "cannot create a timer: %s",
                                     strerror(code));
     }
     if ((code = init_turning(loop)) < 0) {
         close(loop->clock_fd);
         sb_free(loop);
-        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
-                                    "cannot create an event loop: %s", uv_strerror(code));
+        return sb_error_set_backend(error, SIMBA_ENOMEM, code, "cannot create an event loop: %s",
+                                    uv_strerror(code));
     }
     code = init_handles(loop);
     if (code == 0 && (code = -sb_thread_start(&loop->thread, "simba-loop", run_thread, loop)) < 0)
         close_handles(loop);
     if (code < 0) {
         free_loop(loop);
-        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
-                                    "cannot start the event loop: %s", uv_strerror(code));
+        return sb_error_set_backend(error, SIMBA_ENOMEM, code, "cannot start the event loop: %s",
+                                    uv_strerror(code));
     }
     *ret_loop = loop;
     return SIMBA_OK;

@@ -106,6 +106,18 @@ def a_state_folder_that_may_not_be_created_is_77():
         contains(program.said(), "cannot create the folder")
 
 
+@case
+def what_the_system_refuses_is_71_at_once_whatever_the_wait():
+    refused = set()
+    for descriptors in range(5, 25):
+        for options in ((), ("-n", "-E", "5"), ("-w", "1h", "-E", "5")):
+            program = run("lock", *options, "m", "--", "true", preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_NOFILE, (descriptors, descriptors)))
+            true(program.code in (0, 71), f"with {descriptors} descriptors {options}: {program.code}, {program.said()}")
+            refused.add(program.said().rpartition(":")[0] if program.code == 71 else "")
+    true(len(refused) > 3, f"it was never refused: {refused}")
+
+
 FILL = """
 mount -t tmpfs -o size=256k none disk || exit 99
 [ $1 = new ] || "$0" -u sqlite:disk/x.db lock m -- true || exit 98

@@ -88,7 +88,7 @@ static bool can_open(const struct store *store, size_t count)
     spare_normally();
     if (code == SIMBA_OK)
         assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
-    else if (code != SIMBA_EUNAVAILABLE || error.code != code || error.text[0] == '\0')
+    else if (code != SIMBA_ENOMEM || error.code != code || error.text[0] == '\0')
         fail_msg("with %zu descriptors: %d, '%s'", count, code, error.text);
     return code == SIMBA_OK;
 }

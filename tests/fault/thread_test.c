@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 static struct shortage none = {.piece = "allocation"};
-static struct shortage threads = {.piece = "thread", .code = SIMBA_EUNAVAILABLE};
+static struct shortage threads = {.piece = "thread", .code = SIMBA_ENOMEM};
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*run)(void *argument), void *argument);

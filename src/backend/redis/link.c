@@ -248,7 +248,7 @@ static void search(struct sb_link *l)
     code = sb_scout_send(&l->scout);
     l->is_out = code == 0;
     if (code != 0) {
-        sb_error_set_backend(&error, SIMBA_EUNAVAILABLE, code, "cannot start a thread: %s",
+        sb_error_set_backend(&error, SIMBA_ENOMEM, code, "cannot start a thread: %s",
                              strerror(code));
         pause_after(l, &error);
     }

@@ -98,8 +98,8 @@ int sb_redis_ask(const struct sb_probe_config *config, const struct sb_endpoint 
     if (code == 0) /* otherwise libuv would leak one */
         code = uv_loop_init(&loop);
     if (code < 0)
-        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
-                                    "cannot create an event loop: %s", uv_strerror(code));
+        return sb_error_set_backend(error, SIMBA_ENOMEM, code, "cannot create an event loop: %s",
+                                    uv_strerror(code));
     q.command.answered = on_answered;
     q.command.deadline_ms =
         simba_now_ms() + connect_timeout_of(config) + config->options->command_timeout_ms;

@@ -353,7 +353,7 @@ static int connect_and_start(struct sb_worker *w, struct simba_error *error)
     if (code == 0)
         return SIMBA_OK;
     sb_sql_link_drop(&w->link);
-    return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code, "cannot start a thread: %s",
+    return sb_error_set_backend(error, SIMBA_ENOMEM, code, "cannot start a thread: %s",
                                 strerror(code));
 }
 

@@ -46,6 +46,12 @@ static bool is_denial(int system_code)
     return system_code == EACCES || system_code == EPERM || system_code == EROFS;
 }
 
+/* To wait for the store would not help. */
+static bool is_shortage(int system_code)
+{
+    return system_code == EMFILE || system_code == ENFILE || system_code == ENOMEM;
+}
+
 /* Why a file cannot be written, where SQLite does not tell: a mode, or the mount of its file system. */
 static int refusal_of(const char *path)
 {
@@ -83,8 +89,8 @@ int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failu
     if (lacks_folder(path, system_code))
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
                                     "the folder of the database %s does not exist", path);
-    return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
-                                "the database %s cannot be opened: %s", path,
+    return sb_error_set_backend(error, is_shortage(system_code) ? SIMBA_ENOMEM : SIMBA_EUNAVAILABLE,
+                                system_code, "the database %s cannot be opened: %s", path,
                                 strerror(system_code));
 }
 
@@ -181,6 +187,9 @@ int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
     if (meaning == NULL)
         return fail_halfway(connection, "cannot be used", applied, SIMBA_ESTORE, failure);
     failure->remedy = meaning->remedy;
+    if (meaning->code == SIMBA_EEXISTS) /* SQLite's message names but the column */
+        return sb_error_set_backend(&failure->error, meaning->code, number, "the database %s %s",
+                                    path, meaning->text);
     return sb_error_set_backend(
         &failure->error, meaning->primary == SQLITE_FULL ? disk_code(connection) : meaning->code,
         number, "the database %s %s: %s", path, meaning->text, message);

@@ -50,7 +50,7 @@ int sb_zk_helper_start(struct sb_zk_helper *h, struct simba_error *error)
         return SIMBA_OK;
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->lock);
-    return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code, "cannot start a thread: %s",
+    return sb_error_set_backend(error, SIMBA_ENOMEM, code, "cannot start a thread: %s",
                                 strerror(code));
 }
 
