@@ -207,7 +207,8 @@ def schedule_tells_of_its_runs_and_of_what_it_still_holds():
     program.send(signal.SIGTERM)
     manager.until("STOPPING")
     manager.until("STATUS", "holding 'm' for 59m")
-    equal(program.end(), 0)
+    wait_until(program.insist, "it ends")
+    equal(program.wait(), 0)
     manager.close()
 
 

@@ -86,6 +86,11 @@ class Simba:
         self.send(number_of)
         return self.wait()
 
+    def insist(self):
+        """Whether it has ended; what comes right after the first signal is the same request."""
+        self.send(signal.SIGTERM)
+        return self.process.poll() is not None
+
     def said(self):
         return read(self.err)
 

@@ -159,12 +159,6 @@ def a_run_that_takes_too_long_is_stopped_and_the_schedule_goes_on():
     contains(program.said(), "killing it")
 
 
-def insist(program):
-    """Whether it has ended; what comes right after the first signal is the same request."""
-    program.send(signal.SIGTERM)
-    return program.process.poll() is not None
-
-
 @case
 def the_mutex_is_kept_for_the_minimum_after_sigterm_and_a_second_signal_ends_that():
     begin = now()
@@ -178,7 +172,7 @@ def the_mutex_is_kept_for_the_minimum_after_sigterm_and_a_second_signal_ends_tha
     await_runs(2)
     program.send(signal.SIGTERM)
     wait_until(lambda: "another signal ends that" in program.said())
-    wait_until(lambda: insist(program), "it ends")
+    wait_until(program.insist, "it ends")
     equal(program.wait(), 0)
     true(is_free(), "it was not handed over")
 
