@@ -27,6 +27,7 @@
 #include "base/text.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -73,6 +74,14 @@ _Static_assert(ENTRY_COUNT <= SB_MODULES_MAX, "SB_MODULES_MAX is what they are r
 
 #ifdef SIMBA_MODULES
 
+/* What a failure to load means: the file is missing or does not fit, or the system gave no room for it. */
+static int load_code(int system_code)
+{
+    bool short_of = system_code == EMFILE || system_code == ENFILE || system_code == ENOMEM;
+
+    return short_of ? SIMBA_ENOMEM : SIMBA_ECONFIG;
+}
+
 /* Without a lock: whatever a library does when it is loaded must not meet one of ours. Two that load the same
  * file at a time are given the same object. */
 static int open_file(const char *file, const char *symbol, char path[PATH_MAX],
@@ -88,10 +97,11 @@ static int open_file(const char *file, const char *symbol, char path[PATH_MAX],
         sb_text_add(&text, "%s/%s", folder, file);
     if (path[0] == '\0' || text.cut)
         return sb_error_set(error, SIMBA_ECONFIG, "the library's folder is not known");
+    errno = 0;
     opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     object = opened != NULL ? dlsym(opened, symbol) : NULL;
     if (object == NULL)
-        return sb_error_set(error, SIMBA_ECONFIG, "%s", dlerror());
+        return sb_error_set(error, load_code(errno), "%s", dlerror());
     *ret_object = object;
     return SIMBA_OK;
 }
