@@ -12,6 +12,9 @@
  * Conventions
  *  - Functions return SIMBA_OK (0) or a negative SIMBA_E... code. Where a struct simba_error can be
  *    passed it may be NULL; it receives the code and a sentence when the function fails.
+ *  - A function that returns a code answers SIMBA_EMISUSE where a handle, an argument or a place for the
+ *    result is missing (a missing name or text is SIMBA_EINVAL); what may be NULL is said where it may.
+ *    Questions, which return no code, need a handle.
  *  - Results come through `ret_...` parameters, which are left untouched on failure.
  *  - Strings passed in are copied. Strings handed to a callback die when the callback returns.
  *  - Every function may be called from any thread unless its comment says otherwise. Functions that
@@ -66,7 +69,7 @@ enum simba_error_group {
     SIMBA_GROUP_UNAVAILABLE, /* the store cannot be reached or cannot serve: wait or call for help */
     SIMBA_GROUP_DENIED,      /* the store refused the credentials or the permission */
     SIMBA_GROUP_CONFIG,      /* a name, URL, duration or file is invalid */
-    SIMBA_GROUP_NOMEM        /* out of memory */
+    SIMBA_GROUP_NOMEM        /* out of memory, threads or descriptors: the system refused */
 };
 
 /* X(name, number, group, text) */
@@ -90,8 +93,8 @@ enum simba_error_group {
     X(ENOMEM, -70, NOMEM, "out of memory")
 
 enum simba_code {
-    SIMBA_OK = 0,
-#define SIMBA_ERROR_ENUM(name, number, group, text) SIMBA_##name = number,
+    SIMBA_OK = 0 /* C++98 takes no comma behind the last one */
+#define SIMBA_ERROR_ENUM(name, number, group, text) , SIMBA_##name = number
     SIMBA_ERROR_MAP(SIMBA_ERROR_ENUM)
 #undef SIMBA_ERROR_ENUM
 };
@@ -109,7 +112,7 @@ SIMBA_API enum simba_error_group simba_error_group(int code);
 /* ---- Hooks of the whole process ----------------------------------------------------------- */
 
 /* Replaces malloc and free for the library. Call it before anything else; later it returns
- * SIMBA_EMISUSE. The functions must be thread-safe; `resize` follows realloc. */
+ * SIMBA_EMISUSE, and where a function is missing SIMBA_EINVAL. They must be thread-safe; `resize` follows realloc. */
 struct simba_allocator {
     void *(*allocate)(void *user, size_t size);
     void *(*resize)(void *user, void *memory, size_t size);
@@ -485,7 +488,7 @@ SIMBA_API int simba_locker_acquire_timeout(simba_locker *locker, int64_t timeout
 SIMBA_API int simba_locker_try_acquire(simba_locker *locker, struct simba_error *error);
 
 /* Ends a wait of another thread, which then returns SIMBA_ECONTENDED. Harmless otherwise.
- * Async-signal-safe it is not. */
+ * Async-signal-safe it is not. (pthread_cancel has no effect on that thread until its acquire returns.) */
 SIMBA_API void simba_locker_cancel(simba_locker *locker);
 
 /* Gives the mutex back. SIMBA_ELOST when the lease had been lost before, SIMBA_ESTATE when it was

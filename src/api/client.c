@@ -150,36 +150,55 @@ static int read_timing(const struct simba_client_options *options, simba_url *ur
 
 /* ---- Opening and closing -------------------------------------------------------------------- */
 
-int sb_client_read_options(const char *init_name, const void *given, void *options, size_t size,
+int sb_client_read_options(const struct sb_options_form *form, const void *given, void *options,
                            struct simba_error *error)
 {
-    size_t given_size = given != NULL ? *(const size_t *)given : 0;
+    size_t size = given != NULL ? *(const size_t *)given : 0;
 
-    if (given_size < sizeof given_size || given_size > size)
-        return sb_error_set(error, SIMBA_EMISUSE, "initialise the options with %s", init_name);
-    memcpy(options, given, given_size);
+    if (given == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "the options are missing; begin with %s",
+                            form->init_name);
+    if (size < form->least)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "a size of %zu bytes is too small for the options, which need %zu; "
+                            "initialise them with %s",
+                            size, form->least, form->init_name);
+    if (size > form->size)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "the options have %zu bytes and this library knows %zu: the program "
+                            "was built for a newer library, or did not initialise them with %s",
+                            size, form->size, form->init_name);
+    memcpy(options, given, size);
+    return SIMBA_OK;
+}
+
+static int check_options(const struct simba_client_options *options, struct simba_error *error)
+{
+    if (options->dispatcher_threads < 1 || options->dispatcher_threads > DISPATCHER_THREADS_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "dispatcher_threads is %d; it must be 1 to %d",
+                            options->dispatcher_threads, DISPATCHER_THREADS_MAX);
+    if ((int)options->log_level < SIMBA_LOG_NONE || options->log_level > SIMBA_LOG_DEBUG)
+        return sb_error_set(error, SIMBA_EINVAL, "there is no log level %d",
+                            (int)options->log_level);
     return SIMBA_OK;
 }
 
 static int read_options(const struct simba_client_options *given,
                         struct simba_client_options *ret_options, struct simba_error *error)
 {
+    static const struct sb_options_form form = {"SIMBA_CLIENT_OPTIONS_INIT", sizeof(size_t),
+                                                sizeof(struct simba_client_options)};
     const struct simba_client_options defaults = SIMBA_CLIENT_OPTIONS_INIT;
     int code = SIMBA_OK;
 
     *ret_options = defaults;
     if (given != NULL)
-        code = sb_client_read_options("SIMBA_CLIENT_OPTIONS_INIT", given, ret_options,
-                                      sizeof defaults, error);
+        code = sb_client_read_options(&form, given, ret_options, error);
     if (code != SIMBA_OK)
         return code;
     if (ret_options->dispatcher_threads == 0)
         ret_options->dispatcher_threads = DEFAULT_DISPATCHER_THREADS;
-    if (ret_options->dispatcher_threads < 1 ||
-        ret_options->dispatcher_threads > DISPATCHER_THREADS_MAX)
-        return sb_error_set(error, SIMBA_EINVAL, "dispatcher_threads is %d; it must be 1 to %d",
-                            ret_options->dispatcher_threads, DISPATCHER_THREADS_MAX);
-    return SIMBA_OK;
+    return check_options(ret_options, error);
 }
 
 static int find_backend(const struct simba_client_options *options, const simba_url *url,
@@ -288,6 +307,8 @@ int simba_client_close(simba_client *client, struct simba_error *error)
 
 int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms, int64_t *ret_transition_ms)
 {
+    if (client == NULL || ret_ttl_ms == NULL || ret_transition_ms == NULL)
+        return SIMBA_EMISUSE;
     *ret_ttl_ms = client->engine->timing.ttl_ms;
     *ret_transition_ms = client->engine->timing.transition_ms;
     return SIMBA_OK;
@@ -304,12 +325,13 @@ int simba_client_life_fd(simba_client *client)
 
 int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)
 {
-    int code = sb_engine_check_process(client->engine, NULL);
+    int code;
 
+    if (client == NULL || metrics == NULL || metrics->size < sizeof metrics->size)
+        return SIMBA_EMISUSE;
+    code = sb_engine_check_process(client->engine, NULL);
     if (code != SIMBA_OK)
         return code;
-    if (metrics->size < sizeof metrics->size)
-        return SIMBA_EMISUSE;
     sb_metrics_read(&client->engine->metrics, metrics);
     return SIMBA_OK;
 }

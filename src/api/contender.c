@@ -14,12 +14,18 @@ struct simba_contender {
 int simba_contender_create(simba_client *client, const struct simba_contender_options *given,
                            simba_contender **ret_contender, struct simba_error *error)
 {
+    static const struct sb_options_form form = {"SIMBA_CONTENDER_OPTIONS_INIT",
+                                                offsetof(struct simba_contender_options, id),
+                                                sizeof(struct simba_contender_options)};
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
     struct sb_service_config config = {0};
     simba_contender *contender;
-    int code = sb_client_read_options("SIMBA_CONTENDER_OPTIONS_INIT", given, &options,
-                                      sizeof options, error);
+    int code;
 
+    if (client == NULL || ret_contender == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_contender_create needs a client and ret_contender");
+    code = sb_client_read_options(&form, given, &options, error);
     if (code != SIMBA_OK)
         return code;
     contender = sb_alloc(sizeof *contender);
@@ -45,11 +51,15 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
 
 int simba_contender_start(simba_contender *contender, struct simba_error *error)
 {
+    if (contender == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_start needs a contender");
     return sb_service_start(contender->service, error);
 }
 
 int simba_contender_stop(simba_contender *contender, struct simba_error *error)
 {
+    if (contender == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_stop needs a contender");
     return sb_service_stop(contender->service, error);
 }
 
@@ -104,5 +114,7 @@ void simba_contender_state(simba_contender *contender, struct simba_state *ret_s
 
 int simba_contender_last_error(simba_contender *contender, struct simba_error *error)
 {
+    if (contender == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_last_error needs a contender");
     return sb_service_last_error(contender->service, error);
 }

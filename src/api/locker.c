@@ -178,11 +178,19 @@ static int wait_settled(simba_locker *locker, int64_t until_ms)
     return code;
 }
 
+/* Every call that can fail begins with it. */
+static int check_handle(const simba_locker *locker, const char *call, struct simba_error *error)
+{
+    if (locker == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "%s needs a locker", call);
+    return sb_engine_check_process(locker->client->engine, error);
+}
+
 int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
                          struct simba_error *error)
 {
-    int code = sb_engine_check_process(locker->client->engine, error);
     bool idle;
+    int code = check_handle(locker, "simba_locker_on_lost", error);
 
     if (code != SIMBA_OK)
         return code;
@@ -282,7 +290,7 @@ static void give_up(simba_locker *locker)
 static int acquire(simba_locker *locker, int64_t timeout_ms, bool once, struct simba_error *error)
 {
     int64_t until_ms = sb_later(simba_now_ms(), timeout_ms);
-    int code = sb_engine_check_process(locker->client->engine, error);
+    int code = check_handle(locker, "an acquire", error);
 
     if (code == SIMBA_OK)
         code = begin(locker, once, error);
@@ -335,13 +343,14 @@ void simba_locker_cancel(simba_locker *locker)
 
 int simba_locker_release(simba_locker *locker, struct simba_error *error)
 {
-    const char *mutex = locker->service->member.mutex;
-    int code = sb_engine_check_process(locker->client->engine, error);
+    int code = check_handle(locker, "simba_locker_release", error);
+    const char *mutex;
     bool held;
     bool lost;
 
     if (code != SIMBA_OK)
         return code;
+    mutex = locker->service->member.mutex;
     pthread_mutex_lock(&locker->lock);
     held = locker->phase == HELD;
     if (held)
@@ -418,9 +427,13 @@ int simba_locker_create(simba_client *client, const char *mutex, const char *id,
         .calls.hook = on_step,
         .calls.gone = on_gone,
     };
-    simba_locker *locker = sb_alloc_zero(sizeof *locker);
+    simba_locker *locker;
     int code;
 
+    if (client == NULL || ret_locker == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_locker_create needs a client and ret_locker");
+    locker = sb_alloc_zero(sizeof *locker);
     if (locker == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     locker->client = client;

@@ -16,12 +16,14 @@ struct simba_observer {
 static int read_options(const struct simba_observer_options *given,
                         struct simba_observer_options *ret_options, struct simba_error *error)
 {
+    static const struct sb_options_form form = {"SIMBA_OBSERVER_OPTIONS_INIT",
+                                                offsetof(struct simba_observer_options, on_notify),
+                                                sizeof(struct simba_observer_options)};
     const struct simba_observer_options defaults = SIMBA_OBSERVER_OPTIONS_INIT;
     int code;
 
     *ret_options = defaults;
-    code = sb_client_read_options("SIMBA_OBSERVER_OPTIONS_INIT", given, ret_options,
-                                  sizeof defaults, error);
+    code = sb_client_read_options(&form, given, ret_options, error);
     if (code != SIMBA_OK)
         return code;
     if (ret_options->poll_ms == SIMBA_UNSET)
@@ -38,8 +40,12 @@ int simba_observer_create(simba_client *client, const struct simba_observer_opti
     struct simba_observer_options options;
     struct sb_service_config config = {0};
     simba_observer *observer;
-    int code = read_options(given, &options, error);
+    int code;
 
+    if (client == NULL || ret_observer == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_observer_create needs a client and ret_observer");
+    code = read_options(given, &options, error);
     if (code != SIMBA_OK)
         return code;
     observer = sb_alloc(sizeof *observer);
@@ -62,11 +68,15 @@ int simba_observer_create(simba_client *client, const struct simba_observer_opti
 
 int simba_observer_start(simba_observer *observer, struct simba_error *error)
 {
+    if (observer == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_observer_start needs an observer");
     return sb_service_start(observer->service, error);
 }
 
 int simba_observer_stop(simba_observer *observer, struct simba_error *error)
 {
+    if (observer == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_observer_stop needs an observer");
     return sb_service_stop(observer->service, error);
 }
 

@@ -142,9 +142,9 @@ int simba_client_force_release(simba_client *client, const char *mutex, int64_t 
     int64_t now_ms = simba_now_ms();
     int code;
 
-    if (mutex == NULL || ret_owner == NULL)
+    if (client == NULL || mutex == NULL || ret_owner == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_client_force_release needs a mutex and ret_owner");
+                            "simba_client_force_release needs a client, a mutex and ret_owner");
     code = sb_client_check_question(client, mutex, timeout_ms, error);
     if (code != SIMBA_OK)
         return code;

@@ -195,11 +195,15 @@ void simba_scheduler_counts(const simba_scheduler *scheduler,
 
 int simba_scheduler_start(simba_scheduler *scheduler, struct simba_error *error)
 {
+    if (scheduler == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_scheduler_start needs a scheduler");
     return sb_service_start(scheduler->service, error);
 }
 
 int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_error *error)
 {
+    if (scheduler == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_scheduler_stop needs a scheduler");
     return sb_service_stop(scheduler->service, error);
 }
 
@@ -220,12 +224,15 @@ void simba_scheduler_close(simba_scheduler *scheduler)
 static int read_options(const struct simba_scheduler_options *given,
                         struct simba_scheduler_options *ret_options, struct simba_error *error)
 {
+    static const struct sb_options_form form = {
+        "SIMBA_SCHEDULER_OPTIONS_INIT",
+        offsetof(struct simba_scheduler_options, period_ms) + sizeof(int64_t),
+        sizeof(struct simba_scheduler_options)};
     const struct simba_scheduler_options defaults = SIMBA_SCHEDULER_OPTIONS_INIT;
     int code;
 
     *ret_options = defaults;
-    code = sb_client_read_options("SIMBA_SCHEDULER_OPTIONS_INIT", given, ret_options,
-                                  sizeof defaults, error);
+    code = sb_client_read_options(&form, given, ret_options, error);
     if (code != SIMBA_OK)
         return code;
     if (ret_options->work == NULL)
@@ -278,8 +285,12 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
     struct simba_scheduler_options options;
     struct sb_service_config config = {0};
     simba_scheduler *s;
-    int code = read_options(given, &options, error);
+    int code;
 
+    if (client == NULL || ret_scheduler == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_scheduler_create needs a client and ret_scheduler");
+    code = read_options(given, &options, error);
     if (code != SIMBA_OK)
         return code;
     s = allocate(client, &options);

@@ -200,8 +200,12 @@ int simba_client_status(simba_client *client, const char *mutex, int64_t timeout
         .timeout_ms = timeout_ms,
     };
     struct sb_store_answer answer;
-    int code = sb_client_check_question(client, mutex, timeout_ms, error);
+    int code;
 
+    if (client == NULL || ret_list == NULL || ret_count == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_status needs a client, ret_list and ret_count");
+    code = sb_client_check_question(client, mutex, timeout_ms, error);
     if (code == SIMBA_OK)
         code = sb_client_ask(client, &wire, &answer, error);
     if (code != SIMBA_OK)
@@ -231,9 +235,9 @@ int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_
     struct simba_waiter *waiters;
     int code;
 
-    if (mutex == NULL || ret_list == NULL || ret_count == NULL)
+    if (client == NULL || mutex == NULL || ret_list == NULL || ret_count == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_client_queue needs a mutex, ret_list and ret_count");
+                            "simba_client_queue needs a client, a mutex, ret_list and ret_count");
     code = sb_client_check_question(client, mutex, timeout_ms, error);
     if (code == SIMBA_OK && client->engine->ops->has_queue)
         code = sb_client_ask(client, &wire, &answer, error);

@@ -179,6 +179,8 @@ int simba_duration_parse(const char *text, int64_t *ret_ms, struct simba_error *
     bool negative;
     int64_t ms = 0;
 
+    if (ret_ms == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_duration_parse needs ret_ms");
     if (text == NULL)
         return sb_error_set(error, SIMBA_EINVAL, "the duration is missing");
     negative = text[0] == '-';

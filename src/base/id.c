@@ -169,6 +169,8 @@ int simba_id_host(void *user, char ret_id[SIMBA_ID_MAX + 1])
     struct sb_text text;
 
     (void)user;
+    if (ret_id == NULL)
+        return SIMBA_EMISUSE;
     begin_host_id(&text, ret_id);
     return SIMBA_OK;
 }
@@ -179,6 +181,8 @@ int simba_id_default(void *user, char ret_id[SIMBA_ID_MAX + 1])
     struct sb_text text;
 
     (void)user;
+    if (ret_id == NULL)
+        return SIMBA_EMISUSE;
     write_suffix(suffix);
     begin_host_id(&text, ret_id);
     sb_text_add(&text, "~%s", suffix);
@@ -193,6 +197,8 @@ int simba_id_uuid(void *user, char ret_id[SIMBA_ID_MAX + 1])
     struct sb_text text;
 
     (void)user;
+    if (ret_id == NULL)
+        return SIMBA_EMISUSE;
     sb_text_init(&text, ret_id, SIMBA_ID_MAX + 1);
     sb_text_add(&text, "%016" PRIx64 "%016" PRIx64, high, low);
     return SIMBA_OK;

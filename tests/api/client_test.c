@@ -81,9 +81,22 @@ static void a_number_of_threads_must_be_sensible(void **state)
     expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
 }
 
+static void a_log_level_must_be_one(void **state)
+{
+    static const char *const words[] = {"log level", NULL};
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+
+    (void)state;
+    options.log_level = (enum simba_log_level)99;
+    expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
+    options.log_level = (enum simba_log_level) - 1;
+    expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
+}
+
 static void options_of_an_older_library_are_taken_as_far_as_they_go(void **state)
 {
-    static const char *const words[] = {"SIMBA_CLIENT_OPTIONS_INIT", NULL};
+    static const char *const words[] = {"too small", "SIMBA_CLIENT_OPTIONS_INIT", NULL};
+    static const char *const newer[] = {"built for a newer library", NULL};
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
     (void)state;
@@ -95,7 +108,7 @@ static void options_of_an_older_library_are_taken_as_far_as_they_go(void **state
     options.size = 0;
     expect_refusal("memory:a", &options, SIMBA_EMISUSE, words);
     options.size = sizeof options + 8;
-    expect_refusal("memory:a", &options, SIMBA_EMISUSE, words);
+    expect_refusal("memory:a", &options, SIMBA_EMISUSE, newer);
 }
 
 /* Its functions would be called. */
@@ -397,6 +410,7 @@ int main(void)
         cmocka_unit_test(bad_urls_are_refused_with_a_sentence),
         cmocka_unit_test(options_go_before_the_url_and_keep_its_rules),
         cmocka_unit_test(a_number_of_threads_must_be_sensible),
+        cmocka_unit_test(a_log_level_must_be_one),
         cmocka_unit_test(options_of_an_older_library_are_taken_as_far_as_they_go),
         cmocka_unit_test(a_backend_that_is_not_whole_is_refused),
         cmocka_unit_test(a_client_needs_a_url_and_a_place_for_the_result),
