@@ -73,6 +73,7 @@ static void init_adds_a_free_mutex_and_refuses_a_second(void **state)
     assert_true(record.current_db_at_ms > 0);
     assert_int_equal(sb_repository_init_mutex(r, "m", &store->failure), SIMBA_EEXISTS);
     assert_int_equal(store->failure.error.code, SIMBA_EEXISTS);
+    assert_null(strstr(store->failure.error.text, "UNIQUE"));
 }
 
 static void try_init_leaves_an_owned_mutex_alone(void **state)

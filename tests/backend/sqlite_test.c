@@ -97,6 +97,7 @@ static void what_cannot_be_a_database_is_refused_with_a_sentence(void **state)
         {"sqlite:/nonexistent/folder/x.db", SIMBA_EUNAVAILABLE, "does not exist"},
         {"sqlite:/tmp/", SIMBA_EINVAL, "folder"},
         {"sqlite:/", SIMBA_EINVAL, "folder"},
+        {"sqlite::memory:", SIMBA_EINVAL, "write memory: "},
         {"sqlite:/proc/x.db", SIMBA_EUNAVAILABLE, "x.db cannot be created in /proc: No such"},
         {"sqlite:/etc/passwd/x.db", SIMBA_EUNAVAILABLE, "cannot be entered: Not a directory"},
         {"sqlite:/tmp/x.db?synchronous=off", SIMBA_EINVAL, "off"},
@@ -249,6 +250,20 @@ static void a_link_to_the_file_is_the_same_store(void **state)
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0).owner, "a");
     assert_true(host_close(&other));
     assert_true(host_close(&host));
+}
+
+static void a_link_that_leads_nowhere_is_told_so(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    assert_int_equal(symlink("missing", file->path), 0);
+    assert_int_equal(host_open(&host, file->url), SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(host.open_error.text, "is a link that leads nowhere"));
+    assert_int_equal(unlink(file->path), 0);
+    assert_int_equal(symlink(file->path, file->path), 0);
+    assert_int_equal(host_open(&host, file->url), SIMBA_EUNAVAILABLE);
+    assert_non_null(strstr(host.open_error.text, "is a link that leads nowhere"));
 }
 
 static void both_synchronous_modes_work(void **state)
@@ -424,6 +439,7 @@ int main(void)
         ON_FILE(a_file_that_must_exist_is_missed_when_it_goes),
         ON_FILE(a_relative_path_stays_the_same_file_when_the_process_moves),
         ON_FILE(a_link_to_the_file_is_the_same_store),
+        ON_FILE(a_link_that_leads_nowhere_is_told_so),
         ON_FILE(both_synchronous_modes_work),
         ON_FILE(leases_outlive_a_client_that_tells_nothing_of_its_life),
         ON_FILE(a_batch_of_mixed_requests_is_one_commit),

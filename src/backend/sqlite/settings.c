@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define BUSY_TIMEOUT_MS 5000
 #define PATH_BYTES_MAX 504 /* SQLite takes 512, and wants room for "-journal" behind it */
@@ -55,6 +56,22 @@ static int resolve_folder(const char *path, const char *name, char target[PATH_M
     return text.cut ? fail_long(path, error) : SIMBA_OK;
 }
 
+/* SQLite would create what the link names, and others would open it by another name. */
+static bool leads_nowhere(const char *path, int system_code)
+{
+    struct stat status;
+
+    return (system_code == ENOENT || system_code == ELOOP) && lstat(path, &status) == 0 &&
+           S_ISLNK(status.st_mode);
+}
+
+static int fail_link(const char *path, int system_code, struct simba_error *error)
+{
+    return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
+                                "the database %s is a link that leads nowhere: %s", path,
+                                strerror(system_code));
+}
+
 /* One absolute name for all who mean the same file, by whatever links. */
 static int resolve_path(const char *path, bool must_exist, char **ret_path,
                         struct simba_error *error)
@@ -69,6 +86,8 @@ static int resolve_path(const char *path, bool must_exist, char **ret_path,
     if (realpath(path, resolved) == NULL) {
         if (must_exist && (errno == ENOENT || errno == ENOTDIR))
             return sb_error_set(error, SIMBA_ENOTFOUND, "there is no database %s", path);
+        if (leads_nowhere(path, errno))
+            return fail_link(path, errno, error);
         code = resolve_folder(path, name, resolved, error);
     }
     if (code != SIMBA_OK)
@@ -107,6 +126,11 @@ static int check_path(const simba_url *url, struct simba_error *error)
     if (path[0] == '\0')
         return sb_error_set(error, SIMBA_EINVAL,
                             "the URL sqlite: names no file; write sqlite:PATH");
+    if (strcmp(path, ":memory:") == 0)
+        return sb_error_set(
+            error, SIMBA_EINVAL,
+            "sqlite::memory: is a database that nobody else would see; write memory: "
+            "for mutexes of one process");
     if (strncmp(path, "~/", 2) == 0)
         return sb_error_set(error, SIMBA_EINVAL,
                             "the path %s opens with '~', which a shell knows, but not a URL; write "
