@@ -268,38 +268,21 @@ static long long token_of(const redisReply *reply)
 }
 
 /* Keeps the token of whoever owns afterwards. */
-static int take_acquired(struct redis *raw, redisContext *context, redisReply *answer,
-                         struct simba_error *error)
+static int call_acquire(struct redis *raw, redisContext *context, const char *id,
+                        struct simba_error *error)
 {
     redisReply *reply = NULL;
-    int code = take(context, answer, &reply, error);
+    int code = take(context,
+                    redisCommand(context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
+                                 sb_scripts[SB_SCRIPT_ACQUIRE].sha1, raw->keys[0], raw->keys[1],
+                                 raw->keys[2], id),
+                    &reply, error);
 
     if (code != SIMBA_OK)
         return code;
     snprintf(raw->token, sizeof raw->token, "%lld", token_of(reply));
     freeReplyObject(reply);
     return SIMBA_OK;
-}
-
-static int call_acquire(struct redis *raw, redisContext *context, const char *id,
-                        struct simba_error *error)
-{
-    redisReply *reply = redisCommand(context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
-                                     sb_scripts[SB_SCRIPT_ACQUIRE].sha1, raw->keys[0], raw->keys[1],
-                                     raw->keys[2], id);
-
-    return take_acquired(raw, context, reply, error);
-}
-
-/* By whoever has just released it: the script's short way. */
-static int call_acquire_again(struct redis *raw, redisContext *context, const char *id,
-                              struct simba_error *error)
-{
-    redisReply *reply = redisCommand(context, "EVALSHA %s 3 %s %s %s %s " LEASE " %s %s",
-                                     sb_scripts[SB_SCRIPT_ACQUIRE].sha1, raw->keys[0], raw->keys[1],
-                                     raw->keys[2], id, raw->token, raw->token);
-
-    return take_acquired(raw, context, reply, error);
 }
 
 static int send_release(struct redis *raw, redisContext *context, const char *id,
@@ -321,8 +304,7 @@ static int call_release(struct redis *raw, redisContext *context, const char *id
 static int cycle_scripts(void *handle, struct simba_error *error)
 {
     struct redis *raw = handle;
-    int code = raw->token[0] != 0 ? call_acquire_again(raw, raw->owner, "owner", error)
-                                  : call_acquire(raw, raw->owner, "owner", error);
+    int code = call_acquire(raw, raw->owner, "owner", error);
 
     return code == SIMBA_OK ? call_release(raw, raw->owner, "owner", error) : code;
 }

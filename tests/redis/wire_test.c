@@ -320,6 +320,35 @@ static void the_token_is_the_time_in_microseconds_in_plain_digits(void **state)
     assert_true(ask(ACQUIRE, "b", 0).revision > call.revision);
 }
 
+/* Behind a proxy, or after a fail-over, the server may be another one than that of the term before. */
+static void whoever_acquires_again_at_once_has_a_token_that_is_at_least_the_time(void **state)
+{
+    uint64_t token = 0;
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        uint64_t before_us = server_time_us(&server);
+        uint64_t last = token;
+
+        token = ask(ACQUIRE, "a", 0).revision;
+        assert_true(token >= before_us && token > last);
+        ask(RELEASE, "a", token);
+    }
+}
+
+/* Whatever stands in the place of the counter, an owner that asks again keeps what it has. */
+static void an_owner_under_a_counter_of_another_type_keeps_its_lease(void **state)
+{
+    struct call call = ask(ACQUIRE, "a", 0);
+
+    (void)state;
+    server_do(&server, "DEL simba:{m}:fence");
+    server_do(&server, "LPUSH simba:{m}:fence x");
+    call = host_do(&host, ACQUIRE, "m", "a", call.revision);
+    assert_int_equal(call.code, SIMBA_ESTORE);
+    assert_string_equal(server_text(&server, "GET simba:{m}"), "a");
+}
+
 static void whoever_looks_is_told_the_token_of_the_owner(void **state)
 {
     struct call call = ask(ACQUIRE, "a", 0);
@@ -418,6 +447,8 @@ int main(void)
         STEP(the_token_does_not_go_back_when_a_counter_ahead_of_the_clock_is_lost),
         STEP(a_counter_that_cannot_be_is_no_matter_of_other_mutexes),
         STEP(the_token_is_the_time_in_microseconds_in_plain_digits),
+        STEP(whoever_acquires_again_at_once_has_a_token_that_is_at_least_the_time),
+        STEP(an_owner_under_a_counter_of_another_type_keeps_its_lease),
         STEP(whoever_looks_is_told_the_token_of_the_owner),
         STEP(those_who_wait_are_told_in_the_order_in_which_they_came),
         STEP(the_place_in_the_queue_is_told_to_who_asks),

@@ -1,6 +1,6 @@
 -- ARGV: id, lease in milliseconds, the largest token that the client has seen of any mutex; then, where they are
--- needed, the largest token that the contender knows of this mutex (alone: see again.lua), since when it has been waiting
--- (0: it has not), and 'place' where it wants its place in the queue.
+-- needed, the largest token that the contender knows of this mutex, since when it has been waiting (0: it has not),
+-- and 'place' where it wants its place in the queue.
 -- Behind the token of an attempt that lost: since when the contender waits, in microseconds of the server's clock, and
 -- its place where it asked for it.
 local lease_ms, time = ARGV[2], call('TIME')

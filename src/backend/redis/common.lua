@@ -5,3 +5,11 @@
 -- stands the waiter that it has told to try, where there is one.
 -- An error always means that nothing was granted and nothing was given back.
 local call, key, queue, counter, id = redis.call, KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+
+-- Beyond 2^53 a Lua number cannot count; the time in microseconds stays below that until the year 2255. What is
+-- no such number is somebody's mistake and counts as none. It is written with '%.0f', in plain digits whatever
+-- the server makes of large Lua numbers.
+local token = tonumber(call('GET', counter) or 0) or 0
+if not (token >= 0 and token < 9007199254740992) then
+    token = 0
+end

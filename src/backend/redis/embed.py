@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Prints the Lua scripts as a C source: the table of script.h.
 
-    embed.py NAME=FILE,FILE... ...
+    embed.py COMMON SCRIPT...
 
-A script is made of files, which are found beside this one. Lines of comment and empty lines are left out.
+COMMON stands before every script. Lines of comment and empty lines are left out.
 """
 import hashlib
 import os
 import sys
 
 
-def read(name):
-    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+def read(path):
+    with open(path, encoding="utf-8") as file:
         lines = [line.rstrip() for line in file]
     return [line for line in lines if line.strip() and not line.lstrip().startswith("--")]
 
@@ -20,19 +20,19 @@ def quote(line):
     return '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"'
 
 
-def entry(name, files):
-    lines = [line for file in files for line in read(file)]
+def entry(path, lines):
     text = "".join(line + "\n" for line in lines)
+    name = os.path.splitext(os.path.basename(path))[0]
     sha1 = hashlib.sha1(text.encode()).hexdigest()
     return f'    {{"{name}", "{sha1}",\n' + "\n".join("     " + quote(line) for line in lines) + "},"
 
 
 def main():
+    common = read(sys.argv[1])
     print('#include "backend/redis/script.h"\n')
     print("const struct sb_script sb_scripts[SB_SCRIPT_COUNT] = {")
-    for argument in sys.argv[1:]:
-        name, files = argument.split("=")
-        print(entry(name, files.split(",")))
+    for path in sys.argv[2:]:
+        print(entry(path, common + read(path)))
     print("};")
 
 

@@ -19,8 +19,6 @@ struct sb_job {
     bool asking;       /* the slot is on its way to the node */
     uint64_t revision; /* the request's, or that of the lease to give back */
     uint64_t sent_as;  /* node->sent at this one */
-    uint64_t
-        released; /* an acquire that goes the short way: the token of the contender's last term; otherwise 0 */
 
     struct sb_quorum *quorum;     /* whose acknowledgement it needs; NULL: nobody's */
     struct sb_quorum *refused_by; /* an acquire that is given back: why; NULL: it is not */

@@ -27,7 +27,6 @@ struct sb_link {
     enum state state;
     struct sb_connection *connection; /* CONNECTED: ready, or on its way to that */
     unsigned connections;             /* with those that are being closed */
-    uint64_t number;                  /* of the connection: how many there were */
     uv_timer_t timer;
     bool has_timer; /* the timer is open */
     uint64_t random;
@@ -48,11 +47,6 @@ static void come_back(struct sb_link *l);
 bool sb_link_is_ready(const struct sb_link *l)
 {
     return l->state == CONNECTED && sb_connection_is_ready(l->connection);
-}
-
-uint64_t sb_link_connection(const struct sb_link *l)
-{
-    return l->number;
 }
 
 bool sb_link_has_room(const struct sb_link *l)
@@ -203,7 +197,6 @@ static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
         return;
     }
     l->connections++;
-    l->number++;
     l->state = CONNECTED;
 }
 

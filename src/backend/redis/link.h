@@ -50,9 +50,6 @@ void sb_link_drop(struct sb_link *link, const struct simba_error *error);
 
 bool sb_link_is_ready(const struct sb_link *link);
 
-/* The number of its connection: the next one has another. */
-uint64_t sb_link_connection(const struct sb_link *link);
-
 /* Whether a command would have its reply soon, or be refused at once. */
 bool sb_link_has_room(const struct sb_link *link);
 

@@ -17,13 +17,13 @@ if owner == id and known > 0 then
     end
     if token == known then
         call('DEL', key)
-        -- An owner is not in the queue, unless an attempt that it had given up came late.
+        -- An owner is not in the queue.
         for _ = 1, dead_max do
             local waiter = call('ZPOPMIN', queue)[1]
             if not waiter then
                 return token
             end
-            if waiter ~= id and call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) > 0 then
+            if call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) > 0 then
                 return { token, waiter }
             end
         end

@@ -161,14 +161,6 @@ static bool has_told(const struct sb_job *job, const redisReply *reply)
            reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
-/* A lease was given back where the token stands alone, or before the waiter; otherwise there was nothing to give back. */
-static void note_release(struct sb_job *job, const redisReply *token, bool told)
-{
-    if (job->request->op == SIMBA_OP_RELEASE && token->type == REDIS_REPLY_INTEGER)
-        sb_released_note(&job->store->released, job->request, told,
-                         sb_link_connection(job->node->commands));
-}
-
 static void take_record(struct sb_job *job, const redisReply *reply)
 {
     bool told = has_told(job, reply);
@@ -184,8 +176,8 @@ static void take_record(struct sb_job *job, const redisReply *reply)
     }
     if (record.revision > job->store->seen)
         job->store->seen = record.revision;
-    if (job->op == SIMBA_OP_RELEASE)
-        note_release(job, token, told);
+    if (told)
+        sb_handed_note(&job->store->handed, job->request->mutex, job->request->id);
     if (job->op == SIMBA_OP_ACQUIRE)
         note_attempt(job, &record);
     if (job->quorum != NULL && is_mine(job, &record))
@@ -202,7 +194,6 @@ static void send_again(struct sb_job *job, struct sb_node *node)
     int code;
 
     job->node = node;
-    job->released = 0;
     sb_quorum_leave(job);
     if (job->once)
         code = sb_error_set(&error, SIMBA_EUNAVAILABLE, "it would come behind later requests");
@@ -318,42 +309,20 @@ static void begin(struct sb_job *job)
     sb_job_fail(job, &error);
 }
 
-/* The short way of an acquire is for who has told nobody, by the connection that is still there. In a cluster the
- * mutex may be somewhere else by now, and who wants its place has to ask for it. */
-static bool may_go_the_short_way(const struct sb_job *job, const struct sb_released_entry *last)
-{
-    return !last->told && job->store->cluster == NULL && !job->request->asks_place &&
-           last->token >= job->revision &&
-           last->connection == sb_link_connection(job->node->commands);
-}
-
-/* Looks at how the contender's last term has ended; returns until when its attempt is to be held back. */
-static int64_t look_back(struct sb_job *job, int64_t now_ms)
-{
-    const struct sb_released_entry *last =
-        sb_released_find(&job->store->released, job->request, now_ms);
-
-    if (last == NULL)
-        return 0;
-    if (may_go_the_short_way(job, last))
-        job->released = last->token;
-    return sb_released_until(last, job->request);
-}
-
 /* Now, when it is its turn, or when whoever its contender has told to try had the time for it. */
 static void schedule(struct sb_job *job, int64_t now_ms)
 {
     struct sb_backlog *backlog = job->node->backlog;
-    int64_t until_ms = job->op == SIMBA_OP_ACQUIRE ? look_back(job, now_ms) : 0;
+    int64_t until_ms = job->op == SIMBA_OP_ACQUIRE
+                           ? sb_handed_until(&job->store->handed, job->request, now_ms)
+                           : 0;
 
-    if (until_ms > now_ms) {
+    if (until_ms > now_ms)
         sb_backlog_hold(backlog, job, until_ms);
-    } else if (sb_backlog_is_empty(backlog) && sb_link_has_room(job->node->commands)) {
+    else if (sb_backlog_is_empty(backlog) && sb_link_has_room(job->node->commands))
         begin(job);
-    } else {
-        job->released = 0; /* that may be long ago then */
+    else
         sb_backlog_add(backlog, job);
-    }
 }
 
 /* A renewal is of use until its lease is over. One whose limit is that of a stop has no more time. */

@@ -54,7 +54,7 @@ static int64_t waits_since(const struct sb_job *job)
     return listener != NULL ? listener->waits_since_us : 0;
 }
 
-/* What only some acquires need; a later one needs those before it as well. A token alone is for the short way. */
+/* What only some acquires need; a later one needs those before it as well. */
 static size_t add_rest(const struct sb_job *job, struct sb_argument *arguments,
                        struct sb_digits digits[2])
 {
@@ -62,14 +62,12 @@ static size_t add_rest(const struct sb_job *job, struct sb_argument *arguments,
     int64_t since_us = waits_since(job);
     size_t count = 0;
 
-    if (job->released > 0 && since_us == 0) {
-        arguments[count++] = sb_argument_number((int64_t)job->released, &digits[0]);
-    } else if (job->revision > 0 || since_us > 0 || asks_place) {
+    if (job->revision > 0 || since_us > 0 || asks_place)
         arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[0]);
+    if (since_us > 0 || asks_place)
         arguments[count++] = sb_argument_number(since_us, &digits[1]);
-        if (asks_place)
-            arguments[count++] = (struct sb_argument){"place", 5};
-    }
+    if (asks_place)
+        arguments[count++] = (struct sb_argument){"place", 5};
     return count;
 }
 

@@ -4,9 +4,9 @@
 #ifndef SB_REDIS_STORE_H
 #define SB_REDIS_STORE_H
 
+#include "backend/redis/handed.h"
 #include "backend/redis/link.h"
 #include "backend/redis/listeners.h"
-#include "backend/redis/released.h"
 #include "backend/redis/script.h"
 #include "backend/redis/subscriber.h"
 
@@ -43,7 +43,7 @@ struct simba_backend {
     struct sb_cluster *cluster; /* NULL: none */
     atomic_size_t sentinel;     /* the one that answered last; also the scouts' */
     uint64_t seen;              /* the largest token of any reply */
-    struct sb_released released;
+    struct sb_handed handed;
     bool closing;
     void (*closed)(void *argument);
     void *argument;
