@@ -62,17 +62,22 @@ static bool start(struct stage *s, size_t index)
                     simba_contender_start(s->contenders[index].handle, &error), &error);
 }
 
-/* Whether or not the store could be told, the contender is at rest and no callback is owed. */
+/* Whether or not the store could be told, the contender is at rest and no callback is owed: a stop that was given up
+ * has dropped the last on_released if it had not begun. */
 static void stop(struct stage *s, size_t index)
 {
     struct stage_contender *contender = &s->contenders[index];
     struct simba_error error = {0};
+    int code = simba_contender_stop(contender->handle, &error);
+    unsigned untold;
 
-    stage_ok(s, STAGE_HEALS, "simba_contender_stop",
-             simba_contender_stop(contender->handle, &error), &error);
+    stage_ok(s, STAGE_HEALS, "simba_contender_stop", code, &error);
     assert_int_equal(simba_contender_status(contender->handle), SIMBA_INITIAL);
     assert_false(simba_contender_is_owner(contender->handle));
-    assert_int_equal(atomic_load(&contender->acquired), atomic_load(&contender->released));
+    untold = atomic_load(&contender->acquired) - atomic_load(&contender->released);
+    if (code == SIMBA_ETIMEDOUT && untold == contender->dropped + 1)
+        contender->dropped++;
+    assert_int_equal(untold, contender->dropped);
 }
 
 static void play_contender(struct stage *s)

@@ -19,6 +19,7 @@ struct stage_contender {
     simba_contender *handle;
     atomic_uint acquired;
     atomic_uint released;
+    unsigned dropped; /* of those, by stops that were given up */
 };
 
 struct stage {
