@@ -20,7 +20,7 @@ static ssize_t send_some(int fd, const char *bytes, size_t length)
     do {
         count = send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (count < 0 && errno == EINTR);
-    if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
+    if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
         return uv_translate_sys_error(errno);
     return count < 0 ? 0 : count;
 }
@@ -79,6 +79,23 @@ static int write_later(struct sb_outlet *o, int socket_fd, struct sb_buffer *byt
     return uv_poll_start(&o->poll, UV_WRITABLE, on_room);
 }
 
+/* What is written has to go before the rest is, which a busy socket may never come to. Once it is the larger part, so
+ * that less is moved than was written. */
+static void forget_done(struct sb_outlet *o)
+{
+    if (o->done <= o->rest.length / 2)
+        return;
+    o->rest.length -= o->done;
+    memmove(o->rest.data, o->rest.data + o->done, o->rest.length);
+    o->done = 0;
+}
+
+static int write_behind(struct sb_outlet *o, const struct sb_buffer *bytes)
+{
+    forget_done(o);
+    return sb_buffer_add(&o->rest, bytes->data, bytes->length) ? 0 : UV_ENOMEM;
+}
+
 int sb_outlet_write(struct sb_outlet *o, const uv_handle_t *socket, struct sb_buffer *bytes)
 {
     uv_os_fd_t fd;
@@ -86,7 +103,7 @@ int sb_outlet_write(struct sb_outlet *o, const uv_handle_t *socket, struct sb_bu
     int code;
 
     if (o->rest.length > 0)
-        return sb_buffer_add(&o->rest, bytes->data, bytes->length) ? 0 : UV_ENOMEM;
+        return write_behind(o, bytes);
     code = uv_fileno(socket, &fd);
     if (code < 0)
         return code;
