@@ -170,6 +170,43 @@ static void keys_tell_their_mutex_by_their_end(void **state)
     assert_false(sb_key_mutex(hostile[VALID], strlen(hostile[VALID]), mutex));
 }
 
+#define IDS 1000
+#define BUCKETS 1024
+
+/* How many of the channels of ids with the same beginning meet in one bucket. */
+static unsigned longest_chain(const char *mutex, const char *prefix)
+{
+    unsigned counts[BUCKETS] = {0};
+    unsigned longest = 0;
+
+    for (int i = 0; i < IDS; i++) {
+        char id[SIMBA_ID_MAX + 1], channel[SB_CHANNEL_MAX];
+        unsigned *count;
+
+        snprintf(id, sizeof id, "%s%03d", prefix, i);
+        count = &counts[sb_channel_hash(channel, sb_channel_make(channel, mutex, id)) % BUCKETS];
+        longest = ++*count > longest ? *count : longest;
+    }
+    return longest;
+}
+
+/* Wherever in a word of eight bytes the numbers end. By chance the longest chain has some six. */
+static void numbered_ids_spread_over_a_table(void **state)
+{
+    static const char *const mutexes[] = {"m", "mutex", "a-mutex-with-a-longer-name"};
+    static const char prefix[] = "worker-of-a-long-name-";
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(mutexes); i++) {
+        for (size_t length = 1; length < sizeof prefix; length++) {
+            char beginning[sizeof prefix] = "";
+
+            memcpy(beginning, prefix, length);
+            assert_in_range(longest_chain(mutexes[i], beginning), 1, 12);
+        }
+    }
+}
+
 static void slots_are_those_of_the_server(void **state)
 {
     static const struct {
@@ -191,6 +228,7 @@ int main(void)
         CASE(no_foreign_record_looks_like_ours),
         CASE(a_key_without_an_expiry_is_looked_at_again_after_a_lease),
         cmocka_unit_test(keys_tell_their_mutex_by_their_end),
+        cmocka_unit_test(numbered_ids_spread_over_a_table),
         cmocka_unit_test(slots_are_those_of_the_server),
     };
     int failed;

@@ -78,7 +78,8 @@ size_t sb_channel_make(char target[SB_CHANNEL_MAX], const char *mutex, const cha
     return length + id_length;
 }
 
-/* Eight bytes at a time: each step has to wait for the one before it, so the steps are what costs. */
+/* Eight bytes at a time: each step has to wait for the one before it, so the steps are what costs. A multiplication
+ * carries upwards only; so one more brings the end of the last bytes, where ids differ, into the half that is used. */
 uint32_t sb_channel_hash(const char *channel, size_t length)
 {
     uint64_t hash = length;
@@ -91,7 +92,8 @@ uint32_t sb_channel_hash(const char *channel, size_t length)
         hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
         hash ^= hash >> 32;
     }
-    return (uint32_t)hash;
+    hash *= UINT64_C(0xd6e8feb86659fd93);
+    return (uint32_t)(hash >> 32);
 }
 
 /* CRC16-CCITT (XModem), as clusters count. */
