@@ -12,6 +12,7 @@
 #define OWNERS 100
 #define UNDER_WAY 2048 /* at most, on a connection */
 #define TERMS 3000
+#define LEAVING 9000
 
 static struct server server;
 static struct proxy proxy;
@@ -65,6 +66,13 @@ static struct call *crowd(enum simba_op op, size_t count, int64_t timeout_ms)
     return calls;
 }
 
+static void set_times(struct call *call, int64_t ttl_ms, int64_t transition_ms, int64_t timeout_ms)
+{
+    call->request.ttl_ms = ttl_ms;
+    call->request.transition_ms = transition_ms;
+    call->request.timeout_ms = timeout_ms;
+}
+
 static size_t count_code(const struct call *calls, size_t count, int code)
 {
     size_t found = 0;
@@ -103,6 +111,50 @@ static void renewals_pass_acquires_that_came_before_them(void **state)
     slow_down(0, 0);
     assert_true(host_close(&host));
     free(acquires);
+}
+
+/* Guards of mutexes that are owned from now on. */
+static struct call *own(struct host *host, size_t count)
+{
+    struct call *calls = crowd(SIMBA_OP_ACQUIRE, count, 60000);
+
+    host_submit(host, calls, count);
+    assert_true(host_wait(host, calls, count));
+    assert_int_equal(count_code(calls, count, SIMBA_OK), count);
+    for (size_t i = 0; i < count; i++)
+        calls[i] = host_call(SIMBA_OP_GUARD, names[i], "a", calls[i].revision);
+    return calls;
+}
+
+/* Most of those that own stop at once, and a release has an earlier deadline than a guard has. Those that stay would
+ * lose their leases to the ones that go. */
+static void renewals_pass_releases_that_came_before_them(void **state)
+{
+    struct call *guards;
+    struct call *releases;
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, proxy_url("")), SIMBA_OK);
+    guards = own(&host, LEAVING + OWNERS);
+    releases = guards + OWNERS;
+    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "warm-up", "a", 0).code, SIMBA_OK);
+    for (size_t i = 0; i < OWNERS; i++)
+        set_times(&guards[i], 3000, 9000, 3000);
+    for (size_t i = 0; i < LEAVING; i++) {
+        releases[i].request.op = SIMBA_OP_RELEASE;
+        set_times(&releases[i], 3000, 9000, 4000);
+    }
+    slow_down(300, 10);
+    host_submit(&host, releases, LEAVING);
+    host_submit(&host, guards, OWNERS);
+    assert_true(host_wait(&host, guards, OWNERS));
+    assert_int_equal(count_code(guards, OWNERS, SIMBA_OK), OWNERS);
+    assert_in_range(count_code(releases, LEAVING, SIMBA_OK), 1, 2 * UNDER_WAY);
+    assert_true(host_wait(&host, releases, LEAVING));
+    slow_down(0, 0);
+    assert_true(host_close(&host));
+    free(guards);
 }
 
 /* ---- What was not sent ---------------------------------------------------------------------- */
@@ -294,6 +346,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(renewals_pass_acquires_that_came_before_them),
+        CASE(renewals_pass_releases_that_came_before_them),
         CASE(what_had_no_turn_is_known_not_to_be_done),
         CASE(a_turn_that_does_not_come_in_time_is_told),
         CASE(a_server_that_is_slow_keeps_its_connection),

@@ -11,7 +11,7 @@
 #include <uv.h>
 
 /* The first one with a job in it is next, but nobody is taken from the last one: it becomes PATIENT when it is due. */
-enum rank { URGENT, PATIENT, HELD, RANKS };
+enum rank { GUARDS, RELEASES, PATIENT, HELD, RANKS };
 
 struct sb_backlog {
     struct sb_job *first[RANKS]; /* the roots */
@@ -137,10 +137,10 @@ static void on_timer(uv_timer_t *timer)
     bool any;
 
     b->timer_at_ms = SB_NEVER;
-    for (enum rank rank = URGENT; rank <= PATIENT; rank++)
+    for (enum rank rank = GUARDS; rank <= PATIENT; rank++)
         give_up(b, rank, now_ms, "the server has too much to do: the request was not sent in time");
     any = let_go(b, now_ms);
-    for (enum rank rank = URGENT; rank < RANKS; rank++)
+    for (enum rank rank = GUARDS; rank < RANKS; rank++)
         if (b->first[rank] != NULL)
             set_timer(b, b->first[rank]->due_ms);
     if (any)
@@ -151,17 +151,25 @@ static void on_timer(uv_timer_t *timer)
 
 bool sb_backlog_is_empty(const struct sb_backlog *b)
 {
-    return b->first[URGENT] == NULL && b->first[PATIENT] == NULL;
+    return b->first[GUARDS] == NULL && b->first[RELEASES] == NULL && b->first[PATIENT] == NULL;
+}
+
+/* A release that is late keeps others waiting; a guard that is late costs a lease. */
+static enum rank rank_of(enum simba_op op)
+{
+    switch (op) {
+    case SIMBA_OP_GUARD:
+        return GUARDS;
+    case SIMBA_OP_RELEASE:
+        return RELEASES;
+    default:
+        return PATIENT;
+    }
 }
 
 void sb_backlog_add(struct sb_backlog *b, struct sb_job *job)
 {
-    bool keeps = job->op == SIMBA_OP_GUARD || job->op == SIMBA_OP_RELEASE;
-    int64_t due_ms = job->command.deadline_ms;
-
-    if (job->command.until_ms > 0) /* half of its time, so that an answer can still be of use */
-        due_ms = job->command.until_ms - job->request->transition_ms / 2;
-    add(b, keeps ? URGENT : PATIENT, job, due_ms);
+    add(b, rank_of(job->op), job, job->command.deadline_ms);
 }
 
 void sb_backlog_hold(struct sb_backlog *b, struct sb_job *job, int64_t until_ms)
@@ -171,9 +179,10 @@ void sb_backlog_hold(struct sb_backlog *b, struct sb_job *job, int64_t until_ms)
 
 struct sb_job *sb_backlog_take(struct sb_backlog *b)
 {
-    if (sb_backlog_is_empty(b))
-        return NULL;
-    return take_first(b, b->first[URGENT] != NULL ? URGENT : PATIENT);
+    for (enum rank rank = GUARDS; rank <= PATIENT; rank++)
+        if (b->first[rank] != NULL)
+            return take_first(b, rank);
+    return NULL;
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -205,7 +214,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 void sb_backlog_close(struct sb_backlog *b)
 {
-    for (enum rank rank = URGENT; rank < RANKS; rank++)
+    for (enum rank rank = GUARDS; rank < RANKS; rank++)
         give_up(b, rank, SB_NEVER, "the server is not used any more");
     uv_close((uv_handle_t *)&b->timer, on_timer_closed);
 }

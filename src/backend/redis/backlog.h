@@ -33,7 +33,7 @@ void sb_backlog_add(struct sb_backlog *backlog, struct sb_job *job);
 /* Adds a job that nobody takes before that time, which is earlier than its deadline. */
 void sb_backlog_hold(struct sb_backlog *backlog, struct sb_job *job, int64_t until_ms);
 
-/* Takes the next one: guards and releases first, among equals the earliest deadline. NULL: nobody waits. */
+/* Takes the next one: guards first, then releases, among equals the earliest deadline. NULL: nobody waits. */
 struct sb_job *sb_backlog_take(struct sb_backlog *backlog);
 
 /* Destroys it; answers those that wait. */
