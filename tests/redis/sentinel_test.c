@@ -5,6 +5,7 @@
 #include "backend/host.h"
 #include "fake.h"
 #include "party.h"
+#include "proxy.h"
 #include "rights.h"
 #include "server.h"
 
@@ -436,6 +437,56 @@ static void a_batch_waits_once_for_all(void **state)
     free(calls);
 }
 
+#define TERMS 1000
+
+/* Guards with a transition of six seconds, of mutexes that are owned from now on. */
+static struct call *own_terms(struct host *host, char (*names)[16])
+{
+    struct call *calls = calloc(TERMS, sizeof *calls);
+
+    for (size_t i = 0; i < TERMS; i++) {
+        snprintf(names[i], sizeof names[i], "term-%zu", i);
+        calls[i] = host_call(SIMBA_OP_ACQUIRE, names[i], "a", 0);
+    }
+    host_submit(host, calls, TERMS);
+    assert_true(host_wait(host, calls, TERMS));
+    for (size_t i = 0; i < TERMS; i++) {
+        assert_int_equal(calls[i].code, SIMBA_OK);
+        calls[i] = host_call(SIMBA_OP_GUARD, names[i], "a", calls[i].revision);
+        calls[i].request.transition_ms = 6000;
+        calls[i].request.timeout_ms = 2000;
+    }
+    assert_int_equal(host_do(host, SIMBA_OP_GUARD, names[0], "a", 0).code, SIMBA_OK);
+    return calls;
+}
+
+/* The server needs three seconds for all of them, and says what the replicas have behind the last one. */
+static void renewals_that_keep_their_turn_wait_for_the_replicas_as_long(void **state)
+{
+    char(*names)[16] = calloc(TERMS, sizeof *names);
+    struct proxy proxy;
+    struct host host;
+    struct call *guards;
+    char url[64];
+
+    (void)state;
+    proxy_start(&proxy, master.port);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d?wait-replicas=1", proxy.port);
+    assert_int_equal(host_open(&host, url), SIMBA_OK);
+    guards = own_terms(&host, names);
+    atomic_store(&proxy.rest_ms, 10);
+    atomic_store(&proxy.piece, 67);
+    host_submit(&host, guards, TERMS);
+    assert_true(host_wait(&host, guards, TERMS));
+    for (size_t i = 0; i < TERMS; i++)
+        if (guards[i].code != SIMBA_OK)
+            fail_msg("%zu: %s", i, guards[i].error.text);
+    assert_true(host_close(&host));
+    proxy_stop(&proxy);
+    free(guards);
+    free(names);
+}
+
 int main(void)
 {
 #define WITH_SENTINELS(test) cmocka_unit_test_setup_teardown(test, start_sentinels, stop_sentinels)
@@ -453,6 +504,7 @@ int main(void)
         WITH_REPLICA(a_right_to_wait_that_is_missing_is_told),
         WITH_REPLICA(a_lease_that_could_not_be_given_back_is_not_told_to_be),
         WITH_REPLICA(a_batch_waits_once_for_all),
+        WITH_REPLICA(renewals_that_keep_their_turn_wait_for_the_replicas_as_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,6 +113,12 @@ static bool is_concerned(const struct sb_job *job)
            (job->op == SIMBA_OP_ACQUIRE || job->op == SIMBA_OP_GUARD);
 }
 
+/* When the last moment of a command is, however often its deadline is put off. */
+static int64_t end_of(const struct sb_command *command)
+{
+    return command->until_ms > command->deadline_ms ? command->until_ms : command->deadline_ms;
+}
+
 static struct sb_quorum *create(const struct sb_job *job)
 {
     struct sb_quorum *quorum = sb_alloc_zero(sizeof *quorum);
@@ -124,6 +130,7 @@ static struct sb_quorum *create(const struct sb_job *job)
     quorum->command.answered = on_answered;
     quorum->command.waits = true;
     quorum->command.deadline_ms = job->command.deadline_ms;
+    quorum->command.until_ms = end_of(&job->command);
     return quorum;
 }
 
@@ -147,6 +154,8 @@ void sb_quorum_join(struct sb_job *job)
     quorum->references++;
     if (job->command.deadline_ms < quorum->command.deadline_ms)
         quorum->command.deadline_ms = job->command.deadline_ms;
+    if (end_of(&job->command) < quorum->command.until_ms)
+        quorum->command.until_ms = end_of(&job->command);
     job->quorum = quorum;
 }
 
