@@ -191,6 +191,66 @@ static void a_deleted_side_file_is_replaced_and_wakes_again(void **state)
     end_owner();
 }
 
+/* The owner has used the side file a moment before it loses its name. Whoever comes to wait makes another one. */
+static void assert_told_after(struct file *file, void (*take_away)(const struct file *file))
+{
+    struct host releaser;
+    struct host host;
+    struct call held;
+
+    assert_int_equal(host_open(&releaser, file->url), SIMBA_OK);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    held = host_do(&releaser, SIMBA_OP_ACQUIRE, "m", "owner", 0);
+    take_away(file);
+    wait_in_line(&host);
+    host_do(&releaser, SIMBA_OP_RELEASE, "m", "owner", held.revision);
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", NULL));
+    assert_true(host_close(&host));
+    assert_true(host_close(&releaser));
+}
+
+static void delete_side_file(const struct file *file)
+{
+    file_unlink(file, "-wake");
+}
+
+static void rename_side_file(const struct file *file)
+{
+    char from[TEST_PATH_MAX + 32];
+    char to[TEST_PATH_MAX + 32];
+
+    snprintf(from, sizeof from, "%s-wake", file->path);
+    snprintf(to, sizeof to, "%s-old", file->path);
+    assert_int_equal(rename(from, to), 0);
+}
+
+static void a_release_just_after_the_side_file_was_deleted_is_told(void **state)
+{
+    assert_told_after(*state, delete_side_file);
+}
+
+static void a_release_just_after_the_side_file_was_renamed_is_told(void **state)
+{
+    assert_told_after(*state, rename_side_file);
+}
+
+/* So that a disk that is full when somebody waits does not keep a release from being told. */
+static void the_side_file_has_its_room_from_the_beginning(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct stat status;
+    char path[TEST_PATH_MAX + 32];
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_true(host_close(&host));
+    snprintf(path, sizeof path, "%s-wake", file->path);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_size, SB_WAKE_SLOTS * sizeof(uint64_t));
+    assert_true(status.st_blocks > 0);
+}
+
 /* ---- What is written for whom --------------------------------------------------------------- */
 
 #define LONG_AGO_S 1000
@@ -494,6 +554,9 @@ int main(void)
         ON_FILE(waiters_sleep_through_what_does_not_concern_them),
         ON_FILE(nobody_is_told_after_having_stopped_listening),
         ON_FILE(a_deleted_side_file_is_replaced_and_wakes_again),
+        ON_FILE(a_release_just_after_the_side_file_was_deleted_is_told),
+        ON_FILE(a_release_just_after_the_side_file_was_renamed_is_told),
+        ON_FILE(the_side_file_has_its_room_from_the_beginning),
         ON_FILE(only_what_somebody_listens_to_is_written),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_told),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_it_begins),

@@ -15,16 +15,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RECHECK_MS 1000 /* as often as who listens makes sure of the file */
+#define SLOTS_BYTES ((off_t)(SB_WAKE_SLOTS * sizeof(uint64_t)))
 
 /* The locks of who listens. */
-#define RELEASES_BYTE ((off_t)(SB_WAKE_SLOTS * sizeof(uint64_t)))
+#define RELEASES_BYTE SLOTS_BYTES
 #define ACQUIRES_BYTE (RELEASES_BYTE + 1)
 
 /* Part of the file's format: all processes must agree on it. */
 size_t sb_wake_slot(const char *mutex)
 {
     return sb_hash(mutex) % SB_WAKE_SLOTS;
+}
+
+/* ---- The file ------------------------------------------------------------------------------- */
+
+/* Has the file its room while there is some: on a disk that is full later, a release can still be told. Others may have
+ * written already, so what is in the file stays. Where it cannot be had, a write will tell. */
+static void reserve(int fd)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) == 0 && status.st_size < SLOTS_BYTES)
+        (void)posix_fallocate(fd, 0, SLOTS_BYTES);
+}
+
+int sb_wake_open_to_read(const char *wake_path, const char *path)
+{
+    int fd = sb_side_open_to_read(wake_path, path);
+
+    if (fd >= 0)
+        reserve(fd);
+    return fd;
 }
 
 /* ---- Who listens ---------------------------------------------------------------------------- */
@@ -86,19 +107,38 @@ static void complain(struct sb_wake_writer *writer)
     writer->complained = true;
 }
 
-/* Nobody watches a file that has no name any more, or soon nobody will: who listens finds out within a second. */
+/* Whether the name leads to the file that was opened, and no other name does. */
+static bool is_named(const struct sb_wake_writer *writer)
+{
+    struct stat named;
+
+    return lstat(writer->wake_path, &named) == 0 && named.st_dev == writer->device &&
+           named.st_ino == writer->inode && named.st_nlink == 1;
+}
+
+static void open_file(struct sb_wake_writer *writer)
+{
+    struct stat opened;
+
+    sb_wake_writer_close(writer);
+    writer->fd = sb_side_open(writer->wake_path, writer->path);
+    if (writer->fd < 0)
+        return;
+    reserve(writer->fd);
+    if (fstat(writer->fd, &opened) != 0) {
+        sb_wake_writer_close(writer);
+        return;
+    }
+    writer->device = opened.st_dev;
+    writer->inode = opened.st_ino;
+}
+
+/* Who waits since the commit may have found another file, or none, behind the name. Who opens one after this look finds
+ * the commit. */
 static bool ensure_file(struct sb_wake_writer *writer)
 {
-    int64_t now_ms = simba_now_ms();
-    struct stat status;
-
-    if (writer->fd >= 0 && now_ms < writer->good_until_ms)
-        return true;
-    if (writer->fd < 0 || fstat(writer->fd, &status) != 0 || status.st_nlink != 1) {
-        sb_wake_writer_close(writer);
-        writer->fd = sb_side_open(writer->wake_path, writer->path);
-    }
-    writer->good_until_ms = now_ms + RECHECK_MS;
+    if (writer->fd < 0 || !is_named(writer))
+        open_file(writer);
     return writer->fd >= 0;
 }
 

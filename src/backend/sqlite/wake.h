@@ -21,17 +21,23 @@
  * No wake-up is missed, because each side does its part before it looks at the other's:
  *
  *     who listens     locks the byte,     then looks at the database
- *     who releases    commits,            then asks for the lock
+ *     who releases    commits,            then looks which file it is, and asks for the lock
  */
 #ifndef SB_BACKEND_SQLITE_WAKE_H
 #define SB_BACKEND_SQLITE_WAKE_H
 
 #include <simba/backend.h>
 
+#include <sys/types.h>
+
 #define SB_WAKE_SLOTS 512
 
 /* The slot of a mutex, less than SB_WAKE_SLOTS. */
 size_t sb_wake_slot(const char *mutex);
+
+/* Opens the file for who listens, and creates it where it is missing with the permissions of the database `path`. A
+ * descriptor or -1 with errno. */
+int sb_wake_open_to_read(const char *wake_path, const char *path);
 
 /* Says that whoever has opened the file listens until it is closed, to acquires or to releases only. The caller looks at
  * the database afterwards. False, with errno: nobody will be heard. */
@@ -42,8 +48,9 @@ struct sb_wake_writer {
     const struct simba_backend_host *host;
     const char *wake_path;
     const char *path;
-    int fd;                /* -1: none yet */
-    int64_t good_until_ms; /* its name leads to it, for all that is known */
+    int fd;       /* -1: none yet */
+    dev_t device; /* of the file that was opened */
+    ino_t inode;
     bool complained;
     uint64_t random;
 };

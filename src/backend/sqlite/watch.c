@@ -17,7 +17,6 @@
 #include "backend/sqlite/watch.h"
 
 #include "backend/sqlite/roster.h"
-#include "backend/sqlite/side.h"
 #include "backend/sqlite/vigil.h"
 #include "backend/sqlite/wake.h"
 #include "base/alloc.h"
@@ -146,7 +145,7 @@ static void complain(struct sb_watch *w, const char *what, int code)
 
 static bool open_file(struct sb_watch *w)
 {
-    w->file = sb_side_open_to_read(w->files.wake_path, w->files.life.path);
+    w->file = sb_wake_open_to_read(w->files.wake_path, w->files.life.path);
     if (w->file < 0) {
         complain(w, "cannot be opened, so nobody here is woken", errno);
         return false;
