@@ -177,6 +177,14 @@ static void a_deleted_file_is_a_loss_and_is_created_again(void **state)
     assert_true(host_close(&host));
 }
 
+/* As an administrator does who begins anew; who has the files open goes on with them. */
+static void unlink_store(const struct file *file)
+{
+    file_unlink(file, "");
+    file_unlink(file, "-wal");
+    file_unlink(file, "-shm");
+}
+
 static void an_owner_on_a_deleted_file_loses_to_one_on_the_new(void **state)
 {
     struct file *file = *state;
@@ -186,9 +194,7 @@ static void an_owner_on_a_deleted_file_loses_to_one_on_the_new(void **state)
 
     assert_int_equal(host_open(&old_host, file->url), SIMBA_OK);
     held = acquire(&old_host, "m", "a");
-    file_unlink(file, "");
-    file_unlink(file, "-wal");
-    file_unlink(file, "-shm");
+    unlink_store(file);
     assert_int_equal(host_open(&new_host, file->url), SIMBA_OK);
     assert_string_equal(acquire(&new_host, "m", "b").owner, "b");
     assert_string_equal(host_do(&old_host, SIMBA_OP_GUARD, "m", "a", held.revision).owner, "b");
@@ -197,28 +203,75 @@ static void an_owner_on_a_deleted_file_loses_to_one_on_the_new(void **state)
     assert_true(host_close(&old_host));
 }
 
-/* Who gives back believes in nothing any more, and who comes again comes to the new file. */
-static void a_release_on_a_deleted_file_is_one_and_the_next_acquire_is_on_the_new(void **state)
+static void a_release_on_a_deleted_file_says_who_owns_on_the_new(void **state)
 {
     struct file *file = *state;
     struct host old_host;
     struct host new_host;
     struct call held;
-    struct call released;
 
     assert_int_equal(host_open(&old_host, file->url), SIMBA_OK);
     held = acquire(&old_host, "m", "a");
-    file_unlink(file, "");
-    file_unlink(file, "-wal");
-    file_unlink(file, "-shm");
+    unlink_store(file);
     assert_int_equal(host_open(&new_host, file->url), SIMBA_OK);
     assert_string_equal(acquire(&new_host, "m", "b").owner, "b");
-    released = host_do(&old_host, SIMBA_OP_RELEASE, "m", "a", held.revision);
-    assert_int_equal(released.code, SIMBA_OK);
-    assert_string_equal(released.owner, "");
+    assert_string_equal(host_do(&old_host, SIMBA_OP_RELEASE, "m", "a", held.revision).owner, "b");
     assert_string_equal(acquire(&old_host, "m", "a").owner, "b");
     assert_true(host_close(&new_host));
     assert_true(host_close(&old_host));
+}
+
+/* Puts a copy with all its records in the place of the database. */
+static void exchange_for_copy(const struct file *file)
+{
+    char copy[sizeof file->path + 8];
+    char sql[sizeof copy + 32];
+
+    snprintf(copy, sizeof copy, "%s-copy", file->path);
+    snprintf(sql, sizeof sql, "VACUUM INTO '%s'", copy);
+    assert_true(file_sql(file, sql));
+    unlink_store(file);
+    assert_int_equal(rename(copy, file->path), 0);
+}
+
+/* Whoever waits at the copy would wait for the end of a lease that its owner has given back. */
+static void a_release_on_an_exchanged_file_is_one_of_the_copy(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct call held;
+    struct call call;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    exchange_for_copy(file);
+    call = host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision);
+    assert_int_equal(call.code, SIMBA_OK);
+    assert_string_equal(call.owner, "");
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 0);
+    assert_true(host_close(&host));
+}
+
+/* For the release alone nobody would look at the log. */
+static void an_acquire_beside_a_release_is_not_believed_where_the_log_was_exchanged(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct call held;
+    struct call calls[2];
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    file_unlink(file, "-wal");
+    file_unlink(file, "-shm");
+    calls[0] = host_call(SIMBA_OP_RELEASE, "m", "a", held.revision);
+    calls[1] = host_call(SIMBA_OP_ACQUIRE, "n", "b", 0);
+    host_submit(&host, calls, TEST_COUNT(calls));
+    assert_true(host_wait(&host, calls, TEST_COUNT(calls)));
+    assert_int_equal(calls[1].code, SIMBA_OK);
+    assert_string_equal(calls[1].owner, "b");
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'b'"), 1);
+    assert_true(host_close(&host));
 }
 
 static void a_file_deleted_without_its_log_never_has_two_owners(void **state)
@@ -729,7 +782,9 @@ int main(void)
         ON_FILE(a_close_answers_what_is_pending),
         ON_FILE(a_deleted_file_is_a_loss_and_is_created_again),
         ON_FILE(an_owner_on_a_deleted_file_loses_to_one_on_the_new),
-        ON_FILE(a_release_on_a_deleted_file_is_one_and_the_next_acquire_is_on_the_new),
+        ON_FILE(a_release_on_a_deleted_file_says_who_owns_on_the_new),
+        ON_FILE(a_release_on_an_exchanged_file_is_one_of_the_copy),
+        ON_FILE(an_acquire_beside_a_release_is_not_believed_where_the_log_was_exchanged),
         ON_FILE(a_file_deleted_without_its_log_never_has_two_owners),
         ON_FILE(a_log_that_is_deleted_under_the_client_is_not_written_to),
         ON_FILE(files_that_are_moved_out_of_a_quiet_folder_are_missed),

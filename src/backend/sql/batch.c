@@ -110,7 +110,7 @@ static int check_store(struct sb_repository *r, struct sb_sql_failure *failure)
 }
 
 /* Whether somebody might believe what is not so on the store that others see. Who has given back believes in nothing
- * any more: if the store was exchanged, nobody there waits for that record, and at worst a copy of it runs out. */
+ * any more, but others may wait for it: it is enough that it was done where they look. */
 static bool needs_check(const struct sb_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
@@ -122,10 +122,20 @@ static bool needs_check(const struct sb_batch *batch)
     return false;
 }
 
+static int check_done(const struct sb_batch *batch, struct sb_repository *r,
+                      struct sb_sql_failure *failure)
+{
+    const struct sb_sql_driver *driver = r->connection->driver;
+
+    if (needs_check(batch))
+        return check_store(r, failure);
+    return driver->check_name != NULL ? driver->check_name(r->connection, failure) : SIMBA_OK;
+}
+
 /* The others are told before we answer: they have been waiting. */
 int sb_batch_settle(struct sb_batch *batch, struct sb_repository *r, struct sb_sql_failure *failure)
 {
-    int code = needs_check(batch) ? check_store(r, failure) : SIMBA_OK;
+    int code = check_done(batch, r, failure);
 
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_job *job = &batch->jobs[i];

@@ -129,6 +129,9 @@ struct sb_sql_driver {
     /* Whether what was read and written is still the store that others see. May be NULL. */
     int (*check)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
 
+    /* The same for who has only given back, which takes less. NULL where `check` is. */
+    int (*check_name)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
+
     /* A transaction that may write. NULL where no call needs one. */
     int (*begin)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
     int (*commit)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);

@@ -94,6 +94,11 @@ static int check(struct sb_sql_connection *connection, struct sb_sql_failure *fa
     return sb_sqlite_check(own(connection), failure);
 }
 
+static int check_name(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+{
+    return sb_sqlite_check_name(own(connection), failure);
+}
+
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
 /* The log stays when the last connection closes: moving it into the file costs two syncs, milliseconds
@@ -269,6 +274,7 @@ const struct sb_sql_driver sb_sqlite_driver = {
     .disconnect = disconnect,
     .set_deadline = set_deadline,
     .check = check,
+    .check_name = check_name,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,

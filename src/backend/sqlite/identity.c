@@ -197,3 +197,10 @@ int sb_sqlite_check(struct sb_sqlite_connection *c, struct sb_sql_failure *failu
         code = check_log_and_note(c, now_ms, failure);
     return code;
 }
+
+int sb_sqlite_check_name(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    struct stat database;
+
+    return check_file(c->settings->path, &c->file, &database, failure);
+}

@@ -16,6 +16,9 @@ int sb_sqlite_identify_log(struct sb_sqlite_connection *connection, struct sb_sq
 /* Whether the names still lead to the files that were opened. */
 int sb_sqlite_check(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
+/* Whether that of the database does. */
+int sb_sqlite_check_name(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+
 /* Closes what was opened for that. */
 void sb_sqlite_forget_folder(struct sb_sqlite_connection *connection);
 
