@@ -195,6 +195,8 @@ for url in sys.argv[2:]:
     client = ctypes.c_void_p()
     library.simba_client_open(url.encode(), None, ctypes.byref(client), error)
     print(error.raw)
+for name in ("simba_client_open", "uv_version_string"):
+    print(name, "is seen by all" if hasattr(ctypes.CDLL(None), name) else "is its own")
 """
 
 
@@ -205,6 +207,41 @@ def a_library_that_was_loaded_for_one_plug_in_loads_modules(tree):
     text = tree.run(sys.executable, "-c", PLUG_IN, os.path.join(tree.libdir, "libsimba.so"),
                     *[f"{store}://127.0.0.1:1/0?no-such-option=1" for store in stores])
     expect(text.count("no-such-option") == len(stores), text)
+    expect("is seen by all" not in text, text)
+    return None
+
+
+NAMESPACE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <simba/simba.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    void *library = dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW);
+    __typeof__(&simba_client_open) open_client = library ? dlsym(library, "simba_client_open") : 0;
+    simba_client *client = NULL;
+    struct simba_error error = {0};
+    for (int i = 2; open_client && i < argc; i++) {
+        open_client(argv[i], NULL, &client, &error);
+        puts(error.text);
+    }
+    return 0;
+}
+"""
+
+
+def a_library_in_a_namespace_of_its_own_loads_modules(tree):
+    with open(os.path.join(tree.work, "namespace.c"), "w", encoding="utf-8") as file:
+        file.write(NAMESPACE)
+    tree.run("cc", "-Wall", "-Werror", "namespace.c", "-o", "namespace", *tree.flags("--cflags"), "-ldl")
+    stores = [re.search("simba-([a-z]+).so", path).group(1) for path in modules(tree)]
+    if not stores:
+        return "no store is loaded"
+    for store in stores:
+        text = tree.run("./namespace", os.path.join(tree.libdir, "libsimba.so"),
+                        f"{store}://127.0.0.1:1/0?no-such-option=1")
+        expect("no-such-option" in text, f"{store}: {text}")
     return None
 
 
@@ -302,6 +339,7 @@ CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header
          the_program_runs, modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
          a_module_of_another_build_is_named_with_its_path,
          an_application_may_have_names_of_ours, a_library_that_was_loaded_for_one_plug_in_loads_modules,
+         a_library_in_a_namespace_of_its_own_loads_modules,
          the_units_start_the_program, functions_are_found_in_the_manual,
          a_c_program_builds_by_pkg_config, a_c_program_links_statically,
          a_cpp_program_builds_by_pkg_config, programs_build_by_cmake, cmake_refuses_another_version]
