@@ -10,7 +10,7 @@
  *     any time, also from within `submit`. Until then the request and its strings stay valid; from then
  *     on the backend must not touch it.
  *  2. A request is answered within about request->timeout_ms, if need be with an error. A GUARD that the store is
- *     about to come to may take until its transition_ms have passed.
+ *     about to come to may take until two thirds of its transition_ms have passed: a stop waits for it.
  *  3. A success tells the owner as the store has it after the request, in time LEFT by the store's
  *     clock. The library counts that from the moment the request was made (or from as_of_ms).
  *  4. An error says what is known: SIMBA_EUNKNOWN when the request may have been or may still be

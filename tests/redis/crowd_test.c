@@ -232,6 +232,52 @@ static void a_server_that_is_slow_keeps_its_connection(void **state)
     free(calls);
 }
 
+/* ---- Limits --------------------------------------------------------------------------------- */
+
+/* Guards with such times on a server that needs eight seconds for all of them. */
+static struct call *renew_slowly(struct host *host, int64_t transition_ms, int64_t timeout_ms)
+{
+    struct call *guards = own(host, OWNERS);
+
+    assert_int_equal(host_do(host, SIMBA_OP_GUARD, names[0], "a", 0).code, SIMBA_OK);
+    for (size_t i = 0; i < OWNERS; i++)
+        set_times(&guards[i], 20000, transition_ms, timeout_ms);
+    slow_down(25, 100);
+    host_submit(host, guards, OWNERS);
+    assert_true(host_wait(host, guards, OWNERS));
+    slow_down(0, 0);
+    return guards;
+}
+
+/* A stop has to wait for the renewal under way, and must come to its release while the lease is still there. */
+static void a_renewal_keeps_its_turn_for_a_part_of_the_transition_only(void **state)
+{
+    int64_t begun_ms = test_now_ms();
+    struct call *guards;
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, proxy_url("")), SIMBA_OK);
+    guards = renew_slowly(&host, 6000, 2000);
+    assert_in_range(test_now_ms() - begun_ms, 3000, 5500);
+    assert_in_range(count_code(guards, OWNERS, SIMBA_OK), 1, OWNERS - 1);
+    assert_true(host_close(&host));
+    free(guards);
+}
+
+static void a_time_limit_beyond_the_transition_holds(void **state)
+{
+    struct call *guards;
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, proxy_url("")), SIMBA_OK);
+    guards = renew_slowly(&host, 1500, 30000);
+    assert_int_equal(count_code(guards, OWNERS, SIMBA_OK), OWNERS);
+    assert_true(host_close(&host));
+    free(guards);
+}
+
 /* ---- The library ---------------------------------------------------------------------------- */
 
 static struct simba_metrics metrics_of(simba_client *client)
@@ -350,6 +396,8 @@ int main(void)
         CASE(what_had_no_turn_is_known_not_to_be_done),
         CASE(a_turn_that_does_not_come_in_time_is_told),
         CASE(a_server_that_is_slow_keeps_its_connection),
+        CASE(a_renewal_keeps_its_turn_for_a_part_of_the_transition_only),
+        CASE(a_time_limit_beyond_the_transition_holds),
         CASE(no_lease_is_lost_to_a_crowd_of_newcomers),
         CASE(no_lease_is_lost_to_a_server_that_has_become_slow),
     };

@@ -325,12 +325,16 @@ static void schedule(struct sb_job *job, int64_t now_ms)
         sb_backlog_add(backlog, job);
 }
 
-/* A renewal is of use until its lease is over. One whose limit is that of a stop has no more time. */
+/* A renewal is of use until its lease is over, but a stop waits for it and needs what is left for the release. One
+ * whose limit is that of a stop has no more time. */
 static int64_t until_ms(const struct simba_request *request, int64_t now_ms)
 {
-    if (request->op != SIMBA_OP_GUARD || request->timeout_ms < request->transition_ms / 3)
+    int64_t third_ms = request->transition_ms / 3;
+
+    if (request->op != SIMBA_OP_GUARD || request->timeout_ms < third_ms ||
+        request->timeout_ms >= 2 * third_ms)
         return 0;
-    return sb_later(now_ms, request->transition_ms);
+    return sb_later(now_ms, 2 * third_ms);
 }
 
 static void start(simba_backend *store, struct simba_request *request, sb_request_take *take,
