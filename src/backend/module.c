@@ -114,11 +114,19 @@ int sb_module_open(const char *file, const char *symbol, const void **ret_object
     return open_file(file, symbol, path, ret_object, error);
 }
 
-static bool fits(const struct sb_module *module)
+static int check_library(const struct sb_module_library *found, struct simba_error *error)
 {
-    const struct sb_module_sizes sizes = SB_MODULE_SIZES;
+    const struct sb_module_library own = SB_MODULE_LIBRARY;
 
-    return memcmp(&module->sizes, &sizes, sizeof sizes) == 0;
+    if (found->ops != own.ops || found->dialect != own.dialect || found->driver != own.driver)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "belongs to another build; a process that was started before an update "
+                            "has to be started again");
+    if (found->open != own.open)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "has found another copy of the library, which this process has loaded, "
+                            "too");
+    return SIMBA_OK;
 }
 
 static int load(struct entry *entry, struct simba_error *error)
@@ -139,11 +147,9 @@ static int load(struct entry *entry, struct simba_error *error)
         return sb_error_set(error, why.code, "the backend '%s' cannot be loaded: %s", entry->name,
                             why.text);
     module = object;
-    if (!fits(module))
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "the backend '%s' cannot be loaded: %s belongs to another build; a "
-                            "process that was started before an update has to be started again",
-                            entry->name, path);
+    if (check_library(&module->library, &why) != SIMBA_OK)
+        return sb_error_set(error, why.code, "the backend '%s' cannot be loaded: %s %s",
+                            entry->name, path, why.text);
     atomic_store(&entry->module, module);
     return SIMBA_OK;
 }

@@ -15,21 +15,30 @@
 
 #define SB_MODULES_MAX 8
 
-/* What a module was built with. One of another build, which an update has put in its place, is refused. */
-struct sb_module_sizes {
-    size_t ops;
+/* What a file in the folder of the modules has under the name `symbol`. It is never unloaded: whatever library is
+ * behind it may have threads. SIMBA_ECONFIG: it cannot be loaded. SIMBA_EUNSUPPORTED: the library was built to load
+ * nothing. */
+int sb_module_open(const char *file, const char *symbol, const void **ret_object,
+                   struct simba_error *error) SB_SHARED("module_open");
+
+/* The library that a module belongs to. One of another build, which an update has put in its place, is refused, and
+ * so is one that has found the names of another copy: that has other memory, clients and threads. */
+struct sb_module_library {
+    size_t ops; /* sizes, as the module was built with them */
     size_t dialect;
     size_t driver;
+    int (*open)(const char *, const char *, const void **, struct simba_error *); /* its own */
 };
 
-#define SB_MODULE_SIZES                                                                            \
+/* A private name stands for the copy: the address of a public one may be an application's stub. */
+#define SB_MODULE_LIBRARY                                                                          \
     {                                                                                              \
         sizeof(struct simba_backend_ops), sizeof(struct sb_sql_dialect),                           \
-            sizeof(struct sb_sql_driver)                                                           \
+            sizeof(struct sb_sql_driver), sb_module_open                                           \
     }
 
 struct sb_module {
-    struct sb_module_sizes sizes;
+    struct sb_module_library library;
     const struct simba_backend_ops *ops;
     const struct sb_sql_dialect *dialect; /* NULL: no SQL database */
 };
@@ -38,12 +47,6 @@ struct sb_module {
  * one, but it cannot be loaded. */
 int sb_module_find(const char *scheme, const struct sb_module **ret_module,
                    struct simba_error *error);
-
-/* What a file in the folder of the modules has under the name `symbol`. It is never unloaded: whatever library is
- * behind it may have threads. SIMBA_ECONFIG: it cannot be loaded. SIMBA_EUNSUPPORTED: the library was built to load
- * nothing. */
-int sb_module_open(const char *file, const char *symbol, const void **ret_object,
-                   struct simba_error *error) SB_SHARED("module_open");
 
 /* The schemes of all of them, one after the other, without what may follow a '+'; NULL behind the last. */
 const char *sb_module_scheme(size_t index);

@@ -211,6 +211,29 @@ def a_library_that_was_loaded_for_one_plug_in_loads_modules(tree):
     return None
 
 
+TWO_COPIES = """
+import ctypes, sys
+for path in sys.argv[1:3]:
+    library = ctypes.CDLL(path)
+    error = ctypes.create_string_buffer(4096)
+    library.simba_client_open(sys.argv[3].encode(), None, ctypes.byref(ctypes.c_void_p()), error)
+    print(error.raw)
+"""
+
+
+def a_module_that_finds_another_copy_is_refused(tree):
+    """The loader takes the first library of a name for all that ask for the name."""
+    for path in modules(tree):
+        store = re.search("simba-([a-z]+).so", path).group(1)
+        copy = os.path.join(tree.work, "copy-" + store)
+        os.mkdir(copy)
+        shutil.copy(os.path.join(tree.libdir, "libsimba.so.0"), copy)
+        shutil.copytree(os.path.dirname(path), os.path.join(copy, os.path.basename(os.path.dirname(path))))
+        text = tree.run(sys.executable, "-c", TWO_COPIES, os.path.join(tree.libdir, "libsimba.so.0"),
+                        os.path.join(copy, "libsimba.so.0"), f"{store}://127.0.0.1:1/0?no-such-option=1")
+        expect(text.count("no-such-option") == 1 and "has found another copy" in text, text)
+
+
 NAMESPACE = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -339,7 +362,7 @@ CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header
          the_program_runs, modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
          a_module_of_another_build_is_named_with_its_path,
          an_application_may_have_names_of_ours, a_library_that_was_loaded_for_one_plug_in_loads_modules,
-         a_library_in_a_namespace_of_its_own_loads_modules,
+         a_module_that_finds_another_copy_is_refused, a_library_in_a_namespace_of_its_own_loads_modules,
          the_units_start_the_program, functions_are_found_in_the_manual,
          a_c_program_builds_by_pkg_config, a_c_program_links_statically,
          a_cpp_program_builds_by_pkg_config, programs_build_by_cmake, cmake_refuses_another_version]

@@ -389,4 +389,4 @@ static const struct simba_backend_ops ops = {
     .no_sigpipe = true,
 };
 
-const struct sb_module sb_memory_module = {SB_MODULE_SIZES, &ops, NULL};
+const struct sb_module sb_memory_module = {SB_MODULE_LIBRARY, &ops, NULL};

@@ -179,4 +179,4 @@ static const struct simba_backend_ops ops = {
     .options = options,
 };
 
-const struct sb_module sb_mysql_module = {SB_MODULE_SIZES, &ops, &dialect};
+const struct sb_module sb_mysql_module = {SB_MODULE_LIBRARY, &ops, &dialect};

@@ -261,4 +261,4 @@ static const struct simba_backend_ops ops = {
     .life_fd = life_fd,
 };
 
-const struct sb_module sb_sqlite_module = {SB_MODULE_SIZES, &ops, &dialect};
+const struct sb_module sb_sqlite_module = {SB_MODULE_LIBRARY, &ops, &dialect};

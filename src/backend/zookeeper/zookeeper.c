@@ -340,4 +340,4 @@ static const struct simba_backend_ops ops = {
     .has_queue = true,
 };
 
-const struct sb_module sb_zookeeper_module = {SB_MODULE_SIZES, &ops, NULL};
+const struct sb_module sb_zookeeper_module = {SB_MODULE_LIBRARY, &ops, NULL};
