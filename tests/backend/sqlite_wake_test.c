@@ -251,6 +251,68 @@ static void the_side_file_has_its_room_from_the_beginning(void **state)
     assert_true(status.st_blocks > 0);
 }
 
+/* ---- Who listens is heard before it looks --------------------------------------------------- */
+
+static struct {
+    const struct file *file;
+    bool told;
+    bool locked; /* the byte of who listens, when it was told */
+} first_look;
+
+static bool is_listened_to(const struct file *file)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    char path[TEST_PATH_MAX + 32];
+    int fd;
+    bool locked;
+
+    snprintf(path, sizeof path, "%s-wake", file->path);
+    lock.l_start = SB_WAKE_SLOTS * sizeof(uint64_t);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    locked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_RDLCK;
+    if (fd >= 0)
+        close(fd);
+    return locked;
+}
+
+static void note_first_look(const struct simba_backend_host *base, enum simba_notice notice,
+                            const char *mutex, const char *id)
+{
+    (void)base;
+    (void)notice;
+    (void)mutex;
+    (void)id;
+    if (!first_look.told)
+        first_look.locked = is_listened_to(first_look.file);
+    first_look.told = true;
+}
+
+static bool has_been_told(void *user)
+{
+    (void)user;
+    return first_look.told;
+}
+
+/* Otherwise a release between the two would find nobody, and be seen by nobody. */
+static void who_comes_to_wait_is_heard_before_it_is_told_to_look(void **state)
+{
+    struct file *file = *state;
+    struct host other;
+    struct host host;
+
+    assert_int_equal(host_open(&other, file->url), SIMBA_OK);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    host_do(&other, SIMBA_OP_ACQUIRE, "m", "owner", 0);
+    first_look.file = file;
+    host.base.notice = note_first_look;
+    host.ops->listen(host.backend, "m", "waiter", true);
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "waiter", 0);
+    assert_true(host_run_until(&host, has_been_told, NULL));
+    assert_true(first_look.locked);
+    assert_true(host_close(&host));
+    assert_true(host_close(&other));
+}
+
 /* ---- What is written for whom --------------------------------------------------------------- */
 
 #define LONG_AGO_S 1000
@@ -557,6 +619,7 @@ int main(void)
         ON_FILE(a_release_just_after_the_side_file_was_deleted_is_told),
         ON_FILE(a_release_just_after_the_side_file_was_renamed_is_told),
         ON_FILE(the_side_file_has_its_room_from_the_beginning),
+        ON_FILE(who_comes_to_wait_is_heard_before_it_is_told_to_look),
         ON_FILE(only_what_somebody_listens_to_is_written),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_told),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_it_begins),
