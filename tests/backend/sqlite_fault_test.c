@@ -274,6 +274,32 @@ static void an_acquire_beside_a_release_is_not_believed_where_the_log_was_exchan
     assert_true(host_close(&host));
 }
 
+static int warnings;
+
+static void count_warning(const struct simba_backend_host *base, enum simba_log_level level,
+                          const char *format, ...)
+{
+    (void)base;
+    if (level == SIMBA_LOG_WARN && strstr(format, "connecting again") != NULL)
+        warnings++;
+}
+
+static void every_loss_of_a_store_that_worked_is_told(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    warnings = 0;
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    host.base.log = count_warning;
+    for (int losses = 0; losses < 3; losses++) {
+        assert_string_equal(acquire(&host, "m", "a").owner, "a");
+        assert_int_equal(warnings, losses);
+        unlink_store(file);
+    }
+    assert_true(host_close(&host));
+}
+
 static void a_file_deleted_without_its_log_never_has_two_owners(void **state)
 {
     struct file *file = *state;
@@ -784,6 +810,7 @@ int main(void)
         ON_FILE(an_owner_on_a_deleted_file_loses_to_one_on_the_new),
         ON_FILE(a_release_on_a_deleted_file_says_who_owns_on_the_new),
         ON_FILE(a_release_on_an_exchanged_file_is_one_of_the_copy),
+        ON_FILE(every_loss_of_a_store_that_worked_is_told),
         ON_FILE(an_acquire_beside_a_release_is_not_believed_where_the_log_was_exchanged),
         ON_FILE(a_file_deleted_without_its_log_never_has_two_owners),
         ON_FILE(a_log_that_is_deleted_under_the_client_is_not_written_to),

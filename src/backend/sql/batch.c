@@ -93,6 +93,8 @@ static void announce(struct sb_batch *batch, struct sb_repository *r, const stru
         sb_waiters_note(batch->waiters, request->mutex, !job->changed);
     if (request->op == SIMBA_OP_ACQUIRE)
         r->connection->won = job->changed;
+    if (job->changed || request->op == SIMBA_OP_GUARD)
+        r->connection->has_written = true;
     if (!job->changed && request->op == SIMBA_OP_ACQUIRE && driver->contended != NULL)
         driver->contended(r->connection);
     if (job->changed && driver->announce != NULL)

@@ -107,6 +107,7 @@ struct sb_sql_connection {
     bool created_table;   /* it was missing */
     bool needs_thread;    /* whoever uses it may have to wait: `start` is not for it */
     bool won;             /* the last acquire did: the next one need not look first */
+    bool has_written;     /* so a failure is not the one that it was made because of */
 };
 
 struct sb_sql_driver {

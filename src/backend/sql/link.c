@@ -83,10 +83,18 @@ static void pause_before_retry(struct sb_sql_link *l)
     nanosleep(&pause, NULL);
 }
 
+/* Whether the store worked since the last loss. To read may work all the time where writes are refused. */
+static bool is_new_loss(const struct sb_sql_link *l)
+{
+    const struct sb_sql_connection *connection = l->repository.connection;
+
+    return l->warned_at_ms == 0 || (connection != NULL && connection->has_written);
+}
+
 /* What goes on failing in the same way is told now and then. */
 static void tell_reconnect(struct sb_sql_link *l, const struct simba_error *error, int64_t now_ms)
 {
-    bool warn = l->warned_at_ms == 0 || now_ms - l->warned_at_ms >= WARN_INTERVAL_MS ||
+    bool warn = is_new_loss(l) || now_ms - l->warned_at_ms >= WARN_INTERVAL_MS ||
                 l->warned_code != error->code || l->warned_backend_code != error->backend_code;
 
     if (warn) {
