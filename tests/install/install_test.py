@@ -154,6 +154,55 @@ def a_module_of_another_build_is_named_with_its_path(tree):
             shutil.move(os.path.join(tree.work, os.path.basename(path)), path)
 
 
+PLANTED = """
+#include <stdio.h>
+__attribute__((constructor)) static void tell(void) { fputs("planted", stderr); }
+"""
+
+
+class Plant:
+    """A copy of the program with modules near it that tell when they are loaded."""
+
+    def __init__(self, tree, place, modules_place):
+        self.tree = tree
+        self.root = tempfile.mkdtemp(dir=tree.work)
+        self.program = os.path.join(self.root, place, "simba")
+        module = modules(tree)[0]
+        self.folder = os.path.join(self.root, modules_place, os.path.basename(os.path.dirname(module)))
+        self.parent = os.path.dirname(self.folder)
+        self.store = re.search("simba-([a-z]+).so", module).group(1)
+        os.makedirs(os.path.dirname(self.program), exist_ok=True)
+        os.makedirs(self.folder)
+        shutil.copy(tree.path("bin/simba"), self.program)
+        shutil.copy(os.path.join(tree.work, "planted.so"), os.path.join(self.folder, os.path.basename(module)))
+
+    def tells(self):
+        done = subprocess.run([self.program, "--url", f"{self.store}://127.0.0.1:1/0?no-such-option=1", "status"],
+                              check=False, capture_output=True, text=True, timeout=SECONDS)
+        return done.stderr
+
+
+def what_others_put_near_the_program_is_not_run(tree):
+    if not modules(tree):
+        return "no store is loaded"
+    with open(os.path.join(tree.work, "planted.c"), "w", encoding="utf-8") as file:
+        file.write(PLANTED)
+    tree.run("cc", *FLAGS, "-shared", "-fPIC", "planted.c", "-o", "planted.so")
+    for place, modules_place in (("bin", "bin"), ("bin", LIBDIR)):
+        plant = Plant(tree, place, modules_place)
+        expect("planted" in plant.tells(), f"twin: nothing is run from {modules_place}")
+        for folder in (plant.folder, plant.parent):
+            os.chmod(folder, 0o1777)
+            text = plant.tells()
+            expect("planted" not in text, f"what is in the {modules_place} of all is run")
+            expect(os.path.join(PREFIX, LIBDIR) in text or "no-such-option" in text, text)
+            os.chmod(folder, 0o755)
+        if os.getuid() == 0:
+            os.chown(plant.folder, 65534, 65534)
+            expect("planted" not in plant.tells(), f"what is another's in {modules_place} is run")
+    return None
+
+
 APPLICATION = """
 #include <simba/simba.h>
 #include <stdio.h>
@@ -360,7 +409,7 @@ def a_missing_header_is_noticed(tree):
 
 CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header_is_noticed,
          the_program_runs, modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
-         a_module_of_another_build_is_named_with_its_path,
+         a_module_of_another_build_is_named_with_its_path, what_others_put_near_the_program_is_not_run,
          an_application_may_have_names_of_ours, a_library_that_was_loaded_for_one_plug_in_loads_modules,
          a_module_that_finds_another_copy_is_refused, a_library_in_a_namespace_of_its_own_loads_modules,
          the_units_start_the_program, functions_are_found_in_the_manual,
