@@ -259,16 +259,28 @@ static struct {
     bool locked; /* the byte of who listens, when it was told */
 } first_look;
 
-static bool is_listened_to(const struct file *file)
+static struct flock releases_byte(void)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+
+    lock.l_start = SB_WAKE_SLOTS * sizeof(uint64_t);
+    return lock;
+}
+
+static int open_side_file(const struct file *file)
+{
     char path[TEST_PATH_MAX + 32];
-    int fd;
-    bool locked;
 
     snprintf(path, sizeof path, "%s-wake", file->path);
-    lock.l_start = SB_WAKE_SLOTS * sizeof(uint64_t);
-    fd = open(path, O_RDWR | O_CLOEXEC);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static bool is_listened_to(const struct file *file)
+{
+    struct flock lock = releases_byte();
+    int fd = open_side_file(file);
+    bool locked;
+
     locked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_RDLCK;
     if (fd >= 0)
         close(fd);
@@ -309,6 +321,35 @@ static void who_comes_to_wait_is_heard_before_it_is_told_to_look(void **state)
     host_do(&host, SIMBA_OP_ACQUIRE, "m", "waiter", 0);
     assert_true(host_run_until(&host, has_been_told, NULL));
     assert_true(first_look.locked);
+    assert_true(host_close(&host));
+    assert_true(host_close(&other));
+}
+
+static bool is_heard(void *user)
+{
+    return is_listened_to(user);
+}
+
+/* As on a file system that gives no locks. */
+static void who_cannot_be_heard_looks_once_a_second_until_it_is(void **state)
+{
+    struct file *file = *state;
+    struct flock lock = releases_byte();
+    struct host other;
+    struct host host;
+    int fd;
+
+    assert_int_equal(host_open(&other, file->url), SIMBA_OK);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    host_do(&other, SIMBA_OP_ACQUIRE, "m", "owner", 0);
+    fd = open_side_file(file);
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+    wait_in_line(&host);
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", NULL));
+    host_forget_notices(&host);
+    assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "m", NULL));
+    close(fd);
+    assert_true(host_run_until(&host, is_heard, file));
     assert_true(host_close(&host));
     assert_true(host_close(&other));
 }
@@ -620,6 +661,7 @@ int main(void)
         ON_FILE(a_release_just_after_the_side_file_was_renamed_is_told),
         ON_FILE(the_side_file_has_its_room_from_the_beginning),
         ON_FILE(who_comes_to_wait_is_heard_before_it_is_told_to_look),
+        ON_FILE(who_cannot_be_heard_looks_once_a_second_until_it_is),
         ON_FILE(only_what_somebody_listens_to_is_written),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_told),
         ON_FILE(the_watch_ends_with_a_listener_that_leaves_when_it_begins),

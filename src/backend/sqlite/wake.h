@@ -40,7 +40,7 @@ size_t sb_wake_slot(const char *mutex);
 int sb_wake_open_to_read(const char *wake_path, const char *path);
 
 /* Says that whoever has opened the file listens until it is closed, to acquires or to releases only. The caller looks at
- * the database afterwards. False, with errno: nobody will be heard. */
+ * the database afterwards. False, with errno: others may not hear of it. */
 bool sb_wake_listen(int fd, bool to_acquires);
 
 /* The writing end. */

@@ -45,7 +45,9 @@ struct sb_watch {
     bool telling; /* notices are being given: entries that become empty stay until they are over */
     bool complained; /* about the lack of inotify or of the file */
 
-    int file; /* the side file, -1: not open */
+    int file;                /* the side file, -1: not open */
+    bool heard;              /* the byte of who listens is locked */
+    int64_t listen_again_ms; /* where it is not */
     uint64_t seen[SB_WAKE_SLOTS];
     struct timespec touched_at;
     uint64_t random;
@@ -156,8 +158,19 @@ static bool open_file(struct sb_watch *w)
 /* Observers want to be told of acquires, too. */
 static void listen_now(struct sb_watch *w)
 {
-    if (!sb_wake_listen(w->file, w->roster.observers > 0))
-        complain(w, "cannot be locked, so nobody here is woken", errno);
+    w->listen_again_ms = simba_now_ms() + CHECK_MS;
+    w->heard = sb_wake_listen(w->file, w->roster.observers > 0);
+    if (!w->heard)
+        complain(w, "cannot be locked, so everybody here looks once a second", errno);
+}
+
+/* As long as nobody is heard, nobody is woken by others. */
+static void listen_again(struct sb_watch *w)
+{
+    if (w->heard || simba_now_ms() < w->listen_again_ms)
+        return;
+    listen_now(w);
+    tell_all(w, AUDIENCE_ALL);
 }
 
 static void close_file(struct sb_watch *w)
@@ -370,6 +383,8 @@ static void on_timer(uv_timer_t *timer)
     else
         watch_lives(w);
     look_for_the_dead(w);
+    if (w->armed)
+        listen_again(w);
     if (w->armed) /* the last listener may have left when it was told */
         start_timer(w);
 }
