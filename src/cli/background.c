@@ -117,6 +117,15 @@ static int poll_limit(int64_t until_ms)
     return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
 }
 
+/* Only who has read it comes after all that the thread has done; that it is readable orders nothing. */
+static void finish_done(const struct cli_background *background)
+{
+    eventfd_t done;
+
+    eventfd_read(background->done_fd, &done);
+    close(background->done_fd);
+}
+
 int cli_background_wait(struct cli_background *background, int signals_fd, int64_t limit_ms)
 {
     struct pollfd fds[] = {
@@ -135,7 +144,7 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
         if (ready == 0 && poll_limit(until_ms) == 0)
             return CLI_BACKGROUND_LATE;
     }
-    close(background->done_fd);
+    finish_done(background);
     return CLI_BACKGROUND_DONE;
 }
 
