@@ -160,7 +160,7 @@ static void say_held(const struct cli_finish *finish)
         cli_say("warning: '%s' was not given back and is free when its lease ends", finish->held);
 }
 
-/* Other signals were meant for the command, which has ended. */
+/* Other signals were meant for the command, which has ended; and so may have been the first that tells to end. */
 void cli_background_finish(const struct cli_finish *finish, int signals_fd, int status)
 {
     struct cli_background background;
@@ -169,7 +169,7 @@ void cli_background_finish(const struct cli_finish *finish, int signals_fd, int 
         say_held(finish);
         cli_background_leave(status);
     }
-    background.ends = cli_signal_insists;
+    background.ends = cli_signal_insists_again;
     if (finish->meanwhile != NULL)
         finish->meanwhile();
     if (cli_background_wait(&background, signals_fd, finish->limit_ms) == CLI_BACKGROUND_DONE)

@@ -43,8 +43,8 @@ struct cli_finish {
     void (*meanwhile)(void); /* what the main thread does before it waits; NULL: nothing */
 };
 
-/* Runs a last step. When it takes longer than its limit, when a signal tells to end (again, where one has before), or when there
- * is no thread for it, says that the mutex was not given back, and ends the program with `status`. */
+/* Runs a last step. When it takes longer than its limit, when a signal tells to end and is not the first that does,
+ * or when there is no thread for it, says that the mutex was not given back, and ends the program with `status`. */
 void cli_background_finish(const struct cli_finish *finish, int signals_fd, int status);
 
 #endif

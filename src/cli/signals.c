@@ -26,7 +26,8 @@ static struct {
 
 static struct {
     bool once;
-    bool repeated;   /* the last one belongs to the request before */
+    bool again;      /* there was more than one */
+    bool repeated;   /* the last signal belongs to the request before */
     int64_t told_ms; /* when that came */
 } request;
 
@@ -97,8 +98,10 @@ bool cli_signals_take(int *ret_fd)
 static void note_request(int64_t now_ms)
 {
     request.repeated = request.once && now_ms - request.told_ms < ONE_REQUEST_MS;
-    if (!request.repeated)
-        request.told_ms = now_ms;
+    if (request.repeated)
+        return;
+    request.told_ms = now_ms;
+    request.again = request.once;
     request.once = true;
 }
 
@@ -139,6 +142,11 @@ bool cli_signal_tells_to_end(int signal)
 bool cli_signal_insists(int signal)
 {
     return cli_signal_tells_to_end(signal) && !request.repeated;
+}
+
+bool cli_signal_insists_again(int signal)
+{
+    return cli_signal_insists(signal) && request.again;
 }
 
 int cli_signal_exit_code(int signal)

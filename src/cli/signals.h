@@ -35,6 +35,9 @@ bool cli_signal_tells_to_end(int signal);
  * sends it to a process and then to all of its group. */
 bool cli_signal_insists(int signal);
 
+/* The same, for the last steps of a program that ends anyway: the first request is one that they fulfil already. */
+bool cli_signal_insists_again(int signal);
+
 /* The exit code of a verb that goes on until it is told to end: SIGTERM and SIGINT are how it ends well. */
 int cli_signal_exit_code(int signal);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """How a run ends: the mutex is given back, and nothing of the command goes on without it."""
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -39,12 +40,29 @@ class Releasing:
         self.blocked.__exit__()
 
 
+def has_taken_signals(program):
+    """Or it has ended."""
+    return re.search("ShdPnd:\t0*[1-9a-f]", read(f"/proc/{program.pid}/status")) is None
+
+
 @case
 def a_signal_that_tells_nobody_to_end_does_not_cut_the_release_short():
     with Releasing() as program:
         for number_of in (signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2):
             program.send(number_of)
-        wait_until(lambda: "SigPnd:\t0000000000000000" in open(f"/proc/{program.pid}/status").read())
+        wait_until(lambda: has_taken_signals(program))
+        true(program.process.poll() is None, "it has ended")
+    equal((program.wait(), program.said()), (0, ""))
+    true(is_free(), "it was not given back")
+
+
+@case
+def the_first_signal_that_tells_to_end_does_not_cut_the_release_short():
+    with Releasing() as program:
+        program.send(signal.SIGTERM)
+        wait_until(lambda: has_taken_signals(program))
+        pause = now() + 0.2
+        wait_until(lambda: program.process.poll() is not None or now() > pause)
         true(program.process.poll() is None, "it has ended")
     equal((program.wait(), program.said()), (0, ""))
     true(is_free(), "it was not given back")
@@ -53,7 +71,8 @@ def a_signal_that_tells_nobody_to_end_does_not_cut_the_release_short():
 @case
 def a_release_that_is_cut_short_is_told_of():
     with Releasing() as program:
-        equal(program.end(), 0)
+        wait_until(program.insist)
+        equal(program.wait(), 0)
         contains(program.said(), GIVEN_UP)
 
 
