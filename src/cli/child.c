@@ -156,10 +156,19 @@ static void close_terminal(struct cli_child *child)
         close(child->tty_fd);
 }
 
+/* Before there is a child the guardian guards nothing. */
+static bool start_guardian(struct cli_child *child)
+{
+    struct cli_guardian_setup setup = {child->adopts, child->life_fd, child->pid,
+                                       child->deadline_ms};
+
+    return cli_guardian_start(&child->guardian, &setup);
+}
+
 /* Starts the guardian and then the child. */
 static bool start_both(struct cli_child *child, char **argv, char **environment)
 {
-    if (!cli_guardian_start(&child->guardian, child->adopts, child->life_fd))
+    if (!start_guardian(child))
         return false;
     child->pid = fork_command(child, argv, environment);
     if (child->pid > 0)
@@ -206,9 +215,7 @@ void cli_child_tend(struct cli_child *child)
     struct cli_relatives known = relatives(child);
 
     if (cli_guardian_has_ended(&child->guardian)) {
-        if (cli_guardian_start(&child->guardian, child->adopts, child->life_fd))
-            cli_guardian_watch(&child->guardian, child->pid, child->deadline_ms);
-        else
+        if (!start_guardian(child))
             cli_say("warning: the guardian of the command has ended, and there is no new one: %s",
                     strerror(errno));
         known = relatives(child);

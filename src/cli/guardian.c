@@ -149,11 +149,21 @@ static void guard(int fd, int life_fd, pid_t parent, const char *title)
     _exit(0);
 }
 
-/* Neither end may block: whoever keeps the lease must not wait for a guardian that was stopped. fork would have all
- * libraries make themselves ready for a child that calls none of them, which takes a third of its time. */
-bool cli_guardian_start(struct cli_guardian *guardian, bool adopts, int life_fd)
+/* A guardian that is gone is noticed by its end. */
+static void send_order(int fd, const struct order *order)
 {
-    pid_t parent = adopts ? getpid() : 0;
+    ssize_t told = write(fd, order, sizeof *order);
+    (void)told;
+}
+
+/* Neither end may block: whoever keeps the lease must not wait for a guardian that was stopped. What is to be guarded
+ * already is in the pipe before there is somebody to read it: this process may be killed at any moment after that. fork
+ * would have all libraries make themselves ready for a child that calls none of them, which takes a third of its
+ * time. */
+bool cli_guardian_start(struct cli_guardian *guardian, const struct cli_guardian_setup *setup)
+{
+    struct order order = {.group = setup->group, .deadline_ms = setup->deadline_ms};
+    pid_t parent = setup->adopts ? getpid() : 0;
     char title[TITLE_MAX];
     int fds[2];
 
@@ -161,9 +171,11 @@ bool cli_guardian_start(struct cli_guardian *guardian, bool adopts, int life_fd)
     snprintf(title, sizeof title, "simba: guardian of %d", (int)getpid());
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
         return false;
+    if (setup->group > 0)
+        send_order(fds[1], &order);
     pid_t pid = _Fork();
     if (pid == 0)
-        guard(fds[0], life_fd, parent, title);
+        guard(fds[0], setup->life_fd, parent, title);
     int failure = errno;
     close(fds[0]);
     if (pid > 0) {
@@ -175,13 +187,11 @@ bool cli_guardian_start(struct cli_guardian *guardian, bool adopts, int life_fd)
     return false;
 }
 
-/* A guardian that is gone is noticed by its end. */
 void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group, int64_t deadline_ms)
 {
     struct order order = {.group = group, .deadline_ms = deadline_ms};
 
-    ssize_t told = write(guardian->fd, &order, sizeof order);
-    (void)told;
+    send_order(guardian->fd, &order);
 }
 
 bool cli_guardian_has_ended(struct cli_guardian *guardian)

@@ -22,9 +22,15 @@ struct cli_guardian {
 /* None, or one that has ended. No function does anything with it. */
 #define CLI_GUARDIAN_NONE ((struct cli_guardian){.pid = 0, .fd = -1})
 
-/* Starts one, which guards nothing yet. `adopts`: at the end of the lease it kills all children of this process,
- * not only the group. `life_fd`, where it is not -1, stays open until what was to be killed is dead. Returns false, with errno, when it cannot. */
-bool cli_guardian_start(struct cli_guardian *guardian, bool adopts, int life_fd);
+struct cli_guardian_setup {
+    bool adopts; /* at the end of the lease it kills all children of this process, too */
+    int life_fd; /* stays open until what was to be killed is dead; -1: none */
+    pid_t group; /* as in cli_guardian_watch, known to it from birth; 0: it guards nothing yet */
+    int64_t deadline_ms;
+};
+
+/* Starts one. Returns false, with errno, when it cannot. */
+bool cli_guardian_start(struct cli_guardian *guardian, const struct cli_guardian_setup *setup);
 
 /* Names the process group to kill and the end of its lease, on simba_now_ms(). Async-signal-safe. */
 void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group, int64_t deadline_ms);
