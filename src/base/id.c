@@ -4,6 +4,7 @@
  * Owns what tells this process from all others: its address, a counter, six random characters. All of
  * it is right after a fork as well: nothing here holds a lock that a child could inherit locked.
  */
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -64,41 +65,70 @@ int simba_id_validate(const char *id, struct simba_error *error)
 
 /* ---- What tells this process from others -------------------------------------------------- */
 
-#define ADDRESS_MAX 64     /* bytes: an IPv4 address or a host name */
-#define INTERFACES_MAX 128 /* that are looked at */
+#define ADDRESS_MAX 64 /* bytes: an IPv4 address or a host name */
+#define FEW 128        /* addresses that are looked at without memory of their own */
+#define MANY 65536     /* that are looked at */
 
 static char host_address[ADDRESS_MAX + 1];
 static pthread_once_t host_address_once = PTHREAD_ONCE_INIT;
 
-/* Whether the interface of that name leads to this host alone. */
-static bool is_loopback(int socket_fd, const char *name)
+/* Whether it leads to this host alone. An address may have a label by which the kernel knows no interface. */
+static bool is_loopback(int socket_fd, const char *label, struct in_addr address)
 {
     struct ifreq question = {0};
 
-    sb_text_copy(question.ifr_name, sizeof(question.ifr_name), name);
-    return ioctl(socket_fd, SIOCGIFFLAGS, &question) != 0 ||
+    if (ntohl(address.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET)
+        return true;
+    sb_text_copy(question.ifr_name, sizeof(question.ifr_name), label);
+    return ioctl(socket_fd, SIOCGIFFLAGS, &question) == 0 &&
            (question.ifr_flags & IFF_LOOPBACK) != 0;
 }
 
-/* Asks for the addresses of IPv4 alone: getifaddrs has the kernel write down all that it knows of every interface,
- * which takes ten times as long. */
-static bool find_ipv4(int socket_fd)
+static bool take_address(int socket_fd, const struct ifreq *list, size_t count)
 {
-    struct ifreq found[INTERFACES_MAX];
-    struct ifconf list = {.ifc_len = (int)sizeof(found), .ifc_req = found};
-
-    if (ioctl(socket_fd, SIOCGIFCONF, &list) != 0)
-        return false;
-    for (size_t i = 0; i < (size_t)list.ifc_len / sizeof(found[0]); i++) {
+    for (size_t i = 0; i < count; i++) {
         struct sockaddr_in address;
 
-        if (is_loopback(socket_fd, found[i].ifr_name))
-            continue;
-        memcpy(&address, &found[i].ifr_addr, sizeof(address));
-        if (inet_ntop(AF_INET, &address.sin_addr, host_address, ADDRESS_MAX) != NULL)
+        memcpy(&address, &list[i].ifr_addr, sizeof(address));
+        if (!is_loopback(socket_fd, list[i].ifr_name, address.sin_addr) &&
+            inet_ntop(AF_INET, &address.sin_addr, host_address, ADDRESS_MAX) != NULL)
             return true;
     }
     return false;
+}
+
+/* Asks for the addresses of IPv4 alone: getifaddrs has the kernel write down all that it knows of every interface,
+ * which takes ten times as long. Returns how many there are; as many as there is room for: there may be more. */
+static size_t list_addresses(int socket_fd, struct ifreq *list, size_t room)
+{
+    struct ifconf question = {.ifc_len = (int)(room * sizeof(*list)), .ifc_req = list};
+
+    return ioctl(socket_fd, SIOCGIFCONF, &question) == 0 ? (size_t)question.ifc_len / sizeof(*list)
+                                                         : 0;
+}
+
+static bool find_among_many(int socket_fd)
+{
+    bool found = false;
+    bool more = true;
+
+    for (size_t room = 8 * FEW; !found && more && room <= MANY; room *= 8) {
+        struct ifreq *list = sb_alloc(room * sizeof(*list));
+        size_t count = list != NULL ? list_addresses(socket_fd, list, room) : 0;
+
+        found = take_address(socket_fd, list, count);
+        more = count == room;
+        sb_free(list);
+    }
+    return found;
+}
+
+static bool find_ipv4(int socket_fd)
+{
+    struct ifreq list[FEW];
+    size_t count = list_addresses(socket_fd, list, FEW);
+
+    return take_address(socket_fd, list, count) || (count == FEW && find_among_many(socket_fd));
 }
 
 /* The first IPv4 address that is not loopback; else the host's name, which is there without a net. */
