@@ -275,13 +275,20 @@ static void an_acquire_beside_a_release_is_not_believed_where_the_log_was_exchan
 }
 
 static int warnings;
+static char warning[1024]; /* the last one */
 
 static void count_warning(const struct simba_backend_host *base, enum simba_log_level level,
                           const char *format, ...)
 {
+    va_list arguments;
+
     (void)base;
-    if (level == SIMBA_LOG_WARN && strstr(format, "connecting again") != NULL)
-        warnings++;
+    if (level != SIMBA_LOG_WARN || strstr(format, "connecting again") == NULL)
+        return;
+    va_start(arguments, format);
+    vsnprintf(warning, sizeof warning, format, arguments);
+    va_end(arguments);
+    warnings++;
 }
 
 static void every_loss_of_a_store_that_worked_is_told(void **state)
@@ -336,6 +343,36 @@ static void a_log_that_is_deleted_under_the_client_is_not_written_to(void **stat
         assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"),
                          1);
     }
+}
+
+/* Nobody knows whether it was deleted or replaced. */
+static void a_name_that_leads_nowhere_is_told_by_the_reason_of_the_system(void **state)
+{
+    struct file *file = *state;
+    char moved[TEST_PATH_MAX + 8];
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    host.base.log = count_warning;
+    acquire(&host, "m", "a");
+    snprintf(moved, sizeof moved, "%s-moved", file->folder);
+    assert_int_equal(rename(file->folder, moved), 0);
+    assert_int_equal(symlink(file->folder, file->folder), 0);
+    acquire(&host, "m", "a");
+    assert_non_null(strstr(warning, strerror(ELOOP)));
+    assert_int_equal(unlink(file->folder), 0);
+    assert_int_equal(rename(moved, file->folder), 0);
+    assert_true(host_close(&host));
+}
+
+static void a_system_short_of_descriptors_is_no_store_that_is_down(void **state)
+{
+    struct sb_sql_failure failure;
+
+    (void)state;
+    assert_int_equal(sb_sqlite_fail_create("/tmp/x.db", EMFILE, &failure), SIMBA_ENOMEM);
+    assert_int_equal(sb_sqlite_fail_create("/tmp/x.db", EACCES, &failure), SIMBA_EDENIED);
+    assert_int_equal(sb_sqlite_fail_create("/tmp/x.db", EIO, &failure), SIMBA_EUNAVAILABLE);
 }
 
 #define SETTLED_MS 150 /* after that the date of a folder tells of every change */
@@ -810,6 +847,8 @@ int main(void)
         ON_FILE(an_owner_on_a_deleted_file_loses_to_one_on_the_new),
         ON_FILE(a_release_on_a_deleted_file_says_who_owns_on_the_new),
         ON_FILE(a_release_on_an_exchanged_file_is_one_of_the_copy),
+        ON_FILE(a_name_that_leads_nowhere_is_told_by_the_reason_of_the_system),
+        cmocka_unit_test(a_system_short_of_descriptors_is_no_store_that_is_down),
         ON_FILE(every_loss_of_a_store_that_worked_is_told),
         ON_FILE(an_acquire_beside_a_release_is_not_believed_where_the_log_was_exchanged),
         ON_FILE(a_file_deleted_without_its_log_never_has_two_owners),

@@ -64,7 +64,7 @@ static int fail_moved(const char *path, enum sb_sql_remedy remedy, struct sb_sql
                         path);
 }
 
-/* On success *ret_now is the file. */
+/* On success *ret_now is the file. What else the system says tells nothing of the file: it may be there still. */
 static int check_file(const char *path, const struct sb_sqlite_identity *identity,
                       struct stat *ret_now, struct sb_sql_failure *failure)
 {
@@ -72,9 +72,9 @@ static int check_file(const char *path, const struct sb_sqlite_identity *identit
 
     if (system_code == 0 && is_same(identity, ret_now))
         return SIMBA_OK;
-    if (system_code == EACCES) /* it may be there, but we are not to see it any more */
-        return sb_sqlite_fail_system(path, system_code, failure);
-    return fail_moved(path, SB_SQL_RECONNECT, failure);
+    if (system_code == 0 || system_code == ENOENT || system_code == ENOTDIR)
+        return fail_moved(path, SB_SQL_RECONNECT, failure);
+    return sb_sqlite_fail_system(path, system_code, failure);
 }
 
 static int check_log(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)

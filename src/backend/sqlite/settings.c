@@ -24,10 +24,10 @@ static int fail_long(const char *path, struct simba_error *error)
                         PATH_BYTES_MAX, path);
 }
 
-/* A folder that is missing cannot tell how long the path is from the root; mostly it is as it stands. */
+/* Where a folder is missing, nobody knows how long the path will be from the root. */
 static int fail_folder(const char *path, int system_code, struct simba_error *error)
 {
-    if (system_code == ENAMETOOLONG || strlen(path) > PATH_BYTES_MAX)
+    if (system_code == ENAMETOOLONG)
         return fail_long(path, error);
     if (system_code == ENOENT)
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
