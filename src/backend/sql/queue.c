@@ -87,12 +87,12 @@ int64_t sb_queue_due_ms(const struct sb_queue *q)
     return fresh >= SB_BATCH_MAX ? 0 : first->due_ms;
 }
 
-/* Renewals that are not due yet go along, blocked requests do not. */
+/* Renewals that are not due yet go along, blocked requests do not. Where none is due, it is a full batch of renewals. */
 void sb_queue_take(struct sb_queue *q, struct sb_batch *batch, bool all)
 {
     const struct sb_queue_entry *first = first_due(q);
-    bool blocked = first != NULL && first->attempts > 0;
     int64_t now_ms = simba_now_ms();
+    bool blocked = first != NULL && first->attempts > 0 && (first->due_ms <= now_ms || all);
     size_t left = 0;
 
     batch->count = 0;
