@@ -26,6 +26,9 @@
  *  4. The record tells for which version the life was written. Writers that know nothing of lives raise the version
  *     and leave a life that is another's: it says nothing of them.
  *
+ * That an owner is dead says nothing of what else it had open: the kernel closes one descriptor after the other, and a
+ * listening socket or a flock of the dead process may go an instant after its life.
+ *
  * What else has the file open only makes a dead owner look alive: a child that a program has forked without
  * exec, or one that inherits the descriptor by purpose, because the work goes on in it.
  */
