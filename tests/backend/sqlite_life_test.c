@@ -6,6 +6,7 @@
 #include "host.h"
 
 #include "backend/sqlite/life.h"
+#include "backend/sqlite/side.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -404,6 +405,25 @@ static void the_file_has_the_permissions_of_the_database(void **state)
     assert_true(host_close(&host));
 }
 
+static bool is_local(const char *path)
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    bool local = sb_side_is_local(fd);
+
+    if (fd >= 0)
+        close(fd);
+    return local;
+}
+
+static void only_known_file_systems_are_relied_on(void **state)
+{
+    const struct file *file = *state;
+
+    assert_true(is_local(file->folder));
+    assert_false(is_local("/proc"));
+    assert_false(sb_side_is_local(-1));
+}
+
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, file_setup, file_teardown)
 
 int main(void)
@@ -422,6 +442,7 @@ int main(void)
         ON_FILE(the_life_of_an_earlier_owner_says_nothing_of_the_next),
         ON_FILE(a_link_in_place_of_the_file_is_not_followed),
         ON_FILE(the_file_has_the_permissions_of_the_database),
+        ON_FILE(only_known_file_systems_are_relied_on),
     };
 
     return cmocka_run_group_tests_name("sqlite_life", tests, NULL, NULL);

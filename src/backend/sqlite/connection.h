@@ -49,6 +49,7 @@ struct sb_sqlite_identity {
 struct sb_sqlite_folder {
     int fd; /* to ask it without its path; -1: none */
     struct sb_sqlite_identity identity;
+    bool is_local; /* its date tells of every change */
     struct timespec changed;
     int64_t good_until_ms; /* 0: it tells nothing */
 };

@@ -14,12 +14,14 @@
  * one name, and the path leads to the database, it leads through that folder; with more names nothing is relied upon.
  *
  * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that has changed just now
- * therefore tells nothing, nor does one on a file system with coarse dates. And a mount over a file is no change
- * of the folder: that is why the database is looked at each time, and the others from time to time.
+ * therefore tells nothing, nor does one on a file system with coarse dates, or with names that others can change behind
+ * this kernel's back, such as those of a network. And a mount over a file is no change of the folder: that is why the
+ * database is looked at each time, and the others from time to time.
  */
 #include "backend/sqlite/identity.h"
 
 #include "backend/sqlite/failure.h"
+#include "backend/sqlite/side.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -140,20 +142,21 @@ static bool is_quiet(const struct sb_sqlite_folder *folder, int64_t now_ms)
            folder->changed.tv_nsec == now.st_ctim.tv_nsec;
 }
 
-/* Whether the folder that the path has just led to is held open. */
+/* Whether the folder that the path has just led to is held open, and to be believed. */
 static bool hold_folder(struct sb_sqlite_connection *c, const struct stat *status)
 {
     struct sb_sqlite_folder *folder = &c->folder;
     struct stat held;
 
     if (folder->fd >= 0 && is_same(&folder->identity, status))
-        return true;
+        return folder->is_local;
     sb_sqlite_forget_folder(c);
     folder->fd = open(c->settings->folder_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0 || fstat(folder->fd, &held) != 0)
         return false;
     folder->identity = identity_of(&held);
-    return is_same(&folder->identity, status);
+    folder->is_local = sb_side_is_local(folder->fd);
+    return folder->is_local && is_same(&folder->identity, status);
 }
 
 void sb_sqlite_forget_folder(struct sb_sqlite_connection *c)

@@ -13,33 +13,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define DRAWN_BITS 16
 #define DRAWS 64
-#define ZFS_MAGIC 0x2fc12fc1
 
 /* ---- The file ------------------------------------------------------------------------------- */
-
-/* Those that keep locks in the memory of this kernel and nowhere else. */
-static bool keeps_locks_here(int fd)
-{
-    static const unsigned long local[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,  BTRFS_SUPER_MAGIC,
-                                          TMPFS_MAGIC,      F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
-                                          RAMFS_MAGIC,      ZFS_MAGIC};
-    struct statfs status;
-
-    if (fstatfs(fd, &status) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
-        if ((unsigned long)status.f_type == local[i])
-            return true;
-    return false;
-}
 
 /* FNV-1a. */
 static uint64_t add_to_hash(uint64_t hash, const void *bytes, size_t length)
@@ -57,7 +38,7 @@ static int64_t stamp_of(int fd, const char *boot_id)
     uint64_t hash = 14695981039346656037u;
     struct stat status;
 
-    if (fstat(fd, &status) != 0 || !keeps_locks_here(fd))
+    if (fstat(fd, &status) != 0 || !sb_side_is_local(fd))
         return 0;
     hash = add_to_hash(hash, boot_id, strlen(boot_id));
     hash = add_to_hash(hash, &status.st_dev, sizeof status.st_dev);

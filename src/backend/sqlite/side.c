@@ -1,14 +1,17 @@
 /*
- * side.c - opens the files that stand beside the database. Must not know what is in them.
+ * side.c - opens the files that stand beside the database, and knows the file systems to rely on. Must not know what is in them.
  */
 #include "backend/sqlite/side.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define SIDE_MODE 0600 /* where the database cannot be asked */
+#define ZFS_MAGIC 0x2fc12fc1
 
 /* Whoever may use the database may use the file. Where it cannot be given to the database's group, those who
  * get in by the group do without; where its mode cannot be set it stays private. */
@@ -67,4 +70,19 @@ int sb_side_open_to_read(const char *side_path, const char *path)
 int sb_side_find(const char *side_path)
 {
     return open_existing(side_path, O_RDONLY);
+}
+
+bool sb_side_is_local(int fd)
+{
+    static const unsigned long local[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,  BTRFS_SUPER_MAGIC,
+                                          TMPFS_MAGIC,      F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
+                                          RAMFS_MAGIC,      ZFS_MAGIC};
+    struct statfs status;
+
+    if (fstatfs(fd, &status) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        if ((unsigned long)status.f_type == local[i])
+            return true;
+    return false;
 }
