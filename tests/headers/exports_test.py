@@ -21,19 +21,23 @@ def declared_names():
 
 
 def exported_names(path):
+    """Each with its type, as nm tells it."""
     command = ["nm", "--dynamic", "--defined-only", "--format=posix", path]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return {line.split()[0] for line in output.splitlines()}
+    return {line.split()[0]: line.split()[1] for line in output.splitlines()}
 
 
 def main():
-    declared, exported = declared_names(), exported_names(LIBRARY)
-    absent = sorted(exported - exported_names(PROGRAM))
+    declared, types = declared_names(), exported_names(LIBRARY)
+    exported = set(types)
+    absent = sorted(exported - set(exported_names(PROGRAM)))
+    data = sorted(name for name in exported if types[name] != "T")
     private = {name for name in exported if name.startswith("simba_private_")}
     missing, extra = sorted(declared - exported), sorted(exported - declared - private)
     cases = [(len(declared) > 50, "the headers are understood"),
              (not missing, "what is declared is exported"),
              (not extra, "nothing else is, but for what the library's own modules use"),
+             (not data, "all are functions: data would be shared where program and library are in one process"),
              (not absent, "the program exports the same")]
     print(f"1..{len(cases)}")
     for number, (good, text) in enumerate(cases, 1):
@@ -42,6 +46,8 @@ def main():
         print(f"# missing: {name}")
     for name in extra:
         print(f"# extra: {name}")
+    for name in data:
+        print(f"# no function: {name}")
     for name in absent:
         print(f"# absent in the program: {name}")
     return 0 if all(good for good, _ in cases) else 1

@@ -7,6 +7,6 @@
 
 #include "backend/module.h"
 
-extern const struct sb_module sb_memory_module SB_SHARED("memory_module");
+extern const struct sb_module sb_memory_module;
 
 #endif

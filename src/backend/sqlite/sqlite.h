@@ -6,6 +6,6 @@
 
 #include "backend/module.h"
 
-extern const struct sb_module sb_sqlite_module SB_SHARED("sqlite_module");
+extern const struct sb_module sb_sqlite_module;
 
 #endif
