@@ -35,8 +35,8 @@ bool sb_queue_add_blocked(struct sb_queue *queue, struct sb_batch *batch, int64_
 int64_t sb_queue_due_ms(const struct sb_queue *queue);
 
 /* Moves what goes together with the one that is due first into the batch. Those that were blocked go by
- * themselves, so that neither their locks nor their deadlines concern the others. `all`: whether it is
- * due or not. */
+ * themselves, so that neither their locks nor their deadlines concern the others, and when they are due: a full batch
+ * does not wait for them. `all`: whether it is due or not. */
 void sb_queue_take(struct sb_queue *queue, struct sb_batch *batch, bool all);
 
 #endif
