@@ -282,12 +282,16 @@ enum cli_child_event cli_child_look(const struct cli_child *child)
 }
 
 /* A shell that waits for this process takes part in its group's stop: without that it would go on
- * waiting in front of a dead terminal. Who waits for the terminal stops its job as the kernel does. */
-bool cli_child_follow_stop(const struct cli_child *child, enum cli_child_event event)
+ * waiting in front of a dead terminal. */
+bool cli_child_follow_stop(const struct cli_child *child)
 {
-    if (event == CLI_CHILD_WAITS)
-        return cli_signals_stop_job(SIGTTIN);
     return child->terminal ? cli_signals_stop_job(SIGTSTP) : cli_signals_stop();
+}
+
+bool cli_child_ask_for_terminal(int64_t limit_ms)
+{
+    return limit_ms == SIMBA_INFINITE ? cli_signals_stop_job(SIGTTIN)
+                                      : cli_signals_stop_job_for(SIGTTIN, limit_ms);
 }
 
 static void give_terminal(struct cli_child *child)

@@ -89,9 +89,13 @@ bool cli_child_lend_terminal(struct cli_child *child);
  * the child does not have it. */
 bool cli_child_return_terminal(struct cli_child *child);
 
-/* Stops this process because of a CLI_CHILD_STOPPED or CLI_CHILD_WAITS, and with it its job where that needs the
- * terminal; returns when it was continued. False: it could not be stopped, since nobody would continue it. */
-bool cli_child_follow_stop(const struct cli_child *child, enum cli_child_event event);
+/* Stops this process because of a CLI_CHILD_STOPPED, and with it its job where that has the terminal; returns when
+ * it was continued. False: it could not be stopped, since nobody would continue it. */
+bool cli_child_follow_stop(const struct cli_child *child);
+
+/* The same because of a CLI_CHILD_WAITS: stops the job as the kernel does, for whoever has the terminal to see it.
+ * Also returns after the limit, with a SIGCONT; SIMBA_INFINITE: none. */
+bool cli_child_ask_for_terminal(int64_t limit_ms);
 
 /* After a SIGCONT: gives the child the terminal again where this process has it, and continues it. */
 void cli_child_continue(struct cli_child *child);

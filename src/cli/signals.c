@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What the program was started with. Written once, before any thread exists. */
@@ -190,6 +191,35 @@ bool cli_signals_stop_job(int signal)
 {
     take_default_action(0, signal);
     return cli_signal_is_pending(SIGCONT);
+}
+
+/* The kernel drops what a timer has sent when that is gone before it is read. */
+static void send_anew(int signal)
+{
+    struct timespec none = {0, 0};
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    sigtimedwait(&set, NULL, &none);
+    kill(getpid(), signal);
+}
+
+bool cli_signals_stop_job_for(int signal, int64_t limit_ms)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
+    struct itimerspec after = {
+        .it_value = {.tv_sec = limit_ms / 1000, .tv_nsec = limit_ms % 1000 * 1000000}};
+    timer_t timer;
+
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0)
+        return cli_signals_stop_job(signal);
+    timer_settime(timer, 0, &after, NULL);
+    bool continued = cli_signals_stop_job(signal);
+    timer_delete(timer);
+    if (continued)
+        send_anew(SIGCONT);
+    return continued;
 }
 
 int cli_signals_ended_by(int signal)

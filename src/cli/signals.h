@@ -8,6 +8,7 @@
 #define CLI_SIGNALS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Call it first: remembers what the program was started with, and makes a write into a closed pipe or
  * socket an error in place of the end of the program. */
@@ -50,6 +51,9 @@ bool cli_signals_stop(void);
 
 /* The same for all of its process group, by a signal that stops. */
 bool cli_signals_stop_job(int signal);
+
+/* The same; after the limit this process, and no other of the group, gets a SIGCONT. */
+bool cli_signals_stop_job_for(int signal, int64_t limit_ms);
 
 /* The exit code of a program that a signal has ended. It is remembered for cli_signals_leave. For the main thread. */
 int cli_signals_ended_by(int signal);

@@ -26,6 +26,9 @@
 /* From a signal that tells to end to the word that the command has not ended. */
 #define REMIND_AFTER_MS 2000
 
+/* How long whoever has the terminal gets to give it to a command that asks. */
+#define ASK_MS 300
+
 enum phase {
     PHASE_RUNS,
     PHASE_ASKED, /* to end */
@@ -37,6 +40,7 @@ struct supervision {
     const struct cli_run *run;
     struct cli_child child;
     enum phase phase;
+    bool unheard;       /* it has asked for the terminal, and nobody gave it */
     bool lost;          /* once lost, the deadline of a later term does not count */
     int64_t end_ms;     /* the last deadline that was known, less the reserve */
     int64_t kill_at_ms; /* SIMBA_INFINITE: it has not been asked to end */
@@ -310,15 +314,48 @@ static void say_stopped(const struct supervision *supervision)
 
 /* Nobody renews the lease meanwhile, and the guardian does not stop. What was said has to be out before;
  * who has been continued meanwhile must not stop after that. Where there is no shell to continue them, the command
- * goes on at once; one that waits for the terminal would only stop again. */
-static void stop_with_child(struct supervision *supervision, enum cli_child_event event)
+ * goes on at once. */
+static void stop_with_child(struct supervision *supervision)
 {
     say_stopped(supervision);
-    if (cli_signal_is_pending(SIGCONT) || cli_child_follow_stop(&supervision->child, event))
+    if (cli_signal_is_pending(SIGCONT) || cli_child_follow_stop(&supervision->child))
         return;
     cli_say("not stopped: there is no shell that could continue it");
-    if (event == CLI_CHILD_STOPPED)
-        cli_child_continue(&supervision->child);
+    cli_child_continue(&supervision->child);
+}
+
+/* What the kernel does with a job that nobody will continue. Who takes that lightly would stop again for ever. */
+static void hang_up(struct supervision *supervision)
+{
+    cli_say("the command waits for the terminal, which nobody can give it: hanging up");
+    pass_signal(supervision, SIGHUP);
+    cli_child_signal(&supervision->child, SIGCONT);
+    note_asked(supervision, CLI_ENDED_TOLD, supervision->run->lease.grace_ms);
+}
+
+/* Another simba, around this one or in its pipeline, gives the terminal as soon as it is asked for by the stop; a
+ * shell does not. So the first stop is a short one, and the command then asks once more: only who is stopped a second
+ * time stays so, and is told what that means. */
+static void stop_for_terminal(struct supervision *supervision)
+{
+    int64_t begun_ms = simba_now_ms();
+    bool stays = supervision->unheard;
+
+    if (stays)
+        say_stopped(supervision);
+    if (cli_signal_is_pending(SIGCONT))
+        return;
+    if (!cli_child_ask_for_terminal(stays ? SIMBA_INFINITE : ASK_MS))
+        hang_up(supervision);
+    supervision->unheard = !stays && simba_now_ms() - begun_ms >= ASK_MS;
+}
+
+static void follow_stop(struct supervision *supervision, enum cli_child_event event)
+{
+    if (event == CLI_CHILD_WAITS)
+        stop_for_terminal(supervision);
+    else
+        stop_with_child(supervision);
 }
 
 static void abandon(struct supervision *supervision)
@@ -347,7 +384,7 @@ static void supervise(struct supervision *supervision)
         if (event == CLI_CHILD_WAITS && cli_child_lend_terminal(&supervision->child))
             continue;
         if (event != CLI_CHILD_RUNS && supervision->phase == PHASE_RUNS) {
-            stop_with_child(supervision, event);
+            follow_stop(supervision, event);
             continue;
         }
         sleep_until_event(supervision);

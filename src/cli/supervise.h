@@ -36,7 +36,7 @@ enum cli_ending {
     CLI_ENDED,         /* by itself, or by a signal that was passed on to it */
     CLI_ENDED_LOST,    /* the lease ended first */
     CLI_ENDED_OVERDUE, /* it was stopped at its limit */
-    CLI_ENDED_TOLD,    /* a signal told this program to end */
+    CLI_ENDED_TOLD,    /* a signal told this program to end, or the command was hung up */
     CLI_ENDED_UNBORN   /* it could not be started */
 };
 

@@ -357,6 +357,33 @@ def a_pipeline_in_the_background_stops_as_a_whole_when_the_command_asks_for_the_
 
 
 @case
+def a_command_that_nobody_can_give_the_terminal_is_hung_up():
+    shell = patient_shell()
+    for script, code in (("read line </dev/tty", "hanging up"),
+                         ('trap "" HUP; read line </dev/tty', "has not ended in time: killing it")):
+        shell.command(f"( $S lock -k 200ms m -- bash -c 'echo $$ >holder; {script}' 2>said & )")
+        command = number("holder")
+        wait_until(lambda: not is_alive(command))
+        wait_until(is_free)
+        contains(read("said"), code)
+        contains(read("said"), "simba: the command waits for the terminal, which nobody can give it: hanging up\n")
+        true("stopped" not in read("said"), f"more than that is said: {read('said')!r}")
+        os.remove("holder")
+    shell.end()
+
+
+@case
+def a_terminal_that_is_given_at_once_is_no_reason_to_warn():
+    shell = patient_shell()
+    shell.command("$S lock a -- $S lock b -- bash -c 'read line </dev/tty; echo got $line' | cat")
+    shell.type("one\n")
+    shown = shell.expect(re.escape(PROMPT))
+    contains(shown, "got one")
+    true("stopped" not in shown, f"it was stopped: {shown!r}")
+    shell.end()
+
+
+@case
 def a_command_whose_input_is_a_file_reads_from_the_terminal():
     shell = patient_shell()
     shell.command("$S lock m -- bash -c 'read line </dev/tty; echo got $line' </dev/null")
