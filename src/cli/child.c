@@ -79,14 +79,28 @@ static void tie_to_parent(pid_t parent)
         _exit(CLI_EXIT_SIGNAL + SIGKILL);
 }
 
-/* Who is not at the terminal would be stopped when it reads from there. */
-static void withhold_terminal(void)
+static void read_nothing(void)
 {
-    if (tcgetpgrp(STDIN_FILENO) < 0)
-        return;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
     if (fd >= 0)
         dup2(fd, STDIN_FILENO);
+}
+
+/* Who is not at the terminal would be stopped when it reads from there. With these signals ignored, which exec leaves
+ * so, /dev/tty is an error to read from. Where no terminal controls the child its signals are left alone. */
+static void withhold_terminal(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    int fd = cli_terminal_open();
+
+    if (fd < 0)
+        return;
+    close(fd);
+    sigaction(SIGTTIN, &ignore, NULL);
+    sigaction(SIGTTOU, &ignore, NULL);
+    if (tcgetpgrp(STDIN_FILENO) >= 0)
+        read_nothing();
 }
 
 /* The child, between vfork and exec. It names its group to the guardian itself: the command must not begin
@@ -99,7 +113,7 @@ static void execute(const struct cli_child *child, char **argv, char **environme
     tie_to_parent(parent);
     if (child->terminal)
         tcsetpgrp(child->tty_fd, getpid());
-    else if (child->tty_fd < 0)
+    else if (child->withheld)
         withhold_terminal();
     cli_signals_restore();
     if (child->life_fd >= 0)
@@ -141,6 +155,7 @@ static void init(struct cli_child *child, const char *command, const struct cli_
 {
     *child = (struct cli_child){
         .tty_fd = setup->terminal ? cli_terminal_open() : -1,
+        .withheld = !setup->terminal,
         .adopts = setup->adopts,
         .life_fd = setup->life_fd,
         .command = command,

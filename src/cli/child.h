@@ -19,7 +19,8 @@ struct cli_child {
     pid_t pid;      /* also the id of its process group */
     int failure_fd; /* brings errno when the command could not be executed */
     int tty_fd;     /* -1: there is no terminal, or it is not for the child */
-    bool terminal;  /* the terminal was handed to it */
+    bool withheld;  /* the terminal is not for it */
+    bool terminal;  /* it was handed to it */
     bool lent;      /* only when it asks: others of this job want the terminal, too */
     bool has_modes; /* `modes` are those of the terminal before the child */
     struct termios modes;
@@ -46,7 +47,7 @@ struct cli_child_setup {
 /* Starts argv, with the signals, descriptors and environment that this process was started with, and
  * SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE. When this process has the foreground of its terminal for
  * itself, the child gets that place; when the terminal is not for it, it does not get it as standard input
- * either. Returns false, with errno, when it cannot fork. */
+ * either, and reading /dev/tty is an error. Returns false, with errno, when it cannot fork. */
 bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_setup *setup);
 
 /* Tells the guardian of a later end of the lease. */

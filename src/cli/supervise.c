@@ -350,9 +350,12 @@ static void stop_for_terminal(struct supervision *supervision)
     supervision->unheard = !stays && simba_now_ms() - begun_ms >= ASK_MS;
 }
 
+/* Others of the job, and this process, do not stop for a command that is not to have the terminal. */
 static void follow_stop(struct supervision *supervision, enum cli_child_event event)
 {
-    if (event == CLI_CHILD_WAITS)
+    if (event == CLI_CHILD_WAITS && supervision->child.withheld)
+        hang_up(supervision);
+    else if (event == CLI_CHILD_WAITS)
         stop_for_terminal(supervision);
     else
         stop_with_child(supervision);

@@ -414,6 +414,30 @@ def the_command_of_a_leader_does_not_wait_for_the_terminal():
 
 
 @case
+def the_command_of_a_leader_that_opens_the_terminal_does_not_stop_it():
+    shell = patient_shell()
+    for verb in ("lead --restart never", "schedule --every 1h"):
+        shell.command(f"$S {verb} -q m -- bash -c 'stty tostop </dev/tty; echo words; stty -tostop </dev/tty;"
+                      " read line </dev/tty; exit 4'")
+        shell.expect("words")
+        if verb.startswith("schedule"):
+            shell.expect("failed with exit code 4")
+            shell.type("\x03")
+        shell.expect_end(0 if verb.startswith("schedule") else 4)
+    shell.end()
+
+
+@case
+def a_command_of_a_leader_that_insists_on_the_terminal_is_hung_up():
+    """An interactive shell stops itself until it gets the terminal, whatever was ignored before."""
+    shell = patient_shell()
+    shell.command("$S lead -q --restart never m -- bash --norc --noprofile -i")
+    shell.expect("waits for the terminal, which nobody can give it: hanging up")
+    shell.expect_end(128 + signal.SIGHUP)
+    shell.end()
+
+
+@case
 def the_jobs_of_a_shell_end_with_the_lease():
     shell = patient_shell()
     shell.command("$S lock m -- bash --norc --noprofile --noediting -i")
