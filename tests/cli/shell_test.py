@@ -10,7 +10,7 @@ import struct
 import sys
 import termios
 
-from program import (PROGRAM, Simba, case, contains, equal, is_alive, is_free, main, number,
+from program import (PROGRAM, Simba, case, contains, equal, is_alive, is_free, lines, main, number,
                      read, steal, true, url, wait_until, write)
 
 PROMPT = "ready> "
@@ -315,6 +315,55 @@ def both_ends_of_a_pipeline_read_from_the_terminal_in_turn():
         shell.type(word + "\n")
         shell.expect(shown)
     shell.expect_end(0)
+    shell.end()
+
+
+@case
+def two_locks_in_one_pipeline_read_from_the_terminal_in_turn():
+    shell = patient_shell()
+    shell.command("$S lock a -- bash -c 'read a </dev/tty; echo $a; until [ -e go ]; do sleep 0.01; done;"
+                  " read c </dev/tty; echo $c' |"
+                  " $S lock b -- bash -c 'read a; echo first $a; read b </dev/tty; echo then $b; >go;"
+                  " read c; echo last $c'")
+    for word, shown in (("one", "first one"), ("two", "then two"), ("three", "last three")):
+        shell.type(word + "\n")
+        shell.expect(shown)
+    shell.expect_end(0)
+    true(is_free("a") and is_free("b"), "somebody still owns")
+    shell.end()
+
+
+@case
+def two_locks_in_one_pipeline_that_ask_at_once_both_get_the_terminal():
+    shell = patient_shell()
+    shell.command("$S lock a -- bash -c '>a; read line </dev/tty; echo $line >>got' |"
+                  " $S lock b -- bash -c '>b; read line </dev/tty; echo $line >>got; cat'")
+    wait_until(lambda: os.path.exists("a") and os.path.exists("b"), "both run")
+    for count, word in enumerate(("one", "two"), 1):
+        shell.type(word + "\n")
+        wait_until(lambda: len(lines("got")) == count, word)
+    equal(lines("got"), ["one", "two"])
+    shell.expect_end(0)
+    shell.end()
+
+
+@case
+def ctrl_c_and_ctrl_z_are_for_two_locks_in_one_pipeline():
+    shell = patient_shell()
+    shell.command("$S lock a -- bash -c 'echo $$ >holder; exec sleep 100' |"
+                  " $S lock b -- bash -c 'read line </dev/tty; echo got $line; exec cat'")
+    command = number("holder")
+    shell.type("one\n")
+    shell.expect("got one")
+    shell.type("\x1a")
+    shell.expect("Stopped")
+    wait_until(shell.has_stopped_job, "the shell knows of it")
+    wait_until(lambda: is_stopped(command), "it is stopped")
+    shell.command("fg")
+    wait_until(lambda: not is_stopped(command), "it goes on")
+    shell.type("\x03")
+    shell.expect(re.escape(PROMPT))
+    true(is_free("a") and is_free("b"), "somebody still owns")
     shell.end()
 
 
