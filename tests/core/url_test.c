@@ -28,7 +28,7 @@ static const char *refusal(const char *text)
     simba_url *url = NULL;
 
     if (sb_url_parse(text, &url, &error) == SIMBA_OK)
-        fail_msg("'%s' is not refused", text);
+        fail_msg("'%s' is not refused", text != NULL ? text : "NULL");
     assert_null(url);
     assert_int_equal(error.code, SIMBA_EINVAL);
     return error.text;

@@ -397,9 +397,11 @@ static void replay_line(struct replay *r, const char *text, size_t length)
     memcpy(line, text, length);
     line[length] = '\0';
     fprintf(r->out, "%s\n", line);
-    if (length == 0 || line[0] == '#' || strncmp(line, "==", 2) == 0)
+    if (line[0] == '#' || strncmp(line, "==", 2) == 0)
         return;
     count = split(line, words);
+    if (count == 0)
+        return;
     if (strcmp(words[0], "contender") == 0 || strcmp(words[0], "observer") == 0)
         make_machine(r, words, count);
     else
