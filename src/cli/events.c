@@ -23,6 +23,11 @@ int64_t cli_instant_after(int64_t at_ms, int64_t ms)
     return ms < SIMBA_INFINITE - at_ms ? at_ms + ms : SIMBA_INFINITE;
 }
 
+int64_t cli_instant_earlier(int64_t a_ms, int64_t b_ms)
+{
+    return a_ms < b_ms ? a_ms : b_ms;
+}
+
 bool cli_events_open(struct cli_events *events)
 {
     events->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
@@ -64,8 +69,10 @@ bool cli_events_sleep(const struct cli_events *events, int wake_fd, int64_t unti
         {.fd = wake_fd, .events = POLLIN},
     };
 
-    int64_t retry_at_ms = cli_notify_retry();
-    set_timer(events, until_ms < retry_at_ms ? until_ms : retry_at_ms);
+    until_ms = cli_instant_earlier(until_ms, cli_notify_retry());
+    if (events->tend != NULL)
+        until_ms = cli_instant_earlier(until_ms, events->tend(events->user));
+    set_timer(events, until_ms);
     return poll(fds, 3, -1) > 0 && fds[2].revents != 0;
 }
 
@@ -94,8 +101,8 @@ int cli_events_pause(const struct cli_events *events, int wake_fd, int64_t until
         if (simba_now_ms() >= until_ms)
             return CLI_PAUSE_OVER;
         cli_notify_healthy();
-        int64_t healthy_at_ms = cli_notify_healthy_at_ms();
-        if (cli_events_sleep(events, wake_fd, until_ms < healthy_at_ms ? until_ms : healthy_at_ms))
+        if (cli_events_sleep(events, wake_fd,
+                             cli_instant_earlier(until_ms, cli_notify_healthy_at_ms())))
             return CLI_PAUSE_WOKEN;
     }
 }

@@ -14,10 +14,14 @@ struct cli_events {
     int timer_fd;
     bool
         reaps; /* this process inherits what a command leaves running, and collects it in a pause */
+    /* What the verb does besides, before each sleep; returns when it is to be done again. NULL: nothing. */
+    int64_t (*tend)(void *user);
+    void *user;
 };
 
 /* The instant that is `ms` after another; SIMBA_INFINITE where there is none so late. */
 int64_t cli_instant_after(int64_t at_ms, int64_t ms);
+int64_t cli_instant_earlier(int64_t a_ms, int64_t b_ms);
 
 /* Takes the signals, too; see signals.h. Returns false, with errno, on failure. */
 bool cli_events_open(struct cli_events *events);

@@ -85,20 +85,48 @@ static int64_t take_count(struct tally *tally, int64_t now_ms)
     return count;
 }
 
+static void tell_failed(struct schedule *schedule, int64_t now_ms)
+{
+    int64_t count = take_count(&schedule->failed, now_ms);
+
+    if (count == 1)
+        cli_say("a run of '%s' failed with exit code %d", schedule->job.mutex, schedule->failure);
+    else if (count > 1)
+        cli_say("%" PRId64 " runs of '%s' failed, the last with exit code %d", count,
+                schedule->job.mutex, schedule->failure);
+}
+
+static void tell_skipped(struct schedule *schedule, int64_t now_ms)
+{
+    int64_t count = take_count(&schedule->skipped, now_ms);
+
+    if (count == 0 || schedule->job.cli->quiet)
+        return;
+    if (count == 1)
+        cli_say("a run of '%s' was skipped: it fell due during another", schedule->job.mutex);
+    else
+        cli_say("%" PRId64 " runs of '%s' were skipped: they fell due during another", count,
+                schedule->job.mutex);
+}
+
 static void tell(struct schedule *schedule, int64_t now_ms)
 {
-    const char *mutex = schedule->job.mutex;
-    int64_t failed = take_count(&schedule->failed, now_ms);
-    int64_t skipped = take_count(&schedule->skipped, now_ms);
+    tell_failed(schedule, now_ms);
+    tell_skipped(schedule, now_ms);
+}
 
-    if (failed == 1)
-        cli_say("a run of '%s' failed with exit code %d", mutex, schedule->failure);
-    else if (failed > 1)
-        cli_say("%" PRId64 " runs of '%s' failed, the last with exit code %d", failed, mutex,
-                schedule->failure);
-    if (skipped > 0 && !schedule->job.cli->quiet)
-        cli_say("%" PRId64 " %s skipped: the last run of '%s' took too long", skipped,
-                skipped == 1 ? "run was" : "runs were", mutex);
+static int64_t due_at_ms(const struct tally *tally)
+{
+    return tally->count > 0 ? tally->silent_ms : SIMBA_INFINITE;
+}
+
+/* What had to wait is told in time, also while the next run takes long. */
+static int64_t tell_in_time(void *user)
+{
+    struct schedule *schedule = user;
+
+    tell(schedule, simba_now_ms());
+    return cli_instant_earlier(due_at_ms(&schedule->failed), due_at_ms(&schedule->skipped));
 }
 
 /* ---- When to run it ----------------------------------------------------------------------- */
@@ -147,6 +175,8 @@ static int run(struct cli *cli, int argc, char **argv)
 
     cli_job_init(&schedule.job, cli, &cli_verb_schedule);
     schedule.job.told_grace_ms = CLI_JOB_STOP_TIMEOUT_MS;
+    schedule.job.events.tend = tell_in_time;
+    schedule.job.events.user = &schedule;
     int status = cli_job_parse(&schedule.job, argc, argv);
     if (status != CLI_CONTINUE)
         return status;

@@ -171,11 +171,6 @@ static void check_time(struct supervision *supervision)
         ask_to_end(supervision, CLI_ENDED_OVERDUE);
 }
 
-static int64_t earlier(int64_t a_ms, int64_t b_ms)
-{
-    return a_ms < b_ms ? a_ms : b_ms;
-}
-
 /* When there is something to do unless a signal comes. A renewal does not wake anybody: who wakes at the old
  * deadline finds the new one. */
 static int64_t attention_at_ms(const struct supervision *supervision)
@@ -184,11 +179,11 @@ static int64_t attention_at_ms(const struct supervision *supervision)
 
     if (supervision->phase >= PHASE_KILLED)
         return SIMBA_INFINITE;
-    int64_t at_ms = earlier(supervision->kill_at_ms, supervision->end_ms);
-    at_ms = earlier(at_ms, supervision->remind_at_ms);
+    int64_t at_ms = cli_instant_earlier(supervision->kill_at_ms, supervision->end_ms);
+    at_ms = cli_instant_earlier(at_ms, supervision->remind_at_ms);
     if (supervision->outcome.how != CLI_ENDED_LOST)
-        at_ms = earlier(at_ms, supervision->end_ms - run->lease.grace_ms);
-    return may_be_overdue(supervision) ? earlier(at_ms, run->limit_at_ms) : at_ms;
+        at_ms = cli_instant_earlier(at_ms, supervision->end_ms - run->lease.grace_ms);
+    return may_be_overdue(supervision) ? cli_instant_earlier(at_ms, run->limit_at_ms) : at_ms;
 }
 
 /* As the service manager's watchdog understands it: a command that runs under a lease, or has its time to end
@@ -207,7 +202,7 @@ static void sleep_until_event(struct supervision *supervision)
 
     if (is_healthy(supervision)) {
         cli_notify_healthy();
-        until_ms = earlier(until_ms, cli_notify_healthy_at_ms());
+        until_ms = cli_instant_earlier(until_ms, cli_notify_healthy_at_ms());
     }
     if (cli_events_sleep(run->events, lost_fd, until_ms))
         supervision->lost = true;
@@ -279,16 +274,25 @@ static int ending_status(const struct supervision *supervision, int status)
     return supervision->outcome.how == CLI_ENDED_OVERDUE ? CLI_EXIT_OVERDUE : status;
 }
 
+/* It holds for all runs of this process, so that one word is enough. */
+static void warn_of_unlisted(const struct supervision *supervision)
+{
+    static bool warned;
+
+    if (!warned)
+        cli_say("warning: processes that the command has left cannot be found without /proc: they "
+                "may go on without '%s'",
+                supervision->run->lease.mutex);
+    warned = true;
+}
+
 static void conclude(struct supervision *supervision)
 {
     refresh_end(supervision);
     end_the_rest(supervision);
     int status = cli_child_collect(&supervision->child);
     if (sweeps(supervision) && cli_child_leaves_unlisted(&supervision->child))
-        cli_say(
-            "warning: processes that the command has left cannot be found without /proc: they may "
-            "go on without '%s'",
-            supervision->run->lease.mutex);
+        warn_of_unlisted(supervision);
     supervision->outcome.status = ending_status(supervision, status);
     if (supervision->child.failed && supervision->outcome.how == CLI_ENDED)
         supervision->outcome.how = CLI_ENDED_UNBORN;
