@@ -3,6 +3,7 @@
  */
 #include "cli/job.h"
 
+#include "base/error.h"
 #include "cli/notify.h"
 #include "cli/orphans.h"
 #include "cli/say.h"
@@ -108,14 +109,14 @@ static int choose_id(struct cli_job *job)
         return SIMBA_OK;
     int code = job->id == NULL ? simba_id_default(NULL, made) : SIMBA_OK;
     if (code != SIMBA_OK)
-        return cli_error_set(&job->error, code, "%s", simba_strerror(code));
+        return sb_error_set(&job->error, code, "%s", simba_strerror(code));
     int length = snprintf(job->noted_id, sizeof job->noted_id, "%s (%s)",
                           job->id == NULL ? made : job->id, job->note);
     if (length > SIMBA_ID_MAX)
-        return cli_error_set(&job->error, SIMBA_EINVAL,
-                             "--note is too long: with the contender id it has %d bytes, and %d is "
-                             "the most",
-                             length, SIMBA_ID_MAX);
+        return sb_error_set(&job->error, SIMBA_EINVAL,
+                            "--note is too long: with the contender id it has %d bytes, and %d is "
+                            "the most",
+                            length, SIMBA_ID_MAX);
     job->id = job->noted_id;
     return simba_id_validate(job->id, &job->error);
 }
@@ -169,7 +170,7 @@ static int choose_grace(struct cli_job *job)
 
     int code = simba_client_lease(job->client, &ttl_ms, &transition_ms);
     if (code != SIMBA_OK)
-        return cli_error_set(&job->error, code, "%s", simba_strerror(code));
+        return sb_error_set(&job->error, code, "%s", simba_strerror(code));
     job->margin_ms = simba_drift_margin_ms(ttl_ms + transition_ms);
     int64_t window_ms = transition_ms - job->margin_ms;
     int64_t longest_ms = window_ms / 2;
@@ -180,7 +181,7 @@ static int choose_grace(struct cli_job *job)
         job->grace_ms = at_most(window_ms / 3, GRACE_MAX_MS);
     if (job->grace_ms <= longest_ms)
         return SIMBA_OK;
-    return cli_error_set(
+    return sb_error_set(
         &job->error, SIMBA_EINVAL,
         "--kill-after %s leaves no time to renew the lease: with this transition it can be %s",
         simba_duration_format(job->grace_ms, given, sizeof given),

@@ -128,18 +128,6 @@ void cli_say_log(void *user, enum simba_log_level level, const char *line)
 
 /* ---- Errors ------------------------------------------------------------------------------- */
 
-int cli_error_set(struct simba_error *error, int code, const char *format, ...)
-{
-    va_list arguments;
-
-    error->code = code;
-    error->backend_code = 0;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-    return code;
-}
-
 int cli_exit_code(int code)
 {
     if (code == SIMBA_ENOTFOUND) /* a store that is missing: to try later would not help */

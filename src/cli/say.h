@@ -20,9 +20,6 @@ void cli_say_log(void *user, enum simba_log_level level, const char *line);
 void cli_say_hold(void);
 void cli_say_resume(const char *told);
 
-/* Fills in an error of the program's own, as the library does. Returns the code. */
-int cli_error_set(struct simba_error *error, int code, const char *format, ...) SIMBA_PRINTF(3, 4);
-
 /* The exit code for an error of the library. */
 int cli_exit_code(int code);
 

@@ -3,6 +3,7 @@
  */
 #include "cli/scratch.h"
 
+#include "base/error.h"
 #include "cli/say.h"
 #include "cli/store.h"
 
@@ -21,10 +22,10 @@ static int create_folder(const char *verb, char *folder, size_t size, struct sim
     if (parent == NULL || parent[0] != '/')
         parent = "/tmp";
     if ((size_t)snprintf(folder, size, "%s/simba-%s-XXXXXX", parent, verb) >= size)
-        return cli_error_set(error, SIMBA_ECONFIG, "the path in TMPDIR is too long");
+        return sb_error_set(error, SIMBA_ECONFIG, "the path in TMPDIR is too long");
     if (mkdtemp(folder) == NULL)
-        return cli_error_set(error, SIMBA_ECONFIG, "cannot create a folder in %s: %s", parent,
-                             strerror(errno));
+        return sb_error_set(error, SIMBA_ECONFIG, "cannot create a folder in %s: %s", parent,
+                            strerror(errno));
     return SIMBA_OK;
 }
 

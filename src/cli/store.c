@@ -6,6 +6,7 @@
  */
 #include "cli/store.h"
 
+#include "base/error.h"
 #include "base/url.h"
 #include "cli/printer.h"
 #include "cli/say.h"
@@ -27,12 +28,12 @@
 static int fail_home(const char *home, struct simba_error *error)
 {
     if (home == NULL || home[0] == 0)
-        return cli_error_set(error, SIMBA_ECONFIG,
-                             "no store: HOME is %s, so give one with --url or SIMBA_URL",
-                             home == NULL ? "not set" : "empty");
-    return cli_error_set(error, SIMBA_ECONFIG,
-                         "no store: HOME is '%s', which is %s, so give one with --url or SIMBA_URL",
-                         home, home[0] != '/' ? "not an absolute path" : "no folder that exists");
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "no store: HOME is %s, so give one with --url or SIMBA_URL",
+                            home == NULL ? "not set" : "empty");
+    return sb_error_set(error, SIMBA_ECONFIG,
+                        "no store: HOME is '%s', which is %s, so give one with --url or SIMBA_URL",
+                        home, home[0] != '/' ? "not an absolute path" : "no folder that exists");
 }
 
 /* Of a user without a home, as many services have, it does not exist; to create it would be to hide a mutex where
@@ -58,8 +59,8 @@ static int default_path(char *path, size_t size, struct simba_error *error)
     else
         return fail_home(home, error);
     if (length < 0 || (size_t)length >= size)
-        return cli_error_set(error, SIMBA_ECONFIG,
-                             "no store: the path of the state folder is too long");
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "no store: the path of the state folder is too long");
     return SIMBA_OK;
 }
 
@@ -75,8 +76,8 @@ static int create_folders(char *path, struct simba_error *error)
         *slash = 0;
         int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
         if (failed)
-            cli_error_set(error, is_refusal(errno) ? SIMBA_EDENIED : SIMBA_ECONFIG,
-                          "cannot create the folder '%s': %s", path, strerror(errno));
+            sb_error_set(error, is_refusal(errno) ? SIMBA_EDENIED : SIMBA_ECONFIG,
+                         "cannot create the folder '%s': %s", path, strerror(errno));
         *slash = '/';
         if (failed)
             return error->code;
@@ -105,7 +106,7 @@ int cli_store_file_url(const char *path, char *buffer, size_t size, struct simba
 {
     snprintf(buffer, size, "sqlite:");
     if (!append_encoded(buffer, size, path))
-        return cli_error_set(error, SIMBA_ECONFIG, "no store: the path of its file is too long");
+        return sb_error_set(error, SIMBA_ECONFIG, "no store: the path of its file is too long");
     return SIMBA_OK;
 }
 
@@ -132,13 +133,12 @@ static int look_for(const char *path, struct simba_error *error)
     if (lstat(path, &info) == 0)
         return SIMBA_OK;
     if (errno == ENOENT || errno == ENOTDIR)
-        return cli_error_set(error, SIMBA_ENOTFOUND, "no store is named");
+        return sb_error_set(error, SIMBA_ENOTFOUND, "no store is named");
     if (errno == EACCES)
-        return cli_error_set(
-            error, SIMBA_EDENIED,
-            "the folder of the configuration %s cannot be entered, so nobody knows "
-            "whether it names a store: give one with --url or SIMBA_URL",
-            path);
+        return sb_error_set(error, SIMBA_EDENIED,
+                            "the folder of the configuration %s cannot be entered, so nobody knows "
+                            "whether it names a store: give one with --url or SIMBA_URL",
+                            path);
     return SIMBA_OK;
 }
 
@@ -154,7 +154,7 @@ static int find_user_config(char *path, size_t size, struct simba_error *error)
     else if (home != NULL && home[0] == '/')
         length = snprintf(path, size, "%s" HOME_CONFIG CONFIG_FILE, home);
     if (length < 0 || (size_t)length >= size)
-        return cli_error_set(error, SIMBA_ENOTFOUND, "no store is named");
+        return sb_error_set(error, SIMBA_ENOTFOUND, "no store is named");
     return look_for(path, error);
 }
 
@@ -171,7 +171,7 @@ static int find_config(char *path, size_t size, struct simba_error *error)
 static int copy_url(char *buffer, size_t size, const char *url, struct simba_error *error)
 {
     if ((size_t)snprintf(buffer, size, "%s", url) >= size)
-        return cli_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
+        return sb_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
     return SIMBA_OK;
 }
 
@@ -220,7 +220,7 @@ static int forbid_creation(char *url, size_t size, struct simba_error *error)
         return SIMBA_OK;
     const char *delimiter = options == NULL ? "?" : options[1] != 0 ? "&" : "";
     if ((size_t)snprintf(url + length, size - length, "%screate=no", delimiter) >= size - length)
-        return cli_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
+        return sb_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
     return SIMBA_OK;
 }
 
@@ -279,9 +279,9 @@ static int open_url(const struct cli *cli, const char *url, int callback_threads
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
     if (strncasecmp(url, "memory:", 7) == 0)
-        return cli_error_set(error, SIMBA_ECONFIG,
-                             "the store memory: belongs to one process: nobody else would see the "
-                             "mutex; use it with 'simba tck' only");
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the store memory: belongs to one process: nobody else would see the "
+                            "mutex; use it with 'simba tck' only");
     cli_printer_start();
     options.ttl_ms = cli->ttl_ms;
     options.transition_ms = cli->transition_ms;
