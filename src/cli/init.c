@@ -4,6 +4,7 @@
  * Every store creates it by itself when it may. This is for whoever wants it done by somebody with more rights
  * than the programs have, and for whoever wants to see what it is.
  */
+#include "api/scheme.h"
 #include "cli/cli.h"
 #include "cli/say.h"
 #include "cli/store.h"
@@ -31,32 +32,33 @@ static const struct cli_option options[] = {
     {0, NULL, NULL, NULL, NULL},
 };
 
-/* The name of the store that serves a URL; NULL where none does. A scheme may be written in capitals. */
-static const char *store_name(const char *url)
+/* The name of the store that serves a URL. Returns false where none does, and says so: a URL that is none is an
+ * error, as for every other verb. A scheme may be written in capitals. */
+static bool find_store(const char *url, const char **ret_name)
 {
     char scheme[32];
     const struct simba_backend_ops *ops;
+    struct simba_error error;
 
     snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(url, ":"), url);
     for (char *letter = scheme; *letter != 0; letter++)
         *letter = (char)tolower((unsigned char)*letter);
     ops = simba_backend_find(scheme);
-    return ops != NULL ? ops->name : NULL;
-}
-
-/* A URL that is none is an error, as for every other verb. */
-static int say_unknown(const char *url)
-{
-    cli_say("no store is known for URLs that begin with '%.*s:'", (int)strcspn(url, ":"), url);
-    return CLI_EXIT_CONFIG;
+    if (ops == NULL) {
+        sb_scheme_fail(scheme, &error);
+        cli_fail(&error);
+        return false;
+    }
+    *ret_name = ops->name;
+    return true;
 }
 
 static int say_nothing_to_create(const char *url)
 {
-    const char *name = store_name(url);
+    const char *name;
 
-    if (name == NULL)
-        return say_unknown(url);
+    if (!find_store(url, &name))
+        return CLI_EXIT_CONFIG;
     printf("there is nothing to create: %s has no tables\n", name);
     return CLI_EXIT_OK;
 }
@@ -64,10 +66,10 @@ static int say_nothing_to_create(const char *url)
 /* As a comment of SQL: whoever reads the statement may be a database. */
 static int print_comment(const char *url)
 {
-    const char *name = store_name(url);
+    const char *name;
 
-    if (name == NULL)
-        return say_unknown(url);
+    if (!find_store(url, &name))
+        return CLI_EXIT_CONFIG;
     if (strcmp(name, "sqlite") == 0)
         puts("-- simba creates the tables of an SQLite file by itself: there is no statement to "
              "run");

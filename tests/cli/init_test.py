@@ -40,6 +40,21 @@ def init_without_a_url_sets_up_the_default_store():
 
 
 @case
+def a_long_message_keeps_its_reason():
+    """The folder cannot be created, because a file is in its way."""
+    os.makedirs("/".join(["x" * 200] * 4))
+    parent = "/".join([os.getcwd(), *["x" * 200] * 4, "file"])
+    with open(parent, "w", encoding="ascii"):
+        pass
+    env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "XDG_CONFIG_HOME": "",
+           "XDG_STATE_HOME": parent}
+    program = run("init", env=env)
+    equal(program.code, 78)
+    contains(program.said(), "simba: cannot create the folder '/")
+    contains(program.said(), "/file/simba': Not a directory\n")
+
+
+@case
 def init_says_that_other_stores_need_nothing():
     for url in ("redis://nowhere", "memory:x"):
         program = run("-u", url, "init")
@@ -62,12 +77,20 @@ def init_prints_the_statement_for_whoever_may_run_it():
         true(said_by(program).startswith("-- "), "a database would take it for a statement")
         contains(said_by(program), comment)
     true(not os.path.exists("x.db"), "it was created")
-    equal(run("-u", "nonsense:x", "init", "--print").code, 78)
+
+
+@case
+def init_refuses_a_url_that_no_store_serves_in_the_words_of_the_other_verbs():
+    for url in ("nonsense:x", "REDDIS://x"):
+        expected = run("-u", url, "status").said()
+        contains(expected, "; did you mean redis://?" if url == "REDDIS://x" else "; this build has ")
+        for arguments in (["init"], ["init", "--print"]):
+            program = run("-u", url, *arguments)
+            equal((program.code, program.said()), (78, expected))
 
 
 @case
 def init_refuses_what_is_no_store():
-    equal(run("-u", "nonsense:x", "init").code, 78)
     equal(run("init", "extra").code, 64)
     equal(run("-u", "sqlite:no/such/folder/x.db", "init").code, 69)
 
