@@ -11,8 +11,8 @@
  * deadlock, a lost connection before anything was sent) is tried again within it, and told as it failed
  * first; SIMBA_EUNKNOWN tells that the reply to a change was lost.
  *
- * Names and ids are those of simba.h, none may be NULL. Results go to `ret_...`, which must not be NULL and
- * stay as they are on failure. `error` may be NULL.
+ * Names and ids are those of simba.h, none may be NULL. Results go to `ret_...`, which stay as they are on
+ * failure. Without a handle or a `ret_...` a call is SIMBA_EMISUSE. `error` may be NULL.
  */
 #ifndef SIMBA_SQL_H
 #define SIMBA_SQL_H

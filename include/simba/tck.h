@@ -36,7 +36,8 @@ struct simba_tck_options {
 
 /* Runs the kit and waits for it; a case that hangs is given up and has failed. Creates mutexes named tck-...
  * on the store. With more than one process it forks: call it before other threads exist. Returns SIMBA_OK
- * when all cases that ran passed, SIMBA_ESTORE when one failed, another code when the kit could not run. */
+ * when all cases that ran passed, SIMBA_ESTORE when one failed, another code when the kit could not run. Of the
+ * results any may be NULL. */
 SIMBA_API int simba_tck_run(const struct simba_tck_options *options, int *ret_passed,
                             int *ret_failed, struct simba_error *error);
 

@@ -7,6 +7,7 @@
 #include "backend/registry.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/url.h"
 
 #include <stdio.h>
@@ -150,28 +151,6 @@ static int read_timing(const struct simba_client_options *options, simba_url *ur
 
 /* ---- Opening and closing -------------------------------------------------------------------- */
 
-int sb_client_read_options(const struct sb_options_form *form, const void *given, void *options,
-                           struct simba_error *error)
-{
-    size_t size = given != NULL ? *(const size_t *)given : 0;
-
-    if (given == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "the options are missing; begin with %s",
-                            form->init_name);
-    if (size < form->least)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "a size of %zu bytes is too small for the options, which need %zu; "
-                            "initialise them with %s",
-                            size, form->least, form->init_name);
-    if (size > form->size)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "the options have %zu bytes and this library knows %zu: the program "
-                            "was built for a newer library, or did not initialise them with %s",
-                            size, form->size, form->init_name);
-    memcpy(options, given, size);
-    return SIMBA_OK;
-}
-
 static int check_options(const struct simba_client_options *options, struct simba_error *error)
 {
     if (options->dispatcher_threads < 1 || options->dispatcher_threads > DISPATCHER_THREADS_MAX)
@@ -193,7 +172,7 @@ static int read_options(const struct simba_client_options *given,
 
     *ret_options = defaults;
     if (given != NULL)
-        code = sb_client_read_options(&form, given, ret_options, error);
+        code = sb_options_read(&form, given, ret_options, error);
     if (code != SIMBA_OK)
         return code;
     if (ret_options->dispatcher_threads == 0)

@@ -18,18 +18,6 @@ struct simba_client {
 int sb_client_contender(simba_client *client, const struct sb_service_config *config,
                         struct sb_service **ret_service, struct simba_error *error);
 
-/* An options struct of simba.h. */
-struct sb_options_form {
-    const char *init_name; /* the macro that initialises it */
-    size_t least;          /* what holds all that is required */
-    size_t size;
-};
-
-/* Copies the part of a caller's options struct that its version has; both begin with their size. `options`
- * holds the defaults. SIMBA_EMISUSE where there is none, or where its size cannot be right. */
-int sb_client_read_options(const struct sb_options_form *form, const void *given, void *options,
-                           struct simba_error *error);
-
 void sb_client_remember(simba_client *client);
 void sb_client_forget(simba_client *client);
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 
 struct simba_contender {
     simba_client *client;
@@ -25,7 +26,7 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
     if (client == NULL || ret_contender == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_contender_create needs a client and ret_contender");
-    code = sb_client_read_options(&form, given, &options, error);
+    code = sb_options_read(&form, given, &options, error);
     if (code != SIMBA_OK)
         return code;
     contender = sb_alloc(sizeof *contender);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 
 #define DEFAULT_POLL_MS 1000
 
@@ -23,7 +24,7 @@ static int read_options(const struct simba_observer_options *given,
     int code;
 
     *ret_options = defaults;
-    code = sb_client_read_options(&form, given, ret_options, error);
+    code = sb_options_read(&form, given, ret_options, error);
     if (code != SIMBA_OK)
         return code;
     if (ret_options->poll_ms == SIMBA_UNSET)

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/container.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/text.h"
 
 #define THREAD_NAME_SIZE 16
@@ -232,7 +233,7 @@ static int read_options(const struct simba_scheduler_options *given,
     int code;
 
     *ret_options = defaults;
-    code = sb_client_read_options(&form, given, ret_options, error);
+    code = sb_options_read(&form, given, ret_options, error);
     if (code != SIMBA_OK)
         return code;
     if (ret_options->work == NULL)

@@ -68,9 +68,13 @@ const char *simba_url_param(simba_url *url, const char *name)
 
 int simba_url_duration(simba_url *url, const char *name, int64_t *value, struct simba_error *error)
 {
-    const char *text = simba_url_param(url, name);
+    const char *text;
     struct simba_error why;
 
+    if (url == NULL || name == NULL || value == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_url_duration needs a URL, the name of a parameter and value");
+    text = simba_url_param(url, name);
     if (text == NULL || simba_duration_parse(text, value, &why) == SIMBA_OK)
         return SIMBA_OK;
     return sb_error_set(error, why.code, "the URL's parameter '%s': %s", name, why.text);
@@ -104,9 +108,12 @@ static struct sb_near find_meant(const simba_url *url, const struct param *unuse
 
 int simba_url_check_params(const simba_url *url, struct simba_error *error)
 {
-    const struct param *unused = find_unused(url);
+    const struct param *unused;
     struct sb_near near;
 
+    if (url == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_url_check_params needs a URL");
+    unused = find_unused(url);
     if (unused == NULL)
         return SIMBA_OK;
     near = find_meant(url, unused);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/thread.h"
 
 #include <inttypes.h>
@@ -222,7 +223,7 @@ static int check_only(const struct simba_tck_options *options, struct simba_erro
 static int check_options(const struct simba_tck_options *options, struct simba_error *error)
 {
     if (options->url == NULL)
-        return sb_error_set(error, SIMBA_EINVAL, "the kit needs the URL of a store");
+        return sb_error_set(error, SIMBA_EMISUSE, "the kit needs the URL of a store");
     if (options->ttl_ms <= 0 || options->transition_ms <= 0 || options->contend_ms <= 0)
         return sb_error_set(error, SIMBA_EINVAL, "the kit's times must be more than 0");
     if (options->contenders < 2 || options->contenders > SB_CONTEST_SLOTS_MAX / 2)
@@ -264,14 +265,15 @@ static int run_entries(struct tally *tally, bool forks, struct simba_error *erro
 int simba_tck_run(const struct simba_tck_options *given, int *ret_passed, int *ret_failed,
                   struct simba_error *error)
 {
+    static const struct sb_options_form form = {"SIMBA_TCK_OPTIONS_INIT",
+                                                offsetof(struct simba_tck_options, backend),
+                                                sizeof(struct simba_tck_options)};
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
     struct tally tally = {.options = &options};
-    int code;
+    int code = sb_options_read(&form, given, &options, error);
 
-    if (given == NULL || given->size == 0)
-        return sb_error_set(error, SIMBA_EINVAL, "the kit's options have no size");
-    memcpy(&options, given, given->size < sizeof(options) ? given->size : sizeof(options));
-    code = check_options(&options, error);
+    if (code == SIMBA_OK)
+        code = check_options(&options, error);
     if (code == SIMBA_OK)
         code = run_entries(&tally, true, error);
     if (code == SIMBA_OK)

@@ -133,6 +133,50 @@ static void a_write_past_the_limit_is_an_error_not_the_end(void **state)
     assert_int_equal(file_wait(file_fork(write_past_limit, *state, false)), 0);
 }
 
+/* ---- Misuse --------------------------------------------------------------------------------- */
+
+static void a_missing_url_or_result_is_misuse(void **state)
+{
+    simba_repository *repository = NULL;
+    const char *statement = NULL;
+
+    (void)state;
+    assert_int_equal(simba_repository_open(NULL, &repository, NULL), SIMBA_EMISUSE);
+    assert_int_equal(simba_repository_open("sqlite:x.db", NULL, NULL), SIMBA_EMISUSE);
+    assert_int_equal(simba_repository_schema(NULL, &statement, NULL), SIMBA_EMISUSE);
+    assert_int_equal(simba_repository_schema("mysql://h/d", NULL, NULL), SIMBA_EMISUSE);
+}
+
+/* Each call without a handle, then with one and without the place for its result. */
+static void a_call_without_a_handle_or_a_result_is_misuse(void **state)
+{
+    struct file *file = *state;
+    simba_repository *h = NULL;
+    struct simba_record record;
+    bool is = false;
+
+    for (int i = 0; i < 2; i++) {
+        bool *result = h == NULL ? &is : NULL;
+        struct simba_record *row = h == NULL ? &record : NULL;
+        assert_int_equal(simba_repository_init_schema(h, result, NULL), SIMBA_EMISUSE);
+        assert_int_equal(simba_repository_try_init_mutex(h, "m", result, NULL), SIMBA_EMISUSE);
+        assert_int_equal(simba_repository_get_owner(h, "m", row, NULL), SIMBA_EMISUSE);
+        assert_int_equal(simba_repository_ensure_owner(h, "m", row, NULL), SIMBA_EMISUSE);
+        assert_int_equal(simba_repository_acquire(h, "m", "a", 1, 1, result, NULL), SIMBA_EMISUSE);
+        assert_int_equal(simba_repository_acquire_and_get_owner(h, "m", "a", 1, 1, &is, row, NULL),
+                         SIMBA_EMISUSE);
+        assert_int_equal(
+            simba_repository_acquire_and_get_owner(h, "m", "a", 1, 1, result, &record, NULL),
+            SIMBA_EMISUSE);
+        assert_int_equal(simba_repository_release(h, "m", "a", result, NULL), SIMBA_EMISUSE);
+        if (i == 0)
+            assert_int_equal(simba_repository_open(file->url, &h, NULL), SIMBA_OK);
+    }
+    assert_int_equal(simba_repository_init_mutex(NULL, "m", NULL), SIMBA_EMISUSE);
+    assert_int_equal(simba_repository_get_owner(h, "m", &record, NULL), SIMBA_ENOTFOUND);
+    simba_repository_close(h);
+}
+
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, file_setup, file_teardown)
 
 int main(void)
@@ -140,6 +184,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_FILE(a_write_past_the_limit_is_an_error_not_the_end),
         ON_FILE(a_cancelled_thread_leaves_the_handle_to_others),
+        cmocka_unit_test(a_missing_url_or_result_is_misuse),
+        ON_FILE(a_call_without_a_handle_or_a_result_is_misuse),
     };
 
     return cmocka_run_group_tests_name("handle", tests, NULL, NULL);

@@ -244,6 +244,21 @@ static void duration_parameters_are_read(void **state)
     sb_url_free(url);
 }
 
+static void questions_without_a_url_or_a_place_for_the_answer_are_misuse(void **state)
+{
+    simba_url *url = NULL;
+    int64_t value = 7;
+
+    (void)state;
+    assert_int_equal(sb_url_parse("memory:x?ttl=2s", &url, NULL), SIMBA_OK);
+    assert_int_equal(simba_url_duration(NULL, "ttl", &value, NULL), SIMBA_EMISUSE);
+    assert_int_equal(simba_url_duration(url, NULL, &value, NULL), SIMBA_EMISUSE);
+    assert_int_equal(simba_url_duration(url, "ttl", NULL, NULL), SIMBA_EMISUSE);
+    assert_int_equal(simba_url_check_params(NULL, NULL), SIMBA_EMISUSE);
+    assert_int_equal(value, 7);
+    sb_url_free(url);
+}
+
 static void parameters_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
@@ -638,6 +653,7 @@ int main(void)
         cmocka_unit_test(a_parameter_that_is_misspelt_is_told_what_may_have_been_meant),
         cmocka_unit_test(a_text_that_is_nearly_a_url_is_told_what_to_write),
         cmocka_unit_test(duration_parameters_are_read),
+        cmocka_unit_test(questions_without_a_url_or_a_place_for_the_answer_are_misuse),
         cmocka_unit_test(parameters_that_make_no_sense_are_refused),
         cmocka_unit_test(escapes_that_make_no_sense_are_refused),
         cmocka_unit_test_teardown(user_and_password_may_be_parameters, remove_secret),

@@ -35,6 +35,23 @@ static void an_unknown_case_is_refused(void **state)
     assert_int_equal(result.code, SIMBA_EINVAL);
 }
 
+static void options_that_were_not_initialised_are_misuse(void **state)
+{
+    struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
+
+    (void)state;
+    assert_int_equal(simba_tck_run(NULL, NULL, NULL, NULL), SIMBA_EMISUSE);
+    assert_int_equal(simba_tck_run(&options, NULL, NULL, NULL), SIMBA_EMISUSE); /* no URL */
+    options.url = "memory:tck";
+    options.only = "start";
+    options.size = sizeof(size_t);
+    assert_int_equal(simba_tck_run(&options, NULL, NULL, NULL), SIMBA_EMISUSE);
+    options.size = sizeof options + 1;
+    assert_int_equal(simba_tck_run(&options, NULL, NULL, NULL), SIMBA_EMISUSE);
+    options.size = sizeof options;
+    assert_int_equal(simba_tck_run(&options, NULL, NULL, NULL), SIMBA_OK);
+}
+
 static void a_store_that_cannot_be_used_is_no_failed_case(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
@@ -69,6 +86,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_store_per_process_does_not_pass_as_shared),
         cmocka_unit_test(an_unknown_case_is_refused),
+        cmocka_unit_test(options_that_were_not_initialised_are_misuse),
         cmocka_unit_test(a_store_that_cannot_be_used_is_no_failed_case),
         cmocka_unit_test(a_backend_that_never_answers_fails_the_case_in_time),
     };

@@ -198,6 +198,16 @@ static int run(simba_repository *h, struct call *call, struct simba_error *error
     return code;
 }
 
+/* What the caller must give: a handle, and a place for what the call tells. */
+static int check_given(const char *call, const simba_repository *h, const void *result,
+                       struct simba_error *error)
+{
+    if (h == NULL || result == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "%s needs a repository and its ret_ parameters",
+                            call);
+    return SIMBA_OK;
+}
+
 static int check_names(const char *mutex, const char *id, struct simba_error *error)
 {
     int code = simba_mutex_validate(mutex, error);
@@ -226,8 +236,10 @@ static int attempt_init_schema(struct sb_repository *r, struct call *call,
 int simba_repository_init_schema(simba_repository *h, bool *ret_created, struct simba_error *error)
 {
     struct call call = {.attempt = attempt_init_schema};
-    int code = run(h, &call, error);
+    int code = check_given("simba_repository_init_schema", h, ret_created, error);
 
+    if (code == SIMBA_OK)
+        code = run(h, &call, error);
     if (code == SIMBA_OK)
         *ret_created = call.created;
     return code;
@@ -241,8 +253,10 @@ static int attempt_init(struct sb_repository *r, struct call *call, struct sb_sq
 int simba_repository_init_mutex(simba_repository *h, const char *mutex, struct simba_error *error)
 {
     struct call call = {.attempt = attempt_init, .claim.mutex = mutex};
-    int code = simba_mutex_validate(mutex, error);
+    int code = check_given("simba_repository_init_mutex", h, h, error);
 
+    if (code == SIMBA_OK)
+        code = simba_mutex_validate(mutex, error);
     return code == SIMBA_OK ? run(h, &call, error) : code;
 }
 
@@ -256,8 +270,10 @@ int simba_repository_try_init_mutex(simba_repository *h, const char *mutex, bool
                                     struct simba_error *error)
 {
     struct call call = {.attempt = attempt_try_init, .claim.mutex = mutex};
-    int code = simba_mutex_validate(mutex, error);
+    int code = check_given("simba_repository_try_init_mutex", h, ret_created, error);
 
+    if (code == SIMBA_OK)
+        code = simba_mutex_validate(mutex, error);
     if (code == SIMBA_OK)
         code = run(h, &call, error);
     if (code == SIMBA_OK)
@@ -276,11 +292,13 @@ static int attempt_ensure(struct sb_repository *r, struct call *call,
     return sb_repository_ensure_owner(r, call->claim.mutex, &call->record, failure);
 }
 
-static int tell(simba_repository *h, struct call *call, struct simba_record *ret_record,
-                struct simba_error *error)
+static int tell(simba_repository *h, struct call *call, const char *name,
+                struct simba_record *ret_record, struct simba_error *error)
 {
-    int code = simba_mutex_validate(call->claim.mutex, error);
+    int code = check_given(name, h, ret_record, error);
 
+    if (code == SIMBA_OK)
+        code = simba_mutex_validate(call->claim.mutex, error);
     if (code == SIMBA_OK)
         code = run(h, call, error);
     if (code == SIMBA_OK)
@@ -293,7 +311,7 @@ int simba_repository_get_owner(simba_repository *h, const char *mutex,
 {
     struct call call = {.attempt = attempt_get, .claim.mutex = mutex};
 
-    return tell(h, &call, ret_record, error);
+    return tell(h, &call, "simba_repository_get_owner", ret_record, error);
 }
 
 int simba_repository_ensure_owner(simba_repository *h, const char *mutex,
@@ -301,7 +319,7 @@ int simba_repository_ensure_owner(simba_repository *h, const char *mutex,
 {
     struct call call = {.attempt = attempt_ensure, .claim.mutex = mutex};
 
-    return tell(h, &call, ret_record, error);
+    return tell(h, &call, "simba_repository_ensure_owner", ret_record, error);
 }
 
 /* ---- Changes -------------------------------------------------------------------------------- */
@@ -359,8 +377,10 @@ int simba_repository_acquire(simba_repository *h, const char *mutex, const char 
                              int64_t transition_ms, bool *ret_acquired, struct simba_error *error)
 {
     struct call call = {.attempt = attempt_acquire, .claim = {mutex, id, ttl_ms, transition_ms}};
-    int code = check_claim(&call.claim, error);
+    int code = check_given("simba_repository_acquire", h, ret_acquired, error);
 
+    if (code == SIMBA_OK)
+        code = check_claim(&call.claim, error);
     if (code == SIMBA_OK)
         code = run(h, &call, error);
     if (code == SIMBA_OK)
@@ -375,8 +395,11 @@ int simba_repository_acquire_and_get_owner(simba_repository *h, const char *mute
 {
     struct call call = {.attempt = attempt_acquire_and_get,
                         .claim = {mutex, id, ttl_ms, transition_ms}};
-    int code = check_claim(&call.claim, error);
+    int code = check_given("simba_repository_acquire_and_get_owner", h,
+                           ret_acquired != NULL ? (void *)ret_record : NULL, error);
 
+    if (code == SIMBA_OK)
+        code = check_claim(&call.claim, error);
     if (code == SIMBA_OK)
         code = run(h, &call, error);
     if (code != SIMBA_OK)
@@ -390,8 +413,10 @@ int simba_repository_release(simba_repository *h, const char *mutex, const char 
                              bool *ret_released, struct simba_error *error)
 {
     struct call call = {.attempt = attempt_release, .claim = {.mutex = mutex, .id = id}};
-    int code = check_names(mutex, id, error);
+    int code = check_given("simba_repository_release", h, ret_released, error);
 
+    if (code == SIMBA_OK)
+        code = check_names(mutex, id, error);
     if (code == SIMBA_OK)
         code = run(h, &call, error);
     if (code == SIMBA_OK)
@@ -435,8 +460,12 @@ int simba_repository_schema(const char *text, const char **ret_statement, struct
 {
     const struct sb_sql_dialect *dialect;
     simba_url *url = NULL;
-    int code = sb_url_parse(text, &url, error);
+    int code;
 
+    if (text == NULL || ret_statement == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_repository_schema needs a URL and ret_statement");
+    code = sb_url_parse(text, &url, error);
     if (code != SIMBA_OK)
         return code;
     code = find_dialect(url, &dialect, error);
@@ -502,6 +531,9 @@ int simba_repository_open(const char *url, simba_repository **ret_repository,
     struct stay stay;
     int code;
 
+    if (url == NULL || ret_repository == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_repository_open needs a URL and ret_repository");
     begin_stay(&stay);
     code = open_handle(url, ret_repository, error);
     end_stay(&stay);
