@@ -6,10 +6,11 @@
 import os
 import pty
 import signal
+import subprocess
 import sys
 
 import stores
-from program import (LEASE, PROGRAM, Simba, case, contains, equal, is_alive, lines, main, now, number,
+from program import (LEASE, PATIENCE, PROGRAM, Simba, case, contains, equal, is_alive, lines, main, now, number,
                      read, run, true, wait_until, write)
 
 STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
@@ -49,6 +50,26 @@ def use_store(function):
         function()
     wrapped.__name__ = f"{sys.argv[1]}_{function.__name__}"
     return case(wrapped)
+
+
+def run_with_descriptors(count, *arguments):
+    """A build with the address sanitizer needs some of its own to look for leaks."""
+    program = subprocess.run(["prlimit", f"--nofile={count}", PROGRAM, *arguments], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, check=False, timeout=PATIENCE,
+                             env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
+    return program.returncode, program.stderr
+
+
+@use_store
+def too_few_descriptors_are_the_fault_of_the_system_at_every_number():
+    equal(run("lock", "m", "--", "true").code, 0)
+    for arguments in (["status", "m"], ["lock", "m", "--", "true"]):
+        done = [(count, *run_with_descriptors(count, *arguments)) for count in range(6, 32)]
+        wrong = [one for one in done if one[1] not in (0, 71)]
+        true(not wrong, f"{arguments}: {wrong}")
+        codes = [one[1] for one in done]
+        equal(codes, sorted(codes, reverse=True))  # more of them never do harm
+        equal((codes[0], codes[-1]), (71, 0))
 
 
 @use_store

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/descriptors.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #define RESOLUTION_DELAY_MS 10000
+#define DESCRIPTORS 3 /* of a handle: a pipe and the connection */
 
 /* ---- States --------------------------------------------------------------------------------- */
 
@@ -139,13 +141,19 @@ static void on_authenticated(int code, const void *data)
     (void)data;
 }
 
-/* The library sends the credentials again with every connection. */
+/* The library sends the credentials again with every connection. A handle that gets no socket would try in vain and
+ * tell nobody why. */
 static zhandle_t *prepare_handle(struct sb_zk_line *line)
 {
     const char *auth = line->options->auth;
+    int code = sb_descriptors_check(DESCRIPTORS);
     struct sb_zk_pipes pipes;
     zhandle_t *handle;
 
+    if (code != 0) {
+        errno = -code;
+        return NULL;
+    }
     sb_zk_pipes_note(&pipes);
     handle = make_handle(line);
     if (handle == NULL)
@@ -224,15 +232,24 @@ static bool is_settled(const struct sb_zk_line *line)
             line->state == ZOO_EXPIRED_SESSION_STATE);
 }
 
+/* That there was no handle to be had is the host's fault, or says nothing of the servers yet. */
+static int explain_failure(const struct sb_zk_line *line, struct simba_error *error)
+{
+    int failure = line->failure;
+    bool short_of = failure == EMFILE || failure == ENFILE || failure == ENOMEM;
+
+    return sb_error_set_backend(error, short_of ? SIMBA_ENOMEM : SIMBA_EUNAVAILABLE, failure,
+                                "cannot look for ZooKeeper at %s: %s", line->options->hosts,
+                                failure == ENOENT ? "the name cannot be resolved"
+                                                  : strerror(failure));
+}
+
 static int explain(const struct sb_zk_line *line, struct simba_error *error)
 {
     char text[32];
 
     if (line->failure != 0)
-        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, line->failure,
-                                    "cannot look for ZooKeeper at %s: %s", line->options->hosts,
-                                    line->failure == ENOENT ? "the name cannot be resolved"
-                                                            : strerror(line->failure));
+        return explain_failure(line, error);
     if (line->state == ZOO_AUTH_FAILED_STATE)
         return sb_error_set(error, SIMBA_EDENIED, "ZooKeeper at %s refused the credentials",
                             line->options->hosts);
