@@ -19,10 +19,28 @@ from clock import PATIENCE, wait_until
 JARS = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-nop.jar"]
 
 
+_names = []  # of the ports that are taken, each a socket
+
+
+def _take_name(port):
+    """Whether no other test has it. The kernel frees the name with the process; port.c has the same names."""
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        name.bind(f"\0simba-test-port-{port}")
+    except OSError:
+        name.close()
+        return False
+    _names.append(name)
+    return True
+
+
 def free_port():
-    """Below the ports that the kernel gives to outgoing connections."""
+    """One that nobody listens on, and that no other test gets while this process lives: also not before the server
+    listens, nor while it is down for a moment. Below the ports that the kernel gives to outgoing connections."""
     while True:
         port = random.randrange(15000, 32000)
+        if not _take_name(port):
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

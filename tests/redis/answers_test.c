@@ -3,6 +3,7 @@
  * failure told apart, and each request answered for what is known of it.
  */
 #include "backend/host.h"
+#include "lib/port.h"
 #include "proxy.h"
 #include "server.h"
 
@@ -326,7 +327,7 @@ static void a_store_that_cannot_be_used_is_not_opened(void **state)
     char url[128];
 
     (void)state;
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d", server_free_port());
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", test_free_port());
     assert_open_fails(url, SIMBA_EUNAVAILABLE, "cannot be reached");
     assert_open_fails("redis+unix:/no/such/socket", SIMBA_EUNAVAILABLE, "cannot be reached");
     assert_open_fails("redis://no-such-host.invalid", SIMBA_EUNAVAILABLE, "cannot be found");

@@ -5,6 +5,7 @@
 #include "backend/host.h"
 #include "backend/redis/names.h"
 #include "journal.h"
+#include "lib/port.h"
 #include "party.h"
 #include "rights.h"
 #include "server.h"
@@ -31,7 +32,7 @@ static bool is_whole(void *user)
 static void start_node(size_t index)
 {
     memset(&nodes[index], 0, sizeof nodes[index]);
-    snprintf(buses[index], sizeof buses[index], "%d", server_free_port());
+    snprintf(buses[index], sizeof buses[index], "%d", test_free_port());
     server_start(&nodes[index], "--cluster-enabled", "yes", "--cluster-port", buses[index],
                  "--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no", NULL);
     snprintf(ids[index], sizeof ids[index], "%s", server_text(&nodes[index], "CLUSTER MYID"));
@@ -313,7 +314,7 @@ static void start_replica(struct server *replica, size_t of)
 {
     static char bus[16];
 
-    snprintf(bus, sizeof bus, "%d", server_free_port());
+    snprintf(bus, sizeof bus, "%d", test_free_port());
     server_start(replica, "--cluster-enabled", "yes", "--cluster-port", bus,
                  "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0", NULL);
     server_do(replica, "CLUSTER MEET 127.0.0.1 %d %s", nodes[of].port, buses[of]);

@@ -2,6 +2,7 @@
  * descriptor_test.c - a client that has to find its server again while descriptors are short: it says so, leaks
  * none, and goes on when there are enough.
  */
+#include "lib/port.h"
 #include "party.h"
 #include "server.h"
 
@@ -25,7 +26,7 @@ static int start(void **state)
 {
     (void)state;
     memset(&server, 0, sizeof server);
-    snprintf(bus, sizeof bus, "%d", server_free_port());
+    snprintf(bus, sizeof bus, "%d", test_free_port());
     server_start(&server, "--cluster-enabled", "yes", "--cluster-port", bus, NULL);
     server_do(&server, "CLUSTER ADDSLOTSRANGE 0 16383");
     assert_true(test_wait(is_whole, &server));

@@ -3,36 +3,14 @@
  */
 #include "server.h"
 
-#include "base/random.h"
+#include "lib/port.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* Below the ports that the kernel gives to outgoing connections: one of those could take the place of a
- * server that is down for a moment. */
-int server_free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    bool bound = false;
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int i = 0; i < 1000 && !bound; i++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        assert_true(fd >= 0);
-        address.sin_port = htons((uint16_t)(15000 + sb_random_seed() % 17000));
-        bound = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-        close(fd);
-    }
-    assert_true(bound);
-    return ntohs(address.sin_port);
-}
 
 /* ---- The process ---------------------------------------------------------------------------- */
 
@@ -120,7 +98,7 @@ void server_start(struct server *server, ...)
     va_list list;
 
     signal(SIGPIPE, SIG_IGN);
-    server->port = server_free_port();
+    server->port = test_free_port();
     test_folder_create(server->folder);
     va_start(list, server);
     while ((server->arguments[count] = va_arg(list, const char *)) != NULL)
@@ -137,7 +115,7 @@ void server_start_sentinel(struct server *server, int master_port)
     FILE *file;
 
     server->sentinel = true;
-    server->port = server_free_port();
+    server->port = test_free_port();
     test_folder_create(server->folder);
     snprintf(path, sizeof path, "%s/sentinel.conf", server->folder);
     file = fopen(path, "we");

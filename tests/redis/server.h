@@ -23,9 +23,6 @@ struct server {
     redisContext *context;
 };
 
-/* A port that nobody listens on. */
-int server_free_port(void);
-
 /* Starts it with more arguments, NULL behind the last one (strings that stay valid), and waits until it
  * answers. */
 void server_start(struct server *server, ...) __attribute__((sentinel));

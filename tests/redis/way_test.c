@@ -6,6 +6,7 @@
 #include "backend/redis/probe.h"
 #include "fake.h"
 #include "journal.h"
+#include "lib/port.h"
 #include "party.h"
 #include "proxy.h"
 #include "server.h"
@@ -107,7 +108,7 @@ static void an_address_that_fails_gives_way_to_the_next(void **state)
     (void)state;
     tarpit_open(&tarpit);
     add_address(&endpoint, "255.255.255.255", server.port); /* refused by the kernel at once */
-    add_address(&endpoint, "127.0.0.1", server_free_port());
+    add_address(&endpoint, "127.0.0.1", test_free_port());
     add_address(&endpoint, "127.0.0.1", tarpit.port);
     add_address(&endpoint, "127.0.0.1", server.port);
     if (ping(&endpoint, 3000, &error) != SIMBA_OK)

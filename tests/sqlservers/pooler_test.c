@@ -4,6 +4,7 @@
 #include "server.h"
 
 #include "backend/host.h"
+#include "lib/port.h"
 #include "tck/kit.h"
 
 #define POOLER "/usr/sbin/pgbouncer"
@@ -50,7 +51,7 @@ static int start_pooler(void **state)
 
     server_setup(state);
     pooler = server;
-    pooler.port = server_free_port();
+    pooler.port = test_free_port();
     write_config();
     pooler.pid = server_spawn(&server, arguments);
     if (!test_wait(answers, &pooler))

@@ -3,19 +3,16 @@
  */
 #include "server.h"
 
-#include "base/random.h"
+#include "lib/port.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #define START_PATIENCE_MS 60000
@@ -152,29 +149,6 @@ static void await_stop(pid_t process, int number)
 {
     (void)number;
     assert_true(test_wait(is_stopped, &process));
-}
-
-/* Below the ports that the kernel gives to outgoing connections: one of those could take the place of a
- * server that is down for a moment. */
-int server_free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    int fd = -1;
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int i = 0; i < 1000; i++) {
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        address.sin_port = htons((uint16_t)(15000 + sb_random_seed() % 17000));
-        if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0)
-            break;
-        if (fd >= 0)
-            close(fd);
-        fd = -1;
-    }
-    if (fd < 0)
-        fail_msg("no free port: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 /* The end of what the server has said so far. */
@@ -336,7 +310,7 @@ void server_create(struct server *s, bool faketime)
         snprintf(s->faketime, sizeof s->faketime, "%s/faketime", s->folder);
         server_step_clock(s, 0);
     }
-    s->port = server_free_port();
+    s->port = test_free_port();
     server_start(s);
     dialect_set_up(s);
     snprintf(s->url, sizeof s->url, "%s", server_url(s, dialect_admin, ""));

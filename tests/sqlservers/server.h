@@ -51,7 +51,6 @@ void server_resume(struct server *s);
 /* Starts another program in the server's folder, as its user. */
 pid_t server_spawn(const struct server *s, const char *const *arguments);
 void server_reap(pid_t pid); /* ends it */
-int server_free_port(void);
 
 void server_step_clock(struct server *s, int seconds);
 

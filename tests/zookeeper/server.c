@@ -3,7 +3,7 @@
  */
 #include "server.h"
 
-#include "base/random.h"
+#include "lib/port.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -15,25 +15,6 @@
 
 #define PACKET_MAX 1048575 /* the servers' own default */
 #define PATIENCE_MS 60000  /* for a JVM on a busy machine */
-
-/* Below the ports that the kernel gives to outgoing connections. */
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    bool bound = false;
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int i = 0; i < 1000 && !bound; i++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        assert_true(fd >= 0);
-        address.sin_port = htons((uint16_t)(15000 + sb_random_seed() % 17000));
-        bound = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-        close(fd);
-    }
-    assert_true(bound);
-    return ntohs(address.sin_port);
-}
 
 /* ---- Files ---------------------------------------------------------------------------------- */
 
@@ -132,7 +113,7 @@ void server_start_narrow(struct server *server, int packet_max)
     signal(SIGPIPE, SIG_IGN);
     memset(server, 0, sizeof *server);
     server->packet_max = packet_max;
-    server->port = free_port();
+    server->port = test_free_port();
     test_folder_create(server->folder);
     create_data(server);
     assert_int_equal(fclose(create_configuration(server)), 0);
@@ -252,7 +233,7 @@ static void configure_ensemble(struct server servers[ENSEMBLE_SIZE])
     struct ports ports[ENSEMBLE_SIZE];
 
     for (int i = 0; i < ENSEMBLE_SIZE; i++)
-        ports[i] = (struct ports){free_port(), free_port()};
+        ports[i] = (struct ports){test_free_port(), test_free_port()};
     for (int i = 0; i < ENSEMBLE_SIZE; i++) {
         FILE *file = create_configuration(&servers[i]);
 
@@ -267,7 +248,7 @@ void ensemble_start(struct server servers[ENSEMBLE_SIZE])
     signal(SIGPIPE, SIG_IGN);
     for (int i = 0; i < ENSEMBLE_SIZE; i++) {
         memset(&servers[i], 0, sizeof servers[i]);
-        servers[i].port = free_port();
+        servers[i].port = test_free_port();
         servers[i].number = i + 1;
         test_folder_create(servers[i].folder);
         create_data(&servers[i]);
