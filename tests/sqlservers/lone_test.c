@@ -8,9 +8,11 @@
 
 #include <simba/simba.h>
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -139,6 +141,9 @@ static void what_others_did_since_ones_own_release_counts(void **state)
                                             " WHERE mutex = 'left' AND owner_id = 'a'"),
                      (int64_t)call.revision);
     host_do(&mine, SIMBA_OP_RELEASE, "left", "a", call.revision);
+    server_sql(&server, "UPDATE simba_mutex SET owner_id = 'c', transition_at = 9000000000000"
+                        " WHERE mutex = 'left'"); /* as a row that was made anew may come to be */
+    take(&mine, "a", "c");
     server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
     take(&mine, "a", "a");
     assert_true(host_close(&other));
@@ -545,6 +550,52 @@ static void a_socket_that_a_child_keeps_open_costs_nothing(void **state)
     assert_true(host_close(&host));
 }
 
+static atomic_int pipe_signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&pipe_signals, 1);
+}
+
+/* Whoever writes to a connection with the server from now on fails. Returns one of them. */
+static int stop_sending(void)
+{
+    int found = -1;
+
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_in peer;
+        socklen_t size = sizeof peer;
+
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && peer.sin_family == AF_INET &&
+            ntohs(peer.sin_port) == server.port && shutdown(fd, SHUT_WR) == 0)
+            found = fd;
+    }
+    return found;
+}
+
+/* The application's thread would get it. */
+static void a_connection_that_is_lost_raises_no_signal(void **state)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "piped", "a", 0);
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    assert_flies(&host);
+    signal(SIGPIPE, count_signal);
+    server_pause(&server);
+    assert_int_equal(write(stop_sending(), "", 1), -1);
+    assert_int_equal(atomic_exchange(&pipe_signals, 0), 1); /* the twin: a plain write raises it */
+    host_submit(&host, &call, 1);
+    server_resume(&server);
+    assert_true(host_wait(&host, &call, 1));
+    assert_true(call.code == SIMBA_EUNKNOWN || strcmp(call.owner, "a") == 0);
+    assert_int_equal(atomic_load(&pipe_signals), 0);
+    signal(SIGPIPE, SIG_DFL);
+    assert_true(host_close(&host));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -561,6 +612,7 @@ int main(void)
         cmocka_unit_test(a_server_that_dies_meanwhile_leaves_the_outcome_unknown),
         cmocka_unit_test(a_connection_that_was_closed_while_idle_costs_nothing),
         cmocka_unit_test(a_socket_that_a_child_keeps_open_costs_nothing),
+        cmocka_unit_test(a_connection_that_is_lost_raises_no_signal),
     };
 
     return server_is_installed()

@@ -5,11 +5,11 @@
 #include "backend/mysql/connection.h"
 
 #include "backend/mysql/call.h"
+#include "backend/mysql/execute.h"
 #include "backend/mysql/failure.h"
 #include "backend/mysql/lone.h"
 #include "backend/mysql/rows.h"
 #include "backend/mysql/schema.h"
-#include "backend/mysql/statement.h"
 #include "base/alloc.h"
 #include "base/error.h"
 

@@ -6,20 +6,14 @@
 #ifndef SB_BACKEND_MYSQL_CONNECTION_H
 #define SB_BACKEND_MYSQL_CONNECTION_H
 
+#include "backend/mysql/statement.h"
 #include "backend/sql/address.h"
 #include "backend/sql/driver.h"
-
-#include <mysql.h>
 
 /* What all connections of one client have in common. */
 struct sb_mysql_settings {
     struct sb_sql_address address;
 };
-
-/* Behind those of the repository: a SELECT that sees the latest row also within a transaction, which else
- * shows the rows as they were at its first look. */
-#define SB_MYSQL_SELECT_LATEST SB_SQL_STATEMENTS
-#define SB_MYSQL_STATEMENTS (SB_SQL_STATEMENTS + 1)
 
 /* The calls of the library that a statement takes. */
 enum sb_mysql_stage { SB_MYSQL_PREPARE, SB_MYSQL_EXECUTE, SB_MYSQL_STORE };
@@ -43,8 +37,15 @@ struct sb_mysql_connection {
     int64_t deadline_ms;                         /* for answers */
     bool timed_out;                              /* it came */
     bool in_transaction;
-    bool exact_names; /* names that differ in any byte are different rows */
+    bool exact_names;                      /* names that differ in any byte are different rows */
+    struct sb_mysql_parameters parameters; /* of the statement that was sent last */
     struct sb_mysql_lone lone;
+
+    /* The row that a lone release has left free, and its version then; 0: none. Whoever acquires the same mutex again
+     * and again, while nobody else wants it, finds the row like that. */
+    char left_mutex[SIMBA_MUTEX_MAX + 1];
+    uint64_t left_version;
+
     bool ends_idling; /* the server was told to end a transaction that nobody goes on with */
 };
 

@@ -8,10 +8,11 @@
 #include "backend/mysql/lone.h"
 
 #include "backend/mysql/call.h"
+#include "backend/mysql/execute.h"
 #include "backend/mysql/failure.h"
 #include "backend/mysql/rows.h"
-#include "backend/mysql/statement.h"
 #include "backend/sql/repository.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -65,8 +66,7 @@ static int end_failed(struct sb_mysql_lone *lone, struct sb_sql_failure *failure
 static int fail_call(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     struct sb_mysql_lone *lone = &c->lone;
-    bool sent =
-        lone->stage == SB_MYSQL_EXECUTE && sb_mysql_writes((enum sb_sql_statement)lone->which);
+    bool sent = lone->stage == SB_MYSQL_EXECUTE && sb_mysql_writes(lone->which);
 
     sb_mysql_fail_statement(c, statement_of(c), sent, failure);
     if (lone->stage == SB_MYSQL_PREPARE) {
@@ -100,15 +100,50 @@ static int begin_statement(struct sb_mysql_connection *c, size_t which,
     return SIMBA_OK;
 }
 
+/* Another one who has come in between is found out by the version; then it is asked for in the usual way. */
+static size_t take_left(struct sb_mysql_connection *c)
+{
+    c->lone.item->values.version = c->left_version;
+    c->left_version = 0;
+    return SB_MYSQL_ACQUIRE_AGAIN;
+}
+
+static bool is_left(const struct sb_mysql_connection *c)
+{
+    return c->left_version != 0 && strcmp(c->left_mutex, c->lone.item->values.mutex) == 0;
+}
+
+static int begin_item(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    size_t which = c->lone.item->statement;
+
+    if (which == SB_SQL_ACQUIRE && is_left(c))
+        which = take_left(c);
+    return begin_statement(c, which, failure);
+}
+
+static void take_version(struct sb_mysql_connection *c, uint64_t version)
+{
+    struct sb_sql_item *item = c->lone.item;
+
+    sb_sql_item_set_record(item, version);
+    if (item->statement != SB_SQL_RELEASE_EXACT)
+        return;
+    sb_text_copy(c->left_mutex, sizeof c->left_mutex, item->values.mutex);
+    c->left_version = version < c->base.version_max ? version : 0;
+}
+
 static int take_change(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     struct sb_sql_item *item = c->lone.item;
-    uint64_t version = mysql_stmt_insert_id(statement_of(c));
+    uint64_t version = sb_mysql_version_left(statement_of(c), c->lone.which, &item->values);
 
     item->hit = mysql_stmt_affected_rows(statement_of(c)) == 1;
+    if (!item->hit && c->lone.which == SB_MYSQL_ACQUIRE_AGAIN)
+        return begin_item(c, failure);
     c->lone.over = !item->hit || version != 0;
     if (item->hit && version != 0)
-        sb_sql_item_set_record(item, version);
+        take_version(c, version);
     if (c->lone.over)
         return SIMBA_OK;
     c->lone.behind = true;
@@ -124,7 +159,7 @@ static int end_stage(struct sb_mysql_connection *c, struct sb_sql_failure *failu
         return fail_call(c, failure);
     if (lone->stage == SB_MYSQL_PREPARE)
         return execute(c, failure);
-    if (lone->stage == SB_MYSQL_EXECUTE && sb_mysql_writes((enum sb_sql_statement)lone->which))
+    if (lone->stage == SB_MYSQL_EXECUTE && sb_mysql_writes(lone->which))
         return take_change(c, failure);
     if (lone->stage == SB_MYSQL_EXECUTE) {
         begin_call(c, SB_MYSQL_STORE);
@@ -160,7 +195,7 @@ int sb_mysql_lone_start(struct sb_sql_connection *connection, struct sb_sql_item
     if (sb_mysql_is_closed(c))
         return sb_mysql_fail_closed(failure);
     c->lone = (struct sb_mysql_lone){.item = item};
-    code = begin_statement(c, item->statement, failure);
+    code = begin_item(c, failure);
     return code == SIMBA_OK ? advance(c, ret_wants, failure) : code;
 }
 

@@ -4,6 +4,7 @@
  *
  *     prepare (once) -- execute -- store its rows (a look)
  *                          +------ look behind, where a trigger keeps the version from us
+ *                          +------ acquire in the usual way, where the row is not as we left it
  *
  * See `start` of struct sb_sql_driver for what the calls do.
  */

@@ -8,8 +8,8 @@
  */
 #include "backend/mysql/many.h"
 
+#include "backend/mysql/execute.h"
 #include "backend/mysql/failure.h"
-#include "backend/mysql/statement.h"
 #include "base/alloc.h"
 #include "base/text.h"
 

@@ -177,6 +177,7 @@ static const struct simba_backend_ops ops = {
     .listen = listen_to,
     .close = close_client,
     .options = options,
+    .no_sigpipe = true,
 };
 
 const struct sb_module sb_mysql_module = {SB_MODULE_LIBRARY, &ops, &dialect};

@@ -5,9 +5,9 @@
 #include "backend/mysql/rows.h"
 
 #include "backend/mysql/call.h"
+#include "backend/mysql/execute.h"
 #include "backend/mysql/failure.h"
 #include "backend/mysql/many.h"
-#include "backend/mysql/statement.h"
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 
@@ -81,8 +81,8 @@ static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     item->hit = mysql_stmt_affected_rows(statement) == 1;
     if (!item->hit)
         return SIMBA_OK;
-    version = mysql_stmt_insert_id(statement);
-    if (version == 0) /* a trigger of the table's has kept it from us */
+    version = sb_mysql_version_left(statement, item->statement, &item->values);
+    if (version == 0)
         return look_behind(c, item, failure);
     sb_sql_item_set_record(item, version);
     return SIMBA_OK;

@@ -1,5 +1,5 @@
 /*
- * statement.c - the statements of the MySQL dialect. Owns their text and parameters.
+ * statement.c - the statements of the MySQL dialect. Owns their text and parameters; must not know connections.
  *
  * Clock: utc_timestamp(3) is the start of the statement, later than the request, even when the statement
  * then waits for a row. So the lease that is recorded ends no earlier than the client believes; and what is
@@ -10,11 +10,6 @@
  */
 #include "backend/mysql/statement.h"
 
-#include "backend/mysql/call.h"
-#include "backend/mysql/failure.h"
-#include "base/alloc.h"
-#include "base/text.h"
-
 #include <string.h>
 
 #define NOW SB_MYSQL_NOW
@@ -22,21 +17,22 @@
 #define IS_OWNER SB_MYSQL_OWNER " = cast(? AS binary)"
 #define INSERT SB_MYSQL_INSERT SB_MYSQL_FREE_ROW
 
-/* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. The three
- * times are of one instant. The expression is repeated because whether a column stands for its new value depends on
- * the mode, and a lease must not depend on that. */
-#define SET_LEASE                                                                                  \
+/* The three times are of one instant. The expression is repeated because whether a column stands for its new value
+ * depends on the mode, and a lease must not depend on that. */
+#define SET_LEASE_AND(version)                                                                     \
     "UPDATE simba_mutex SET owner_id = ?, acquired_at = " NOW ", ttl_at = " NOW " + ?,"            \
-    " transition_at = " NOW " + ?, version = last_insert_id(version + 1)"
+    " transition_at = " NOW " + ?, version = " version
+#define CLEAR_LEASE_AND(version)                                                                   \
+    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
+    " version = " version
+
+/* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. */
+#define SET_LEASE SET_LEASE_AND("last_insert_id(version + 1)")
 
 /* A release goes through at the last version too; only nobody can acquire any more. */
-#define CLEAR_LEASE                                                                                \
-    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
-    " version = last_insert_id(least(version + 1, " SB_MYSQL_VERSION_MAX "))"
+#define CLEAR_LEASE CLEAR_LEASE_AND("last_insert_id(least(version + 1, " SB_MYSQL_VERSION_MAX "))")
 
-#define PARAMETERS_MAX 5
-
-/* Which value stands for each question mark: (m)utex, (i)d, (t)tl, (l)ease, (v)ersion. */
+/* Which value stands for each question mark: (m)utex, (i)d, (t)tl, (l)ease, (v)ersion, the (n)ext version. */
 struct statement {
     const char *text;
     const char *parameters;
@@ -56,8 +52,11 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
                                 " AND version < " SB_MYSQL_VERSION_MAX,
                       "itlmi"},
     [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER, "mi"},
-    [SB_SQL_RELEASE_EXACT] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER " AND version = ?",
-                              "miv"},
+    [SB_SQL_RELEASE_EXACT] = {CLEAR_LEASE_AND("?") " WHERE mutex = ? AND version = ? AND " IS_OWNER,
+                              "nmvi"},
+    [SB_MYSQL_ACQUIRE_AGAIN] = {SET_LEASE_AND("?") " WHERE mutex = ? AND version = ? AND"
+                                                   " transition_at = 0",
+                                "itlnmv"},
 };
 
 const char *sb_mysql_statement_text(size_t which)
@@ -65,9 +64,19 @@ const char *sb_mysql_statement_text(size_t which)
     return statements[which].text;
 }
 
-bool sb_mysql_writes(enum sb_sql_statement which)
+bool sb_mysql_writes(size_t which)
 {
-    return which != SB_SQL_SELECT && which != SB_SQL_SELECT_ALL;
+    return which != SB_SQL_SELECT && which != SB_SQL_SELECT_ALL && which != SB_MYSQL_SELECT_LATEST;
+}
+
+bool sb_mysql_names_version(size_t which)
+{
+    return which == SB_SQL_RELEASE_EXACT || which == SB_MYSQL_ACQUIRE_AGAIN;
+}
+
+uint64_t sb_mysql_next_version(uint64_t version)
+{
+    return version < UINT32_MAX ? version + 1 : version;
 }
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
@@ -86,128 +95,34 @@ void sb_mysql_bind_number(MYSQL_BIND *bind, const void *number)
     bind->is_unsigned = 1; /* none of them is negative */
 }
 
-static void bind_values(MYSQL_BIND *binds, const char *parameters,
-                        const struct sb_sql_values *values)
+static const void *number_of(char parameter, const struct sb_sql_values *values,
+                             const struct sb_mysql_parameters *p)
 {
-    memset(binds, 0, PARAMETERS_MAX * sizeof *binds);
-    for (; *parameters != '\0'; parameters++, binds++) {
-        if (*parameters == 'm')
-            sb_mysql_bind_text(binds, values->mutex);
-        else if (*parameters == 'i')
-            sb_mysql_bind_text(binds, values->id);
+    switch (parameter) {
+    case 't':
+        return &values->ttl_ms;
+    case 'l':
+        return &values->lease_ms;
+    case 'v':
+        return &values->version;
+    default:
+        return &p->next_version;
+    }
+}
+
+void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values,
+                          struct sb_mysql_parameters *p)
+{
+    MYSQL_BIND *bind = p->binds;
+
+    memset(p, 0, sizeof *p);
+    p->next_version = sb_mysql_next_version(values->version);
+    for (const char *c = statements[which].parameters; *c != '\0'; c++, bind++) {
+        if (*c == 'm')
+            sb_mysql_bind_text(bind, values->mutex);
+        else if (*c == 'i')
+            sb_mysql_bind_text(bind, values->id);
         else
-            sb_mysql_bind_number(binds, *parameters == 't'   ? (const void *)&values->ttl_ms
-                                        : *parameters == 'l' ? (const void *)&values->lease_ms
-                                                             : (const void *)&values->version);
+            sb_mysql_bind_number(bind, number_of(*c, values, p));
     }
-}
-
-/* ---- Rows ----------------------------------------------------------------------------------- */
-
-static void take_text(MYSQL_BIND *bind, char *target, size_t size, unsigned long *length)
-{
-    bind->buffer_type = MYSQL_TYPE_STRING;
-    bind->buffer = target;
-    bind->buffer_length = size - 1;
-    bind->length = length;
-}
-
-static void take_number(MYSQL_BIND *bind, void *target)
-{
-    bind->buffer_type = MYSQL_TYPE_LONGLONG;
-    bind->buffer = target;
-}
-
-bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
-{
-    struct sb_sql_record *r = &row->record;
-    MYSQL_BIND binds[SB_SQL_COLUMN_FENCE + 2];
-
-    memset(binds, 0, sizeof binds);
-    take_text(&binds[SB_SQL_COLUMN_MUTEX], r->mutex, sizeof r->mutex, &row->mutex_length);
-    take_text(&binds[SB_SQL_COLUMN_OWNER_ID], r->owner_id, sizeof r->owner_id,
-              &row->owner_id_length);
-    take_number(&binds[SB_SQL_COLUMN_ACQUIRED_AT], &r->acquired_at_ms);
-    take_number(&binds[SB_SQL_COLUMN_TTL_AT], &r->ttl_at_ms);
-    take_number(&binds[SB_SQL_COLUMN_TRANSITION_AT], &r->transition_at_ms);
-    take_number(&binds[SB_SQL_COLUMN_VERSION], &r->version);
-    take_number(&binds[SB_SQL_COLUMN_CURRENT_DB_AT], &r->current_db_at_ms);
-    take_number(&binds[SB_SQL_COLUMN_FENCE], &r->fence);
-    take_number(&binds[SB_SQL_COLUMN_FENCE + 1], &row->place);
-    return mysql_stmt_bind_result(statement, binds) == 0;
-}
-
-static void end_text(char *text, size_t size, unsigned long length)
-{
-    text[length < size ? length : size - 1] = '\0';
-}
-
-bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
-{
-    int fetched = mysql_stmt_fetch(statement);
-
-    if (fetched != 0 && fetched != MYSQL_DATA_TRUNCATED)
-        return false;
-    end_text(row->record.mutex, sizeof row->record.mutex, row->mutex_length);
-    end_text(row->record.owner_id, sizeof row->record.owner_id, row->owner_id_length);
-    return true;
-}
-
-/* ---- Running -------------------------------------------------------------------------------- */
-
-int sb_mysql_prepare(struct sb_mysql_connection *c, const char *text, MYSQL_STMT **ret_statement,
-                     struct sb_sql_failure *failure)
-{
-    MYSQL_STMT *statement = mysql_stmt_init(c->mysql);
-    int code;
-
-    if (statement == NULL)
-        return sb_mysql_fail_memory(failure);
-    if (sb_mysql_call_prepare(c, statement, text) != 0) {
-        code = sb_mysql_fail_statement(c, statement, false, failure);
-        mysql_stmt_close(statement);
-        return code;
-    }
-    *ret_statement = statement;
-    return SIMBA_OK;
-}
-
-int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYSQL_BIND *binds,
-                       bool writes, struct sb_sql_failure *failure)
-{
-    if (mysql_stmt_bind_param(statement, binds) != 0)
-        return sb_mysql_fail_statement(c, statement, false, failure);
-    if (sb_mysql_call_execute(c, statement) != 0 ||
-        (!writes && sb_mysql_call_store_rows(c, statement) != 0))
-        return sb_mysql_fail_statement(c, statement, writes && !c->in_transaction, failure);
-    return SIMBA_OK;
-}
-
-bool sb_mysql_bind(struct sb_mysql_connection *c, size_t which, const struct sb_sql_values *values)
-{
-    MYSQL_BIND binds[PARAMETERS_MAX];
-
-    bind_values(binds, statements[which].parameters, values);
-    return mysql_stmt_bind_param(c->statements[which], binds) == 0;
-}
-
-int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
-                     const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
-                     struct sb_sql_failure *failure)
-{
-    size_t index = which == SB_SQL_SELECT && c->in_transaction ? SB_MYSQL_SELECT_LATEST : which;
-    MYSQL_BIND binds[PARAMETERS_MAX];
-    int code = SIMBA_OK;
-
-    if (!c->in_transaction && sb_mysql_is_closed(c))
-        return sb_mysql_fail_closed(failure);
-    if (c->statements[index] == NULL)
-        code = sb_mysql_prepare(c, statements[index].text, &c->statements[index], failure);
-    if (code != SIMBA_OK)
-        return code;
-    bind_values(binds, statements[index].parameters, values);
-    code = sb_mysql_run_bound(c, c->statements[index], binds, sb_mysql_writes(which), failure);
-    if (code == SIMBA_OK)
-        *ret_statement = c->statements[index];
-    return code;
 }

@@ -1,10 +1,12 @@
 /*
- * statement.h - the statements of the MySQL dialect: their text, their parameters, their rows.
+ * statement.h - the statements of the MySQL dialect: their text and their parameters.
  */
 #ifndef SB_BACKEND_MYSQL_STATEMENT_H
 #define SB_BACKEND_MYSQL_STATEMENT_H
 
-#include "backend/mysql/connection.h"
+#include "backend/sql/driver.h"
+
+#include <mysql.h>
 
 /* Parts that several statements have. */
 #define SB_MYSQL_NOW "timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 1000"
@@ -15,43 +17,40 @@
 #define SB_MYSQL_FREE_ROW "(?, '', 0, 0, 0, 0)"
 #define SB_MYSQL_UNLESS_THERE " ON DUPLICATE KEY UPDATE mutex = mutex"
 
-/* Runs a prepared statement with these values. The statement is the connection's; its rows, if it has any,
- * are stored and can be fetched. */
-int sb_mysql_execute(struct sb_mysql_connection *connection, enum sb_sql_statement which,
-                     const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
-                     struct sb_sql_failure *failure);
-
-/* Gives a statement that is prepared its values, which stay where they are until it has been sent. False when
- * memory is short. */
-bool sb_mysql_bind(struct sb_mysql_connection *connection, size_t which,
-                   const struct sb_sql_values *values);
-
-/* The parts of that, for statements that are made as they are needed. */
-int sb_mysql_prepare(struct sb_mysql_connection *connection, const char *text,
-                     MYSQL_STMT **ret_statement, struct sb_sql_failure *failure);
-int sb_mysql_run_bound(struct sb_mysql_connection *connection, MYSQL_STMT *statement,
-                       MYSQL_BIND *binds, bool writes, struct sb_sql_failure *failure);
-void sb_mysql_bind_text(MYSQL_BIND *bind, const char *text);
-void sb_mysql_bind_number(MYSQL_BIND *bind, const void *number); /* 64 bits, not negative */
-
-/* Where the rows of a statement go to, one after the other. */
-struct sb_mysql_row {
-    struct sb_sql_record record;
-    uint64_t place; /* sb_mysql_select_many: 1 is the first item */
-    unsigned long mutex_length;
-    unsigned long owner_id_length;
+/* Behind those of the repository: */
+enum sb_mysql_statement {
+    /* A SELECT that sees the latest row also within a transaction, which else shows the rows as they were at its
+     * first look. */
+    SB_MYSQL_SELECT_LATEST = SB_SQL_STATEMENTS,
+    /* Acquires a free row of a version that is known, which leaves the server less to find out. */
+    SB_MYSQL_ACQUIRE_AGAIN,
+    SB_MYSQL_STATEMENTS
 };
 
-/* Binds the columns of a record to `row`; false when memory is short. */
-bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row);
+#define SB_MYSQL_PARAMETERS_MAX 6
 
-/* Fetches the next row into what was bound: false when there is none left. */
-bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row);
+/* What a statement binds, in the order of its question marks. */
+struct sb_mysql_parameters {
+    MYSQL_BIND binds[SB_MYSQL_PARAMETERS_MAX];
+    uint64_t next_version;
+};
 
 /* The text of a statement, with a question mark for each value. */
 const char *sb_mysql_statement_text(size_t which);
 
 /* Whether it may change anything. */
-bool sb_mysql_writes(enum sb_sql_statement which);
+bool sb_mysql_writes(size_t which);
+
+/* Whether it changes only the row of the version that it is given. */
+bool sb_mysql_names_version(size_t which);
+
+/* The version that such a statement makes of one. */
+uint64_t sb_mysql_next_version(uint64_t version);
+
+/* The parameters point into `values` and into themselves. */
+void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values,
+                          struct sb_mysql_parameters *ret_parameters);
+void sb_mysql_bind_text(MYSQL_BIND *bind, const char *text);
+void sb_mysql_bind_number(MYSQL_BIND *bind, const void *number); /* 64 bits, not negative */
 
 #endif

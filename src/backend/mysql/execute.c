@@ -1,0 +1,125 @@
+/*
+ * execute.c - runs the statements of the MySQL dialect on a connection, and takes in their rows. Must not know their
+ * text.
+ */
+#include "backend/mysql/execute.h"
+
+#include "backend/mysql/call.h"
+#include "backend/mysql/failure.h"
+
+#include <string.h>
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+static void take_text(MYSQL_BIND *bind, char *target, size_t size, unsigned long *length)
+{
+    bind->buffer_type = MYSQL_TYPE_STRING;
+    bind->buffer = target;
+    bind->buffer_length = size - 1;
+    bind->length = length;
+}
+
+static void take_number(MYSQL_BIND *bind, void *target)
+{
+    bind->buffer_type = MYSQL_TYPE_LONGLONG;
+    bind->buffer = target;
+}
+
+bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
+{
+    struct sb_sql_record *r = &row->record;
+    MYSQL_BIND binds[SB_SQL_COLUMN_FENCE + 2];
+
+    memset(binds, 0, sizeof binds);
+    take_text(&binds[SB_SQL_COLUMN_MUTEX], r->mutex, sizeof r->mutex, &row->mutex_length);
+    take_text(&binds[SB_SQL_COLUMN_OWNER_ID], r->owner_id, sizeof r->owner_id,
+              &row->owner_id_length);
+    take_number(&binds[SB_SQL_COLUMN_ACQUIRED_AT], &r->acquired_at_ms);
+    take_number(&binds[SB_SQL_COLUMN_TTL_AT], &r->ttl_at_ms);
+    take_number(&binds[SB_SQL_COLUMN_TRANSITION_AT], &r->transition_at_ms);
+    take_number(&binds[SB_SQL_COLUMN_VERSION], &r->version);
+    take_number(&binds[SB_SQL_COLUMN_CURRENT_DB_AT], &r->current_db_at_ms);
+    take_number(&binds[SB_SQL_COLUMN_FENCE], &r->fence);
+    take_number(&binds[SB_SQL_COLUMN_FENCE + 1], &row->place);
+    return mysql_stmt_bind_result(statement, binds) == 0;
+}
+
+static void end_text(char *text, size_t size, unsigned long length)
+{
+    text[length < size ? length : size - 1] = '\0';
+}
+
+bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
+{
+    int fetched = mysql_stmt_fetch(statement);
+
+    if (fetched != 0 && fetched != MYSQL_DATA_TRUNCATED)
+        return false;
+    end_text(row->record.mutex, sizeof row->record.mutex, row->mutex_length);
+    end_text(row->record.owner_id, sizeof row->record.owner_id, row->owner_id_length);
+    return true;
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+int sb_mysql_prepare(struct sb_mysql_connection *c, const char *text, MYSQL_STMT **ret_statement,
+                     struct sb_sql_failure *failure)
+{
+    MYSQL_STMT *statement = mysql_stmt_init(c->mysql);
+    int code;
+
+    if (statement == NULL)
+        return sb_mysql_fail_memory(failure);
+    if (sb_mysql_call_prepare(c, statement, text) != 0) {
+        code = sb_mysql_fail_statement(c, statement, false, failure);
+        mysql_stmt_close(statement);
+        return code;
+    }
+    *ret_statement = statement;
+    return SIMBA_OK;
+}
+
+int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYSQL_BIND *binds,
+                       bool writes, struct sb_sql_failure *failure)
+{
+    if (mysql_stmt_bind_param(statement, binds) != 0)
+        return sb_mysql_fail_statement(c, statement, false, failure);
+    if (sb_mysql_call_execute(c, statement) != 0 ||
+        (!writes && sb_mysql_call_store_rows(c, statement) != 0))
+        return sb_mysql_fail_statement(c, statement, writes && !c->in_transaction, failure);
+    return SIMBA_OK;
+}
+
+bool sb_mysql_bind(struct sb_mysql_connection *c, size_t which, const struct sb_sql_values *values)
+{
+    sb_mysql_bind_values(which, values, &c->parameters);
+    return mysql_stmt_bind_param(c->statements[which], c->parameters.binds) == 0;
+}
+
+int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
+                     const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
+                     struct sb_sql_failure *failure)
+{
+    size_t index = which == SB_SQL_SELECT && c->in_transaction ? SB_MYSQL_SELECT_LATEST : which;
+    int code = SIMBA_OK;
+
+    if (!c->in_transaction && sb_mysql_is_closed(c))
+        return sb_mysql_fail_closed(failure);
+    if (c->statements[index] == NULL)
+        code = sb_mysql_prepare(c, sb_mysql_statement_text(index), &c->statements[index], failure);
+    if (code != SIMBA_OK)
+        return code;
+    sb_mysql_bind_values(index, values, &c->parameters);
+    code = sb_mysql_run_bound(c, c->statements[index], c->parameters.binds, sb_mysql_writes(which),
+                              failure);
+    if (code == SIMBA_OK)
+        *ret_statement = c->statements[index];
+    return code;
+}
+
+uint64_t sb_mysql_version_left(MYSQL_STMT *statement, size_t which,
+                               const struct sb_sql_values *values)
+{
+    return sb_mysql_names_version(which) ? sb_mysql_next_version(values->version)
+                                         : mysql_stmt_insert_id(statement);
+}

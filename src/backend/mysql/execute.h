@@ -1,0 +1,44 @@
+/*
+ * execute.h - runs the statements of the MySQL dialect on a connection, and takes in their rows.
+ */
+#ifndef SB_BACKEND_MYSQL_EXECUTE_H
+#define SB_BACKEND_MYSQL_EXECUTE_H
+
+#include "backend/mysql/connection.h"
+
+/* Runs a prepared statement with these values. The statement is the connection's; its rows, if it has any,
+ * are stored and can be fetched. */
+int sb_mysql_execute(struct sb_mysql_connection *connection, enum sb_sql_statement which,
+                     const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
+                     struct sb_sql_failure *failure);
+
+/* Gives a statement that is prepared its values, which stay where they are until it has been sent. False when
+ * memory is short. */
+bool sb_mysql_bind(struct sb_mysql_connection *connection, size_t which,
+                   const struct sb_sql_values *values);
+
+/* The version of the row that a statement has changed; 0 where a trigger of the table's has kept it from us. */
+uint64_t sb_mysql_version_left(MYSQL_STMT *statement, size_t which,
+                               const struct sb_sql_values *values);
+
+/* The parts of that, for statements that are made as they are needed. */
+int sb_mysql_prepare(struct sb_mysql_connection *connection, const char *text,
+                     MYSQL_STMT **ret_statement, struct sb_sql_failure *failure);
+int sb_mysql_run_bound(struct sb_mysql_connection *connection, MYSQL_STMT *statement,
+                       MYSQL_BIND *binds, bool writes, struct sb_sql_failure *failure);
+
+/* Where the rows of a statement go to, one after the other. */
+struct sb_mysql_row {
+    struct sb_sql_record record;
+    uint64_t place; /* sb_mysql_select_many: 1 is the first item */
+    unsigned long mutex_length;
+    unsigned long owner_id_length;
+};
+
+/* Binds the columns of a record to `row`; false when memory is short. */
+bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row);
+
+/* Fetches the next row into what was bound: false when there is none left. */
+bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row);
+
+#endif
