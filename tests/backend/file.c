@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define NOBODY 54321 /* a user that owns nothing */
+#define NOBODY 54321   /* a user that owns nothing */
+#define SETTLED_MS 150 /* after that the date of a folder tells of every change */
 
 void file_create(struct file *file)
 {
@@ -112,6 +113,24 @@ void file_unlink(const struct file *file, const char *suffix)
 
     snprintf(path, sizeof path, "%s%s", file->path, suffix);
     unlink(path);
+}
+
+static bool is_settled(void *user)
+{
+    const struct file *file = user;
+    struct timespec now;
+    struct stat folder;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return stat(file->folder, &folder) == 0 &&
+           (now.tv_sec - folder.st_ctim.tv_sec) * 1000 +
+                   (now.tv_nsec - folder.st_ctim.tv_nsec) / 1000000 >
+               SETTLED_MS;
+}
+
+bool file_settle(struct file *file)
+{
+    return test_wait(is_settled, file);
 }
 
 pid_t file_fork(int (*function)(struct file *file), struct file *file, bool other_user)

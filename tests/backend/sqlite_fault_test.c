@@ -375,25 +375,10 @@ static void a_system_short_of_descriptors_is_no_store_that_is_down(void **state)
     assert_int_equal(sb_sqlite_fail_create("/tmp/x.db", EIO, &failure), SIMBA_EUNAVAILABLE);
 }
 
-#define SETTLED_MS 150 /* after that the date of a folder tells of every change */
-
-static bool is_settled(void *user)
-{
-    const struct file *file = user;
-    struct timespec now;
-    struct stat folder;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return stat(file->folder, &folder) == 0 &&
-           (now.tv_sec - folder.st_ctim.tv_sec) * 1000 +
-                   (now.tv_nsec - folder.st_ctim.tv_nsec) / 1000000 >
-               SETTLED_MS;
-}
-
 /* The first answer looks at all files, the second relies on their folder. */
 static void rely_on_folder(struct file *file, struct host *host)
 {
-    assert_true(test_wait(is_settled, file));
+    assert_true(file_settle(file));
     assert_string_equal(host_do(host, SIMBA_OP_READ, "m", NULL, 0).owner, "a");
     assert_string_equal(host_do(host, SIMBA_OP_READ, "m", NULL, 0).owner, "a");
 }
@@ -440,6 +425,21 @@ static void another_folder_in_the_place_of_a_quiet_one_is_another_store(void **s
     assert_int_equal(rename(moved, file->folder), 0); /* so that it is removed as well */
 }
 
+static void a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct call held;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    rely_on_folder(file, &host);
+    exchange_for_copy(file);
+    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision).code, SIMBA_OK);
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 0);
+    assert_true(host_close(&host));
+}
+
 /* A path below the folder of the test. */
 static void name_below(const struct file *file, const char *below, char path[TEST_PATH_MAX])
 {
@@ -462,6 +462,45 @@ static void rename_below(const struct file *file, const char *from, const char *
     name_below(file, from, from_path);
     name_below(file, to, to_path);
     assert_int_equal(rename(from_path, to_path), 0);
+}
+
+static bool is_over(void *user)
+{
+    return test_now_ms() > *(const int64_t *)user;
+}
+
+/* Nothing in the folder of the database tells of it. */
+static void an_exchange_further_up_is_hidden_from_releases_for_a_second_at_most(void **state)
+{
+    struct file *file = *state;
+    struct file inner;
+    struct host host;
+    struct call held;
+    char sql[TEST_PATH_MAX + 32];
+    char copy[TEST_PATH_MAX];
+    int64_t hidden_until_ms;
+
+    create_folder(file, "now");
+    create_folder(file, "now/in");
+    create_folder(file, "then");
+    create_folder(file, "then/in");
+    name_below(file, "now/in", inner.folder);
+    name_below(file, "now/in/x.db", inner.path);
+    name_below(file, "then/in/x.db", copy);
+    snprintf(inner.url, sizeof inner.url, "sqlite:%.*s", TEST_PATH_MAX, inner.path);
+    assert_int_equal(host_open(&host, inner.url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    rely_on_folder(&inner, &host);
+    hidden_until_ms = test_now_ms() + 1000;
+    snprintf(sql, sizeof sql, "VACUUM INTO '%s'", copy);
+    assert_true(file_sql(&inner, sql));
+    rename_below(file, "now", "before");
+    rename_below(file, "then", "now");
+    assert_true(test_wait(is_over, &hidden_until_ms));
+    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision).code, SIMBA_OK);
+    assert_int_equal(file_number(&inner, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"),
+                     0);
+    assert_true(host_close(&host));
 }
 
 /* A folder further up is exchanged: the path leads to the same database, by another name of it, but not to its log. */
@@ -775,7 +814,7 @@ static int try_mount_over(struct file *file)
     if (host_open(&host, file->url) != SIMBA_OK)
         return 1;
     acquire(&host, "before", "a");
-    if (!test_wait(is_settled, file))
+    if (!file_settle(file))
         return 2;
     host_do(&host, SIMBA_OP_READ, "before", NULL, 0);
     if (!mount_over(file, "") || !mount_over(file, "-wal") || !mount_over(file, "-shm"))
@@ -855,6 +894,8 @@ int main(void)
         ON_FILE(a_log_that_is_deleted_under_the_client_is_not_written_to),
         ON_FILE(files_that_are_moved_out_of_a_quiet_folder_are_missed),
         ON_FILE(another_folder_in_the_place_of_a_quiet_one_is_another_store),
+        ON_FILE(a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy),
+        ON_FILE(an_exchange_further_up_is_hidden_from_releases_for_a_second_at_most),
         ON_FILE(a_file_with_two_names_is_not_taken_for_that_of_the_other_name),
         ON_FILE(a_folder_that_vanishes_is_unavailable_until_it_is_back),
         ON_FILE(a_dropped_table_is_created_again_for_every_operation),

@@ -191,8 +191,20 @@ static void a_deleted_side_file_is_replaced_and_wakes_again(void **state)
     end_owner();
 }
 
+/* After that the client looks at the side file's name no more while the folder tells of no change. */
+static void rely_on_folder(struct file *file, struct host *host)
+{
+    assert_true(file_settle(file));
+    for (int i = 0; i < 3; i++) {
+        struct call held = host_do(host, SIMBA_OP_ACQUIRE, "n", "owner", 0);
+
+        host_do(host, SIMBA_OP_RELEASE, "n", "owner", held.revision);
+    }
+}
+
 /* The owner has used the side file a moment before it loses its name. Whoever comes to wait makes another one. */
-static void assert_told_after(struct file *file, void (*take_away)(const struct file *file))
+static void assert_told_after(struct file *file, bool quiet,
+                              void (*take_away)(const struct file *file))
 {
     struct host releaser;
     struct host host;
@@ -201,6 +213,8 @@ static void assert_told_after(struct file *file, void (*take_away)(const struct 
     assert_int_equal(host_open(&releaser, file->url), SIMBA_OK);
     assert_int_equal(host_open(&host, file->url), SIMBA_OK);
     held = host_do(&releaser, SIMBA_OP_ACQUIRE, "m", "owner", 0);
+    if (quiet)
+        rely_on_folder(file, &releaser);
     take_away(file);
     wait_in_line(&host);
     host_do(&releaser, SIMBA_OP_RELEASE, "m", "owner", held.revision);
@@ -226,12 +240,18 @@ static void rename_side_file(const struct file *file)
 
 static void a_release_just_after_the_side_file_was_deleted_is_told(void **state)
 {
-    assert_told_after(*state, delete_side_file);
+    assert_told_after(*state, false, delete_side_file);
 }
 
 static void a_release_just_after_the_side_file_was_renamed_is_told(void **state)
 {
-    assert_told_after(*state, rename_side_file);
+    assert_told_after(*state, false, rename_side_file);
+}
+
+static void a_release_after_the_side_file_left_a_quiet_folder_is_told(void **state)
+{
+    assert_told_after(*state, true, delete_side_file);
+    assert_told_after(*state, true, rename_side_file);
 }
 
 /* So that a disk that is full when somebody waits does not keep a release from being told. */
@@ -658,6 +678,7 @@ int main(void)
         ON_FILE(nobody_is_told_after_having_stopped_listening),
         ON_FILE(a_deleted_side_file_is_replaced_and_wakes_again),
         ON_FILE(a_release_just_after_the_side_file_was_deleted_is_told),
+        ON_FILE(a_release_after_the_side_file_left_a_quiet_folder_is_told),
         ON_FILE(a_release_just_after_the_side_file_was_renamed_is_told),
         ON_FILE(the_side_file_has_its_room_from_the_beginning),
         ON_FILE(who_comes_to_wait_is_heard_before_it_is_told_to_look),

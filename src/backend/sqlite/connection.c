@@ -257,7 +257,9 @@ static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failu
 static void announce(struct sb_sql_connection *connection, enum simba_notice notice,
                      const char *mutex)
 {
-    sb_wake_write(&own(connection)->wake, notice, mutex);
+    struct sb_sqlite_connection *c = own(connection);
+
+    sb_wake_write(&c->wake, notice, mutex, sb_sqlite_names_note(c));
 }
 
 static void contended(struct sb_sql_connection *connection)

@@ -52,6 +52,8 @@ struct sb_sqlite_folder {
     bool is_local; /* its date tells of every change */
     struct timespec changed;
     int64_t good_until_ms; /* 0: it tells nothing */
+    uint64_t note;         /* counts what was noted of it */
+    bool quiet;            /* since the last statement it was seen to be as it was noted */
 };
 
 struct sb_sqlite_connection {

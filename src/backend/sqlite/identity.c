@@ -1,12 +1,14 @@
 /*
  * identity.c - which files were opened, and whether their names still lead to them. Must not know what is in them.
  *
- * A file that was deleted or replaced takes writes as before, but nobody else sees them. So every answer is preceded
- * by a look at the name of the database. Its log and its index lie beside it, and whatever happens to a name changes
- * the date of its folder, so that for them a look at the folder is enough most times:
+ * A file that was deleted or replaced takes writes as before, but nobody else sees them. So every answer by which
+ * somebody believes something is preceded by a look at the name of the database. Its log and its index lie beside it,
+ * and whatever happens to a name changes the date of its folder, so that for them a look at the folder is enough most
+ * times. It is enough for all files before the answer to a release, after which nobody believes anything:
  *
+ *     acquire, release   A   R   A   R   A   R   A   R   A
+ *     the folder         x   x   x   x   x   x   x   x   x
  *     the database       x       x       x       x       x
- *     the folder         x       x       x       x       x
  *     log and index      x                               x
  *                        |<----- at most RECHECK_MS ---->|
  *
@@ -15,8 +17,10 @@
  *
  * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that has changed just now
  * therefore tells nothing, nor does one on a file system with coarse dates, or with names that others can change behind
- * this kernel's back, such as those of a network. And a mount over a file is no change of the folder: that is why the
- * database is looked at each time, and the others from time to time.
+ * this kernel's back, such as those of a network. And neither a mount over a file nor another folder further up in the
+ * path is a change of the folder: that is why the database is looked at for each acquire, and the others from time to
+ * time. A release that goes into a file which was hidden so less than RECHECK_MS before is lost to those who see the
+ * other one: there the lease runs out.
  */
 #include "backend/sqlite/identity.h"
 
@@ -132,14 +136,15 @@ static bool is_telling(const struct timespec *date)
     return date->tv_nsec % COARSE_NS != 0 && age_ms(date) > SETTLED_MS;
 }
 
-/* Whether it tells that the names of log and index lead where they did. */
-static bool is_quiet(const struct sb_sqlite_folder *folder, int64_t now_ms)
+/* Whether it tells that the names in it lead where they did. */
+static bool is_quiet(struct sb_sqlite_folder *folder, int64_t now_ms)
 {
     struct stat now;
 
-    return now_ms < folder->good_until_ms && fstat(folder->fd, &now) == 0 &&
-           folder->changed.tv_sec == now.st_ctim.tv_sec &&
-           folder->changed.tv_nsec == now.st_ctim.tv_nsec;
+    folder->quiet = now_ms < folder->good_until_ms && fstat(folder->fd, &now) == 0 &&
+                    folder->changed.tv_sec == now.st_ctim.tv_sec &&
+                    folder->changed.tv_nsec == now.st_ctim.tv_nsec;
+    return folder->quiet;
 }
 
 /* Whether the folder that the path has just led to is held open, and to be believed. */
@@ -174,6 +179,7 @@ static void note_folder(struct sb_sqlite_connection *c, const struct stat *statu
         return;
     c->folder.changed = status->st_ctim;
     c->folder.good_until_ms = now_ms + RECHECK_MS;
+    c->folder.note++;
 }
 
 static int check_log_and_note(struct sb_sqlite_connection *c, int64_t now_ms,
@@ -205,5 +211,12 @@ int sb_sqlite_check_name(struct sb_sqlite_connection *c, struct sb_sql_failure *
 {
     struct stat database;
 
+    if (is_quiet(&c->folder, simba_now_ms()))
+        return SIMBA_OK;
     return check_file(c->settings->path, &c->file, &database, failure);
+}
+
+uint64_t sb_sqlite_names_note(const struct sb_sqlite_connection *c)
+{
+    return c->folder.quiet ? c->folder.note : 0;
 }

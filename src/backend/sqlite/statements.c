@@ -212,6 +212,7 @@ int sb_sqlite_run(struct sb_sqlite_connection *c, enum sb_sql_statement which,
     statement = c->statements[which];
     rc = bind(c, statement, values);
     c->clock_ms = 0;
+    c->folder.quiet = false;
     while (rc == SQLITE_OK && code == SIMBA_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
         rows++;
         if (which == SB_SQL_SELECT)

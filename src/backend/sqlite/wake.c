@@ -135,10 +135,13 @@ static void open_file(struct sb_wake_writer *writer)
 
 /* Who waits since the commit may have found another file, or none, behind the name. Who opens one after this look finds
  * the commit. */
-static bool ensure_file(struct sb_wake_writer *writer)
+static bool ensure_file(struct sb_wake_writer *writer, uint64_t names_note)
 {
-    if (writer->fd < 0 || !is_named(writer))
+    bool known = names_note != 0 && names_note == writer->names_note;
+
+    if (writer->fd < 0 || !(known || is_named(writer)))
         open_file(writer);
+    writer->names_note = names_note;
     return writer->fd >= 0;
 }
 
@@ -150,11 +153,12 @@ static bool write_slot(struct sb_wake_writer *writer, const char *mutex)
     return pwrite(writer->fd, &value, sizeof value, offset) == (ssize_t)sizeof value;
 }
 
-void sb_wake_write(struct sb_wake_writer *writer, enum simba_notice notice, const char *mutex)
+void sb_wake_write(struct sb_wake_writer *writer, enum simba_notice notice, const char *mutex,
+                   uint64_t names_note)
 {
     bool written;
 
-    if (!ensure_file(writer)) {
+    if (!ensure_file(writer, names_note)) {
         complain(writer);
         return;
     }

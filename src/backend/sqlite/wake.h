@@ -51,6 +51,7 @@ struct sb_wake_writer {
     int fd;       /* -1: none yet */
     dev_t device; /* of the file that was opened */
     ino_t inode;
+    uint64_t names_note; /* with which the name was looked at last */
     bool complained;
     uint64_t random;
 };
@@ -60,8 +61,10 @@ void sb_wake_writer_init(struct sb_wake_writer *writer, const struct simba_backe
                          const char *wake_path, const char *path);
 void sb_wake_writer_close(struct sb_wake_writer *writer);
 
-/* Tells those who listen that a mutex was released or changed its owner. A file that cannot be written is logged once;
- * the others come by their own clocks then. */
-void sb_wake_write(struct sb_wake_writer *writer, enum simba_notice notice, const char *mutex);
+/* Tells those who listen that a mutex was released or changed its owner. The file's name is looked at unless
+ * `names_note` is the one of the last call, and not 0: the caller knows then that no name there has changed since. A
+ * file that cannot be written is logged once; the others come by their own clocks then. */
+void sb_wake_write(struct sb_wake_writer *writer, enum simba_notice notice, const char *mutex,
+                   uint64_t names_note);
 
 #endif
