@@ -109,7 +109,8 @@ struct service_request {
     uint32_t generation;
 };
 
-static void drive(struct sb_service *s, const struct sb_event *event, struct sb_name *name);
+static void drive(struct sb_service *s, const struct sb_event *event, struct sb_name *name,
+                  int64_t now_us);
 
 static enum sb_answer answer_of(const struct sb_service *s, const struct simba_reply *reply)
 {
@@ -200,7 +201,7 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     struct sb_name *name = NULL;
     struct sb_event event = {
         .type = SB_EVENT_REPLY,
-        .now_ms = simba_now_ms(),
+        .now_ms = base->answered_at_us / 1000,
         .generation = request->generation,
         .op = base->wire.op,
         .sent_at_ms = reply->as_of_ms != 0 ? reply->as_of_ms : base->sent_at_ms,
@@ -220,12 +221,12 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     else
         forget_error(s);
     count_answer(s, &event, &base->wire);
-    drive(s, &event, name);
+    drive(s, &event, name, base->answered_at_us);
     sb_free(request);
     sb_service_drop(s);
 }
 
-static void send_request(struct sb_service *s, const struct sb_step *step)
+static void send_request(struct sb_service *s, const struct sb_step *step, int64_t now_us)
 {
     const struct sb_timing *timing = sb_service_timing(s);
     struct service_request *request = sb_alloc_zero(sizeof *request);
@@ -233,13 +234,13 @@ static void send_request(struct sb_service *s, const struct sb_step *step)
     if (request == NULL) {
         struct sb_event event = {
             .type = SB_EVENT_REPLY,
-            .now_ms = simba_now_ms(),
+            .now_ms = now_us / 1000,
             .generation = step->request.generation,
             .op = step->request.op,
             .answer = SB_ANSWER_FAILED,
             .code = SIMBA_ENOMEM,
         };
-        drive(s, &event, NULL);
+        drive(s, &event, NULL, now_us);
         return;
     }
     request->service = s;
@@ -254,16 +255,15 @@ static void send_request(struct sb_service *s, const struct sb_step *step)
     request->base.wire.timeout_ms = step->request.timeout_ms;
     request->base.wire.asks_place = timing->turn_ms > 0 && step->request.op == SIMBA_OP_ACQUIRE;
     sb_service_hold(s);
-    sb_engine_send(s->engine, &request->base);
+    sb_engine_send_as_of(s->engine, &request->base, now_us);
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 static void count_step(struct sb_service *s, const struct sb_event *event,
-                       const struct sb_step *step)
+                       const struct sb_step *step, int64_t now_us)
 {
     struct sb_metrics *metrics = &s->engine->metrics;
-    int64_t now_us = step->acquired || step->released ? sb_clock_us() : 0;
 
     if (step->acquired) {
         sb_metrics_count(&metrics->acquisitions);
@@ -346,8 +346,10 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
     return untold;
 }
 
-/* One step and all that it asks for. `name` was made for the event's owner, where it has one. */
-static void drive(struct sb_service *s, const struct sb_event *event, struct sb_name *name)
+/* One step and all that it asks for. `name` was made for the event's owner, where it has one; `now_us` is the event's
+ * time. */
+static void drive(struct sb_service *s, const struct sb_event *event, struct sb_name *name,
+                  int64_t now_us)
 {
     struct sb_step step;
     unsigned untold;
@@ -359,28 +361,33 @@ static void drive(struct sb_service *s, const struct sb_event *event, struct sb_
     s->report_queued |= report;
     pthread_mutex_unlock(&s->engine->rest_lock);
 
-    count_step(s, event, &step);
+    count_step(s, event, &step, now_us);
     sb_loop_arm(s->engine->loop, &s->timer, step.deadline_ms);
     if (report)
         sb_service_call(s, &s->report_call);
     if (s->calls.hook != NULL)
         s->calls.hook(s->calls.user, s, event, &step);
     if (step.request.op != SIMBA_OP_NONE)
-        send_request(s, &step);
+        send_request(s, &step, now_us);
     if (untold > 0) {
         struct sb_event returned = {
             .type = SB_EVENT_RETURNED, .now_ms = event->now_ms, .returned = untold};
-        drive(s, &returned, NULL);
+        drive(s, &returned, NULL, now_us);
     }
     if (step.stopped)
         on_stopped(s, step.stop_code);
 }
 
+static void drive_plain(struct sb_service *s, enum sb_event_type type, int64_t now_us)
+{
+    struct sb_event event = {.type = type, .now_ms = now_us / 1000};
+
+    drive(s, &event, NULL, now_us);
+}
+
 void sb_service_event(struct sb_service *s, enum sb_event_type type)
 {
-    struct sb_event event = {.type = type, .now_ms = simba_now_ms()};
-
-    drive(s, &event, NULL);
+    drive_plain(s, type, sb_clock_us());
 }
 
 static void on_timer(struct sb_timer *timer)
@@ -391,19 +398,20 @@ static void on_timer(struct sb_timer *timer)
 static void run_returned(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, returned_task, task);
-    struct sb_event event = {.type = SB_EVENT_RETURNED, .now_ms = simba_now_ms()};
+    int64_t now_us = sb_clock_us();
+    struct sb_event event = {.type = SB_EVENT_RETURNED, .now_ms = now_us / 1000};
 
     event.returned = atomic_exchange(&s->returned, 0);
-    drive(s, &event, NULL);
+    drive(s, &event, NULL, now_us);
     sb_service_drop(s);
 }
 
 /* ---- The ends of a contest ------------------------------------------------------------------ */
 
-static void begin_contest(struct sb_service *s)
+static void begin_contest(struct sb_service *s, int64_t now_us)
 {
     set_listening(s, true);
-    sb_service_event(s, SB_EVENT_START);
+    drive_plain(s, SB_EVENT_START, now_us);
 }
 
 void sb_service_begin_waiting(struct sb_service *s)
@@ -411,7 +419,7 @@ void sb_service_begin_waiting(struct sb_service *s)
     if (!s->start_waits)
         return;
     s->start_waits = false;
-    begin_contest(s);
+    begin_contest(s, sb_clock_us());
 }
 
 static void run_start(struct simba_task *task)
@@ -424,7 +432,7 @@ static void run_start(struct simba_task *task)
     if (!s->awaited && sb_engine_is_busy(s->engine))
         sb_engine_line_up(s->engine, s);
     else
-        begin_contest(s);
+        begin_contest(s, s->contest_at_us);
 }
 
 /* Whoever waits in line has asked for nothing, and its machine has not begun: there is nothing to end there. */

@@ -156,9 +156,14 @@ static void count_answer(struct sb_engine *engine, const struct sb_request *requ
 
 void sb_engine_send(struct sb_engine *engine, struct sb_request *request)
 {
+    sb_engine_send_as_of(engine, request, sb_clock_us());
+}
+
+void sb_engine_send_as_of(struct sb_engine *engine, struct sb_request *request, int64_t now_us)
+{
     request->engine = engine;
-    request->sent_at_us = sb_clock_us();
-    request->sent_at_ms = request->sent_at_us / 1000;
+    request->sent_at_us = now_us;
+    request->sent_at_ms = now_us / 1000;
     request->round = engine->line.round;
     request->wire.next = NULL;
     *engine->batch_end = &request->wire;
@@ -185,7 +190,8 @@ static void answer(struct sb_request *request, const struct simba_reply *reply)
 {
     struct sb_engine *engine = request->engine;
 
-    sb_metrics_observe(&engine->metrics.operation, sb_clock_us() - request->sent_at_us);
+    request->answered_at_us = sb_clock_us();
+    sb_metrics_observe(&engine->metrics.operation, request->answered_at_us - request->sent_at_us);
     if (reply->code != SIMBA_OK)
         sb_metrics_count(&engine->metrics.errors);
     count_answer(engine, request);

@@ -25,6 +25,7 @@ struct sb_request {
     void (*answered)(struct sb_request *request, const struct simba_reply *reply);
     int64_t sent_at_ms;
     int64_t sent_at_us;
+    int64_t answered_at_us;
     unsigned round; /* see struct sb_line */
     /* An answer from another thread, on its way to the loop. */
     struct simba_task task;
@@ -95,8 +96,10 @@ void sb_engine_line_up(struct sb_engine *engine, struct sb_service *service);
 /* Lets those begin whose turn it is, and those go who wait no more. Loop thread only. */
 void sb_engine_move_line(struct sb_engine *engine);
 
-/* Sends a request at the end of this turn of the loop, together with the others. Loop thread only. */
+/* Sends a request at the end of this turn of the loop, together with the others. Loop thread only. The second counts
+ * as sent when the caller last looked at the clock (sb_clock_us), which is not after it is. */
 void sb_engine_send(struct sb_engine *engine, struct sb_request *request);
+void sb_engine_send_as_of(struct sb_engine *engine, struct sb_request *request, int64_t now_us);
 
 /* Makes of an answer what it is when there is no memory for the owner's name. To a guard and a release it then
  * says that nobody owns: all that they need is that they do not. Other requests have failed. */

@@ -276,8 +276,6 @@ void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argu
 /* Whoever posted a task before the guest was gone has relied on it. */
 void sb_loop_leave(struct sb_loop *loop, bool guest)
 {
-    if (guest)
-        sb_wheel_dismiss(&loop->wheel);
     sb_wheel_leave(&loop->wheel, guest);
     if (guest && has_tasks(loop))
         sb_wheel_hurry(&loop->wheel);

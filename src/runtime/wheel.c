@@ -182,15 +182,20 @@ void sb_wheel_use(struct sb_wheel *w)
     atomic_fetch_add_explicit(&w->uses, 1, memory_order_relaxed);
 }
 
-/* What the guest waits for would wake the keeper as well, and on a small machine take the core from who is needed
- * next. */
-void sb_wheel_dismiss(struct sb_wheel *w)
+/* With the lock held. What the guest waits for would wake the keeper as well, and on a small machine take the core from
+ * who is needed next. */
+static void send_to_sleep(struct sb_wheel *w)
 {
-    pthread_mutex_lock(&w->lock);
     if (w->keeper == WATCHING) {
         watch_events(w, false);
         w->keeper = SLEEPING;
     }
+}
+
+void sb_wheel_dismiss(struct sb_wheel *w)
+{
+    pthread_mutex_lock(&w->lock);
+    send_to_sleep(w);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -207,6 +212,7 @@ void sb_wheel_leave(struct sb_wheel *w, bool guest)
     pthread_mutex_lock(&w->lock);
     w->waiting--;
     if (guest) {
+        send_to_sleep(w);
         w->guest = false;
         w->urgent = w->waiting > 0;
         atomic_store_explicit(&w->holder, NULL, memory_order_relaxed);

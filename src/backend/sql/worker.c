@@ -31,13 +31,14 @@ static void reply_code(struct sb_worker *w, struct simba_request *request, int c
     w->config.host->reply(w->config.host, request, &reply);
 }
 
-int64_t sb_worker_deadline_ms(const struct sb_worker *w, const struct simba_request *request)
+int64_t sb_worker_deadline_ms(const struct sb_worker *w, const struct simba_request *request,
+                              int64_t now_ms)
 {
     int64_t wait_ms = w->config.wait_ms;
 
     if (request->timeout_ms > 0 && request->timeout_ms < wait_ms)
         wait_ms = request->timeout_ms;
-    return simba_now_ms() + wait_ms;
+    return now_ms + wait_ms;
 }
 
 /* Short leases have less time to give away. */
@@ -51,10 +52,11 @@ static int64_t gather_ms(const struct sb_worker *w, const struct simba_request *
 /* With the lock held. Renewals wait for company: they have the whole transition, and a commit costs the same for many. */
 static bool enqueue(struct sb_worker *w, struct simba_request *request)
 {
+    int64_t now_ms = simba_now_ms();
     struct sb_queue_entry entry = {.request = request,
-                                   .deadline_ms = sb_worker_deadline_ms(w, request)};
+                                   .deadline_ms = sb_worker_deadline_ms(w, request, now_ms),
+                                   .due_ms = now_ms};
 
-    entry.due_ms = simba_now_ms();
     if (request->op == SIMBA_OP_GUARD)
         entry.due_ms += gather_ms(w, request);
     return sb_queue_add(&w->queue, &entry);

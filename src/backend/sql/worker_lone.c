@@ -218,7 +218,7 @@ static void begin(struct sb_worker *w, struct simba_request *request, int64_t no
 {
     w->lone_began_ms = now_ms;
     w->batch.count = 0;
-    sb_batch_add(&w->batch, request, sb_worker_deadline_ms(w, request));
+    sb_batch_add(&w->batch, request, sb_worker_deadline_ms(w, request, now_ms));
 }
 
 bool sb_worker_fly(struct sb_worker *w, struct simba_request *batch)

@@ -49,7 +49,8 @@ struct sb_worker {
 };
 
 /* Until when a request that came now is answered. */
-int64_t sb_worker_deadline_ms(const struct sb_worker *worker, const struct simba_request *request);
+int64_t sb_worker_deadline_ms(const struct sb_worker *worker, const struct simba_request *request,
+                              int64_t now_ms);
 
 /* When the waiters are to be looked at next. */
 int64_t sb_worker_look_due_ms(const struct sb_worker *worker);
