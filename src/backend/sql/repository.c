@@ -34,9 +34,9 @@ static size_t count_characters(const char *text)
 static int check_spaces(const struct sb_repository *r, const char *what, const char *text,
                         struct sb_sql_failure *failure)
 {
-    size_t length = text != NULL ? strlen(text) : 0;
+    size_t length = r->connection->drops_spaces && text != NULL ? strlen(text) : 0;
 
-    if (!r->connection->drops_spaces || length == 0 || text[length - 1] != ' ')
+    if (length == 0 || text[length - 1] != ' ')
         return SIMBA_OK;
     failure->remedy = SB_SQL_GIVE_UP;
     return sb_error_set(&failure->error, SIMBA_EINVAL,
@@ -58,8 +58,11 @@ static int check_length(const struct sb_repository *r, const char *id,
                         struct sb_sql_failure *failure)
 {
     size_t most = r->connection->owner_id_max;
-    size_t length = id != NULL ? count_characters(id) : 0;
+    size_t length;
 
+    if (id == NULL || strlen(id) <= most) /* no character has less than a byte */
+        return SIMBA_OK;
+    length = count_characters(id);
     if (length <= most)
         return SIMBA_OK;
     failure->remedy = SB_SQL_GIVE_UP;

@@ -8,18 +8,18 @@
 
 #include <string.h>
 
-static struct sb_roster_entry **find(struct sb_roster *roster, const char *mutex)
+static struct sb_roster_entry **find(struct sb_roster *roster, size_t slot, const char *mutex)
 {
-    struct sb_roster_entry **link = &roster->slots[sb_wake_slot(mutex)];
+    struct sb_roster_entry **link = &roster->slots[slot];
 
     while (*link != NULL && strcmp((*link)->mutex, mutex) != 0)
         link = &(*link)->next;
     return link;
 }
 
-bool sb_roster_add(struct sb_roster *roster, const char *mutex, bool observer)
+bool sb_roster_add(struct sb_roster *roster, size_t slot, const char *mutex, bool observer)
 {
-    struct sb_roster_entry **link = find(roster, mutex);
+    struct sb_roster_entry **link = find(roster, slot, mutex);
 
     if (*link == NULL) {
         *link = sb_alloc_zero(sizeof **link);
@@ -37,9 +37,9 @@ bool sb_roster_add(struct sb_roster *roster, const char *mutex, bool observer)
     return true;
 }
 
-void sb_roster_remove(struct sb_roster *roster, const char *mutex, bool observer)
+void sb_roster_remove(struct sb_roster *roster, size_t slot, const char *mutex, bool observer)
 {
-    struct sb_roster_entry *entry = *find(roster, mutex);
+    struct sb_roster_entry *entry = *find(roster, slot, mutex);
 
     if (entry == NULL)
         return;

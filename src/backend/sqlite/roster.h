@@ -22,11 +22,11 @@ struct sb_roster {
     size_t observers; /* of all of them */
 };
 
-/* False when memory is short. */
-bool sb_roster_add(struct sb_roster *roster, const char *mutex, bool observer);
+/* False when memory is short. The slot is the mutex's own, here and below. */
+bool sb_roster_add(struct sb_roster *roster, size_t slot, const char *mutex, bool observer);
 
 /* The entry stays, so that this may be called while the slot is walked through. */
-void sb_roster_remove(struct sb_roster *roster, const char *mutex, bool observer);
+void sb_roster_remove(struct sb_roster *roster, size_t slot, const char *mutex, bool observer);
 
 /* Frees the entries of a slot that nobody is left in. */
 void sb_roster_trim(struct sb_roster *roster, size_t slot);

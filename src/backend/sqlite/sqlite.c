@@ -10,7 +10,6 @@
 #include "backend/sqlite/watch.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -167,10 +166,25 @@ static int open_client(const struct simba_backend_config *config,
     return SIMBA_OK;
 }
 
+/* Eight bytes in a step, because it is asked for several times in each request. */
+static uint64_t add_to_mark(uint64_t mark, const char *text)
+{
+    size_t length = strlen(text);
+    uint64_t word;
+
+    for (; length >= sizeof word; text += sizeof word, length -= sizeof word) {
+        memcpy(&word, text, sizeof word);
+        mark = (mark ^ word) * 1099511628211u;
+    }
+    word = 0;
+    memcpy(&word, text, length);
+    return (mark ^ word) * 1099511628211u;
+}
+
 /* By which a request and who listens are known to be of the same contender. */
 static uint64_t mark_of(const char *mutex, const char *id)
 {
-    return (uint64_t)sb_hash(mutex) << 32 | (id != NULL ? sb_hash(id) : 0);
+    return add_to_mark(add_to_mark(14695981039346656037u, mutex), id != NULL ? id : "");
 }
 
 /* Whether nobody but who asks would be kept waiting by a slow disk: nobody else listens. While a contender leads, the

@@ -408,14 +408,15 @@ void sb_watch_contended(struct sb_watch *w)
 
 void sb_watch_listen(struct sb_watch *w, const char *mutex, bool observer, bool on)
 {
+    size_t slot = sb_wake_slot(mutex);
     bool observed = w->roster.observers > 0;
 
     if (!on)
-        sb_roster_remove(&w->roster, mutex, observer);
-    else if (!sb_roster_add(&w->roster, mutex, observer))
+        sb_roster_remove(&w->roster, slot, mutex, observer);
+    else if (!sb_roster_add(&w->roster, slot, mutex, observer))
         w->host->log(w->host, SIMBA_LOG_WARN, "out of memory: %s will not be woken", mutex);
     if (!on && !w->telling)
-        sb_roster_trim(&w->roster, sb_wake_slot(mutex));
+        sb_roster_trim(&w->roster, slot);
     if (w->roster.count == 0)
         disarm(w);
     else if (!w->armed && w->roster.observers > 0)
