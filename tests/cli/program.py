@@ -231,7 +231,14 @@ def _run_case(function):
     return trouble or (f"left behind: {left}" if left else None)
 
 
+def heed_interrupts():
+    """Where a script runs the tests in the background they are ignored, and so they would be by the program."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
 def main():
+    heed_interrupts()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     failed = 0
     for place, function in enumerate(_cases, 1):
