@@ -244,6 +244,7 @@ static const struct simba_backend_ops ops = {
     .listen = listen_to,
     .close = close_client,
     .options = options,
+    .no_sigpipe = true,
 };
 
 const struct sb_module sb_postgres_module = {SB_MODULE_LIBRARY, &ops, &dialect};
