@@ -182,7 +182,7 @@ static int open_sides(struct handover *handover, const struct bench_plan *plan,
     if (code == SIMBA_OK)
         code = bench_plain_open(plan, &handover->raw, error);
     if (code == SIMBA_OK)
-        code = bench_sides_init(&handover->sides, bench_way_count(&handover->raw),
+        code = bench_sides_init(&handover->sides, bench_handover_way_count(&handover->raw),
                                 (size_t)plan->count * (size_t)plan->rounds, error);
     return code;
 }

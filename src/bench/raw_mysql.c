@@ -6,6 +6,7 @@
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
+#include "backend/mysql/statement.h"
 #include "base/error.h"
 
 #include <mysql.h>
@@ -19,6 +20,9 @@ struct mysql {
     struct bench_sql sql; /* first: the client is one */
     MYSQL *connection;
     MYSQL_STMT *update;
+    MYSQL_STMT *acquire; /* the library's own statements */
+    MYSQL_STMT *release;
+    struct sb_sql_values values; /* for the library's statements, with the row's version */
 };
 
 static int fail(struct mysql *raw, struct simba_error *error)
@@ -36,12 +40,19 @@ static int execute(void *handle, const char *sql, struct simba_error *error)
     return mysql_query(raw->connection, sql) == 0 ? SIMBA_OK : fail(raw, error);
 }
 
+static void close_statement(MYSQL_STMT *statement)
+{
+    if (statement != NULL)
+        mysql_stmt_close(statement);
+}
+
 static void close_raw(void *handle)
 {
     struct mysql *raw = handle;
 
-    if (raw->update != NULL)
-        mysql_stmt_close(raw->update);
+    close_statement(raw->update);
+    close_statement(raw->acquire);
+    close_statement(raw->release);
     if (raw->connection != NULL)
         mysql_close(raw->connection);
     free(raw);
@@ -55,6 +66,7 @@ static int connect_to(struct mysql *raw, simba_url *url, struct simba_error *err
     raw->connection = mysql_init(NULL);
     if (raw->connection == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
+    mysql_optionsv(raw->connection, MYSQL_SET_CHARSET_NAME, "utf8mb4"); /* the table's */
     if (mysql_real_connect(raw->connection, has_host ? simba_url_host(url, 0) : NULL,
                            simba_url_user(url), simba_url_password(url),
                            path[0] == '/' ? path + 1 : path,
@@ -64,32 +76,74 @@ static int connect_to(struct mysql *raw, simba_url *url, struct simba_error *err
     return SIMBA_OK;
 }
 
-static int prepare_row(struct mysql *raw, struct simba_error *error)
+static int prepare(struct mysql *raw, const char *sql, MYSQL_STMT **ret_statement,
+                   struct simba_error *error)
+{
+    *ret_statement = mysql_stmt_init(raw->connection);
+    if (*ret_statement == NULL || mysql_stmt_prepare(*ret_statement, sql, strlen(sql)) != 0)
+        return fail(raw, error);
+    return SIMBA_OK;
+}
+
+static int prepare_all(struct mysql *raw, struct simba_error *error)
 {
     char sql[BENCH_SQL_MAX];
 
-    snprintf(sql, sizeof sql, BENCH_SQL_DELETE, raw->sql.prefix);
-    int code = execute(raw, sql, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON DUPLICATE KEY UPDATE mutex = mutex",
-             raw->sql.prefix);
+    bench_sql_write_update(&raw->sql, sql);
+    int code = prepare(raw, sql, &raw->update, error);
     if (code == SIMBA_OK)
-        code = execute(raw, sql, error);
-    if (code != SIMBA_OK)
-        return code;
-    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->sql.prefix);
-    raw->update = mysql_stmt_init(raw->connection);
-    if (raw->update == NULL || mysql_stmt_prepare(raw->update, sql, strlen(sql)) != 0)
-        return fail(raw, error);
-    return SIMBA_OK;
+        code = prepare(raw, sb_mysql_statement_text(SB_MYSQL_ACQUIRE_AGAIN), &raw->acquire, error);
+    if (code == SIMBA_OK)
+        code = prepare(raw, sb_mysql_statement_text(SB_SQL_RELEASE_EXACT), &raw->release, error);
+    return code;
+}
+
+static int refuse(MYSQL_STMT *statement, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_ESTORE, "MySQL by hand: %s", mysql_stmt_error(statement));
 }
 
 static int update(void *handle, struct simba_error *error)
 {
     struct mysql *raw = handle;
 
-    if (mysql_stmt_execute(raw->update) == 0)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_ESTORE, "MySQL by hand: %s", mysql_stmt_error(raw->update));
+    return mysql_stmt_execute(raw->update) == 0 ? SIMBA_OK : refuse(raw->update, error);
+}
+
+/* ---- The library's statements ----------------------------------------------------------------- */
+
+static int change(struct mysql *raw, MYSQL_STMT *statement, size_t which, struct simba_error *error)
+{
+    struct sb_mysql_parameters parameters;
+
+    sb_mysql_bind_values(which, &raw->values, &parameters);
+    if (mysql_stmt_bind_param(statement, parameters.binds) != 0 ||
+        mysql_stmt_execute(statement) != 0)
+        return refuse(statement, error);
+    if (mysql_stmt_affected_rows(statement) != 1)
+        return sb_error_set(error, SIMBA_ESTORE, "MySQL by hand: the row is not as it was left");
+    raw->values.version = parameters.next_version;
+    return SIMBA_OK;
+}
+
+static int cycle_statements(void *handle, struct simba_error *error)
+{
+    struct mysql *raw = handle;
+    int code = change(raw, raw->acquire, SB_MYSQL_ACQUIRE_AGAIN, error);
+
+    return code == SIMBA_OK ? change(raw, raw->release, SB_SQL_RELEASE_EXACT, error) : code;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------- */
+
+static void set_up(struct mysql *raw, const char *prefix)
+{
+    raw->sql = (struct bench_sql){.execute = execute,
+                                  .update = update,
+                                  .begin = "START TRANSACTION",
+                                  .unless_there = " ON DUPLICATE KEY UPDATE mutex = mutex"};
+    bench_sql_set_names(&raw->sql, prefix);
+    bench_sql_set_values(&raw->sql, &raw->values);
 }
 
 static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct simba_error *error)
@@ -100,12 +154,12 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     struct mysql *raw = calloc(1, sizeof *raw);
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    raw->sql =
-        (struct bench_sql){.execute = execute, .update = update, .begin = "START TRANSACTION"};
-    snprintf(raw->sql.prefix, sizeof raw->sql.prefix, "%s", prefix);
+    set_up(raw, prefix);
     code = connect_to(raw, url, error);
     if (code == SIMBA_OK)
-        code = prepare_row(raw, error);
+        code = bench_sql_create_rows(raw, error);
+    if (code == SIMBA_OK)
+        code = prepare_all(raw, error);
     if (code != SIMBA_OK)
         close_raw(raw);
     else
@@ -134,6 +188,7 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
 static const struct bench_way ways[] = {
     {"raw", "two committed UPDATEs", "two committed UPDATEs, nobody polls", bench_sql_cycle, NULL,
      bench_sql_hand_over},
+    {"statements", "the same statements by hand", NULL, cycle_statements, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL, NULL},
 };
 

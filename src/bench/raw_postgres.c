@@ -8,6 +8,7 @@
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
+#include "backend/postgres/statement.h"
 #include "base/error.h"
 
 #include <libpq-fe.h>
@@ -23,7 +24,8 @@ struct postgres {
     struct bench_sql sql; /* first: the client is one */
     PGconn *owner;
     PGconn *waiter;
-    bool listens; /* the waiter does */
+    bool listens;                /* the waiter does */
+    struct sb_sql_values values; /* for the library's statements, with the row's version */
 };
 
 /* The first line of what it says; the others are hints. */
@@ -90,21 +92,12 @@ static void close_raw(void *handle)
     free(raw);
 }
 
-static int prepare_connection(struct postgres *raw, PGconn *connection, struct simba_error *error)
+static int prepare_update(struct postgres *raw, PGconn *connection, struct simba_error *error)
 {
     char sql[BENCH_SQL_MAX];
 
-    if (PQstatus(connection) != CONNECTION_OK)
-        return fail(connection, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_DELETE, raw->sql.prefix);
-    int code = execute_on(connection, sql, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->sql.prefix);
-    if (code == SIMBA_OK)
-        code = execute_on(connection, sql, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->sql.prefix);
-    if (code == SIMBA_OK)
-        code = finish(connection, PQprepare(connection, "u", sql, 0, NULL), error);
-    return code;
+    bench_sql_write_update(&raw->sql, sql);
+    return finish(connection, PQprepare(connection, "u", sql, 0, NULL), error);
 }
 
 static int update_on(PGconn *connection, struct simba_error *error)
@@ -119,6 +112,71 @@ static int update(void *handle, struct simba_error *error)
     return update_on(raw->owner, error);
 }
 
+/* ---- The library's statements ----------------------------------------------------------------- */
+
+static int prepare(struct postgres *raw, int statement, struct simba_error *error)
+{
+    return finish(raw->owner,
+                  PQprepare(raw->owner, sb_postgres_statement_name(statement),
+                            sb_postgres_statement_text(statement), 0, NULL),
+                  error);
+}
+
+static int change(struct postgres *raw, int statement, struct simba_error *error)
+{
+    struct sb_postgres_parameters parameters;
+
+    sb_postgres_bind(statement, &raw->values, &parameters);
+    PGresult *result = PQexecPrepared(raw->owner, sb_postgres_statement_name(statement),
+                                      parameters.count, parameters.values, NULL, NULL, 0);
+    bool missed = strcmp(PQcmdTuples(result), "0") == 0;
+    int code = finish(raw->owner, result, error);
+    if (code == SIMBA_OK && missed)
+        return sb_error_set(error, SIMBA_ESTORE,
+                            "PostgreSQL by hand: the row is not as it was left");
+    if (code == SIMBA_OK)
+        raw->values.version = sb_postgres_next_version(raw->values.version);
+    return code;
+}
+
+static int cycle_statements(void *handle, struct simba_error *error)
+{
+    struct postgres *raw = handle;
+    int code = change(raw, SB_POSTGRES_ACQUIRE_AGAIN, error);
+
+    return code == SIMBA_OK ? change(raw, SB_POSTGRES_RELEASE_EXACT_LONE, error) : code;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------- */
+
+static void set_up(struct postgres *raw, const char *prefix)
+{
+    raw->sql = (struct bench_sql){.execute = execute,
+                                  .update = update,
+                                  .begin = "BEGIN",
+                                  .unless_there = " ON CONFLICT DO NOTHING"};
+    bench_sql_set_names(&raw->sql, prefix);
+    bench_sql_set_values(&raw->sql, &raw->values);
+}
+
+static int prepare_all(struct postgres *raw, struct simba_error *error)
+{
+    if (PQstatus(raw->owner) != CONNECTION_OK)
+        return fail(raw->owner, error);
+    if (PQstatus(raw->waiter) != CONNECTION_OK)
+        return fail(raw->waiter, error);
+    int code = bench_sql_create_rows(raw, error);
+    if (code == SIMBA_OK)
+        code = prepare_update(raw, raw->owner, error);
+    if (code == SIMBA_OK)
+        code = prepare_update(raw, raw->waiter, error);
+    if (code == SIMBA_OK)
+        code = prepare(raw, SB_POSTGRES_ACQUIRE_AGAIN, error);
+    if (code == SIMBA_OK)
+        code = prepare(raw, SB_POSTGRES_RELEASE_EXACT_LONE, error);
+    return code;
+}
+
 static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct simba_error *error)
 {
     int code = bench_sql_check_plain(url, error);
@@ -127,19 +185,18 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     struct postgres *raw = calloc(1, sizeof *raw);
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    raw->sql = (struct bench_sql){.execute = execute, .update = update, .begin = "BEGIN"};
-    snprintf(raw->sql.prefix, sizeof raw->sql.prefix, "%s", prefix);
+    set_up(raw, prefix);
     raw->owner = connect_to(url);
     raw->waiter = connect_to(url);
-    code = prepare_connection(raw, raw->owner, error);
-    if (code == SIMBA_OK)
-        code = prepare_connection(raw, raw->waiter, error);
+    code = prepare_all(raw, error);
     if (code != SIMBA_OK)
         close_raw(raw);
     else
         *ret_raw = raw;
     return code;
 }
+
+/* ---- A hand-over ------------------------------------------------------------------------------ */
 
 static int await_notice(PGconn *connection, struct simba_error *error)
 {
@@ -187,6 +244,8 @@ static int hand_over(void *handle, double *ret_us, struct simba_error *error)
     return code;
 }
 
+/* ---- The whole -------------------------------------------------------------------------------- */
+
 static int counter(void *handle, double *ret_value, struct simba_error *error)
 {
     struct postgres *raw = handle;
@@ -203,6 +262,7 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
 static const struct bench_way ways[] = {
     {"raw", "two committed UPDATEs", "NOTIFY heard + one committed UPDATE", bench_sql_cycle,
      prepare_hand_over, hand_over},
+    {"statements", "the same statements by hand", NULL, cycle_statements, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -5,10 +5,14 @@
 
 #include "bench/machine.h"
 
+#include "backend/sql/driver.h"
 #include "base/error.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define TTL_MS 10000
+#define LEASE_MS 16000
 
 int bench_sql_check_plain(simba_url *url, struct simba_error *error)
 {
@@ -17,6 +21,47 @@ int bench_sql_check_plain(simba_url *url, struct simba_error *error)
     if (simba_url_host_count(url) <= 1 && (tls == NULL || strcmp(tls, "off") == 0))
         return SIMBA_OK;
     return sb_error_set(error, SIMBA_EUNSUPPORTED, "by hand only one server without TLS");
+}
+
+void bench_sql_set_names(struct bench_sql *sql, const char *prefix)
+{
+    snprintf(sql->prefix, sizeof sql->prefix, "%s", prefix);
+    snprintf(sql->raw_mutex, sizeof sql->raw_mutex, "%sraw", prefix);
+    snprintf(sql->hand_mutex, sizeof sql->hand_mutex, "%shand", prefix);
+}
+
+/* Deleted first, so that nothing stays where the right to delete is missing. */
+int bench_sql_create_rows(void *raw, struct simba_error *error)
+{
+    const struct bench_sql *sql = raw;
+    char text[BENCH_SQL_MAX];
+
+    snprintf(text, sizeof text, "DELETE FROM simba_mutex WHERE mutex IN ('%s', '%s')",
+             sql->raw_mutex, sql->hand_mutex);
+    int code = sql->execute(raw, text, error);
+    snprintf(
+        text, sizeof text,
+        "INSERT INTO simba_mutex (mutex, acquired_at, ttl_at, transition_at, owner_id, version)"
+        " VALUES ('%s', 0, 0, 0, '', 0), ('%s', 0, 0, 0, '', 0)%s",
+        sql->raw_mutex, sql->hand_mutex, sql->unless_there);
+    return code == SIMBA_OK ? sql->execute(raw, text, error) : code;
+}
+
+void bench_sql_write_update(const struct bench_sql *sql, char ret_text[BENCH_SQL_MAX])
+{
+    snprintf(ret_text, BENCH_SQL_MAX,
+             "UPDATE simba_mutex SET acquired_at = 1, ttl_at = 2, transition_at = 3,"
+             " owner_id = 'raw', version = version + 1 WHERE mutex = '%s'",
+             sql->raw_mutex);
+}
+
+/* An id as long as the library's own are. */
+void bench_sql_set_values(const struct bench_sql *sql, struct sb_sql_values *ret_values)
+{
+    *ret_values = (struct sb_sql_values){.mutex = sql->hand_mutex,
+                                         .id = "0:12345@192.168.1.100~k3v9qd",
+                                         .ttl_ms = TTL_MS,
+                                         .lease_ms = LEASE_MS};
 }
 
 int bench_sql_cycle(void *raw, struct simba_error *error)

@@ -11,22 +11,30 @@
 #define BENCH_SQL_NAME_MAX 32
 #define BENCH_SQL_MAX 512
 
-/* Before the INSERT, so that nothing stays where the right to delete is missing. */
-#define BENCH_SQL_DELETE "DELETE FROM simba_mutex WHERE mutex = '%sraw'"
-#define BENCH_SQL_INSERT                                                                           \
-    "INSERT INTO simba_mutex (mutex, acquired_at, ttl_at, transition_at, owner_id, version)"       \
-    " VALUES ('%sraw', 0, 0, 0, '', 0)"
-#define BENCH_SQL_UPDATE                                                                           \
-    "UPDATE simba_mutex SET acquired_at = 1, ttl_at = 2, transition_at = 3, owner_id = 'raw',"     \
-    " version = version + 1 WHERE mutex = '%sraw'"
+struct sb_sql_values;
 
-/* The first member of a plain client, which is the `raw` of the functions. */
+/* The first member of a plain client, which is the `raw` of the functions. There are two rows: one that is updated as
+ * simply as can be, one for the library's own statements. */
 struct bench_sql {
     int (*execute)(void *raw, const char *sql, struct simba_error *error);
-    int (*update)(void *raw, struct simba_error *error); /* BENCH_SQL_UPDATE, prepared */
+    int (*update)(void *raw, struct simba_error *error); /* see bench_sql_write_update */
     const char *begin;                                   /* a transaction that writes */
+    const char *unless_there;                            /* behind an INSERT */
     char prefix[BENCH_SQL_NAME_MAX];
+    char raw_mutex[BENCH_SQL_NAME_MAX];
+    char hand_mutex[BENCH_SQL_NAME_MAX];
 };
+
+void bench_sql_set_names(struct bench_sql *sql, const char *prefix);
+
+/* Both rows, free and of version 0. */
+int bench_sql_create_rows(void *raw, struct simba_error *error);
+
+/* The least that changes the first row, to be prepared. */
+void bench_sql_write_update(const struct bench_sql *sql, char ret_text[BENCH_SQL_MAX]);
+
+/* What the library's statements bind for the second row as it was created. */
+void bench_sql_set_values(const struct bench_sql *sql, struct sb_sql_values *ret_values);
 
 /* TLS costs by itself, and is not what is compared: SIMBA_EUNSUPPORTED. */
 int bench_sql_check_plain(simba_url *url, struct simba_error *error);

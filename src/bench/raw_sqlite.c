@@ -52,10 +52,9 @@ static int prepare_file(struct sqlite *raw, simba_url *url, struct simba_error *
              synchronous != NULL && strcmp(synchronous, "full") == 0 ? "FULL" : "NORMAL");
     sqlite3_busy_timeout(raw->db, BUSY_MS);
     int code = execute(raw, sql, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_INSERT " ON CONFLICT DO NOTHING", raw->sql.prefix);
     if (code == SIMBA_OK)
-        code = execute(raw, sql, error);
-    snprintf(sql, sizeof sql, BENCH_SQL_UPDATE, raw->sql.prefix);
+        code = bench_sql_create_rows(raw, error);
+    bench_sql_write_update(&raw->sql, sql);
     if (code == SIMBA_OK && sqlite3_prepare_v2(raw->db, sql, -1, &raw->update, NULL) != SQLITE_OK)
         code = fail(raw, error);
     return code;
@@ -75,8 +74,11 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
 
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    raw->sql = (struct bench_sql){.execute = execute, .update = update, .begin = "BEGIN IMMEDIATE"};
-    snprintf(raw->sql.prefix, sizeof raw->sql.prefix, "%s", prefix);
+    raw->sql = (struct bench_sql){.execute = execute,
+                                  .update = update,
+                                  .begin = "BEGIN IMMEDIATE",
+                                  .unless_there = " ON CONFLICT DO NOTHING"};
+    bench_sql_set_names(&raw->sql, prefix);
     int code = sqlite3_open_v2(simba_url_path(url), &raw->db, SQLITE_OPEN_READWRITE, NULL);
     code = code == SQLITE_OK ? prepare_file(raw, url, error) : fail(raw, error);
     if (code != SIMBA_OK)

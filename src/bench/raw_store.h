@@ -21,7 +21,8 @@ struct bench_way {
     /* May be NULL: brings a hand-over so far that the owner could release. */
     int (*prepare)(void *raw, struct simba_error *error);
 
-    /* What stands for a hand-over, from the release to the new owner. Fails or tells how long it took. */
+    /* What stands for a hand-over, from the release to the new owner. Fails or tells how long it took. May be NULL:
+     * then it is none behind it, either. */
     int (*handover)(void *raw, double *ret_us, struct simba_error *error);
 };
 

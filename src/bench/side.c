@@ -61,6 +61,15 @@ size_t bench_way_count(const struct bench_raw *raw)
     return count;
 }
 
+size_t bench_handover_way_count(const struct bench_raw *raw)
+{
+    size_t count = 0;
+
+    while (count < bench_way_count(raw) && raw->ops->ways[count].handover != NULL)
+        count++;
+    return count;
+}
+
 int bench_sides_init(struct bench_sides *sides, size_t ways, size_t capacity,
                      struct simba_error *error)
 {

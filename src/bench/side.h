@@ -30,6 +30,9 @@ int bench_plain_open(const struct bench_plan *plan, struct bench_raw *ret_raw,
 /* How many ways it has; 0 where it is closed. */
 size_t bench_way_count(const struct bench_raw *raw);
 
+/* How many of them, the first ones, can hand over. */
+size_t bench_handover_way_count(const struct bench_raw *raw);
+
 /* Measurements of the library, and of each way by hand. */
 struct bench_sides {
     struct bench_samples ours;

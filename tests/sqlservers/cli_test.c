@@ -130,6 +130,18 @@ static void a_name_that_is_not_utf8_is_78_for_every_command(void **state)
     assert_int_equal(simba_run("release", "bad\xff", "--force", NULL), 78);
 }
 
+/* Nothing of it stays on the store, and no hand-over is told of by them. */
+static void a_cycle_is_measured_beside_the_same_statements_by_hand(void **state)
+{
+    (void)state;
+    assert_int_equal(simba_run("bench", "cycle", "handover", "--count", "2", "--rounds", "2", NULL),
+                     0);
+    assert_contains(last_out(), "times as long as: the same statements by hand");
+    assert_null(strstr(strstr(last_out(), "handover:"), "the same statements"));
+    assert_int_equal(
+        server_number(&server, "SELECT count(*) FROM simba_mutex WHERE mutex LIKE 'bench-%'"), 0);
+}
+
 /* Whether the session has locked the row of a bench while nobody owned it. */
 static bool locks_free_row(struct session *session)
 {
@@ -185,6 +197,8 @@ static int run_cases(void)
                                         enter, sandbox_leave),
         cmocka_unit_test_setup_teardown(a_name_that_is_not_utf8_is_78_for_every_command, enter,
                                         sandbox_leave),
+        cmocka_unit_test_setup_teardown(a_cycle_is_measured_beside_the_same_statements_by_hand,
+                                        enter, sandbox_leave),
         cmocka_unit_test_setup_teardown(commands_and_measurements_end_when_the_server_stays_away,
                                         enter, sandbox_leave),
     };
