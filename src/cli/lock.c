@@ -271,7 +271,7 @@ static int say_contended(const struct lock *lock)
     bool wanted = lock->contended_code != CLI_EXIT_OK || lock->job.cli->log_level >= SIMBA_LOG_INFO;
     struct simba_owner owner = SIMBA_OWNER_NONE;
     struct simba_error error;
-    char owned[SIMBA_ID_MAX + 64];
+    char owned[CLI_PROGRESS_OWNER_MAX];
 
     if (is_bounded(lock) && !store_answers(lock, &error))
         return say_unreached(lock, error.text);

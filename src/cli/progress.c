@@ -45,6 +45,14 @@ int64_t cli_progress_next_ms(const struct cli_progress *progress)
     return isatty(STDERR_FILENO) ? simba_now_ms() + INTERVAL_MS : SIMBA_INFINITE;
 }
 
+/* Who waits for the command that runs it waits for ever, which is hard to see. */
+static const char *relation(const struct simba_owner *owner)
+{
+    const char *around = getenv("SIMBA_CONTENDER_ID");
+
+    return around != NULL && strcmp(around, owner->id) == 0 ? ", under which this runs," : "";
+}
+
 void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size)
 {
     char left[32];
@@ -53,9 +61,9 @@ void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t
     if (left_ms != SIMBA_INFINITE)
         left_ms = (left_ms - simba_now_ms() + 999) / 1000 * 1000;
     if (left_ms == SIMBA_INFINITE || left_ms <= 0)
-        snprintf(buffer, size, "owned by %s", owner->id);
+        snprintf(buffer, size, "owned by %s%s", owner->id, relation(owner));
     else
-        snprintf(buffer, size, "owned by %s for another %s", owner->id,
+        snprintf(buffer, size, "owned by %s%s for another %s", owner->id, relation(owner),
                  simba_duration_format(left_ms, left, sizeof left));
 }
 
@@ -64,7 +72,7 @@ static void describe_wait(const struct cli_progress *progress, const struct simb
                           char *buffer, size_t size)
 {
     const char *store = cli_store_shown();
-    char owned[SIMBA_ID_MAX + 64];
+    char owned[CLI_PROGRESS_OWNER_MAX];
 
     cli_progress_describe(owner, owned, sizeof owned);
     snprintf(buffer, size, "waiting for '%s'%s%s%s%s", progress->mutex,

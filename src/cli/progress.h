@@ -16,6 +16,9 @@ struct cli_progress {
     bool shown; /* a line in its place */
 };
 
+/* Room for what cli_progress_describe writes. */
+#define CLI_PROGRESS_OWNER_MAX (SIMBA_ID_MAX + 96)
+
 /* "owned by ID for another 12s": unless the owner renews, which most do. */
 void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size);
 

@@ -224,5 +224,16 @@ if shutil.which("redis-server") is not None:
     case(a_right_that_is_missing_is_told_once_and_ends_every_kind_of_wait)
     case(a_store_that_dies_during_a_wait_is_blamed_and_not_the_owner)
 
+@case
+def who_waits_for_the_command_that_runs_it_is_told():
+    outer = Simba("--id", "outer", "lock", "m", "--", PROGRAM, "lock", "-w", "1500ms", "m", "--", "true")
+    wait_until(lambda: "waiting for 'm', which is owned by outer, under which this runs, for another" in outer.said(),
+               "it is told")
+    equal(outer.wait(), 75)
+    contains(outer.said(), "simba: 'm' was not acquired in 1s500ms: owned by outer, under which this runs, for another")
+    inner = run("--id", "outer", "lock", "m", "--", PROGRAM, "lock", "-n", "other", "--", "true")
+    equal((inner.code, inner.said()), (0, ""))
+
+
 if __name__ == "__main__":
     sys.exit(main())
