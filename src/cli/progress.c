@@ -50,7 +50,7 @@ static const char *relation(const struct simba_owner *owner)
 {
     const char *around = getenv("SIMBA_CONTENDER_ID");
 
-    return around != NULL && strcmp(around, owner->id) == 0 ? ", under which this runs," : "";
+    return around != NULL && strcmp(around, owner->id) == 0 ? " (under which this runs)" : "";
 }
 
 void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size)
