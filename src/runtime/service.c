@@ -286,7 +286,7 @@ static bool is_not_stopping(void *argument)
 
 bool sb_service_wait_initial(struct sb_service *s, int64_t until_ms)
 {
-    return sb_engine_wait_progress(s->engine, is_not_stopping, s, until_ms);
+    return is_not_stopping(s) || sb_engine_wait_progress(s->engine, is_not_stopping, s, until_ms);
 }
 
 void sb_service_close(struct sb_service *s)

@@ -10,14 +10,14 @@
 
 #include <string.h>
 
-/* Parameters have the same number in every statement. */
+/* What comes behind the id is either a lease, all of it, or the version that is meant. */
 enum parameter {
     PARAMETER_MUTEX = 1,
     PARAMETER_ID,
     PARAMETER_TTL,
     PARAMETER_LEASE,
-    PARAMETER_VERSION,
-    PARAMETER_LIFE
+    PARAMETER_LIFE,
+    PARAMETER_VERSION = PARAMETER_TTL
 };
 
 /* Behind the columns that all dialects have. */
@@ -38,7 +38,7 @@ enum parameter {
 #define HAS_NEXT_TERM "simba_next_term(version, " FLOOR ")"
 #define SET_LEASE                                                                                  \
     "UPDATE simba_mutex SET owner_id = ?2, acquired_at = simba_now(),"                             \
-    " ttl_at = simba_now() + ?3, transition_at = simba_now() + ?4, life = ?6"
+    " ttl_at = simba_now() + ?3, transition_at = simba_now() + ?4, life = ?5"
 #define CLEAR_LEASE                                                                                \
     "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
     " version = simba_note(version + 1), life = 0, life_version = 0"
@@ -56,7 +56,7 @@ static const char *const statement_texts[SB_SQL_STATEMENTS] = {
                                " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now()"
                                " RETURNING " CHANGED_COLUMNS,
     [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2",
-    [SB_SQL_RELEASE_EXACT] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?5",
+    [SB_SQL_RELEASE_EXACT] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?3",
 };
 
 /* ---- Running statements --------------------------------------------------------------------- */
@@ -66,27 +66,33 @@ static int bind_text(sqlite3_stmt *statement, enum parameter parameter, const ch
     return sqlite3_bind_text(statement, parameter, text, -1, SQLITE_STATIC);
 }
 
-/* Binds all that the statement counts; a number that it skips may be bound all the same. */
+static int bind_lease(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
+                      const struct sb_sql_values *values)
+{
+    struct sb_life *own_life = c->settings->life;
+    int64_t life = own_life != NULL ? sb_life_begin(own_life) : 0;
+    int rc = sqlite3_bind_int64(statement, PARAMETER_TTL, values->ttl_ms);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(statement, PARAMETER_LEASE, values->lease_ms);
+    return rc == SQLITE_OK ? sqlite3_bind_int64(statement, PARAMETER_LIFE, life) : rc;
+}
+
+/* Binds what the statement counts. */
 static int bind(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
                 const struct sb_sql_values *values)
 {
-    struct sb_life *own_life = c->settings->life;
     int count = sqlite3_bind_parameter_count(statement);
-    int64_t life = count >= PARAMETER_LIFE && own_life != NULL ? sb_life_begin(own_life) : 0;
     int rc = SQLITE_OK;
 
     if (count >= PARAMETER_MUTEX)
         rc = bind_text(statement, PARAMETER_MUTEX, values->mutex);
     if (rc == SQLITE_OK && count >= PARAMETER_ID)
         rc = bind_text(statement, PARAMETER_ID, values->id);
-    if (rc == SQLITE_OK && count >= PARAMETER_TTL)
-        rc = sqlite3_bind_int64(statement, PARAMETER_TTL, values->ttl_ms);
-    if (rc == SQLITE_OK && count >= PARAMETER_LEASE)
-        rc = sqlite3_bind_int64(statement, PARAMETER_LEASE, values->lease_ms);
-    if (rc == SQLITE_OK && count >= PARAMETER_VERSION)
+    if (rc == SQLITE_OK && count == PARAMETER_VERSION)
         rc = sqlite3_bind_int64(statement, PARAMETER_VERSION, (sqlite3_int64)values->version);
-    if (rc == SQLITE_OK && count >= PARAMETER_LIFE)
-        rc = sqlite3_bind_int64(statement, PARAMETER_LIFE, life);
+    else if (rc == SQLITE_OK && count == PARAMETER_LIFE)
+        rc = bind_lease(c, statement, values);
     return rc;
 }
 
