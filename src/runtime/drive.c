@@ -12,7 +12,6 @@
 #include "base/container.h"
 #include "base/error.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* How often a request that keeps failing for the same reason is warned of. */
@@ -326,39 +325,9 @@ static unsigned keep_report(const struct sb_service *s, const struct sb_step *st
     return untold;
 }
 
-static void step_mind(const struct sb_service *s, union sb_mind *mind, const struct sb_event *event,
-                      struct sb_step *step)
-{
-    if (is_observer(s))
-        sb_observer_step(&mind->observer, event, step);
-    else
-        sb_machine_step(&mind->contender, event, step);
-}
-
-/* Changes without a callback count as told and returned at once. That changes no owner at the same instant; it may lead
- * to a request, where the change itself led to none, or be the end of a stop. */
-static void return_untold(const struct sb_service *s, union sb_mind *mind, int64_t now_ms,
-                          unsigned untold, struct sb_step *step)
-{
-    struct sb_event returned = {.type = SB_EVENT_RETURNED, .now_ms = now_ms, .returned = untold};
-    struct sb_step next;
-
-    step_mind(s, mind, &returned, &next);
-    assert(!next.changed);
-    step->deadline_ms = next.deadline_ms;
-    if (next.request.op != SIMBA_OP_NONE) {
-        assert(step->request.op == SIMBA_OP_NONE);
-        step->request = next.request;
-    }
-    if (next.stopped) {
-        step->stopped = true;
-        step->stop_code = next.stop_code;
-    }
-}
-
-/* Steps the machine until nothing is left to be done at once. */
-static void step_machine(struct sb_service *s, const struct sb_event *event, struct sb_name *name,
-                         struct sb_step *step)
+/* Steps the machine. Returns as above. */
+static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
+                             struct sb_name *name, struct sb_step *step)
 {
     struct sb_report report;
     union sb_mind mind;
@@ -366,13 +335,15 @@ static void step_machine(struct sb_service *s, const struct sb_event *event, str
     bool reports;
 
     sb_rest_wake(&s->rest, &mind);
-    step_mind(s, &mind, event, step);
+    if (is_observer(s))
+        sb_observer_step(&mind.observer, event, step);
+    else
+        sb_machine_step(&mind.contender, event, step);
+    show(s, &mind);
     reports = step->changed || s->rest.pending;
     untold = reports ? keep_report(s, step, &report) : 0;
-    if (untold > 0)
-        return_untold(s, &mind, event->now_ms, untold, step);
-    show(s, &mind);
     sb_rest_lay(&s->rest, &mind, reports ? &report : NULL, name);
+    return untold;
 }
 
 /* One step and all that it asks for. `name` was made for the event's owner, where it has one; `now_us` is the event's
@@ -381,10 +352,11 @@ static void drive(struct sb_service *s, const struct sb_event *event, struct sb_
                   int64_t now_us)
 {
     struct sb_step step;
+    unsigned untold;
     bool report;
 
     pthread_mutex_lock(&s->engine->rest_lock);
-    step_machine(s, event, name, &step);
+    untold = step_machine(s, event, name, &step);
     report = s->rest.pending && !s->report_queued;
     s->report_queued |= report;
     pthread_mutex_unlock(&s->engine->rest_lock);
@@ -397,6 +369,11 @@ static void drive(struct sb_service *s, const struct sb_event *event, struct sb_
         s->calls.hook(s->calls.user, s, event, &step);
     if (step.request.op != SIMBA_OP_NONE)
         send_request(s, &step, now_us);
+    if (untold > 0) {
+        struct sb_event returned = {
+            .type = SB_EVENT_RETURNED, .now_ms = event->now_ms, .returned = untold};
+        drive(s, &returned, NULL, now_us);
+    }
     if (step.stopped)
         on_stopped(s, step.stop_code);
 }
