@@ -114,38 +114,138 @@ static struct call take(struct host *host, const char *id, const char *expected)
     return call;
 }
 
+static uint64_t give_back(struct host *host, const struct call *taken)
+{
+    struct call call = host_do(host, SIMBA_OP_RELEASE, "left", taken->request.id, taken->revision);
+
+    assert_int_equal(call.code, SIMBA_OK);
+    return taken->revision + 1;
+}
+
+/* Returns the version that it leaves. */
+static uint64_t come_and_go(struct host *host, const char *id)
+{
+    struct call taken = take(host, id, id);
+
+    return give_back(host, &taken);
+}
+
+/* So often that it expects to find the mutex as it has left it. */
+static uint64_t settle(struct host *host, const char *id)
+{
+    uint64_t first = come_and_go(host, id);
+
+    for (uint64_t i = 1; i <= 3; i++)
+        assert_int_equal(come_and_go(host, id), first + 2 * i);
+    return first + 6;
+}
+
 /* Who remembers how it has left a mutex must not go by that. */
 static void what_others_did_since_ones_own_release_counts(void **state)
 {
     struct host mine, other;
-    struct call call, taken;
+    struct call call;
+    uint64_t left;
 
     (void)state;
     assert_int_equal(host_open(&mine, server.url), SIMBA_OK);
     assert_int_equal(host_open(&other, server.url), SIMBA_OK);
-    call = take(&mine, "a", "a");
-    host_do(&mine, SIMBA_OP_RELEASE, "left", "a", call.revision);
-    taken = take(&mine, "a", "a"); /* nobody has come in between */
-    assert_int_equal(taken.revision, call.revision + 2);
-    host_do(&mine, SIMBA_OP_RELEASE, "left", "a", taken.revision);
+    settle(&mine, "a");
     call = take(&other, "b", "b");
     take(&mine, "a", "b");
-    host_do(&other, SIMBA_OP_RELEASE, "left", "b", call.revision);
-    call = take(&mine, "a", "a");
-    host_do(&mine, SIMBA_OP_RELEASE, "left", "a", call.revision);
-    taken = take(&other, "b", "b"); /* comes and goes */
-    host_do(&other, SIMBA_OP_RELEASE, "left", "b", taken.revision);
-    call = take(&mine, "a", "a");
-    assert_int_equal(call.revision, taken.revision + 2);
+    give_back(&other, &call);
+    settle(&mine, "a");
+    left = come_and_go(&other, "b");
+    assert_int_equal(come_and_go(&mine, "a"), left + 2);
+    left = settle(&mine, "a");
     assert_int_equal(server_number(&server, "SELECT version FROM simba_mutex"
-                                            " WHERE mutex = 'left' AND owner_id = 'a'"),
-                     (int64_t)call.revision);
-    host_do(&mine, SIMBA_OP_RELEASE, "left", "a", call.revision);
+                                            " WHERE mutex = 'left' AND owner_id = ''"),
+                     (int64_t)left);
     server_sql(&server, "UPDATE simba_mutex SET owner_id = 'c', transition_at = 9000000000000"
                         " WHERE mutex = 'left'"); /* as a row that was made anew may come to be */
     take(&mine, "a", "c");
+    server_sql(&server, "UPDATE simba_mutex SET owner_id = '', transition_at = 0"
+                        " WHERE mutex = 'left'");
+    settle(&mine, "a");
     server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
     take(&mine, "a", "a");
+    assert_true(host_close(&other));
+    assert_true(host_close(&mine));
+}
+
+static void who_has_left_the_last_version_acquires_no_more(void **state)
+{
+    struct host host;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
+    come_and_go(&host, "a");
+    server_sql(&server, "UPDATE simba_mutex SET version = 4294967286 WHERE mutex = 'left'");
+    assert_true(settle(&host, "a") == 4294967294);
+    call = take(&host, "a", "a");
+    assert_true(call.revision == 4294967295);
+    give_back(&host, &call);
+    assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "left", "a", 0).code, SIMBA_ESTORE);
+    server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
+    assert_true(host_close(&host));
+}
+
+/* ---- How many statements -------------------------------------------------------------------- */
+
+#define ROUNDS 10
+
+static void alone(struct host *mine, struct host *other)
+{
+    (void)other;
+    come_and_go(mine, "a");
+}
+
+static void in_turn(struct host *mine, struct host *other)
+{
+    come_and_go(mine, "a");
+    come_and_go(other, "b");
+}
+
+static void with_a_refusal(struct host *mine, struct host *other)
+{
+    struct call call;
+
+    come_and_go(mine, "a");
+    call = take(other, "b", "b");
+    take(mine, "a", "b");
+    give_back(other, &call);
+}
+
+/* On average, once both know the mutex. */
+static double updates_of(void (*round)(struct host *mine, struct host *other), struct host *mine,
+                         struct host *other)
+{
+    int64_t before;
+
+    for (int i = 0; i < 3; i++)
+        round(mine, other);
+    before = server_number(&server, dialect_count_updates);
+    for (int i = 0; i < ROUNDS; i++)
+        round(mine, other);
+    return (double)(server_number(&server, dialect_count_updates) - before) / ROUNDS;
+}
+
+/* What one client remembers spares the server something while nobody else comes. Whoever hands a mutex over must not
+ * pay for it with a round trip. */
+static void each_change_is_one_statement_alone_and_in_turn(void **state)
+{
+    struct host mine, other;
+
+    (void)state;
+    server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
+    assert_int_equal(host_open(&mine, server.url), SIMBA_OK);
+    assert_int_equal(host_open(&other, server.url), SIMBA_OK);
+    assert_float_equal(updates_of(alone, &mine, &other), 2, 0.01);
+    assert_float_equal(updates_of(in_turn, &mine, &other), 4, 0.01);
+    assert_float_equal(updates_of(with_a_refusal, &mine, &other), 5, 0.01);
+    assert_float_equal(updates_of(alone, &mine, &other), 2, 0.01);
     assert_true(host_close(&other));
     assert_true(host_close(&mine));
 }
@@ -601,6 +701,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_request_is_carried_out_by_who_turns_the_loop),
         cmocka_unit_test(what_others_did_since_ones_own_release_counts),
+        cmocka_unit_test(who_has_left_the_last_version_acquires_no_more),
+        cmocka_unit_test(each_change_is_one_statement_alone_and_in_turn),
         cmocka_unit_test(a_wait_with_a_limit_ends_in_time_while_the_server_hangs),
         cmocka_unit_test(a_client_closes_while_the_server_hangs),
         cmocka_unit_test(a_wait_is_cancelled_at_once_while_the_server_hangs),

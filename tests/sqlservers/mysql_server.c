@@ -54,6 +54,9 @@ const char *const dialect_trigger =
     "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex FOR EACH ROW BEGIN"
     " IF NEW.mutex = 'slow' OR NEW.owner_id = 'poison' THEN DO sleep(0.3); END IF;"
     " IF NEW.owner_id = 'poison' THEN SIGNAL SQLSTATE '45000'; END IF; END";
+const char *const dialect_count_updates = "SELECT variable_value FROM"
+                                          " information_schema.global_status"
+                                          " WHERE variable_name = 'com_update'";
 const char *const dialect_odd_sessions = "SET GLOBAL init_connect = 'SET NAMES latin1'";
 const char *const dialect_count_connects = "SELECT variable_value FROM"
                                            " information_schema.global_status"

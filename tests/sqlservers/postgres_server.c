@@ -48,7 +48,13 @@ const char *const dialect_trigger =
     "CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
     " IF NEW.mutex = 'slow' OR NEW.owner_id = 'poison' THEN PERFORM pg_sleep(0.3); END IF;"
     " IF NEW.owner_id = 'poison' THEN RAISE EXCEPTION 'poison'; END IF; RETURN NEW; END $$;"
-    "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex FOR EACH ROW EXECUTE FUNCTION hold_up()";
+    "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex FOR EACH ROW EXECUTE FUNCTION hold_up();"
+    "CREATE SEQUENCE updates;"
+    "CREATE FUNCTION count_update() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " PERFORM nextval('updates'); RETURN NULL; END $$;"
+    "CREATE TRIGGER count_update AFTER UPDATE ON simba_mutex FOR EACH STATEMENT"
+    " EXECUTE FUNCTION count_update()";
+const char *const dialect_count_updates = "SELECT last_value FROM updates";
 const char *const dialect_odd_sessions = "ALTER ROLE plain SET client_encoding = 'LATIN1'";
 const char *const dialect_count_connects =
     "SELECT sessions FROM pg_stat_database WHERE datname = 'simba'";

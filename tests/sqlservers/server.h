@@ -115,6 +115,7 @@ extern const char *const dialect_wide_table; /* fills the table with 20,000 rows
 
 /* Changes of the mutex `slow` take a while, and so do those that make `poison` the owner, which then fail. */
 extern const char *const dialect_trigger;
+extern const char *const dialect_count_updates;  /* statements since then, with and without a row */
 extern const char *const dialect_odd_sessions;   /* sessions begin with another character set */
 extern const char *const dialect_count_connects; /* connections that were made so far */
 extern const bool dialect_drops_spaces;          /* at the end of names */

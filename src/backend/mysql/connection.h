@@ -9,6 +9,7 @@
 #include "backend/mysql/statement.h"
 #include "backend/sql/address.h"
 #include "backend/sql/driver.h"
+#include "backend/sql/left.h"
 
 /* What all connections of one client have in common. */
 struct sb_mysql_settings {
@@ -41,12 +42,8 @@ struct sb_mysql_connection {
     struct sb_mysql_parameters parameters; /* of the statement that was sent last */
     struct sb_mysql_lone lone;
 
-    /* The row that a lone release has left free, and its version then; 0: none. Whoever acquires the same mutex again
-     * and again, while nobody else wants it, finds the row like that. */
-    char left_mutex[SIMBA_MUTEX_MAX + 1];
-    uint64_t left_version;
-
-    bool ends_idling; /* the server was told to end a transaction that nobody goes on with */
+    struct sb_sql_left left; /* by lone requests */
+    bool ends_idling;        /* the server was told to end a transaction that nobody goes on with */
 };
 
 extern const struct sb_sql_driver sb_mysql_driver;

@@ -12,7 +12,6 @@
 #include "backend/mysql/failure.h"
 #include "backend/mysql/rows.h"
 #include "backend/sql/repository.h"
-#include "base/text.h"
 
 #include <string.h>
 
@@ -101,36 +100,31 @@ static int begin_statement(struct sb_mysql_connection *c, size_t which,
 }
 
 /* Another one who has come in between is found out by the version; then it is asked for in the usual way. */
-static size_t take_left(struct sb_mysql_connection *c)
+static int begin_acquire(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
-    c->lone.item->values.version = c->left_version;
-    c->left_version = 0;
-    return SB_MYSQL_ACQUIRE_AGAIN;
-}
+    struct sb_sql_values *values = &c->lone.item->values;
 
-static bool is_left(const struct sb_mysql_connection *c)
-{
-    return c->left_version != 0 && strcmp(c->left_mutex, c->lone.item->values.mutex) == 0;
+    values->version = sb_sql_left_expect(&c->left, values->mutex);
+    return begin_statement(c, values->version != 0 ? SB_MYSQL_ACQUIRE_AGAIN : SB_SQL_ACQUIRE,
+                           failure);
 }
 
 static int begin_item(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
-    size_t which = c->lone.item->statement;
+    if (c->lone.item->statement == SB_SQL_ACQUIRE)
+        return begin_acquire(c, failure);
+    return begin_statement(c, c->lone.item->statement, failure);
+}
 
-    if (which == SB_SQL_ACQUIRE && is_left(c))
-        which = take_left(c);
-    return begin_statement(c, which, failure);
+static void note_version(struct sb_mysql_connection *c, uint64_t version)
+{
+    sb_sql_left_note(&c->left, c->lone.item, version, c->base.version_max);
 }
 
 static void take_version(struct sb_mysql_connection *c, uint64_t version)
 {
-    struct sb_sql_item *item = c->lone.item;
-
-    sb_sql_item_set_record(item, version);
-    if (item->statement != SB_SQL_RELEASE_EXACT)
-        return;
-    sb_text_copy(c->left_mutex, sizeof c->left_mutex, item->values.mutex);
-    c->left_version = version < c->base.version_max ? version : 0;
+    sb_sql_item_set_record(c->lone.item, version);
+    note_version(c, version);
 }
 
 static int take_change(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
@@ -140,7 +134,7 @@ static int take_change(struct sb_mysql_connection *c, struct sb_sql_failure *fai
 
     item->hit = mysql_stmt_affected_rows(statement_of(c)) == 1;
     if (!item->hit && c->lone.which == SB_MYSQL_ACQUIRE_AGAIN)
-        return begin_item(c, failure);
+        return begin_acquire(c, failure);
     c->lone.over = !item->hit || version != 0;
     if (item->hit && version != 0)
         take_version(c, version);
@@ -167,6 +161,8 @@ static int end_stage(struct sb_mysql_connection *c, struct sb_sql_failure *failu
     }
     if (!sb_mysql_fetch_item(statement_of(c), lone->item))
         return fail_call(c, failure);
+    if (lone->behind && lone->item->hit)
+        note_version(c, lone->item->record.version);
     lone->over = true;
     return SIMBA_OK;
 }

@@ -10,7 +10,6 @@
 #include "backend/postgres/statement.h"
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
-#include "base/text.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -178,12 +177,6 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
 
 /* ---- One item, without waiting -------------------------------------------------------------- */
 
-static void note_left(struct sb_postgres_connection *c, uint64_t version)
-{
-    sb_text_copy(c->left_mutex, sizeof c->left_mutex, c->item->values.mutex);
-    c->left_version = version < c->base.version_max ? version : 0;
-}
-
 /* What yields no version changes one that is known. */
 static void read_brief_item(struct sb_postgres_connection *c, const PGresult *result)
 {
@@ -197,8 +190,7 @@ static void read_brief_item(struct sb_postgres_connection *c, const PGresult *re
     else
         version = sb_postgres_next_version(version);
     sb_sql_item_set_record(c->item, version);
-    if (c->item->statement == SB_SQL_RELEASE_EXACT)
-        note_left(c, version);
+    sb_sql_left_note(&c->left, c->item, version, c->base.version_max);
 }
 
 static int take_lone_item(void *user, size_t index, const PGresult *result)
@@ -225,17 +217,14 @@ static int note_progress(struct sb_postgres_connection *c, int code, short wants
     return note_failure(c, code, failure);
 }
 
-static bool is_left(const struct sb_postgres_connection *c)
-{
-    return c->left_version != 0 && strcmp(c->left_mutex, c->item->values.mutex) == 0;
-}
-
 /* Another one who has come in between is found out by the version; then it is asked for in the usual way. */
-static int take_left(struct sb_postgres_connection *c)
+static int pick_acquire(struct sb_postgres_connection *c)
 {
-    c->item->values.version = c->left_version;
-    c->left_version = 0;
-    return SB_POSTGRES_ACQUIRE_AGAIN;
+    struct sb_sql_values *values = &c->item->values;
+
+    values->version = sb_sql_left_expect(&c->left, values->mutex);
+    c->again = values->version != 0;
+    return c->again ? SB_POSTGRES_ACQUIRE_AGAIN : SB_POSTGRES_ACQUIRE_LONE;
 }
 
 /* Where rows are locked, they are passed over; else the row need not come back. */
@@ -244,14 +233,14 @@ static void send_lone_item(struct sb_postgres_connection *c)
     int statement = sb_postgres_lone_statement((int)c->item->statement);
 
     c->brief = statement != (int)c->item->statement && !is_careful(c);
-    c->again = c->brief && statement == SB_POSTGRES_ACQUIRE_LONE && is_left(c);
+    c->again = false;
     if (!c->brief) {
         c->item_index = send_items(&c->exchange, &c->item, 1);
         return;
     }
     c->item_index = send_limit(&c->exchange, false);
-    if (c->again)
-        statement = take_left(c);
+    if (statement == SB_POSTGRES_ACQUIRE_LONE)
+        statement = pick_acquire(c);
     sb_postgres_exchange_send(&c->exchange, statement, &c->item->values);
 }
 

@@ -10,6 +10,7 @@
 #include "backend/postgres/exchange.h"
 #include "backend/postgres/settings.h"
 #include "backend/sql/driver.h"
+#include "backend/sql/left.h"
 
 struct sb_postgres_connection {
     struct sb_sql_connection base; /* first: the connection is one */
@@ -23,14 +24,10 @@ struct sb_postgres_connection {
     /* The exchange that is under way without a thread that waits for it, and what it is about. */
     struct sb_postgres_exchange exchange;
     struct sb_sql_item *item;
-    size_t item_index; /* of its result */
-    bool brief;        /* its statement yields less than the row */
-    bool again;        /* it acquires the row that was left last, if that is as it was left */
-
-    /* The row that a lone release has left free, and its version then; 0: none. Whoever acquires the same mutex again
-     * and again, while nobody else wants it, finds the row like that. */
-    char left_mutex[SIMBA_MUTEX_MAX + 1];
-    uint64_t left_version;
+    size_t item_index;       /* of its result */
+    bool brief;              /* its statement yields less than the row */
+    bool again;              /* it acquires the row that was left last, if that is as it was left */
+    struct sb_sql_left left; /* by such exchanges */
 };
 
 extern const struct sb_sql_driver sb_postgres_driver;
