@@ -221,37 +221,6 @@ static void a_release_on_a_deleted_file_says_who_owns_on_the_new(void **state)
     assert_true(host_close(&old_host));
 }
 
-/* Puts a copy with all its records in the place of the database. */
-static void exchange_for_copy(const struct file *file)
-{
-    char copy[sizeof file->path + 8];
-    char sql[sizeof copy + 32];
-
-    snprintf(copy, sizeof copy, "%s-copy", file->path);
-    snprintf(sql, sizeof sql, "VACUUM INTO '%s'", copy);
-    assert_true(file_sql(file, sql));
-    unlink_store(file);
-    assert_int_equal(rename(copy, file->path), 0);
-}
-
-/* Whoever waits at the copy would wait for the end of a lease that its owner has given back. */
-static void a_release_on_an_exchanged_file_is_one_of_the_copy(void **state)
-{
-    struct file *file = *state;
-    struct host host;
-    struct call held;
-    struct call call;
-
-    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
-    held = acquire(&host, "m", "a");
-    exchange_for_copy(file);
-    call = host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision);
-    assert_int_equal(call.code, SIMBA_OK);
-    assert_string_equal(call.owner, "");
-    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 0);
-    assert_true(host_close(&host));
-}
-
 /* For the release alone nobody would look at the log. */
 static void an_acquire_beside_a_release_is_not_believed_where_the_log_was_exchanged(void **state)
 {
@@ -373,163 +342,6 @@ static void a_system_short_of_descriptors_is_no_store_that_is_down(void **state)
     assert_int_equal(sb_sqlite_fail_create("/tmp/x.db", EMFILE, &failure), SIMBA_ENOMEM);
     assert_int_equal(sb_sqlite_fail_create("/tmp/x.db", EACCES, &failure), SIMBA_EDENIED);
     assert_int_equal(sb_sqlite_fail_create("/tmp/x.db", EIO, &failure), SIMBA_EUNAVAILABLE);
-}
-
-/* The first answer looks at all files, the second relies on their folder. */
-static void rely_on_folder(struct file *file, struct host *host)
-{
-    assert_true(file_settle(file));
-    assert_string_equal(host_do(host, SIMBA_OP_READ, "m", NULL, 0).owner, "a");
-    assert_string_equal(host_do(host, SIMBA_OP_READ, "m", NULL, 0).owner, "a");
-}
-
-/* The files keep their dates and their links; only their names are gone. */
-static void files_that_are_moved_out_of_a_quiet_folder_are_missed(void **state)
-{
-    static const char *const parts[] = {"", "-wal", "-shm"};
-    struct file *file = *state;
-    struct host host;
-
-    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
-    acquire(&host, "m", "a");
-    rely_on_folder(file, &host);
-    for (size_t i = 0; i < TEST_COUNT(parts); i++) {
-        char from[sizeof file->path + 8];
-        char to[sizeof file->path + 16];
-
-        snprintf(from, sizeof from, "%s%s", file->path, parts[i]);
-        snprintf(to, sizeof to, "%s-old%s", file->path, parts[i]);
-        assert_int_equal(rename(from, to), 0);
-    }
-    assert_string_equal(acquire(&host, "m", "b").owner, "b");
-    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'b'"), 1);
-    assert_true(host_close(&host));
-}
-
-static void another_folder_in_the_place_of_a_quiet_one_is_another_store(void **state)
-{
-    struct file *file = *state;
-    char moved[TEST_PATH_MAX + 8];
-    struct host host;
-
-    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
-    acquire(&host, "m", "a");
-    rely_on_folder(file, &host);
-    snprintf(moved, sizeof moved, "%s-moved", file->folder);
-    assert_int_equal(rename(file->folder, moved), 0);
-    assert_int_equal(mkdir(file->folder, 0700), 0);
-    assert_string_equal(acquire(&host, "m", "b").owner, "b");
-    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'b'"), 1);
-    assert_true(host_close(&host));
-    file_remove(file);
-    assert_int_equal(rename(moved, file->folder), 0); /* so that it is removed as well */
-}
-
-static void a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy(void **state)
-{
-    struct file *file = *state;
-    struct host host;
-    struct call held;
-
-    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
-    held = acquire(&host, "m", "a");
-    rely_on_folder(file, &host);
-    exchange_for_copy(file);
-    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision).code, SIMBA_OK);
-    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 0);
-    assert_true(host_close(&host));
-}
-
-/* A path below the folder of the test. */
-static void name_below(const struct file *file, const char *below, char path[TEST_PATH_MAX])
-{
-    assert_true(snprintf(path, TEST_PATH_MAX, "%s/%s", file->folder, below) < TEST_PATH_MAX);
-}
-
-static void create_folder(const struct file *file, const char *below)
-{
-    char path[TEST_PATH_MAX];
-
-    name_below(file, below, path);
-    assert_int_equal(mkdir(path, 0700), 0);
-}
-
-static void rename_below(const struct file *file, const char *from, const char *to)
-{
-    char from_path[TEST_PATH_MAX];
-    char to_path[TEST_PATH_MAX];
-
-    name_below(file, from, from_path);
-    name_below(file, to, to_path);
-    assert_int_equal(rename(from_path, to_path), 0);
-}
-
-static bool is_over(void *user)
-{
-    return test_now_ms() > *(const int64_t *)user;
-}
-
-/* Nothing in the folder of the database tells of it. */
-static void an_exchange_further_up_is_hidden_from_releases_for_a_second_at_most(void **state)
-{
-    struct file *file = *state;
-    struct file inner;
-    struct host host;
-    struct call held;
-    char sql[TEST_PATH_MAX + 32];
-    char copy[TEST_PATH_MAX];
-    int64_t hidden_until_ms;
-
-    create_folder(file, "now");
-    create_folder(file, "now/in");
-    create_folder(file, "then");
-    create_folder(file, "then/in");
-    name_below(file, "now/in", inner.folder);
-    name_below(file, "now/in/x.db", inner.path);
-    name_below(file, "then/in/x.db", copy);
-    snprintf(inner.url, sizeof inner.url, "sqlite:%.*s", TEST_PATH_MAX, inner.path);
-    assert_int_equal(host_open(&host, inner.url), SIMBA_OK);
-    held = acquire(&host, "m", "a");
-    rely_on_folder(&inner, &host);
-    hidden_until_ms = test_now_ms() + 1000;
-    snprintf(sql, sizeof sql, "VACUUM INTO '%s'", copy);
-    assert_true(file_sql(&inner, sql));
-    rename_below(file, "now", "before");
-    rename_below(file, "then", "now");
-    assert_true(test_wait(is_over, &hidden_until_ms));
-    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision).code, SIMBA_OK);
-    assert_int_equal(file_number(&inner, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"),
-                     0);
-    assert_true(host_close(&host));
-}
-
-/* A folder further up is exchanged: the path leads to the same database, by another name of it, but not to its log. */
-static void a_file_with_two_names_is_not_taken_for_that_of_the_other_name(void **state)
-{
-    struct file *file = *state;
-    struct file inner;
-    char other_name[TEST_PATH_MAX];
-    struct host host;
-    struct call held;
-    struct call call;
-
-    create_folder(file, "now");
-    create_folder(file, "now/in");
-    create_folder(file, "then");
-    create_folder(file, "then/in");
-    name_below(file, "now/in", inner.folder);
-    name_below(file, "now/in/x.db", inner.path);
-    name_below(file, "then/in/x.db", other_name);
-    snprintf(inner.url, sizeof inner.url, "sqlite:%.*s", TEST_PATH_MAX, inner.path);
-    assert_int_equal(host_open(&host, inner.url), SIMBA_OK);
-    held = acquire(&host, "m", "a");
-    assert_int_equal(link(inner.path, other_name), 0);
-    rely_on_folder(&inner, &host);
-    rename_below(file, "now", "before");
-    rename_below(file, "then", "now");
-    call = host_do(&host, SIMBA_OP_GUARD, "m", "a", held.revision);
-    assert_true(call.code != SIMBA_OK || call.owner[0] == '\0');
-    assert_true(host_close(&host));
 }
 
 static void a_folder_that_vanishes_is_unavailable_until_it_is_back(void **state)
@@ -885,18 +697,12 @@ int main(void)
         ON_FILE(a_deleted_file_is_a_loss_and_is_created_again),
         ON_FILE(an_owner_on_a_deleted_file_loses_to_one_on_the_new),
         ON_FILE(a_release_on_a_deleted_file_says_who_owns_on_the_new),
-        ON_FILE(a_release_on_an_exchanged_file_is_one_of_the_copy),
         ON_FILE(a_name_that_leads_nowhere_is_told_by_the_reason_of_the_system),
         cmocka_unit_test(a_system_short_of_descriptors_is_no_store_that_is_down),
         ON_FILE(every_loss_of_a_store_that_worked_is_told),
         ON_FILE(an_acquire_beside_a_release_is_not_believed_where_the_log_was_exchanged),
         ON_FILE(a_file_deleted_without_its_log_never_has_two_owners),
         ON_FILE(a_log_that_is_deleted_under_the_client_is_not_written_to),
-        ON_FILE(files_that_are_moved_out_of_a_quiet_folder_are_missed),
-        ON_FILE(another_folder_in_the_place_of_a_quiet_one_is_another_store),
-        ON_FILE(a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy),
-        ON_FILE(an_exchange_further_up_is_hidden_from_releases_for_a_second_at_most),
-        ON_FILE(a_file_with_two_names_is_not_taken_for_that_of_the_other_name),
         ON_FILE(a_folder_that_vanishes_is_unavailable_until_it_is_back),
         ON_FILE(a_dropped_table_is_created_again_for_every_operation),
         ON_FILE(one_request_that_fails_does_not_fail_the_others),

@@ -15,9 +15,9 @@
  * The folder is asked by a descriptor, which takes a third of the time that its path takes. Where the database has but
  * one name, and the path leads to the database, it leads through that folder; with more names nothing is relied upon.
  *
- * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that has changed just now
- * therefore tells nothing, nor does one on a file system with coarse dates, or with names that others can change behind
- * this kernel's back, such as those of a network. And neither a mount over a file nor another folder further up in the
+ * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that had changed just before
+ * it was looked at therefore tells nothing, however long ago that look is by now. Nor does one on a file system with
+ * coarse dates, or with names that others can change behind this kernel's back, such as those of a network. And neither a mount over a file nor another folder further up in the
  * path is a change of the folder: that is why the database is looked at for each acquire, and the others from time to
  * time. A release that goes into a file which was hidden so less than RECHECK_MS before is lost to those who see the
  * other one: there the lease runs out.
@@ -121,19 +121,28 @@ int sb_sqlite_identify_log(struct sb_sqlite_connection *c, struct sb_sql_failure
 
 /* ---- The folder ----------------------------------------------------------------------------- */
 
-/* By the clock that dates are taken from, which stands still between two ticks. */
-static int64_t age_ms(const struct timespec *date)
-{
-    struct timespec now;
+/* What the folder was, and the clock that dates are taken from, which stands still between two ticks. */
+struct look {
+    struct timespec begin;
+    struct stat folder;
+};
 
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return (now.tv_sec - date->tv_sec) * 1000 + (now.tv_nsec - date->tv_nsec) / 1000000;
+/* The clock comes first. The thread may be held up at any point, and a date that has grown old only since then tells
+ * nothing of what else has happened within its tick. */
+static bool look_at_folder(const struct sb_sqlite_connection *c, struct look *ret_look)
+{
+    return clock_gettime(CLOCK_REALTIME_COARSE, &ret_look->begin) == 0 &&
+           stat(c->settings->folder_path, &ret_look->folder) == 0;
 }
 
-/* Whether another change after this date would show. */
-static bool is_telling(const struct timespec *date)
+/* Whether another change after the look would show. */
+static bool is_telling(const struct look *look)
 {
-    return date->tv_nsec % COARSE_NS != 0 && age_ms(date) > SETTLED_MS;
+    const struct timespec *date = &look->folder.st_ctim;
+    int64_t age_ms = (look->begin.tv_sec - date->tv_sec) * 1000 +
+                     (look->begin.tv_nsec - date->tv_nsec) / 1000000;
+
+    return date->tv_nsec % COARSE_NS != 0 && age_ms > SETTLED_MS;
 }
 
 /* Whether it tells that the names in it lead where they did. */
@@ -173,11 +182,11 @@ void sb_sqlite_forget_folder(struct sb_sqlite_connection *c)
 }
 
 /* What the folder was before the log and its index were looked at. */
-static void note_folder(struct sb_sqlite_connection *c, const struct stat *status, int64_t now_ms)
+static void note_folder(struct sb_sqlite_connection *c, const struct look *look, int64_t now_ms)
 {
-    if (!is_telling(&status->st_ctim) || !hold_folder(c, status))
+    if (!is_telling(look) || !hold_folder(c, &look->folder))
         return;
-    c->folder.changed = status->st_ctim;
+    c->folder.changed = look->folder.st_ctim;
     c->folder.good_until_ms = now_ms + RECHECK_MS;
     c->folder.note++;
 }
@@ -185,13 +194,13 @@ static void note_folder(struct sb_sqlite_connection *c, const struct stat *statu
 static int check_log_and_note(struct sb_sqlite_connection *c, int64_t now_ms,
                               struct sb_sql_failure *failure)
 {
-    struct stat folder;
-    bool found = stat(c->settings->folder_path, &folder) == 0;
+    struct look look;
+    bool found = look_at_folder(c, &look);
     int code = check_log(c, failure);
 
     c->folder.good_until_ms = 0;
     if (code == SIMBA_OK && found)
-        note_folder(c, &folder, now_ms);
+        note_folder(c, &look, now_ms);
     return code;
 }
 

@@ -1,0 +1,377 @@
+/*
+ * sqlite_identity_test.c - what the SQLite store does when a name leads to another file than the one that it has open:
+ * how far the date of a folder is relied upon, and that a record which others do not see makes nobody an owner.
+ *
+ * stat() is led through here, so that names can change between two looks of the store at them.
+ */
+#include "file.h"
+#include "host.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#define ROUNDS 20
+
+static struct call acquire(struct host *host, const char *mutex, const char *id)
+{
+    return host_do(host, SIMBA_OP_ACQUIRE, mutex, id, 0);
+}
+
+/* ---- Names that change between two looks ---------------------------------------------------- */
+
+enum stage {
+    IDLE,
+    ARMED, /* the folder is changed when it is looked at next */
+    DATED, /* the log leaves it after it was looked at next */
+    STRUCK
+};
+
+static struct {
+    struct file *file;
+    _Atomic enum stage stage;
+    bool one_date; /* that of the folder tells nothing of the second change */
+} fault;
+
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* Without a pause: the tick has just begun afterwards. */
+static void wait_for_tick(void)
+{
+    struct timespec before;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &before);
+    do
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    while (is_same_time(&before, &now));
+}
+
+static void change_folder(const struct file *file)
+{
+    char path[sizeof file->path + 8];
+    int fd;
+
+    snprintf(path, sizeof path, "%s-other", file->path);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    unlink(path);
+}
+
+/* As when the thread has to wait for a processor, once it has found that all is in its place. */
+static void strike(struct file *file)
+{
+    struct stat before;
+    struct stat after;
+    bool looked = fstatat(AT_FDCWD, file->folder, &before, 0) == 0;
+
+    file_unlink(file, "-wal");
+    file_unlink(file, "-shm");
+    looked = looked && fstatat(AT_FDCWD, file->folder, &after, 0) == 0;
+    fault.one_date = looked && is_same_time(&before.st_ctim, &after.st_ctim) && file_settle(file);
+}
+
+static bool is_index(const char *path)
+{
+    size_t length = strlen(fault.file->path);
+
+    return strncmp(path, fault.file->path, length) == 0 && strcmp(path + length, "-shm") == 0;
+}
+
+/* Takes the place of the system's. */
+int stat(const char *restrict path, struct stat *restrict status)
+{
+    enum stage stage = atomic_load(&fault.stage);
+    int code;
+
+    if (stage == ARMED && strcmp(path, fault.file->folder) == 0) {
+        wait_for_tick();
+        change_folder(fault.file);
+        atomic_store(&fault.stage, DATED);
+    }
+    code = fstatat(AT_FDCWD, path, status, 0);
+    if (stage == DATED && is_index(path)) {
+        atomic_store(&fault.stage, STRUCK);
+        strike(fault.file);
+    }
+    return code;
+}
+
+/* The change makes sure that the store does not rely on what it has noted of the folder before. */
+static void arm(struct file *file)
+{
+    change_folder(file);
+    fault.file = file;
+    atomic_store(&fault.stage, ARMED);
+}
+
+static void lose_the_log_unseen(struct file *file, int round)
+{
+    struct host host;
+    char mutex[16];
+    char sql[96];
+
+    snprintf(mutex, sizeof mutex, "m%d", round);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM simba_mutex WHERE mutex = '%s'", mutex);
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    acquire(&host, "held", "a");
+    arm(file);
+    acquire(&host, "held", "a");
+    assert_int_equal(atomic_load(&fault.stage), STRUCK);
+    assert_string_equal(acquire(&host, mutex, "b").owner, "b");
+    assert_true(host_close(&host));
+    assert_int_equal(file_number(file, sql), 1);
+}
+
+/* Where dates are finer than ticks, the folder always tells, and there is nothing to be deceived by. */
+static void a_log_that_goes_within_the_tick_of_another_change_is_missed(void **state)
+{
+    struct file *file = *state;
+
+    fault.one_date = false;
+    for (int round = 0; round < ROUNDS && !fault.one_date; round++)
+        lose_the_log_unseen(file, round);
+    if (!fault.one_date) {
+        print_message("two changes of %s never have one date\n", file->folder);
+        skip();
+    }
+}
+
+/* ---- Names that change in the folder -------------------------------------------------------- */
+
+/* Puts a copy with all its records in the place of the database. */
+static void exchange_for_copy(const struct file *file)
+{
+    char copy[sizeof file->path + 8];
+    char sql[sizeof copy + 32];
+
+    snprintf(copy, sizeof copy, "%s-copy", file->path);
+    snprintf(sql, sizeof sql, "VACUUM INTO '%s'", copy);
+    assert_true(file_sql(file, sql));
+    file_unlink(file, "");
+    file_unlink(file, "-wal");
+    file_unlink(file, "-shm");
+    assert_int_equal(rename(copy, file->path), 0);
+}
+
+/* Whoever waits at the copy would wait for the end of a lease that its owner has given back. */
+static void a_release_on_an_exchanged_file_is_one_of_the_copy(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct call held;
+    struct call call;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    exchange_for_copy(file);
+    call = host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision);
+    assert_int_equal(call.code, SIMBA_OK);
+    assert_string_equal(call.owner, "");
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 0);
+    assert_true(host_close(&host));
+}
+
+/* The first answer looks at all files, the second relies on their folder. */
+static void rely_on_folder(struct file *file, struct host *host)
+{
+    assert_true(file_settle(file));
+    assert_string_equal(host_do(host, SIMBA_OP_READ, "m", NULL, 0).owner, "a");
+    assert_string_equal(host_do(host, SIMBA_OP_READ, "m", NULL, 0).owner, "a");
+}
+
+/* The files keep their dates and their links; only their names are gone. */
+static void files_that_are_moved_out_of_a_quiet_folder_are_missed(void **state)
+{
+    static const char *const parts[] = {"", "-wal", "-shm"};
+    struct file *file = *state;
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    acquire(&host, "m", "a");
+    rely_on_folder(file, &host);
+    for (size_t i = 0; i < TEST_COUNT(parts); i++) {
+        char from[sizeof file->path + 8];
+        char to[sizeof file->path + 16];
+
+        snprintf(from, sizeof from, "%s%s", file->path, parts[i]);
+        snprintf(to, sizeof to, "%s-old%s", file->path, parts[i]);
+        assert_int_equal(rename(from, to), 0);
+    }
+    assert_string_equal(acquire(&host, "m", "b").owner, "b");
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'b'"), 1);
+    assert_true(host_close(&host));
+}
+
+static void another_folder_in_the_place_of_a_quiet_one_is_another_store(void **state)
+{
+    struct file *file = *state;
+    char moved[TEST_PATH_MAX + 8];
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    acquire(&host, "m", "a");
+    rely_on_folder(file, &host);
+    snprintf(moved, sizeof moved, "%s-moved", file->folder);
+    assert_int_equal(rename(file->folder, moved), 0);
+    assert_int_equal(mkdir(file->folder, 0700), 0);
+    assert_string_equal(acquire(&host, "m", "b").owner, "b");
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'b'"), 1);
+    assert_true(host_close(&host));
+    file_remove(file);
+    assert_int_equal(rename(moved, file->folder), 0); /* so that it is removed as well */
+}
+
+static void a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct call held;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    rely_on_folder(file, &host);
+    exchange_for_copy(file);
+    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision).code, SIMBA_OK);
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 0);
+    assert_true(host_close(&host));
+}
+
+/* ---- Names that change further up ----------------------------------------------------------- */
+
+/* A path below the folder of the test. */
+static void name_below(const struct file *file, const char *below, char path[TEST_PATH_MAX])
+{
+    assert_true(snprintf(path, TEST_PATH_MAX, "%s/%s", file->folder, below) < TEST_PATH_MAX);
+}
+
+static void create_folder(const struct file *file, const char *below)
+{
+    char path[TEST_PATH_MAX];
+
+    name_below(file, below, path);
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void rename_below(const struct file *file, const char *from, const char *to)
+{
+    char from_path[TEST_PATH_MAX];
+    char to_path[TEST_PATH_MAX];
+
+    name_below(file, from, from_path);
+    name_below(file, to, to_path);
+    assert_int_equal(rename(from_path, to_path), 0);
+}
+
+/* The database is in now/in, and then/in shall take the place of that. */
+static void create_folders(const struct file *file, struct file *ret_inner,
+                           char ret_other_path[TEST_PATH_MAX])
+{
+    create_folder(file, "now");
+    create_folder(file, "now/in");
+    create_folder(file, "then");
+    create_folder(file, "then/in");
+    name_below(file, "now/in", ret_inner->folder);
+    name_below(file, "now/in/x.db", ret_inner->path);
+    name_below(file, "then/in/x.db", ret_other_path);
+    snprintf(ret_inner->url, sizeof ret_inner->url, "sqlite:%.*s", TEST_PATH_MAX, ret_inner->path);
+}
+
+/* Nothing in the folder of the database tells of it. */
+static void exchange_folders(const struct file *file)
+{
+    rename_below(file, "now", "before");
+    rename_below(file, "then", "now");
+}
+
+static bool is_over(void *user)
+{
+    return test_now_ms() > *(const int64_t *)user;
+}
+
+static void an_exchange_further_up_is_hidden_from_releases_for_a_second_at_most(void **state)
+{
+    struct file *file = *state;
+    struct file inner;
+    struct host host;
+    struct call held;
+    char sql[TEST_PATH_MAX + 32];
+    char copy[TEST_PATH_MAX];
+    int64_t hidden_until_ms;
+
+    create_folders(file, &inner, copy);
+    assert_int_equal(host_open(&host, inner.url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    rely_on_folder(&inner, &host);
+    hidden_until_ms = test_now_ms() + 1000;
+    snprintf(sql, sizeof sql, "VACUUM INTO '%s'", copy);
+    assert_true(file_sql(&inner, sql));
+    exchange_folders(file);
+    assert_true(test_wait(is_over, &hidden_until_ms));
+    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision).code, SIMBA_OK);
+    assert_int_equal(file_number(&inner, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"),
+                     0);
+    assert_true(host_close(&host));
+}
+
+/* The path leads to the same database afterwards, by another name of it, but not to its log. */
+static void a_file_with_two_names_is_not_taken_for_that_of_the_other_name(void **state)
+{
+    struct file *file = *state;
+    struct file inner;
+    char other_name[TEST_PATH_MAX];
+    struct host host;
+    struct call held;
+    struct call call;
+
+    create_folders(file, &inner, other_name);
+    assert_int_equal(host_open(&host, inner.url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    assert_int_equal(link(inner.path, other_name), 0);
+    rely_on_folder(&inner, &host);
+    exchange_folders(file);
+    call = host_do(&host, SIMBA_OP_GUARD, "m", "a", held.revision);
+    assert_true(call.code != SIMBA_OK || call.owner[0] == '\0');
+    assert_true(host_close(&host));
+}
+
+/* A file system in memory dates by the ticks, also where a disk has finer dates. */
+#define IN_MEMORY "/dev/shm"
+
+static int setup_in_memory(void **state)
+{
+    const char *parent = getenv("TMPDIR");
+    char *before = parent != NULL ? strdup(parent) : NULL;
+
+    if (access(IN_MEMORY, W_OK) == 0)
+        setenv("TMPDIR", IN_MEMORY, 1);
+    file_setup(state);
+    if (before != NULL)
+        setenv("TMPDIR", before, 1);
+    else
+        unsetenv("TMPDIR");
+    free(before);
+    return 0;
+}
+
+#define ON_FILE(test) cmocka_unit_test_setup_teardown(test, file_setup, file_teardown)
+#define IN_MEMORY_FILE(test) cmocka_unit_test_setup_teardown(test, setup_in_memory, file_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_MEMORY_FILE(a_log_that_goes_within_the_tick_of_another_change_is_missed),
+        ON_FILE(a_release_on_an_exchanged_file_is_one_of_the_copy),
+        ON_FILE(files_that_are_moved_out_of_a_quiet_folder_are_missed),
+        ON_FILE(another_folder_in_the_place_of_a_quiet_one_is_another_store),
+        ON_FILE(a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy),
+        ON_FILE(an_exchange_further_up_is_hidden_from_releases_for_a_second_at_most),
+        ON_FILE(a_file_with_two_names_is_not_taken_for_that_of_the_other_name),
+    };
+
+    return cmocka_run_group_tests_name("sqlite_identity", tests, NULL, NULL);
+}
