@@ -7,6 +7,8 @@
 #include "file.h"
 #include "host.h"
 
+#include "backend/sqlite/identity.h"
+
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -339,6 +341,102 @@ static void a_file_with_two_names_is_not_taken_for_that_of_the_other_name(void *
     assert_true(host_close(&host));
 }
 
+/* The record is in the database, where those find it who see another log. */
+static void a_release_on_a_file_with_two_names_is_seen_by_the_other_name(void **state)
+{
+    struct file *file = *state;
+    struct file inner;
+    char other_name[TEST_PATH_MAX];
+    struct host host;
+    struct call held;
+
+    create_folders(file, &inner, other_name);
+    assert_int_equal(host_open(&host, inner.url), SIMBA_OK);
+    held = acquire(&host, "m", "a");
+    assert_true(file_sql(&inner, "PRAGMA wal_checkpoint(TRUNCATE)"));
+    assert_int_equal(link(inner.path, other_name), 0);
+    rely_on_folder(&inner, &host);
+    exchange_folders(file);
+    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision).code, SIMBA_OK);
+    assert_true(host_close(&host));
+    assert_int_equal(file_number(&inner, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"),
+                     0);
+}
+
+/* ---- What is noted of the folder ------------------------------------------------------------ */
+
+/* The paths of a store, without one. */
+struct paths {
+    char log[TEST_PATH_MAX + 32];
+    char index[TEST_PATH_MAX + 32];
+    struct sb_sqlite_settings settings;
+    struct sb_sqlite_connection connection;
+};
+
+static void create_plain(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static void create_files(struct file *file, struct paths *paths)
+{
+    struct sb_sqlite_connection *c = &paths->connection;
+    struct sb_sql_failure failure;
+    struct stat database;
+
+    memset(paths, 0, sizeof *paths);
+    snprintf(paths->log, sizeof paths->log, "%s-wal", file->path);
+    snprintf(paths->index, sizeof paths->index, "%s-shm", file->path);
+    create_plain(file->path);
+    create_plain(paths->log);
+    create_plain(paths->index);
+    paths->settings.path = file->path;
+    paths->settings.folder_path = file->folder;
+    paths->settings.log_path = paths->log;
+    paths->settings.index_path = paths->index;
+    c->settings = &paths->settings;
+    c->folder.fd = -1;
+    assert_int_equal(stat(file->path, &database), 0);
+    c->file.device = database.st_dev;
+    c->file.inode = database.st_ino;
+    assert_int_equal(sb_sqlite_identify_log(c, &failure), SIMBA_OK);
+}
+
+static bool relies_on_folder(struct sb_sqlite_connection *c)
+{
+    struct sb_sql_failure failure;
+
+    assert_int_equal(sb_sqlite_check(c, &failure), SIMBA_OK);
+    return sb_sqlite_names_note(c) != 0;
+}
+
+/* The other name is in another folder: nothing in that of the database tells of it. */
+static void a_folder_is_not_relied_upon_while_its_file_has_two_names(void **state)
+{
+    struct file *file = *state;
+    char other_name[TEST_PATH_MAX];
+    struct sb_sql_failure failure;
+    struct paths paths;
+
+    create_folder(file, "then");
+    name_below(file, "then/x.db", other_name);
+    create_files(file, &paths);
+    assert_true(file_settle(file));
+    assert_false(relies_on_folder(&paths.connection)); /* which is the first look at it */
+    assert_true(relies_on_folder(&paths.connection));
+    assert_int_equal(link(file->path, other_name), 0);
+    assert_false(relies_on_folder(&paths.connection));
+    assert_int_equal(sb_sqlite_check_name(&paths.connection, &failure), SIMBA_OK);
+    assert_int_equal(sb_sqlite_names_note(&paths.connection), 0);
+    assert_int_equal(unlink(other_name), 0);
+    assert_false(relies_on_folder(&paths.connection));
+    assert_true(relies_on_folder(&paths.connection));
+    sb_sqlite_forget_folder(&paths.connection);
+}
+
 /* A file system in memory dates by the ticks, also where a disk has finer dates. */
 #define IN_MEMORY "/dev/shm"
 
@@ -371,6 +469,8 @@ int main(void)
         ON_FILE(a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy),
         ON_FILE(an_exchange_further_up_is_hidden_from_releases_for_a_second_at_most),
         ON_FILE(a_file_with_two_names_is_not_taken_for_that_of_the_other_name),
+        ON_FILE(a_release_on_a_file_with_two_names_is_seen_by_the_other_name),
+        ON_FILE(a_folder_is_not_relied_upon_while_its_file_has_two_names),
     };
 
     return cmocka_run_group_tests_name("sqlite_identity", tests, NULL, NULL);

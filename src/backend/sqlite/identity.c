@@ -13,7 +13,8 @@
  *                        |<----- at most RECHECK_MS ---->|
  *
  * The folder is asked by a descriptor, which takes a third of the time that its path takes. Where the database has but
- * one name, and the path leads to the database, it leads through that folder; with more names nothing is relied upon.
+ * one name, and the path leads to the database, it leads through that folder; with more names nothing is relied upon,
+ * and all files are looked at each time.
  *
  * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that had changed just before
  * it was looked at therefore tells nothing, however long ago that look is by now. Nor does one on a file system with
@@ -204,6 +205,14 @@ static int check_log_and_note(struct sb_sqlite_connection *c, int64_t now_ms,
     return code;
 }
 
+/* By another name the path may lead to the database, and to another log. */
+static int check_log_of_many_names(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    c->folder.good_until_ms = 0;
+    c->folder.quiet = false;
+    return check_log(c, failure);
+}
+
 int sb_sqlite_check(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     int64_t now_ms = simba_now_ms();
@@ -211,18 +220,24 @@ int sb_sqlite_check(struct sb_sqlite_connection *c, struct sb_sql_failure *failu
     struct stat database;
     int code = check_file(c->settings->path, &c->file, &database, failure);
 
-    if (code == SIMBA_OK && !(quiet && database.st_nlink == 1))
-        code = check_log_and_note(c, now_ms, failure);
-    return code;
+    if (code != SIMBA_OK)
+        return code;
+    if (database.st_nlink != 1)
+        return check_log_of_many_names(c, failure);
+    return quiet ? SIMBA_OK : check_log_and_note(c, now_ms, failure);
 }
 
 int sb_sqlite_check_name(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     struct stat database;
+    int code;
 
     if (is_quiet(&c->folder, simba_now_ms()))
         return SIMBA_OK;
-    return check_file(c->settings->path, &c->file, &database, failure);
+    code = check_file(c->settings->path, &c->file, &database, failure);
+    if (code == SIMBA_OK && database.st_nlink != 1)
+        code = check_log_of_many_names(c, failure);
+    return code;
 }
 
 uint64_t sb_sqlite_names_note(const struct sb_sqlite_connection *c)

@@ -16,7 +16,7 @@ int sb_sqlite_identify_log(struct sb_sqlite_connection *connection, struct sb_sq
 /* Whether the names still lead to the files that were opened. */
 int sb_sqlite_check(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
-/* Whether that of the database does, for who believes nothing afterwards. */
+/* Whether that of the database does, for who believes nothing afterwards; and the others where it has more than one. */
 int sb_sqlite_check_name(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
 /* After one of those two: the same number as before where no name beside the database has changed meanwhile; 0 where
