@@ -117,18 +117,36 @@ static int listen_on_port(int *ret_port)
     return fd;
 }
 
-/* Hands the greeting of the real server on, and says no more until the client hangs up. */
-static void *greet(void *listener)
+/* Hands the greeting of the real server on. */
+static bool greet_client(int client)
 {
     char bytes[4096];
-    int client = accept(*(int *)listener, NULL, NULL);
     int real = connect_to_port(server.port);
     ssize_t length = read(real, bytes, sizeof bytes);
     bool greeted = length > 0 && write(client, bytes, (size_t)length) == length;
 
+    close(real);
+    return greeted;
+}
+
+/* Says no more until the client hangs up. */
+static void *greet(void *listener)
+{
+    char bytes[4096];
+    int client = accept(*(int *)listener, NULL, NULL);
+    bool greeted = greet_client(client);
+
     while (read(client, bytes, sizeof bytes) > 0)
         continue;
-    close(real);
+    close(client);
+    return greeted ? listener : NULL;
+}
+
+static void *greet_and_leave(void *listener)
+{
+    int client = accept(*(int *)listener, NULL, NULL);
+    bool greeted = greet_client(client);
+
     close(client);
     return greeted ? listener : NULL;
 }
@@ -151,12 +169,33 @@ static void connecting_ends_in_time_while_the_handshake_hangs(void **state)
     close(listener);
 }
 
+/* Whoever opens a store may do so on any thread. */
+static void a_server_that_leaves_in_the_handshake_raises_no_signal(void **state)
+{
+    struct server leaving = server;
+    int listener = listen_on_port(&leaving.port);
+    struct host host;
+    pthread_t thread;
+    void *greeted;
+
+    (void)state;
+    server_watch_pipes();
+    assert_int_equal(pthread_create(&thread, NULL, greet_and_leave, &listener), 0);
+    assert_int_equal(host_open(&host, server_url(&leaving, dialect_admin, TLS)),
+                     SIMBA_EUNAVAILABLE);
+    assert_int_equal(server_pipe_signals(), 0);
+    pthread_join(thread, &greeted);
+    assert_non_null(greeted);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_request_is_left_to_the_worker),
         cmocka_unit_test(a_request_ends_in_time_while_the_server_hangs),
         cmocka_unit_test(connecting_ends_in_time_while_the_handshake_hangs),
+        cmocka_unit_test(a_server_that_leaves_in_the_handshake_raises_no_signal),
     };
 
     if (!server_is_installed() || access("/usr/bin/openssl", X_OK) != 0)

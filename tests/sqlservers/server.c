@@ -5,14 +5,17 @@
 
 #include "lib/port.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #define START_PATIENCE_MS 60000
@@ -244,6 +247,50 @@ static void give_folder(const struct server *s)
     if (geteuid() == 0 && user != NULL && chown(s->folder, user->pw_uid, user->pw_gid) != 0)
         fail_msg("cannot give %s away", s->folder);
 }
+
+/* ---- Broken pipes --------------------------------------------------------------------------- */
+
+static atomic_int pipe_signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&pipe_signals, 1);
+}
+
+void server_watch_pipes(void)
+{
+    signal(SIGPIPE, count_signal);
+}
+
+static bool is_with(const struct server *s, int fd)
+{
+    struct sockaddr_in peer;
+    socklen_t size = sizeof peer;
+
+    return getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && peer.sin_family == AF_INET &&
+           ntohs(peer.sin_port) == s->port;
+}
+
+void server_break_pipes(const struct server *s)
+{
+    int broken = -1;
+
+    server_watch_pipes();
+    for (int fd = 3; fd < 256; fd++)
+        if (is_with(s, fd) && shutdown(fd, SHUT_WR) == 0)
+            broken = fd;
+    assert_int_equal(write(broken, "", 1), -1);
+    assert_int_equal(atomic_exchange(&pipe_signals, 0), 1);
+}
+
+int server_pipe_signals(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    return atomic_exchange(&pipe_signals, 0);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
 
 void server_step_clock(struct server *s, int seconds)
 {

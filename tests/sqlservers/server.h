@@ -52,6 +52,14 @@ void server_resume(struct server *s);
 pid_t server_spawn(const struct server *s, const char *const *arguments);
 void server_reap(pid_t pid); /* ends it */
 
+/* Counts SIGPIPE from now on; and how many have come since, which ends it. */
+void server_watch_pipes(void);
+int server_pipe_signals(void);
+
+/* Watches, and lets whoever writes to a connection of this process with the server fail. A plain write to one of them
+ * shows that it raises the signal. */
+void server_break_pipes(const struct server *s);
+
 void server_step_clock(struct server *s, int seconds);
 
 /* A URL for another user, and with options behind it. In static memory, one of four. */

@@ -139,10 +139,11 @@ int sb_mysql_call_store_rows(struct sb_mysql_connection *c, MYSQL_STMT *statemen
     return result;
 }
 
-/* Between two statements a server says nothing but its farewell. */
+/* Between two statements a server says nothing but its farewell. The library has no socket any more once it has found
+ * the connection lost. */
 bool sb_mysql_is_closed(const struct sb_mysql_connection *c)
 {
     struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = POLLIN | POLLRDHUP};
 
-    return poll(&socket, 1, 0) != 0;
+    return socket.fd < 0 || poll(&socket, 1, 0) != 0;
 }

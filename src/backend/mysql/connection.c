@@ -12,6 +12,7 @@
 #include "backend/mysql/schema.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/signals.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -261,25 +262,53 @@ static int connect_to_any(struct sb_mysql_connection *c, struct sb_sql_failure *
     return code;
 }
 
-static void disconnect(struct sb_sql_connection *connection)
+static void close_all(struct sb_mysql_connection *c)
 {
-    struct sb_mysql_connection *c = own(connection);
-
-    if (c == NULL)
-        return;
     for (size_t i = 0; i < SB_MYSQL_STATEMENTS && c->mysql != NULL; i++)
         if (c->statements[i] != NULL)
             mysql_stmt_close(c->statements[i]);
     if (c->mysql != NULL)
         mysql_close(c->mysql);
-    sb_free(c);
+}
+
+/* TLS writes its farewell with write(2), whoever's thread that is on. */
+static void disconnect(struct sb_sql_connection *connection)
+{
+    struct sb_signal_hold hold;
+
+    if (connection == NULL)
+        return;
+    sb_signal_hold(&hold, SIGPIPE);
+    close_all(own(connection));
+    sb_signal_let_go(&hold);
+    sb_free(connection);
 }
 
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 
+/* The library has the whole process ignore SIGPIPE, and so its children; but how it is taken is the application's
+ * business. */
 static void begin_library(void)
 {
+    struct sigaction before;
+    bool known = sigaction(SIGPIPE, NULL, &before) == 0;
+
     mysql_library_init(0, NULL, NULL);
+    if (known)
+        sigaction(SIGPIPE, &before, NULL);
+}
+
+static int set_up_connection(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    struct sb_signal_hold hold;
+    int code;
+
+    sb_signal_hold(&hold, SIGPIPE);
+    code = connect_to_any(c, failure);
+    if (code == SIMBA_OK)
+        code = sb_mysql_init_schema(c, failure);
+    sb_signal_let_go(&hold);
+    return code;
 }
 
 static int connect_to_server(void *settings, int64_t timeout_ms,
@@ -298,9 +327,7 @@ static int connect_to_server(void *settings, int64_t timeout_ms,
     c->base.drops_spaces = true; /* most collations do not see them, and char(32) has none */
     c->settings = settings;
     c->deadline_ms = simba_now_ms() + timeout_ms;
-    code = connect_to_any(c, failure);
-    if (code == SIMBA_OK)
-        code = sb_mysql_init_schema(c, failure);
+    code = set_up_connection(c, failure);
     if (code != SIMBA_OK) {
         disconnect(&c->base);
         return code;

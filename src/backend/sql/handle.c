@@ -54,7 +54,7 @@ static void log_nothing(const struct simba_backend_host *host, enum simba_log_le
 /* ---- The caller's thread -------------------------------------------------------------------- */
 
 /* What it is spared while the library works on it: to be cancelled with the lock or half of a handle, and to be ended
- * by a write past the limit for files. */
+ * by a write past the limit for files or to a server that is gone. */
 struct stay {
     int cancel_state;
     struct sb_signal_hold hold;
@@ -63,7 +63,7 @@ struct stay {
 static void begin_stay(struct stay *stay)
 {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &stay->cancel_state);
-    sb_signal_hold(&stay->hold, SIGXFSZ);
+    sb_signal_hold_two(&stay->hold, SIGXFSZ, SIGPIPE);
 }
 
 static void end_stay(const struct stay *stay)
