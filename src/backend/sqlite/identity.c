@@ -18,10 +18,10 @@
  *
  * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that had changed just before
  * it was looked at therefore tells nothing, however long ago that look is by now. Nor does one on a file system with
- * coarse dates, or with names that others can change behind this kernel's back, such as those of a network. And neither a mount over a file nor another folder further up in the
- * path is a change of the folder: that is why the database is looked at for each acquire, and the others from time to
- * time. A release that goes into a file which was hidden so less than RECHECK_MS before is lost to those who see the
- * other one: there the lease runs out.
+ * coarse dates, or with names that others can change behind this kernel's back, such as those of a network. And neither
+ * a mount over a file nor another folder further up in the path is a change of the folder: that is why the database is
+ * looked at for each acquire, and the others from time to time. A release that goes into a file which was hidden so
+ * less than RECHECK_MS before is lost to those who see the other one: there the lease runs out.
  */
 #include "backend/sqlite/identity.h"
 
