@@ -288,8 +288,9 @@ static int call_acquire(struct redis *raw, redisContext *context, const char *id
 static int send_release(struct redis *raw, redisContext *context, const char *id,
                         struct simba_error *error)
 {
-    redisAppendCommand(context, "EVALSHA %s 3 %s %s %s %s %s", sb_scripts[SB_SCRIPT_RELEASE].sha1,
-                       raw->keys[0], raw->keys[1], raw->keys[2], id, raw->token);
+    redisAppendCommand(context, "EVALSHA %s 3 %s %s %s %s %s " LEASE,
+                       sb_scripts[SB_SCRIPT_RELEASE].sha1, raw->keys[0], raw->keys[1], raw->keys[2],
+                       id, raw->token);
     return flush(context, error);
 }
 
@@ -318,6 +319,30 @@ static int prepare_scripts(void *handle, struct simba_error *error)
     return code == SIMBA_OK ? call_acquire(raw, raw->waiter, "waiter", error) : code;
 }
 
+/* The message that makes the waiter the owner ends with its token, the time and the lease. */
+static int hear_token(struct redis *raw, struct simba_error *error)
+{
+    static const char word[] = "@@handed@@";
+    redisReply *message = NULL;
+    void *reply = NULL;
+    const char *found = NULL;
+    int code;
+
+    if (redisGetReply(raw->subscription, &reply) != REDIS_OK)
+        reply = NULL;
+    code = take(raw->subscription, reply, &message, error);
+    if (code != SIMBA_OK)
+        return code;
+    if (message->elements == 3 && message->element[2]->str != NULL)
+        found = strstr(message->element[2]->str, word);
+    if (found != NULL)
+        snprintf(raw->token, sizeof raw->token, "%lld", strtoll(found + sizeof word - 1, NULL, 10));
+    else
+        code = sb_error_set(error, SIMBA_ESTORE, "Redis by hand: nothing was handed over");
+    freeReplyObject(message);
+    return code;
+}
+
 static int hand_over_scripts(void *handle, double *ret_us, struct simba_error *error)
 {
     struct redis *raw = handle;
@@ -325,9 +350,7 @@ static int hand_over_scripts(void *handle, double *ret_us, struct simba_error *e
     int code = send_release(raw, raw->owner, "owner", error);
 
     if (code == SIMBA_OK)
-        code = hear(raw->subscription, error);
-    if (code == SIMBA_OK)
-        code = call_acquire(raw, raw->waiter, "waiter", error);
+        code = hear_token(raw, error);
     double end = bench_now_us();
     if (code == SIMBA_OK)
         code = hear(raw->owner, error);

@@ -1,21 +1,22 @@
 -- ARGV: id, lease in milliseconds, the largest token that the client has seen of any mutex; then, where they are
 -- needed, the largest token that the contender knows of this mutex, since when it has been waiting (0: it has not),
 -- and 'place' where it wants its place in the queue.
--- Behind the token of an attempt that lost: since when the contender waits, in microseconds of the server's clock, and
--- its place where it asked for it.
+-- Behind the token of an attempt that lost: since when the contender waits and what time it is, in microseconds of the
+-- server's clock, and its place where it asked for it.
 local lease_ms, time = ARGV[2], call('TIME')
 
 if not call('SET', key, id, 'NX', 'PX', lease_ms) then
     local owner = call('GET', key)
     if owner ~= id then
         -- A release may have taken it out of the queue, and then somebody was faster: it has its place back.
-        local since_us = tonumber(ARGV[5] or 0)
+        local now_us, since_us = time[1] * 1000000 + time[2], tonumber(ARGV[5] or 0)
         if since_us == 0 then
-            since_us = time[1] * 1000000 + time[2]
+            since_us = now_us
         end
         call('ZADD', queue, 'NX', since_us / 1000000, id)
         local before = ARGV[6] == 'place' and redis.pcall('ZRANK', queue, id) -- refused: it does without
-        return { owner, call('PTTL', key), token, since_us, type(before) == 'number' and before + 1 or nil }
+        local place = type(before) == 'number' and before + 1 or nil
+        return { owner, call('PTTL', key), token, since_us, now_us, place }
     end
     call('SET', key, id, 'PX', lease_ms)
 end

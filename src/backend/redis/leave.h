@@ -6,8 +6,8 @@
 
 #include "backend/redis/store.h"
 
-/* Nobody is behind the listener any more, but its contender may stand in the queue and may have been told to try: it
- * leaves, and where the mutex is free the next one is told. */
+/* Nobody is behind the listener any more, but its contender may stand in the queue, and may have been told to try or
+ * handed the mutex: it leaves, what it was handed is given back, and where the mutex is free the next one is told. */
 void sb_leave_queue(simba_backend *store, const struct sb_listener *listener);
 
 #endif

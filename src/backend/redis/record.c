@@ -48,8 +48,10 @@ static int64_t read_number(const redisReply *reply, size_t index)
 static void read_queue(struct sb_record *record, const redisReply *reply, enum simba_op op)
 {
     int64_t since_us = op == SIMBA_OP_ACQUIRE ? read_number(reply, 3) : 0;
-    int64_t place = op == SIMBA_OP_ACQUIRE ? read_number(reply, 4) : 0;
+    int64_t now_us = op == SIMBA_OP_ACQUIRE ? read_number(reply, 4) : 0;
+    int64_t place = op == SIMBA_OP_ACQUIRE ? read_number(reply, 5) : 0;
 
+    record->now_us = now_us > 0 ? now_us : 0;
     record->since_us = since_us > 0 ? since_us : 0;
     record->place = place > 0 ? place : 0;
     record->waiters = op == SIMBA_OP_READ ? read_number(reply, 3) : -1;

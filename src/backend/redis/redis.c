@@ -5,6 +5,7 @@
 
 #include "backend/redis/cluster.h"
 #include "backend/redis/discover.h"
+#include "backend/redis/leave.h"
 #include "backend/redis/list.h"
 #include "backend/redis/queue.h"
 #include "backend/redis/request.h"
@@ -130,6 +131,8 @@ static void stop_listening(simba_backend *store, const char *mutex, const char *
     if (listener == NULL)
         return;
     sb_listeners_end_wait(&store->listeners, listener);
+    if (listener->grant != NULL && listener->count == 1)
+        sb_leave_queue(store, listener);
     if ((may_linger(store, listener) && sb_subscriber_linger(listener->at, listener)) ||
         !sb_listeners_remove(&store->listeners, listener))
         return;

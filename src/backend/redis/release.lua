@@ -1,5 +1,6 @@
--- ARGV: id, the term's token, or 0 to give nothing back and only leave the queue.
-local owner, known = call('GET', key), tonumber(ARGV[2])
+-- ARGV: id, the term's token, or 0 to give nothing back and only leave the queue; then, where the mutex may be handed
+-- on, the lease in milliseconds that its next owner gets.
+local owner, known, lease_ms = call('GET', key), tonumber(ARGV[2]), ARGV[3]
 
 -- A waiter that nobody listens for is dead. So many of them are looked at, for the server does nothing else
 -- meanwhile; those behind them try when the lease that they know of is over.
@@ -16,17 +17,47 @@ if owner == id and known > 0 then
         end
     end
     if token == known then
-        call('DEL', key)
         -- An owner is not in the queue.
+        local handed
         for _ = 1, dead_max do
-            local waiter = call('ZPOPMIN', queue)[1]
+            local first = call('ZPOPMIN', queue)
+            local waiter, since = first[1], first[2]
             if not waiter then
+                break
+            end
+            -- A waiter of ours came at a fraction of a second, one of the JVM library at a whole one, and that must
+            -- try by itself; one of ours in a million is treated the same.
+            local ours = lease_ms and string.find(since, '.', 1, true)
+            if ours and not handed then
+                -- The time comes first: the lease counts from when the script began.
+                local time = call('TIME')
+                local now_us = time[1] .. string.sub('00000' .. time[2], -6)
+                local now = tonumber(now_us)
+                local its_token = token < now and now_us or string.format('%.0f', token + 1)
+                if redis.pcall('SET', counter, its_token).err then
+                    ours, lease_ms = false, nil -- the server is full: the waiter tries by itself
+                else
+                    handed = '@@handed@@' .. its_token .. '@@' .. now_us .. '@@' .. lease_ms
+                end
+            end
+            -- The waiter owns before it is told so: what it is told is always true. Refused: nobody is told.
+            if ours then
+                call('SET', key, waiter, 'PX', lease_ms)
+            end
+            local heard = redis.pcall('PUBLISH', key .. ':' .. waiter, 'released@@' .. id .. (ours and handed or ''))
+            if type(heard) == 'table' then
+                break
+            end
+            if heard > 0 and ours then
+                redis.pcall('PUBLISH', key, 'acquired@@' .. waiter)
                 return token
             end
-            if call('PUBLISH', key .. ':' .. waiter, 'released@@' .. id) > 0 then
+            if heard > 0 then
+                call('DEL', key)
                 return { token, waiter }
             end
         end
+        call('DEL', key)
         return token
     end
 end

@@ -13,6 +13,7 @@
 #include "backend/redis/backlog.h"
 #include "backend/redis/cluster.h"
 #include "backend/redis/failure.h"
+#include "backend/redis/grant.h"
 #include "backend/redis/job.h"
 #include "backend/redis/leave.h"
 #include "backend/redis/quorum.h"
@@ -51,6 +52,7 @@ void sb_request_reply(simba_backend *store, struct simba_request *request,
     reply.revision = record->revision;
     reply.waiters = record->waiters;
     reply.place = record->place;
+    reply.as_of_ms = record->as_of_ms;
     if (record->owned) {
         reply.fence = record->revision;
         reply.owner = record->owner;
@@ -148,6 +150,8 @@ static void end_wait(struct sb_job *job)
 
 static void note_attempt(struct sb_job *job, const struct sb_record *record)
 {
+    if (record->now_us != 0)
+        sb_grant_compare_clocks(job->node, job->made_ms, record->now_us);
     if (is_mine(job, record))
         end_wait(job);
     else if (record->owned)
@@ -176,6 +180,7 @@ static void take_record(struct sb_job *job, const redisReply *reply)
     }
     if (record.revision > job->store->seen)
         job->store->seen = record.revision;
+    sb_grant_forget(job->store, job->request);
     if (told)
         sb_handed_note(&job->store->handed, job->request->mutex, job->request->id);
     if (job->op == SIMBA_OP_ACQUIRE)
@@ -337,6 +342,14 @@ static int64_t until_ms(const struct simba_request *request, int64_t now_ms)
     return sb_later(now_ms, 2 * third_ms);
 }
 
+/* A contender that stops while it waits has nothing to give back but what it was handed and has not been told. */
+static uint64_t revision_of(simba_backend *store, const struct simba_request *request)
+{
+    if (request->op == SIMBA_OP_RELEASE && request->revision == 0)
+        return sb_grant_take_token(store, request);
+    return request->revision;
+}
+
 static void start(simba_backend *store, struct simba_request *request, sb_request_take *take,
                   bool once)
 {
@@ -352,12 +365,13 @@ static void start(simba_backend *store, struct simba_request *request, sb_reques
     job->command.answered = on_answered;
     job->command.deadline_ms = sb_later(now_ms, request->timeout_ms);
     job->command.until_ms = until_ms(request, now_ms);
+    job->made_ms = now_ms;
     job->store = store;
     job->request = request;
     job->take = take;
     job->once = once;
     job->op = request->op;
-    job->revision = request->revision;
+    job->revision = revision_of(store, request);
     job->node = sb_store_route(store, request->mutex, &error);
     if (job->node == NULL) {
         suspect(store);
@@ -367,8 +381,24 @@ static void start(simba_backend *store, struct simba_request *request, sb_reques
     }
 }
 
+/* Whether the mutex was handed to whoever asks for it. */
+static bool is_granted(simba_backend *store, struct simba_request *request, sb_request_take *take)
+{
+    struct sb_listener *listener;
+    struct sb_record record;
+
+    if (request->op != SIMBA_OP_ACQUIRE || !sb_grant_use(store, request, &record))
+        return false;
+    listener = sb_listeners_find(&store->listeners, request->mutex, request->id);
+    sb_listeners_end_wait(&store->listeners, listener);
+    take(store, request, &record, NULL);
+    return true;
+}
+
 void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
 {
+    if (is_granted(store, request, take))
+        return;
     start(store, request, take, false);
 }
 

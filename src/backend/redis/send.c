@@ -2,6 +2,7 @@
  * send.c - a job becomes a call of a script. Owns the words of that; must not know answers, nor when it is a job's
  * turn.
  */
+#include "backend/redis/grant.h"
 #include "backend/redis/job.h"
 #include "backend/redis/quorum.h"
 #include "base/alloc.h"
@@ -71,6 +72,18 @@ static size_t add_rest(const struct sb_job *job, struct sb_argument *arguments,
     return count;
 }
 
+/* What the mutex may be handed on with. */
+static size_t add_offer(const struct sb_job *job, struct sb_argument *argument,
+                        struct sb_digits *digits)
+{
+    int64_t lease_ms = sb_grant_offer_ms(job->store, job->request);
+
+    if (job->revision == 0 || lease_ms <= 0)
+        return 0;
+    *argument = sb_argument_number(lease_ms, digits);
+    return 1;
+}
+
 /* Behind the keys: what each script documents as its ARGV. */
 static size_t add_values(const struct sb_job *job, struct sb_argument *arguments,
                          struct sb_digits digits[4])
@@ -83,10 +96,12 @@ static size_t add_values(const struct sb_job *job, struct sb_argument *arguments
     arguments[count++] = sb_argument_text(r->id);
     if (job->op != SIMBA_OP_RELEASE)
         arguments[count++] = sb_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
-    if (job->op != SIMBA_OP_ACQUIRE) {
+    if (job->op != SIMBA_OP_ACQUIRE)
         arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[1]);
+    if (job->op == SIMBA_OP_RELEASE)
+        return count + add_offer(job, arguments + count, &digits[2]);
+    if (job->op == SIMBA_OP_GUARD)
         return count;
-    }
     arguments[count++] = sb_argument_number((int64_t)job->store->seen, &digits[1]);
     return count + add_rest(job, arguments + count, digits + 2);
 }

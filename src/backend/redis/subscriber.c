@@ -7,7 +7,7 @@
  *
  * Whoever stops to listen often begins again at once: a thread that takes a mutex again and again. So the
  * subscription of a contender lingers for a while, and is there when it is wanted again. A server takes such a
- * contender for a live one, so what it is told meanwhile is passed on.
+ * contender for a live one, so what it is told meanwhile is not lost.
  */
 #include "backend/redis/subscriber.h"
 
@@ -212,6 +212,7 @@ static void on_ready(void *user)
 {
     struct sb_subscriber *s = user;
 
+    s->events->ready(s->user);
     s->asked = 0;
     s->confirmed = 0;
     s->chunk[0] = (struct sb_argument){"SUBSCRIBE", 9};
@@ -254,10 +255,10 @@ static void on_message(struct sb_subscriber *s, const redisReply *channel, const
            NULL) {
         if (!opens_with(text, sb_listener_is_observer(listener) ? ACQUIRED : RELEASED))
             continue;
-        if (listener->lingers)
-            s->events->unheard(s->user, listener);
-        else
+        if (sb_listener_is_observer(listener))
             sb_listener_wake(s->listeners, listener);
+        else
+            s->events->released(s->user, listener, text->str, text->len);
     }
 }
 
@@ -294,6 +295,11 @@ static void on_pushed(void *user, const redisReply *reply)
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
+
+const struct sb_link *sb_subscriber_link(const struct sb_subscriber *s)
+{
+    return s->link;
+}
 
 void sb_subscriber_drop(struct sb_subscriber *s, const struct simba_error *error)
 {

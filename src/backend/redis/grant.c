@@ -1,0 +1,175 @@
+/*
+ * grant.c - keeps what was handed to a contender until it asks. Owns the rules of grant.h; must not know scripts or
+ * connections.
+ */
+#include "backend/redis/grant.h"
+
+#include "backend/redis/request.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define HANDED "handed@@" /* TOKEN @@ TIME @@ LEASE, and before it what every release says */
+#define DELIMITER "@@"
+#define DIGITS_MAX 16    /* what a Lua number can count to */
+#define CLOCK_AGE_MAX 2  /* leases: so old an instant of the server's clock may be */
+#define CLOCK_PERCENT 99 /* of its seconds are taken for as long as ours */
+
+/* ---- The message ---------------------------------------------------------------------------- */
+
+/* Takes a word off the end of a text. */
+static bool take_word(const char *text, size_t *length, const char *word)
+{
+    size_t word_length = strlen(word);
+
+    if (*length < word_length || memcmp(text + *length - word_length, word, word_length) != 0)
+        return false;
+    *length -= word_length;
+    return true;
+}
+
+/* The same for a number. */
+static bool take_number(const char *text, size_t *length, int64_t *ret_number)
+{
+    int64_t number = 0;
+    int64_t unit = 1;
+    size_t digits = 0;
+
+    for (; *length > 0 && text[*length - 1] >= '0' && text[*length - 1] <= '9'; digits++) {
+        if (digits == DIGITS_MAX)
+            return false;
+        number += unit * (text[*length - 1] - '0');
+        unit *= 10;
+        --*length;
+    }
+    *ret_number = number;
+    return digits > 0;
+}
+
+/* From the end, because anything may stand in the id of whoever released. */
+bool sb_grant_read(struct sb_grant *grant, const char *text, size_t length)
+{
+    int64_t token = 0;
+    int64_t at_us = 0;
+    int64_t lease_ms = 0;
+
+    if (!take_number(text, &length, &lease_ms) || !take_word(text, &length, DELIMITER) ||
+        !take_number(text, &length, &at_us) || !take_word(text, &length, DELIMITER) ||
+        !take_number(text, &length, &token) || !take_word(text, &length, DELIMITER HANDED) ||
+        token == 0 || lease_ms == 0)
+        return false;
+    memset(grant, 0, sizeof *grant);
+    grant->token = (uint64_t)token;
+    grant->at_us = at_us;
+    grant->lease_ms = lease_ms;
+    return true;
+}
+
+/* ---- Clocks --------------------------------------------------------------------------------- */
+
+void sb_grant_compare_clocks(struct sb_node *node, int64_t made_ms, int64_t server_us)
+{
+    node->clocks = (struct sb_clocks){made_ms, server_us};
+}
+
+void sb_grant_begin_era(struct sb_node *node)
+{
+    node->era++;
+    node->clocks = (struct sb_clocks){0, 0};
+}
+
+/* When the grant was made, or earlier; 0 where that is not known. */
+static int64_t as_of(const struct sb_clocks *clocks, const struct sb_grant *grant, int64_t now_ms)
+{
+    int64_t passed_us = grant->at_us - clocks->server_us;
+    int64_t at_ms = clocks->local_ms + passed_us / 1000 * CLOCK_PERCENT / 100;
+
+    if (clocks->server_us == 0 || passed_us < 0 ||
+        passed_us / 1000 / CLOCK_AGE_MAX > grant->lease_ms)
+        return 0;
+    return at_ms < now_ms ? at_ms : now_ms;
+}
+
+/* ---- From the message to the attempt -------------------------------------------------------- */
+
+/* One whose instant is not known is kept as well: it may have to be given back. */
+void sb_grant_keep(struct sb_node *node, struct sb_listener *listener, const char *text,
+                   size_t length)
+{
+    struct sb_grant grant;
+
+    if (!sb_grant_read(&grant, text, length))
+        return;
+    grant.as_of_ms = as_of(&node->clocks, &grant, simba_now_ms());
+    grant.era = node->era;
+    sb_listeners_keep_grant(&node->store->listeners, listener, &grant);
+}
+
+static bool may_be_granted(const simba_backend *store)
+{
+    return store->cluster == NULL && store->options.wait_replicas == 0;
+}
+
+static bool is_good(const simba_backend *store, const struct sb_grant *grant,
+                    const struct simba_request *request)
+{
+    const struct sb_node *node = store->nodes;
+    int64_t left_ms = grant->as_of_ms + grant->lease_ms - simba_now_ms();
+
+    return may_be_granted(store) && grant->as_of_ms != 0 && grant->token > store->seen &&
+           grant->era == node->era && sb_node_is_one_server(node) &&
+           grant->lease_ms == request->ttl_ms + request->transition_ms &&
+           left_ms >= grant->lease_ms / 2;
+}
+
+/* Takes it away from its listener. Where nobody was handed anything nobody is looked up. */
+static bool take(simba_backend *store, const struct simba_request *request, struct sb_grant *grant)
+{
+    struct sb_listeners *listeners = &store->listeners;
+    struct sb_listener *listener = NULL;
+
+    if (listeners->grants > 0 && request->id != NULL)
+        listener = sb_listeners_find(listeners, request->mutex, request->id);
+    if (listener == NULL || listener->grant == NULL)
+        return false;
+    *grant = *listener->grant;
+    sb_listeners_drop_grant(listeners, listener);
+    return true;
+}
+
+bool sb_grant_use(simba_backend *store, const struct simba_request *request,
+                  struct sb_record *record)
+{
+    struct sb_grant grant;
+
+    if (!take(store, request, &grant) || !is_good(store, &grant, request))
+        return false;
+    store->seen = grant.token;
+    memset(record, 0, sizeof *record);
+    record->owned = true;
+    sb_text_copy(record->owner, sizeof record->owner, request->id);
+    record->left_ms = grant.lease_ms;
+    record->revision = grant.token;
+    record->waiters = -1;
+    record->as_of_ms = grant.as_of_ms;
+    return true;
+}
+
+uint64_t sb_grant_take_token(simba_backend *store, const struct simba_request *request)
+{
+    struct sb_grant grant;
+
+    return take(store, request, &grant) ? grant.token : 0;
+}
+
+void sb_grant_forget(simba_backend *store, const struct simba_request *request)
+{
+    struct sb_grant grant;
+
+    take(store, request, &grant);
+}
+
+int64_t sb_grant_offer_ms(const simba_backend *store, const struct simba_request *request)
+{
+    return may_be_granted(store) ? request->ttl_ms + request->transition_ms : 0;
+}

@@ -1,0 +1,73 @@
+/*
+ * grant.h - a mutex that a release has handed to a contender of this client.
+ *
+ * A release makes the oldest waiter the owner and tells it so, which saves the waiter's own round trip:
+ *
+ *     owner      RELEASE ---.                        the waiter's key, with a new token
+ *     server                 `--> time S2: it is the waiter's, for a lease
+ *     waiter                        `--- message ---> kept ... ACQUIRE: answered from memory
+ *
+ * The lease counts from S2, which the waiter has to find on its own clock. It knows another instant of the server's
+ * clock, S1, from an attempt that lost, and that this was not before L1, when it set out:
+ *
+ *     waiter   L1 --.                 as_of = L1 + 99 % of (S2 - S1)
+ *     server         `--> S1 ......... S2
+ *
+ * L1 was before S1, so as_of is before S2, unless the server's clock ran more than 1 % fast or was set ahead in between;
+ * and it is never later than the message came. So a message that was long under way does not stretch the lease, and one
+ * that was not does not even with a server's clock that is wrong.
+ *
+ * What is not certain is not used. The ACQUIRE then goes to the server, which finds its contender there as the owner and
+ * begins a new term. What must hold:
+ *  - The token is larger than every token that this client has seen. A message that was overtaken by a later term, or by
+ *    the end of its own, is one of the past.
+ *  - Both connections lead to one server and have not been made anew since S1.
+ *  - The lease is the contender's own, and at least half of it is left.
+ *  - No other answer has come to the contender since.
+ *  - The leases of the client need no replicas, and it is not the client of a cluster, where a node may have lost the
+ *    slot.
+ */
+#ifndef SB_REDIS_GRANT_H
+#define SB_REDIS_GRANT_H
+
+#include "backend/redis/store.h"
+
+struct sb_record;
+
+/* What the message of a release tells. */
+struct sb_grant {
+    uint64_t token;
+    int64_t at_us; /* by the server's clock */
+    int64_t lease_ms;
+    int64_t as_of_ms; /* by ours; 0: not known */
+    unsigned era;     /* of the node */
+};
+
+/* False when the message hands nothing over. The last two are not filled in. */
+bool sb_grant_read(struct sb_grant *grant, const char *text, size_t length);
+
+/* An attempt that was made at `made_ms` has lost at `server_us`. */
+void sb_grant_compare_clocks(struct sb_node *node, int64_t made_ms, int64_t server_us);
+
+/* One of the node's connections was made anew: what was known of its server may be of another one. */
+void sb_grant_begin_era(struct sb_node *node);
+
+/* Keeps what a message hands to the listener's contender; a message that hands nothing over is none. */
+void sb_grant_keep(struct sb_node *node, struct sb_listener *listener, const char *text,
+                   size_t length);
+
+/* Whether the mutex was handed to whoever makes this ACQUIRE; then the answer is filled in. Asked once: the grant is
+ * gone in any case. */
+bool sb_grant_use(simba_backend *store, const struct simba_request *request,
+                  struct sb_record *record);
+
+/* The same for a contender that stops without having been told: the token to give back; 0: none. */
+uint64_t sb_grant_take_token(simba_backend *store, const struct simba_request *request);
+
+/* Another answer has come to a contender. */
+void sb_grant_forget(simba_backend *store, const struct simba_request *request);
+
+/* What a release of this client lets its mutex be handed on with, in milliseconds; 0: it is not handed on. */
+int64_t sb_grant_offer_ms(const simba_backend *store, const struct simba_request *request);
+
+#endif

@@ -1,0 +1,628 @@
+/*
+ * grant_test.c - a release hands the mutex on: the waiter owns without asking, for no longer than the store says, and
+ * what it cannot be sure of it asks about. Nothing that was handed to whoever has gone is lost.
+ *
+ * Two clients with a loop each, which stands still unless a test turns it: so a message can be kept waiting.
+ */
+#include "backend/host.h"
+#include "party.h"
+#include "proxy.h"
+#include "server.h"
+
+#define ACQUIRE SIMBA_OP_ACQUIRE
+#define GUARD SIMBA_OP_GUARD
+#define RELEASE SIMBA_OP_RELEASE
+#define READ SIMBA_OP_READ
+#define KEPT_WAITING_MS 300
+#define LONG_LEASE "?ttl=20s&transition=20s&jitter=0ms..50ms"
+#define SHORT_LEASE "?ttl=400ms&transition=800ms&jitter=0ms..50ms"
+#define SHORT_LEASE_MS 1200
+
+static struct server server;
+static struct host owner;  /* of "a" */
+static struct host waiter; /* of "b" */
+static redisContext *ear;  /* a subscriber that is not ours */
+
+static bool has_subscriber(void *user)
+{
+    redisReply *reply = server_ask(&server, "PUBSUB NUMSUB %s", (const char *)user);
+    bool has = reply->element[1]->integer > 0;
+
+    freeReplyObject(reply);
+    return has;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    server_do(&server, "FLUSHALL");
+    ear = redisConnect("127.0.0.1", server.port);
+    if (ear->err != 0 || host_open(&owner, server_url(&server, "")) != SIMBA_OK ||
+        host_open(&waiter, server_url(&server, "?client-name=waiter")) != SIMBA_OK)
+        return -1;
+    host_do(&owner, RELEASE, "m", "a", 0); /* by now the server knows the script */
+    waiter.ops->listen(waiter.backend, "barrier", NULL, true);
+    return host_run_until(&waiter, has_subscriber, (void *)"simba:{barrier}") ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    redisFree(ear);
+    waiter.ops->listen(waiter.backend, "barrier", NULL, false);
+    return host_close(&owner) && host_close(&waiter) ? 0 : -1;
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+static struct call ask_for(struct host *host, enum simba_op op, const char *id, uint64_t revision,
+                           int64_t ttl_ms)
+{
+    struct call call = host_call(op, "m", id, revision);
+
+    call.request.ttl_ms = ttl_ms;
+    host_submit(host, &call, 1);
+    assert_true(host_wait(host, &call, 1));
+    if (call.code != SIMBA_OK)
+        fail_msg("operation %d: %d: %s", (int)op, call.code, call.error.text);
+    return call;
+}
+
+static struct call ask(struct host *host, enum simba_op op, const char *id, uint64_t revision)
+{
+    return ask_for(host, op, id, revision, HOST_TTL_MS);
+}
+
+static int calls_of(const char *command)
+{
+    const char *stats = server_text(&server, "INFO commandstats");
+    char name[64];
+    const char *found;
+
+    snprintf(name, sizeof name, "cmdstat_%s:calls=", command);
+    found = strstr(stats, name);
+    return found != NULL ? atoi(found + strlen(name)) : 0;
+}
+
+static uint64_t fence(void)
+{
+    return strtoull(server_text(&server, "GET simba:{m}:fence"), NULL, 10);
+}
+
+static void assert_owner(const char *id)
+{
+    assert_string_equal(server_text(&server, "GET simba:{m}"), id);
+}
+
+/* The waiter has heard all that was said to it before: messages come in their order. */
+static void hear_all(void)
+{
+    server_do(&server, "PUBLISH simba:{barrier} acquired@@nobody");
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_CHANGED, "barrier", ""));
+    host_forget_notices(&waiter);
+}
+
+/* The contender of the waiter's client has lost to "a" and listens. */
+static void wait_as(const char *id)
+{
+    char channel[64];
+
+    waiter.ops->listen(waiter.backend, "m", id, true);
+    assert_string_equal(ask(&waiter, ACQUIRE, id, 0).owner, "a");
+    snprintf(channel, sizeof channel, "simba:{m}:%s", id);
+    assert_true(host_run_until(&waiter, has_subscriber, channel));
+    hear_all();
+    server_do(&server, "CONFIG RESETSTAT");
+}
+
+static struct call own_and_have_b_wait(void)
+{
+    struct call call = ask(&owner, ACQUIRE, "a", 0);
+
+    wait_as("b");
+    return call;
+}
+
+static void await_message(void)
+{
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_RELEASED, "m", "b"));
+}
+
+/* "b" is the owner on the store, and has the message. */
+static struct call hand_over(void)
+{
+    struct call call = own_and_have_b_wait();
+
+    ask(&owner, RELEASE, "a", call.revision);
+    assert_owner("b");
+    await_message();
+    return call;
+}
+
+static bool is_past(void *user)
+{
+    return simba_now_ms() >= *(const int64_t *)user;
+}
+
+static void let_pass(int64_t ms)
+{
+    int64_t end_ms = simba_now_ms() + ms;
+
+    assert_true(test_wait(is_past, &end_ms));
+}
+
+static void stop_listening(void)
+{
+    waiter.ops->listen(waiter.backend, "m", "b", false);
+}
+
+static bool is_free(void *user)
+{
+    (void)user;
+    return server_number(&server, "EXISTS simba:{m}") == 0;
+}
+
+/* ---- The hand-over -------------------------------------------------------------------------- */
+
+static void a_waiter_that_was_handed_the_mutex_owns_without_asking(void **state)
+{
+    struct call first;
+    struct call call;
+
+    (void)state;
+    first = hand_over();
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_string_equal(call.owner, "b");
+    assert_true(call.revision > first.revision);
+    assert_int_equal(call.revision, fence());
+    assert_int_equal(call.fence, call.revision);
+    assert_int_equal(call.transition_left_ms, HOST_LEASE_MS);
+    assert_int_equal(call.ttl_left_ms, HOST_TTL_MS);
+    assert_true(call.as_of_ms > 0);
+    assert_int_equal(calls_of("evalsha") + calls_of("eval"), 1); /* the release */
+    assert_int_equal(ask(&waiter, GUARD, "b", call.revision).revision, call.revision);
+    assert_string_equal(ask(&waiter, RELEASE, "b", call.revision).owner, "");
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
+    stop_listening();
+}
+
+/* What is handed over is handed over once. */
+static void whoever_asks_twice_asks_the_store(void **state)
+{
+    struct call call;
+
+    (void)state;
+    hand_over();
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    ask(&waiter, RELEASE, "b", call.revision);
+    ask(&owner, ACQUIRE, "a", 0);
+    assert_string_equal(ask(&waiter, ACQUIRE, "b", 0).owner, "a");
+    stop_listening();
+}
+
+static void the_releaser_need_not_let_anybody_go_first(void **state)
+{
+    struct call call;
+    int64_t begin_ms;
+
+    (void)state;
+    hand_over();
+    begin_ms = simba_now_ms();
+    call = ask(&owner, ACQUIRE, "a", 0);
+    assert_string_equal(call.owner, "b");
+    assert_true(simba_now_ms() - begin_ms < 20);
+    stop_listening();
+}
+
+static void the_next_in_the_queue_is_handed_the_mutex_in_turn(void **state)
+{
+    struct call call = own_and_have_b_wait();
+
+    (void)state;
+    wait_as("c");
+    ask(&owner, RELEASE, "a", call.revision);
+    await_message();
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    server_do(&server, "CONFIG RESETSTAT");
+    ask(&waiter, RELEASE, "b", call.revision);
+    assert_owner("c");
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_RELEASED, "m", "c"));
+    assert_string_equal(ask(&waiter, ACQUIRE, "c", 0).owner, "c");
+    assert_int_equal(calls_of("evalsha") + calls_of("eval"), 1);
+    waiter.ops->listen(waiter.backend, "m", "c", false);
+    stop_listening();
+}
+
+/* ---- Until when it holds -------------------------------------------------------------------- */
+
+/* The waiter's loop stands still, and the message waits in its socket. */
+static void a_message_that_comes_late_does_not_stretch_the_lease(void **state)
+{
+    struct call call = own_and_have_b_wait();
+    int64_t released_ms;
+
+    (void)state;
+    ask(&owner, RELEASE, "a", call.revision);
+    released_ms = simba_now_ms();
+    let_pass(KEPT_WAITING_MS);
+    await_message();
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_string_equal(call.owner, "b");
+    assert_int_equal(calls_of("evalsha") + calls_of("eval"), 1);
+    assert_true(call.as_of_ms <= released_ms);
+    assert_true(call.as_of_ms > released_ms - HOST_LEASE_MS / 4);
+    stop_listening();
+}
+
+static void a_lease_of_which_half_is_over_is_asked_for_anew(void **state)
+{
+    struct call call = own_and_have_b_wait();
+    uint64_t token;
+
+    (void)state;
+    call = host_call(RELEASE, "m", "a", call.revision);
+    call.request.ttl_ms = call.request.transition_ms = 500;
+    host_submit(&owner, &call, 1);
+    assert_true(host_wait(&owner, &call, 1));
+    token = fence();
+    let_pass(600);
+    await_message();
+    call = host_call(ACQUIRE, "m", "b", 0);
+    call.request.ttl_ms = call.request.transition_ms = 500;
+    host_submit(&waiter, &call, 1);
+    assert_true(host_wait(&waiter, &call, 1));
+    assert_string_equal(call.owner, "b");
+    assert_true(call.revision > token);
+    assert_int_equal(call.as_of_ms, 0);
+    stop_listening();
+}
+
+static void assert_own_lease(int64_t owners_ttl_ms, int64_t waiters_ttl_ms)
+{
+    struct call call = own_and_have_b_wait();
+    long long left_ms;
+
+    ask_for(&owner, RELEASE, "a", call.revision, owners_ttl_ms);
+    await_message();
+    call = ask_for(&waiter, ACQUIRE, "b", 0, waiters_ttl_ms);
+    assert_string_equal(call.owner, "b");
+    assert_int_equal(call.transition_left_ms, waiters_ttl_ms + HOST_TRANSITION_MS);
+    left_ms = server_number(&server, "PTTL simba:{m}");
+    assert_in_range(left_ms, waiters_ttl_ms + HOST_TRANSITION_MS - 1000,
+                    waiters_ttl_ms + HOST_TRANSITION_MS);
+    assert_int_equal(call.revision, fence());
+    ask(&waiter, RELEASE, "b", call.revision);
+    stop_listening();
+}
+
+static void a_waiter_with_another_lease_than_the_owner_gets_its_own(void **state)
+{
+    (void)state;
+    assert_own_lease(2000, 10000);
+    assert_own_lease(10000, 2000);
+}
+
+/* ---- What is not certain -------------------------------------------------------------------- */
+
+/* The next message to "b", as the ear has it. */
+static void overhear(char *text, size_t size)
+{
+    void *next = NULL;
+    redisReply *reply;
+
+    redisSetTimeout(ear, (struct timeval){5, 0});
+    assert_int_equal(redisGetReply(ear, &next), REDIS_OK);
+    reply = next;
+    assert_int_equal(reply->elements, 3);
+    snprintf(text, size, "%s", reply->element[2]->str);
+    freeReplyObject(reply);
+}
+
+static void hear_b(void)
+{
+    redisReply *reply = redisCommand(ear, "SUBSCRIBE simba:{m}:b");
+
+    assert_non_null(reply);
+    freeReplyObject(reply);
+}
+
+/* It was handed the mutex while its own attempt was under way, which began a newer term; that one is over. No attempt
+ * has lost since, so that nothing but the token tells the message from a new one. */
+static void a_message_of_an_older_term_is_one_of_the_past(void **state)
+{
+    struct call call = own_and_have_b_wait();
+    char text[256];
+
+    (void)state;
+    hear_b();
+    ask(&owner, RELEASE, "a", call.revision);
+    overhear(text, sizeof text);
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_true(call.revision > strtoull(strstr(text, "@@handed@@") + 10, NULL, 10));
+    await_message();
+    ask(&waiter, RELEASE, "b", call.revision);
+    ask(&owner, ACQUIRE, "a", 0);
+    host_forget_notices(&waiter);
+    server_do(&server, "PUBLISH simba:{m}:b %s", text);
+    await_message();
+    assert_string_equal(ask(&waiter, ACQUIRE, "b", 0).owner, "a");
+    stop_listening();
+}
+
+static void a_message_that_makes_no_sense_is_only_a_reason_to_look(void **state)
+{
+    static const char *const texts[] = {
+        "released@@a",
+        "released@@",
+        "released@@a@@handed@@",
+        "released@@a@@handed@@@@@@",
+        "released@@a@@handed@@9000000000000000@@9000000000000000",
+        "released@@a@@handed@@x@@9000000000000000@@30000",
+        "released@@a@@handed@@-1@@9000000000000000@@30000",
+        "released@@a@@handed@@0@@9000000000000000@@30000",
+        "released@@a@@handed@@9000000000000000@@9000000000000000@@0",
+        "released@@a@@handed@@9000000000000000@@9000000000000000@@30000x",
+        "released@@a@@handed@@9000000000000000@@9000000000000000@@99999999999999999999",
+        "released@@a@@handed@@99999999999999999999@@9000000000000000@@30000",
+        "released@@a@@handed@@9000000000000000@@9000000000000000@@30000", /* so late it is not */
+        "released@@a@@handed@@9000000000000000@@1@@30000",                /* long ago */
+        "released@@handed@@1@@2@@3",
+        "released@@a@@9000000000000000@@9000000000000000@@30000",
+    };
+
+    (void)state;
+    own_and_have_b_wait();
+    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+        struct call call;
+
+        host_forget_notices(&waiter);
+        server_do(&server, "PUBLISH simba:{m}:b %s", texts[i]);
+        await_message();
+        call = ask(&waiter, ACQUIRE, "b", 0);
+        if (strcmp(call.owner, "a") != 0)
+            fail_msg("believed: %s", texts[i]);
+    }
+    stop_listening();
+}
+
+/* The text of an id may look like anything. */
+static void an_id_that_looks_like_a_hand_over_hands_nothing_over(void **state)
+{
+    (void)state;
+    own_and_have_b_wait();
+    server_do(&server, "PUBLISH simba:{m}:b released@@x@@handed@@9000000000000000@@%llu@@30000@@y",
+              (unsigned long long)server_time_us(&server));
+    await_message();
+    assert_string_equal(ask(&waiter, ACQUIRE, "b", 0).owner, "a");
+    stop_listening();
+}
+
+static bool has_two_connections(void *user)
+{
+    (void)user;
+    return server_clients(&server, "waiter") == 2;
+}
+
+static bool is_answered_again(void *user)
+{
+    (void)user;
+    return host_do(&waiter, READ, "m", NULL, 0).code == SIMBA_OK;
+}
+
+static void kill_connection_of_waiter(const char *type)
+{
+    char list[8192];
+    char *line = list;
+
+    snprintf(list, sizeof list, "%s", server_text(&server, "CLIENT LIST TYPE %s", type));
+    for (line = strtok(list, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        if (strstr(line, " name=waiter ") != NULL)
+            break;
+    assert_non_null(line);
+    assert_int_equal(server_number(&server, "CLIENT KILL ID %lld", atoll(line + strlen("id="))), 1);
+}
+
+/* The server behind a new connection may be another one, with another clock. */
+static void a_connection_that_was_made_anew_knows_no_time(void **state)
+{
+    static const char *const types[] = {"normal", "pubsub"};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(types); i++) {
+        struct call call = own_and_have_b_wait();
+        uint64_t token;
+
+        kill_connection_of_waiter(types[i]);
+        assert_true(host_run_until(&waiter, is_answered_again, NULL));
+        assert_true(host_run_until(&waiter, has_two_connections, NULL));
+        assert_true(host_run_until(&waiter, has_subscriber, (void *)"simba:{m}:b"));
+        assert_true(host_run_until(&waiter, has_subscriber, (void *)"simba:{barrier}"));
+        hear_all();
+        ask(&owner, RELEASE, "a", call.revision);
+        assert_owner("b");
+        token = fence();
+        await_message();
+        call = ask(&waiter, ACQUIRE, "b", 0);
+        assert_string_equal(call.owner, "b");
+        assert_true(call.revision > token);
+        ask(&waiter, RELEASE, "b", call.revision);
+        stop_listening();
+    }
+}
+
+/* ---- Who has gone --------------------------------------------------------------------------- */
+
+static void whoever_stops_with_the_message_gives_back_what_it_was_handed(void **state)
+{
+    (void)state;
+    hand_over();
+    assert_string_equal(ask(&waiter, RELEASE, "b", 0).owner, "");
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
+    stop_listening();
+}
+
+/* The contender is told what it has, and gives back just that. */
+static void whoever_stops_before_the_message_comes_is_told_what_it_owns(void **state)
+{
+    struct call call = own_and_have_b_wait();
+    uint64_t token;
+
+    (void)state;
+    ask(&owner, RELEASE, "a", call.revision);
+    token = fence();
+    call = ask(&waiter, RELEASE, "b", 0);
+    assert_true(strcmp(call.owner, "b") == 0 || strcmp(call.owner, "") == 0);
+    if (call.owner[0] != '\0') {
+        assert_int_equal(call.revision, token);
+        ask(&waiter, RELEASE, "b", call.revision);
+    }
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
+    stop_listening();
+}
+
+static void what_was_handed_to_a_contender_that_goes_is_given_back(void **state)
+{
+    (void)state;
+    hand_over();
+    stop_listening();
+    assert_true(host_run_until(&waiter, is_free, NULL));
+}
+
+/* Its subscription lingers, so that it looks alive. */
+static void what_is_handed_to_a_contender_that_has_gone_is_given_back(void **state)
+{
+    struct call call = own_and_have_b_wait();
+
+    (void)state;
+    ask(&waiter, RELEASE, "b", 0);
+    stop_listening();
+    server_do(&server, "ZADD simba:{m}:contender 1.5 b"); /* by an attempt that came late */
+    ask(&owner, RELEASE, "a", call.revision);
+    assert_owner("b");
+    assert_true(host_run_until(&waiter, is_free, NULL));
+}
+
+/* ---- The library ---------------------------------------------------------------------------- */
+
+static bool has_waiters(void *user)
+{
+    return server_number(&server, "ZCARD simba:{m}:contender") == *(const int *)user;
+}
+
+static void join_and_wait(struct party *party, const char *url, const char *id, int waiters)
+{
+    char channel[64];
+
+    party_join(party, url, "m", id);
+    snprintf(channel, sizeof channel, "simba:{m}:%s", id);
+    assert_true(test_wait(has_subscriber, channel));
+    assert_true(test_wait(has_waiters, &waiters));
+}
+
+static void *leave(void *party)
+{
+    party_leave(party);
+    return NULL;
+}
+
+/* Whatever comes first, the message or the stop: with a lease of forty seconds nothing but a hand-over helps. */
+static void a_waiter_that_stops_while_it_is_handed_the_mutex_holds_nobody_up(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 25; i++) {
+        struct party parties[3];
+        pthread_t thread;
+        int64_t begin_ms;
+
+        party_join(&parties[0], server_url(&server, LONG_LEASE), "m", "first");
+        party_await_acquired(&parties[0], 1);
+        join_and_wait(&parties[1], server_url(&server, LONG_LEASE), "stops", 1);
+        join_and_wait(&parties[2], server_url(&server, LONG_LEASE), "last", 2);
+        begin_ms = test_now_ms();
+        assert_int_equal(pthread_create(&thread, NULL, leave, &parties[1]), 0);
+        party_leave(&parties[0]);
+        party_await_acquired(&parties[2], 1);
+        assert_true(test_now_ms() - begin_ms < 5000);
+        pthread_join(thread, NULL);
+        party_leave(&parties[2]);
+        assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
+    }
+}
+
+/* The server has told it, but it does not come: whoever waits comes at the end of the lease. */
+static void a_waiter_that_stands_still_holds_the_mutex_for_one_lease(void **state)
+{
+    struct party first;
+    struct party last;
+    int64_t begin_ms;
+
+    (void)state;
+    party_join(&first, server_url(&server, SHORT_LEASE), "m", "first");
+    party_await_acquired(&first, 1);
+    hear_b();
+    server_do(&server, "ZADD simba:{m}:contender 1.5 b");
+    join_and_wait(&last, server_url(&server, SHORT_LEASE), "last", 2);
+    begin_ms = test_now_ms();
+    party_leave(&first);
+    party_await_acquired(&last, 1);
+    assert_in_range(test_now_ms() - begin_ms, SHORT_LEASE_MS / 2, 3 * SHORT_LEASE_MS);
+    party_leave(&last);
+}
+
+/* The server counts it as heard. The waiter looks when it is subscribed again. */
+static void a_message_that_is_lost_with_its_connection_costs_a_reconnection(void **state)
+{
+    struct party first;
+    struct party second;
+    struct proxy proxy;
+    char url[128];
+    int64_t begin_ms;
+
+    (void)state;
+    proxy_start(&proxy, server.port);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d%s", proxy.port, LONG_LEASE);
+    party_join(&first, server_url(&server, LONG_LEASE), "m", "first");
+    party_await_acquired(&first, 1);
+    join_and_wait(&second, url, "second", 1);
+    atomic_store(&proxy.swallow, true);
+    begin_ms = test_now_ms();
+    party_leave(&first);
+    assert_owner("second");
+    atomic_store(&proxy.cut, true);
+    atomic_store(&proxy.swallow, false);
+    party_await_acquired(&second, 1);
+    assert_true(test_now_ms() - begin_ms < 10000);
+    party_leave(&second);
+    proxy_stop(&proxy);
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        CASE(a_waiter_that_was_handed_the_mutex_owns_without_asking),
+        CASE(whoever_asks_twice_asks_the_store),
+        CASE(the_releaser_need_not_let_anybody_go_first),
+        CASE(the_next_in_the_queue_is_handed_the_mutex_in_turn),
+        CASE(a_message_that_comes_late_does_not_stretch_the_lease),
+        CASE(a_lease_of_which_half_is_over_is_asked_for_anew),
+        CASE(a_waiter_with_another_lease_than_the_owner_gets_its_own),
+        CASE(a_message_of_an_older_term_is_one_of_the_past),
+        CASE(a_message_that_makes_no_sense_is_only_a_reason_to_look),
+        CASE(an_id_that_looks_like_a_hand_over_hands_nothing_over),
+        CASE(a_connection_that_was_made_anew_knows_no_time),
+        CASE(whoever_stops_with_the_message_gives_back_what_it_was_handed),
+        CASE(whoever_stops_before_the_message_comes_is_told_what_it_owns),
+        CASE(what_was_handed_to_a_contender_that_goes_is_given_back),
+        CASE(what_is_handed_to_a_contender_that_has_gone_is_given_back),
+        CASE(a_waiter_that_stops_while_it_is_handed_the_mutex_holds_nobody_up),
+        CASE(a_waiter_that_stands_still_holds_the_mutex_for_one_lease),
+        CASE(a_message_that_is_lost_with_its_connection_costs_a_reconnection),
+    };
+    int failed;
+
+    server_start(&server, NULL);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    server_stop(&server);
+    return failed;
+}
