@@ -240,7 +240,7 @@ static void measure_hand_overs(redisContext *raw, simba_locker *owner, struct tu
     }
     handover_close(raw);
     print("PUBLISH to a subscriber + trivial script, hiredis", &trivial);
-    print("release + acquire of the waiter by hand, hiredis", &by_hand);
+    print("release by hand until the waiter is told, hiredis", &by_hand);
     print("hand-over: release called to acquire returned", &ours);
     print_ratio(&ours, &trivial, 1.5, &by_hand);
 }

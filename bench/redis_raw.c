@@ -312,14 +312,21 @@ double script_cycle_us(redisContext *raw, const char *mutex, const char *id)
 static pthread_t listener;
 static sem_t heard;
 static _Atomic double heard_at;
-static _Atomic long long token_heard; /* 0: there was nothing to acquire */
+static _Atomic long long token_heard; /* 0: nothing was handed over */
 
-/* The waiter: takes what it is told of, and says when it had it. */
+/* The token that a message hands over; 0: none. */
+static long long token_of_message(const char *text)
+{
+    static const char word[] = "@@handed@@";
+    const char *found = strstr(text, word);
+
+    return found != NULL ? strtoll(found + sizeof word - 1, NULL, 10) : 0;
+}
+
+/* The waiter: takes what it is handed, and says when it had it. */
 static void *listen_for_release(void *argument)
 {
     redisContext *subscription = server_connect();
-    redisContext *raw = server_connect();
-    struct learnt words = prepare(&acquire, MUTEX, "waiter", 0);
     void *reply;
 
     (void)argument;
@@ -330,9 +337,8 @@ static void *listen_for_release(void *argument)
     while (redisGetReply(subscription, &reply) == REDIS_OK) {
         const redisReply *message = reply;
         bool last = strcmp(message->element[2]->str, "end") == 0;
-        bool released = strcmp(message->element[1]->str, CHANNEL) == 0;
 
-        atomic_store(&token_heard, released ? take_token(say(raw, &words)) : 0);
+        atomic_store(&token_heard, token_of_message(message->element[2]->str));
         atomic_store(&heard_at, now_us());
         freeReplyObject(reply);
         sem_post(&heard);
@@ -340,7 +346,6 @@ static void *listen_for_release(void *argument)
             break;
     }
     redisFree(subscription);
-    redisFree(raw);
     return NULL;
 }
 

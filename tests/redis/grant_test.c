@@ -233,6 +233,27 @@ static void the_next_in_the_queue_is_handed_the_mutex_in_turn(void **state)
     stop_listening();
 }
 
+/* So that the server writes to the waiter first. Whoever has no waiters sends nothing but its releases. */
+static void a_mutex_that_was_handed_on_is_released_behind_a_ping(void **state)
+{
+    struct call call;
+
+    (void)state;
+    call = ask(&owner, ACQUIRE, "a", 0);
+    ask(&owner, RELEASE, "a", call.revision);
+    hand_over();
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    ask(&waiter, RELEASE, "b", call.revision);
+    assert_int_equal(calls_of("ping"), 0);
+    call = ask(&owner, ACQUIRE, "a", 0);
+    assert_string_equal(ask(&owner, RELEASE, "a", call.revision).owner, "");
+    assert_int_equal(calls_of("ping"), 1);
+    call = host_do(&owner, ACQUIRE, "other", "a", 0);
+    host_do(&owner, RELEASE, "other", "a", call.revision);
+    assert_int_equal(calls_of("ping"), 1);
+    stop_listening();
+}
+
 /* ---- Until when it holds -------------------------------------------------------------------- */
 
 /* The waiter's loop stands still, and the message waits in its socket. */
@@ -604,6 +625,7 @@ int main(void)
         CASE(whoever_asks_twice_asks_the_store),
         CASE(the_releaser_need_not_let_anybody_go_first),
         CASE(the_next_in_the_queue_is_handed_the_mutex_in_turn),
+        CASE(a_mutex_that_was_handed_on_is_released_behind_a_ping),
         CASE(a_message_that_comes_late_does_not_stretch_the_lease),
         CASE(a_lease_of_which_half_is_over_is_asked_for_anew),
         CASE(a_waiter_with_another_lease_than_the_owner_gets_its_own),

@@ -1,9 +1,9 @@
 -- Stands before every script. KEYS: the owner, the wait queue, the counter behind the token, all of one
 -- mutex. The answer: the owner (false for nobody), what is left of its lease, the token. A script that has done
 -- what it is for answers with the token alone, because tables are what costs a server most: after an acquire
--- or a guard the caller owns for the whole lease, after a release it does not own any more: nobody does, or the
--- waiter that the mutex was handed to. Behind the token of a release stands the waiter that was told to try, where
--- there is one.
+-- or a guard the caller owns for the whole lease, after a release it does not own any more: nobody does, or, where
+-- the token is a text, the waiter that the mutex was handed to. Behind the token of a release stands the waiter that
+-- was told to try, where there is one.
 -- An error always means that nothing was granted and nothing was given back.
 local call, key, queue, counter, id = redis.call, KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 

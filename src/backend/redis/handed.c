@@ -6,8 +6,9 @@
 
 #include "backend/redis/names.h"
 
-#define MOMENT_MS 20 /* a waiter that has not come by then may be dead */
-#define SHARE 4      /* what part of a lease or of a request's time may be waited for it */
+#define MOMENT_MS 20    /* a waiter that has not come by then may be dead */
+#define WANTED_MS 10000 /* a mutex that nobody has waited for since then may be nobody's concern */
+#define SHARE 4         /* what part of a lease or of a request's time may be waited for it */
 
 static uint32_t number_of(const char *mutex, const char *id)
 {
@@ -47,4 +48,26 @@ int64_t sb_handed_until(const struct sb_handed *h, const struct simba_request *r
         return 0;
     patience_ms = smaller(request->ttl_ms + request->transition_ms, request->timeout_ms) / SHARE;
     return found->at_ms + smaller(MOMENT_MS, patience_ms);
+}
+
+void sb_handed_note_wanted(struct sb_handed *h, const char *mutex)
+{
+    uint32_t from = number_of(mutex, NULL);
+    struct sb_hand_over *hand_over = &h->wanted[from % SB_HANDED_MAX];
+
+    h->wanted_ms = simba_now_ms();
+    hand_over->from = from;
+    hand_over->at_ms = h->wanted_ms;
+}
+
+bool sb_handed_is_wanted(const struct sb_handed *h, const char *mutex, int64_t now_ms)
+{
+    const struct sb_hand_over *found;
+    uint32_t from;
+
+    if (h->wanted_ms == 0 || now_ms >= h->wanted_ms + WANTED_MS)
+        return false;
+    from = number_of(mutex, NULL);
+    found = &h->wanted[from % SB_HANDED_MAX];
+    return found->from == from && now_ms < found->at_ms + WANTED_MS;
 }

@@ -6,6 +6,7 @@
 #include "base/text.h"
 
 #include <hiredis/hiredis.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Whatever the key holds becomes a printable name of the length of an id. */
@@ -93,17 +94,27 @@ static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
     }
 }
 
+/* A release that has handed the mutex on tells its token as a text. */
+static uint64_t read_token(const redisReply *reply, enum simba_op op)
+{
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
+        return (uint64_t)reply->integer;
+    if (reply->type == REDIS_REPLY_STRING && op == SIMBA_OP_RELEASE)
+        return strtoull(reply->str, NULL, 10);
+    return 0;
+}
+
 bool sb_record_done(struct sb_record *record, const redisReply *reply, enum simba_op op,
                     uint64_t known, const struct simba_request *request)
 {
     bool owned = op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
+    uint64_t token = read_token(reply, op);
 
-    if (reply->type != REDIS_REPLY_INTEGER || reply->integer <= 0 ||
-        !is_promised(op, (uint64_t)reply->integer, known))
+    if (token == 0 || !is_promised(op, token, known))
         return false;
     memset(record, 0, sizeof *record);
     record->owned = owned;
-    record->revision = (uint64_t)reply->integer;
+    record->revision = token;
     record->waiters = -1;
     if (owned) {
         sb_text_copy(record->owner, sizeof record->owner, request->id);

@@ -18,22 +18,21 @@ if owner == id and known > 0 then
     end
     if token == known then
         -- An owner is not in the queue.
-        local handed
+        local time, handed
         for _ = 1, dead_max do
             local first = call('ZPOPMIN', queue)
             local waiter, since = first[1], first[2]
             if not waiter then
                 break
             end
+            -- Before anybody is looked at: a lease counts from when the script began.
+            time = time or lease_ms and call('TIME')
             -- A waiter of ours came at a fraction of a second, one of the JVM library at a whole one, and that must
             -- try by itself; one of ours in a million is treated the same.
             local ours = lease_ms and string.find(since, '.', 1, true)
             if ours and not handed then
-                -- The time comes first: the lease counts from when the script began.
-                local time = call('TIME')
                 local now_us = time[1] .. string.sub('00000' .. time[2], -6)
-                local now = tonumber(now_us)
-                local its_token = token < now and now_us or string.format('%.0f', token + 1)
+                local its_token = token < tonumber(now_us) and now_us or string.format('%.0f', token + 1)
                 if redis.pcall('SET', counter, its_token).err then
                     ours, lease_ms = false, nil -- the server is full: the waiter tries by itself
                 else
@@ -44,13 +43,14 @@ if owner == id and known > 0 then
             if ours then
                 call('SET', key, waiter, 'PX', lease_ms)
             end
-            local heard = redis.pcall('PUBLISH', key .. ':' .. waiter, 'released@@' .. id .. (ours and handed or ''))
+            local text = 'released@@' .. id .. (ours and handed or '')
+            local heard = redis.pcall('PUBLISH', key .. ':' .. waiter, text)
             if type(heard) == 'table' then
                 break
             end
             if heard > 0 and ours then
                 redis.pcall('PUBLISH', key, 'acquired@@' .. waiter)
-                return token
+                return ARGV[2]
             end
             if heard > 0 then
                 call('DEL', key)

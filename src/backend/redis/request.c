@@ -165,10 +165,20 @@ static bool has_told(const struct sb_job *job, const redisReply *reply)
            reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
+/* What a release has come upon. */
+static void note_release(struct sb_job *job, const redisReply *reply)
+{
+    struct sb_handed *handed = &job->store->handed;
+
+    if (has_told(job, reply))
+        sb_handed_note(handed, job->request->mutex, job->request->id);
+    else if (reply->type == REDIS_REPLY_STRING)
+        sb_handed_note_wanted(handed, job->request->mutex);
+}
+
 static void take_record(struct sb_job *job, const redisReply *reply)
 {
-    bool told = has_told(job, reply);
-    const redisReply *token = told ? reply->element[0] : reply;
+    const redisReply *token = has_told(job, reply) ? reply->element[0] : reply;
     struct simba_error error;
     struct sb_record record;
 
@@ -181,8 +191,8 @@ static void take_record(struct sb_job *job, const redisReply *reply)
     if (record.revision > job->store->seen)
         job->store->seen = record.revision;
     sb_grant_forget(job->store, job->request);
-    if (told)
-        sb_handed_note(&job->store->handed, job->request->mutex, job->request->id);
+    if (job->op == SIMBA_OP_RELEASE)
+        note_release(job, reply);
     if (job->op == SIMBA_OP_ACQUIRE)
         note_attempt(job, &record);
     if (job->quorum != NULL && is_mine(job, &record))

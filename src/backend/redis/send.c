@@ -106,26 +106,46 @@ static size_t add_values(const struct sb_job *job, struct sb_argument *arguments
     return count + add_rest(job, arguments + count, digits + 2);
 }
 
-static void on_asking_answered(struct sb_command *command, const struct sb_answer *answer)
+static void on_word_answered(struct sb_command *command, const struct sb_answer *answer)
 {
     (void)answer; /* the command behind it tells how it went */
     sb_free(command);
 }
 
-int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct simba_error *error)
+/* A command of one word that stands before another one. */
+static int send_word(struct sb_node *node, const char *text, int64_t deadline_ms,
+                     struct simba_error *error)
 {
-    const struct sb_argument word = {"ASKING", 6};
+    const struct sb_argument word = sb_argument_text(text);
     struct sb_command *command = sb_alloc_zero(sizeof *command);
     int code;
 
     if (command == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    command->answered = on_asking_answered;
+    command->answered = on_word_answered;
     command->deadline_ms = deadline_ms;
     code = sb_link_send(node->commands, command, &word, 1, error);
     if (code != SIMBA_OK)
         sb_free(command);
     return code;
+}
+
+int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct simba_error *error)
+{
+    return send_word(node, "ASKING", deadline_ms, error);
+}
+
+/* What has to stand before the script. */
+static int send_words(const struct sb_job *job, struct simba_error *error)
+{
+    const struct sb_handed *handed = &job->store->handed;
+
+    if (job->asking)
+        return sb_request_send_asking(job->node, job->command.deadline_ms, error);
+    if (job->op == SIMBA_OP_RELEASE && job->revision != 0 &&
+        sb_handed_is_wanted(handed, job->request->mutex, job->made_ms))
+        return send_word(job->node, "PING", job->command.deadline_ms, error);
+    return SIMBA_OK;
 }
 
 int sb_job_send(struct sb_job *job, struct simba_error *error)
@@ -134,7 +154,7 @@ int sb_job_send(struct sb_job *job, struct simba_error *error)
     struct sb_digits digits[4];
     struct sb_keys keys;
     size_t count = 3;
-    int code = SIMBA_OK;
+    int code;
 
     if (!sb_quorum_prepare(job))
         return sb_error_plain(error, SIMBA_ENOMEM);
@@ -144,8 +164,7 @@ int sb_job_send(struct sb_job *job, struct simba_error *error)
     for (size_t i = 0; i < 3; i++)
         arguments[count++] = keys.arguments[i];
     count += add_values(job, arguments + count, digits);
-    if (job->asking)
-        code = sb_request_send_asking(job->node, job->command.deadline_ms, error);
+    code = send_words(job, error);
     if (code == SIMBA_OK)
         code = sb_link_send(job->node->commands, &job->command, arguments, count, error);
     if (code == SIMBA_OK)
