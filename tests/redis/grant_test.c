@@ -378,17 +378,18 @@ static void a_message_that_makes_no_sense_is_only_a_reason_to_look(void **state)
         "released@@a@@handed@@",
         "released@@a@@handed@@@@@@",
         "released@@a@@handed@@9000000000000000@@9000000000000000",
-        "released@@a@@handed@@x@@9000000000000000@@30000",
-        "released@@a@@handed@@-1@@9000000000000000@@30000",
-        "released@@a@@handed@@0@@9000000000000000@@30000",
-        "released@@a@@handed@@9000000000000000@@9000000000000000@@0",
-        "released@@a@@handed@@9000000000000000@@9000000000000000@@30000x",
-        "released@@a@@handed@@9000000000000000@@9000000000000000@@99999999999999999999",
-        "released@@a@@handed@@99999999999999999999@@9000000000000000@@30000",
-        "released@@a@@handed@@9000000000000000@@9000000000000000@@30000", /* so late it is not */
-        "released@@a@@handed@@9000000000000000@@1@@30000",                /* long ago */
-        "released@@handed@@1@@2@@3",
-        "released@@a@@9000000000000000@@9000000000000000@@30000",
+        "released@@a@@handed@@9000000000000000@@9000000000000000@@30000",
+        "released@@a@@handed@@x@@9000000000000000@@30000@@9@@0",
+        "released@@a@@handed@@-1@@9000000000000000@@30000@@9@@0",
+        "released@@a@@handed@@0@@9000000000000000@@30000@@9@@0",
+        "released@@a@@handed@@9000000000000000@@9000000000000000@@0@@9@@0",
+        "released@@a@@handed@@9000000000000000@@9000000000000000@@30000@@9@@0x",
+        "released@@a@@handed@@9000000000000000@@9000000000000000@@99999999999999999999@@9@@0",
+        "released@@a@@handed@@99999999999999999999@@9000000000000000@@30000@@9@@0",
+        "released@@a@@handed@@9000000000000000@@9000000000000000@@30000@@9@@0", /* so late it is not */
+        "released@@a@@handed@@9000000000000000@@1@@30000@@9@@0",                /* long ago */
+        "released@@handed@@1@@2@@3@@9@@0",
+        "released@@a@@9000000000000000@@9000000000000000@@30000@@9@@0",
     };
 
     (void)state;
@@ -411,11 +412,81 @@ static void an_id_that_looks_like_a_hand_over_hands_nothing_over(void **state)
 {
     (void)state;
     own_and_have_b_wait();
-    server_do(&server, "PUBLISH simba:{m}:b released@@x@@handed@@9000000000000000@@%llu@@30000@@y",
+    server_do(&server,
+              "PUBLISH simba:{m}:b released@@x@@handed@@9000000000000000@@%llu@@30000@@9@@0@@y",
               (unsigned long long)server_time_us(&server));
     await_message();
     assert_string_equal(ask(&waiter, ACQUIRE, "b", 0).owner, "a");
     stop_listening();
+}
+
+/* Another client loses, is subscribed, and loses again: as every contender does, and then it knows the time. */
+static void wait_elsewhere(struct host *host, const char *mutex, const char *id)
+{
+    host->ops->listen(host->backend, mutex, id, true);
+    assert_string_not_equal(host_do(host, ACQUIRE, mutex, id, 0).owner, id);
+    assert_true(host_wait_notice(host, SIMBA_NOTICE_RELEASED, "", ""));
+    assert_string_not_equal(host_do(host, ACQUIRE, mutex, id, 0).owner, id);
+}
+
+/* All databases have their channels in common. */
+static void what_is_handed_over_in_one_database_is_not_in_another(void **state)
+{
+    struct host other;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&other, server_url(&server, "/1")), SIMBA_OK);
+    host_do(&other, ACQUIRE, "m", "owner-there", 0);
+    wait_elsewhere(&other, "m", "b");
+    call = own_and_have_b_wait();
+    ask(&owner, RELEASE, "a", call.revision);
+    assert_owner("b");
+    assert_true(host_wait_notice(&other, SIMBA_NOTICE_RELEASED, "m", "b"));
+    assert_string_equal(host_do(&other, ACQUIRE, "m", "b", 0).owner, "owner-there");
+    other.ops->listen(other.backend, "m", "b", false);
+    assert_true(host_close(&other));
+    stop_listening();
+}
+
+static void a_hand_over_in_another_database_than_the_first_needs_no_asking(void **state)
+{
+    struct host there[2];
+    struct call call;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(host_open(&there[i], server_url(&server, "/1")), SIMBA_OK);
+    call = host_do(&there[0], ACQUIRE, "m", "a", 0);
+    wait_elsewhere(&there[1], "m", "b");
+    host_do(&there[0], RELEASE, "m", "a", call.revision);
+    assert_true(host_wait_notice(&there[1], SIMBA_NOTICE_RELEASED, "m", "b"));
+    server_do(&server, "CONFIG RESETSTAT");
+    assert_string_equal(host_do(&there[1], ACQUIRE, "m", "b", 0).owner, "b");
+    assert_int_equal(calls_of("evalsha") + calls_of("eval"), 0);
+    there[1].ops->listen(there[1].backend, "m", "b", false);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(host_close(&there[i]));
+}
+
+/* simba:{m}:x}:y is the channel of "x}:y" at "m" and of "y" at "m}:x". */
+static void what_is_handed_to_a_namesake_on_the_same_channel_is_not_ours(void **state)
+{
+    struct host other;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&other, server_url(&server, "")), SIMBA_OK);
+    host_do(&other, ACQUIRE, "m}:x", "owner-there", 0);
+    wait_elsewhere(&other, "m}:x", "y");
+    call = ask(&owner, ACQUIRE, "a", 0);
+    assert_string_equal(ask(&waiter, ACQUIRE, "x}:y", 0).owner, "a");
+    ask(&owner, RELEASE, "a", call.revision);
+    assert_owner("x}:y");
+    assert_true(host_wait_notice(&other, SIMBA_NOTICE_RELEASED, "m}:x", "y"));
+    assert_string_equal(host_do(&other, ACQUIRE, "m}:x", "y", 0).owner, "owner-there");
+    other.ops->listen(other.backend, "m}:x", "y", false);
+    assert_true(host_close(&other));
 }
 
 static bool has_two_connections(void *user)
@@ -632,6 +703,9 @@ int main(void)
         CASE(a_message_of_an_older_term_is_one_of_the_past),
         CASE(a_message_that_makes_no_sense_is_only_a_reason_to_look),
         CASE(an_id_that_looks_like_a_hand_over_hands_nothing_over),
+        CASE(what_is_handed_over_in_one_database_is_not_in_another),
+        CASE(a_hand_over_in_another_database_than_the_first_needs_no_asking),
+        CASE(what_is_handed_to_a_namesake_on_the_same_channel_is_not_ours),
         CASE(a_connection_that_was_made_anew_knows_no_time),
         CASE(whoever_stops_with_the_message_gives_back_what_it_was_handed),
         CASE(whoever_stops_before_the_message_comes_is_told_what_it_owns),

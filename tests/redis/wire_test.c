@@ -157,7 +157,8 @@ a_release_hands_the_mutex_to_the_oldest_waiter_and_tells_it_and_the_mutex_channe
     snprintf(token, sizeof token, "%s", server_text(&server, "GET simba:{m}:fence"));
     at_us = strtoll(token, NULL, 10); /* the token is the time */
     assert_true((uint64_t)at_us > call.revision);
-    snprintf(text, sizeof text, "released@@a@@handed@@%s@@%lld@@%d", token, at_us, HOST_LEASE_MS);
+    snprintf(text, sizeof text, "released@@a@@handed@@%s@@%lld@@%d@@9@@0", token, at_us,
+             HOST_LEASE_MS);
     assert_heard("simba:{m}:b", text);
     assert_heard("simba:{m}", "acquired@@b");
     assert_heard_no_more();

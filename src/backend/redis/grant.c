@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-#define HANDED "handed@@" /* TOKEN @@ TIME @@ LEASE, and before it what every release says */
+/* TOKEN @@ TIME @@ LEASE @@ LENGTH OF THE KEY @@ DATABASE, and before it what every release says */
+#define HANDED "handed@@"
 #define DELIMITER "@@"
 #define DIGITS_MAX 16    /* what a Lua number can count to */
 #define CLOCK_AGE_MAX 2  /* leases: so old an instant of the server's clock may be */
@@ -46,22 +47,26 @@ static bool take_number(const char *text, size_t *length, int64_t *ret_number)
     return digits > 0;
 }
 
+/* The same for a number and the delimiter before it. */
+static bool take_field(const char *text, size_t *length, int64_t *ret_number)
+{
+    return take_number(text, length, ret_number) && take_word(text, length, DELIMITER);
+}
+
 /* From the end, because anything may stand in the id of whoever released. */
 bool sb_grant_read(struct sb_grant *grant, const char *text, size_t length)
 {
+    struct sb_grant read = {0};
     int64_t token = 0;
-    int64_t at_us = 0;
-    int64_t lease_ms = 0;
 
-    if (!take_number(text, &length, &lease_ms) || !take_word(text, &length, DELIMITER) ||
-        !take_number(text, &length, &at_us) || !take_word(text, &length, DELIMITER) ||
+    if (!take_field(text, &length, &read.database) ||
+        !take_field(text, &length, &read.key_length) ||
+        !take_field(text, &length, &read.lease_ms) || !take_field(text, &length, &read.at_us) ||
         !take_number(text, &length, &token) || !take_word(text, &length, DELIMITER HANDED) ||
-        token == 0 || lease_ms == 0)
+        token == 0 || read.lease_ms == 0)
         return false;
-    memset(grant, 0, sizeof *grant);
-    grant->token = (uint64_t)token;
-    grant->at_us = at_us;
-    grant->lease_ms = lease_ms;
+    read.token = (uint64_t)token;
+    *grant = read;
     return true;
 }
 
@@ -92,13 +97,20 @@ static int64_t as_of(const struct sb_clocks *clocks, const struct sb_grant *gran
 
 /* ---- From the message to the attempt -------------------------------------------------------- */
 
+static bool is_for(const struct sb_grant *grant, const simba_backend *store,
+                   const struct sb_listener *listener)
+{
+    return grant->database == store->options.database &&
+           grant->key_length == SB_CHANNEL_MUTEX_AT + listener->mutex_length + 1;
+}
+
 /* One whose instant is not known is kept as well: it may have to be given back. */
 void sb_grant_keep(struct sb_node *node, struct sb_listener *listener, const char *text,
                    size_t length)
 {
     struct sb_grant grant;
 
-    if (!sb_grant_read(&grant, text, length))
+    if (!sb_grant_read(&grant, text, length) || !is_for(&grant, node->store, listener))
         return;
     grant.as_of_ms = as_of(&node->clocks, &grant, simba_now_ms());
     grant.era = node->era;

@@ -21,6 +21,7 @@
  * begins a new term. What must hold:
  *  - The token is larger than every token that this client has seen. A message that was overtaken by a later term, or by
  *    the end of its own, is one of the past.
+ *  - It is of this mutex and database, which may have the channel in common with others.
  *  - Both connections lead to one server and have not been made anew since S1.
  *  - The lease is the contender's own, and at least half of it is left.
  *  - No other answer has come to the contender since.
@@ -39,8 +40,10 @@ struct sb_grant {
     uint64_t token;
     int64_t at_us; /* by the server's clock */
     int64_t lease_ms;
-    int64_t as_of_ms; /* by ours; 0: not known */
-    unsigned era;     /* of the node */
+    int64_t key_length; /* of the owner's key: two mutexes may have a channel in common */
+    int64_t database;   /* and all databases have */
+    int64_t as_of_ms;   /* by ours; 0: not known */
+    unsigned era;       /* of the node */
 };
 
 /* False when the message hands nothing over. The last two are not filled in. */

@@ -1,5 +1,5 @@
 -- ARGV: id, the term's token, or 0 to give nothing back and only leave the queue; then, where the mutex may be handed
--- on, the lease in milliseconds that its next owner gets.
+-- on, the lease in milliseconds that its next owner gets, and the database where it is not 0.
 local owner, known, lease_ms = call('GET', key), tonumber(ARGV[2]), ARGV[3]
 
 -- A waiter that nobody listens for is dead. So many of them are looked at, for the server does nothing else
@@ -36,7 +36,9 @@ if owner == id and known > 0 then
                 if redis.pcall('SET', counter, its_token).err then
                     ours, lease_ms = false, nil -- the server is full: the waiter tries by itself
                 else
-                    handed = '@@handed@@' .. its_token .. '@@' .. now_us .. '@@' .. lease_ms
+                    -- The same channel may be that of another mutex and id, and is that of all databases.
+                    local where = #key .. '@@' .. (ARGV[4] or 0)
+                    handed = '@@handed@@' .. its_token .. '@@' .. now_us .. '@@' .. lease_ms .. '@@' .. where
                 end
             end
             -- The waiter owns before it is told so: what it is told is always true. Refused: nobody is told.

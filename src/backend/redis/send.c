@@ -73,15 +73,19 @@ static size_t add_rest(const struct sb_job *job, struct sb_argument *arguments,
 }
 
 /* What the mutex may be handed on with. */
-static size_t add_offer(const struct sb_job *job, struct sb_argument *argument,
-                        struct sb_digits *digits)
+static size_t add_offer(const struct sb_job *job, struct sb_argument *arguments,
+                        struct sb_digits digits[2])
 {
     int64_t lease_ms = sb_grant_offer_ms(job->store, job->request);
+    int64_t database = job->store->options.database;
+    size_t count = 0;
 
     if (job->revision == 0 || lease_ms <= 0)
         return 0;
-    *argument = sb_argument_number(lease_ms, digits);
-    return 1;
+    arguments[count++] = sb_argument_number(lease_ms, &digits[0]);
+    if (database != 0)
+        arguments[count++] = sb_argument_number(database, &digits[1]);
+    return count;
 }
 
 /* Behind the keys: what each script documents as its ARGV. */
