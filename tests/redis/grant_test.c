@@ -594,6 +594,19 @@ static void what_is_handed_to_a_contender_that_has_gone_is_given_back(void **sta
     assert_true(host_run_until(&waiter, is_free, NULL));
 }
 
+/* The way to the server is down while the message comes; it is given back when there is one again. */
+static void what_could_not_be_given_back_is_when_the_server_is_reached_again(void **state)
+{
+    struct call call = own_and_have_b_wait();
+
+    (void)state;
+    stop_listening(); /* without having left the queue: that had failed */
+    kill_connection_of_waiter("normal");
+    ask(&owner, RELEASE, "a", call.revision);
+    assert_owner("b");
+    assert_true(host_run_until(&waiter, is_free, NULL));
+}
+
 /* ---- The library ---------------------------------------------------------------------------- */
 
 static bool has_waiters(void *user)
@@ -711,6 +724,7 @@ int main(void)
         CASE(whoever_stops_before_the_message_comes_is_told_what_it_owns),
         CASE(what_was_handed_to_a_contender_that_goes_is_given_back),
         CASE(what_is_handed_to_a_contender_that_has_gone_is_given_back),
+        CASE(what_could_not_be_given_back_is_when_the_server_is_reached_again),
         CASE(a_waiter_that_stops_while_it_is_handed_the_mutex_holds_nobody_up),
         CASE(a_waiter_that_stands_still_holds_the_mutex_for_one_lease),
         CASE(a_message_that_is_lost_with_its_connection_costs_a_reconnection),

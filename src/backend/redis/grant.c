@@ -4,6 +4,7 @@
  */
 #include "backend/redis/grant.h"
 
+#include "backend/redis/leave.h"
 #include "backend/redis/request.h"
 #include "base/text.h"
 
@@ -172,6 +173,28 @@ uint64_t sb_grant_take_token(simba_backend *store, const struct simba_request *r
     struct sb_grant grant;
 
     return take(store, request, &grant) ? grant.token : 0;
+}
+
+void sb_grant_return(simba_backend *store, const struct simba_request *request, uint64_t token)
+{
+    const struct sb_grant grant = {.token = token}; /* as of nobody knows when: it is not used */
+    struct sb_listener *listener =
+        sb_listeners_find(&store->listeners, request->mutex, request->id);
+
+    if (listener != NULL && listener->grant == NULL)
+        sb_listeners_keep_grant(&store->listeners, listener, &grant);
+}
+
+static void give_back(void *argument, struct sb_listener *listener)
+{
+    if (listener->lingers && listener->grant != NULL)
+        sb_leave_queue(argument, listener);
+}
+
+void sb_grant_give_back_all(simba_backend *store)
+{
+    if (store->listeners.grants > 0)
+        sb_listeners_each(&store->listeners, give_back, store);
 }
 
 void sb_grant_forget(simba_backend *store, const struct simba_request *request)

@@ -67,6 +67,12 @@ bool sb_grant_use(simba_backend *store, const struct simba_request *request,
 /* The same for a contender that stops without having been told: the token to give back; 0: none. */
 uint64_t sb_grant_take_token(simba_backend *store, const struct simba_request *request);
 
+/* That failed: it is kept, to be given back when its contender has gone and the server can be reached. */
+void sb_grant_return(simba_backend *store, const struct simba_request *request, uint64_t token);
+
+/* The server can be reached again: gives back what is kept for contenders that have gone. */
+void sb_grant_give_back_all(simba_backend *store);
+
 /* Another answer has come to a contender. */
 void sb_grant_forget(simba_backend *store, const struct simba_request *request);
 

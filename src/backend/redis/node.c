@@ -71,9 +71,12 @@ bool sb_node_is_one_server(const struct sb_node *node)
 
 static void on_commands_ready(void *user)
 {
-    begin_era(user);
-    sb_eviction_check(user);
-    sb_request_go_on(user); /* what was given up before it could be sent has left room */
+    struct sb_node *node = user;
+
+    begin_era(node);
+    sb_eviction_check(node);
+    sb_request_go_on(node); /* what was given up before it could be sent has left room */
+    sb_grant_give_back_all(node->store);
 }
 
 static void on_subscriber_ready(void *user)

@@ -62,9 +62,17 @@ void sb_request_reply(simba_backend *store, struct simba_request *request,
     store->host->reply(store->host, request, &reply);
 }
 
+/* It should have given back what its contender was handed and never told. */
+static bool is_give_back(const struct sb_job *job)
+{
+    return job->request->op == SIMBA_OP_RELEASE && job->request->revision != job->revision;
+}
+
 static void end_job(struct sb_job *job, const struct sb_record *record,
                     const struct simba_error *error)
 {
+    if (record == NULL && is_give_back(job))
+        sb_grant_return(job->store, job->request, job->revision);
     job->take(job->store, job->request, record, error);
     sb_quorum_leave(job);
     sb_quorum_forget(job);
