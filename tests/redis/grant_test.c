@@ -607,6 +607,71 @@ static void what_could_not_be_given_back_is_when_the_server_is_reached_again(voi
     assert_true(host_run_until(&waiter, is_free, NULL));
 }
 
+/* ---- Who does not ask ----------------------------------------------------------------------- */
+
+static void what_nobody_asks_for_is_given_back_after_a_moment(void **state)
+{
+    uint64_t token;
+
+    (void)state;
+    hand_over();
+    token = fence();
+    assert_true(host_run_until(&waiter, is_free, NULL));
+    assert_true(ask(&waiter, ACQUIRE, "b", 0).revision > token);
+    assert_owner("b");
+    stop_listening();
+}
+
+/* One turn of the loop in which the moment is over: the give-back has left, and is not answered. */
+static void whoever_asks_while_it_is_given_back_asks_the_store(void **state)
+{
+    uint64_t token;
+    struct call call;
+
+    (void)state;
+    hand_over();
+    token = fence();
+    let_pass(200);
+    uv_run(&waiter.loop, UV_RUN_NOWAIT);
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_string_equal(call.owner, "b");
+    assert_true(call.revision > token);
+    assert_int_equal(call.as_of_ms, 0);
+    assert_int_equal(call.revision, fence());
+    assert_owner("b");
+    stop_listening();
+}
+
+static void whoever_asks_before_it_is_given_back_owns_without_asking(void **state)
+{
+    struct call call;
+
+    (void)state;
+    hand_over();
+    let_pass(200);
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_int_equal(call.revision, fence());
+    hear_all();
+    assert_owner("b");
+    assert_int_equal(calls_of("evalsha") + calls_of("eval"), 1); /* the release */
+    stop_listening();
+}
+
+/* It leaves the queue with what it gives back, and is told so when that was nothing. */
+static void a_message_of_the_past_does_not_cost_a_place_in_the_queue(void **state)
+{
+    (void)state;
+    own_and_have_b_wait();
+    server_do(&server, "PUBLISH simba:{m}:b released@@a@@handed@@1@@1@@30000@@9@@0");
+    await_message();
+    host_forget_notices(&waiter);
+    await_message();
+    assert_string_equal(ask(&waiter, ACQUIRE, "b", 0).owner, "a");
+    assert_int_equal(server_number(&server, "ZRANK simba:{m}:contender b"), 0);
+    assert_owner("a");
+    stop_listening();
+}
+
 /* ---- The library ---------------------------------------------------------------------------- */
 
 static bool has_waiters(void *user)
@@ -725,6 +790,10 @@ int main(void)
         CASE(what_was_handed_to_a_contender_that_goes_is_given_back),
         CASE(what_is_handed_to_a_contender_that_has_gone_is_given_back),
         CASE(what_could_not_be_given_back_is_when_the_server_is_reached_again),
+        CASE(what_nobody_asks_for_is_given_back_after_a_moment),
+        CASE(whoever_asks_while_it_is_given_back_asks_the_store),
+        CASE(whoever_asks_before_it_is_given_back_owns_without_asking),
+        CASE(a_message_of_the_past_does_not_cost_a_place_in_the_queue),
         CASE(a_waiter_that_stops_while_it_is_handed_the_mutex_holds_nobody_up),
         CASE(a_waiter_that_stands_still_holds_the_mutex_for_one_lease),
         CASE(a_message_that_is_lost_with_its_connection_costs_a_reconnection),

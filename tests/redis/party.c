@@ -19,6 +19,21 @@ static void on_released(void *user, const struct simba_state *state)
     atomic_fetch_add(&party->released, 1);
 }
 
+static void join(struct party *party, const struct simba_client_options *client,
+                 struct simba_contender_options *options, const char *url)
+{
+    struct simba_error error = {0};
+
+    memset(party, 0, sizeof *party);
+    options->on_acquired = on_acquired;
+    options->on_released = on_released;
+    options->user = party;
+    if (simba_client_open(url, client, &party->client, &error) != SIMBA_OK ||
+        simba_contender_create(party->client, options, &party->contender, &error) != SIMBA_OK ||
+        simba_contender_start(party->contender, &error) != SIMBA_OK)
+        fail_msg("%s: %s", url, error.text);
+}
+
 void party_join(struct party *party, const char *url, const char *mutex, const char *id)
 {
     party_join_with(party, NULL, url, mutex, id);
@@ -28,18 +43,21 @@ void party_join_with(struct party *party, const struct simba_client_options *cli
                      const char *url, const char *mutex, const char *id)
 {
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
-    struct simba_error error = {0};
 
-    memset(party, 0, sizeof *party);
     options.mutex = mutex;
     options.id = id;
-    options.on_acquired = on_acquired;
-    options.on_released = on_released;
-    options.user = party;
-    if (simba_client_open(url, client, &party->client, &error) != SIMBA_OK ||
-        simba_contender_create(party->client, &options, &party->contender, &error) != SIMBA_OK ||
-        simba_contender_start(party->contender, &error) != SIMBA_OK)
-        fail_msg("%s: %s", url, error.text);
+    join(party, client, &options, url);
+}
+
+void party_join_notified(struct party *party, simba_state_fn *on_notify, const char *url,
+                         const char *mutex, const char *id)
+{
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+
+    options.mutex = mutex;
+    options.id = id;
+    options.on_notify = on_notify;
+    join(party, NULL, &options, url);
 }
 
 void party_leave(struct party *party)

@@ -25,6 +25,10 @@ void party_join(struct party *party, const char *url, const char *mutex, const c
 void party_join_with(struct party *party, const struct simba_client_options *client,
                      const char *url, const char *mutex, const char *id);
 
+/* The same with a callback for all changes of owner; its `user` is the party. */
+void party_join_notified(struct party *party, simba_state_fn *on_notify, const char *url,
+                         const char *mutex, const char *id);
+
 /* Stops the contender and closes everything; a stop that the store does not answer is no failure. */
 void party_leave(struct party *party);
 

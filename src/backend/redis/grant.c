@@ -1,6 +1,6 @@
 /*
- * grant.c - keeps what was handed to a contender until it asks. Owns the rules of grant.h; must not know scripts or
- * connections.
+ * grant.c - keeps what was handed to a contender until it asks, or for a moment. Owns the rules of grant.h; must not
+ * know scripts or connections.
  */
 #include "backend/redis/grant.h"
 
@@ -16,6 +16,8 @@
 #define DIGITS_MAX 16    /* what a Lua number can count to */
 #define CLOCK_AGE_MAX 2  /* leases: so old an instant of the server's clock may be */
 #define CLOCK_PERCENT 99 /* of its seconds are taken for as long as ours */
+#define MOMENT_MS 50     /* a contender that can ask does so at once */
+#define AGAIN_MS 1000    /* until a give-back that has failed is tried again */
 
 /* ---- The message ---------------------------------------------------------------------------- */
 
@@ -105,6 +107,18 @@ static bool is_for(const struct sb_grant *grant, const simba_backend *store,
            grant->key_length == SB_CHANNEL_MUTEX_AT + listener->mutex_length + 1;
 }
 
+static void on_moment(uv_timer_t *timer);
+
+/* One timer does for all that is kept. */
+static void keep(simba_backend *store, struct sb_listener *listener, struct sb_grant *grant,
+                 int64_t for_ms)
+{
+    grant->due_ms = simba_now_ms() + for_ms;
+    sb_listeners_keep_grant(&store->listeners, listener, grant);
+    if (!uv_is_active((uv_handle_t *)&store->moment) && !store->closing)
+        uv_timer_start(&store->moment, on_moment, MOMENT_MS, MOMENT_MS);
+}
+
 /* One whose instant is not known is kept as well: it may have to be given back. */
 void sb_grant_keep(struct sb_node *node, struct sb_listener *listener, const char *text,
                    size_t length)
@@ -115,7 +129,7 @@ void sb_grant_keep(struct sb_node *node, struct sb_listener *listener, const cha
         return;
     grant.as_of_ms = as_of(&node->clocks, &grant, simba_now_ms());
     grant.era = node->era;
-    sb_listeners_keep_grant(&node->store->listeners, listener, &grant);
+    keep(node->store, listener, &grant, MOMENT_MS);
 }
 
 static bool may_be_granted(const simba_backend *store)
@@ -177,12 +191,32 @@ uint64_t sb_grant_take_token(simba_backend *store, const struct simba_request *r
 
 void sb_grant_return(simba_backend *store, const struct simba_request *request, uint64_t token)
 {
-    const struct sb_grant grant = {.token = token}; /* as of nobody knows when: it is not used */
+    /* as of nobody knows when: it is not used */
+    struct sb_grant grant = {.token = token, .lease_ms = request->ttl_ms + request->transition_ms};
     struct sb_listener *listener =
         sb_listeners_find(&store->listeners, request->mutex, request->id);
 
     if (listener != NULL && listener->grant == NULL)
-        sb_listeners_keep_grant(&store->listeners, listener, &grant);
+        keep(store, listener, &grant, AGAIN_MS);
+}
+
+/* ---- Giving back ---------------------------------------------------------------------------- */
+
+static void give_back_due(void *argument, struct sb_listener *listener)
+{
+    if (listener->grant != NULL && listener->grant->due_ms <= simba_now_ms())
+        sb_leave_queue(argument, listener);
+}
+
+/* A contender that comes from now on sends its ACQUIRE behind the give-back. */
+static void on_moment(uv_timer_t *timer)
+{
+    simba_backend *store = timer->data;
+
+    if (store->listeners.grants > 0)
+        sb_listeners_each(&store->listeners, give_back_due, store);
+    if (store->listeners.grants == 0)
+        uv_timer_stop(timer);
 }
 
 static void give_back(void *argument, struct sb_listener *listener)
@@ -202,6 +236,26 @@ void sb_grant_forget(simba_backend *store, const struct simba_request *request)
     struct sb_grant grant;
 
     take(store, request, &grant);
+}
+
+void sb_grant_open(simba_backend *store)
+{
+    uv_timer_init(store->host->loop, &store->moment);
+    store->moment.data = store;
+    store->has_moment = true;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    simba_backend *store = handle->data;
+
+    store->has_moment = false;
+    sb_store_finish_close(store);
+}
+
+void sb_grant_close(simba_backend *store)
+{
+    uv_close((uv_handle_t *)&store->moment, on_closed);
 }
 
 int64_t sb_grant_offer_ms(const simba_backend *store, const struct simba_request *request)

@@ -27,6 +27,13 @@
  *  - No other answer has come to the contender since.
  *  - The leases of the client need no replicas, and it is not the client of a cluster, where a node may have lost the
  *    slot.
+ *
+ * A contender asks at once, unless a callback of its own still runs, and that may take any time. So what nobody has
+ * asked for within a moment is given back, and goes on to the next waiter:
+ *
+ *     message: kept            given back: a RELEASE with the token
+ *     |---- 50 to 100 ms ------------|
+ *                                       | ACQUIRE: sent behind it, for the place that the contender had
  */
 #ifndef SB_REDIS_GRANT_H
 #define SB_REDIS_GRANT_H
@@ -43,10 +50,11 @@ struct sb_grant {
     int64_t key_length; /* of the owner's key: two mutexes may have a channel in common */
     int64_t database;   /* and all databases have */
     int64_t as_of_ms;   /* by ours; 0: not known */
+    int64_t due_ms;     /* by ours: when it is given back */
     unsigned era;       /* of the node */
 };
 
-/* False when the message hands nothing over. The last two are not filled in. */
+/* False when the message hands nothing over. The last three are not filled in. */
 bool sb_grant_read(struct sb_grant *grant, const char *text, size_t length);
 
 /* An attempt that was made at `made_ms` has lost at `server_us`. */
@@ -54,6 +62,10 @@ void sb_grant_compare_clocks(struct sb_node *node, int64_t made_ms, int64_t serv
 
 /* One of the node's connections was made anew: what was known of its server may be of another one. */
 void sb_grant_begin_era(struct sb_node *node);
+
+/* Before anything is kept; and when the client closes: sb_store_finish_close is called when that is done. */
+void sb_grant_open(simba_backend *store);
+void sb_grant_close(simba_backend *store);
 
 /* Keeps what a message hands to the listener's contender; a message that hands nothing over is none. */
 void sb_grant_keep(struct sb_node *node, struct sb_listener *listener, const char *text,
@@ -67,7 +79,7 @@ bool sb_grant_use(simba_backend *store, const struct simba_request *request,
 /* The same for a contender that stops without having been told: the token to give back; 0: none. */
 uint64_t sb_grant_take_token(simba_backend *store, const struct simba_request *request);
 
-/* That failed: it is kept, to be given back when its contender has gone and the server can be reached. */
+/* That failed: it is kept, to be given back later, or when the server can be reached again. */
 void sb_grant_return(simba_backend *store, const struct simba_request *request, uint64_t token);
 
 /* The server can be reached again: gives back what is kept for contenders that have gone. */

@@ -1,25 +1,33 @@
 /*
- * leave.c - a RELEASE of nothing, made by the backend itself. A courtesy: where it fails, those behind try at the end
+ * leave.c - a RELEASE, made by the backend itself. A courtesy: where it fails, those behind try at the end
  * of the lease that they know of. It is never sent again: its contender may be back by then, and live in the queue.
  */
 #include "backend/redis/leave.h"
 
+#include "backend/redis/grant.h"
 #include "backend/redis/request.h"
 #include "base/alloc.h"
 
 struct leave {
     struct simba_request request; /* first: the request is the leave */
+    uint64_t token;               /* that is given back; 0: none */
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
 };
 
+/* A hand-over of the past was nothing to give back. Its contender may have stood in the queue, and has to come anew. */
 static void on_left(simba_backend *store, struct simba_request *request,
                     const struct sb_record *record, const struct simba_error *error)
 {
-    (void)store;
-    (void)record;
+    struct leave *leave = (struct leave *)request;
+    struct sb_listener *listener = NULL;
+
     (void)error;
-    sb_free(request);
+    if (record != NULL && record->revision != leave->token)
+        listener = sb_listeners_find(&store->listeners, leave->mutex, leave->id);
+    if (listener != NULL && !listener->lingers)
+        sb_listener_wake(&store->listeners, listener);
+    sb_free(leave);
 }
 
 void sb_leave_queue(simba_backend *store, const struct sb_listener *listener)
@@ -33,6 +41,10 @@ void sb_leave_queue(simba_backend *store, const struct sb_listener *listener)
     leave->request.op = SIMBA_OP_RELEASE;
     leave->request.mutex = leave->mutex;
     leave->request.id = leave->id;
+    if (listener->grant != NULL) {
+        leave->token = listener->grant->token;
+        leave->request.ttl_ms = listener->grant->lease_ms; /* for the next one */
+    }
     leave->request.timeout_ms = store->options.command_timeout_ms;
     sb_request_start_once(store, &leave->request, on_left);
     sb_request_batch_end(store);

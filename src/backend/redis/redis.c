@@ -5,6 +5,7 @@
 
 #include "backend/redis/cluster.h"
 #include "backend/redis/discover.h"
+#include "backend/redis/grant.h"
 #include "backend/redis/leave.h"
 #include "backend/redis/list.h"
 #include "backend/redis/queue.h"
@@ -82,6 +83,7 @@ static int open_client(const struct simba_backend_config *config,
         free_store(store);
         return code;
     }
+    sb_grant_open(store);
     *ret_backend = store;
     return SIMBA_OK;
 }
@@ -156,7 +158,7 @@ void sb_store_finish_close(simba_backend *store)
     void (*closed)(void *argument) = store->closed;
     void *argument = store->argument;
 
-    if (!store->closing || store->node_count > 0 || store->cluster != NULL)
+    if (!store->closing || store->node_count > 0 || store->cluster != NULL || store->has_moment)
         return;
     free_store(store);
     closed(argument);
@@ -169,10 +171,9 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
     while (store->nodes != NULL)
         sb_node_remove(store->nodes);
     store->closing = true;
+    sb_grant_close(store);
     if (store->cluster != NULL)
         sb_cluster_close(store->cluster);
-    else
-        sb_store_finish_close(store);
 }
 
 static const struct simba_backend_ops ops = {

@@ -11,6 +11,7 @@
 #include "backend/redis/subscriber.h"
 
 #include <stdatomic.h>
+#include <uv.h>
 
 struct sb_backlog;
 struct sb_cluster;
@@ -53,6 +54,8 @@ struct simba_backend {
     atomic_size_t sentinel;     /* the one that answered last; also the scouts' */
     uint64_t seen;              /* the largest token of any reply */
     struct sb_handed handed;
+    uv_timer_t moment; /* runs while something is kept that was handed to a contender */
+    bool has_moment;   /* it is a handle of the loop */
     bool closing;
     void (*closed)(void *argument);
     void *argument;

@@ -1,0 +1,186 @@
+/*
+ * busy_test.c - a contender asks for nothing while a callback of its own runs. A mutex that it is handed meanwhile goes
+ * on to others, long before the lease is over; its place it has again when the callback has returned.
+ */
+#include "party.h"
+#include "server.h"
+
+#include <pthread.h>
+
+#define LONG_LEASE "?ttl=20s&transition=20s&jitter=0ms..50ms"
+#define SOON_MS 5000 /* nothing but a hand-over is so fast with that lease */
+
+static struct server server;
+
+/* A waiter whose on_notify does not return while the gate is shut. */
+struct busy {
+    struct party party; /* first: the user of its callbacks */
+    _Atomic bool shut;
+};
+
+static bool is_open(void *user)
+{
+    const struct busy *busy = user;
+
+    return !atomic_load(&busy->shut);
+}
+
+static void on_notify(void *user, const struct simba_state *state)
+{
+    (void)state;
+    test_wait(is_open, user);
+}
+
+static bool has_waiters(void *user)
+{
+    return server_number(&server, "ZCARD simba:{m}:contender") == *(const int *)user;
+}
+
+static bool has_subscriber(void *user)
+{
+    redisReply *reply = server_ask(&server, "PUBSUB NUMSUB simba:{m}:%s", (const char *)user);
+    bool has = reply->element[1]->integer > 0;
+
+    freeReplyObject(reply);
+    return has;
+}
+
+static void await_waiter(const char *id, int waiters)
+{
+    assert_true(test_wait(has_subscriber, (void *)id));
+    assert_true(test_wait(has_waiters, &waiters));
+}
+
+static void own(struct party *party, const char *id)
+{
+    party_join(party, server_url(&server, LONG_LEASE), "m", id);
+    party_await_acquired(party, 1);
+}
+
+/* It waits, and its callback runs. */
+static void wait_busily(struct busy *busy, const char *id, int waiters)
+{
+    atomic_store(&busy->shut, true);
+    party_join_notified(&busy->party, on_notify, server_url(&server, LONG_LEASE), "m", id);
+    await_waiter(id, waiters);
+}
+
+static void open_gate(struct busy *busy)
+{
+    atomic_store(&busy->shut, false);
+}
+
+static void await_owner_soon(struct party *party)
+{
+    int64_t begin_ms = test_now_ms();
+
+    party_await_acquired(party, 1);
+    assert_true(test_now_ms() - begin_ms < SOON_MS);
+}
+
+static void a_newcomer_does_not_wait_for_a_callback_of_whoever_was_handed_the_mutex(void **state)
+{
+    struct party first;
+    struct party last;
+    struct busy busy;
+
+    (void)state;
+    own(&first, "first");
+    wait_busily(&busy, "busy", 1);
+    party_leave(&first);
+    party_join(&last, server_url(&server, LONG_LEASE), "m", "last");
+    await_owner_soon(&last);
+    open_gate(&busy);
+    party_leave(&last);
+    await_owner_soon(&busy.party);
+    party_leave(&busy.party);
+}
+
+/* It has waited for longer than the one before which it comes. */
+static void whoever_was_busy_has_its_place_again(void **state)
+{
+    struct party parties[3];
+    struct busy busy[2];
+
+    (void)state;
+    own(&parties[0], "first");
+    wait_busily(&busy[0], "busy", 1);
+    wait_busily(&busy[1], "busier", 2);
+    for (int i = 1; i < 3; i++) {
+        const char *id = i == 1 ? "second" : "third";
+
+        party_join(&parties[i], server_url(&server, LONG_LEASE), "m", id);
+        await_waiter(id, i + 2);
+    }
+    party_leave(&parties[0]);
+    await_owner_soon(&parties[1]);
+    assert_false(simba_contender_is_owner(parties[2].contender));
+    for (int i = 0; i < 2; i++) {
+        open_gate(&busy[i]);
+        await_waiter("busy", i + 2);
+    }
+    party_leave(&parties[1]);
+    await_owner_soon(&busy[0].party);
+    party_leave(&busy[0].party);
+    await_owner_soon(&busy[1].party);
+    party_leave(&busy[1].party);
+    await_owner_soon(&parties[2]);
+    party_leave(&parties[2]);
+}
+
+static void *leave(void *party)
+{
+    party_leave(party);
+    return NULL;
+}
+
+static bool is_stopping(void *user)
+{
+    const struct busy *busy = user;
+
+    return simba_contender_status(busy->party.contender) == SIMBA_STOPPING;
+}
+
+static void whoever_stops_with_a_callback_that_runs_holds_nobody_up(void **state)
+{
+    struct party first;
+    struct party last;
+    struct busy busy;
+    pthread_t thread;
+
+    (void)state;
+    own(&first, "first");
+    wait_busily(&busy, "busy", 1);
+    assert_int_equal(pthread_create(&thread, NULL, leave, &busy), 0);
+    assert_true(test_wait(is_stopping, &busy));
+    party_leave(&first);
+    party_join(&last, server_url(&server, LONG_LEASE), "m", "last");
+    await_owner_soon(&last);
+    open_gate(&busy);
+    pthread_join(thread, NULL);
+    party_leave(&last);
+    assert_int_equal(server_number(&server, "EXISTS simba:{m} simba:{m}:contender"), 0);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    server_do(&server, "FLUSHALL");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(
+            a_newcomer_does_not_wait_for_a_callback_of_whoever_was_handed_the_mutex, begin),
+        cmocka_unit_test_setup(whoever_was_busy_has_its_place_again, begin),
+        cmocka_unit_test_setup(whoever_stops_with_a_callback_that_runs_holds_nobody_up, begin),
+    };
+    int failed;
+
+    server_start(&server, NULL);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    server_stop(&server);
+    return failed;
+}
