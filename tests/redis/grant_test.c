@@ -275,6 +275,44 @@ static void a_message_that_comes_late_does_not_stretch_the_lease(void **state)
     stop_listening();
 }
 
+/* The loop stands still while the attempt that tells the time is answered. */
+static void a_reply_that_comes_late_does_not_make_the_grant_younger(void **state)
+{
+    struct call call = ask(&owner, ACQUIRE, "a", 0);
+    struct call lost = host_call(ACQUIRE, "m", "b", 0);
+    int64_t released_ms;
+
+    (void)state;
+    wait_as("b");
+    host_submit(&waiter, &lost, 1);
+    let_pass(KEPT_WAITING_MS);
+    assert_true(host_wait(&waiter, &lost, 1));
+    ask(&owner, RELEASE, "a", call.revision);
+    released_ms = simba_now_ms();
+    let_pass(KEPT_WAITING_MS);
+    await_message();
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_string_equal(call.owner, "b");
+    assert_true(call.as_of_ms > 0);
+    assert_true(call.as_of_ms <= released_ms);
+    stop_listening();
+}
+
+static void a_grant_of_the_future_counts_from_now(void **state)
+{
+    struct call call;
+
+    (void)state;
+    own_and_have_b_wait();
+    server_do(&server, "PUBLISH simba:{m}:b released@@a@@handed@@9000000000000000@@%llu@@%d@@9@@0",
+              (unsigned long long)server_time_us(&server) + 5000000, HOST_LEASE_MS);
+    await_message();
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_string_equal(call.owner, "b");
+    assert_true(call.as_of_ms > 0 && call.as_of_ms <= simba_now_ms());
+    stop_listening();
+}
+
 static void a_lease_of_which_half_is_over_is_asked_for_anew(void **state)
 {
     struct call call = own_and_have_b_wait();
@@ -488,6 +526,91 @@ static void what_is_handed_to_a_namesake_on_the_same_channel_is_not_ours(void **
     other.ops->listen(other.backend, "m}:x", "y", false);
     assert_true(host_close(&other));
 }
+
+/* The counter is an hour ahead of the clock, which is what a clock that went back leaves. */
+static void a_token_grows_also_when_the_clock_went_back(void **state)
+{
+    unsigned long long ahead = (unsigned long long)server_time_us(&server) + 3600000000;
+    struct call first;
+    struct call call;
+
+    (void)state;
+    server_do(&server, "SET simba:{m}:fence %llu", ahead);
+    first = hand_over();
+    assert_true(first.revision > ahead);
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_string_equal(call.owner, "b");
+    assert_int_equal(call.revision, first.revision + 1);
+    assert_int_equal(call.revision, fence());
+    assert_int_equal(calls_of("evalsha") + calls_of("eval"), 1); /* the release */
+    stop_listening();
+}
+
+/* ---- Who may not or does not hand over ------------------------------------------------------ */
+
+/* The script has made "b" the owner when it is not permitted to tell it so. */
+static void what_the_waiter_cannot_be_told_it_is_not_handed(void **state)
+{
+    struct host other;
+    struct call call;
+    char url[128];
+
+    (void)state;
+    server_do(&server, "ACL SETUSER mute on >secret ~* +@all resetchannels &simba:{m}");
+    snprintf(url, sizeof url, "redis://mute:secret@127.0.0.1:%d", server.port);
+    assert_int_equal(host_open(&other, url), SIMBA_OK);
+    call = own_and_have_b_wait();
+    call = host_do(&other, RELEASE, "m", "a", call.revision);
+    assert_int_equal(call.code, SIMBA_OK);
+    assert_string_equal(call.owner, "");
+    assert_true(is_free(NULL));
+    hear_all();
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_int_equal(call.as_of_ms, 0);
+    assert_int_equal(call.revision, fence());
+    assert_owner("b");
+    assert_true(host_close(&other));
+    stop_listening();
+}
+
+#define WAITS_FOR_REPLICAS "?wait-replicas=1&wait-timeout=300ms"
+
+static void a_client_whose_leases_need_replicas_hands_nothing_on(void **state)
+{
+    struct host other;
+    struct call call;
+
+    (void)state;
+    assert_int_equal(host_open(&other, server_url(&server, WAITS_FOR_REPLICAS)), SIMBA_OK);
+    call = own_and_have_b_wait();
+    assert_int_equal(host_do(&other, RELEASE, "m", "a", call.revision).code, SIMBA_OK);
+    assert_true(is_free(NULL));
+    await_message();
+    assert_string_equal(ask(&waiter, ACQUIRE, "b", 0).owner, "b");
+    assert_true(host_close(&other));
+    stop_listening();
+}
+
+/* There is no replica that could have what it is handed, so it asks, is refused, and gives it back. */
+static void a_client_whose_leases_need_replicas_believes_no_message(void **state)
+{
+    struct host other;
+    struct call call = ask(&owner, ACQUIRE, "a", 0);
+
+    (void)state;
+    assert_int_equal(host_open(&other, server_url(&server, WAITS_FOR_REPLICAS)), SIMBA_OK);
+    wait_elsewhere(&other, "m", "b");
+    host_forget_notices(&other);
+    ask(&owner, RELEASE, "a", call.revision);
+    assert_owner("b");
+    assert_true(host_wait_notice(&other, SIMBA_NOTICE_RELEASED, "m", "b"));
+    assert_int_not_equal(host_do(&other, ACQUIRE, "m", "b", 0).code, SIMBA_OK);
+    assert_true(is_free(NULL));
+    other.ops->listen(other.backend, "m", "b", false);
+    assert_true(host_close(&other));
+}
+
+/* ---- Connections ---------------------------------------------------------------------------- */
 
 static bool has_two_connections(void *user)
 {
@@ -776,6 +899,8 @@ int main(void)
         CASE(the_next_in_the_queue_is_handed_the_mutex_in_turn),
         CASE(a_mutex_that_was_handed_on_is_released_behind_a_ping),
         CASE(a_message_that_comes_late_does_not_stretch_the_lease),
+        CASE(a_reply_that_comes_late_does_not_make_the_grant_younger),
+        CASE(a_grant_of_the_future_counts_from_now),
         CASE(a_lease_of_which_half_is_over_is_asked_for_anew),
         CASE(a_waiter_with_another_lease_than_the_owner_gets_its_own),
         CASE(a_message_of_an_older_term_is_one_of_the_past),
@@ -784,6 +909,10 @@ int main(void)
         CASE(what_is_handed_over_in_one_database_is_not_in_another),
         CASE(a_hand_over_in_another_database_than_the_first_needs_no_asking),
         CASE(what_is_handed_to_a_namesake_on_the_same_channel_is_not_ours),
+        CASE(a_token_grows_also_when_the_clock_went_back),
+        CASE(what_the_waiter_cannot_be_told_it_is_not_handed),
+        CASE(a_client_whose_leases_need_replicas_hands_nothing_on),
+        CASE(a_client_whose_leases_need_replicas_believes_no_message),
         CASE(a_connection_that_was_made_anew_knows_no_time),
         CASE(whoever_stops_with_the_message_gives_back_what_it_was_handed),
         CASE(whoever_stops_before_the_message_comes_is_told_what_it_owns),
