@@ -293,6 +293,8 @@ static void do_everything(struct host *host, const char *word)
     host_do(host, SIMBA_OP_RELEASE, "m", "a", call.revision);
     host_do(host, SIMBA_OP_RELEASE, "m", "b", 0);
     host_do(host, SIMBA_OP_RELEASE, "free", "b", 0); /* passes the word on */
+    call = host_do(host, SIMBA_OP_ACQUIRE, "alone", "a", 0);
+    host_do(host, SIMBA_OP_RELEASE, "alone", "a", call.revision);
     if (strcmp(word, "unsubscribe") == 0)
         assert_true(host_wait_notice(host, SIMBA_NOTICE_RELEASED, "", ""));
     host->ops->listen(host->backend, "m", "b", false);
