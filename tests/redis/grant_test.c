@@ -795,6 +795,44 @@ static void a_message_of_the_past_does_not_cost_a_place_in_the_queue(void **stat
     stop_listening();
 }
 
+/* It is in the waiter's socket before the attempt is made, which the server carries out before the release. */
+static void an_answer_that_was_overtaken_by_the_message_does_not_spoil_it(void **state)
+{
+    struct call lost = host_call(ACQUIRE, "m", "b", 0);
+    struct call call;
+
+    (void)state;
+    own_and_have_b_wait();
+    server_do(&server, "PUBLISH simba:{m}:b released@@a@@handed@@9000000000000000@@%llu@@%d@@9@@0",
+              (unsigned long long)server_time_us(&server), HOST_LEASE_MS);
+    host_submit(&waiter, &lost, 1);
+    assert_true(host_wait(&waiter, &lost, 1));
+    assert_string_equal(lost.owner, "a");
+    await_message();
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_string_equal(call.owner, "b");
+    assert_int_equal(call.revision, 9000000000000000);
+    stop_listening();
+}
+
+/* The same with an attempt that the server carries out after the release: it has begun a newer term. */
+static void a_hand_over_that_an_answer_has_overtaken_is_not_given_back(void **state)
+{
+    struct call call = own_and_have_b_wait();
+    int64_t later_ms;
+
+    (void)state;
+    ask(&owner, RELEASE, "a", call.revision);
+    call = ask(&waiter, ACQUIRE, "b", 0);
+    assert_string_equal(call.owner, "b");
+    await_message();
+    later_ms = simba_now_ms() + 200;
+    assert_true(host_run_until(&waiter, is_past, &later_ms));
+    assert_int_equal(calls_of("evalsha") + calls_of("eval"), 2);
+    assert_owner("b");
+    stop_listening();
+}
+
 /* ---- The library ---------------------------------------------------------------------------- */
 
 static bool has_waiters(void *user)
@@ -923,6 +961,8 @@ int main(void)
         CASE(whoever_asks_while_it_is_given_back_asks_the_store),
         CASE(whoever_asks_before_it_is_given_back_owns_without_asking),
         CASE(a_message_of_the_past_does_not_cost_a_place_in_the_queue),
+        CASE(an_answer_that_was_overtaken_by_the_message_does_not_spoil_it),
+        CASE(a_hand_over_that_an_answer_has_overtaken_is_not_given_back),
         CASE(a_waiter_that_stops_while_it_is_handed_the_mutex_holds_nobody_up),
         CASE(a_waiter_that_stands_still_holds_the_mutex_for_one_lease),
         CASE(a_message_that_is_lost_with_its_connection_costs_a_reconnection),

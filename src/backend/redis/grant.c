@@ -149,18 +149,24 @@ static bool is_good(const simba_backend *store, const struct sb_grant *grant,
            left_ms >= grant->lease_ms / 2;
 }
 
-/* Takes it away from its listener. Where nobody was handed anything nobody is looked up. */
-static bool take(simba_backend *store, const struct simba_request *request, struct sb_grant *grant)
+/* Whose contender makes the request and was handed something; NULL: nobody. Where nobody was nobody is looked up. */
+static struct sb_listener *find_holder(simba_backend *store, const struct simba_request *request)
 {
-    struct sb_listeners *listeners = &store->listeners;
     struct sb_listener *listener = NULL;
 
-    if (listeners->grants > 0 && request->id != NULL)
-        listener = sb_listeners_find(listeners, request->mutex, request->id);
-    if (listener == NULL || listener->grant == NULL)
+    if (store->listeners.grants > 0 && request->id != NULL)
+        listener = sb_listeners_find(&store->listeners, request->mutex, request->id);
+    return listener != NULL && listener->grant != NULL ? listener : NULL;
+}
+
+static bool take(simba_backend *store, const struct simba_request *request, struct sb_grant *grant)
+{
+    struct sb_listener *listener = find_holder(store, request);
+
+    if (listener == NULL)
         return false;
     *grant = *listener->grant;
-    sb_listeners_drop_grant(listeners, listener);
+    sb_listeners_drop_grant(&store->listeners, listener);
     return true;
 }
 
@@ -231,11 +237,14 @@ void sb_grant_give_back_all(simba_backend *store)
         sb_listeners_each(&store->listeners, give_back, store);
 }
 
-void sb_grant_forget(simba_backend *store, const struct simba_request *request)
+/* It is not used in any case, because its token was seen. But to give it back would take a contender that has lost its
+ * newer term, and waits again, out of the queue. */
+void sb_grant_forget(simba_backend *store, const struct simba_request *request, uint64_t token)
 {
-    struct sb_grant grant;
+    struct sb_listener *listener = find_holder(store, request);
 
-    take(store, request, &grant);
+    if (listener != NULL && listener->grant->token <= token)
+        sb_listeners_drop_grant(&store->listeners, listener);
 }
 
 void sb_grant_open(simba_backend *store)

@@ -24,7 +24,6 @@
  *  - It is of this mutex and database, which may have the channel in common with others.
  *  - Both connections lead to one server and have not been made anew since S1.
  *  - The lease is the contender's own, and at least half of it is left.
- *  - No other answer has come to the contender since.
  *  - The leases of the client need no replicas, and it is not the client of a cluster, where a node may have lost the
  *    slot.
  *
@@ -85,8 +84,9 @@ void sb_grant_return(simba_backend *store, const struct simba_request *request, 
 /* The server can be reached again: gives back what is kept for contenders that have gone. */
 void sb_grant_give_back_all(simba_backend *store);
 
-/* Another answer has come to a contender. */
-void sb_grant_forget(simba_backend *store, const struct simba_request *request);
+/* An answer has told a contender of this token: what it was handed with it or before is nothing to give back any more.
+ * What it was handed since stays: the message was faster than the answer. */
+void sb_grant_forget(simba_backend *store, const struct simba_request *request, uint64_t token);
 
 /* What a release of this client lets its mutex be handed on with, in milliseconds; 0: it is not handed on. */
 int64_t sb_grant_offer_ms(const simba_backend *store, const struct simba_request *request);

@@ -198,7 +198,7 @@ static void take_record(struct sb_job *job, const redisReply *reply)
     }
     if (record.revision > job->store->seen)
         job->store->seen = record.revision;
-    sb_grant_forget(job->store, job->request);
+    sb_grant_forget(job->store, job->request, record.revision);
     if (job->op == SIMBA_OP_RELEASE)
         note_release(job, reply);
     if (job->op == SIMBA_OP_ACQUIRE)
