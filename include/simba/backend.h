@@ -12,7 +12,10 @@
  *  2. A request is answered within about request->timeout_ms, if need be with an error. A GUARD that the store is
  *     about to come to may take until two thirds of its transition_ms have passed: a stop waits for it.
  *  3. A success tells the owner as the store has it after the request, in time LEFT by the store's
- *     clock. The library counts that from the moment the request was made (or from as_of_ms).
+ *     clock. The library counts that from the moment the request was made, or from as_of_ms where that is set: the
+ *     instant of a session's last proof (duty 9), or of a grant that the store made before it was asked, as when a
+ *     release hands a mutex on (Redis). It is on simba_now_ms() and never later than the true one; and what the store
+ *     has granted so answers one ACQUIRE only.
  *  4. An error says what is known: SIMBA_EUNKNOWN when the request may have been or may still be
  *     applied (the reply was lost), any other code when it certainly was not and will not be.
  *  5. Requests of one mutex that are carried out do so atomically, as the list of operations says.
@@ -95,7 +98,7 @@ struct simba_reply {
     int64_t transition_left_ms; /* SIMBA_INFINITE for both: no lease, a session */
     uint64_t revision;          /* of the record, 0 when there is none */
     uint64_t fence;   /* the token of the owner's term; 0 where the store does not know it */
-    int64_t as_of_ms; /* 0, or the instant that a session is proved alive for */
+    int64_t as_of_ms; /* 0, or the instant that the times left count from (duty 3) */
     int64_t waiters;  /* -1: not known. Set it for READ and LIST */
     /* LIST: its times are on simba_now_ms(). QUEUE: each waiter has its id in owner.id. */
     const struct simba_mutex_status *list;

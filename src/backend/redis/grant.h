@@ -22,7 +22,8 @@
  *  - The token is larger than every token that this client has seen. A message that was overtaken by a later term, or by
  *    the end of its own, is one of the past.
  *  - It is of this mutex and database, which may have the channel in common with others.
- *  - Both connections lead to one server and have not been made anew since S1.
+ *  - Both connections lead to one server and have not been made anew since S1. One server is one address: two behind a
+ *    load balancer are not told apart.
  *  - The lease is the contender's own, and at least half of it is left.
  *  - The leases of the client need no replicas, and it is not the client of a cluster, where a node may have lost the
  *    slot.
@@ -78,10 +79,12 @@ bool sb_grant_use(simba_backend *store, const struct simba_request *request,
 /* The same for a contender that stops without having been told: the token to give back; 0: none. */
 uint64_t sb_grant_take_token(simba_backend *store, const struct simba_request *request);
 
-/* That failed: it is kept, to be given back later, or when the server can be reached again. */
+/* That failed: it is kept, to be given back later, or when the server can be reached again. Not for longer than its
+ * listener is there: one that nobody is behind lingers for a second at most, and not at all where the connection for
+ * subscriptions is down. Then the mutex is the contender's until its lease ends. */
 void sb_grant_return(simba_backend *store, const struct simba_request *request, uint64_t token);
 
-/* The server can be reached again: gives back what is kept for contenders that have gone. */
+/* The server can be reached again: gives back what is kept for contenders that have gone and whose listeners linger. */
 void sb_grant_give_back_all(simba_backend *store);
 
 /* An answer has told a contender of this token: what it was handed with it or before is nothing to give back any more.
