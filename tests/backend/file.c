@@ -115,6 +115,13 @@ void file_unlink(const struct file *file, const char *suffix)
     unlink(path);
 }
 
+void file_unlink_store(const struct file *file)
+{
+    file_unlink(file, "");
+    file_unlink(file, "-wal");
+    file_unlink(file, "-shm");
+}
+
 static bool is_settled(void *user)
 {
     const struct file *file = user;

@@ -39,6 +39,9 @@ bool file_forget_lives(const struct file *file);
 /* Removes one of the file's parts: "", "-wal", "-shm", "-wake" or "-life". */
 void file_unlink(const struct file *file, const char *suffix);
 
+/* The first three, as an administrator does who begins anew; who has the files open goes on with them. */
+void file_unlink_store(const struct file *file);
+
 /* Waits until the date of the file's folder lies so far behind that another change would show; returns whether it
  * does. */
 bool file_settle(struct file *file);

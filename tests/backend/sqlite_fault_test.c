@@ -177,14 +177,6 @@ static void a_deleted_file_is_a_loss_and_is_created_again(void **state)
     assert_true(host_close(&host));
 }
 
-/* As an administrator does who begins anew; who has the files open goes on with them. */
-static void unlink_store(const struct file *file)
-{
-    file_unlink(file, "");
-    file_unlink(file, "-wal");
-    file_unlink(file, "-shm");
-}
-
 static void an_owner_on_a_deleted_file_loses_to_one_on_the_new(void **state)
 {
     struct file *file = *state;
@@ -194,7 +186,7 @@ static void an_owner_on_a_deleted_file_loses_to_one_on_the_new(void **state)
 
     assert_int_equal(host_open(&old_host, file->url), SIMBA_OK);
     held = acquire(&old_host, "m", "a");
-    unlink_store(file);
+    file_unlink_store(file);
     assert_int_equal(host_open(&new_host, file->url), SIMBA_OK);
     assert_string_equal(acquire(&new_host, "m", "b").owner, "b");
     assert_string_equal(host_do(&old_host, SIMBA_OP_GUARD, "m", "a", held.revision).owner, "b");
@@ -212,7 +204,7 @@ static void a_release_on_a_deleted_file_says_who_owns_on_the_new(void **state)
 
     assert_int_equal(host_open(&old_host, file->url), SIMBA_OK);
     held = acquire(&old_host, "m", "a");
-    unlink_store(file);
+    file_unlink_store(file);
     assert_int_equal(host_open(&new_host, file->url), SIMBA_OK);
     assert_string_equal(acquire(&new_host, "m", "b").owner, "b");
     assert_string_equal(host_do(&old_host, SIMBA_OP_RELEASE, "m", "a", held.revision).owner, "b");
@@ -271,7 +263,7 @@ static void every_loss_of_a_store_that_worked_is_told(void **state)
     for (int losses = 0; losses < 3; losses++) {
         assert_string_equal(acquire(&host, "m", "a").owner, "a");
         assert_int_equal(warnings, losses);
-        unlink_store(file);
+        file_unlink_store(file);
     }
     assert_true(host_close(&host));
 }

@@ -129,7 +129,7 @@ static void lose_the_log_unseen(struct file *file, int round)
     assert_int_equal(file_number(file, sql), 1);
 }
 
-/* Where dates are finer than ticks, the folder always tells, and there is nothing to be deceived by. */
+/* Where dates are finer than ticks the folder always tells: then each round shows that it is asked. */
 static void a_log_that_goes_within_the_tick_of_another_change_is_missed(void **state)
 {
     struct file *file = *state;
@@ -137,10 +137,8 @@ static void a_log_that_goes_within_the_tick_of_another_change_is_missed(void **s
     fault.one_date = false;
     for (int round = 0; round < ROUNDS && !fault.one_date; round++)
         lose_the_log_unseen(file, round);
-    if (!fault.one_date) {
+    if (!fault.one_date)
         print_message("two changes of %s never have one date\n", file->folder);
-        skip();
-    }
 }
 
 /* ---- Names that change in the folder -------------------------------------------------------- */
@@ -154,9 +152,7 @@ static void exchange_for_copy(const struct file *file)
     snprintf(copy, sizeof copy, "%s-copy", file->path);
     snprintf(sql, sizeof sql, "VACUUM INTO '%s'", copy);
     assert_true(file_sql(file, sql));
-    file_unlink(file, "");
-    file_unlink(file, "-wal");
-    file_unlink(file, "-shm");
+    file_unlink_store(file);
     assert_int_equal(rename(copy, file->path), 0);
 }
 

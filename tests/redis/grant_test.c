@@ -23,7 +23,7 @@ static void a_waiter_that_was_handed_the_mutex_owns_without_asking(void **state)
     assert_int_equal(call.transition_left_ms, HOST_LEASE_MS);
     assert_int_equal(call.ttl_left_ms, HOST_TTL_MS);
     assert_true(call.as_of_ms > 0);
-    assert_int_equal(pair_calls("evalsha") + pair_calls("eval"), 1); /* the release */
+    assert_int_equal(pair_script_calls(), 1); /* the release */
     assert_int_equal(pair_ask(&pair.waiter, GUARD, "b", call.revision).revision, call.revision);
     assert_string_equal(pair_ask(&pair.waiter, RELEASE, "b", call.revision).owner, "");
     assert_int_equal(server_number(&pair.server, "EXISTS simba:{m}"), 0);
@@ -72,7 +72,7 @@ static void the_next_in_the_queue_is_handed_the_mutex_in_turn(void **state)
     pair_assert_owner("c");
     assert_true(host_wait_notice(&pair.waiter, SIMBA_NOTICE_RELEASED, "m", "c"));
     assert_string_equal(pair_ask(&pair.waiter, ACQUIRE, "c", 0).owner, "c");
-    assert_int_equal(pair_calls("evalsha") + pair_calls("eval"), 1);
+    assert_int_equal(pair_script_calls(), 1);
     pair.waiter.ops->listen(pair.waiter.backend, "m", "c", false);
     pair_stop_listening();
 }
@@ -113,7 +113,7 @@ static void a_message_that_comes_late_does_not_stretch_the_lease(void **state)
     pair_await_message();
     call = pair_ask(&pair.waiter, ACQUIRE, "b", 0);
     assert_string_equal(call.owner, "b");
-    assert_int_equal(pair_calls("evalsha") + pair_calls("eval"), 1);
+    assert_int_equal(pair_script_calls(), 1);
     assert_true(call.as_of_ms <= released_ms);
     assert_true(call.as_of_ms > released_ms - HOST_LEASE_MS / 4);
     pair_stop_listening();
@@ -324,7 +324,7 @@ static void a_hand_over_in_another_database_than_the_first_needs_no_asking(void 
     assert_true(host_wait_notice(&there[1], SIMBA_NOTICE_RELEASED, "m", "b"));
     server_do(&pair.server, "CONFIG RESETSTAT");
     assert_string_equal(host_do(&there[1], ACQUIRE, "m", "b", 0).owner, "b");
-    assert_int_equal(pair_calls("evalsha") + pair_calls("eval"), 0);
+    assert_int_equal(pair_script_calls(), 0);
     there[1].ops->listen(there[1].backend, "m", "b", false);
     for (size_t i = 0; i < 2; i++)
         assert_true(host_close(&there[i]));
@@ -365,7 +365,7 @@ static void a_token_grows_also_when_the_clock_went_back(void **state)
     assert_string_equal(call.owner, "b");
     assert_int_equal(call.revision, first.revision + 1);
     assert_int_equal(call.revision, pair_fence());
-    assert_int_equal(pair_calls("evalsha") + pair_calls("eval"), 1); /* the release */
+    assert_int_equal(pair_script_calls(), 1); /* the release */
     pair_stop_listening();
 }
 

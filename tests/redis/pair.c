@@ -66,6 +66,11 @@ int pair_calls(const char *command)
     return found != NULL ? atoi(found + strlen(name)) : 0;
 }
 
+int pair_script_calls(void)
+{
+    return pair_calls("evalsha") + pair_calls("eval");
+}
+
 uint64_t pair_fence(void)
 {
     return strtoull(server_text(&pair.server, "GET simba:{m}:fence"), NULL, 10);

@@ -60,8 +60,9 @@ void pair_overhear(char *text, size_t size);
 /* Lets time pass while both loops stand still. */
 void pair_let_pass(int64_t ms);
 
-/* What the server tells: the calls of a command, the token of the mutex, its owner. */
+/* What the server tells: the calls of a command and of all scripts, the token of the mutex, its owner. */
 int pair_calls(const char *command);
+int pair_script_calls(void);
 uint64_t pair_fence(void);
 void pair_assert_owner(const char *id);
 
