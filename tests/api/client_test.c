@@ -1,6 +1,7 @@
 /*
  * The client: what it refuses and how it says so, what it leaves behind, and its status list.
  */
+#include "lib/process.h"
 #include "probe.h"
 
 #include "tck/shim.h"
@@ -217,19 +218,10 @@ static void a_client_is_not_closed_from_a_callback(void **state)
     probe_close(client);
 }
 
-static unsigned count_descriptors(void)
-{
-    unsigned count = 0;
-
-    for (int fd = 0; fd < 256; fd++)
-        count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
-    return count;
-}
-
 static void a_closed_client_leaves_no_thread_and_no_descriptor(void **state)
 {
-    unsigned threads = probe_thread_count();
-    unsigned descriptors = count_descriptors();
+    int threads = test_thread_count();
+    int descriptors = test_descriptor_count();
     struct simba_error error;
     simba_client *client;
 
@@ -246,8 +238,8 @@ static void a_closed_client_leaves_no_thread_and_no_descriptor(void **state)
         assert_int_equal(simba_client_open("memory:a?colour=red", NULL, &client, &error),
                          SIMBA_ECONFIG);
     }
-    probe_wait_thread_count(threads);
-    assert_int_equal(count_descriptors(), descriptors);
+    assert_int_equal(test_thread_count(), threads);
+    assert_int_equal(test_descriptor_count(), descriptors);
 }
 
 static void descriptors_are_closed_on_exec(void **state)

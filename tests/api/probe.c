@@ -3,8 +3,6 @@
  */
 #include "probe.h"
 
-#include <dirent.h>
-
 /* ---- Clients -------------------------------------------------------------------------------- */
 
 simba_client *probe_open_with(const char *url, const struct simba_client_options *options)
@@ -242,29 +240,6 @@ void probe_assert_names(const char *text, const char *word)
 }
 
 /* ---- The process ---------------------------------------------------------------------------- */
-
-unsigned probe_thread_count(void)
-{
-    DIR *folder = opendir("/proc/self/task");
-    unsigned count = 0;
-
-    assert_non_null(folder);
-    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
-        count += entry->d_name[0] != '.' ? 1 : 0;
-    closedir(folder);
-    return count;
-}
-
-static bool has_thread_count(void *count)
-{
-    return probe_thread_count() == *(const unsigned *)count;
-}
-
-void probe_wait_thread_count(unsigned count)
-{
-    if (!test_wait(has_thread_count, &count))
-        fail_msg("%u threads were expected, there are %u", count, probe_thread_count());
-}
 
 bool probe_is_slowed(void)
 {

@@ -79,11 +79,6 @@ void probe_wait_free(simba_client *client, const char *mutex);
 /* Whether `text` has `word`; fails the test with both otherwise. */
 void probe_assert_names(const char *text, const char *word);
 
-/* The threads of this process; and waits until there are that many, because the kernel may list a thread
- * for a moment after it was joined. */
-unsigned probe_thread_count(void);
-void probe_wait_thread_count(unsigned count);
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PROBE_SANITIZED true
 #else

@@ -1,6 +1,7 @@
 /*
  * Many contenders on one client: few threads, and questions that cost next to nothing.
  */
+#include "lib/process.h"
 #include "probe.h"
 
 #define CONTENDERS 10000
@@ -45,16 +46,16 @@ static void lead_ten_thousand(const char *url)
 {
     struct simba_metrics metrics = {.size = sizeof metrics};
     simba_client *client;
-    unsigned before;
+    int before;
 
     probe_close(probe_open(url)); /* a sanitizer adds a thread of its own with the first one */
-    before = probe_thread_count();
+    before = test_thread_count();
     client = probe_open(url);
     atomic_store(&acquired, 0);
     atomic_store(&released, 0);
     start_all(client);
     probe_wait_count(&acquired, CONTENDERS);
-    assert_in_range(probe_thread_count() - before, 1, THREADS_MAX - 1);
+    assert_in_range(test_thread_count() - before, 1, THREADS_MAX - 1);
     assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
     assert_int_equal(metrics.owned, CONTENDERS);
     assert_int_equal(metrics.contenders, CONTENDERS);
@@ -62,7 +63,7 @@ static void lead_ten_thousand(const char *url)
         simba_contender_close(contenders[i]);
     assert_int_equal(atomic_load(&released), CONTENDERS);
     probe_close(client);
-    probe_wait_thread_count(before);
+    assert_int_equal(test_thread_count(), before);
 }
 
 #define ENDLESS "ttl=10m&transition=10m&stop-timeout=60s"

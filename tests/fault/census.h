@@ -6,14 +6,13 @@
 
 struct census {
     long blocks; /* of the library, where its hook is set (heap.h) */
-    unsigned threads;
-    unsigned descriptors;
+    int threads;
+    int descriptors;
 };
 
 struct census census_take(void);
 
-/* Waits until the process has what it had, because the kernel may list a thread for a moment after it
- * was joined; fails the test with `occasion` when that does not come. */
+/* Fails the test with `occasion` when the process has more or less than `before`. */
 void census_check(const struct census *before, const char *occasion);
 
 #endif

@@ -3,13 +3,13 @@
  * through the library.
  */
 #include "hooks.h"
+#include "lib/process.h"
 #include "redis/party.h"
 #include "stage.h"
 
 #include "base/random.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
@@ -299,18 +299,6 @@ static void no_line_is_closed_while_an_owner_believes(void **state)
     party_leave(&party);
 }
 
-static int count_entries(const char *path)
-{
-    DIR *folder = opendir(path);
-    int count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
-
 struct load {
     int threads;
     int descriptors;
@@ -318,7 +306,7 @@ struct load {
 
 static struct load load_now(void)
 {
-    return (struct load){count_entries("/proc/self/task"), count_entries("/proc/self/fd")};
+    return (struct load){test_thread_count(), test_descriptor_count()};
 }
 
 /* An old line may be about to end. */
