@@ -368,8 +368,9 @@ def write(results, folder):
                  "A mutex that nobody else wants, by a locker: acquire returns, release returns.")
     tell_latency(page, results, "handover", "Hand-over",
                  "From the owner's call of release to the return of acquire in a waiter of another process, which has "
-                 "waited for some 20 to 40 ms. MariaDB tells nobody of a change: waiters poll, at most every 200 ms, "
-                 "and have waited long enough there to do so at that pace.")
+                 "waited for some 20 to 40 ms. By hand, too, owner and waiter are two processes, but for SQLite and "
+                 "MariaDB, where the two writes stand alone. MariaDB tells nobody of a change: waiters poll, at most "
+                 "every 200 ms, and have waited long enough there to do so at that pace.")
     tell_peers(page, results)
     tell_commands(page, results)
     tell_many(page, results)

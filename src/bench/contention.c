@@ -5,6 +5,7 @@
  * A turn is as short as can be: told that it owns, a contender stops, and starts again. The processes are
  * killed at the end, and bench_forget removes what they leave.
  */
+#include "bench/by_hand.h"
 #include "bench/machine.h"
 #include "bench/process.h"
 #include "bench/questions.h"
@@ -33,8 +34,8 @@ struct contention {
     struct shared *shared;
     size_t shared_size;
     struct bench_process processes[PROCESSES_MAX];
-    struct bench_raw raw;
-    struct bench_samples by_hand;
+    struct bench_by_hand by_hand;
+    struct bench_samples handovers; /* by hand */
 };
 
 /* ---- A process of contenders ------------------------------------------------------------------ */
@@ -227,12 +228,12 @@ static int measure_by_hand(struct contention *contention, struct simba_error *er
 {
     int code = SIMBA_OK;
 
-    if (contention->raw.handle == NULL)
+    if (contention->by_hand.raw.handle == NULL)
         return SIMBA_OK;
     for (int i = 0; i < RAW_HANDOVERS && code == SIMBA_OK; i++)
-        code = bench_measure_handover(&contention->raw, 0, &contention->by_hand, error);
+        code = bench_by_hand_measure(&contention->by_hand, 0, &contention->handovers, error);
     if (code == SIMBA_OK)
-        bench_samples_end_round(&contention->by_hand);
+        bench_samples_end_round(&contention->handovers);
     return code;
 }
 
@@ -241,7 +242,7 @@ static void measure_windows(struct contention *contention, struct bench_result *
                             struct bench_samples *windows)
 {
     const struct bench_plan *plan = contention->plan;
-    double commands = bench_raw_counter(&contention->raw);
+    double commands = bench_raw_counter(&contention->by_hand.raw);
     double begin = bench_now_us();
 
     atomic_store(&contention->shared->counting, true);
@@ -256,14 +257,15 @@ static void measure_windows(struct contention *contention, struct bench_result *
     atomic_store(&contention->shared->counting, false);
     double handovers = sum_turns(contention);
     double seconds = (bench_now_us() - begin) / 1e6;
-    commands = bench_raw_counter(&contention->raw) - commands;
+    commands = bench_raw_counter(&contention->by_hand.raw) - commands;
     bench_result_number(result, "contenders", "contenders", "", plan->contenders);
     bench_result_number(result, "processes", "processes", "", plan->processes);
     bench_result_number(result, "handovers_per_second", "hand-overs per second", "/s",
                         handovers / seconds);
     bench_result_number(result, "commands_per_handover",
-                        contention->raw.handle != NULL && contention->raw.ops->counter != NULL
-                            ? contention->raw.ops->counter_name
+                        contention->by_hand.raw.handle != NULL &&
+                                contention->by_hand.raw.ops->counter != NULL
+                            ? contention->by_hand.raw.ops->counter_name
                             : "commands",
                         "per hand-over", handovers > 0 ? commands / handovers : NAN);
 }
@@ -283,9 +285,9 @@ static int measure(struct contention *contention, struct bench_result *result,
     if (code == SIMBA_OK)
         code = measure_by_hand(contention, error);
     bench_result_measure(result, "simba", "a hand-over, on average of a window", "us", &windows);
-    if (code == SIMBA_OK && contention->raw.handle != NULL)
-        bench_result_measure(result, "raw", contention->raw.ops->ways[0].handover_label, "us",
-                             &contention->by_hand);
+    if (code == SIMBA_OK && contention->by_hand.raw.handle != NULL)
+        bench_result_measure(result, "raw", contention->by_hand.raw.ops->ways[0].handover_label,
+                             "us", &contention->handovers);
     bench_samples_free(&windows);
     return code;
 }
@@ -294,17 +296,19 @@ int bench_contention(const struct bench_plan *plan, struct bench_result *result,
                      struct simba_error *error)
 {
     struct contention contention = {.plan = plan};
-    int code = start_processes(&contention, error);
+    int code = bench_by_hand_start_waiter(&contention.by_hand, plan, error);
 
     if (code == SIMBA_OK)
-        code = bench_plain_open(plan, &contention.raw, error);
+        code = start_processes(&contention, error);
     if (code == SIMBA_OK)
-        code = bench_samples_init(&contention.by_hand, RAW_HANDOVERS, error);
+        code = bench_by_hand_open(&contention.by_hand, plan, error);
+    if (code == SIMBA_OK)
+        code = bench_samples_init(&contention.handovers, RAW_HANDOVERS, error);
     if (code == SIMBA_OK)
         code = measure(&contention, result, error);
     end_processes(&contention);
-    bench_samples_free(&contention.by_hand);
-    bench_raw_close(&contention.raw);
+    bench_samples_free(&contention.handovers);
+    bench_by_hand_close(&contention.by_hand);
     bench_shared_free(contention.shared, contention.shared_size);
     return code;
 }

@@ -186,10 +186,12 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
 }
 
 static const struct bench_way ways[] = {
-    {"raw", "two committed UPDATEs", "two committed UPDATEs, nobody polls", bench_sql_cycle, NULL,
-     bench_sql_hand_over},
-    {"statements", "the same statements by hand", NULL, cycle_statements, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL, NULL},
+    {.key = "raw",
+     .cycle_label = "two committed UPDATEs",
+     .handover_label = "two committed UPDATEs, nobody polls",
+     .cycle = bench_sql_cycle},
+    {.key = "statements", .cycle_label = "the same statements by hand", .cycle = cycle_statements},
+    {.key = NULL},
 };
 
 const struct bench_raw_ops bench_raw_mysql = {

@@ -4,7 +4,6 @@
  * The waiter listens from the first hand-over on: the server wakes whoever listens to anything, and nobody does
  * where a mutex is measured that nobody else wants.
  */
-#include "bench/machine.h"
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
@@ -22,9 +21,8 @@
 
 struct postgres {
     struct bench_sql sql; /* first: the client is one */
-    PGconn *owner;
-    PGconn *waiter;
-    bool listens;                /* the waiter does */
+    PGconn *connection;
+    bool listens;
     struct sb_sql_values values; /* for the library's statements, with the row's version */
 };
 
@@ -53,16 +51,11 @@ static int finish(PGconn *connection, PGresult *result, struct simba_error *erro
     return good ? SIMBA_OK : fail(connection, error);
 }
 
-static int execute_on(PGconn *connection, const char *sql, struct simba_error *error)
-{
-    return finish(connection, PQexec(connection, sql), error);
-}
-
 static int execute(void *handle, const char *sql, struct simba_error *error)
 {
     struct postgres *raw = handle;
 
-    return execute_on(raw->owner, sql, error);
+    return finish(raw->connection, PQexec(raw->connection, sql), error);
 }
 
 static PGconn *connect_to(simba_url *url)
@@ -87,37 +80,32 @@ static void close_raw(void *handle)
 {
     struct postgres *raw = handle;
 
-    PQfinish(raw->owner);
-    PQfinish(raw->waiter);
+    PQfinish(raw->connection);
     free(raw);
 }
 
-static int prepare_update(struct postgres *raw, PGconn *connection, struct simba_error *error)
+static int prepare_update(struct postgres *raw, struct simba_error *error)
 {
     char sql[BENCH_SQL_MAX];
 
     bench_sql_write_update(&raw->sql, sql);
-    return finish(connection, PQprepare(connection, "u", sql, 0, NULL), error);
-}
-
-static int update_on(PGconn *connection, struct simba_error *error)
-{
-    return finish(connection, PQexecPrepared(connection, "u", 0, NULL, NULL, NULL, 0), error);
+    return finish(raw->connection, PQprepare(raw->connection, "u", sql, 0, NULL), error);
 }
 
 static int update(void *handle, struct simba_error *error)
 {
     struct postgres *raw = handle;
 
-    return update_on(raw->owner, error);
+    return finish(raw->connection, PQexecPrepared(raw->connection, "u", 0, NULL, NULL, NULL, 0),
+                  error);
 }
 
 /* ---- The library's statements ----------------------------------------------------------------- */
 
 static int prepare(struct postgres *raw, int statement, struct simba_error *error)
 {
-    return finish(raw->owner,
-                  PQprepare(raw->owner, sb_postgres_statement_name(statement),
+    return finish(raw->connection,
+                  PQprepare(raw->connection, sb_postgres_statement_name(statement),
                             sb_postgres_statement_text(statement), 0, NULL),
                   error);
 }
@@ -127,10 +115,10 @@ static int change(struct postgres *raw, int statement, struct simba_error *error
     struct sb_postgres_parameters parameters;
 
     sb_postgres_bind(statement, &raw->values, &parameters);
-    PGresult *result = PQexecPrepared(raw->owner, sb_postgres_statement_name(statement),
+    PGresult *result = PQexecPrepared(raw->connection, sb_postgres_statement_name(statement),
                                       parameters.count, parameters.values, NULL, NULL, 0);
     bool missed = strcmp(PQcmdTuples(result), "0") == 0;
-    int code = finish(raw->owner, result, error);
+    int code = finish(raw->connection, result, error);
     if (code == SIMBA_OK && missed)
         return sb_error_set(error, SIMBA_ESTORE,
                             "PostgreSQL by hand: the row is not as it was left");
@@ -161,15 +149,11 @@ static void set_up(struct postgres *raw, const char *prefix)
 
 static int prepare_all(struct postgres *raw, struct simba_error *error)
 {
-    if (PQstatus(raw->owner) != CONNECTION_OK)
-        return fail(raw->owner, error);
-    if (PQstatus(raw->waiter) != CONNECTION_OK)
-        return fail(raw->waiter, error);
+    if (PQstatus(raw->connection) != CONNECTION_OK)
+        return fail(raw->connection, error);
     int code = bench_sql_create_rows(raw, error);
     if (code == SIMBA_OK)
-        code = prepare_update(raw, raw->owner, error);
-    if (code == SIMBA_OK)
-        code = prepare_update(raw, raw->waiter, error);
+        code = prepare_update(raw, error);
     if (code == SIMBA_OK)
         code = prepare(raw, SB_POSTGRES_ACQUIRE_AGAIN, error);
     if (code == SIMBA_OK)
@@ -186,8 +170,7 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     set_up(raw, prefix);
-    raw->owner = connect_to(url);
-    raw->waiter = connect_to(url);
+    raw->connection = connect_to(url);
     code = prepare_all(raw, error);
     if (code != SIMBA_OK)
         close_raw(raw);
@@ -214,34 +197,28 @@ static int await_notice(PGconn *connection, struct simba_error *error)
     return SIMBA_OK;
 }
 
-static int prepare_hand_over(void *handle, struct simba_error *error)
+static int notify(void *handle, struct simba_error *error)
+{
+    return execute(handle, "NOTIFY simba_bench", error);
+}
+
+static int listen_once(void *handle, struct simba_error *error)
 {
     struct postgres *raw = handle;
 
     if (raw->listens)
         return SIMBA_OK;
-    int code = execute_on(raw->waiter, "LISTEN simba_bench", error);
+    int code = execute(raw, "LISTEN simba_bench", error);
     raw->listens = code == SIMBA_OK;
     return code;
 }
 
-/* A NOTIFY, until the other connection has heard of it and has committed an UPDATE. */
-static int hand_over(void *handle, double *ret_us, struct simba_error *error)
+static int hear_and_update(void *handle, struct simba_error *error)
 {
     struct postgres *raw = handle;
-    double begin = bench_now_us();
+    int code = await_notice(raw->connection, error);
 
-    if (PQsendQuery(raw->owner, "NOTIFY simba_bench") == 0)
-        return fail(raw->owner, error);
-    int code = await_notice(raw->waiter, error);
-    if (code == SIMBA_OK)
-        code = update_on(raw->waiter, error);
-    double end = bench_now_us();
-    for (PGresult *result; (result = PQgetResult(raw->owner)) != NULL;)
-        PQclear(result);
-    if (code == SIMBA_OK)
-        *ret_us = end - begin;
-    return code;
+    return code == SIMBA_OK ? update(raw, error) : code;
 }
 
 /* ---- The whole -------------------------------------------------------------------------------- */
@@ -249,21 +226,26 @@ static int hand_over(void *handle, double *ret_us, struct simba_error *error)
 static int counter(void *handle, double *ret_value, struct simba_error *error)
 {
     struct postgres *raw = handle;
-    PGresult *result = PQexec(
-        raw->owner, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()");
+    PGresult *result =
+        PQexec(raw->connection,
+               "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()");
     bool good = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
 
     if (good)
         *ret_value = strtod(PQgetvalue(result, 0, 0), NULL);
     PQclear(result);
-    return good ? SIMBA_OK : fail(raw->owner, error);
+    return good ? SIMBA_OK : fail(raw->connection, error);
 }
 
 static const struct bench_way ways[] = {
-    {"raw", "two committed UPDATEs", "NOTIFY heard + one committed UPDATE", bench_sql_cycle,
-     prepare_hand_over, hand_over},
-    {"statements", "the same statements by hand", NULL, cycle_statements, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL, NULL},
+    {.key = "raw",
+     .cycle_label = "two committed UPDATEs",
+     .handover_label = "NOTIFY heard + one committed UPDATE",
+     .cycle = bench_sql_cycle,
+     .owner = {.release = notify},
+     .waiter = {.join = listen_once, .take = hear_and_update}},
+    {.key = "statements", .cycle_label = "the same statements by hand", .cycle = cycle_statements},
+    {.key = NULL},
 };
 
 const struct bench_raw_ops bench_raw_postgres = {

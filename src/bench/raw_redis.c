@@ -4,7 +4,6 @@
  * Two ways are measured: round trips of a trivial script, which no client can beat, and the library's own
  * scripts in its own order, which is what its protocol costs by itself.
  */
-#include "bench/machine.h"
 #include "bench/raw_store.h"
 
 #include "backend/redis/script.h"
@@ -26,9 +25,9 @@
 #define SCAN_COUNT "1000"
 
 struct redis {
-    redisContext *owner;
-    redisContext *waiter;
-    redisContext *subscription; /* of the waiter */
+    redisContext *context;
+    redisContext *subscription; /* a waiter's */
+    bool listens;
     char prefix[NAME_MAX];
     char trivial[SHA_MAX];
     char key[NAME_MAX * 2]; /* what the trivial script looks at */
@@ -84,16 +83,6 @@ static int hear(redisContext *context, struct simba_error *error)
     if (redisGetReply(context, &reply) != REDIS_OK)
         reply = NULL;
     return take(context, reply, NULL, error);
-}
-
-static int flush(redisContext *context, struct simba_error *error)
-{
-    int done = 0;
-
-    while (!done)
-        if (redisBufferWrite(context, &done) != REDIS_OK)
-            return sb_error_set(error, SIMBA_EUNAVAILABLE, "Redis by hand: %s", context->errstr);
-    return SIMBA_OK;
 }
 
 static int load(redisContext *context, const char *script, char sha[SHA_MAX],
@@ -164,8 +153,7 @@ static void close_raw(void *handle)
 {
     struct redis *raw = handle;
 
-    redisFree(raw->owner);
-    redisFree(raw->waiter);
+    redisFree(raw->context);
     redisFree(raw->subscription);
     free(raw);
 }
@@ -185,16 +173,14 @@ static void make_names(struct redis *raw, const char *prefix)
 /* The key is the last, so that nothing stays where a right is missing. */
 static int prepare_server(struct redis *raw, struct simba_error *error)
 {
-    int code = load(raw->owner, TRIVIAL, raw->trivial, error);
+    int code = load(raw->context, TRIVIAL, raw->trivial, error);
 
     if (code == SIMBA_OK)
-        code = load(raw->owner, sb_scripts[SB_SCRIPT_ACQUIRE].text, NULL, error);
+        code = load(raw->context, sb_scripts[SB_SCRIPT_ACQUIRE].text, NULL, error);
     if (code == SIMBA_OK)
-        code = load(raw->owner, sb_scripts[SB_SCRIPT_RELEASE].text, NULL, error);
+        code = load(raw->context, sb_scripts[SB_SCRIPT_RELEASE].text, NULL, error);
     if (code == SIMBA_OK)
-        code = ask(raw->subscription, error, "SUBSCRIBE %s", raw->channel);
-    if (code == SIMBA_OK)
-        code = ask(raw->owner, error, "SET %s id PX 600000", raw->key);
+        code = ask(raw->context, error, "SET %s id PX 600000", raw->key);
     return code;
 }
 
@@ -209,9 +195,7 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     make_names(raw, prefix);
-    int code = connect_to(url, &raw->owner, error);
-    if (code == SIMBA_OK)
-        code = connect_to(url, &raw->waiter, error);
+    int code = connect_to(url, &raw->context, error);
     if (code == SIMBA_OK)
         code = connect_to(url, &raw->subscription, error);
     if (code == SIMBA_OK)
@@ -225,37 +209,43 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
 
 /* ---- A trivial script ------------------------------------------------------------------------- */
 
-static int call_trivial(struct redis *raw, redisContext *context, struct simba_error *error)
+static int call_trivial(struct redis *raw, struct simba_error *error)
 {
-    return ask(context, error, "EVALSHA %s 1 %s id " LEASE, raw->trivial, raw->key);
+    return ask(raw->context, error, "EVALSHA %s 1 %s id " LEASE, raw->trivial, raw->key);
 }
 
 static int cycle_trivial(void *handle, struct simba_error *error)
 {
     struct redis *raw = handle;
-    int code = call_trivial(raw, raw->owner, error);
+    int code = call_trivial(raw, error);
 
-    return code == SIMBA_OK ? call_trivial(raw, raw->owner, error) : code;
+    return code == SIMBA_OK ? call_trivial(raw, error) : code;
 }
 
-/* A PUBLISH, until the subscriber has heard of it and has called the script. */
-static int hand_over_trivial(void *handle, double *ret_us, struct simba_error *error)
+static int publish(void *handle, struct simba_error *error)
 {
     struct redis *raw = handle;
-    double begin = bench_now_us();
 
-    redisAppendCommand(raw->owner, "PUBLISH %s text", raw->channel);
-    int code = flush(raw->owner, error);
-    if (code == SIMBA_OK)
-        code = hear(raw->subscription, error);
-    if (code == SIMBA_OK)
-        code = call_trivial(raw, raw->waiter, error);
-    double end = bench_now_us();
-    if (code == SIMBA_OK)
-        code = hear(raw->owner, error);
-    if (code == SIMBA_OK)
-        *ret_us = end - begin;
+    return ask(raw->context, error, "PUBLISH %s text", raw->channel);
+}
+
+static int listen_once(void *handle, struct simba_error *error)
+{
+    struct redis *raw = handle;
+
+    if (raw->listens)
+        return SIMBA_OK;
+    int code = ask(raw->subscription, error, "SUBSCRIBE %s", raw->channel);
+    raw->listens = code == SIMBA_OK;
     return code;
+}
+
+static int hear_and_call(void *handle, struct simba_error *error)
+{
+    struct redis *raw = handle;
+    int code = hear(raw->subscription, error);
+
+    return code == SIMBA_OK ? call_trivial(raw, error) : code;
 }
 
 /* ---- The library's scripts -------------------------------------------------------------------- */
@@ -268,12 +258,11 @@ static long long token_of(const redisReply *reply)
 }
 
 /* Keeps the token of whoever owns afterwards. */
-static int call_acquire(struct redis *raw, redisContext *context, const char *id,
-                        struct simba_error *error)
+static int call_acquire(struct redis *raw, const char *id, struct simba_error *error)
 {
     redisReply *reply = NULL;
-    int code = take(context,
-                    redisCommand(context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
+    int code = take(raw->context,
+                    redisCommand(raw->context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
                                  sb_scripts[SB_SCRIPT_ACQUIRE].sha1, raw->keys[0], raw->keys[1],
                                  raw->keys[2], id),
                     &reply, error);
@@ -285,44 +274,49 @@ static int call_acquire(struct redis *raw, redisContext *context, const char *id
     return SIMBA_OK;
 }
 
-static int send_release(struct redis *raw, redisContext *context, const char *id,
-                        struct simba_error *error)
+static int call_release(struct redis *raw, const char *id, struct simba_error *error)
 {
-    redisAppendCommand(context, "EVALSHA %s 3 %s %s %s %s %s " LEASE,
-                       sb_scripts[SB_SCRIPT_RELEASE].sha1, raw->keys[0], raw->keys[1], raw->keys[2],
-                       id, raw->token);
-    return flush(context, error);
-}
-
-static int call_release(struct redis *raw, redisContext *context, const char *id,
-                        struct simba_error *error)
-{
-    int code = send_release(raw, context, id, error);
-
-    return code == SIMBA_OK ? hear(context, error) : code;
+    return ask(raw->context, error, "EVALSHA %s 3 %s %s %s %s %s " LEASE,
+               sb_scripts[SB_SCRIPT_RELEASE].sha1, raw->keys[0], raw->keys[1], raw->keys[2], id,
+               raw->token);
 }
 
 static int cycle_scripts(void *handle, struct simba_error *error)
 {
     struct redis *raw = handle;
-    int code = call_acquire(raw, raw->owner, "owner", error);
+    int code = call_acquire(raw, "owner", error);
 
-    return code == SIMBA_OK ? call_release(raw, raw->owner, "owner", error) : code;
+    return code == SIMBA_OK ? call_release(raw, "owner", error) : code;
 }
 
-/* The owner owns, and the waiter is in the queue. */
-static int prepare_scripts(void *handle, struct simba_error *error)
+static int own(void *handle, struct simba_error *error)
 {
-    struct redis *raw = handle;
-    int code = call_acquire(raw, raw->owner, "owner", error);
+    return call_acquire(handle, "owner", error);
+}
 
-    return code == SIMBA_OK ? call_acquire(raw, raw->waiter, "waiter", error) : code;
+static int release(void *handle, struct simba_error *error)
+{
+    return call_release(handle, "owner", error);
+}
+
+/* It is in the queue then. */
+static int join(void *handle, struct simba_error *error)
+{
+    int code = listen_once(handle, error);
+
+    return code == SIMBA_OK ? call_acquire(handle, "waiter", error) : code;
+}
+
+static int leave(void *handle, struct simba_error *error)
+{
+    return call_release(handle, "waiter", error);
 }
 
 /* The message that makes the waiter the owner ends with its token, the time and the lease. */
-static int hear_token(struct redis *raw, struct simba_error *error)
+static int hear_token(void *handle, struct simba_error *error)
 {
     static const char word[] = "@@handed@@";
+    struct redis *raw = handle;
     redisReply *message = NULL;
     void *reply = NULL;
     const char *found = NULL;
@@ -343,24 +337,6 @@ static int hear_token(struct redis *raw, struct simba_error *error)
     return code;
 }
 
-static int hand_over_scripts(void *handle, double *ret_us, struct simba_error *error)
-{
-    struct redis *raw = handle;
-    double begin = bench_now_us();
-    int code = send_release(raw, raw->owner, "owner", error);
-
-    if (code == SIMBA_OK)
-        code = hear_token(raw, error);
-    double end = bench_now_us();
-    if (code == SIMBA_OK)
-        code = hear(raw->owner, error);
-    if (code == SIMBA_OK)
-        code = call_release(raw, raw->waiter, "waiter", error);
-    if (code == SIMBA_OK)
-        *ret_us = end - begin;
-    return code;
-}
-
 /* ---- Many, counters, the end ------------------------------------------------------------------ */
 
 static int renew(void *handle, int count, struct simba_error *error)
@@ -369,9 +345,9 @@ static int renew(void *handle, int count, struct simba_error *error)
     int code = SIMBA_OK;
 
     for (int i = 0; i < count; i++)
-        redisAppendCommand(raw->owner, "EVALSHA %s 1 %s id " LEASE, raw->trivial, raw->key);
+        redisAppendCommand(raw->context, "EVALSHA %s 1 %s id " LEASE, raw->trivial, raw->key);
     for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = hear(raw->owner, error);
+        code = hear(raw->context, error);
     return code;
 }
 
@@ -383,7 +359,7 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
         "cmdstat_unsubscribe:calls=", "cmdstat_ping:calls="};
     struct redis *raw = handle;
     redisReply *reply = NULL;
-    int code = take(raw->owner, redisCommand(raw->owner, "INFO commandstats"), &reply, error);
+    int code = take(raw->context, redisCommand(raw->context, "INFO commandstats"), &reply, error);
 
     if (code != SIMBA_OK)
         return code;
@@ -401,9 +377,9 @@ static int delete_keys(struct redis *raw, const redisReply *keys, struct simba_e
     int code = SIMBA_OK;
 
     for (size_t i = 0; i < keys->elements; i++)
-        redisAppendCommand(raw->owner, "DEL %s", keys->element[i]->str);
+        redisAppendCommand(raw->context, "DEL %s", keys->element[i]->str);
     for (size_t i = 0; i < keys->elements && code == SIMBA_OK; i++)
-        code = hear(raw->owner, error);
+        code = hear(raw->context, error);
     return code;
 }
 
@@ -415,8 +391,8 @@ static int forget(void *handle, struct simba_error *error)
 
     do {
         redisReply *reply = NULL;
-        code = take(raw->owner,
-                    redisCommand(raw->owner, "SCAN %s MATCH simba:{%s* COUNT " SCAN_COUNT, cursor,
+        code = take(raw->context,
+                    redisCommand(raw->context, "SCAN %s MATCH simba:{%s* COUNT " SCAN_COUNT, cursor,
                                  raw->prefix),
                     &reply, error);
         if (code != SIMBA_OK)
@@ -429,11 +405,19 @@ static int forget(void *handle, struct simba_error *error)
 }
 
 static const struct bench_way ways[] = {
-    {"raw", "two round trips of a trivial script", "PUBLISH heard + a trivial script",
-     cycle_trivial, NULL, hand_over_trivial},
-    {"scripts", "the same scripts by hand", "the same scripts by hand", cycle_scripts,
-     prepare_scripts, hand_over_scripts},
-    {NULL, NULL, NULL, NULL, NULL, NULL},
+    {.key = "raw",
+     .cycle_label = "two round trips of a trivial script",
+     .handover_label = "PUBLISH heard + a trivial script",
+     .cycle = cycle_trivial,
+     .owner = {.release = publish},
+     .waiter = {.join = listen_once, .take = hear_and_call}},
+    {.key = "scripts",
+     .cycle_label = "the same scripts by hand",
+     .handover_label = "the same scripts by hand",
+     .cycle = cycle_scripts,
+     .owner = {.own = own, .release = release},
+     .waiter = {.join = join, .take = hear_token, .leave = leave}},
+    {.key = NULL},
 };
 
 const struct bench_raw_ops bench_raw_redis = {

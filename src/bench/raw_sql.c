@@ -3,8 +3,6 @@
  */
 #include "bench/raw_sql.h"
 
-#include "bench/machine.h"
-
 #include "backend/sql/driver.h"
 #include "base/error.h"
 
@@ -70,16 +68,6 @@ int bench_sql_cycle(void *raw, struct simba_error *error)
     int code = sql->update(raw, error);
 
     return code == SIMBA_OK ? sql->update(raw, error) : code;
-}
-
-int bench_sql_hand_over(void *raw, double *ret_us, struct simba_error *error)
-{
-    double begin = bench_now_us();
-    int code = bench_sql_cycle(raw, error);
-
-    if (code == SIMBA_OK)
-        *ret_us = bench_now_us() - begin;
-    return code;
 }
 
 int bench_sql_renew(void *raw, int count, struct simba_error *error)

@@ -39,10 +39,8 @@ void bench_sql_set_values(const struct bench_sql *sql, struct sb_sql_values *ret
 /* TLS costs by itself, and is not what is compared: SIMBA_EUNSUPPORTED. */
 int bench_sql_check_plain(simba_url *url, struct simba_error *error);
 
-/* See struct bench_way and struct bench_raw_ops. The hand-over is of a store that tells nobody of a change: the two
- * writes alone. */
+/* See struct bench_way and struct bench_raw_ops. */
 int bench_sql_cycle(void *raw, struct simba_error *error);
-int bench_sql_hand_over(void *raw, double *ret_us, struct simba_error *error);
 int bench_sql_renew(void *raw, int count, struct simba_error *error);
 int bench_sql_forget(void *raw, struct simba_error *error);
 

@@ -89,9 +89,11 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
 }
 
 static const struct bench_way ways[] = {
-    {"raw", "two committed UPDATEs", "two committed UPDATEs", bench_sql_cycle, NULL,
-     bench_sql_hand_over},
-    {NULL, NULL, NULL, NULL, NULL, NULL},
+    {.key = "raw",
+     .cycle_label = "two committed UPDATEs",
+     .handover_label = "two committed UPDATEs",
+     .cycle = bench_sql_cycle},
+    {.key = NULL},
 };
 
 const struct bench_raw_ops bench_raw_sqlite = {

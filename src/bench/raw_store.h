@@ -8,22 +8,22 @@
 #ifndef BENCH_RAW_STORE_H
 #define BENCH_RAW_STORE_H
 
+#include "bench/relay.h"
+
 #include <simba/backend.h>
 
 struct bench_way {
     const char *key; /* NULL ends a list */
     const char *cycle_label;
-    const char *handover_label;
+    const char *handover_label; /* NULL: it cannot hand over, nor can the ways behind it */
 
     /* What stands for acquire + release. */
     int (*cycle)(void *raw, struct simba_error *error);
 
-    /* May be NULL: brings a hand-over so far that the owner could release. */
-    int (*prepare)(void *raw, struct simba_error *error);
-
-    /* What stands for a hand-over, from the release to the new owner. Fails or tells how long it took. May be NULL:
-     * then it is none behind it, either. */
-    int (*handover)(void *raw, double *ret_us, struct simba_error *error);
+    /* What stands for a hand-over, between two plain clients in two processes. Nothing to take: the store tells
+     * nobody of a change, and the cycle stands for it. */
+    struct bench_owner owner;
+    struct bench_waiter waiter;
 };
 
 struct bench_raw_ops {

@@ -25,16 +25,14 @@
 #define PATH_MAX_BYTES 512
 
 struct zookeeper {
-    zhandle_t *owner;
-    zhandle_t *waiter;
-    sem_t deleted; /* the waiter was told */
+    zhandle_t *handle;
+    sem_t deleted; /* what the watch has told */
     char host[HOST_MAX];
     int port;
     char base[PATH_MAX_BYTES];   /* the chroot and /simba */
     char folder[PATH_MAX_BYTES]; /* of the mutex by hand */
     char prefix[64];
-    char owner_node[PATH_MAX_BYTES];
-    char waiter_node[PATH_MAX_BYTES];
+    char node[PATH_MAX_BYTES]; /* its own */
 };
 
 static int check(int answer, struct simba_error *error)
@@ -76,15 +74,15 @@ static void resolve_seldom(zhandle_t *handle)
 #endif
 }
 
-static int connect_to(struct zookeeper *raw, zhandle_t **ret_handle, struct simba_error *error)
+static int connect_to(struct zookeeper *raw, struct simba_error *error)
 {
     char address[HOST_MAX + 16];
 
     snprintf(address, sizeof address, "%s:%d", raw->host, raw->port);
-    *ret_handle = zookeeper_init(address, on_session, SESSION_MS, NULL, raw, ZOO_NO_LOG_CLIENTENV);
-    for (int i = 0; *ret_handle != NULL && i < PATIENCE_S * 1000; i++) {
-        if (zoo_state(*ret_handle) == ZOO_CONNECTED_STATE) {
-            resolve_seldom(*ret_handle);
+    raw->handle = zookeeper_init(address, on_session, SESSION_MS, NULL, raw, ZOO_NO_LOG_CLIENTENV);
+    for (int i = 0; raw->handle != NULL && i < PATIENCE_S * 1000; i++) {
+        if (zoo_state(raw->handle) == ZOO_CONNECTED_STATE) {
+            resolve_seldom(raw->handle);
             return SIMBA_OK;
         }
         bench_sleep_ms(1);
@@ -93,18 +91,12 @@ static int connect_to(struct zookeeper *raw, zhandle_t **ret_handle, struct simb
                         address);
 }
 
-static void close_handle(zhandle_t *handle)
-{
-    if (handle != NULL)
-        zookeeper_close(handle);
-}
-
 static void close_raw(void *memory)
 {
     struct zookeeper *raw = memory;
 
-    close_handle(raw->owner);
-    close_handle(raw->waiter);
+    if (raw->handle != NULL)
+        zookeeper_close(raw->handle);
     sem_destroy(&raw->deleted);
     free(raw);
 }
@@ -125,10 +117,10 @@ static void read_url(struct zookeeper *raw, simba_url *url, const char *prefix)
 static int create_folder(struct zookeeper *raw, struct simba_error *error)
 {
     int answer =
-        zoo_create(raw->owner, raw->base, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0);
+        zoo_create(raw->handle, raw->base, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0);
 
     if (answer == ZOK || answer == ZNODEEXISTS)
-        answer = zoo_create(raw->owner, raw->folder, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT,
+        answer = zoo_create(raw->handle, raw->folder, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT,
                             NULL, 0);
     return check(answer == ZNODEEXISTS ? ZOK : answer, error);
 }
@@ -144,9 +136,7 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     zoo_set_debug_level((ZooLogLevel)0);
     sem_init(&raw->deleted, 0, 0);
     read_url(raw, url, prefix);
-    int code = connect_to(raw, &raw->owner, error);
-    if (code == SIMBA_OK)
-        code = connect_to(raw, &raw->waiter, error);
+    int code = connect_to(raw, error);
     if (code == SIMBA_OK)
         code = create_folder(raw, error);
     if (code != SIMBA_OK)
@@ -158,44 +148,59 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
 
 /* ---- What is measured ------------------------------------------------------------------------- */
 
-static int join(struct zookeeper *raw, zhandle_t *handle, char node[PATH_MAX_BYTES],
-                struct simba_error *error)
+static int join(void *memory, struct simba_error *error)
 {
+    struct zookeeper *raw = memory;
     char name[PATH_MAX_BYTES];
 
     snprintf(name, sizeof name, "%.400s/latch-", raw->folder);
-    return check(zoo_create(handle, name, "id", 2, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL_SEQUENTIAL,
-                            node, PATH_MAX_BYTES),
+    return check(zoo_create(raw->handle, name, "id", 2, &ZOO_OPEN_ACL_UNSAFE,
+                            ZOO_EPHEMERAL_SEQUENTIAL, raw->node, sizeof raw->node),
                  error);
 }
 
-static int cycle(void *handle, struct simba_error *error)
+static int leave(void *memory, struct simba_error *error)
 {
-    struct zookeeper *raw = handle;
-    int code = join(raw, raw->owner, raw->owner_node, error);
+    struct zookeeper *raw = memory;
 
-    return code == SIMBA_OK ? check(zoo_delete(raw->owner, raw->owner_node, -1), error) : code;
+    return check(zoo_delete(raw->handle, raw->node, -1), error);
 }
 
-static int prepare(void *handle, struct simba_error *error)
+static int cycle(void *memory, struct simba_error *error)
 {
-    struct zookeeper *raw = handle;
+    int code = join(memory, error);
+
+    return code == SIMBA_OK ? leave(memory, error) : code;
+}
+
+/* The owner's, which came first. */
+static int watch_lowest(struct zookeeper *raw, const struct String_vector *children,
+                        struct simba_error *error)
+{
+    const char *lowest = children->data[0];
+    char path[PATH_MAX_BYTES];
     char data[64];
     int length = sizeof data;
-    int code = join(raw, raw->owner, raw->owner_node, error);
 
-    if (code == SIMBA_OK)
-        code = join(raw, raw->waiter, raw->waiter_node, error);
-    if (code != SIMBA_OK)
-        return code;
-    return check(zoo_wget(raw->waiter, raw->owner_node, on_deleted, raw, data, &length, NULL),
-                 error);
+    for (int i = 1; i < children->count; i++)
+        if (strcmp(children->data[i], lowest) < 0)
+            lowest = children->data[i];
+    snprintf(path, sizeof path, "%.400s/%.100s", raw->folder, lowest);
+    return check(zoo_wget(raw->handle, path, on_deleted, raw, data, &length, NULL), error);
 }
 
-static void on_answer(int answer, const void *context)
+static int join_and_watch(void *memory, struct simba_error *error)
 {
-    (void)answer;
-    (void)context;
+    struct zookeeper *raw = memory;
+    struct String_vector children = {0, NULL};
+    int code = join(raw, error);
+
+    if (code == SIMBA_OK)
+        code = check(zoo_get_children(raw->handle, raw->folder, 0, &children), error);
+    if (code == SIMBA_OK)
+        code = watch_lowest(raw, &children, error);
+    deallocate_String_vector(&children);
+    return code;
 }
 
 static int await_deletion(struct zookeeper *raw, struct simba_error *error)
@@ -209,24 +214,16 @@ static int await_deletion(struct zookeeper *raw, struct simba_error *error)
     return sb_error_set(error, SIMBA_ETIMEDOUT, "ZooKeeper by hand: the watch did not fire");
 }
 
-/* A delete, until the other session has been told and has seen that it is the first now. */
-static int hand_over(void *handle, double *ret_us, struct simba_error *error)
+/* It has been told that the first is gone, and sees whether it is the first now. */
+static int await_turn(void *memory, struct simba_error *error)
 {
-    struct zookeeper *raw = handle;
+    struct zookeeper *raw = memory;
     struct String_vector children = {0, NULL};
-    double begin = bench_now_us();
-    int code = check(zoo_adelete(raw->owner, raw->owner_node, -1, on_answer, NULL), error);
+    int code = await_deletion(raw, error);
 
     if (code == SIMBA_OK)
-        code = await_deletion(raw, error);
-    if (code == SIMBA_OK)
-        code = check(zoo_get_children(raw->waiter, raw->folder, 0, &children), error);
-    double end = bench_now_us();
+        code = check(zoo_get_children(raw->handle, raw->folder, 0, &children), error);
     deallocate_String_vector(&children);
-    if (code == SIMBA_OK)
-        code = check(zoo_delete(raw->waiter, raw->waiter_node, -1), error);
-    if (code == SIMBA_OK)
-        *ret_us = end - begin;
     return code;
 }
 
@@ -287,11 +284,11 @@ static void delete_children(struct zookeeper *raw, const char *folder)
     struct String_vector children = {0, NULL};
     char path[PATH_MAX_BYTES];
 
-    if (zoo_get_children(raw->owner, folder, 0, &children) != ZOK)
+    if (zoo_get_children(raw->handle, folder, 0, &children) != ZOK)
         return;
     for (int i = 0; i < children.count; i++) {
         snprintf(path, sizeof path, "%.400s/%.100s", folder, children.data[i]);
-        zoo_delete(raw->owner, path, -1);
+        zoo_delete(raw->handle, path, -1);
     }
     deallocate_String_vector(&children);
 }
@@ -302,10 +299,10 @@ static int delete_folder(struct zookeeper *raw, const char *name, struct simba_e
     char path[PATH_MAX_BYTES];
 
     snprintf(path, sizeof path, "%.400s/%.100s", raw->base, name);
-    int answer = zoo_delete(raw->owner, path, -1);
+    int answer = zoo_delete(raw->handle, path, -1);
     if (answer == ZNOTEMPTY) {
         delete_children(raw, path);
-        answer = zoo_delete(raw->owner, path, -1);
+        answer = zoo_delete(raw->handle, path, -1);
     }
     return check(answer == ZNONODE ? ZOK : answer, error);
 }
@@ -314,7 +311,7 @@ static int forget(void *handle, struct simba_error *error)
 {
     struct zookeeper *raw = handle;
     struct String_vector names = {0, NULL};
-    int code = check(zoo_get_children(raw->owner, raw->base, 0, &names), error);
+    int code = check(zoo_get_children(raw->handle, raw->base, 0, &names), error);
 
     for (int i = 0; i < names.count && code == SIMBA_OK; i++)
         if (strncmp(names.data[i], raw->prefix, strlen(raw->prefix)) == 0)
@@ -324,8 +321,13 @@ static int forget(void *handle, struct simba_error *error)
 }
 
 static const struct bench_way ways[] = {
-    {"raw", "create + delete of a node", "delete + watch + children", cycle, prepare, hand_over},
-    {NULL, NULL, NULL, NULL, NULL, NULL},
+    {.key = "raw",
+     .cycle_label = "create + delete of a node",
+     .handover_label = "delete + watch + children",
+     .cycle = cycle,
+     .owner = {.own = join, .release = leave},
+     .waiter = {.join = join_and_watch, .take = await_turn, .leave = leave}},
+    {.key = NULL},
 };
 
 const struct bench_raw_ops bench_raw_zookeeper = {

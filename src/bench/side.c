@@ -61,15 +61,6 @@ size_t bench_way_count(const struct bench_raw *raw)
     return count;
 }
 
-size_t bench_handover_way_count(const struct bench_raw *raw)
-{
-    size_t count = 0;
-
-    while (count < bench_way_count(raw) && raw->ops->ways[count].handover != NULL)
-        count++;
-    return count;
-}
-
 int bench_sides_init(struct bench_sides *sides, size_t ways, size_t capacity,
                      struct simba_error *error)
 {
@@ -92,20 +83,4 @@ void bench_sides_end_round(struct bench_sides *sides)
     bench_samples_end_round(&sides->ours);
     for (size_t i = 0; i < sides->ways; i++)
         bench_samples_end_round(&sides->raw[i]);
-}
-
-int bench_measure_handover(const struct bench_raw *raw, size_t way, struct bench_samples *samples,
-                           struct simba_error *error)
-{
-    const struct bench_way *by_hand = &raw->ops->ways[way];
-    double us = 0;
-    int code = by_hand->prepare != NULL ? by_hand->prepare(raw->handle, error) : SIMBA_OK;
-
-    if (code != SIMBA_OK)
-        return code;
-    bench_rest_ms(raw->ops->rest_ms);
-    code = by_hand->handover(raw->handle, &us, error);
-    if (code == SIMBA_OK)
-        bench_samples_add(samples, us);
-    return code;
 }

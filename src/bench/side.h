@@ -30,9 +30,6 @@ int bench_plain_open(const struct bench_plan *plan, struct bench_raw *ret_raw,
 /* How many ways it has; 0 where it is closed. */
 size_t bench_way_count(const struct bench_raw *raw);
 
-/* How many of them, the first ones, can hand over. */
-size_t bench_handover_way_count(const struct bench_raw *raw);
-
 /* Measurements of the library, and of each way by hand. */
 struct bench_sides {
     struct bench_samples ours;
@@ -44,9 +41,5 @@ int bench_sides_init(struct bench_sides *sides, size_t ways, size_t capacity,
                      struct simba_error *error);
 void bench_sides_free(struct bench_sides *sides);
 void bench_sides_end_round(struct bench_sides *sides);
-
-/* One measurement of a hand-over by hand, after a rest. */
-int bench_measure_handover(const struct bench_raw *raw, size_t way, struct bench_samples *samples,
-                           struct simba_error *error);
 
 #endif

@@ -1,0 +1,61 @@
+/*
+ * relay.h - hand-overs from this process to a waiter in another one, each with a client of its own.
+ *
+ *     this process     own ...................... rest ... release |<--- measured --->|
+ *     the waiter             join ... take (waits) .......................... returns, leave
+ *
+ * The library, and what is done by hand beside it, go through the same steps.
+ */
+#ifndef BENCH_RELAY_H
+#define BENCH_RELAY_H
+
+#include "bench/bench.h"
+#include "bench/process.h"
+#include "bench/samples.h"
+
+/* What the sides do. NULL: nothing. */
+struct bench_owner {
+    int (*own)(void *owner, struct simba_error *error);
+    int (*await_waiter)(void *owner, struct simba_error *error); /* it has joined, and takes */
+    int (*release)(void *owner, struct simba_error *error);
+};
+
+struct bench_waiter {
+    int (*join)(void *waiter, struct simba_error *error);
+    int (*take)(void *waiter, struct simba_error *error); /* returns when it owns */
+    int (*leave)(void *waiter, struct simba_error *error);
+};
+
+/* What the two processes share. */
+struct bench_baton {
+    const struct bench_plan *plan;
+    size_t way;  /* by hand, where there are several: the one to wait in */
+    sem_t ready; /* to be asked */
+    sem_t may_join;
+    sem_t joined;
+    sem_t taken;
+    sem_t may_leave;
+    double taken_us;
+};
+
+struct bench_relay {
+    struct bench_baton *baton;
+    struct bench_process waiter;
+};
+
+/* Starts the waiter's process, before this one has opened a client, and waits until it is ready. */
+int bench_relay_start(struct bench_relay *relay, const struct bench_plan *plan,
+                      int (*run)(void *baton, struct simba_error *error),
+                      struct simba_error *error);
+void bench_relay_end(struct bench_relay *relay); /* harmless where it was not started */
+
+/* The waiter's: is asked to wait once more; waits, until it has left again. */
+void bench_baton_await(struct bench_baton *baton);
+int bench_baton_take(struct bench_baton *baton, const struct bench_waiter *steps, void *waiter,
+                     struct simba_error *error);
+
+/* The owner's: one hand-over. */
+int bench_relay_measure(struct bench_relay *relay, const struct bench_owner *steps, void *owner,
+                        int64_t rest_ms, struct bench_samples *samples, struct simba_error *error);
+
+#endif
