@@ -4,11 +4,15 @@
     peers.py redis|kazoo HOST:PORT
 
 Reads lines from standard input, "cycle COUNT" or "handover COUNT", and answers each with a line of so many
-measurements in microseconds. The interpreter is Debian's, which has Debian's packages.
+measurements in microseconds. The waiter of a hand-over is a process of its own. A process whose orders end is gone at
+once, even where it waits for a lock, so none outlives the one that gave it work. The interpreter is Debian's, which
+has Debian's packages.
 """
 import os
+import queue
 import random
 import sys
+import threading
 import time
 
 REST_S = 0.02
@@ -35,6 +39,19 @@ def kazoo_lock(address):
 MAKERS = {"redis": redis_lock, "kazoo": kazoo_lock}
 
 
+def read_lines(file):
+    """Its lines as they come. A thread reads them, to see their end while the other waits for a lock."""
+    lines = queue.SimpleQueue()
+
+    def read():
+        for line in file:
+            lines.put(line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    return iter(lines.get, None)
+
+
 class Waiter:
     """A process that acquires when it is told to, tells when it had the lock, and releases when it is told to."""
 
@@ -42,23 +59,24 @@ class Waiter:
         orders, self.orders = os.pipe()
         self.answers, answers = os.pipe()
         if os.fork() == 0:
-            os.close(self.orders)  # its end ends the waiter
-            self.obey(make(address), orders, answers)
+            os.close(self.orders)  # the other process has the only one left
+            os.close(self.answers)
+            lines = read_lines(os.fdopen(orders))
+            self.obey(make(address), lines, answers)
         os.close(orders)
         os.close(answers)
 
     @staticmethod
     def obey(lock, orders, answers):
-        while os.read(orders, 1):
+        for _ in orders:
             lock.acquire()
             os.write(answers, f"{now_us()}\n".encode())
-            os.read(orders, 1)
+            next(orders)
             lock.release()
             os.write(answers, b"\n")
-        os._exit(0)
 
     def order(self):
-        os.write(self.orders, b"x")
+        os.write(self.orders, b"go on\n")
 
     def answer(self):
         return os.read(self.answers, 64).decode()
@@ -86,9 +104,10 @@ def hand_over(lock, waiter, count):
 
 def main():
     make, address = MAKERS[sys.argv[1]], sys.argv[2]
-    waiter = Waiter(make, address)
+    waiter = Waiter(make, address)  # a fork, so it comes before threads and connections
+    lines = read_lines(sys.stdin)
     lock = make(address)
-    for line in sys.stdin:
+    for line in lines:
         question, count = line.split()
         measured = (cycle(lock, int(count)) if question == "cycle"
                     else hand_over(lock, waiter, int(count)))

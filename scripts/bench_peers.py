@@ -36,7 +36,10 @@ class Peer:
     def ask(self, question, count):
         self.process.stdin.write(f"{question} {count}\n")
         self.process.stdin.flush()
-        return [float(word) for word in self.process.stdout.readline().split()]
+        answer = [float(word) for word in self.process.stdout.readline().split()]
+        if len(answer) != count:
+            raise RuntimeError(f"{self.name} did not answer {question} {count}")
+        return answer
 
     def stop(self):
         self.process.stdin.close()
