@@ -30,8 +30,8 @@ public final class CuratorPeer {
     private static final long WARM_REST_MS = 5;
 
     private interface Lock {
-        /** Returns when it is held: the time at which Curator said so. */
-        long acquire() throws Exception;
+        /** Returns when it is held. */
+        void acquire() throws Exception;
 
         void release() throws Exception;
     }
@@ -49,19 +49,17 @@ public final class CuratorPeer {
         private final CuratorFramework client;
         private final Semaphore leads = new Semaphore(0);
         private LeaderLatch latch;
-        private long ledAt;
 
         Latch(CuratorFramework client) {
             this.client = client;
         }
 
         @Override
-        public long acquire() throws Exception {
+        public void acquire() throws Exception {
             latch = new LeaderLatch(client, "/bench-peer/latch");
             latch.addListener(new LeaderLatchListener() {
                 @Override
                 public void isLeader() {
-                    ledAt = System.nanoTime();
                     leads.release();
                 }
 
@@ -71,7 +69,6 @@ public final class CuratorPeer {
             });
             latch.start();
             leads.acquire();
-            return ledAt;
         }
 
         @Override
@@ -88,9 +85,8 @@ public final class CuratorPeer {
         }
 
         @Override
-        public long acquire() throws Exception {
+        public void acquire() throws Exception {
             mutex.acquire();
-            return System.nanoTime();
         }
 
         @Override
@@ -143,7 +139,8 @@ public final class CuratorPeer {
     private static long obey(Lock lock, String order) throws Exception {
         switch (order) {
             case "acquire":
-                return lock.acquire();
+                lock.acquire();
+                return System.nanoTime();
             case "release":
                 lock.release();
                 return 0;

@@ -141,9 +141,9 @@ def tell_peers(page, results):
              "The other libraries are Debian's packages, on the same server, in turns with Simba in blocks. Theirs are "
              "asked as their users would: python3-redis polls every 100 ms by default, and has neither a queue nor a "
              "fencing token. Owner and waiter are two processes, theirs as Simba's. Curator's are two virtual "
-             "machines, each warmed by 3,000 cycles and by 500 hand-overs in either role before anything is measured; "
-             "a hand-over of LeaderLatch ends when its listener is called. A cycle of LeaderLatch makes a new latch "
-             "each time, for that is how one is given back. The ratio is Simba's to theirs: below 1 Simba is "
+             "machines, each warmed by 3,000 cycles and by 500 hand-overs in either role before anything is measured. "
+             "A hand-over ends in the thread that waits for it, theirs as Simba's. A cycle of LeaderLatch makes a new "
+             "latch each time, for that is how one is given back. The ratio is Simba's to theirs: below 1 Simba is "
              "quicker.\n")
     for pin, where in PINS.items():
         rows = []
