@@ -2,6 +2,7 @@
  * Contenders and processes: handles after fork(), a holder that is paused past its lease, and hand-over
  * between processes. Other holders are this program run again, spoken to through pipes.
  */
+#include "lib/stop.h"
 #include "probe.h"
 
 #include <errno.h>
@@ -296,7 +297,7 @@ static void a_holder_paused_past_its_lease_does_not_believe_any_more(void **stat
     client = probe_open(url);
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
-    kill(holder.pid, SIGSTOP);
+    assert_true(test_stop_child(holder.pid));
     probe_wait_count(&p.acquired, 1);
     assert_true(atomic_load(&p.fence) > fence);
     holder_say(&holder, "owner"); /* waits in the pipe: the first thing that the holder sees */
@@ -332,7 +333,7 @@ static void a_holder_paused_while_a_thread_waits_loses_and_learns_it(void **stat
     holder_expect(&holder, "waiting");
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
-    kill(holder.pid, SIGSTOP);
+    assert_true(test_stop_child(holder.pid));
     probe_wait_count(&p.acquired, 1);
     holder_say(&holder, "owner");
     kill(holder.pid, SIGCONT);

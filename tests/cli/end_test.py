@@ -228,7 +228,7 @@ def children(program):
 def the_command_of_a_program_that_was_stopped_is_dead_before_another_owns():
     program = Simba("lock", "m", "--", "bash", "-c", DAEMON + "echo $$ >pid; wait")
     command, daemon = number("pid"), number("left")
-    program.send(signal.SIGSTOP)
+    program.stop()
     begin = now()
     other = Simba("lock", "m", "--", "bash", "-c",
                   f"for pid in {command} {daemon}; do cut -d' ' -f3 /proc/$pid/stat >>seen; done")

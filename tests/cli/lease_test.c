@@ -2,6 +2,7 @@
  * lease_test.c - a lease that cannot be renewed: the command is stopped before anybody else can own.
  */
 #include "harness.h"
+#include "lib/stop.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ static void the_command_of_a_holder_paused_past_its_lease_is_killed(void **state
     (void)state;
     struct process holder = holder_start();
     pid_t command = (pid_t)file_wait_number("holder");
-    kill(holder.pid, SIGSTOP);
+    assert_true(test_stop_child(holder.pid));
     assert_int_equal(simba_run("lock", "-w", "10s", "m", "--", "true", NULL), 0);
     assert_false(process_is_alive(command));
     kill(holder.pid, SIGCONT);

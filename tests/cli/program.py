@@ -5,6 +5,7 @@ waits on a condition with a bound; a process that outlives its case fails it.
 """
 import ctypes
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -85,6 +86,18 @@ class Simba:
     def end(self, number_of=signal.SIGTERM):
         self.send(number_of)
         return self.wait()
+
+    def stop(self):
+        """Stops it where it is not writing to the store: whoever is stopped there keeps the file from all others."""
+        def stands_still():
+            self.send(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+            folder = f"/proc/{self.pid}/fdinfo"
+            if not any(re.search(r"^lock:.* POSIX .* WRITE ", read(f"{folder}/{fd}"), re.M) for fd in os.listdir(folder)):
+                return True
+            self.send(signal.SIGCONT)
+            return False
+        wait_until(stands_still)
 
     def insist(self):
         """Whether it has ended; what comes right after the first signal is the same request."""

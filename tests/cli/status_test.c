@@ -2,6 +2,7 @@
  * status_test.c - `simba status`, `simba watch` and `simba tck`.
  */
 #include "harness.h"
+#include "lib/stop.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -147,7 +148,7 @@ static void a_fence_that_is_not_known_is_a_dash_or_null(void **state)
     struct process holder = holder_start();
     assert_int_equal(sqlite3_open("store.db", &store), SQLITE_OK);
     sqlite3_busy_timeout(store, PATIENCE_MS);
-    kill(holder.pid, SIGSTOP);
+    assert_true(test_stop_child(holder.pid));
     assert_int_equal(sqlite3_exec(store,
                                   "UPDATE simba_mutex SET fence = 0, ttl_at = ttl_at + 99999,"
                                   " transition_at = transition_at + 99999",
