@@ -324,6 +324,12 @@ static void a_release_passes_over_a_thousand_dead_waiters(void **state)
     party_leave(&waiter);
 }
 
+/* A waiter asks twice: when it starts, and when its subscription stands. */
+static bool has_asked_twice(void *party)
+{
+    return party_metrics(party).operation.count >= 2;
+}
+
 static void a_release_hands_the_mutex_to_one_live_waiter(void **state)
 {
     static const char *const ids[] = {"b", "c", "d"};
@@ -340,6 +346,7 @@ static void a_release_hands_the_mutex_to_one_live_waiter(void **state)
         party_join(&waiters[i], server_url(&server, LONG_LEASE), "m", ids[i]);
         snprintf(channel, sizeof channel, "simba:{m}:%s", ids[i]);
         assert_true(test_wait(has_subscriber, channel));
+        assert_true(test_wait(has_asked_twice, &waiters[i]));
     }
     await_waiters(3);
     server_do(&server, "CONFIG RESETSTAT");
