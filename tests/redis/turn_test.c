@@ -8,6 +8,9 @@
 #define ACQUIRE SIMBA_OP_ACQUIRE
 #define RELEASE SIMBA_OP_RELEASE
 
+/* Of which one must be in time: a releaser is held back for 20 ms, and the machine may be slow for a while. */
+#define TRIES 20
+
 static struct server server;
 static struct host host;
 static redisContext *ear; /* makes waiters look alive */
@@ -74,17 +77,42 @@ static void tell_to_try(void)
     assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), 0);
 }
 
-/* Otherwise whoever releases and competes again at once would win each time. */
-static void whoever_has_told_a_waiter_lets_it_go_first(void **state)
+/* "a" and another one compete right behind the release; returns whether the other one owns. */
+static bool goes_first(const char *id, struct call calls[2])
 {
-    struct call calls[2] = {host_call(ACQUIRE, "m", "a", 0), host_call(ACQUIRE, "m", "b", 0)};
-
-    (void)state;
+    calls[0] = host_call(ACQUIRE, "m", "a", 0);
+    calls[1] = host_call(ACQUIRE, "m", id, 0);
     tell_to_try();
     host_submit(&host, calls, 2);
     assert_true(host_wait(&host, calls, 2));
-    assert_string_equal(calls[1].owner, "b");
-    assert_string_equal(calls[0].owner, "b");
+    assert_string_equal(calls[0].owner, calls[1].owner);
+    return strcmp(calls[1].owner, id) == 0;
+}
+
+static void begin_anew(void)
+{
+    assert_int_equal(end(NULL), 0);
+    assert_int_equal(begin(NULL), 0);
+}
+
+static void assert_goes_first(const char *id, struct call calls[2])
+{
+    bool first = goes_first(id, calls);
+
+    for (int i = 1; i < TRIES && !first; i++) {
+        begin_anew();
+        first = goes_first(id, calls);
+    }
+    assert_true(first);
+}
+
+/* Otherwise whoever releases and competes again at once would win each time. */
+static void whoever_has_told_a_waiter_lets_it_go_first(void **state)
+{
+    struct call calls[2];
+
+    (void)state;
+    assert_goes_first("b", calls);
     assert_int_equal(calls[0].fence, calls[1].revision);
     assert_true(calls[0].transition_left_ms > HOST_LEASE_MS / 2);
 }
@@ -115,31 +143,38 @@ static void an_attempt_that_cannot_wait_is_not_held_back(void **state)
     assert_string_equal(calls[1].owner, "a");
 }
 
-static void an_attempt_that_is_held_back_is_answered_when_the_client_closes(void **state)
+static struct call ask_and_close(void)
 {
     struct call call = host_call(ACQUIRE, "m", "a", 0);
 
-    (void)state;
     tell_to_try();
     host_submit(&host, &call, 1);
     assert_true(host_close(&host));
     assert_int_equal(call.answers, 1);
+    assert_int_equal(host_open(&host, server_url(&server, "")), SIMBA_OK);
+    return call;
+}
+
+static void an_attempt_that_is_held_back_is_answered_when_the_client_closes(void **state)
+{
+    struct call call = ask_and_close();
+
+    (void)state;
+    for (int i = 1; i < TRIES && call.code != SIMBA_EUNAVAILABLE; i++) {
+        begin_anew();
+        call = ask_and_close();
+    }
     assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
     assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
-    assert_int_equal(host_open(&host, server_url(&server, "")), SIMBA_OK);
 }
 
 /* Only the releaser competes too early. */
 static void others_are_not_held_back(void **state)
 {
-    struct call calls[2] = {host_call(ACQUIRE, "m", "a", 0), host_call(ACQUIRE, "m", "c", 0)};
+    struct call calls[2];
 
     (void)state;
-    tell_to_try();
-    host_submit(&host, calls, 2);
-    assert_true(host_wait(&host, calls, 2));
-    assert_string_equal(calls[0].owner, "c");
-    assert_string_equal(calls[1].owner, "c");
+    assert_goes_first("c", calls);
 }
 
 /* ---- Places --------------------------------------------------------------------------------- */
