@@ -2,7 +2,8 @@
  * watch.c - `simba watch`: prints every change of ownership as it happens.
  *
  * The callbacks of all observers run on one thread and print; so does the thread that starts them, the first line
- * of each mutex. The main thread waits for a signal or for the reader to leave.
+ * of each mutex, and what its observer found at its first look. The main thread waits for a signal or for the reader to
+ * leave.
  */
 #include "cli/background.h"
 #include "cli/cli.h"
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -26,11 +28,17 @@
 /* How often the default store is looked for until its first user has created it. */
 #define SEARCH_MS 200
 
+/* How often it is asked for whether an observer has looked for the first time. */
+#define FIRST_LOOK_MS 10
+
 struct watched {
     struct watch *watch;
     const char *mutex;
     simba_observer *observer;
+
+    /* The lock's: */
     bool shown;                   /* its first line was printed */
+    bool told;                    /* its observer has told of a change */
     char owner[SIMBA_ID_MAX + 1]; /* as it was printed last */
     uint64_t fence;
 };
@@ -43,7 +51,8 @@ struct watch {
     simba_client *client;
     struct watched *list;
     size_t count;
-    int code; /* what the start came to */
+    pthread_mutex_t lock; /* of whoever prints */
+    int code;             /* what the start came to */
     struct simba_error error;
 };
 
@@ -104,7 +113,6 @@ static void print_change(struct watched *watched, const char *before,
 {
     struct timespec at;
 
-    flockfile(stdout); /* the lines of two mutexes come from two threads */
     clock_gettime(CLOCK_REALTIME, &at);
     if (watched->watch->output.json)
         print_json(watched, before, after, &at);
@@ -112,12 +120,11 @@ static void print_change(struct watched *watched, const char *before,
         print_text(watched, before, after, &at);
     if (!cli_output_flush())
         eventfd_write(watched->watch->broken_fd, 1);
-    funlockfile(stdout);
 }
 
-/* Prints what differs from the last line of this mutex and remembers it. What an observer finds first
- * is most often what the first line has said already. */
-static void follow(struct watched *watched, const struct simba_owner *after)
+/* With the lock held. Prints what differs from the last line of this mutex and remembers it. What an observer finds
+ * first is most often what the first line has said already. */
+static void follow_locked(struct watched *watched, const struct simba_owner *after)
 {
     char before[SIMBA_ID_MAX + 1];
 
@@ -130,9 +137,21 @@ static void follow(struct watched *watched, const struct simba_owner *after)
     print_change(watched, before, after);
 }
 
+static void follow(struct watched *watched, const struct simba_owner *after)
+{
+    pthread_mutex_lock(&watched->watch->lock);
+    follow_locked(watched, after);
+    pthread_mutex_unlock(&watched->watch->lock);
+}
+
 static void on_notify(void *user, const struct simba_state *state)
 {
-    follow(user, &state->after);
+    struct watched *watched = user;
+
+    pthread_mutex_lock(&watched->watch->lock);
+    watched->told = true;
+    follow_locked(watched, &state->after);
+    pthread_mutex_unlock(&watched->watch->lock);
 }
 
 /* ---- Starting ----------------------------------------------------------------------------- */
@@ -182,6 +201,35 @@ static bool reader_leaves(const struct watch *watch, int limit_ms)
     return poll(fds, 2, limit_ms) > 0;
 }
 
+/* With the lock held: whether what its observer found first is printed. An observer begins with nobody. To find nobody
+ * is no change to it, but it is to who has read of an owner in the first line, and the owner may have gone since. An
+ * owner that was found is told by the callback, or not at all where it has gone before that could run. */
+static bool has_followed_first_look(struct watched *watched)
+{
+    struct simba_state state;
+
+    if (watched->told)
+        return true;
+    if (simba_observer_status(watched->observer) == SIMBA_STARTING)
+        return false;
+    simba_observer_state(watched->observer, &state);
+    if (state.after.id[0] != '\0')
+        return false;
+    follow_locked(watched, &state.after);
+    return true;
+}
+
+static void follow_first_look(struct watched *watched)
+{
+    bool done;
+
+    do {
+        pthread_mutex_lock(&watched->watch->lock);
+        done = has_followed_first_look(watched);
+        pthread_mutex_unlock(&watched->watch->lock);
+    } while (!done && !reader_leaves(watched->watch, FIRST_LOOK_MS));
+}
+
 /* The default store is there from its first use on. Until then all is free, and the watch waits for it:
  * SIMBA_ENOTFOUND when its reader has left meanwhile. */
 static int open_store(struct watch *watch)
@@ -205,6 +253,8 @@ static int start_each(struct watch *watch)
         return SIMBA_OK;
     for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++)
         code = start_one(&watch->list[i], &watch->error);
+    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++)
+        follow_first_look(&watch->list[i]);
     return code;
 }
 
@@ -295,7 +345,7 @@ static int run_watch(struct watch *watch)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct watch watch = {.cli = cli};
+    struct watch watch = {.cli = cli, .lock = PTHREAD_MUTEX_INITIALIZER};
 
     int status = cli_verb_parse(cli, &cli_verb_watch, &watch, SIZE_MAX, &argc, argv);
     if (status != CLI_CONTINUE)

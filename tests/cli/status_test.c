@@ -321,24 +321,62 @@ static bool process_is_writing(pid_t pid)
     return system(command) == 0;
 }
 
-/* The pipe is full after the first lines, and nobody reads. */
-static void watch_can_be_interrupted_while_its_reader_stands_still(void **state)
+/* Nobody reads before the test does. */
+static int open_pipe(void)
+{
+    assert_int_equal(mkfifo("stuck", 0600), 0);
+    return open("stuck", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+}
+
+static void fill_pipe(int fd)
 {
     static const char filling[4096];
 
+    while (write(fd, filling, sizeof filling) > 0)
+        continue;
+}
+
+static bool pipe_brings(int fd, const char *text)
+{
+    char buffer[4096];
+    ssize_t length = read(fd, buffer, sizeof buffer);
+
+    return length > 0 && memmem(buffer, (size_t)length, text, strlen(text)) != NULL;
+}
+
+/* It has found the owner for its first line, cannot print that, and begins to observe only then. */
+static void watch_tells_of_a_release_while_it_starts(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
+    struct process holder = holder_start();
+    int fd = open_pipe();
+    fill_pipe(fd);
+    struct process watch =
+        command_start("sh", "-c", "exec \"$SIMBA_PROGRAM\" watch m >stuck", NULL);
+    wait_until(process_is_writing(watch.pid));
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+    wait_until(pipe_brings(fd, "m  free, was owned by holder\n"));
+    kill(watch.pid, SIGTERM);
+    assert_int_equal(process_wait(&watch), 0);
+    close(fd);
+}
+
+/* The pipe is full after the first lines, and nobody reads. */
+static void watch_can_be_interrupted_while_its_reader_stands_still(void **state)
+{
     (void)state;
 #if defined(__SANITIZE_THREAD__)
     skip(); /* its _exit flushes standard output, which no other one does */
 #endif
     store_create();
-    assert_int_equal(mkfifo("stuck", 0600), 0);
-    int fd = open("stuck", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    int fd = open_pipe();
     struct process watch =
         command_start("sh", "-c", "exec \"$SIMBA_PROGRAM\" watch m >stuck", NULL);
     char line[256];
     wait_until(read(fd, line, sizeof line) > 0);
-    while (write(fd, filling, sizeof filling) > 0)
-        continue;
+    fill_pipe(fd);
     struct process holder = holder_start();
     wait_until(process_is_writing(watch.pid));
     int64_t begin_ms = now_ms();
@@ -397,6 +435,7 @@ int main(void)
         CASE(watch_json_is_an_object_a_line),
         CASE(watch_ends_quietly_when_its_reader_leaves),
         CASE(watch_can_be_interrupted_while_the_store_hangs),
+        CASE(watch_tells_of_a_release_while_it_starts),
         CASE(watch_can_be_interrupted_while_its_reader_stands_still),
         CASE(tck_lists_its_cases),
         CASE(tck_runs_a_case_and_counts),
