@@ -28,7 +28,8 @@ def lock(script, mutex="m"):
 def waiter(script="date +%s.%N >began.new; mv began.new began"):
     """Returns when it has lost its first attempt and waits."""
     program = lock(script)
-    wait_until(lambda: "inotify" in str(links(program.pid)), "the waiter watches")
+    wait_until(lambda: "inotify" in str(links(program.pid)) or program.process.poll() is not None, "the waiter watches")
+    equal(program.process.poll(), None)  # the exit code tells what it did in place of waiting
     return program
 
 
