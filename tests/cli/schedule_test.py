@@ -61,7 +61,7 @@ def runs_that_fall_due_during_a_run_are_skipped_and_none_overlap():
     equal(program.end(), 0)
     words = [line.split()[0] for line in lines("log")]
     equal(words[:6], ["start", "end"] * 3)
-    true(re.search(r"a run of 'm' was skipped: it fell due|[2-9] runs of 'm' were skipped: they fell due",
+    true(re.search(r"a run of 'm' was skipped: it fell due|\d+ runs of 'm' were skipped: they fell due",
                    program.said()), program.said())
 
 
@@ -107,7 +107,7 @@ def skipped_runs_are_counted_in_words_that_fit():
     program = schedule("--every", "100ms", script=f"{stamp('start')}; [ $(wc -l <log) -gt 1 ] || sleep 0.55")
     await_runs(2)
     equal(program.end(), 0)
-    true(re.search(r"simba: [5-9]\d* runs of 'm' were skipped: they fell due during another\n", program.said()),
+    true(re.search(r"simba: ([5-9]|[1-9]\d+) runs of 'm' were skipped: they fell due during another\n", program.said()),
          program.said())
 
 
