@@ -30,15 +30,18 @@ class Peer:
 
     def __init__(self, name, command):
         self.name = name
+        self.complaints = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
+                                        stderr=self.complaints, text=True)
 
     def ask(self, question, count):
         self.process.stdin.write(f"{question} {count}\n")
         self.process.stdin.flush()
         answer = [float(word) for word in self.process.stdout.readline().split()]
         if len(answer) != count:
-            raise RuntimeError(f"{self.name} did not answer {question} {count}")
+            self.complaints.seek(0)
+            raise RuntimeError(f"{self.name} did not answer {question} {count}: "
+                               f"{self.complaints.read()[-2000:]}")
         return answer
 
     def stop(self):
@@ -48,6 +51,7 @@ class Peer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.complaints.close()
 
 
 def python_peer(name, kind, address, root):

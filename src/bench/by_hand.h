@@ -7,7 +7,7 @@
 #include "bench/raw_store.h"
 #include "bench/relay.h"
 
-/* The plain client of this process, closed where there is none for the store, and the process of the other. */
+/* The plain client of this process (see bench_plain_open), and the process of the other. */
 struct bench_by_hand {
     struct bench_raw raw;
     struct bench_relay relay;
@@ -16,8 +16,6 @@ struct bench_by_hand {
 /* The waiter comes first: it is started before this process has opened any client. */
 int bench_by_hand_start_waiter(struct bench_by_hand *by_hand, const struct bench_plan *plan,
                                struct simba_error *error);
-int bench_by_hand_open(struct bench_by_hand *by_hand, const struct bench_plan *plan,
-                       struct simba_error *error);
 void bench_by_hand_close(struct bench_by_hand *by_hand); /* harmless where it is not open */
 
 /* How many of the store's ways, the first ones, can hand over. */

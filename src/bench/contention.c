@@ -230,6 +230,8 @@ static int measure_by_hand(struct contention *contention, struct simba_error *er
 
     if (contention->by_hand.raw.handle == NULL)
         return SIMBA_OK;
+    code = bench_by_hand_measure(&contention->by_hand, 0, &contention->handovers, error);
+    contention->handovers.count = 0; /* it was for warming up */
     for (int i = 0; i < RAW_HANDOVERS && code == SIMBA_OK; i++)
         code = bench_by_hand_measure(&contention->by_hand, 0, &contention->handovers, error);
     if (code == SIMBA_OK)
@@ -301,7 +303,7 @@ int bench_contention(const struct bench_plan *plan, struct bench_result *result,
     if (code == SIMBA_OK)
         code = start_processes(&contention, error);
     if (code == SIMBA_OK)
-        code = bench_by_hand_open(&contention.by_hand, plan, error);
+        code = bench_plain_open(plan, &contention.by_hand.raw, error);
     if (code == SIMBA_OK)
         code = bench_samples_init(&contention.handovers, RAW_HANDOVERS, error);
     if (code == SIMBA_OK)

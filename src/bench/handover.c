@@ -7,6 +7,8 @@
 #include "bench/relay.h"
 #include "bench/side.h"
 
+#include "base/error.h"
+
 #define REST_MS 20 /* where no plain client says better */
 #define STATUS_TIMEOUT_MS 5000
 
@@ -60,30 +62,37 @@ static int own(void *argument, struct simba_error *error)
     return simba_locker_acquire_timeout(handover->locker, BENCH_PATIENCE_MS, error);
 }
 
-/* A store that does not know its waiters answers -1, and the rest that follows has to do. A waiter that failed never
- * comes. */
+static int count_waiters(struct handover *handover, int64_t *ret_waiters, struct simba_error *error)
+{
+    struct simba_mutex_status *list = NULL;
+    size_t count = 0;
+    int code = simba_client_status(handover->client, handover->mutex, STATUS_TIMEOUT_MS, &list,
+                                   &count, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    *ret_waiters = count > 0 ? list[0].waiters : 0;
+    simba_free(list);
+    return SIMBA_OK;
+}
+
+/* A store that does not know its waiters answers -1, and the rest that follows has to do. */
 static int await_waiter(void *argument, struct simba_error *error)
 {
     struct handover *handover = argument;
+    double end = bench_now_us() + BENCH_PATIENCE_MS * 1000.0;
     int64_t waiters = 0;
 
-    while (waiters == 0) {
-        struct simba_mutex_status *list = NULL;
-        size_t count = 0;
-        int code = simba_client_status(handover->client, handover->mutex, STATUS_TIMEOUT_MS, &list,
-                                       &count, error);
-        if (code != SIMBA_OK)
-            return code;
-        waiters = count > 0 ? list[0].waiters : 0;
-        simba_free(list);
-        if (waiters == 0) {
-            bench_sleep_ms(1);
+    for (;;) {
+        int code = count_waiters(handover, &waiters, error);
+        if (code == SIMBA_OK && waiters == 0)
             code = bench_process_check(&handover->relay.waiter, error);
-        }
-        if (code != SIMBA_OK)
+        if (code != SIMBA_OK || waiters != 0)
             return code;
+        if (bench_now_us() > end)
+            return sb_error_set(error, SIMBA_ETIMEDOUT, "the waiter does not come");
+        bench_sleep_ms(1);
     }
-    return SIMBA_OK;
 }
 
 static int release(void *argument, struct simba_error *error)
@@ -135,7 +144,7 @@ static int open_sides(struct handover *handover, const struct bench_plan *plan,
         code =
             simba_locker_create(handover->client, handover->mutex, NULL, &handover->locker, error);
     if (code == SIMBA_OK)
-        code = bench_by_hand_open(&handover->by_hand, plan, error);
+        code = bench_plain_open(plan, &handover->by_hand.raw, error);
     if (code == SIMBA_OK)
         code = bench_sides_init(&handover->sides, bench_by_hand_ways(&handover->by_hand),
                                 (size_t)plan->count * (size_t)plan->rounds, error);
@@ -157,10 +166,10 @@ static void tell(struct handover *handover, struct bench_result *result)
     bench_result_measure(result, "simba", "release() called to acquire() returned", "us",
                          &handover->sides.ours);
     for (size_t way = 0; way < handover->sides.ways; way++) {
-        const struct bench_way *by_hand = &handover->by_hand.raw.ops->ways[way];
-        bench_result_measure(result, by_hand->key, by_hand->handover_label, "us",
+        const struct bench_way *manner = &handover->by_hand.raw.ops->ways[way];
+        bench_result_measure(result, manner->key, manner->handover_label, "us",
                              &handover->sides.raw[way]);
-        bench_result_ratio(result, by_hand->key, &handover->sides.ours, &handover->sides.raw[way]);
+        bench_result_ratio(result, manner->key, &handover->sides.ours, &handover->sides.raw[way]);
     }
 }
 

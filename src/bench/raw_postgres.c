@@ -1,8 +1,8 @@
 /*
  * raw_postgres.c - PostgreSQL as libpq alone uses it.
  *
- * The waiter listens from the first hand-over on: the server wakes whoever listens to anything, and nobody does
- * where a mutex is measured that nobody else wants.
+ * The waiter listens from the first hand-over on: the server wakes whoever listens to anything, and
+ * nobody does where a mutex is measured that nobody else wants.
  */
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
@@ -197,18 +197,25 @@ static int await_notice(PGconn *connection, struct simba_error *error)
     return SIMBA_OK;
 }
 
+/* The channel is named after the mutex, for others may measure on the same database. */
 static int notify(void *handle, struct simba_error *error)
 {
-    return execute(handle, "NOTIFY simba_bench", error);
+    struct postgres *raw = handle;
+    char sql[BENCH_SQL_MAX];
+
+    snprintf(sql, sizeof sql, "NOTIFY \"%s\"", raw->sql.raw_mutex);
+    return execute(raw, sql, error);
 }
 
 static int listen_once(void *handle, struct simba_error *error)
 {
     struct postgres *raw = handle;
+    char sql[BENCH_SQL_MAX];
 
     if (raw->listens)
         return SIMBA_OK;
-    int code = execute(raw, "LISTEN simba_bench", error);
+    snprintf(sql, sizeof sql, "LISTEN \"%s\"", raw->sql.raw_mutex);
+    int code = execute(raw, sql, error);
     raw->listens = code == SIMBA_OK;
     return code;
 }

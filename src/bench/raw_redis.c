@@ -49,8 +49,8 @@ static int code_of(const char *refusal)
 }
 
 /* Checks a reply. Where it is good and `ret_reply` is not NULL it becomes the caller's. */
-static int take(redisContext *context, redisReply *reply, redisReply **ret_reply,
-                struct simba_error *error)
+static int check_reply(redisContext *context, redisReply *reply, redisReply **ret_reply,
+                       struct simba_error *error)
 {
     int code = SIMBA_OK;
 
@@ -72,24 +72,24 @@ static int ask(redisContext *context, struct simba_error *error, const char *for
     va_start(arguments, format);
     redisReply *reply = redisvCommand(context, format, arguments);
     va_end(arguments);
-    return take(context, reply, NULL, error);
+    return check_reply(context, reply, NULL, error);
 }
 
 /* The next answer, or message. */
-static int hear(redisContext *context, struct simba_error *error)
+static int hear(redisContext *context, redisReply **ret_reply, struct simba_error *error)
 {
     void *reply = NULL;
 
     if (redisGetReply(context, &reply) != REDIS_OK)
         reply = NULL;
-    return take(context, reply, NULL, error);
+    return check_reply(context, reply, ret_reply, error);
 }
 
 static int load(redisContext *context, const char *script, char sha[SHA_MAX],
                 struct simba_error *error)
 {
     redisReply *reply = NULL;
-    int code = take(context, redisCommand(context, "SCRIPT LOAD %s", script), &reply, error);
+    int code = check_reply(context, redisCommand(context, "SCRIPT LOAD %s", script), &reply, error);
 
     if (code == SIMBA_OK && sha != NULL)
         snprintf(sha, SHA_MAX, "%s", reply->str);
@@ -170,10 +170,25 @@ static void make_names(struct redis *raw, const char *prefix)
     snprintf(raw->channel, sizeof raw->channel, "simba:{%sraw}:waiter", prefix);
 }
 
+/* What a hand-over and the end need, while nothing is there yet. */
+static int check_rights(struct redis *raw, struct simba_error *error)
+{
+    int code = ask(raw->context, error, "SCAN 0 COUNT 1");
+
+    if (code == SIMBA_OK)
+        code = ask(raw->context, error, "DEL %s", raw->key);
+    if (code == SIMBA_OK)
+        code = ask(raw->subscription, error, "SUBSCRIBE %s", raw->channel);
+    return code == SIMBA_OK ? ask(raw->subscription, error, "UNSUBSCRIBE") : code;
+}
+
 /* The key is the last, so that nothing stays where a right is missing. */
 static int prepare_server(struct redis *raw, struct simba_error *error)
 {
-    int code = load(raw->context, TRIVIAL, raw->trivial, error);
+    int code = check_rights(raw, error);
+
+    if (code == SIMBA_OK)
+        code = load(raw->context, TRIVIAL, raw->trivial, error);
 
     if (code == SIMBA_OK)
         code = load(raw->context, sb_scripts[SB_SCRIPT_ACQUIRE].text, NULL, error);
@@ -243,7 +258,7 @@ static int listen_once(void *handle, struct simba_error *error)
 static int hear_and_call(void *handle, struct simba_error *error)
 {
     struct redis *raw = handle;
-    int code = hear(raw->subscription, error);
+    int code = hear(raw->subscription, NULL, error);
 
     return code == SIMBA_OK ? call_trivial(raw, error) : code;
 }
@@ -261,11 +276,11 @@ static long long token_of(const redisReply *reply)
 static int call_acquire(struct redis *raw, const char *id, struct simba_error *error)
 {
     redisReply *reply = NULL;
-    int code = take(raw->context,
-                    redisCommand(raw->context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
-                                 sb_scripts[SB_SCRIPT_ACQUIRE].sha1, raw->keys[0], raw->keys[1],
-                                 raw->keys[2], id),
-                    &reply, error);
+    int code = check_reply(raw->context,
+                           redisCommand(raw->context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
+                                        sb_scripts[SB_SCRIPT_ACQUIRE].sha1, raw->keys[0],
+                                        raw->keys[1], raw->keys[2], id),
+                           &reply, error);
 
     if (code != SIMBA_OK)
         return code;
@@ -318,13 +333,9 @@ static int hear_token(void *handle, struct simba_error *error)
     static const char word[] = "@@handed@@";
     struct redis *raw = handle;
     redisReply *message = NULL;
-    void *reply = NULL;
     const char *found = NULL;
-    int code;
+    int code = hear(raw->subscription, &message, error);
 
-    if (redisGetReply(raw->subscription, &reply) != REDIS_OK)
-        reply = NULL;
-    code = take(raw->subscription, reply, &message, error);
     if (code != SIMBA_OK)
         return code;
     if (message->elements == 3 && message->element[2]->str != NULL)
@@ -347,7 +358,7 @@ static int renew(void *handle, int count, struct simba_error *error)
     for (int i = 0; i < count; i++)
         redisAppendCommand(raw->context, "EVALSHA %s 1 %s id " LEASE, raw->trivial, raw->key);
     for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = hear(raw->context, error);
+        code = hear(raw->context, NULL, error);
     return code;
 }
 
@@ -359,7 +370,8 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
         "cmdstat_unsubscribe:calls=", "cmdstat_ping:calls="};
     struct redis *raw = handle;
     redisReply *reply = NULL;
-    int code = take(raw->context, redisCommand(raw->context, "INFO commandstats"), &reply, error);
+    int code =
+        check_reply(raw->context, redisCommand(raw->context, "INFO commandstats"), &reply, error);
 
     if (code != SIMBA_OK)
         return code;
@@ -379,7 +391,7 @@ static int delete_keys(struct redis *raw, const redisReply *keys, struct simba_e
     for (size_t i = 0; i < keys->elements; i++)
         redisAppendCommand(raw->context, "DEL %s", keys->element[i]->str);
     for (size_t i = 0; i < keys->elements && code == SIMBA_OK; i++)
-        code = hear(raw->context, error);
+        code = hear(raw->context, NULL, error);
     return code;
 }
 
@@ -391,10 +403,10 @@ static int forget(void *handle, struct simba_error *error)
 
     do {
         redisReply *reply = NULL;
-        code = take(raw->context,
-                    redisCommand(raw->context, "SCAN %s MATCH simba:{%s* COUNT " SCAN_COUNT, cursor,
-                                 raw->prefix),
-                    &reply, error);
+        code = check_reply(raw->context,
+                           redisCommand(raw->context, "SCAN %s MATCH simba:{%s* COUNT " SCAN_COUNT,
+                                        cursor, raw->prefix),
+                           &reply, error);
         if (code != SIMBA_OK)
             return code;
         snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);

@@ -203,8 +203,10 @@ static int join_and_watch(void *memory, struct simba_error *error)
     return code;
 }
 
-static int await_deletion(struct zookeeper *raw, struct simba_error *error)
+/* Numbers only grow and the one before it is gone, so that it is the first. */
+static int await_deletion(void *memory, struct simba_error *error)
 {
+    struct zookeeper *raw = memory;
     struct timespec end;
 
     clock_gettime(CLOCK_REALTIME, &end);
@@ -212,19 +214,6 @@ static int await_deletion(struct zookeeper *raw, struct simba_error *error)
     if (sem_timedwait(&raw->deleted, &end) == 0)
         return SIMBA_OK;
     return sb_error_set(error, SIMBA_ETIMEDOUT, "ZooKeeper by hand: the watch did not fire");
-}
-
-/* It has been told that the first is gone, and sees whether it is the first now. */
-static int await_turn(void *memory, struct simba_error *error)
-{
-    struct zookeeper *raw = memory;
-    struct String_vector children = {0, NULL};
-    int code = await_deletion(raw, error);
-
-    if (code == SIMBA_OK)
-        code = check(zoo_get_children(raw->handle, raw->folder, 0, &children), error);
-    deallocate_String_vector(&children);
-    return code;
 }
 
 /* ---- The server's own words ------------------------------------------------------------------- */
@@ -323,10 +312,10 @@ static int forget(void *handle, struct simba_error *error)
 static const struct bench_way ways[] = {
     {.key = "raw",
      .cycle_label = "create + delete of a node",
-     .handover_label = "delete + watch + children",
+     .handover_label = "delete of the node before it + watch",
      .cycle = cycle,
      .owner = {.own = join, .release = leave},
-     .waiter = {.join = join_and_watch, .take = await_turn, .leave = leave}},
+     .waiter = {.join = join_and_watch, .take = await_deletion, .leave = leave}},
     {.key = NULL},
 };
 

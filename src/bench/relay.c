@@ -5,6 +5,8 @@
 
 #include "bench/machine.h"
 
+#include "base/error.h"
+
 typedef int (*step_fn)(void *side, struct simba_error *error);
 
 static int take_step(step_fn step, void *side, struct simba_error *error)
@@ -97,6 +99,8 @@ int bench_relay_measure(struct bench_relay *relay, const struct bench_owner *ste
         code = await(relay, &relay->baton->taken, error);
     if (code != SIMBA_OK)
         return code;
+    if (relay->baton->taken_us < begin)
+        return sb_error_set(error, SIMBA_EUNKNOWN, "it was taken before it was released");
     bench_samples_add(samples, relay->baton->taken_us - begin);
     sem_post(&relay->baton->may_leave);
     return await(relay, &relay->baton->ready, error);

@@ -226,6 +226,7 @@ static void a_closed_client_leaves_no_thread_and_no_descriptor(void **state)
     simba_client *client;
 
     (void)state;
+    assert_true(threads > 0 && descriptors > 0);
     for (int i = 0; i < 3; i++) {
         struct probe p = {0};
 

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 
 from program import Simba, case, contains, equal, main, now, read, run, true, wait_until
-from stores import Redis
+from stores import Postgres, Redis
 
 SMALL = ["--count", "2", "--rounds", "2", "--mutexes", "20", "--contenders", "8", "--processes",
          "2", "--window", "100ms"]
@@ -225,6 +225,41 @@ def a_server_that_denies_the_plain_client_is_left_clean():
         ask("--url", url, "cycle", "contention", *SMALL)
         server.socket.sendall(b"DBSIZE\r\n")
         equal(server.socket.recv(64), b":0\r\n")
+    finally:
+        server.stop()
+
+
+@case
+def a_right_that_is_missing_is_told_before_anything_is_there():
+    """Those that are needed only later: to hear of a hand-over, and to remove what was made."""
+    if not Redis.exists():
+        return
+    server = Redis()
+    try:
+        for right in ["subscribe", "del", "scan"]:
+            server.socket.sendall(f"ACL SETUSER simba reset on >secret ~* &* +@all -{right}\r\n".encode())
+            equal(server.socket.recv(64), b"+OK\r\n")
+            program = run("bench", "--url", f"redis://simba:secret@127.0.0.1:{server.port}", "handover", *SMALL)
+            equal((right, program.code, read(program.out)), (right, 77, ""))
+            contains(program.said(), right)
+            server.socket.sendall(b"DBSIZE\r\n")
+            equal((right, server.socket.recv(64)), (right, b":0\r\n"))
+    finally:
+        server.stop()
+
+
+@case
+def benches_on_one_database_do_not_hear_each_other():
+    if not Postgres.exists():
+        return
+    server = Postgres()
+    try:
+        programs = [Simba("bench", "--json", "handover", "--url", server.url, "--count", "20", "--rounds", "1")
+                    for _ in range(2)]
+        for program in programs:
+            equal((program.wait(), program.said()), (0, ""))
+            true(json.loads(read(program.out))["questions"]["handover"]["measures"]["raw"]["min"] > 0,
+                 "it was heard after it was said")
     finally:
         server.stop()
 

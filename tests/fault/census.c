@@ -15,6 +15,7 @@ struct census census_take(void)
         .descriptors = test_descriptor_count(),
     };
 
+    assert_true(census.threads > 0 && census.descriptors > 0);
     return census;
 }
 

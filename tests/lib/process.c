@@ -4,6 +4,7 @@
 #include "process.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static bool is_alive(const char *thread)
     snprintf(path, sizeof path, "/proc/self/task/%s/stat", thread);
     file = fopen(path, "re");
     if (file == NULL)
-        return false; /* it has gone since it was listed */
+        return errno != ENOENT && errno != ESRCH; /* it has gone since it was listed */
     if (fgets(line, sizeof line, file) != NULL && (fields = strrchr(line, ')')) != NULL)
         (void)sscanf(fields, ") %*c %*d %*d %*d %*d %*d %u", &flags);
     fclose(file);

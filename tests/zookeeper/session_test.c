@@ -307,7 +307,10 @@ struct load {
 
 static struct load load_now(void)
 {
-    return (struct load){test_thread_count(), test_descriptor_count()};
+    struct load load = {test_thread_count(), test_descriptor_count()};
+
+    assert_true(load.threads > 0 && load.descriptors > 0);
+    return load;
 }
 
 /* An old line may be about to end. */
