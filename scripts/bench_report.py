@@ -27,8 +27,9 @@ GAPS = """What lies between a number and its goal:
 
 - Redis: a trivial script does nothing, ours look at the owner, the counter and the queue and tell whoever listens, six
   and four commands of the server's. On one core that alone is more than the goal leaves room for; the rows "by hand" show
-  what the library adds to it. A hand-over is measured after a rest, when caches are cold for more code than a plain
-  client has.
+  what the library adds to it. On all cores the kernel may put client and server on the same one, and does so in some
+  runs: then that holds there as well. A hand-over is measured after a rest, when caches are cold for more code than a
+  plain client has.
 - MariaDB: an UPDATE of ours changes five columns, the one beside it a single number.
 - ZooKeeper: its client library passes what it sends and hears through two threads of its own. A hand-over takes little
   longer than a delete and a watch by hand, so that the goal beside Curator is about what that library leaves.
