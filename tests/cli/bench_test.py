@@ -61,6 +61,12 @@ def ask(*arguments):
     return json.loads(read(program.out))
 
 
+def answer_of(server, command):
+    """A short answer of Redis, as the server sends it."""
+    server.socket.sendall(f"{command}\r\n".encode())
+    return server.socket.recv(64).decode().rstrip("\r\n")
+
+
 def check_distribution(values):
     equal(set(values), DISTRIBUTION)
     true(values["min"] <= values["p50"] <= values["p99"] <= values["max"], f"in order: {values}")
@@ -197,8 +203,7 @@ def a_server_is_counted_on_and_left_clean():
             equal(set(questions[name]["measures"]), {"simba", "raw", "scripts"})
             equal(set(questions[name]["ratios"]), {"raw", "scripts"})
         true(questions["many"]["numbers"]["commands_per_second"] > 0, "commands were counted")
-        server.socket.sendall(b"DBSIZE\r\n")
-        equal(server.socket.recv(64), b":0\r\n")
+        equal(answer_of(server, "DBSIZE"), ":0")
     finally:
         server.stop()
 
@@ -210,21 +215,17 @@ def a_server_that_denies_the_plain_client_is_left_clean():
         return
     server = Redis()
     try:
-        server.socket.sendall(b"ACL SETUSER simba on >secret ~simba:{* &simba:{* +evalsha +eval +get +set +del "
-                              b"+pexpire +pttl +time +zadd +zrem +zrange +zpopmin +zcard +publish +subscribe "
-                              b"+unsubscribe +ping +scan +client|setname +select\r\n")
-        equal(server.socket.recv(64), b"+OK\r\n")
+        equal(answer_of(server, "ACL SETUSER simba on >secret ~simba:{* &simba:{* +evalsha +eval +get +set +del "
+                                "+pexpire +pttl +time +zadd +zrem +zrange +zpopmin +zcard +publish +subscribe "
+                                "+unsubscribe +ping +scan +client|setname +select"), "+OK")
         url = f"redis://simba:secret@127.0.0.1:{server.port}"
         program = run("bench", "--url", url, "contention", *SMALL)
         equal((program.code, read(program.out)), (77, ""))
         contains(program.said(), "script|load")
-        server.socket.sendall(b"DBSIZE\r\n")
-        equal(server.socket.recv(64), b":0\r\n")
-        server.socket.sendall(b"ACL SETUSER simba +script|load\r\n")
-        equal(server.socket.recv(64), b"+OK\r\n")
+        equal(answer_of(server, "DBSIZE"), ":0")
+        equal(answer_of(server, "ACL SETUSER simba +script|load"), "+OK")
         ask("--url", url, "cycle", "contention", *SMALL)
-        server.socket.sendall(b"DBSIZE\r\n")
-        equal(server.socket.recv(64), b":0\r\n")
+        equal(answer_of(server, "DBSIZE"), ":0")
     finally:
         server.stop()
 
@@ -237,13 +238,11 @@ def a_right_that_is_missing_is_told_before_anything_is_there():
     server = Redis()
     try:
         for right in ["subscribe", "del", "scan"]:
-            server.socket.sendall(f"ACL SETUSER simba reset on >secret ~* &* +@all -{right}\r\n".encode())
-            equal(server.socket.recv(64), b"+OK\r\n")
+            equal(answer_of(server, f"ACL SETUSER simba reset on >secret ~* &* +@all -{right}"), "+OK")
             program = run("bench", "--url", f"redis://simba:secret@127.0.0.1:{server.port}", "handover", *SMALL)
             equal((right, program.code, read(program.out)), (right, 77, ""))
             contains(program.said(), right)
-            server.socket.sendall(b"DBSIZE\r\n")
-            equal((right, server.socket.recv(64)), (right, b":0\r\n"))
+            equal((right, answer_of(server, "DBSIZE")), (right, ":0"))
     finally:
         server.stop()
 
@@ -265,8 +264,7 @@ def benches_on_one_database_do_not_hear_each_other():
 
 
 def contends(server):
-    server.socket.sendall(b"EVAL \"return #redis.call('keys', '*contention*')\" 0\r\n")
-    return server.socket.recv(64) != b":0\r\n"
+    return answer_of(server, "EVAL \"return #redis.call('keys', '*contention*')\" 0") != ":0"
 
 
 @case
@@ -298,13 +296,11 @@ return waiting""".replace("\n", " ")
 
 
 def waits_for_a_stranger(server):
-    server.socket.sendall(f'EVAL "{TAKE}" 0\r\n'.encode())
-    return server.socket.recv(64) == b":1\r\n"
+    return answer_of(server, f'EVAL "{TAKE}" 0') == ":1"
 
 
 def holds(server):
-    server.socket.sendall(b"EVAL \"return #redis.call('keys', '*many-*}')\" 0\r\n")
-    return server.socket.recv(64) == b":20\r\n"
+    return answer_of(server, "EVAL \"return #redis.call('keys', '*many-*}')\" 0") == ":20"
 
 
 @case
