@@ -5,7 +5,10 @@
 #define SB_BASE_URL_PARTS_H
 
 #include "base/near.h"
+#include "base/secret.h"
 #include "base/url.h"
+
+#include <limits.h>
 
 #define SB_URL_HOSTS_MAX 16
 #define SB_URL_PARAMS_MAX 64
@@ -44,5 +47,15 @@ struct simba_url {
 
 /* NULL: there is none. Does not count as asked for. */
 struct param *sb_url_find_param(simba_url *url, const char *name);
+
+/* What a sentence calls a file: with the folder of the process in front, where that fits. */
+const char *sb_url_full_name(const char *path, char buffer[PATH_MAX]);
+
+/* Whether a file gives its bytes more than once: a pipe does not. What is not there can be read again, too. */
+bool sb_url_can_be_read_twice(const char *path);
+
+/* Reads the first line, after the checks that a file of passwords has to pass. */
+int sb_url_read_password_file(const char *path, char buffer[SB_SECRET_MAX + 2],
+                              struct simba_error *error);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "base/url_parts.h"
 
@@ -20,7 +21,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SECRET_MAX 1024 /* bytes */
 #define WORD "password"
 #define FILE_ENDING "-file"
 #define ENVIRONMENT_ENDING "-env"
@@ -29,7 +29,7 @@
 
 /* What a sentence calls a file: with the folder in front, because who reads it may be in another one than
  * the process. */
-static const char *full_name(const char *path, char buffer[PATH_MAX])
+const char *sb_url_full_name(const char *path, char buffer[PATH_MAX])
 {
     char folder[PATH_MAX];
     struct sb_text text;
@@ -50,29 +50,29 @@ static int fail_file(const char *path, int system_code, struct simba_error *erro
 }
 
 /* One byte more than allowed is asked for, so that what is too long shows. */
-static int read_whole(int fd, const char *path, char buffer[SECRET_MAX + 2],
+static int read_whole(int fd, const char *path, char buffer[SB_SECRET_MAX + 2],
                       struct simba_error *error)
 {
     size_t length = 0;
     ssize_t got = 1;
 
-    while (got > 0 && length <= SECRET_MAX) {
-        got = read(fd, buffer + length, SECRET_MAX + 1 - length);
+    while (got > 0 && length <= SB_SECRET_MAX) {
+        got = read(fd, buffer + length, SB_SECRET_MAX + 1 - length);
         if (got < 0 && errno != EINTR)
             return fail_file(path, errno, error);
         length += got > 0 ? (size_t)got : 0;
         got = got < 0 ? 1 : got;
     }
     buffer[length] = '\0';
-    if (length > SECRET_MAX || strlen(buffer) != length)
+    if (length > SB_SECRET_MAX || strlen(buffer) != length)
         return sb_error_set(error, SIMBA_ECONFIG,
                             "the password file %s has more than %d bytes, or a NUL", path,
-                            SECRET_MAX);
+                            SB_SECRET_MAX);
     return SIMBA_OK;
 }
 
 /* Who may write it may take the place of the one who chose the password. */
-static int read_checked(int fd, const char *path, char buffer[SECRET_MAX + 2],
+static int read_checked(int fd, const char *path, char buffer[SB_SECRET_MAX + 2],
                         struct simba_error *error)
 {
     struct stat status;
@@ -96,7 +96,8 @@ static int check_home(const char *path, struct simba_error *error)
 
 /* The first line counts: an editor ends it. An empty one is a secret that was not filled in, and the server
  * would call it a wrong password. */
-static int read_file(const char *path, char buffer[SECRET_MAX + 2], struct simba_error *error)
+int sb_url_read_password_file(const char *path, char buffer[SB_SECRET_MAX + 2],
+                              struct simba_error *error)
 {
     char name[PATH_MAX];
     const char *full;
@@ -106,7 +107,7 @@ static int read_file(const char *path, char buffer[SECRET_MAX + 2], struct simba
 
     if (code != SIMBA_OK)
         return code;
-    full = full_name(path, name);
+    full = sb_url_full_name(path, name);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail_file(full, errno, error);
@@ -122,7 +123,7 @@ static int read_file(const char *path, char buffer[SECRET_MAX + 2], struct simba
                         is_empty ? "is empty" : "has an empty first line");
 }
 
-static int read_environment(const char *name, char buffer[SECRET_MAX + 2],
+static int read_environment(const char *name, char buffer[SB_SECRET_MAX + 2],
                             struct simba_error *error)
 {
     const char *value = getenv(name);
@@ -132,10 +133,10 @@ static int read_environment(const char *name, char buffer[SECRET_MAX + 2],
                             "the environment variable '%.60s', which should hold a password, is "
                             "%s",
                             name, value == NULL ? "not set" : "empty");
-    if (strlen(value) > SECRET_MAX)
+    if (strlen(value) > SB_SECRET_MAX)
         return sb_error_set(error, SIMBA_ECONFIG,
                             "the environment variable '%.60s' has more than %d bytes", name,
-                            SECRET_MAX);
+                            SB_SECRET_MAX);
     strcpy(buffer, value);
     return SIMBA_OK;
 }
@@ -242,10 +243,10 @@ static int put_secret(simba_url *url, struct param *source, size_t stem, const c
 }
 
 /* What a parameter names; to be called where one of the two endings is there. */
-static int read_secret(const char *name, const char *value, char secret[SECRET_MAX + 2],
+static int read_secret(const char *name, const char *value, char secret[SB_SECRET_MAX + 2],
                        struct simba_error *error)
 {
-    return sb_url_is_password_file(name) ? read_file(value, secret, error)
+    return sb_url_is_password_file(name) ? sb_url_read_password_file(value, secret, error)
                                          : read_environment(value, secret, error);
 }
 
@@ -256,7 +257,7 @@ static bool names_secret(const char *name)
 
 static int resolve(simba_url *url, struct param *param, struct simba_error *error)
 {
-    char secret[SECRET_MAX + 2];
+    char secret[SB_SECRET_MAX + 2];
     int code;
 
     if (strcmp(param->name, "user") == 0)
@@ -285,7 +286,7 @@ int sb_url_resolve(simba_url *url, struct simba_error *error)
 /* ---- Before anything is opened -------------------------------------------------------------- */
 
 /* A pipe gives its bytes once only, so it is left to who opens the store. */
-static bool can_be_read_twice(const char *path)
+bool sb_url_can_be_read_twice(const char *path)
 {
     struct stat status;
 
@@ -294,10 +295,10 @@ static bool can_be_read_twice(const char *path)
 
 int sb_url_try_secret(const char *name, const char *value, struct simba_error *error)
 {
-    char secret[SECRET_MAX + 2];
+    char secret[SB_SECRET_MAX + 2];
     int code;
 
-    if (!names_secret(name) || (sb_url_is_password_file(name) && !can_be_read_twice(value)))
+    if (!names_secret(name) || (sb_url_is_password_file(name) && !sb_url_can_be_read_twice(value)))
         return SIMBA_OK;
     code = read_secret(name, value, secret, error);
     explicit_bzero(secret, sizeof secret);
@@ -319,8 +320,8 @@ void sb_url_add_encoded(struct sb_text *out, const char *text)
 /* "password=..." in place of "password-file=/dev/fd/63". */
 static int add_settled(struct sb_text *out, const struct param *param, struct simba_error *error)
 {
-    bool once = sb_url_is_password_file(param->name) && !can_be_read_twice(param->value);
-    char secret[SECRET_MAX + 2] = "";
+    bool once = sb_url_is_password_file(param->name) && !sb_url_can_be_read_twice(param->value);
+    char secret[SB_SECRET_MAX + 2] = "";
     int code = once ? read_secret(param->name, param->value, secret, error) : SIMBA_OK;
 
     if (code == SIMBA_OK) {

@@ -194,6 +194,8 @@ int host_open(struct host *host, const char *url_text)
     host->thread = pthread_self();
     code = sb_url_parse(url_text, &url, &host->open_error);
     if (code == SIMBA_OK)
+        code = sb_url_resolve(url, &host->open_error);
+    if (code == SIMBA_OK)
         code = open_backend(host, url);
     sb_url_free(url);
     if (code != SIMBA_OK && !stop_loop(host))

@@ -316,7 +316,7 @@ static void create_files(struct server *s)
 }
 
 /* One that trusts itself: it is its own authority. */
-static void create_certificate(const struct server *s)
+void server_renew_certificate(const struct server *s)
 {
     const char *const arguments[] = {"/usr/bin/openssl",
                                      "req",
@@ -352,7 +352,7 @@ void server_create(struct server *s, bool faketime)
     give_folder(s);
     create_files(s);
     if (tls)
-        create_certificate(s);
+        server_renew_certificate(s);
     if (faketime) {
         snprintf(s->faketime, sizeof s->faketime, "%s/faketime", s->folder);
         server_step_clock(s, 0);

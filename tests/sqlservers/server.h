@@ -48,6 +48,8 @@ void server_start(struct server *s); /* and waits until it answers */
 void server_kill(struct server *s);  /* like a crash */
 void server_pause(struct server *s); /* and waits until it stands still */
 void server_resume(struct server *s);
+/* Gives it another key and certificate; it goes on with the old ones until it is told to look. */
+void server_renew_certificate(const struct server *s);
 /* Starts another program in the server's folder, as its user. */
 pid_t server_spawn(const struct server *s, const char *const *arguments);
 void server_reap(pid_t pid); /* ends it */
@@ -108,10 +110,12 @@ void dialect_kill_clients(const struct server *s); /* ends all connections of th
 extern const bool dialect_pushes; /* a release is told, not looked for */
 
 /* What tests need in the dialect's own words. */
-extern const char *const dialect_count_clients; /* how many it has */
-extern const char *const dialect_count_commits; /* that the server has made so far */
-extern const char *const dialect_create_user;   /* `plain` with password `secret`, no rights */
-extern const char *const dialect_grant_use;     /* gives `plain` what the documents say it needs */
+extern const char *const dialect_count_clients;      /* how many it has */
+extern const char *const dialect_count_commits;      /* that the server has made so far */
+extern const char *const dialect_create_user;        /* `plain` with password `secret`, no rights */
+extern const char *const dialect_set_password;       /* behind ALTER USER, before the password */
+extern const char *const dialect_reload_certificate; /* the server's own */
+extern const char *const dialect_grant_use; /* gives `plain` what the documents say it needs */
 extern const char *const dialect_revoke_use;
 extern const char *const dialect_read_only;  /* refuses writes of `plain` from now on */
 extern const char *const dialect_read_write; /* takes them again */

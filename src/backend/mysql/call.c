@@ -65,7 +65,7 @@ static void limit_handshake(const struct sb_mysql_connection *c)
     setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-bool sb_mysql_call_connect(struct sb_mysql_connection *c, size_t host)
+bool sb_mysql_call_connect(struct sb_mysql_connection *c, size_t host, const char *password)
 {
     const struct sb_sql_address *a = &c->settings->address;
     const char *name = host < a->host_count ? a->hosts[host].name : NULL;
@@ -78,8 +78,8 @@ bool sb_mysql_call_connect(struct sb_mysql_connection *c, size_t host)
         name = "localhost"; /* which stands for the socket */
     else if (port != 0)
         mysql_optionsv(c->mysql, MYSQL_OPT_PROTOCOL, &tcp); /* also to localhost */
-    status = mysql_real_connect_start(&result, c->mysql, name, a->user, a->password, a->database,
-                                      port, a->socket, 0);
+    status = mysql_real_connect_start(&result, c->mysql, name, a->user, password, a->database, port,
+                                      a->socket, 0);
     while (status != 0) {
         int came = await(c, status);
 

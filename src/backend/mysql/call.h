@@ -10,7 +10,8 @@
 #include "backend/mysql/connection.h"
 
 /* To hosts[host], or to the socket or whatever the library's own files name when there is none. */
-bool sb_mysql_call_connect(struct sb_mysql_connection *connection, size_t host);
+bool sb_mysql_call_connect(struct sb_mysql_connection *connection, size_t host,
+                           const char *password);
 
 int sb_mysql_call_query(struct sb_mysql_connection *connection, const char *text);
 MYSQL_RES *sb_mysql_call_store(struct sb_mysql_connection *connection);

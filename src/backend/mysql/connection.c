@@ -196,16 +196,34 @@ static int check_writable(struct sb_mysql_connection *c, struct sb_sql_failure *
                         "MySQL: none of the hosts can be written to: the last is read-only");
 }
 
-/* The server does not say that it wants TLS of the user. */
-static int fail_to_connect(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+/* The server does not say that it wants TLS of the user, nor can it know that the password may be an old one. */
+static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_error *unread,
+                           struct sb_sql_failure *failure)
 {
     int code = sb_mysql_fail(c, false, failure);
 
+    if (code == SIMBA_EDENIED && unread->code != SIMBA_OK)
+        return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
+                                    "MySQL: the server refuses the user: %s; and %s",
+                                    mysql_error(c->mysql), unread->text);
     if (code != SIMBA_EDENIED || c->settings->address.tls != SB_SQL_TLS_UNSET)
         return code;
     return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
                                 "MySQL: the server refuses the user, who may need tls=on: %s",
                                 mysql_error(c->mysql));
+}
+
+static int log_in(struct sb_mysql_connection *c, size_t host, struct sb_sql_failure *failure)
+{
+    struct simba_error unread = {.code = SIMBA_OK};
+    char buffer[SB_SECRET_MAX + 2];
+    const char *password;
+    bool connected;
+
+    sb_secret_now(&c->settings->address.password, buffer, &password, &unread);
+    connected = sb_mysql_call_connect(c, host, password);
+    explicit_bzero(buffer, sizeof buffer);
+    return connected ? SIMBA_OK : fail_to_connect(c, &unread, failure);
 }
 
 /* TLS would wait where the library thinks that it does not: it leaves the socket blocking. And the errors of
@@ -230,8 +248,9 @@ static int connect_to_host(struct sb_mysql_connection *c, size_t host,
     if (c->mysql == NULL || !set_options(c))
         return sb_mysql_fail_memory(failure);
     set_tls(c->mysql, &c->settings->address);
-    if (!sb_mysql_call_connect(c, host))
-        return fail_to_connect(c, failure);
+    code = log_in(c, host, failure);
+    if (code != SIMBA_OK)
+        return code;
     set_up_socket(c);
     code = check_tls(c, failure);
     if (code == SIMBA_OK)

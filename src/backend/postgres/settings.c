@@ -105,7 +105,7 @@ static void list_keywords(struct sb_postgres_settings *s)
     add_keyword(s, &count, "host", s->hosts);
     add_keyword(s, &count, "port", s->ports);
     add_keyword(s, &count, "user", a->user);
-    add_keyword(s, &count, "password", a->password);
+    add_keyword(s, &count, "password", a->password.text);
     add_keyword(s, &count, "dbname", a->database);
     add_keyword(s, &count, "sslmode", ssl_mode(a->tls));
     add_keyword(s, &count, "sslrootcert", a->tls_ca);

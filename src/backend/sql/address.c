@@ -45,7 +45,7 @@ static int read_place(struct sb_sql_address *a, simba_url *url, struct simba_err
     if (code == SIMBA_OK)
         code = sb_sql_copy(&a->user, simba_url_user(url), error);
     if (code == SIMBA_OK)
-        code = sb_sql_copy(&a->password, simba_url_password(url), error);
+        code = sb_secret_take(&a->password, url, "password", error);
     if (code == SIMBA_OK && path[0] == '/' && path[1] != '\0')
         code = sb_sql_copy(&a->database, path + 1, error);
     if (code != SIMBA_OK)
@@ -147,7 +147,7 @@ void sb_sql_address_clear(struct sb_sql_address *a)
         sb_free(a->hosts[i].name);
     sb_free(a->socket);
     sb_free(a->user);
-    sb_free(a->password);
+    sb_secret_clear(&a->password);
     sb_free(a->database);
     sb_free(a->tls_ca);
     sb_free(a->tls_cert);

@@ -8,6 +8,7 @@
 #ifndef SB_BACKEND_SQL_ADDRESS_H
 #define SB_BACKEND_SQL_ADDRESS_H
 
+#include "base/secret.h"
 #include "base/shared.h"
 
 #include <simba/backend.h>
@@ -32,7 +33,7 @@ struct sb_sql_address {
     size_t host_count;
     char *socket;
     char *user;
-    char *password;
+    struct sb_secret password;
     char *database;
     enum sb_sql_tls tls;
     char *tls_ca;
