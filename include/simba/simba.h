@@ -161,11 +161,17 @@ SIMBA_API int simba_id_validate(const char *id, struct simba_error *error);
 /* Makers of contender ids. Each writes a string of at most SIMBA_ID_MAX bytes and its NUL.
  *   host     {counter}:{pid}@{host address}          readable; can collide between containers
  *   uuid     32 hex digits                           says nothing of the host
- *   default  {counter}:{pid}@{host address}~{six}    the host id and six random characters */
+ *   default  {counter}:{pid}@{host address}~{six}    the host id and six random characters, drawn for each id */
 typedef int simba_id_generator(void *user, char ret_id[SIMBA_ID_MAX + 1]);
 SIMBA_API int simba_id_host(void *user, char ret_id[SIMBA_ID_MAX + 1]);
 SIMBA_API int simba_id_uuid(void *user, char ret_id[SIMBA_ID_MAX + 1]);
 SIMBA_API int simba_id_default(void *user, char ret_id[SIMBA_ID_MAX + 1]);
+
+/* Makes an id of a name that people know a contender by: "host1" becomes "host1~x7k2p9". The random part
+ * is new in every call, so two contenders that are given the same name have different ids. The name keeps
+ * the rules of an id and has at most SIMBA_ID_MAX - 7 bytes. */
+SIMBA_API int simba_id_unique(const char *name, char ret_id[SIMBA_ID_MAX + 1],
+                              struct simba_error *error);
 
 /* ---- Owner and state: plain values -------------------------------------------------------- */
 

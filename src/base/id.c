@@ -1,7 +1,7 @@
 /*
  * id.c - the rules for names of mutexes and contenders, and the makers of contender ids.
  *
- * Owns what tells this process from all others: its address, a counter, six random characters. All of
+ * Owns what tells a contender from all others: an address, a counter, six random characters. All of
  * it is right after a fork as well: nothing here holds a lock that a child could inherit locked.
  */
 #include "base/alloc.h"
@@ -145,7 +145,7 @@ static void find_host_address(void)
         sb_text_copy(host_address, sizeof(host_address), "localhost");
 }
 
-/* Counts on in a forked child, whose pid tells its ids from those of the parent. */
+/* Counts on in a forked child. */
 static uint64_t next_counter(void)
 {
     static _Atomic uint64_t counter;
@@ -153,36 +153,22 @@ static uint64_t next_counter(void)
     return atomic_fetch_add(&counter, 1);
 }
 
-#define SUFFIX_LENGTH 6
+#define SUFFIX_LENGTH 6                  /* characters, behind a '~' */
 #define SUFFIX_COUNT INT64_C(2176782336) /* 36^6 */
 
-/* The number behind the six characters, drawn once per process. It shares one atomic word with the
- * pid that it was drawn for, so that a forked child sees that it needs its own, without a lock. */
-static uint32_t process_number(void)
+/* Drawn anew for each id, and kept nowhere. Whatever a process remembers, its copies remember too: a child of fork()
+ * or of a plain clone(), the first process of another pid namespace, a snapshot that is restored twice. */
+static void add_suffix(struct sb_text *text)
 {
-    static _Atomic uint64_t drawn; /* pid << 32 | number; 0: none yet, as no process has pid 0 */
-    uint64_t pid = (uint64_t)(uint32_t)getpid();
-    uint64_t known = atomic_load(&drawn);
-
-    while (known >> 32 != pid) {
-        uint64_t number = (uint64_t)sb_random_between(sb_random_seed(), 0, SUFFIX_COUNT);
-        uint64_t fresh = pid << 32 | number;
-
-        if (atomic_compare_exchange_weak(&drawn, &known, fresh))
-            known = fresh;
-    }
-    return (uint32_t)known;
-}
-
-static void write_suffix(char suffix[SUFFIX_LENGTH + 1])
-{
-    uint32_t number = process_number();
+    char suffix[SUFFIX_LENGTH + 1];
+    int64_t number = sb_random_between(sb_random_seed(), 0, SUFFIX_COUNT);
 
     for (size_t i = 0; i < SUFFIX_LENGTH; i++) {
         suffix[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[number % 36];
         number /= 36;
     }
     suffix[SUFFIX_LENGTH] = '\0';
+    sb_text_add(text, "~%s", suffix);
 }
 
 /* ---- Makers ------------------------------------------------------------------------------- */
@@ -207,15 +193,36 @@ int simba_id_host(void *user, char ret_id[SIMBA_ID_MAX + 1])
 
 int simba_id_default(void *user, char ret_id[SIMBA_ID_MAX + 1])
 {
-    char suffix[SUFFIX_LENGTH + 1];
     struct sb_text text;
 
     (void)user;
     if (ret_id == NULL)
         return SIMBA_EMISUSE;
-    write_suffix(suffix);
     begin_host_id(&text, ret_id);
-    sb_text_add(&text, "~%s", suffix);
+    add_suffix(&text);
+    return SIMBA_OK;
+}
+
+int simba_id_unique(const char *name, char ret_id[SIMBA_ID_MAX + 1], struct simba_error *error)
+{
+    const size_t max = SIMBA_ID_MAX - 1 - SUFFIX_LENGTH;
+    struct sb_text text;
+    int code;
+
+    if (ret_id == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_id_unique needs ret_id");
+    code = simba_id_validate(name, error);
+    if (code != SIMBA_OK)
+        return code;
+    if (strlen(name) > max)
+        return sb_error_set(
+            error, SIMBA_EINVAL,
+            "the contender id '%.20s...' has %zu bytes: with the random part behind it "
+            "%zu are the most",
+            name, strlen(name), max);
+    sb_text_init(&text, ret_id, SIMBA_ID_MAX + 1);
+    sb_text_add(&text, "%s", name);
+    add_suffix(&text);
     return SIMBA_OK;
 }
 

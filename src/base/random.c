@@ -17,27 +17,37 @@ static uint64_t mix(uint64_t value)
     return value ^ (value >> 31);
 }
 
-/* For kernels and sandboxes that refuse getrandom. Jitter and ids need numbers that differ, not
- * secrets, so a process goes on with what tells it from others. */
-static uint64_t seed_of_process(void)
+static uint64_t mix_in_clock(uint64_t seed, clockid_t clock)
+{
+    struct timespec now = {0, 0};
+
+    clock_gettime(clock, &now);
+    return mix(seed ^ ((uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec));
+}
+
+/* What tells this call from others: the instant, the work done so far, the process. Copies of a process may
+ * have the last of them in common. */
+static uint64_t seed_of_instant(void)
 {
     static _Atomic uint64_t calls;
-    struct timespec now = {0, 0};
-    uint64_t seed;
+    uint64_t seed = mix_in_clock(GOLDEN_GAMMA, CLOCK_REALTIME);
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    seed = mix((uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec);
+    seed = mix_in_clock(seed, CLOCK_BOOTTIME);
+    seed = mix_in_clock(seed, CLOCK_PROCESS_CPUTIME_ID);
     seed = mix(seed ^ (uint64_t)getpid());
     return mix(seed + GOLDEN_GAMMA * atomic_fetch_add(&calls, 1));
 }
 
+/* The instant stands in for kernels and sandboxes that refuse getrandom: jitter and ids need numbers that differ, not
+ * secrets. It is mixed in always, because two machines restored from one snapshot may begin with the same state of the
+ * kernel's random source. */
 uint64_t sb_random_seed(void)
 {
-    uint64_t seed;
+    uint64_t seed = 0;
 
-    if (getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed))
-        return seed;
-    return seed_of_process();
+    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        seed = 0;
+    return seed ^ seed_of_instant();
 }
 
 uint64_t sb_random_next(uint64_t *state)

@@ -1,5 +1,6 @@
 /*
- * Names: what is allowed, and ids that differ between contenders, threads and processes.
+ * Names: what is allowed, and ids that differ between contenders, threads and processes. The linker
+ * leads calls of getpid here (--wrap).
  */
 #include "test.h"
 
@@ -11,6 +12,17 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/wait.h>
+
+pid_t __real_getpid(void);
+pid_t __wrap_getpid(void);
+
+/* What getpid tells; 0: the truth. */
+static pid_t told_pid;
+
+pid_t __wrap_getpid(void)
+{
+    return told_pid != 0 ? told_pid : __real_getpid();
+}
 
 static void repeat(char *text, char c, size_t count)
 {
@@ -148,8 +160,7 @@ static void the_default_id_is_the_host_id_with_six_characters(void **state)
     assert_non_null(suffix);
     assert_int_equal(strlen(suffix), 7);
     assert_int_equal(strspn(suffix + 1, "0123456789abcdefghijklmnopqrstuvwxyz"), 6);
-    assert_string_equal(strrchr(second, '~'), suffix);
-    assert_string_not_equal(first, second);
+    assert_string_not_equal(strrchr(second, '~'), suffix);
     assert_int_equal(simba_id_validate(first, NULL), SIMBA_OK);
 }
 
@@ -170,14 +181,15 @@ static void the_uuid_is_32_hex_digits_of_version_4(void **state)
     assert_string_not_equal(id, other);
 }
 
-/* What a forked child gets from the default maker, read through a pipe. */
-static void default_id_of_child(char ret_id[SIMBA_ID_MAX + 1], pid_t *ret_pid)
+/* What a child that `fork_child` makes gets from the default maker, read through a pipe. */
+static void default_id_of_child(pid_t (*fork_child)(void), char ret_id[SIMBA_ID_MAX + 1],
+                                pid_t *ret_pid)
 {
     int ends[2];
     int status;
 
     assert_int_equal(pipe(ends), 0);
-    *ret_pid = fork();
+    *ret_pid = fork_child();
     assert_true(*ret_pid >= 0);
     if (*ret_pid == 0) {
         char id[SIMBA_ID_MAX + 1] = "";
@@ -202,10 +214,74 @@ static void a_forked_child_has_its_own_pid_and_characters(void **state)
 
     (void)state;
     simba_id_default(NULL, own);
-    default_id_of_child(childs, &child);
+    default_id_of_child(fork, childs, &child);
     read_host_id(childs, &counter, &pid);
     assert_int_equal(pid, child);
     assert_string_not_equal(strrchr(childs, '~'), strrchr(own, '~'));
+}
+
+/* The first processes of two pid namespaces, one forked by the other without the handlers of fork(): pid, counter and
+ * address are the same, and so is all of their memory. */
+static void copies_of_a_process_with_one_pid_make_different_ids(void **state)
+{
+    char ids[3][SIMBA_ID_MAX + 1];
+    pid_t child;
+
+    (void)state;
+    told_pid = 1;
+    simba_id_default(NULL, ids[0]);
+    default_id_of_child(_Fork, ids[0], &child);
+    default_id_of_child(fork, ids[1], &child);
+    simba_id_default(NULL, ids[2]);
+    told_pid = 0;
+    for (size_t i = 0; i < TEST_COUNT(ids); i++) {
+        unsigned long counters[2];
+        long pid;
+
+        read_host_id(ids[0], &counters[0], &pid);
+        read_host_id(ids[i], &counters[1], &pid);
+        assert_int_equal(counters[1], counters[0]);
+        assert_int_equal(pid, 1);
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(ids[i], ids[j]);
+    }
+}
+
+static void an_id_given_by_hand_gets_six_characters(void **state)
+{
+    char name[SIMBA_ID_MAX + 2];
+    char ids[2][SIMBA_ID_MAX + 1];
+    struct simba_error error;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(ids); i++) {
+        assert_int_equal(simba_id_unique("host1", ids[i], NULL), SIMBA_OK);
+        assert_memory_equal(ids[i], "host1~", 6);
+        assert_int_equal(strlen(ids[i]), 12);
+        assert_int_equal(strspn(ids[i] + 6, "0123456789abcdefghijklmnopqrstuvwxyz"), 6);
+    }
+    assert_string_not_equal(ids[0], ids[1]);
+    repeat(name, 'i', SIMBA_ID_MAX - 7);
+    assert_int_equal(simba_id_unique(name, ids[0], &error), SIMBA_OK);
+    assert_int_equal(simba_id_validate(ids[0], &error), SIMBA_OK);
+}
+
+static void an_id_given_by_hand_that_is_wrong_is_refused(void **state)
+{
+    char name[SIMBA_ID_MAX + 2];
+    char id[SIMBA_ID_MAX + 1] = "untouched";
+    struct simba_error error;
+
+    (void)state;
+    assert_int_equal(simba_id_unique(" ", id, &error), SIMBA_EINVAL);
+    assert_int_equal(simba_id_unique("a@@b", id, &error), SIMBA_EINVAL);
+    assert_int_equal(simba_id_unique(NULL, id, &error), SIMBA_EINVAL);
+    assert_int_equal(simba_id_unique("a", NULL, &error), SIMBA_EMISUSE);
+    repeat(name, 'i', SIMBA_ID_MAX - 6);
+    assert_int_equal(simba_id_unique(name, id, &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "122 bytes"));
+    assert_non_null(strstr(error.text, "121"));
+    assert_string_equal(id, "untouched");
 }
 
 #define THREADS 4
@@ -237,10 +313,8 @@ static void threads_never_make_the_same_id(void **state)
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     qsort(made, TEST_COUNT(made), sizeof(made[0]), compare_ids);
-    for (size_t i = 1; i < TEST_COUNT(made); i++) {
+    for (size_t i = 1; i < TEST_COUNT(made); i++)
         assert_string_not_equal(made[i], made[i - 1]);
-        assert_string_equal(strrchr(made[i], '~'), strrchr(made[0], '~'));
-    }
 }
 
 int main(void)
@@ -254,6 +328,9 @@ int main(void)
         cmocka_unit_test(the_default_id_is_the_host_id_with_six_characters),
         cmocka_unit_test(the_uuid_is_32_hex_digits_of_version_4),
         cmocka_unit_test(a_forked_child_has_its_own_pid_and_characters),
+        cmocka_unit_test(copies_of_a_process_with_one_pid_make_different_ids),
+        cmocka_unit_test(an_id_given_by_hand_gets_six_characters),
+        cmocka_unit_test(an_id_given_by_hand_that_is_wrong_is_refused),
         cmocka_unit_test(threads_never_make_the_same_id),
     };
 
