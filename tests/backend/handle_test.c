@@ -1,6 +1,6 @@
 /*
  * handle_test.c - the repository that an application has in its hands, on SQLite: what becomes of the thread that
- * calls, and of the handle after it.
+ * calls, and of the handle after it. The linker leads calls of getpid here (--wrap).
  */
 #include "file.h"
 
@@ -133,6 +133,40 @@ static void a_write_past_the_limit_is_an_error_not_the_end(void **state)
     assert_int_equal(file_wait(file_fork(write_past_limit, *state, false)), 0);
 }
 
+/* ---- A forked child ------------------------------------------------------------------------- */
+
+pid_t __wrap_getpid(void);
+
+/* Every process is the first of its pid namespace. */
+pid_t __wrap_getpid(void)
+{
+    return 1;
+}
+
+static simba_repository *parents;
+
+static int use_parents_handle(struct file *file)
+{
+    struct simba_record record;
+
+    (void)file;
+    if (acquire(parents) != SIMBA_EFORKED)
+        return 1;
+    simba_repository_close(parents);
+    return simba_repository_get_owner(parents, "m", &record, NULL) == SIMBA_EFORKED ? 0 : 2;
+}
+
+static void a_child_with_the_pid_of_its_parent_finds_the_handle_dead(void **state)
+{
+    struct file *file = *state;
+
+    assert_int_equal(simba_repository_open(file->url, &parents, NULL), SIMBA_OK);
+    assert_int_equal(acquire(parents), SIMBA_OK);
+    assert_int_equal(file_wait(file_fork(use_parents_handle, file, false)), 0);
+    assert_int_equal(acquire(parents), SIMBA_OK);
+    simba_repository_close(parents);
+}
+
 /* ---- Misuse --------------------------------------------------------------------------------- */
 
 static void a_missing_url_or_result_is_misuse(void **state)
@@ -184,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_FILE(a_write_past_the_limit_is_an_error_not_the_end),
         ON_FILE(a_cancelled_thread_leaves_the_handle_to_others),
+        ON_FILE(a_child_with_the_pid_of_its_parent_finds_the_handle_dead),
         cmocka_unit_test(a_missing_url_or_result_is_misuse),
         ON_FILE(a_call_without_a_handle_or_a_result_is_misuse),
     };

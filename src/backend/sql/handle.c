@@ -7,6 +7,7 @@
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/signals.h"
 #include "base/text.h"
 #include "base/url.h"
@@ -28,7 +29,7 @@ struct simba_repository {
     struct simba_backend_host host; /* says nothing to anybody */
     void *settings;
     struct sb_sql_limits limits;
-    pid_t pid;
+    unsigned forks;       /* when it was made */
     pthread_mutex_t lock; /* guards what follows */
     struct sb_repository repository;
     bool created; /* the table, on any of the handle's connections */
@@ -184,7 +185,7 @@ static int run(simba_repository *h, struct call *call, struct simba_error *error
     struct stay stay;
     int code;
 
-    if (h->pid != getpid())
+    if (h->forks != sb_fork_count())
         return sb_error_set(error, SIMBA_EFORKED,
                             "the handle was made before fork() and belongs to the parent process");
     begin_stay(&stay);
@@ -509,7 +510,8 @@ static int open_handle(const char *url, simba_repository **ret_repository,
     if (h == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     h->host.log = log_nothing;
-    h->pid = getpid();
+    sb_fork_watch();
+    h->forks = sb_fork_count();
     pthread_mutex_init(&h->lock, NULL);
     code = open_settings(h, url, error);
     if (code == SIMBA_OK) {
@@ -545,7 +547,7 @@ void simba_repository_close(simba_repository *h)
 {
     struct stay stay;
 
-    if (h == NULL || h->pid != getpid())
+    if (h == NULL || h->forks != sb_fork_count())
         return;
     begin_stay(&stay);
     drop_connection(h);
