@@ -191,6 +191,15 @@ def check_stories(testing):
     return faults
 
 
+def check_protections(security):
+    """Each row of the tables on what is protected names a test."""
+    told = rows(security, "## What Simba protects")
+    told = [row for row in told if row[0] != "attacker"]
+    faults = [f"'{row[0]}' names no test" for row in told
+              if not any(path.startswith("tests/") for path in PATH.findall(row[-1]))]
+    return faults if len(told) > 5 else ["the tables of SECURITY.md are not understood"]
+
+
 # ---- The commands of the README, run as they are printed -----------------------------------
 
 def run_command(command, folder):
@@ -291,6 +300,10 @@ def cases():
     yield "docs/testing.md: all folders of tests", check_folders(testing), False
     yield "docs/testing.md: all mutants", check_mutants(testing), False
     yield "docs/testing.md: the stories exist", check_stories(testing), False
+    security = read("SECURITY.md")
+    yield "SECURITY.md: each line names its test", check_protections(security), False
+    yield ("twin: a line without a test",
+           check_protections(replaced(security, "| `tests/fuzz` |", "| |")), True)
     yield from twins(readme, architecture)
     yield from testing_twins(testing)
 

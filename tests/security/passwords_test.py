@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""A password is seen by nobody: not in what the program says, not in ps, not in `status`, on any store that has
-passwords, whether it is right or wrong. What the program creates by itself is private.
-
-    security_test.py PROGRAM STORE...
+"""No one sees a password: not in the messages of the program, not in ps, not in `status`, on any store that has
+passwords, whether the password is right or wrong. Files that the program creates are private.
 """
 import os
 import shutil
@@ -11,14 +9,15 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "chaos")]
 from clock import wait_until
 from process import adopt_orphans, tree_of
 from redis_store import Redis, RedisServer
 from sql_store import Mariadb, Postgres
 from zookeeper_store import Zookeeper
 
-PROGRAM, WANTED = os.path.abspath(sys.argv[1]), sys.argv[2:]
+PROGRAM, BUILT = os.environ["SIMBA_PROGRAM"], os.environ["SIMBA_STORES"].split()
 SECRET = "s3cr3t-w0rd"
 WRONG = "wr0ng-w0rd"
 LEASE = "ttl=2s&transition=2s"
@@ -140,7 +139,7 @@ def what_the_program_creates_is_private(folder):
 
 def cases():
     yield "what the program creates by itself is private", what_the_program_creates_is_private, None
-    for name in [name for name in WANTED if name in STORES]:
+    for name in [name for name in BUILT if name in STORES]:
         make, store = STORES[name]
         yield (f"{name}: a password is not shown",
                lambda folder, one=make: a_password_is_not_shown(one, folder), store.missing())
