@@ -9,6 +9,7 @@
 
 #include "backend/sqlite/identity.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -32,7 +33,8 @@ enum stage {
 static struct {
     struct file *file;
     _Atomic enum stage stage;
-    bool one_date; /* that of the folder tells nothing of the second change */
+    bool one_date;      /* that of the folder tells nothing of the second change */
+    atomic_bool denied; /* the system does not say what is behind the name of the database */
 } fault;
 
 static bool is_same_time(const struct timespec *a, const struct timespec *b)
@@ -90,6 +92,10 @@ int stat(const char *restrict path, struct stat *restrict status)
     enum stage stage = atomic_load(&fault.stage);
     int code;
 
+    if (atomic_load(&fault.denied) && strcmp(path, fault.file->path) == 0) {
+        errno = EACCES;
+        return -1;
+    }
     if (stage == ARMED && strcmp(path, fault.file->folder) == 0) {
         wait_for_tick();
         change_folder(fault.file);
@@ -236,6 +242,86 @@ static void a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy(v
     exchange_for_copy(file);
     assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision).code, SIMBA_OK);
     assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 0);
+    assert_true(host_close(&host));
+}
+
+/* ---- Names of which the system does not tell ------------------------------------------------ */
+
+static void deny(struct file *file, bool denied)
+{
+    fault.file = file;
+    atomic_store(&fault.denied, denied);
+}
+
+/* The answer to a request whose outcome cannot be made sure of. */
+static struct call do_denied(struct host *host, struct file *file, enum simba_op op, const char *id,
+                             uint64_t revision)
+{
+    struct call call;
+
+    change_folder(file); /* so that a release looks at the name, too */
+    deny(file, true);
+    call = host_do(host, op, "m", id, revision);
+    deny(file, false);
+    return call;
+}
+
+/* What is committed, and may be seen by others, is not answered as if it had not been. */
+static void a_change_that_cannot_be_made_sure_of_has_an_unknown_outcome(void **state)
+{
+    static const char owned_by_a[] = "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'";
+    struct file *file = *state;
+    struct host host;
+    struct call call;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    assert_int_equal(host_do(&host, SIMBA_OP_READ, "m", NULL, 0).code, SIMBA_OK);
+    call = do_denied(&host, file, SIMBA_OP_ACQUIRE, "a", 0);
+    assert_int_equal(file_number(file, owned_by_a), 1);
+    assert_int_equal(call.code, SIMBA_EUNKNOWN);
+    call = acquire(&host, "m", "a");
+    assert_string_equal(call.owner, "a");
+    call = do_denied(&host, file, SIMBA_OP_GUARD, "a", call.revision);
+    assert_int_equal(call.code, SIMBA_EUNKNOWN);
+    call = acquire(&host, "m", "a");
+    call = do_denied(&host, file, SIMBA_OP_RELEASE, "a", call.revision);
+    assert_int_equal(file_number(file, owned_by_a), 0);
+    assert_int_equal(call.code, SIMBA_EUNKNOWN);
+    assert_true(host_close(&host));
+}
+
+static void changes_of_one_transaction_that_cannot_be_made_sure_of_are_all_unknown(void **state)
+{
+    struct file *file = *state;
+    struct call calls[3];
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    acquire(&host, "held", "other");
+    calls[0] = host_call(SIMBA_OP_ACQUIRE, "m", "a", 0);
+    calls[1] = host_call(SIMBA_OP_ACQUIRE, "n", "a", 0);
+    calls[2] = host_call(SIMBA_OP_ACQUIRE, "held", "a", 0);
+    deny(file, true);
+    host_submit(&host, calls, TEST_COUNT(calls));
+    assert_true(host_wait(&host, calls, TEST_COUNT(calls)));
+    deny(file, false);
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"), 2);
+    assert_int_equal(calls[0].code, SIMBA_EUNKNOWN);
+    assert_int_equal(calls[1].code, SIMBA_EUNKNOWN);
+    assert_int_equal(calls[2].code, SIMBA_EDENIED);
+    assert_true(host_close(&host));
+}
+
+/* Whoever has changed nothing knows that. */
+static void a_look_that_cannot_be_made_sure_of_is_refused(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    acquire(&host, "m", "other");
+    assert_int_equal(do_denied(&host, file, SIMBA_OP_READ, NULL, 0).code, SIMBA_EDENIED);
+    assert_int_equal(do_denied(&host, file, SIMBA_OP_ACQUIRE, "a", 0).code, SIMBA_EDENIED);
     assert_true(host_close(&host));
 }
 
@@ -404,8 +490,9 @@ static void create_files(struct file *file, struct paths *paths)
 static bool relies_on_folder(struct sb_sqlite_connection *c)
 {
     struct sb_sql_failure failure;
+    bool moved = false;
 
-    assert_int_equal(sb_sqlite_check(c, &failure), SIMBA_OK);
+    assert_int_equal(sb_sqlite_check(c, &moved, &failure), SIMBA_OK);
     return sb_sqlite_names_note(c) != 0;
 }
 
@@ -416,6 +503,7 @@ static void a_folder_is_not_relied_upon_while_its_file_has_two_names(void **stat
     char other_name[TEST_PATH_MAX];
     struct sb_sql_failure failure;
     struct paths paths;
+    bool moved = false;
 
     create_folder(file, "then");
     name_below(file, "then/x.db", other_name);
@@ -425,7 +513,7 @@ static void a_folder_is_not_relied_upon_while_its_file_has_two_names(void **stat
     assert_true(relies_on_folder(&paths.connection));
     assert_int_equal(link(file->path, other_name), 0);
     assert_false(relies_on_folder(&paths.connection));
-    assert_int_equal(sb_sqlite_check_name(&paths.connection, &failure), SIMBA_OK);
+    assert_int_equal(sb_sqlite_check_name(&paths.connection, &moved, &failure), SIMBA_OK);
     assert_int_equal(sb_sqlite_names_note(&paths.connection), 0);
     assert_int_equal(unlink(other_name), 0);
     assert_false(relies_on_folder(&paths.connection));
@@ -463,6 +551,9 @@ int main(void)
         ON_FILE(files_that_are_moved_out_of_a_quiet_folder_are_missed),
         ON_FILE(another_folder_in_the_place_of_a_quiet_one_is_another_store),
         ON_FILE(a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy),
+        ON_FILE(a_change_that_cannot_be_made_sure_of_has_an_unknown_outcome),
+        ON_FILE(changes_of_one_transaction_that_cannot_be_made_sure_of_are_all_unknown),
+        ON_FILE(a_look_that_cannot_be_made_sure_of_is_refused),
         ON_FILE(an_exchange_further_up_is_hidden_from_releases_for_a_second_at_most),
         ON_FILE(a_file_with_two_names_is_not_taken_for_that_of_the_other_name),
         ON_FILE(a_release_on_a_file_with_two_names_is_seen_by_the_other_name),

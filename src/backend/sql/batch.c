@@ -104,11 +104,11 @@ static void announce(struct sb_batch *batch, struct sb_repository *r, const stru
                          request->mutex);
 }
 
-static int check_store(struct sb_repository *r, struct sb_sql_failure *failure)
+static int check_store(struct sb_repository *r, bool *ret_moved, struct sb_sql_failure *failure)
 {
     const struct sb_sql_driver *driver = r->connection->driver;
 
-    return driver->check != NULL ? driver->check(r->connection, failure) : SIMBA_OK;
+    return driver->check != NULL ? driver->check(r->connection, ret_moved, failure) : SIMBA_OK;
 }
 
 /* Whether somebody might believe what is not so on the store that others see. Who has given back believes in nothing
@@ -124,26 +124,42 @@ static bool needs_check(const struct sb_batch *batch)
     return false;
 }
 
-static int check_done(const struct sb_batch *batch, struct sb_repository *r,
+static int check_done(const struct sb_batch *batch, struct sb_repository *r, bool *ret_moved,
                       struct sb_sql_failure *failure)
 {
     const struct sb_sql_driver *driver = r->connection->driver;
 
     if (needs_check(batch))
-        return check_store(r, failure);
-    return driver->check_name != NULL ? driver->check_name(r->connection, failure) : SIMBA_OK;
+        return check_store(r, ret_moved, failure);
+    return driver->check_name != NULL ? driver->check_name(r->connection, ret_moved, failure)
+                                      : SIMBA_OK;
+}
+
+/* What was done on a store that others may not see. A change that they may see after all must not be answered as one
+ * that was not applied, nor be made a second time. */
+static void take_back(struct sb_batch *batch, struct sb_job *job, bool moved,
+                      const struct simba_error *error)
+{
+    struct simba_error unknown = *error;
+
+    unknown.code = SIMBA_EUNKNOWN;
+    if (!moved && (job->changed || job->request->op == SIMBA_OP_GUARD))
+        sb_batch_refuse(batch, job, &unknown);
+    else
+        job->state = SB_JOB_WAITING;
 }
 
 /* The others are told before we answer: they have been waiting. */
 int sb_batch_settle(struct sb_batch *batch, struct sb_repository *r, struct sb_sql_failure *failure)
 {
-    int code = check_done(batch, r, failure);
+    bool moved = false;
+    int code = check_done(batch, r, &moved, failure);
 
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_job *job = &batch->jobs[i];
 
         if (job->state == SB_JOB_DONE && code != SIMBA_OK)
-            job->state = SB_JOB_WAITING;
+            take_back(batch, job, moved, &failure->error);
         else if (job->state == SB_JOB_DONE)
             announce(batch, r, job);
     }
@@ -215,10 +231,11 @@ static int look_at_all(struct sb_batch *batch, struct sb_repository *r, struct s
     struct list list = {.now_ms = simba_now_ms()};
     const struct sb_sql_sink sink = {add_to_list, &list};
     struct simba_reply reply = SIMBA_REPLY_INIT;
+    bool moved;
     int code = sb_repository_list(r, &sink, failure);
 
     if (code == SIMBA_OK)
-        code = check_store(r, failure);
+        code = check_store(r, &moved, failure);
     if (code == SIMBA_OK) {
         if (list.count > 1)
             qsort(list.items, list.count, sizeof *list.items, compare_names);

@@ -127,11 +127,14 @@ struct sb_sql_driver {
     /* Until when the calls that follow may wait for others, on simba_now_ms(). SB_SQL_AT_ONCE: not at all. */
     void (*set_deadline)(struct sb_sql_connection *connection, int64_t deadline_ms);
 
-    /* Whether what was read and written is still the store that others see. May be NULL. */
-    int (*check)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
+    /* Whether what was read and written is still the store that others see. On failure *ret_moved tells that it is
+     * not: nobody sees what was written. Otherwise nothing is known of it, and others may see it. May be NULL. */
+    int (*check)(struct sb_sql_connection *connection, bool *ret_moved,
+                 struct sb_sql_failure *failure);
 
     /* The same for who has only given back, which takes less. NULL where `check` is. */
-    int (*check_name)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
+    int (*check_name)(struct sb_sql_connection *connection, bool *ret_moved,
+                      struct sb_sql_failure *failure);
 
     /* A transaction that may write. NULL where no call needs one. */
     int (*begin)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);

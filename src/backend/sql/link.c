@@ -128,11 +128,12 @@ bool sb_sql_link_heal(struct sb_sql_link *l, struct sb_sql_failure *failure, uns
 {
     const struct sb_sql_driver *driver = l->driver;
     const struct simba_backend_host *host = l->host;
-    struct sb_sql_failure moved;
+    struct sb_sql_failure lost;
+    bool moved;
 
     if (failure->remedy == SB_SQL_RETRY && driver->check != NULL &&
-        driver->check(l->repository.connection, &moved) != SIMBA_OK)
-        *failure = moved;
+        driver->check(l->repository.connection, &moved, &lost) != SIMBA_OK)
+        *failure = lost;
     switch (failure->remedy) {
     case SB_SQL_RETRY:
         pause_before_retry(l);

@@ -54,15 +54,25 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement which
     return sb_sqlite_run(own(connection), which, values, sink, ret_count, failure);
 }
 
+/* From here on a failure does not say that nothing was applied. */
+static int on_committing(void *connection)
+{
+    struct sb_sqlite_connection *c = connection;
+
+    c->committing = true;
+    return 0;
+}
+
 static int run_plain(struct sb_sqlite_connection *c, const char *text, sqlite3_stmt **statement,
-                     bool applies, struct sb_sql_failure *failure)
+                     struct sb_sql_failure *failure)
 {
     int code = SIMBA_OK;
 
     if (sb_sqlite_prepare_once(c, text, statement) != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
+    c->committing = false;
     if (sqlite3_step(*statement) != SQLITE_DONE)
-        code = sb_sqlite_fail(c, applies, failure);
+        code = sb_sqlite_fail(c, c->committing, failure);
     sqlite3_reset(*statement);
     return code;
 }
@@ -71,12 +81,12 @@ static int run_plain(struct sb_sqlite_connection *c, const char *text, sqlite3_s
  * somebody else wrote in between. */
 static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
-    return run_plain(own(connection), "BEGIN IMMEDIATE", &own(connection)->begin, false, failure);
+    return run_plain(own(connection), "BEGIN IMMEDIATE", &own(connection)->begin, failure);
 }
 
 static int commit(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
-    return run_plain(own(connection), "COMMIT", &own(connection)->commit, true, failure);
+    return run_plain(own(connection), "COMMIT", &own(connection)->commit, failure);
 }
 
 /* After some failures SQLite has rolled back already. */
@@ -86,17 +96,19 @@ static void rollback(struct sb_sql_connection *connection)
     struct sb_sql_failure ignored;
 
     if (!sqlite3_get_autocommit(c->db))
-        run_plain(c, "ROLLBACK", &c->rollback, false, &ignored);
+        run_plain(c, "ROLLBACK", &c->rollback, &ignored);
 }
 
-static int check(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+static int check(struct sb_sql_connection *connection, bool *ret_moved,
+                 struct sb_sql_failure *failure)
 {
-    return sb_sqlite_check(own(connection), failure);
+    return sb_sqlite_check(own(connection), ret_moved, failure);
 }
 
-static int check_name(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
+static int check_name(struct sb_sql_connection *connection, bool *ret_moved,
+                      struct sb_sql_failure *failure)
 {
-    return sb_sqlite_check_name(own(connection), failure);
+    return sb_sqlite_check_name(own(connection), ret_moved, failure);
 }
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
@@ -109,6 +121,7 @@ static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *fail
         c->settings->full_sync ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
 
     sb_sqlite_log_tend(c);
+    sqlite3_commit_hook(c->db, on_committing, c);
     if (sqlite3_busy_handler(c->db, on_busy, c) != SQLITE_OK ||
         sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK ||
         sb_sqlite_add_functions(c) != SQLITE_OK ||

@@ -71,6 +71,7 @@ struct sb_sqlite_connection {
     int64_t deadline_ms;   /* for waiting on locks */
     int64_t clock_ms;      /* of the statement that runs; 0: nobody has asked yet */
     int64_t noted_version; /* of the row that was changed last */
+    bool committing;       /* the statement that runs has begun to commit */
     uint64_t random;
     int commits; /* counted while the connection is young */
     struct sb_wake_writer wake;

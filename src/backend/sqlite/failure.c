@@ -136,8 +136,8 @@ static int disk_code(const struct sb_sqlite_connection *c)
     return c->log.inode != 0 ? SIMBA_ESTORE : SIMBA_EUNAVAILABLE;
 }
 
-/* An I/O error can strike when the commit is already on the disk; so might what we have no word for. It is
- * `code` where nothing can have been applied. */
+/* An I/O error or a lack of memory can strike when the commit is already in the log, where whoever opens it next finds
+ * it; so might what we have no word for. It is `code` where nothing can have been applied. */
 static int fail_halfway(const struct sb_sqlite_connection *c, const char *what, bool applied,
                         int code, struct sb_sql_failure *failure)
 {
@@ -193,6 +193,8 @@ int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
                             failure);
     if (meaning == NULL)
         return fail_halfway(connection, "cannot be used", applied, SIMBA_ESTORE, failure);
+    if (meaning->primary == SQLITE_NOMEM && applied)
+        return fail_halfway(connection, meaning->text, applied, meaning->code, failure);
     failure->remedy = meaning->remedy;
     if (meaning->code == SIMBA_EEXISTS) /* SQLite's message names but the column */
         return sb_error_set_backend(&failure->error, meaning->code, number, "the database %s %s",

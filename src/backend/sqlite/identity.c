@@ -73,25 +73,27 @@ static int fail_moved(const char *path, enum sb_sql_remedy remedy, struct sb_sql
 
 /* On success *ret_now is the file. What else the system says tells nothing of the file: it may be there still. */
 static int check_file(const char *path, const struct sb_sqlite_identity *identity,
-                      struct stat *ret_now, struct sb_sql_failure *failure)
+                      struct stat *ret_now, bool *ret_moved, struct sb_sql_failure *failure)
 {
     int system_code = stat(path, ret_now) == 0 ? 0 : errno;
 
     if (system_code == 0 && is_same(identity, ret_now))
         return SIMBA_OK;
-    if (system_code == 0 || system_code == ENOENT || system_code == ENOTDIR)
+    *ret_moved = system_code == 0 || system_code == ENOENT || system_code == ENOTDIR;
+    if (*ret_moved)
         return fail_moved(path, SB_SQL_RECONNECT, failure);
     return sb_sqlite_fail_system(path, system_code, failure);
 }
 
-static int check_log(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+static int check_log(const struct sb_sqlite_connection *c, bool *ret_moved,
+                     struct sb_sql_failure *failure)
 {
     const struct sb_sqlite_settings *settings = c->settings;
     struct stat now;
-    int code = check_file(settings->log_path, &c->log, &now, failure);
+    int code = check_file(settings->log_path, &c->log, &now, ret_moved, failure);
 
     if (code == SIMBA_OK)
-        code = check_file(settings->index_path, &c->index, &now, failure);
+        code = check_file(settings->index_path, &c->index, &now, ret_moved, failure);
     return code;
 }
 
@@ -192,12 +194,12 @@ static void note_folder(struct sb_sqlite_connection *c, const struct look *look,
     c->folder.note++;
 }
 
-static int check_log_and_note(struct sb_sqlite_connection *c, int64_t now_ms,
+static int check_log_and_note(struct sb_sqlite_connection *c, int64_t now_ms, bool *ret_moved,
                               struct sb_sql_failure *failure)
 {
     struct look look;
     bool found = look_at_folder(c, &look);
-    int code = check_log(c, failure);
+    int code = check_log(c, ret_moved, failure);
 
     c->folder.good_until_ms = 0;
     if (code == SIMBA_OK && found)
@@ -206,37 +208,39 @@ static int check_log_and_note(struct sb_sqlite_connection *c, int64_t now_ms,
 }
 
 /* By another name the path may lead to the database, and to another log. */
-static int check_log_of_many_names(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+static int check_log_of_many_names(struct sb_sqlite_connection *c, bool *ret_moved,
+                                   struct sb_sql_failure *failure)
 {
     c->folder.good_until_ms = 0;
     c->folder.quiet = false;
-    return check_log(c, failure);
+    return check_log(c, ret_moved, failure);
 }
 
-int sb_sqlite_check(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+int sb_sqlite_check(struct sb_sqlite_connection *c, bool *ret_moved, struct sb_sql_failure *failure)
 {
     int64_t now_ms = simba_now_ms();
     bool quiet = is_quiet(&c->folder, now_ms);
     struct stat database;
-    int code = check_file(c->settings->path, &c->file, &database, failure);
+    int code = check_file(c->settings->path, &c->file, &database, ret_moved, failure);
 
     if (code != SIMBA_OK)
         return code;
     if (database.st_nlink != 1)
-        return check_log_of_many_names(c, failure);
-    return quiet ? SIMBA_OK : check_log_and_note(c, now_ms, failure);
+        return check_log_of_many_names(c, ret_moved, failure);
+    return quiet ? SIMBA_OK : check_log_and_note(c, now_ms, ret_moved, failure);
 }
 
-int sb_sqlite_check_name(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+int sb_sqlite_check_name(struct sb_sqlite_connection *c, bool *ret_moved,
+                         struct sb_sql_failure *failure)
 {
     struct stat database;
     int code;
 
     if (is_quiet(&c->folder, simba_now_ms()))
         return SIMBA_OK;
-    code = check_file(c->settings->path, &c->file, &database, failure);
+    code = check_file(c->settings->path, &c->file, &database, ret_moved, failure);
     if (code == SIMBA_OK && database.st_nlink != 1)
-        code = check_log_of_many_names(c, failure);
+        code = check_log_of_many_names(c, ret_moved, failure);
     return code;
 }
 

@@ -13,11 +13,14 @@ int sb_sqlite_identify_file(struct sb_sqlite_connection *connection,
 /* Notes which files the log and its index are, once the set-up has opened them. */
 int sb_sqlite_identify_log(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
-/* Whether the names still lead to the files that were opened. */
-int sb_sqlite_check(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+/* Whether the names still lead to the files that were opened. On failure *ret_moved tells that they do not; otherwise
+ * the system did not say. */
+int sb_sqlite_check(struct sb_sqlite_connection *connection, bool *ret_moved,
+                    struct sb_sql_failure *failure);
 
 /* Whether that of the database does, for who believes nothing afterwards; and the others where it has more than one. */
-int sb_sqlite_check_name(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+int sb_sqlite_check_name(struct sb_sqlite_connection *connection, bool *ret_moved,
+                         struct sb_sql_failure *failure);
 
 /* After one of those two: the same number as before where no name beside the database has changed meanwhile; 0 where
  * that is not known. */

@@ -208,7 +208,6 @@ int sb_sqlite_run(struct sb_sqlite_connection *c, enum sb_sql_statement which,
                   int64_t *ret_count, struct sb_sql_failure *failure)
 {
     sqlite3_stmt *statement;
-    bool alone = sqlite3_get_autocommit(c->db) != 0;
     int64_t rows = 0;
     int code = SIMBA_OK;
     int rc = sb_sqlite_prepare_once(c, statement_texts[which], &c->statements[which]);
@@ -218,6 +217,7 @@ int sb_sqlite_run(struct sb_sqlite_connection *c, enum sb_sql_statement which,
     statement = c->statements[which];
     rc = bind(c, statement, values);
     c->clock_ms = 0;
+    c->committing = false;
     c->folder.quiet = false;
     while (rc == SQLITE_OK && code == SIMBA_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
         rows++;
@@ -229,7 +229,7 @@ int sb_sqlite_run(struct sb_sqlite_connection *c, enum sb_sql_statement which,
     if (rc == SQLITE_DONE && notes_version(which) && sqlite3_changes(c->db) > 0)
         code = take_change(c, which, values, sink);
     if (rc != SQLITE_OK && rc != SQLITE_DONE)
-        code = sb_sqlite_fail(c, alone && sqlite3_stmt_readonly(statement) == 0, failure);
+        code = sb_sqlite_fail(c, c->committing, failure);
     else if (code != SIMBA_OK)
         code = fail_sink(code, failure);
     else if (ret_count != NULL)
