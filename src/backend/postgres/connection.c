@@ -341,7 +341,8 @@ static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *
     return code;
 }
 
-static int await_connection(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
+static int await_connection(struct sb_postgres_connection *c, const struct simba_error *unread,
+                            struct sb_sql_failure *failure)
 {
     PostgresPollingStatusType status = PGRES_POLLING_WRITING;
 
@@ -355,7 +356,7 @@ static int await_connection(struct sb_postgres_connection *c, struct sb_sql_fail
         status = PQconnectPoll(c->pg);
     }
     if (status != PGRES_POLLING_OK)
-        return sb_postgres_fail_connect(c->pg, failure);
+        return sb_postgres_fail_connect(c->pg, unread, failure);
     if (PQsetnonblocking(c->pg, 1) != 0 || PQenterPipelineMode(c->pg) != 1)
         return sb_postgres_fail_lost(c, false, "the connection cannot be used", failure);
     return SIMBA_OK;
@@ -381,6 +382,7 @@ static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_
                         struct sb_sql_connection **ret_connection, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = sb_alloc_zero(sizeof *c);
+    struct simba_error unread = {.code = SIMBA_OK};
     int code;
 
     if (c == NULL)
@@ -389,8 +391,8 @@ static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_
     c->base.version_max = UINT32_MAX;
     c->settings = settings;
     c->deadline_ms = deadline_ms;
-    c->pg = sb_postgres_settings_connect(settings);
-    code = c->pg != NULL ? await_connection(c, failure) : sb_postgres_fail_memory(failure);
+    c->pg = sb_postgres_settings_connect(settings, &unread);
+    code = c->pg != NULL ? await_connection(c, &unread, failure) : sb_postgres_fail_memory(failure);
     if (code == SIMBA_OK)
         c->base.needs_utf8 = checks_encoding(c->pg);
     if (code == SIMBA_OK)

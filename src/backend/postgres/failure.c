@@ -127,7 +127,8 @@ static bool is_about_credentials(const PGconn *pg)
     return PQconnectionNeedsPassword(pg) != 0;
 }
 
-int sb_postgres_fail_connect(const PGconn *pg, struct sb_sql_failure *failure)
+int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
+                             struct sb_sql_failure *failure)
 {
     const char *message = PQerrorMessage(pg);
     char state[STATE_LENGTH + 1];
@@ -141,6 +142,9 @@ int sb_postgres_fail_connect(const PGconn *pg, struct sb_sql_failure *failure)
     else if (find_state(message, state))
         code = find_meaning(state)->code;
     failure->remedy = SB_SQL_RECONNECT;
+    if (code == SIMBA_EDENIED && unread->code != SIMBA_OK)
+        return sb_error_set(&failure->error, code, "PostgreSQL: cannot connect: %s; and %s",
+                            first_line(line, message), unread->text);
     return sb_error_set(&failure->error, code, "PostgreSQL: cannot connect: %s",
                         first_line(line, message));
 }

@@ -161,10 +161,28 @@ static void log_notice(void *user, const char *message)
                  message);
 }
 
-/* The verbose form of messages holds the state, by which a refusal is told from an absence. */
-PGconn *sb_postgres_settings_connect(const struct sb_postgres_settings *s)
+/* libpq reads certificates and keys from their files by itself, for each connection; it copies what it is given. */
+static PGconn *start_connecting(const struct sb_postgres_settings *s,
+                                struct simba_error *ret_unread)
 {
-    PGconn *pg = PQconnectStartParams(s->keywords, s->values, 0);
+    const char *values[SB_POSTGRES_KEYWORDS_MAX];
+    char buffer[SB_SECRET_MAX + 2];
+    PGconn *pg;
+
+    memcpy(values, s->values, sizeof values);
+    for (size_t i = 0; s->keywords[i] != NULL; i++)
+        if (strcmp(s->keywords[i], "password") == 0)
+            sb_secret_now(&s->address.password, buffer, &values[i], ret_unread);
+    pg = PQconnectStartParams(s->keywords, values, 0);
+    explicit_bzero(buffer, sizeof buffer);
+    return pg;
+}
+
+/* The verbose form of messages holds the state, by which a refusal is told from an absence. */
+PGconn *sb_postgres_settings_connect(const struct sb_postgres_settings *s,
+                                     struct simba_error *ret_unread)
+{
+    PGconn *pg = start_connecting(s, ret_unread);
 
     if (pg != NULL) {
         PQsetErrorVerbosity(pg, PQERRORS_VERBOSE);

@@ -37,7 +37,10 @@ int sb_postgres_settings_read(struct sb_postgres_settings *settings, simba_url *
                               struct simba_error *error);
 void sb_postgres_settings_clear(struct sb_postgres_settings *settings);
 
-/* Begins to connect; see PQconnectPoll. NULL when memory is short. */
-PGconn *sb_postgres_settings_connect(const struct sb_postgres_settings *settings);
+/* Begins to connect, with what stands in the password file now; see PQconnectPoll. NULL when memory is short. Where the
+ * file cannot be read any more the password of before is used, and *ret_unread tells why: of interest when the
+ * server refuses it. NULL: nobody asks. */
+PGconn *sb_postgres_settings_connect(const struct sb_postgres_settings *settings,
+                                     struct simba_error *ret_unread);
 
 #endif

@@ -134,7 +134,7 @@ static bool is_taken_away(const struct attempt *a, PGconn *pg, PGconn *rival)
  * may come in between. */
 static bool shares_sessions(const struct attempt *a, PGconn *pg)
 {
-    PGconn *rival = sb_postgres_settings_connect(a->s->settings);
+    PGconn *rival = sb_postgres_settings_connect(a->s->settings, NULL);
     bool shares = false;
 
     if (rival != NULL && await_connection(a, rival)) {
@@ -152,7 +152,7 @@ static bool shares_sessions(const struct attempt *a, PGconn *pg)
 static bool tell(const struct attempt *a, const char *text)
 {
     const char *const values[] = {SB_POSTGRES_CHANNEL, text};
-    PGconn *pg = sb_postgres_settings_connect(a->s->settings);
+    PGconn *pg = sb_postgres_settings_connect(a->s->settings, NULL);
     bool told = false;
     PGresult *result;
 
@@ -227,7 +227,7 @@ static void subscribe_on(const struct attempt *a, PGconn *pg)
 void sb_postgres_subscribe(struct sb_postgres_subscription *s)
 {
     struct attempt attempt = {s, simba_now_ms() + s->settings->address.connect_timeout_ms};
-    PGconn *pg = sb_postgres_settings_connect(s->settings);
+    PGconn *pg = sb_postgres_settings_connect(s->settings, NULL);
 
     s->pg = NULL;
     if (pg == NULL) {
