@@ -29,7 +29,7 @@ GAPS = """What lies between a number and its goal:
   and four commands of the server's. On one core that alone is more than the goal leaves room for; the rows "by hand" show
   what the library adds to it. On all cores the kernel may put client and server on the same one, and does so in some
   runs: then that holds there as well. A hand-over is measured after a rest, when caches are cold for more code than a
-  plain client has.
+  plain client has; a waiter is told to try and then asks, as the plain client beside it does.
 - MariaDB: an UPDATE of ours changes five columns, the one beside it a single number.
 - ZooKeeper: its client library passes what it sends and hears through two threads of its own. A hand-over takes little
   longer than a delete and a watch by hand, so that the goal beside Curator is about what that library leaves.

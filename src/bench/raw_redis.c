@@ -291,7 +291,7 @@ static int call_acquire(struct redis *raw, const char *id, struct simba_error *e
 
 static int call_release(struct redis *raw, const char *id, struct simba_error *error)
 {
-    return ask(raw->context, error, "EVALSHA %s 3 %s %s %s %s %s " LEASE,
+    return ask(raw->context, error, "EVALSHA %s 3 %s %s %s %s %s",
                sb_scripts[SB_SCRIPT_RELEASE].sha1, raw->keys[0], raw->keys[1], raw->keys[2], id,
                raw->token);
 }
@@ -327,25 +327,12 @@ static int leave(void *handle, struct simba_error *error)
     return call_release(handle, "waiter", error);
 }
 
-/* The message that makes the waiter the owner ends with its token, the time and the lease. */
-static int hear_token(void *handle, struct simba_error *error)
+static int hear_and_acquire(void *handle, struct simba_error *error)
 {
-    static const char word[] = "@@handed@@";
     struct redis *raw = handle;
-    redisReply *message = NULL;
-    const char *found = NULL;
-    int code = hear(raw->subscription, &message, error);
+    int code = hear(raw->subscription, NULL, error);
 
-    if (code != SIMBA_OK)
-        return code;
-    if (message->elements == 3 && message->element[2]->str != NULL)
-        found = strstr(message->element[2]->str, word);
-    if (found != NULL)
-        snprintf(raw->token, sizeof raw->token, "%lld", strtoll(found + sizeof word - 1, NULL, 10));
-    else
-        code = sb_error_set(error, SIMBA_ESTORE, "Redis by hand: nothing was handed over");
-    freeReplyObject(message);
-    return code;
+    return code == SIMBA_OK ? call_acquire(raw, "waiter", error) : code;
 }
 
 /* ---- Many, counters, the end ------------------------------------------------------------------ */
@@ -428,7 +415,7 @@ static const struct bench_way ways[] = {
      .handover_label = "the same scripts by hand",
      .cycle = cycle_scripts,
      .owner = {.own = own, .release = release},
-     .waiter = {.join = join, .take = hear_token, .leave = leave}},
+     .waiter = {.join = join, .take = hear_and_acquire, .leave = leave}},
     {.key = NULL},
 };
 

@@ -1,6 +1,6 @@
 /*
- * busy_test.c - a contender asks for nothing while a callback of its own runs. A mutex that it is handed meanwhile goes
- * on to others, long before the lease is over; its place it has again when the callback has returned.
+ * busy_test.c - a contender asks for nothing while a callback of its own runs. A mutex that it is told of meanwhile is
+ * free for others; its place it has again when the callback has returned.
  */
 #include "party.h"
 #include "server.h"
@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #define LONG_LEASE "?ttl=20s&transition=20s&jitter=0ms..50ms"
-#define SOON_MS 5000 /* nothing but a hand-over is so fast with that lease */
+#define SOON_MS 5000 /* nothing but a word is so fast with that lease */
 
 static struct server server;
 
@@ -78,7 +78,7 @@ static void await_owner_soon(struct party *party)
     assert_true(test_now_ms() - begin_ms < SOON_MS);
 }
 
-static void a_newcomer_does_not_wait_for_a_callback_of_whoever_was_handed_the_mutex(void **state)
+static void a_newcomer_does_not_wait_for_a_callback_of_whoever_was_told(void **state)
 {
     struct party first;
     struct party last;
@@ -99,33 +99,27 @@ static void a_newcomer_does_not_wait_for_a_callback_of_whoever_was_handed_the_mu
 /* It has waited for longer than the one before which it comes. */
 static void whoever_was_busy_has_its_place_again(void **state)
 {
-    struct party parties[3];
-    struct busy busy[2];
+    struct party first;
+    struct party second;
+    struct party newcomer;
+    struct busy busy;
 
     (void)state;
-    own(&parties[0], "first");
-    wait_busily(&busy[0], "busy", 1);
-    wait_busily(&busy[1], "busier", 2);
-    for (int i = 1; i < 3; i++) {
-        const char *id = i == 1 ? "second" : "third";
-
-        party_join(&parties[i], server_url(&server, LONG_LEASE), "m", id);
-        await_waiter(id, i + 2);
-    }
-    party_leave(&parties[0]);
-    await_owner_soon(&parties[1]);
-    assert_false(simba_contender_is_owner(parties[2].contender));
-    for (int i = 0; i < 2; i++) {
-        open_gate(&busy[i]);
-        await_waiter("busy", i + 2);
-    }
-    party_leave(&parties[1]);
-    await_owner_soon(&busy[0].party);
-    party_leave(&busy[0].party);
-    await_owner_soon(&busy[1].party);
-    party_leave(&busy[1].party);
-    await_owner_soon(&parties[2]);
-    party_leave(&parties[2]);
+    own(&first, "first");
+    wait_busily(&busy, "busy", 1);
+    party_join(&second, server_url(&server, LONG_LEASE), "m", "second");
+    await_waiter("second", 2);
+    party_leave(&first);
+    party_join(&newcomer, server_url(&server, LONG_LEASE), "m", "newcomer");
+    await_owner_soon(&newcomer);
+    open_gate(&busy);
+    await_waiter("busy", 2);
+    party_leave(&newcomer);
+    await_owner_soon(&busy.party);
+    assert_false(simba_contender_is_owner(second.contender));
+    party_leave(&busy.party);
+    await_owner_soon(&second);
+    party_leave(&second);
 }
 
 static void *leave(void *party)
@@ -172,8 +166,7 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(
-            a_newcomer_does_not_wait_for_a_callback_of_whoever_was_handed_the_mutex, begin),
+        cmocka_unit_test_setup(a_newcomer_does_not_wait_for_a_callback_of_whoever_was_told, begin),
         cmocka_unit_test_setup(whoever_was_busy_has_its_place_again, begin),
         cmocka_unit_test_setup(whoever_stops_with_a_callback_that_runs_holds_nobody_up, begin),
     };

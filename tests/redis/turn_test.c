@@ -66,7 +66,7 @@ static void let_pass(double seconds)
 
 /* ---- The releaser --------------------------------------------------------------------------- */
 
-/* "a" has released, and "b", which joined as a waiter of the JVM library does, was told to try. */
+/* "a" has released, and "b" was told to try. */
 static void tell_to_try(void)
 {
     struct call call = ask(ACQUIRE, "a", 0);

@@ -1,22 +1,26 @@
 -- ARGV: id, lease in milliseconds, the largest token that the client has seen of any mutex; then, where they are
 -- needed, the largest token that the contender knows of this mutex, since when it has been waiting (0: it has not),
 -- and 'place' where it wants its place in the queue.
--- Behind the token of an attempt that lost: since when the contender waits and what time it is, in microseconds of the
--- server's clock, and its place where it asked for it.
-local lease_ms, time = ARGV[2], call('TIME')
+-- Behind the token of an attempt that lost: since when the contender waits, in microseconds of the server's clock, and
+-- its place where it asked for it.
+local lease_ms, known, time = ARGV[2], tonumber(ARGV[4] or 0), call('TIME')
 
+local refused = refusal(known)
+if refused then
+    return refused
+end
 if not call('SET', key, id, 'NX', 'PX', lease_ms) then
     local owner = call('GET', key)
     if owner ~= id then
         -- A release may have taken it out of the queue, and then somebody was faster: it has its place back.
-        local now_us, since_us = time[1] * 1000000 + time[2], tonumber(ARGV[5] or 0)
+        local since_us = tonumber(ARGV[5] or 0)
         if since_us == 0 then
-            since_us = now_us
+            since_us = time[1] * 1000000 + time[2]
         end
         call('ZADD', queue, 'NX', since_us / 1000000, id)
         local before = ARGV[6] == 'place' and redis.pcall('ZRANK', queue, id) -- refused: it does without
         local place = type(before) == 'number' and before + 1 or nil
-        return { owner, call('PTTL', key), token, since_us, now_us, place }
+        return { owner, call('PTTL', key), token, since_us, place }
     end
     call('SET', key, id, 'PX', lease_ms)
 end
@@ -30,7 +34,7 @@ local now, seen = tonumber(now_us), tonumber(ARGV[3])
 if seen > now + 86400000000 then
     seen = 0
 end
-token = math.max(token + 1, (ARGV[4] or 0) + 1, seen + 1, now)
+token = math.max(token + 1, known + 1, seen + 1, now)
 call('SET', counter, token == now and now_us or string.format('%.0f', token))
 
 -- These two can be refused. Then the mutex is not held.

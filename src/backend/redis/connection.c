@@ -69,11 +69,6 @@ bool sb_connection_is_ready(const struct sb_connection *c)
     return c->state == READY;
 }
 
-bool sb_connection_peer(const struct sb_connection *c, struct sockaddr_storage *ret_address)
-{
-    return sb_stream_peer(c->stream, ret_address);
-}
-
 bool sb_connection_has_room(const struct sb_connection *c)
 {
     return sb_pipeline_depth(&c->pipeline) < DEPTH_MAX;

@@ -78,10 +78,6 @@ void sb_connection_drop(struct sb_connection *connection, const struct simba_err
 
 bool sb_connection_is_ready(const struct sb_connection *connection);
 
-/* Whom it is connected to; false when that cannot be told. */
-bool sb_connection_peer(const struct sb_connection *connection,
-                        struct sockaddr_storage *ret_address);
-
 /* Whether another command would have its reply soon. Those that cannot wait for `room` may be sent in any case:
  * a few more do no harm. */
 bool sb_connection_has_room(const struct sb_connection *connection);

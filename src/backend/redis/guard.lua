@@ -4,6 +4,10 @@ local owner, known = call('GET', key), tonumber(ARGV[3])
 if owner ~= id then
     return { owner, call('PTTL', key), token }
 end
+local refused = refusal(known)
+if refused then
+    return refused
+end
 -- The counter was lost or went back while the owner's key was not.
 if token < known or token == 0 then
     local time = call('TIME')

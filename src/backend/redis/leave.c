@@ -4,47 +4,40 @@
  */
 #include "backend/redis/leave.h"
 
-#include "backend/redis/grant.h"
 #include "backend/redis/request.h"
 #include "base/alloc.h"
 
 struct leave {
     struct simba_request request; /* first: the request is the leave */
-    uint64_t token;               /* that is given back; 0: none */
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
 };
 
-/* A hand-over of the past was nothing to give back. Its contender may have stood in the queue, and has to come anew. */
 static void on_left(simba_backend *store, struct simba_request *request,
                     const struct sb_record *record, const struct simba_error *error)
 {
     struct leave *leave = (struct leave *)request;
-    struct sb_listener *listener = NULL;
+    struct sb_listener *listener = sb_listeners_find(&store->listeners, leave->mutex, leave->id);
 
+    (void)record;
     (void)error;
-    if (record != NULL && record->revision != leave->token)
-        listener = sb_listeners_find(&store->listeners, leave->mutex, leave->id);
-    if (listener != NULL && !listener->lingers)
-        sb_listener_wake(&store->listeners, listener);
+    if (listener != NULL)
+        listener->leaves = false;
     sb_free(leave);
 }
 
-void sb_leave_queue(simba_backend *store, const struct sb_listener *listener)
+void sb_leave_queue(simba_backend *store, struct sb_listener *listener)
 {
-    struct leave *leave = sb_alloc_zero(sizeof *leave);
+    struct leave *leave = listener->leaves ? NULL : sb_alloc_zero(sizeof *leave);
 
     if (leave == NULL)
         return;
+    listener->leaves = true;
     sb_listener_mutex(listener, leave->mutex);
     sb_listener_id(listener, leave->id);
     leave->request.op = SIMBA_OP_RELEASE;
     leave->request.mutex = leave->mutex;
     leave->request.id = leave->id;
-    if (listener->grant != NULL) {
-        leave->token = listener->grant->token;
-        leave->request.ttl_ms = listener->grant->lease_ms; /* for the next one */
-    }
     leave->request.timeout_ms = store->options.command_timeout_ms;
     sb_request_start_once(store, &leave->request, on_left);
     sb_request_batch_end(store);

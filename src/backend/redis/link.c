@@ -49,16 +49,6 @@ bool sb_link_is_ready(const struct sb_link *l)
     return l->state == CONNECTED && sb_connection_is_ready(l->connection);
 }
 
-bool sb_link_is_beside(const struct sb_link *l, const struct sb_link *other)
-{
-    struct sockaddr_storage one;
-    struct sockaddr_storage two;
-
-    return sb_link_is_ready(l) && sb_link_is_ready(other) &&
-           sb_connection_peer(l->connection, &one) && sb_connection_peer(other->connection, &two) &&
-           memcmp(&one, &two, sizeof one) == 0;
-}
-
 bool sb_link_has_room(const struct sb_link *l)
 {
     return l->state != CONNECTED || sb_connection_has_room(l->connection);

@@ -50,9 +50,6 @@ void sb_link_drop(struct sb_link *link, const struct simba_error *error);
 
 bool sb_link_is_ready(const struct sb_link *link);
 
-/* Whether both are ready and connected to the same address. */
-bool sb_link_is_beside(const struct sb_link *link, const struct sb_link *other);
-
 /* Whether a command would have its reply soon, or be refused at once. */
 bool sb_link_has_room(const struct sb_link *link);
 

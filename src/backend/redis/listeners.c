@@ -4,7 +4,6 @@
  */
 #include "backend/redis/listeners.h"
 
-#include "backend/redis/grant.h"
 #include "base/alloc.h"
 
 #include <stddef.h>
@@ -34,7 +33,6 @@ void sb_listeners_free(struct sb_listeners *t)
             struct sb_listener *listener = t->buckets[i];
 
             t->buckets[i] = listener->next;
-            sb_free(listener->grant);
             sb_free(listener);
         }
     }
@@ -137,7 +135,6 @@ bool sb_listeners_remove(struct sb_listeners *t, struct sb_listener *listener)
     if (--listener->count > 0)
         return false;
     sb_listeners_end_wait(t, listener);
-    sb_listeners_drop_grant(t, listener);
     while (*link != listener)
         link = &(*link)->next;
     *link = listener->next;
@@ -159,27 +156,6 @@ void sb_listeners_end_wait(struct sb_listeners *t, struct sb_listener *listener)
         return;
     listener->waits_since_us = 0;
     t->waiting--;
-}
-
-void sb_listeners_keep_grant(struct sb_listeners *t, struct sb_listener *listener,
-                             const struct sb_grant *grant)
-{
-    if (listener->grant == NULL) {
-        listener->grant = sb_alloc(sizeof *grant);
-        if (listener->grant == NULL)
-            return;
-        t->grants++;
-    }
-    *listener->grant = *grant;
-}
-
-void sb_listeners_drop_grant(struct sb_listeners *t, struct sb_listener *listener)
-{
-    if (listener->grant == NULL)
-        return;
-    sb_free(listener->grant);
-    listener->grant = NULL;
-    t->grants--;
 }
 
 bool sb_listeners_share(const struct sb_listeners *t, const struct sb_listener *listener)

@@ -8,13 +8,11 @@
 
 #include <simba/backend.h>
 
-struct sb_grant;
 struct sb_subscriber;
 
 /* A contender, or all observers of a mutex. */
 struct sb_listener {
     struct sb_listener *next;
-    struct sb_grant *grant;   /* what a contender was handed and has not asked for; NULL: nothing */
     struct sb_subscriber *at; /* where the channel is subscribed to; NULL: nowhere yet */
     uint64_t ticket;          /* of the subscription at `at`, 0 while it has not been asked for */
     int64_t
@@ -24,6 +22,7 @@ struct sb_listener {
     uint8_t mutex_length;
     bool wanted;    /* it should be subscribed to */
     bool lingers;   /* nobody listens: the subscription is kept for a while, and counts as one */
+    bool leaves;    /* it is being taken out of the wait queue */
     char channel[]; /* without a NUL */
 };
 
@@ -33,7 +32,6 @@ struct sb_listeners {
     size_t size; /* a power of two */
     size_t count;
     size_t waiting; /* contenders that wait */
-    size_t grants;  /* that are kept */
 };
 
 int sb_listeners_init(struct sb_listeners *listeners, const struct simba_backend_host *host);
@@ -63,11 +61,6 @@ bool sb_listeners_remove(struct sb_listeners *listeners, struct sb_listener *lis
 void sb_listeners_begin_wait(struct sb_listeners *listeners, struct sb_listener *listener,
                              int64_t since_us);
 void sb_listeners_end_wait(struct sb_listeners *listeners, struct sb_listener *listener);
-
-/* Keeps what a contender was handed, in place of what it had; not when memory is short. Drops it. */
-void sb_listeners_keep_grant(struct sb_listeners *listeners, struct sb_listener *listener,
-                             const struct sb_grant *grant);
-void sb_listeners_drop_grant(struct sb_listeners *listeners, struct sb_listener *listener);
 
 /* Whether somebody else listens to the same channel: names can be made so that two are one. */
 bool sb_listeners_share(const struct sb_listeners *listeners, const struct sb_listener *listener);

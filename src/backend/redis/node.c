@@ -8,7 +8,6 @@
 #include "backend/redis/cluster.h"
 #include "backend/redis/discover.h"
 #include "backend/redis/eviction.h"
-#include "backend/redis/grant.h"
 #include "backend/redis/leave.h"
 #include "backend/redis/quorum.h"
 #include "backend/redis/request.h"
@@ -57,38 +56,18 @@ static void on_room(void *user)
     sb_request_go_on(user);
 }
 
-static void begin_era(struct sb_node *node)
-{
-    sb_grant_begin_era(node);
-    node->is_one_server = sb_link_is_beside(node->commands, sb_subscriber_link(node->subscriber));
-}
-
-bool sb_node_is_one_server(const struct sb_node *node)
-{
-    return node->is_one_server && sb_link_is_ready(node->commands) &&
-           sb_link_is_ready(sb_subscriber_link(node->subscriber));
-}
-
 static void on_commands_ready(void *user)
 {
     struct sb_node *node = user;
 
-    begin_era(node);
     sb_eviction_check(node);
     sb_request_go_on(node); /* what was given up before it could be sent has left room */
-    sb_grant_give_back_all(node->store);
 }
 
-static void on_subscriber_ready(void *user)
-{
-    begin_era(user);
-}
-
-static void on_released(void *user, struct sb_listener *listener, const char *text, size_t length)
+static void on_released(void *user, struct sb_listener *listener)
 {
     struct sb_node *node = user;
 
-    sb_grant_keep(node, listener, text, length);
     if (listener->lingers)
         sb_leave_queue(node->store, listener);
     else
@@ -104,8 +83,7 @@ static void on_due(void *user)
 }
 
 static const struct sb_backlog_events backlog_events = {on_part_closed, on_due};
-static const struct sb_subscriber_events subscriber_events = {on_part_closed, on_subscriber_ready,
-                                                              on_released};
+static const struct sb_subscriber_events subscriber_events = {on_part_closed, on_released};
 static const struct sb_link_events command_events = {on_commands_ready, NULL, on_part_closed,
                                                      on_room};
 

@@ -6,8 +6,9 @@
 #include "base/text.h"
 
 #include <hiredis/hiredis.h>
-#include <stdlib.h>
 #include <string.h>
+
+#define TOKEN_END ((int64_t)1 << 53) /* no script counts so far */
 
 /* Whatever the key holds becomes a printable name of the length of an id. */
 static void read_owner(struct sb_record *record, const redisReply *text, const char *id)
@@ -28,13 +29,17 @@ static void read_owner(struct sb_record *record, const redisReply *text, const c
         owner[0] = owner[0] == '?' ? '!' : '?'; /* cut or replaced until it looked like ours */
 }
 
+static bool is_token(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < TOKEN_END;
+}
+
 static bool is_record(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3 &&
            (reply->element[0]->type == REDIS_REPLY_STRING ||
             reply->element[0]->type == REDIS_REPLY_NIL) &&
-           reply->element[1]->type == REDIS_REPLY_INTEGER &&
-           reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[2]->integer >= 0;
+           reply->element[1]->type == REDIS_REPLY_INTEGER && is_token(reply->element[2]);
 }
 
 /* What stands behind the token; -1 where there is nothing. */
@@ -49,10 +54,8 @@ static int64_t read_number(const redisReply *reply, size_t index)
 static void read_queue(struct sb_record *record, const redisReply *reply, enum simba_op op)
 {
     int64_t since_us = op == SIMBA_OP_ACQUIRE ? read_number(reply, 3) : 0;
-    int64_t now_us = op == SIMBA_OP_ACQUIRE ? read_number(reply, 4) : 0;
-    int64_t place = op == SIMBA_OP_ACQUIRE ? read_number(reply, 5) : 0;
+    int64_t place = op == SIMBA_OP_ACQUIRE ? read_number(reply, 4) : 0;
 
-    record->now_us = now_us > 0 ? now_us : 0;
     record->since_us = since_us > 0 ? since_us : 0;
     record->place = place > 0 ? place : 0;
     record->waiters = op == SIMBA_OP_READ ? read_number(reply, 3) : -1;
@@ -94,23 +97,16 @@ static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
     }
 }
 
-/* A release that has handed the mutex on tells its token as a text. */
-static uint64_t read_token(const redisReply *reply, enum simba_op op)
-{
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
-        return (uint64_t)reply->integer;
-    if (reply->type == REDIS_REPLY_STRING && op == SIMBA_OP_RELEASE)
-        return strtoull(reply->str, NULL, 10);
-    return 0;
-}
-
 bool sb_record_done(struct sb_record *record, const redisReply *reply, enum simba_op op,
                     uint64_t known, const struct simba_request *request)
 {
     bool owned = op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
-    uint64_t token = read_token(reply, op);
+    uint64_t token;
 
-    if (token == 0 || !is_promised(op, token, known))
+    if (!is_token(reply) || reply->integer == 0)
+        return false;
+    token = (uint64_t)reply->integer;
+    if (!is_promised(op, token, known))
         return false;
     memset(record, 0, sizeof *record);
     record->owned = owned;

@@ -5,8 +5,6 @@
 
 #include "backend/redis/cluster.h"
 #include "backend/redis/discover.h"
-#include "backend/redis/grant.h"
-#include "backend/redis/leave.h"
 #include "backend/redis/list.h"
 #include "backend/redis/queue.h"
 #include "backend/redis/request.h"
@@ -83,7 +81,6 @@ static int open_client(const struct simba_backend_config *config,
         free_store(store);
         return code;
     }
-    sb_grant_open(store);
     *ret_backend = store;
     return SIMBA_OK;
 }
@@ -133,8 +130,6 @@ static void stop_listening(simba_backend *store, const char *mutex, const char *
     if (listener == NULL)
         return;
     sb_listeners_end_wait(&store->listeners, listener);
-    if (listener->grant != NULL && listener->count == 1)
-        sb_leave_queue(store, listener);
     if ((may_linger(store, listener) && sb_subscriber_linger(listener->at, listener)) ||
         !sb_listeners_remove(&store->listeners, listener))
         return;
@@ -158,7 +153,7 @@ void sb_store_finish_close(simba_backend *store)
     void (*closed)(void *argument) = store->closed;
     void *argument = store->argument;
 
-    if (!store->closing || store->node_count > 0 || store->cluster != NULL || store->has_moment)
+    if (!store->closing || store->node_count > 0 || store->cluster != NULL)
         return;
     free_store(store);
     closed(argument);
@@ -171,7 +166,6 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
     while (store->nodes != NULL)
         sb_node_remove(store->nodes);
     store->closing = true;
-    sb_grant_close(store);
     if (store->cluster != NULL)
         sb_cluster_close(store->cluster);
 }

@@ -13,7 +13,6 @@
 #include "backend/redis/backlog.h"
 #include "backend/redis/cluster.h"
 #include "backend/redis/failure.h"
-#include "backend/redis/grant.h"
 #include "backend/redis/job.h"
 #include "backend/redis/leave.h"
 #include "backend/redis/quorum.h"
@@ -52,7 +51,6 @@ void sb_request_reply(simba_backend *store, struct simba_request *request,
     reply.revision = record->revision;
     reply.waiters = record->waiters;
     reply.place = record->place;
-    reply.as_of_ms = record->as_of_ms;
     if (record->owned) {
         reply.fence = record->revision;
         reply.owner = record->owner;
@@ -62,17 +60,9 @@ void sb_request_reply(simba_backend *store, struct simba_request *request,
     store->host->reply(store->host, request, &reply);
 }
 
-/* It should have given back what its contender was handed and never told. */
-static bool is_give_back(const struct sb_job *job)
-{
-    return job->request->op == SIMBA_OP_RELEASE && job->request->revision != job->revision;
-}
-
 static void end_job(struct sb_job *job, const struct sb_record *record,
                     const struct simba_error *error)
 {
-    if (record == NULL && is_give_back(job))
-        sb_grant_return(job->store, job->request, job->revision);
     job->take(job->store, job->request, record, error);
     sb_quorum_leave(job);
     sb_quorum_forget(job);
@@ -158,8 +148,6 @@ static void end_wait(struct sb_job *job)
 
 static void note_attempt(struct sb_job *job, const struct sb_record *record)
 {
-    if (record->now_us != 0)
-        sb_grant_compare_clocks(job->node, job->made_ms, record->now_us);
     if (is_mine(job, record))
         end_wait(job);
     else if (record->owned)
@@ -171,17 +159,6 @@ static bool has_told(const struct sb_job *job, const redisReply *reply)
 {
     return job->op == SIMBA_OP_RELEASE && reply->type == REDIS_REPLY_ARRAY &&
            reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
-}
-
-/* What a release has come upon. */
-static void note_release(struct sb_job *job, const redisReply *reply)
-{
-    struct sb_handed *handed = &job->store->handed;
-
-    if (has_told(job, reply))
-        sb_handed_note(handed, job->request->mutex, job->request->id);
-    else if (reply->type == REDIS_REPLY_STRING)
-        sb_handed_note_wanted(handed, job->request->mutex);
 }
 
 static void take_record(struct sb_job *job, const redisReply *reply)
@@ -198,9 +175,8 @@ static void take_record(struct sb_job *job, const redisReply *reply)
     }
     if (record.revision > job->store->seen)
         job->store->seen = record.revision;
-    sb_grant_forget(job->store, job->request, record.revision);
-    if (job->op == SIMBA_OP_RELEASE)
-        note_release(job, reply);
+    if (has_told(job, reply))
+        sb_told_note(&job->store->told, job->request->mutex, job->request->id);
     if (job->op == SIMBA_OP_ACQUIRE)
         note_attempt(job, &record);
     if (job->quorum != NULL && is_mine(job, &record))
@@ -336,9 +312,8 @@ static void begin(struct sb_job *job)
 static void schedule(struct sb_job *job, int64_t now_ms)
 {
     struct sb_backlog *backlog = job->node->backlog;
-    int64_t until_ms = job->op == SIMBA_OP_ACQUIRE
-                           ? sb_handed_until(&job->store->handed, job->request, now_ms)
-                           : 0;
+    int64_t until_ms =
+        job->op == SIMBA_OP_ACQUIRE ? sb_told_until(&job->store->told, job->request, now_ms) : 0;
 
     if (until_ms > now_ms)
         sb_backlog_hold(backlog, job, until_ms);
@@ -360,14 +335,6 @@ static int64_t until_ms(const struct simba_request *request, int64_t now_ms)
     return sb_later(now_ms, 2 * third_ms);
 }
 
-/* A contender that stops while it waits has nothing to give back but what it was handed and has not been told. */
-static uint64_t revision_of(simba_backend *store, const struct simba_request *request)
-{
-    if (request->op == SIMBA_OP_RELEASE && request->revision == 0)
-        return sb_grant_take_token(store, request);
-    return request->revision;
-}
-
 static void start(simba_backend *store, struct simba_request *request, sb_request_take *take,
                   bool once)
 {
@@ -383,13 +350,12 @@ static void start(simba_backend *store, struct simba_request *request, sb_reques
     job->command.answered = on_answered;
     job->command.deadline_ms = sb_later(now_ms, request->timeout_ms);
     job->command.until_ms = until_ms(request, now_ms);
-    job->made_ms = now_ms;
     job->store = store;
     job->request = request;
     job->take = take;
     job->once = once;
     job->op = request->op;
-    job->revision = revision_of(store, request);
+    job->revision = request->revision;
     job->node = sb_store_route(store, request->mutex, &error);
     if (job->node == NULL) {
         suspect(store);
@@ -399,24 +365,8 @@ static void start(simba_backend *store, struct simba_request *request, sb_reques
     }
 }
 
-/* Whether the mutex was handed to whoever asks for it. */
-static bool is_granted(simba_backend *store, struct simba_request *request, sb_request_take *take)
-{
-    struct sb_listener *listener;
-    struct sb_record record;
-
-    if (request->op != SIMBA_OP_ACQUIRE || !sb_grant_use(store, request, &record))
-        return false;
-    listener = sb_listeners_find(&store->listeners, request->mutex, request->id);
-    sb_listeners_end_wait(&store->listeners, listener);
-    take(store, request, &record, NULL);
-    return true;
-}
-
 void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
 {
-    if (is_granted(store, request, take))
-        return;
     start(store, request, take, false);
 }
 

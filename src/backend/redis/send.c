@@ -2,7 +2,6 @@
  * send.c - a job becomes a call of a script. Owns the words of that; must not know answers, nor when it is a job's
  * turn.
  */
-#include "backend/redis/grant.h"
 #include "backend/redis/job.h"
 #include "backend/redis/quorum.h"
 #include "base/alloc.h"
@@ -72,22 +71,6 @@ static size_t add_rest(const struct sb_job *job, struct sb_argument *arguments,
     return count;
 }
 
-/* What the mutex may be handed on with. */
-static size_t add_offer(const struct sb_job *job, struct sb_argument *arguments,
-                        struct sb_digits digits[2])
-{
-    int64_t lease_ms = sb_grant_offer_ms(job->store, job->request);
-    int64_t database = job->store->options.database;
-    size_t count = 0;
-
-    if (job->revision == 0 || lease_ms <= 0)
-        return 0;
-    arguments[count++] = sb_argument_number(lease_ms, &digits[0]);
-    if (database != 0)
-        arguments[count++] = sb_argument_number(database, &digits[1]);
-    return count;
-}
-
 /* Behind the keys: what each script documents as its ARGV. */
 static size_t add_values(const struct sb_job *job, struct sb_argument *arguments,
                          struct sb_digits digits[4])
@@ -102,54 +85,32 @@ static size_t add_values(const struct sb_job *job, struct sb_argument *arguments
         arguments[count++] = sb_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
     if (job->op != SIMBA_OP_ACQUIRE)
         arguments[count++] = sb_argument_number((int64_t)job->revision, &digits[1]);
-    if (job->op == SIMBA_OP_RELEASE)
-        return count + add_offer(job, arguments + count, &digits[2]);
-    if (job->op == SIMBA_OP_GUARD)
+    if (job->op != SIMBA_OP_ACQUIRE)
         return count;
     arguments[count++] = sb_argument_number((int64_t)job->store->seen, &digits[1]);
     return count + add_rest(job, arguments + count, digits + 2);
 }
 
-static void on_word_answered(struct sb_command *command, const struct sb_answer *answer)
+static void on_asked(struct sb_command *command, const struct sb_answer *answer)
 {
     (void)answer; /* the command behind it tells how it went */
     sb_free(command);
 }
 
-/* A command of one word that stands before another one. */
-static int send_word(struct sb_node *node, const char *text, int64_t deadline_ms,
-                     struct simba_error *error)
+int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct simba_error *error)
 {
-    const struct sb_argument word = sb_argument_text(text);
+    const struct sb_argument word = {"ASKING", 6};
     struct sb_command *command = sb_alloc_zero(sizeof *command);
     int code;
 
     if (command == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    command->answered = on_word_answered;
+    command->answered = on_asked;
     command->deadline_ms = deadline_ms;
     code = sb_link_send(node->commands, command, &word, 1, error);
     if (code != SIMBA_OK)
         sb_free(command);
     return code;
-}
-
-int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct simba_error *error)
-{
-    return send_word(node, "ASKING", deadline_ms, error);
-}
-
-/* What has to stand before the script. */
-static int send_words(const struct sb_job *job, struct simba_error *error)
-{
-    const struct sb_handed *handed = &job->store->handed;
-
-    if (job->asking)
-        return sb_request_send_asking(job->node, job->command.deadline_ms, error);
-    if (job->op == SIMBA_OP_RELEASE && job->revision != 0 &&
-        sb_handed_is_wanted(handed, job->request->mutex, job->made_ms))
-        return send_word(job->node, "PING", job->command.deadline_ms, error);
-    return SIMBA_OK;
 }
 
 int sb_job_send(struct sb_job *job, struct simba_error *error)
@@ -158,7 +119,7 @@ int sb_job_send(struct sb_job *job, struct simba_error *error)
     struct sb_digits digits[4];
     struct sb_keys keys;
     size_t count = 3;
-    int code;
+    int code = SIMBA_OK;
 
     if (!sb_quorum_prepare(job))
         return sb_error_plain(error, SIMBA_ENOMEM);
@@ -168,7 +129,8 @@ int sb_job_send(struct sb_job *job, struct simba_error *error)
     for (size_t i = 0; i < 3; i++)
         arguments[count++] = keys.arguments[i];
     count += add_values(job, arguments + count, digits);
-    code = send_words(job, error);
+    if (job->asking)
+        code = sb_request_send_asking(job->node, job->command.deadline_ms, error);
     if (code == SIMBA_OK)
         code = sb_link_send(job->node->commands, &job->command, arguments, count, error);
     if (code == SIMBA_OK)

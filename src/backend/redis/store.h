@@ -4,24 +4,17 @@
 #ifndef SB_REDIS_STORE_H
 #define SB_REDIS_STORE_H
 
-#include "backend/redis/handed.h"
 #include "backend/redis/link.h"
 #include "backend/redis/listeners.h"
 #include "backend/redis/script.h"
 #include "backend/redis/subscriber.h"
+#include "backend/redis/told.h"
 
 #include <stdatomic.h>
-#include <uv.h>
 
 struct sb_backlog;
 struct sb_cluster;
 struct sb_quorum;
-
-/* An instant by both clocks: ours read no later. All zeros: none. */
-struct sb_clocks {
-    int64_t local_ms;
-    int64_t server_us;
-};
 
 /* A server, with a connection for commands and one for subscriptions. */
 struct sb_node {
@@ -35,9 +28,6 @@ struct sb_node {
     uint64_t sent;                    /* scripts called so far */
     uint64_t loaded[SB_SCRIPT_COUNT]; /* what `sent` was when the script's text was last sent */
     struct sb_quorum *quorum;         /* the requests that the next WAIT is for */
-    struct sb_clocks clocks;          /* of the last attempt that lost in this era */
-    unsigned era;                     /* grows when one of the connections is made anew */
-    bool is_one_server;               /* that both of them lead to, as far as is known */
     unsigned outage;                  /* how many of the two connections are down */
     bool asked_about_eviction;
     bool stays; /* mark of a cluster's refresh */
@@ -53,9 +43,7 @@ struct simba_backend {
     struct sb_cluster *cluster; /* NULL: none */
     atomic_size_t sentinel;     /* the one that answered last; also the scouts' */
     uint64_t seen;              /* the largest token of any reply */
-    struct sb_handed handed;
-    uv_timer_t moment; /* runs while something is kept that was handed to a contender */
-    bool has_moment;   /* it is a handle of the loop */
+    struct sb_told told;
     bool closing;
     void (*closed)(void *argument);
     void *argument;
@@ -67,9 +55,6 @@ struct sb_node *sb_node_add(simba_backend *store, const struct sb_redis_place *p
 
 /* Takes it out of the store's list and closes it; what is under way there is answered. */
 void sb_node_remove(struct sb_node *node);
-
-/* Whether both of its connections stand and lead to the same server. */
-bool sb_node_is_one_server(const struct sb_node *node);
 
 /* The server is the wrong one by now: finds it anew. */
 void sb_node_drop(struct sb_node *node, const struct simba_error *error);

@@ -65,16 +65,6 @@ bool sb_stream_has_unread(const struct sb_stream *s)
            ioctl(fd, FIONREAD, &count) == 0 && count > 0;
 }
 
-bool sb_stream_peer(const struct sb_stream *s, struct sockaddr_storage *ret_address)
-{
-    socklen_t length = sizeof *ret_address;
-    uv_os_fd_t fd;
-
-    memset(ret_address, 0, sizeof *ret_address);
-    return sb_stream_is_connected(s) && uv_fileno(&s->socket.handle, &fd) == 0 &&
-           getpeername(fd, (struct sockaddr *)ret_address, &length) == 0;
-}
-
 /* ---- Going down ----------------------------------------------------------------------------- */
 
 static void tell_down(uv_timer_t *timer)

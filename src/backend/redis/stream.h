@@ -48,9 +48,6 @@ void sb_stream_settle(struct sb_stream *stream);
 /* Whether something has come that `data` has not been called with yet. */
 bool sb_stream_has_unread(const struct sb_stream *stream);
 
-/* Whom it is connected to; false when that cannot be told. */
-bool sb_stream_peer(const struct sb_stream *stream, struct sockaddr_storage *ret_address);
-
 /* Sends what is in the buffer and leaves it empty. Only while it is up. */
 void sb_stream_write(struct sb_stream *stream, struct sb_buffer *bytes);
 

@@ -212,7 +212,6 @@ static void on_ready(void *user)
 {
     struct sb_subscriber *s = user;
 
-    s->events->ready(s->user);
     s->asked = 0;
     s->confirmed = 0;
     s->chunk[0] = (struct sb_argument){"SUBSCRIBE", 9};
@@ -245,8 +244,8 @@ static bool opens_with(const redisReply *text, const char *word)
     return text->len >= strlen(word) && memcmp(text->str, word, strlen(word)) == 0;
 }
 
-/* Being told to look makes nobody stop listening, so the table does not change meanwhile. Other words
- * than the two are not for us. */
+/* Anybody may have said it: it is a reason to look, and nothing in it is believed. Being told to look makes nobody stop
+ * listening, so the table does not change meanwhile. Other words than the two are not for us. */
 static void on_message(struct sb_subscriber *s, const redisReply *channel, const redisReply *text)
 {
     struct sb_listener *listener = NULL;
@@ -258,7 +257,7 @@ static void on_message(struct sb_subscriber *s, const redisReply *channel, const
         if (sb_listener_is_observer(listener))
             sb_listener_wake(s->listeners, listener);
         else
-            s->events->released(s->user, listener, text->str, text->len);
+            s->events->released(s->user, listener);
     }
 }
 
@@ -295,11 +294,6 @@ static void on_pushed(void *user, const redisReply *reply)
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
-
-const struct sb_link *sb_subscriber_link(const struct sb_subscriber *s)
-{
-    return s->link;
-}
 
 void sb_subscriber_drop(struct sb_subscriber *s, const struct simba_error *error)
 {

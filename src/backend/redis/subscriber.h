@@ -14,9 +14,8 @@ struct sb_subscriber;
 
 struct sb_subscriber_events {
     void (*closed)(void *user); /* it is gone */
-    void (*ready)(void *user);  /* it is connected, perhaps to another server than before */
-    /* A release has said this to a contender, whose listener may only linger. The table of listeners must not change. */
-    void (*released)(void *user, struct sb_listener *listener, const char *text, size_t length);
+    /* A release has told a contender to try, whose listener may only linger. The table of listeners must not change. */
+    void (*released)(void *user, struct sb_listener *listener);
 };
 
 /* `link` says how the server is reached; its events are the subscriber's own, and its user is told the others. NULL
@@ -37,9 +36,6 @@ bool sb_subscriber_linger(struct sb_subscriber *subscriber, struct sb_listener *
 
 /* Somebody was counted again at a listener that lingers. */
 void sb_subscriber_resume(struct sb_subscriber *subscriber, struct sb_listener *listener);
-
-/* Its connection. */
-const struct sb_link *sb_subscriber_link(const struct sb_subscriber *subscriber);
 
 /* Finds its server anew. */
 void sb_subscriber_drop(struct sb_subscriber *subscriber, const struct simba_error *error);
