@@ -214,9 +214,12 @@ static int read_path(struct sb_redis_options *o, simba_url *url, struct simba_er
                                 "the URL names no master; write redis+sentinel://HOSTS/MASTER");
         rest = slash != NULL ? slash + 1 : "";
     }
-    return rest[0] != '\0' ? parse_number("the database in the URL's path", rest, DATABASE_MAX,
-                                          &o->database, error)
-                           : SIMBA_OK;
+    if (rest[0] == '\0')
+        return SIMBA_OK;
+    if (simba_url_param(url, "db") != NULL)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the URL names the database twice, in its path and by db");
+    return parse_number("the database in the URL's path", rest, DATABASE_MAX, &o->database, error);
 }
 
 static int read_places(struct sb_redis_options *o, const struct scheme *scheme, simba_url *url,
