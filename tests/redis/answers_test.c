@@ -81,7 +81,7 @@ static void a_replica_is_told(void **state)
     (void)state;
     server_do(&server, "REPLICAOF 127.0.0.1 1");
     call = acquire("m");
-    assert_fails(&call, SIMBA_EUNAVAILABLE, "read-only replica");
+    assert_fails(&call, SIMBA_ESTORE, "read-only replica");
     server_do(&server, "REPLICAOF NO ONE");
     assert_true(test_wait(is_up, NULL)); /* it was left, and is found again */
 }

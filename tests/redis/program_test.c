@@ -156,6 +156,23 @@ static void failures_have_exit_codes_of_their_own(void **state)
     assert_false(file_exists("ran"));
 }
 
+/* Without a limit it would wait for ever. A status can be asked of a replica. */
+static void a_server_that_takes_no_writes_is_69_at_once(void **state)
+{
+    (void)state;
+    server_do(&server, "REPLICAOF 127.0.0.1 1");
+    assert_int_equal(simba_run("lock", "m", "--", "touch", "ran", NULL), 69);
+    assert_contains(last_err(), "read-only replica");
+    assert_int_equal(simba_run("lock", "-n", "m", "--", "touch", "ran", NULL), 69);
+    assert_int_equal(simba_run("lock", "-w", "300ms", "m", "--", "touch", "ran", NULL), 75);
+    assert_int_equal(simba_run("status", "m", NULL), 0);
+    server_do(&server, "REPLICAOF NO ONE");
+    server_do(&server, "CONFIG SET min-replicas-to-write 1");
+    assert_int_equal(simba_run("lock", "m", "--", "touch", "ran", NULL), 69);
+    assert_contains(last_err(), "without its replicas");
+    assert_false(file_exists("ran"));
+}
+
 int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, enter, leave)
@@ -168,6 +185,7 @@ int main(void)
         CASE(the_child_is_stopped_when_the_lease_cannot_be_renewed),
         CASE(the_child_survives_a_restart_with_its_data),
         CASE(failures_have_exit_codes_of_their_own),
+        CASE(a_server_that_takes_no_writes_is_69_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

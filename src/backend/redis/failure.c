@@ -23,7 +23,7 @@ static const struct meaning meanings[] = {
     {"LOADING", SIMBA_EUNAVAILABLE, "is still loading its data"},
     {"BUSY", SIMBA_EUNAVAILABLE, "is busy with a script that does not end"},
     {"MISCONF", SIMBA_ESTORE, "takes no writes because it cannot persist them"},
-    {"NOREPLICAS", SIMBA_EUNAVAILABLE, "takes no writes without its replicas"},
+    {"NOREPLICAS", SIMBA_ESTORE, "takes no writes without its replicas"},
     {"MASTERDOWN", SIMBA_EUNAVAILABLE, "is a replica that has lost its master"},
     {"CLUSTERDOWN", SIMBA_EUNAVAILABLE, "belongs to a cluster that is down"},
     {"TRYAGAIN", SIMBA_EUNAVAILABLE, "is moving the mutex to another node"},

@@ -219,18 +219,29 @@ static void redirect(struct sb_job *job, const struct sb_redis_place *from, cons
         send_again(job, node);
 }
 
+static bool is_replica(const char *text)
+{
+    return sb_redis_failed_with(text, "READONLY") || sb_redis_failed_with(text, "MASTERDOWN");
+}
+
 /* The server is a replica by now, or has lost its place in the cluster. What a single URL leads to may be
  * another server when it is connected to again. */
 static void look_elsewhere(struct sb_node *node, const char *text, const struct simba_error *error)
 {
-    bool is_replica =
-        sb_redis_failed_with(text, "READONLY") || sb_redis_failed_with(text, "MASTERDOWN");
-
-    if (node->store->cluster == NULL && is_replica)
+    if (node->store->cluster == NULL && is_replica(text))
         sb_node_drop(node, error);
     else if (node->store->cluster != NULL &&
-             (is_replica || sb_redis_failed_with(text, "CLUSTERDOWN")))
+             (is_replica(text) || sb_redis_failed_with(text, "CLUSTERDOWN")))
         sb_cluster_refresh(node->store->cluster);
+}
+
+/* Sentinels and clusters lead to the master. Where the URL names one server, that one is there and of no use. */
+static void fail_by_reply(struct sb_job *job, const struct sb_redis_place *place, const char *text,
+                          struct simba_error *error)
+{
+    sb_redis_fail(place, text, error);
+    if (job->store->options.mode == SB_REDIS_SINGLE && is_replica(text))
+        error->code = SIMBA_ESTORE;
 }
 
 static void take_failure(struct sb_job *job, const struct sb_redis_place *place, const char *text)
@@ -244,7 +255,7 @@ static void take_failure(struct sb_job *job, const struct sb_redis_place *place,
     } else if (job->store->cluster != NULL && sb_redis_is_redirection(text)) {
         redirect(job, place, text);
     } else {
-        sb_redis_fail(place, text, &error);
+        fail_by_reply(job, place, text, &error);
         sb_job_fail(job, &error);
         look_elsewhere(node, text, &error);
     }
