@@ -21,6 +21,27 @@ static int acquire(simba_repository *repository)
                                                   &record, NULL);
 }
 
+/* ---- A lease of the same owner -------------------------------------------------------------- */
+
+static void no_call_shortens_a_lease_of_its_owner(void **state)
+{
+    struct file *file = *state;
+    simba_repository *repository = NULL;
+    struct simba_record before, after;
+    bool acquired = false;
+
+    assert_int_equal(simba_repository_open(file->url, &repository, NULL), SIMBA_OK);
+    assert_int_equal(acquire(repository), SIMBA_OK);
+    assert_int_equal(simba_repository_get_owner(repository, "m", &before, NULL), SIMBA_OK);
+    assert_int_equal(simba_repository_acquire(repository, "m", "a", 1000, 0, &acquired, NULL),
+                     SIMBA_OK);
+    assert_true(acquired);
+    assert_int_equal(simba_repository_get_owner(repository, "m", &after, NULL), SIMBA_OK);
+    assert_int_equal(after.ttl_at_ms, before.ttl_at_ms);
+    assert_int_equal(after.transition_at_ms, before.transition_at_ms);
+    simba_repository_close(repository);
+}
+
 /* ---- A thread that is cancelled ------------------------------------------------------------- */
 
 struct caller {
@@ -216,6 +237,7 @@ static void a_call_without_a_handle_or_a_result_is_misuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ON_FILE(no_call_shortens_a_lease_of_its_owner),
         ON_FILE(a_write_past_the_limit_is_an_error_not_the_end),
         ON_FILE(a_cancelled_thread_leaves_the_handle_to_others),
         ON_FILE(a_child_with_the_pid_of_its_parent_finds_the_handle_dead),

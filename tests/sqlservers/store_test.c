@@ -288,6 +288,51 @@ static void clients_with_different_leases_keep_to_their_own(void **state)
 
 #define MIXED 200
 
+static int64_t end_of_lease(const char *mutex)
+{
+    char sql[128];
+
+    snprintf(sql, sizeof sql, "SELECT transition_at FROM simba_mutex WHERE mutex = '%s'", mutex);
+    return server_number(&server, sql);
+}
+
+static void ask_for_little(struct call *calls, enum simba_op op, size_t count)
+{
+    static const char *const names[] = {"m", "n"};
+
+    for (size_t i = 0; i < count; i++) {
+        calls[i] = host_call(op, names[i], "a", 0);
+        calls[i].request.ttl_ms = calls[i].request.transition_ms = 1000;
+    }
+    host_submit(&host, calls, count);
+    assert_true(host_wait(&host, calls, count));
+}
+
+/* Whatever the same owner asks for. It is told no more than it has asked for. */
+static void no_request_shortens_a_lease_of_its_owner(void **state)
+{
+    static const enum simba_op ops[] = {SIMBA_OP_ACQUIRE, SIMBA_OP_GUARD};
+    struct call calls[2];
+    int64_t ends_ms[2];
+
+    (void)state;
+    acquire(&host, "m", "a");
+    acquire(&host, "n", "a");
+    ends_ms[0] = end_of_lease("m");
+    ends_ms[1] = end_of_lease("n");
+    for (size_t op = 0; op < TEST_COUNT(ops); op++)
+        for (size_t count = 1; count <= 2; count++) {
+            ask_for_little(calls, ops[op], count);
+            for (size_t i = 0; i < count; i++) {
+                assert_string_equal(calls[i].owner, "a");
+                assert_true(calls[i].ttl_left_ms <= 1000);
+                assert_true(calls[i].transition_left_ms <= 2000);
+            }
+            assert_int_equal(end_of_lease("m"), ends_ms[0]);
+            assert_int_equal(end_of_lease("n"), ends_ms[1]);
+        }
+}
+
 static void prepare_mixed(struct call *calls, char names[][16], enum simba_op op)
 {
     for (size_t i = 0; i < MIXED; i++) {
@@ -466,6 +511,7 @@ int main(void)
         ON_STORE(many_names_at_once_work_on_an_older_table),
         ON_STORE(at_the_last_version_there_is_no_new_term),
         ON_STORE(clients_with_different_leases_keep_to_their_own),
+        ON_STORE(no_request_shortens_a_lease_of_its_owner),
         ON_STORE(requests_that_come_together_share_their_commits),
         ON_STORE(several_requests_for_one_mutex_in_a_batch_exclude_each_other),
         ON_STORE(a_blocked_row_delays_no_other),

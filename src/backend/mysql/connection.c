@@ -166,10 +166,9 @@ static bool set_options(struct sb_mysql_connection *c)
 
 static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
-    bool mariadb = mariadb_connection(c->mysql) != 0;
-
-    c->ends_idling = mariadb;
-    if (sb_mysql_call_query(c, mariadb ? set_up_mariadb : set_up_mysql) != 0)
+    c->mariadb = mariadb_connection(c->mysql) != 0;
+    c->ends_idling = c->mariadb;
+    if (sb_mysql_call_query(c, c->mariadb ? set_up_mariadb : set_up_mysql) != 0)
         return sb_mysql_fail(c, false, failure);
     return SIMBA_OK;
 }

@@ -38,6 +38,7 @@ struct sb_mysql_connection {
     int64_t deadline_ms;                         /* for answers */
     bool timed_out;                              /* it came */
     bool in_transaction;
+    bool mariadb;
     bool exact_names;                      /* names that differ in any byte are different rows */
     struct sb_mysql_parameters parameters; /* of the statement that was sent last */
     struct sb_mysql_lone lone;

@@ -22,9 +22,7 @@
 
 /* Without the hint all rows of a small table may be read for the sake of a few, and locked. */
 #define UPDATE "UPDATE simba_mutex FORCE INDEX (PRIMARY) SET "
-#define SET_TIMES                                                                                  \
-    "acquired_at = " NOW ", ttl_at = " NOW " + ?, transition_at = " NOW " + ?,"                    \
-    " version = version + 1 WHERE mutex IN ("
+#define SET_TIMES SB_MYSQL_SET_TIMES ", version = version + 1 WHERE mutex IN ("
 #define CLEAR_LEASE                                                                                \
     "owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0, version = least(version + "    \
     "1, " SB_MYSQL_VERSION_MAX ") WHERE mutex IN ("

@@ -6,9 +6,12 @@
 #include "backend/mysql/call.h"
 #include "backend/mysql/failure.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define WAIT_MAX_S 3600 /* that a server takes as a limit */
 
 /* Binary collation: names and ids that differ are different, but for spaces at their end, which nobody gets
  * to store. */
@@ -66,19 +69,56 @@ static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 
+/* How long statements wait for locks on the table or the whole server, which may stay as long as somebody likes. One
+ * that is left there comes when nobody expects it any more. To the server the least is a second, or none at all. */
+static int limit_waits(struct sb_mysql_connection *c, int64_t seconds,
+                       struct sb_sql_failure *failure)
+{
+    char buffer[64];
+    struct sb_text text;
+
+    sb_text_init(&text, buffer, sizeof buffer);
+    sb_text_add(&text, "SET SESSION lock_wait_timeout = %lld", (long long)seconds);
+    if (sb_mysql_call_query(c, buffer) != 0)
+        return sb_mysql_fail(c, false, failure);
+    return SIMBA_OK;
+}
+
+/* Until the caller gives up, and no longer. */
+static int64_t seconds_left(const struct sb_mysql_connection *c)
+{
+    int64_t left_s = (c->deadline_ms - simba_now_ms()) / 1000;
+
+    return left_s < 1 ? 1 : left_s < WAIT_MAX_S ? left_s : WAIT_MAX_S;
+}
+
 /* Who may not see the table in the catalogue may not use it either. */
-int sb_mysql_init_schema(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+static int find_or_create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     bool there = false;
+    int code = look_for_table(c, &there, failure);
+
+    if (code != SIMBA_OK || there)
+        return code;
+    code = create(c, failure);
+    c->base.created_table = c->base.created_table || code == SIMBA_OK;
+    return code == SIMBA_OK ? look_for_table(c, &there, failure) : code;
+}
+
+/* Without its limit a connection is of no use. */
+int sb_mysql_init_schema(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    struct sb_sql_failure unlimited;
     int code;
 
     c->base.owner_id_max = SIMBA_ID_MAX;
-    code = look_for_table(c, &there, failure);
-    if (code == SIMBA_OK && !there) {
-        code = create(c, failure);
-        c->base.created_table = c->base.created_table || code == SIMBA_OK;
-        if (code == SIMBA_OK)
-            code = look_for_table(c, &there, failure);
-    }
-    return code;
+    code = limit_waits(c, seconds_left(c), failure);
+    if (code == SIMBA_OK)
+        code = find_or_create(c, failure);
+    if (limit_waits(c, c->mariadb ? 0 : 1, &unlimited) == SIMBA_OK)
+        return code;
+    if (code == SIMBA_OK)
+        *failure = unlimited;
+    failure->remedy = SB_SQL_RECONNECT;
+    return failure->error.code;
 }

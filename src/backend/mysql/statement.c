@@ -17,11 +17,8 @@
 #define IS_OWNER SB_MYSQL_OWNER " = cast(? AS binary)"
 #define INSERT SB_MYSQL_INSERT SB_MYSQL_FREE_ROW
 
-/* The three times are of one instant. The expression is repeated because whether a column stands for its new value
- * depends on the mode, and a lease must not depend on that. */
 #define SET_LEASE_AND(version)                                                                     \
-    "UPDATE simba_mutex SET owner_id = ?, acquired_at = " NOW ", ttl_at = " NOW " + ?,"            \
-    " transition_at = " NOW " + ?, version = " version
+    "UPDATE simba_mutex SET owner_id = ?, " SB_MYSQL_SET_TIMES ", version = " version
 #define CLEAR_LEASE_AND(version)                                                                   \
     "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
     " version = " version

@@ -10,6 +10,13 @@
 
 /* Parts that several statements have. */
 #define SB_MYSQL_NOW "timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 1000"
+/* The times of a lease, of one instant each. A statement that has waited knows an older time than the row: it must not
+ * shorten a lease that was granted since; and where the id does not own, the row's times are over anyway. In its own
+ * assignment a column stands for its old value. In the next ones that depends on the mode, and a lease must not: so the
+ * clock is asked each time. */
+#define SB_MYSQL_SET_TIMES                                                                         \
+    "acquired_at = " SB_MYSQL_NOW ", ttl_at = greatest(ttl_at, " SB_MYSQL_NOW " + ?),"             \
+    " transition_at = greatest(transition_at, " SB_MYSQL_NOW " + ?)"
 #define SB_MYSQL_COLUMNS SB_SQL_COLUMNS ", " SB_MYSQL_NOW ", 0"
 #define SB_MYSQL_VERSION_MAX "4294967295"
 #define SB_MYSQL_OWNER "cast(convert(owner_id USING utf8mb4) AS binary)"

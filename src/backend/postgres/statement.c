@@ -26,9 +26,11 @@
 
 #define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, 0)"
 
+/* Nothing shortens a lease of the same owner; where the id does not own the row's times are over anyway. */
 #define SET_LEASE                                                                                  \
-    "UPDATE simba_mutex SET owner_id = $2, acquired_at = " NOW ", ttl_at = " NOW " + $3::float8,"  \
-    " transition_at = " NOW " + $4::float8, version = version + 1"
+    "UPDATE simba_mutex SET owner_id = $2, acquired_at = " NOW ","                                 \
+    " ttl_at = greatest(ttl_at, " NOW " + $3::float8),"                                            \
+    " transition_at = greatest(transition_at, " NOW " + $4::float8), version = version + 1"
 
 /* A release goes through at the last version too; only nobody can acquire any more. */
 #define CLEAR_LEASE_TO(zero, next)                                                                 \

@@ -60,6 +60,18 @@ static int64_t at_least_zero(int64_t at_ms)
     return at_ms > 0 ? at_ms : 0;
 }
 
+/* The owner believes in no more than it has asked for. */
+static void limit_to_request(struct sb_job *job)
+{
+    const struct simba_request *request = job->request;
+    const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
+                                       request->transition_ms};
+
+    if ((request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_GUARD) &&
+        strcmp(job->item.record.owner_id, request->id) == 0)
+        sb_sql_record_limit(&job->item.record, &claim);
+}
+
 static void answer_record(struct sb_batch *batch, struct sb_job *job)
 {
     const struct sb_sql_record *record = &job->item.record;
@@ -68,6 +80,7 @@ static void answer_record(struct sb_batch *batch, struct sb_job *job)
     if (job->found)
         reply.revision = record->version;
     if (job->found && sb_sql_record_is_owned(record)) {
+        limit_to_request(job);
         reply.owner = record->owner_id;
         reply.fence = record->fence;
         reply.ttl_left_ms = at_least_zero(record->ttl_at_ms) - record->current_db_at_ms;

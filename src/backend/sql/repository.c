@@ -137,6 +137,15 @@ struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim)
     return values;
 }
 
+void sb_sql_record_limit(struct sb_sql_record *record, const struct sb_sql_claim *claim)
+{
+    const struct sb_sql_values values = sb_sql_claim_values(claim);
+
+    record->ttl_at_ms = at_most(record->ttl_at_ms, record->current_db_at_ms + values.ttl_ms);
+    record->transition_at_ms =
+        at_most(record->transition_at_ms, record->current_db_at_ms + values.lease_ms);
+}
+
 /* ---- Transactions --------------------------------------------------------------------------- */
 
 int sb_repository_begin(struct sb_repository *r, struct sb_sql_failure *failure)

@@ -97,6 +97,10 @@ void sb_repository_rollback(struct sb_repository *repository);
 void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version)
     SB_SHARED("sql_item_set_record");
 
+/* Cuts the times of a record to what was claimed, counted from when it was read. A row keeps a lease of its owner that
+ * ends later, as it does where the server's clock has gone back. */
+void sb_sql_record_limit(struct sb_sql_record *record, const struct sb_sql_claim *claim);
+
 /* Whether somebody owns, by the database's clock when the record was read. */
 bool sb_sql_record_is_owned(const struct sb_sql_record *record);
 

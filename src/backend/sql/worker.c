@@ -233,7 +233,7 @@ static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *f
 static void set_late(struct simba_error *error, bool blocked)
 {
     sb_error_set(error, SIMBA_EUNAVAILABLE,
-                 blocked ? "the row was locked by somebody else all the time"
+                 blocked ? "the row or the table was locked by somebody else all the time"
                          : "the store did not get to it in time");
 }
 

@@ -36,9 +36,12 @@ enum parameter {
 
 /* The conditions are judged before anything is set, so that the floor is looked up once. */
 #define HAS_NEXT_TERM "simba_next_term(version, " FLOOR ")"
+/* Nothing shortens a lease of the same owner. */
+#define NO_EARLIER(column, lease)                                                                  \
+    column " = max(simba_now() + " lease ", iif(owner_id = ?2, " column ", 0))"
 #define SET_LEASE                                                                                  \
-    "UPDATE simba_mutex SET owner_id = ?2, acquired_at = simba_now(),"                             \
-    " ttl_at = simba_now() + ?3, transition_at = simba_now() + ?4, life = ?5"
+    "UPDATE simba_mutex SET owner_id = ?2, acquired_at = simba_now(), " NO_EARLIER(                \
+        "ttl_at", "?3") ", " NO_EARLIER("transition_at", "?4") ", life = ?5"
 #define CLEAR_LEASE                                                                                \
     "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
     " version = simba_note(version + 1), life = 0, life_version = 0"
