@@ -260,7 +260,7 @@ bool cli_child_leaves_others(const struct cli_child *child)
 {
     struct cli_relatives known = relatives(child);
 
-    return child->adopts && cli_orphans_await(&known, LINGER_MS) > 0;
+    return child->adopts && cli_orphans_await(&known, LINGER_MS);
 }
 
 /* A group that has more than its dead leader may be beyond reach: then the kernel says so. */
@@ -269,7 +269,7 @@ bool cli_child_sweep(const struct cli_child *child)
     struct cli_relatives known = relatives(child);
 
     kill(-child->pid, SIGKILL);
-    return child->adopts && cli_orphans_kill(&known) > 0;
+    return child->adopts && cli_orphans_kill(&known);
 }
 
 bool cli_child_leaves_unlisted(const struct cli_child *child)

@@ -6,6 +6,7 @@
 #include "cli/guardian.h"
 
 #include "cli/cli.h"
+#include "cli/numbered.h"
 #include "cli/orphans.h"
 #include "cli/title.h"
 
@@ -15,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,6 +32,7 @@
 #define SETTLE_MAX_MS 50
 
 #define TITLE_MAX 48
+#define NUMBERS_MAX 65536 /* of descriptors, where they have to be tried one by one */
 
 /* What is sent through the pipe, always as a whole. */
 struct order {
@@ -37,7 +40,37 @@ struct order {
     int64_t deadline_ms;
 };
 
-/* It keeps nothing open but these two: no lock of the database, no pipe that somebody reads to its end. */
+static bool close_listed(int fd, void *user)
+{
+    const int *first = user;
+
+    if (fd > *first)
+        close(fd);
+    return true;
+}
+
+/* The limit may be that of a whole machine; this program has few descriptors, and what it inherits has low numbers. */
+static void close_by_number(int first)
+{
+    struct rlimit limit;
+    rlim_t end = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : NUMBERS_MAX;
+
+    for (int fd = first + 1; fd < NUMBERS_MAX && (rlim_t)fd < end; fd++)
+        close(fd);
+}
+
+/* Older kernels do not know close_range, and the filter of a container may refuse it. The first number is free then,
+ * and serves to read the folder. */
+static void close_from(int first)
+{
+    close(first);
+    if (close_range((unsigned)first, ~0U, 0) != 0 &&
+        !cli_numbered_each("/proc/self/fd", close_listed, &first))
+        close_by_number(first);
+}
+
+/* It keeps nothing open but these two: no lock of the database, no pipe that somebody reads to its end, and not the
+ * other end of its own, by which it notices that its parent has ended. */
 static void keep_only(int fd, int life_fd)
 {
     int life = life_fd >= 0 ? fcntl(life_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
@@ -45,7 +78,7 @@ static void keep_only(int fd, int life_fd)
     dup2(fd, STDIN_FILENO);
     if (life >= 0)
         dup2(life, STDOUT_FILENO);
-    close_range(life >= 0 ? STDOUT_FILENO + 1 : STDIN_FILENO + 1, ~0U, 0);
+    close_from(life >= 0 ? STDOUT_FILENO + 1 : STDIN_FILENO + 1);
 }
 
 /* A lease that was over before it began has a deadline of 0, which would disarm the timer: it means now. */

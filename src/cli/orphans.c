@@ -4,8 +4,9 @@
 #include "cli/orphans.h"
 
 #include "cli/cli.h"
+#include "cli/numbered.h"
+#include "cli/say.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #define PATH_BYTES 64
 #define DIGITS_MAX 10
 #define LOOK_INTERVAL_MS 2
+#define EARLIER_MAX (CLI_ORPHANS_MAX / 2) /* leaves room for those of the command */
 
 /* ---- Finding ------------------------------------------------------------------------------ */
 
@@ -69,7 +71,34 @@ static size_t read_numbers(const char *text, size_t length, pid_t *pids, size_t 
     return count;
 }
 
-size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max)
+/* What this process had for children when it began, in memory that a guardian inherits. None of them is collected,
+ * so that the number of one that has ended is nobody else's. */
+static struct {
+    pid_t pids[CLI_ORPHANS_MAX];
+    size_t count;
+} earlier;
+
+static bool is_earlier(pid_t pid)
+{
+    for (size_t i = 0; i < earlier.count; i++) {
+        if (earlier.pids[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+static size_t leave_out_earlier(pid_t *pids, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_earlier(pids[i]))
+            pids[kept++] = pids[i];
+    }
+    return kept;
+}
+
+static size_t list_children(pid_t parent, pid_t *pids, size_t max)
 {
     char path[PATH_BYTES];
     char text[CLI_ORPHANS_MAX * 8];
@@ -81,6 +110,11 @@ size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max)
     ssize_t length = read(fd, text, sizeof text);
     close(fd);
     return length > 0 ? read_numbers(text, (size_t)length, pids, max) : 0;
+}
+
+size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max)
+{
+    return leave_out_earlier(pids, list_children(parent, pids, max));
 }
 
 bool cli_orphans_are_listed(void)
@@ -121,42 +155,25 @@ static bool is_running(pid_t pid)
     return state != 'Z' && state != 'X';
 }
 
-/* 0: it is no number. */
-static pid_t number_of(const char *name)
+struct search {
+    pid_t group;
+    bool lives;
+};
+
+static bool find_member(int pid, void *user)
 {
-    pid_t number = 0;
+    struct search *search = user;
 
-    for (; *name >= '0' && *name <= '9'; name++)
-        number = number * 10 + (*name - '0');
-    return *name == 0 ? number : 0;
-}
-
-static bool has_member(const char *entries, size_t length, pid_t group)
-{
-    const struct dirent64 *entry;
-
-    for (size_t at = 0; at < length; at += entry->d_reclen) {
-        entry = (const struct dirent64 *)(const void *)(entries + at);
-        pid_t pid = number_of(entry->d_name);
-        if (pid > 0 && getpgid(pid) == group && is_running(pid))
-            return true;
-    }
-    return false;
+    search->lives = getpgid(pid) == search->group && is_running(pid);
+    return !search->lives;
 }
 
 bool cli_orphans_group_lives(pid_t group)
 {
-    char entries[4096] __attribute__((aligned(__alignof__(struct dirent64))));
-    int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool lives = false;
-    ssize_t length = 0;
+    struct search search = {group, false};
 
-    if (fd < 0)
-        return false;
-    while (!lives && (length = getdents64(fd, entries, sizeof entries)) > 0)
-        lives = has_member(entries, (size_t)length, group);
-    close(fd);
-    return lives;
+    cli_numbered_each("/proc", find_member, &search);
+    return search.lives;
 }
 
 /* ---- Adopting ----------------------------------------------------------------------------- */
@@ -168,9 +185,22 @@ static bool has_children(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
+/* As many as are looked at in one go could hide the others. */
+static bool remember_earlier(void)
+{
+    earlier.count = list_children(getpid(), earlier.pids, CLI_ORPHANS_MAX);
+    return earlier.count > 0 && earlier.count < EARLIER_MAX;
+}
+
 bool cli_orphans_adopt(void)
 {
-    return !has_children() && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+    if (has_children() && !remember_earlier()) {
+        cli_say(
+            "warning: this process had children when it began, and cannot tell them from what the "
+            "command leaves running: daemons of the command may go on without the mutex");
+        return false;
+    }
+    return prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }
 
 /* ---- Ending ------------------------------------------------------------------------------- */
@@ -185,22 +215,29 @@ static enum fate end_one(pid_t pid, int signal)
     return kill(pid, signal) != 0 && errno == EPERM ? FATE_BEYOND : FATE_ALIVE;
 }
 
-/* Returns how many are alive, and of these how many cannot be killed. */
-static size_t end_all(const struct cli_relatives *relatives, int signal, size_t *ret_beyond)
+/* What one look at the children has found. A process that ends gives its children to this one before it can be
+ * collected, but maybe after the look. So nobody is left only when a look has found nobody at all. */
+struct look {
+    size_t found;  /* those who were collected included */
+    size_t alive;  /* behind the look */
+    size_t beyond; /* of these, who cannot be killed */
+};
+
+static struct look end_all(const struct cli_relatives *relatives, int signal)
 {
     pid_t pids[CLI_ORPHANS_MAX];
     size_t count = cli_orphans_find(getpid(), pids, CLI_ORPHANS_MAX);
-    size_t alive = 0;
+    struct look look = {0, 0, 0};
 
-    *ret_beyond = 0;
     for (size_t i = 0; i < count; i++) {
         if (pids[i] == relatives->command || pids[i] == relatives->guardian)
             continue;
         enum fate fate = end_one(pids[i], signal);
-        alive += fate != FATE_ENDED;
-        *ret_beyond += fate == FATE_BEYOND;
+        look.found++;
+        look.alive += fate != FATE_ENDED;
+        look.beyond += fate == FATE_BEYOND;
     }
-    return alive;
+    return look;
 }
 
 static void pause_briefly(void)
@@ -210,23 +247,22 @@ static void pause_briefly(void)
     nanosleep(&interval, NULL);
 }
 
-size_t cli_orphans_reap(const struct cli_relatives *relatives)
+void cli_orphans_reap(const struct cli_relatives *relatives)
 {
-    size_t beyond;
-
-    return end_all(relatives, 0, &beyond);
+    end_all(relatives, 0);
 }
 
-size_t cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms)
+bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms)
 {
     int64_t until_ms = simba_now_ms() + limit_ms;
-    size_t alive = cli_orphans_reap(relatives);
+    struct look look = end_all(relatives, 0);
 
-    while (alive > 0 && simba_now_ms() < until_ms) {
-        pause_briefly();
-        alive = cli_orphans_reap(relatives);
+    while (look.found > 0 && simba_now_ms() < until_ms) {
+        if (look.alive > 0)
+            pause_briefly();
+        look = end_all(relatives, 0);
     }
-    return alive;
+    return look.found > 0;
 }
 
 bool cli_orphans_await_unlisted(int64_t limit_ms)
@@ -241,16 +277,16 @@ bool cli_orphans_await_unlisted(int64_t limit_ms)
     return pid == 0;
 }
 
-/* Who is killed may leave orphans of its own, which are found in the next round. */
-size_t cli_orphans_kill(const struct cli_relatives *relatives)
+/* A process that is killed may leave orphans of its own, which the next look finds. */
+bool cli_orphans_kill(const struct cli_relatives *relatives)
 {
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
-    size_t beyond;
-    size_t alive = end_all(relatives, SIGKILL, &beyond);
+    struct look look = end_all(relatives, SIGKILL);
 
-    while (alive > beyond && simba_now_ms() < until_ms) {
-        pause_briefly();
-        alive = end_all(relatives, SIGKILL, &beyond);
+    while (look.found > look.beyond && simba_now_ms() < until_ms) {
+        if (look.alive > 0)
+            pause_briefly();
+        look = end_all(relatives, SIGKILL);
     }
-    return alive;
+    return look.found > 0;
 }

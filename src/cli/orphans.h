@@ -14,12 +14,14 @@
 
 #define CLI_ORPHANS_MAX 1024 /* looked at in one go; the rest in the next one */
 
-/* Inherits orphans from now on. False: it does not, because it had children before, whose orphans could not
- * be told from those of the command; or because the kernel refuses. */
+/* Inherits orphans from now on, and remembers the children that this process has: they are no orphans. What such
+ * a child leaves behind later cannot be told from what the command leaves, and counts as the command's. False: it does
+ * not inherit, because the kernel refuses, or because it cannot list its children, which it says. */
 bool cli_orphans_adopt(void);
 
-/* The children that the main thread of `parent` has, which includes all that it inherits. Returns how many were
- * found; none also where the kernel does not tell. Async-signal-safe. */
+/* The children that the main thread of `parent` has, which includes all that it inherits, without those that
+ * cli_orphans_adopt remembers. Returns how many were found; none also where the kernel does not tell.
+ * Async-signal-safe. */
 size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max);
 
 /* Whether anybody of a process group runs; who has ended and was not collected does not. Async-signal-safe. */
@@ -31,11 +33,11 @@ struct cli_relatives {
     pid_t guardian;
 };
 
-/* Collects the orphans that have ended. Returns how many have not. */
-size_t cli_orphans_reap(const struct cli_relatives *relatives);
+/* Collects the orphans that have ended. */
+void cli_orphans_reap(const struct cli_relatives *relatives);
 
-/* Lets orphans end by themselves for that long. Returns how many have not. */
-size_t cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms);
+/* Lets orphans end by themselves for that long. Returns whether some have not. */
+bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms);
 
 /* Whether the kernel tells of the children of this process: not without /proc. */
 bool cli_orphans_are_listed(void);
@@ -44,7 +46,7 @@ bool cli_orphans_are_listed(void);
  * whether some have not. */
 bool cli_orphans_await_unlisted(int64_t limit_ms);
 
-/* Kills and collects until nobody is left whom this process may kill. Returns how many are left. */
-size_t cli_orphans_kill(const struct cli_relatives *relatives);
+/* Kills and collects until nobody is left whom this process may kill. Returns whether some are left. */
+bool cli_orphans_kill(const struct cli_relatives *relatives);
 
 #endif
