@@ -13,7 +13,8 @@
  *     about to come to may take until two thirds of its transition_ms have passed: a stop waits for it.
  *  3. A success tells the owner as the store has it after the request, in time LEFT by the store's
  *     clock. The library counts that from the moment the request was made, or from as_of_ms where that is set: the
- *     instant of a session's last proof (duty 9), on simba_now_ms() and never later than the true one.
+ *     instant of a session's last proof (duty 9), or of the last proof that the server which answered is the right
+ *     one (Redis with sentinels), on simba_now_ms() and never later than the true one.
  *  4. An error says what is known: SIMBA_EUNKNOWN when the request may have been or may still be
  *     applied (the reply was lost), any other code when it certainly was not and will not be.
  *  5. Requests of one mutex that are carried out do so atomically, as the list of operations says.

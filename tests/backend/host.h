@@ -55,6 +55,7 @@ struct call {
     int64_t transition_left_ms;
     uint64_t revision;
     uint64_t fence;
+    int64_t as_of_ms;
     int64_t waiters;
     int64_t place;
     struct simba_mutex_status list[8];

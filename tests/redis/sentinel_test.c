@@ -96,8 +96,9 @@ static const char *sentinel_url(const char *name, const char *rest)
     static char url[512];
 
     snprintf(url, sizeof url,
-             "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/%s?connect-timeout=1s&%s",
-             sentinels[0].port, sentinels[1].port, sentinels[2].port, name, rest);
+             "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/%s?connect-timeout=1s%s%s",
+             sentinels[0].port, sentinels[1].port, sentinels[2].port, name,
+             rest[0] != '\0' ? "&" : "", rest);
     return url;
 }
 
@@ -163,6 +164,154 @@ static void a_master_that_nobody_knows_is_told(void **state)
     assert_non_null(strstr(host.open_error.text, "knows no master named 'other'"));
 }
 
+/* ---- A majority ----------------------------------------------------------------------------- */
+
+#define SHORT_TTL_MS 2500 /* a sentinel is asked once a second here */
+
+static struct call acquire_briefly(struct host *host)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "m", "a", 0);
+
+    call.request.ttl_ms = SHORT_TTL_MS;
+    host_submit(host, &call, 1);
+    assert_true(host_wait(host, &call, 1));
+    return call;
+}
+
+/* Lets the loop ask the sentinels meanwhile. */
+static bool turn_and_acquire(struct host *host, int code)
+{
+    int64_t at_ms = test_now_ms() + 50;
+    struct call call;
+
+    host_run_until(host, has_come, &at_ms);
+    call = acquire_briefly(host);
+    if (call.code == SIMBA_EUNAVAILABLE)
+        assert_non_null(strstr(call.error.text, "1 of 3 sentinels confirm the master at"));
+    return call.code == code;
+}
+
+static bool is_refused(void *user)
+{
+    return turn_and_acquire(user, SIMBA_EUNAVAILABLE);
+}
+
+static bool is_granted(void *user)
+{
+    return turn_and_acquire(user, SIMBA_OK);
+}
+
+/* The master serves all the time. */
+static void without_a_majority_nothing_is_granted_and_nothing_renewed(void **state)
+{
+    struct host host;
+    struct call call;
+    int64_t paused_ms;
+
+    (void)state;
+    assert_int_equal(host_open(&host, sentinel_url("main", "")), SIMBA_OK);
+    call = acquire_briefly(&host);
+    assert_int_equal(call.code, SIMBA_OK);
+    assert_true(call.as_of_ms != 0);
+    server_pause(&sentinels[0]);
+    server_pause(&sentinels[1]);
+    paused_ms = test_now_ms();
+    assert_true(test_wait(is_refused, &host));
+    call = host_do(&host, SIMBA_OP_GUARD, "m", "a", 0);
+    assert_string_equal(call.owner, "a");
+    assert_true(call.as_of_ms <=
+                paused_ms); /* it is told as it is, and is not believed for longer */
+    assert_int_equal(host_do(&host, SIMBA_OP_READ, "m", NULL, 0).code, SIMBA_OK);
+    server_go_on(&sentinels[0]);
+    assert_true(test_wait(is_granted, &host));
+    call = acquire_briefly(&host);
+    assert_true(call.as_of_ms > paused_ms);
+    server_go_on(&sentinels[1]);
+    assert_true(host_close(&host));
+}
+
+static void with_any_the_sentinels_may_all_be_gone(void **state)
+{
+    struct host host;
+    int64_t at_ms;
+
+    (void)state;
+    assert_int_equal(host_open(&host, sentinel_url("main", "sentinel-quorum=any")), SIMBA_OK);
+    assert_int_equal(acquire_briefly(&host).code, SIMBA_OK);
+    for (size_t i = 0; i < 3; i++)
+        server_pause(&sentinels[i]);
+    at_ms = test_now_ms() + SHORT_TTL_MS + 500;
+    host_run_until(&host, has_come, &at_ms);
+    assert_int_equal(acquire_briefly(&host).code, SIMBA_OK);
+    for (size_t i = 0; i < 3; i++)
+        server_go_on(&sentinels[i]);
+    assert_true(host_close(&host));
+}
+
+/* The URL names one of three, which tells of the others and then falls silent. */
+static void sentinels_that_the_url_does_not_name_are_asked_too(void **state)
+{
+    struct host host;
+    char url[128];
+    int64_t at_ms;
+
+    (void)state;
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/main?connect-timeout=1s",
+             sentinels[0].port);
+    assert_int_equal(host_open(&host, url), SIMBA_OK);
+    assert_int_equal(acquire_briefly(&host).code, SIMBA_OK);
+    server_pause(&sentinels[0]);
+    at_ms = test_now_ms() + SHORT_TTL_MS + 500;
+    host_run_until(&host, has_come, &at_ms);
+    assert_true(test_wait(is_granted, &host));
+    server_go_on(&sentinels[0]);
+    assert_true(host_close(&host));
+}
+
+static void a_client_is_not_opened_without_a_majority(void **state)
+{
+    struct host host;
+
+    (void)state;
+    server_pause(&sentinels[1]);
+    server_pause(&sentinels[2]);
+    assert_int_equal(host_open(&host, sentinel_url("main", "")), SIMBA_EUNAVAILABLE);
+    if (strstr(host.open_error.text, "no master is named by 2 of 3 sentinels") == NULL)
+        fail_msg("%s", host.open_error.text);
+    assert_int_equal(host_open(&host, sentinel_url("main", "sentinel-quorum=any")), SIMBA_OK);
+    assert_true(host_close(&host));
+    server_go_on(&sentinels[1]);
+    server_go_on(&sentinels[2]);
+}
+
+/* An order to fail over leaves the old master alive for a moment; the announcement is heard before the next question. */
+static bool is_on_replica(void *user)
+{
+    (void)user;
+    return server_clients(&replica, "simba") > 0;
+}
+
+static bool turn_until_on_replica(void *user)
+{
+    int64_t at_ms = test_now_ms() + 20;
+
+    host_run_until(user, has_come, &at_ms);
+    return is_on_replica(NULL);
+}
+
+static void an_ordered_failover_is_followed(void **state)
+{
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, sentinel_url("main", "")), SIMBA_OK);
+    assert_int_equal(acquire_briefly(&host).code, SIMBA_OK);
+    server_do(&sentinels[0], "SENTINEL FAILOVER main");
+    assert_true(test_wait(turn_until_on_replica, &host));
+    assert_true(test_wait(is_granted, &host));
+    assert_true(host_close(&host));
+}
+
 /* Two that never answer stand before the one that lives, and must not cost a connect-timeout each, but a third of
  * it, nor be asked first again. */
 static void sentinels_that_do_not_answer_cost_little_and_are_passed_over(void **state)
@@ -207,7 +356,8 @@ static int try_with(const char *master_more, const char *sentinel_rule, const ch
     int code;
 
     rights_grant(&master, master_more);
-    server_do(&sentinels[0], sentinel_rule);
+    for (size_t i = 0; i < 3; i++)
+        server_do(&sentinels[i], sentinel_rule);
     snprintf(url, sizeof url,
              "redis+sentinel://simba:secret@127.0.0.1:%d/main?sentinel-user=simba&"
              "sentinel-password=secret%s",
@@ -223,13 +373,18 @@ static int try_with(const char *master_more, const char *sentinel_rule, const ch
 static void the_rights_for_sentinels_and_replicas_are_enough_and_needed(void **state)
 {
     static const char nothing[] = "ACL SETUSER simba reset on >secret";
-    static const char ask[] =
+    static const char ask_one[] =
         "ACL SETUSER simba reset on >secret +sentinel|get-master-addr-by-name";
+    static const char ask[] =
+        "ACL SETUSER simba reset on >secret &+switch-master +sentinel|get-master-addr-by-name "
+        "+sentinel|myid +sentinel|sentinels +subscribe +ping";
 
     (void)state;
     assert_int_equal(try_with("+role", ask, ""), SIMBA_OK);
     assert_int_equal(try_with("", ask, ""), SIMBA_EDENIED);
     assert_int_equal(try_with("+role", nothing, ""), SIMBA_EDENIED);
+    assert_int_equal(try_with("+role", ask_one, ""), SIMBA_EDENIED);
+    assert_int_equal(try_with("+role", ask_one, "&sentinel-quorum=any"), SIMBA_OK);
     assert_int_equal(try_with("+role +wait", ask, "&wait-replicas=1"), SIMBA_OK);
     assert_int_equal(try_with("+role", ask, "&wait-replicas=1"), SIMBA_EDENIED);
 }
@@ -495,6 +650,11 @@ int main(void)
         WITH_SENTINELS(a_failover_is_followed_and_the_lease_kept),
         WITH_SENTINELS(a_master_that_nobody_knows_is_told),
         WITH_SENTINELS(sentinels_that_do_not_answer_cost_little_and_are_passed_over),
+        WITH_SENTINELS(without_a_majority_nothing_is_granted_and_nothing_renewed),
+        WITH_SENTINELS(with_any_the_sentinels_may_all_be_gone),
+        WITH_SENTINELS(sentinels_that_the_url_does_not_name_are_asked_too),
+        WITH_SENTINELS(a_client_is_not_opened_without_a_majority),
+        WITH_SENTINELS(an_ordered_failover_is_followed),
         WITH_SENTINELS(the_rights_for_sentinels_and_replicas_are_enough_and_needed),
         WITH_REPLICA(a_lease_that_replicas_have_counts),
         WITH_REPLICA(an_acquire_that_replicas_do_not_have_is_given_back),

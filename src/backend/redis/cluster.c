@@ -45,17 +45,12 @@ struct sb_cluster {
 
 /* ---- Nodes ---------------------------------------------------------------------------------- */
 
-static bool is_at(const struct sb_node *node, const struct sb_redis_place *place)
-{
-    return node->place.port == place->port && strcmp(node->place.host, place->host) == 0;
-}
-
 /* The node at a place, added where it is new; NULL when memory is short. */
 static struct sb_node *node_at(struct sb_cluster *c, const struct sb_redis_place *place)
 {
     struct sb_node *node = c->store->nodes;
 
-    while (node != NULL && !is_at(node, place))
+    while (node != NULL && !sb_redis_place_equals(&node->place, place))
         node = node->next;
     if (node != NULL)
         return node;

@@ -1,20 +1,15 @@
 /*
- * discover.c - the server of the URL, or the master that one of the sentinels names.
+ * discover.c - the first questions of a client, on a loop of their own.
  */
 #include "backend/redis/discover.h"
 
 #include "backend/redis/probe.h"
+#include "backend/redis/question.h"
+#include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/error.h"
-#include "base/text.h"
 
-#include <hiredis/hiredis.h>
-#include <stdlib.h>
-#include <string.h>
-
-bool sb_redis_find_blocks(const struct sb_redis_options *o)
-{
-    return o->mode == SB_REDIS_SENTINEL || sb_endpoint_must_be_looked_up(&o->places[0]);
-}
+#include <uv.h>
 
 int sb_redis_check(const struct sb_redis_options *o, const struct sb_tls *tls,
                    const struct sb_endpoint *endpoint, struct simba_error *error)
@@ -33,101 +28,185 @@ int sb_redis_check(const struct sb_redis_options *o, const struct sb_tls *tls,
 
 /* ---- Sentinels ------------------------------------------------------------------------------ */
 
-struct master {
-    const struct sb_redis_options *options;
-    struct sb_redis_place place;
+struct search;
+
+struct asked {
+    struct search *search;
+    size_t index;
+    bool begun;
+    struct sb_connection *connection; /* NULL: none */
+    struct sb_question question;
 };
 
-/* The reply is the address and the port, both as strings, or nothing. */
-static int take_master(void *user, const redisReply *reply, struct simba_error *error)
-{
-    struct master *master = user;
-    long port;
+struct search {
+    const struct sb_redis_options *options;
+    const struct sb_tls *tls;
+    uv_loop_t loop;
+    struct sb_votes *votes;
+    struct asked asked[SB_SENTINELS_MAX];
+    size_t open;             /* questions without an answer */
+    struct simba_error most; /* the most telling reason of those that failed */
+};
 
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-        reply->element[0]->type != REDIS_REPLY_STRING ||
-        reply->element[1]->type != REDIS_REPLY_STRING)
-        return sb_error_set(error, SIMBA_EUNAVAILABLE, "a sentinel knows no master named '%.100s'",
-                            master->options->master_name);
-    port = strtol(reply->element[1]->str, NULL, 10);
-    if (port < 1 || port > 65535 ||
-        !sb_text_copy(master->place.host, sizeof master->place.host, reply->element[0]->str))
-        return sb_error_set(error, SIMBA_ESTORE, "a sentinel gave an address that is none");
-    master->place.port = (int)port;
-    return SIMBA_OK;
+static void ignore(void *user)
+{
+    (void)user;
 }
 
-/* Those that do not answer take the connect-timeout together, not each. */
-static int64_t share_ms(const struct sb_redis_options *o)
+/* The question has been answered with the error. */
+static void ignore_down(void *user, const struct simba_error *error)
 {
-    int64_t share = o->connect_timeout_ms / (int64_t)o->place_count;
-
-    return share > 0 ? share : 1;
+    (void)user;
+    (void)error;
 }
 
-static int ask_sentinel(const struct sb_redis_options *o, const struct sb_tls *tls,
-                        const struct sb_redis_place *sentinel, struct master *master,
-                        struct simba_error *error)
+static const struct sb_connection_events events = {ignore, NULL, ignore_down, ignore, NULL};
+
+/* An answer tells more than silence does. */
+static void note_failure(struct search *s, const struct simba_error *error)
 {
-    const struct sb_probe_config config = {
+    if (s->most.code == SIMBA_OK ||
+        (s->most.code == SIMBA_EUNAVAILABLE && error->code != SIMBA_EUNAVAILABLE))
+        s->most = *error;
+}
+
+static void on_answered(struct sb_question *question)
+{
+    struct asked *a = question->user;
+    struct search *s = a->search;
+
+    s->open--;
+    if (question->code == SIMBA_OK)
+        sb_votes_take(s->votes, a->index, &question->word, question->asked_ms);
+    else
+        note_failure(s, &question->error);
+}
+
+static int send_on_connection(void *via, struct sb_command *command,
+                              const struct sb_argument *arguments, size_t count,
+                              struct simba_error *error)
+{
+    int code = sb_connection_send(via, command, arguments, count);
+
+    return code == SIMBA_OK ? code : sb_error_plain(error, code);
+}
+
+static int ask(struct asked *a, struct simba_error *error)
+{
+    struct search *s = a->search;
+    const struct sb_redis_options *o = s->options;
+    const struct sb_connection_config config = {
+        .loop = &s->loop,
         .options = o,
-        .tls = tls,
+        .tls = s->tls,
         .credentials = &o->sentinel_credentials,
-        .connect_timeout_ms = share_ms(o),
+        .connect_timeout_ms = o->connect_timeout_ms,
+        .events = &events,
     };
-    const struct sb_argument arguments[3] = {
-        {"SENTINEL", 8}, {"get-master-addr-by-name", 23}, sb_argument_text(o->master_name)};
     struct sb_endpoint endpoint;
-    int code = sb_endpoint_resolve(sentinel, &endpoint, error);
+    int code = sb_endpoint_resolve(&s->votes->votes[a->index].place, &endpoint, error);
 
     if (code != SIMBA_OK)
         return code;
-    return sb_redis_ask(&config, &endpoint, arguments, 3, take_master, master, error);
+    uv_update_time(&s->loop); /* the above may have taken long */
+    a->connection = sb_connection_open(&config, &endpoint);
+    if (a->connection == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    a->question.options = o;
+    a->question.answered = on_answered;
+    a->question.user = a;
+    return sb_question_ask(&a->question, send_on_connection, a->connection,
+                           simba_now_ms() + o->connect_timeout_ms + o->command_timeout_ms, error);
 }
 
-/* An answer tells more than silence does. */
-static bool tells_more(const struct simba_error *error, const struct simba_error *before)
+/* Asks those that have not been asked. */
+static void ask_new(struct search *s)
 {
-    return before->code == SIMBA_OK ||
-           (before->code == SIMBA_EUNAVAILABLE && error->code != SIMBA_EUNAVAILABLE);
-}
+    for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
+        struct asked *a = &s->asked[i];
+        struct simba_error error;
 
-/* The first sentinel that knows is believed: a server that is no master says so when it is greeted. */
-static int ask_sentinels(const struct sb_redis_options *o, const struct sb_tls *tls,
-                         atomic_size_t *sentinel, size_t skip, struct sb_redis_place *ret_place,
-                         struct simba_error *error)
-{
-    struct master master = {.options = o};
-    struct simba_error most = {.code = SIMBA_OK};
-    size_t first = atomic_load(sentinel) + skip;
-
-    for (size_t i = 0; i < o->place_count; i++) {
-        size_t place = (first + i) % o->place_count;
-        struct simba_error why;
-
-        if (ask_sentinel(o, tls, &o->places[place], &master, &why) == SIMBA_OK) {
-            atomic_store(sentinel, place);
-            *ret_place = master.place;
-            return SIMBA_OK;
-        }
-        if (tells_more(&why, &most))
-            most = why;
+        if (a->begun || !s->votes->votes[i].used)
+            continue;
+        a->begun = true;
+        a->search = s;
+        a->index = i;
+        if (ask(a, &error) == SIMBA_OK)
+            s->open++;
+        else
+            note_failure(s, &error);
     }
-    if (o->place_count == 1)
-        return sb_error_set_backend(error, most.code, most.backend_code, "%s", most.text);
-    return sb_error_set_backend(error, most.code, most.backend_code,
-                                "none of the %zu sentinels names a master; one of them: %.180s",
-                                o->place_count, most.text);
 }
 
-int sb_redis_find_master(const struct sb_redis_options *o, const struct sb_tls *tls,
-                         atomic_size_t *sentinel, size_t skip, struct sb_endpoint *ret_endpoint,
-                         struct simba_error *error)
+static bool has_master(const struct search *s)
 {
-    struct sb_redis_place place = o->places[0];
-    int code = SIMBA_OK;
+    return sb_votes_master(s->votes, NULL, 0) != NULL;
+}
 
-    if (o->mode == SB_REDIS_SENTINEL)
-        code = ask_sentinels(o, tls, sentinel, skip, &place, error);
-    return code == SIMBA_OK ? sb_endpoint_resolve(&place, ret_endpoint, error) : code;
+/* Those that the URL does not name are asked when all that it names have answered or failed: by then it is known
+ * which of them are the same. */
+static void run(struct search *s)
+{
+    ask_new(s);
+    while (!has_master(s)) {
+        if (s->open == 0) {
+            sb_votes_add_peers(s->votes, simba_now_ms());
+            ask_new(s);
+        }
+        if (s->open == 0)
+            break;
+        uv_run(&s->loop, UV_RUN_ONCE);
+    }
+    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+        if (s->asked[i].connection != NULL)
+            sb_connection_close(s->asked[i].connection);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+}
+
+/* Most of what is told depends on whether any of them has answered. */
+static int tell_missing(const struct search *s, struct simba_error *error)
+{
+    size_t count = sb_votes_count(s->votes);
+    int code = s->most.code != SIMBA_OK ? s->most.code : SIMBA_EUNAVAILABLE;
+    size_t answered = 0;
+
+    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+        answered += s->votes->votes[i].used && s->votes->votes[i].asked_ms != 0;
+    if (answered == 0 && count == 1)
+        return sb_error_set_backend(error, code, s->most.backend_code, "%s", s->most.text);
+    if (answered == 0)
+        return sb_error_set_backend(error, code, s->most.backend_code,
+                                    "none of the %zu sentinels names a master; one of them: %.180s",
+                                    count, s->most.text);
+    return sb_error_set(error, SIMBA_EUNAVAILABLE,
+                        "no master is named by %zu of %zu sentinels (sentinel-quorum); %zu "
+                        "answered%s%.140s",
+                        sb_votes_needed(s->votes), count, answered,
+                        s->most.code != SIMBA_OK ? "; another one: " : "", s->most.text);
+}
+
+int sb_redis_ask_sentinels(const struct sb_redis_options *o, const struct sb_tls *tls,
+                           struct sb_votes *ret_votes, struct simba_error *error)
+{
+    struct search *s = sb_alloc_zero(sizeof *s);
+    int code = sb_descriptors_check(SB_DESCRIPTORS_OF_LOOP);
+
+    if (s == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    if (code == 0) /* otherwise libuv would leak one */
+        code = uv_loop_init(&s->loop);
+    if (code < 0) {
+        sb_free(s);
+        return sb_error_set_backend(error, SIMBA_ENOMEM, code, "cannot create an event loop: %s",
+                                    uv_strerror(code));
+    }
+    s->options = o;
+    s->tls = tls;
+    s->votes = ret_votes;
+    sb_votes_init(ret_votes, o);
+    run(s);
+    uv_loop_close(&s->loop);
+    code = has_master(s) ? SIMBA_OK : tell_missing(s, error);
+    sb_free(s);
+    return code;
 }

@@ -17,6 +17,7 @@ struct sb_job {
     bool once;         /* it is not sent again */
     bool needs_text;   /* the server did not know the script */
     bool asking;       /* the slot is on its way to the node */
+    int64_t made_ms;   /* when the request was */
     uint64_t revision; /* the request's, or that of a lease to give back */
     uint64_t sent_as;  /* node->sent at this one */
 

@@ -36,7 +36,9 @@ struct sb_link {
 
     struct sb_scout scout;
     bool is_out;
-    struct sb_endpoint endpoint; /* where the server is; the scout's, while it is out */
+    struct sb_redis_place
+        place; /* that is looked up; the scout's, while it is out, like the next three */
+    struct sb_endpoint endpoint; /* where the server is */
     int found;                   /* the scout's code */
     struct simba_error search_error;
 };
@@ -181,8 +183,8 @@ static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
         .loop = l->config.host->loop,
         .options = l->config.options,
         .tls = l->config.tls,
-        .credentials = &l->config.options->credentials,
-        .database = l->config.options->database,
+        .credentials = l->config.credentials,
+        .database = l->config.database,
         .connect_timeout_ms = l->config.options->connect_timeout_ms,
         .master_only = l->config.master_only,
         .events = l->config.events->pushed != NULL ? &push_events : &command_events,
@@ -214,27 +216,34 @@ static void run_search(void *user)
 {
     struct sb_link *l = user;
 
-    l->found = l->config.find(l->config.user, l->failures, &l->endpoint, &l->search_error);
+    l->found = sb_endpoint_resolve(&l->place, &l->endpoint, &l->search_error);
 }
 
+/* The server may be at another place by now. */
 static void on_search_back(void *user)
 {
     struct sb_link *l = user;
+    struct sb_redis_place place = l->place;
 
     l->is_out = false;
-    if (l->state == SEARCHING)
-        act_on_search(l, l->found, &l->search_error);
+    if (l->state == SEARCHING) {
+        l->found = l->found == SIMBA_OK ? l->config.where(l->config.user, &place, &l->search_error)
+                                        : l->found;
+        if (l->found == SIMBA_OK && !sb_redis_place_equals(&place, &l->place))
+            search(l);
+        else
+            act_on_search(l, l->found, &l->search_error);
+    }
     finish_close(l);
 }
 
-static void search(struct sb_link *l)
+static void look_up(struct sb_link *l)
 {
     struct simba_error error;
     int code;
 
-    l->state = SEARCHING;
-    if (!l->config.find_blocks) {
-        code = l->config.find(l->config.user, l->failures, &l->endpoint, &error);
+    if (!sb_endpoint_must_be_looked_up(&l->place)) {
+        code = sb_endpoint_resolve(&l->place, &l->endpoint, &error);
         act_on_search(l, code, &error);
         return;
     }
@@ -245,6 +254,19 @@ static void search(struct sb_link *l)
                              strerror(code));
         pause_after(l, &error);
     }
+}
+
+static void search(struct sb_link *l)
+{
+    struct simba_error error;
+    int code;
+
+    l->state = SEARCHING;
+    code = l->config.where(l->config.user, &l->place, &error);
+    if (code == SIMBA_OK)
+        look_up(l);
+    else
+        pause_after(l, &error);
 }
 
 void sb_link_start(struct sb_link *l, const struct sb_endpoint *known)
@@ -296,6 +318,14 @@ void sb_link_drop(struct sb_link *l, const struct simba_error *error)
 {
     if (l->state == CONNECTED)
         sb_connection_drop(l->connection, error);
+}
+
+void sb_link_look_again(struct sb_link *l)
+{
+    if (l->state != PAUSED)
+        return;
+    uv_timer_stop(&l->timer);
+    search(l);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */

@@ -22,12 +22,11 @@ struct sb_link_config {
     const struct simba_backend_host *host;
     const struct sb_redis_options *options;
     const struct sb_tls *tls;
+    const struct sb_redis_credentials *credentials;
+    int64_t database;
     bool master_only;
-    /* Where the server is now, after so many failures in a row. Called on a thread of its own when it may
-     * take long (`find_blocks`). */
-    int (*find)(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
-                struct simba_error *error);
-    bool find_blocks;
+    /* Where the server is now. Must not block: a name is looked up later, on a thread of its own. */
+    int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
     unsigned *outage; /* how many links to the server are down: the first one tells, for all */
     const struct sb_link_events *events;
     void *user;
@@ -47,6 +46,9 @@ void sb_link_flush(struct sb_link *link);
 
 /* The server is not the right one any more: takes the connection down and finds it anew. */
 void sb_link_drop(struct sb_link *link, const struct simba_error *error);
+
+/* Where the server is may be known by now, or be another place: ends a pause. */
+void sb_link_look_again(struct sb_link *link);
 
 bool sb_link_is_ready(const struct sb_link *link);
 

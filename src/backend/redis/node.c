@@ -6,35 +6,52 @@
 
 #include "backend/redis/backlog.h"
 #include "backend/redis/cluster.h"
-#include "backend/redis/discover.h"
 #include "backend/redis/eviction.h"
 #include "backend/redis/leave.h"
 #include "backend/redis/quorum.h"
 #include "backend/redis/request.h"
+#include "backend/redis/sentinels.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
 /* ---- Where a node is ------------------------------------------------------------------------ */
 
-/* A master that was named and could not be used is a reason to ask another sentinel. */
-static int find_master(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
-                       struct simba_error *error)
+/* A server that the sentinels do not vouch for is not even connected to. */
+static int where_is_master(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
 {
-    struct sb_node *node = user;
-    simba_backend *store = node->store;
-    size_t skip = failures > 1 ? 1 : 0;
+    const struct sb_node *node = user;
+    const simba_backend *store = node->store;
+    int code = SIMBA_OK;
 
-    return sb_redis_find_master(&store->options, store->tls, &store->sentinel, skip, ret_endpoint,
-                                error);
+    if (store->sentinels == NULL) {
+        *ret_place = store->options.places[0];
+    } else {
+        *ret_place = *sb_sentinels_master(store->sentinels);
+        code = sb_sentinels_check(store->sentinels, store->options.lease_ms, error);
+    }
+    return code;
 }
 
-static int find_place(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
-                      struct simba_error *error)
+static int where_is_node(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
 {
-    struct sb_node *node = user;
+    const struct sb_node *node = user;
 
-    (void)failures;
-    return sb_endpoint_resolve(&node->place, ret_endpoint, error);
+    (void)error;
+    *ret_place = node->place;
+    return SIMBA_OK;
+}
+
+/* What is under way on the old master has an unknown outcome. */
+void sb_node_follow_master(struct sb_node *node)
+{
+    char where[SB_REDIS_PLACE_TEXT_MAX];
+    struct simba_error error;
+
+    sb_error_set(&error, SIMBA_EUNAVAILABLE, "the sentinels name another master: the server at %s",
+                 sb_redis_place_text(sb_sentinels_master(node->store->sentinels), where));
+    sb_node_drop(node, &error);
+    sb_link_look_again(node->commands);
+    sb_subscriber_look_again(node->subscriber);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -96,9 +113,9 @@ static struct sb_link_config link_config(struct sb_node *node, bool in_cluster)
         .options = &store->options,
         .tls = store->tls,
         .master_only = store->options.mode == SB_REDIS_SENTINEL,
-        .find = in_cluster ? find_place : find_master,
-        .find_blocks = in_cluster ? sb_endpoint_must_be_looked_up(&node->place)
-                                  : sb_redis_find_blocks(&store->options),
+        .credentials = &store->options.credentials,
+        .database = store->options.database,
+        .where = in_cluster ? where_is_node : where_is_master,
         .outage = &node->outage,
         .events = &command_events,
         .user = node,

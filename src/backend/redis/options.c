@@ -49,6 +49,7 @@ const struct simba_backend_option sb_redis_option_table[] = {
     {"keep-alive", SIMBA_OPTION_DURATION, NULL},
     {"wait-replicas", SIMBA_OPTION_NUMBER, NULL},
     {"wait-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"sentinel-quorum", SIMBA_OPTION_CHOICE, "majority any"},
     {"sentinel-user", SIMBA_OPTION_TEXT, NULL},
     {"sentinel-password", SIMBA_OPTION_TEXT, NULL},
     {"tls-verify", SIMBA_OPTION_SWITCH, "yes no"},
@@ -77,6 +78,11 @@ static const struct scheme *find_scheme(const char *name)
 bool sb_redis_serves(const char *scheme)
 {
     return find_scheme(scheme) != NULL;
+}
+
+bool sb_redis_place_equals(const struct sb_redis_place *a, const struct sb_redis_place *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
 const char *sb_redis_place_text(const struct sb_redis_place *place, char *buffer)
@@ -252,6 +258,20 @@ static int read_credentials(struct sb_redis_options *o, simba_url *url, struct s
     return code;
 }
 
+static int read_quorum(struct sb_redis_options *o, simba_url *url, struct simba_error *error)
+{
+    const char *word;
+
+    if (o->mode != SB_REDIS_SENTINEL)
+        return SIMBA_OK;
+    word = simba_url_param(url, "sentinel-quorum");
+    if (word != NULL && strcmp(word, "majority") != 0 && strcmp(word, "any") != 0)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "sentinel-quorum is neither \"majority\" nor \"any\"");
+    o->sentinel_any = word != NULL && strcmp(word, "any") == 0;
+    return SIMBA_OK;
+}
+
 static int read_timeouts(struct sb_redis_options *o, simba_url *url, struct simba_error *error)
 {
     int code = read_duration(url, "connect-timeout", 1, &o->connect_timeout_ms, error);
@@ -334,6 +354,8 @@ static int read_all(struct sb_redis_options *o, const struct scheme *scheme, sim
 
     if (code == SIMBA_OK)
         code = read_credentials(o, url, error);
+    if (code == SIMBA_OK)
+        code = read_quorum(o, url, error);
     if (code == SIMBA_OK)
         code = read_number(url, "db", DATABASE_MAX, &o->database, error);
     if (code == SIMBA_OK)

@@ -37,6 +37,7 @@ struct sb_redis_options {
         places[SB_REDIS_PLACES_MAX]; /* the server; sentinels; nodes to begin with */
     size_t place_count;
     char *master_name; /* sentinel mode */
+    bool sentinel_any; /* sentinel-quorum=any */
     struct sb_redis_credentials credentials;
     struct sb_redis_credentials sentinel_credentials;
     int64_t database;
@@ -67,6 +68,8 @@ bool sb_redis_serves(const char *scheme);
 int sb_redis_options_read(struct sb_redis_options *options,
                           const struct simba_backend_config *config, struct simba_error *error);
 void sb_redis_options_free(struct sb_redis_options *options);
+
+bool sb_redis_place_equals(const struct sb_redis_place *a, const struct sb_redis_place *b);
 
 /* Writes "host:port" or the path, for sentences. Returns `buffer`. */
 #define SB_REDIS_PLACE_TEXT_MAX (SB_REDIS_HOST_MAX + 16)

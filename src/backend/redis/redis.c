@@ -8,6 +8,7 @@
 #include "backend/redis/list.h"
 #include "backend/redis/queue.h"
 #include "backend/redis/request.h"
+#include "backend/redis/sentinels.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -15,13 +16,63 @@
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
+static void on_master_moved(void *user)
+{
+    simba_backend *store = user;
+
+    if (store->nodes != NULL)
+        sb_node_follow_master(store->nodes);
+}
+
+static void on_sentinels_closed(void *user)
+{
+    simba_backend *store = user;
+
+    store->sentinels = NULL;
+    sb_store_finish_close(store);
+}
+
+static const struct sb_sentinels_events sentinels_events = {on_master_moved, on_sentinels_closed};
+
+static int ask_sentinels(simba_backend *store, struct simba_error *error)
+{
+    struct sb_votes *votes = sb_alloc(sizeof *votes);
+    int code;
+
+    if (votes == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    code = sb_redis_ask_sentinels(&store->options, store->tls, votes, error);
+    if (code == SIMBA_OK) {
+        store->sentinels = sb_sentinels_create(store->host, &store->options, store->tls, votes,
+                                               &sentinels_events, store);
+        if (store->sentinels == NULL)
+            code = sb_error_plain(error, SIMBA_ENOMEM);
+    }
+    sb_free(votes);
+    return code;
+}
+
+static int find_server(simba_backend *store, struct sb_endpoint *ret_endpoint,
+                       struct simba_error *error)
+{
+    const struct sb_redis_place *place = &store->options.places[0];
+    int code = SIMBA_OK;
+
+    if (store->options.mode == SB_REDIS_SENTINEL)
+        code = ask_sentinels(store, error);
+    if (code != SIMBA_OK)
+        return code;
+    if (store->sentinels != NULL)
+        place = sb_sentinels_master(store->sentinels);
+    return sb_endpoint_resolve(place, ret_endpoint, error);
+}
+
 /* The server is asked whether it can be used before anything is put on the loop. */
 static int open_server(simba_backend *store, struct simba_error *error)
 {
     struct sb_endpoint endpoint;
     struct sb_node *node;
-    int code =
-        sb_redis_find_master(&store->options, store->tls, &store->sentinel, 0, &endpoint, error);
+    int code = find_server(store, &endpoint, error);
 
     if (code == SIMBA_OK)
         code = sb_redis_check(&store->options, store->tls, &endpoint, error);
@@ -31,6 +82,8 @@ static int open_server(simba_backend *store, struct simba_error *error)
     if (node == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     uv_update_time(store->host->loop); /* the above may have taken long */
+    if (store->sentinels != NULL)
+        sb_sentinels_start(store->sentinels);
     sb_link_start(node->commands, &endpoint);
     return SIMBA_OK;
 }
@@ -42,6 +95,8 @@ static int open_cluster(simba_backend *store, struct simba_error *error)
 
 static void free_store(simba_backend *store)
 {
+    if (store->sentinels != NULL)
+        sb_sentinels_free(store->sentinels); /* not started: the client was not opened */
     sb_listeners_free(&store->listeners);
     sb_tls_free(store->tls);
     sb_redis_options_free(&store->options);
@@ -153,7 +208,8 @@ void sb_store_finish_close(simba_backend *store)
     void (*closed)(void *argument) = store->closed;
     void *argument = store->argument;
 
-    if (!store->closing || store->node_count > 0 || store->cluster != NULL)
+    if (!store->closing || store->node_count > 0 || store->cluster != NULL ||
+        store->sentinels != NULL)
         return;
     free_store(store);
     closed(argument);
@@ -168,6 +224,8 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
     store->closing = true;
     if (store->cluster != NULL)
         sb_cluster_close(store->cluster);
+    if (store->sentinels != NULL)
+        sb_sentinels_close(store->sentinels);
 }
 
 static const struct simba_backend_ops ops = {

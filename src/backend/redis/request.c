@@ -16,6 +16,7 @@
 #include "backend/redis/job.h"
 #include "backend/redis/leave.h"
 #include "backend/redis/quorum.h"
+#include "backend/redis/sentinels.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "core/owner.h"
@@ -51,6 +52,7 @@ void sb_request_reply(simba_backend *store, struct simba_request *request,
     reply.revision = record->revision;
     reply.waiters = record->waiters;
     reply.place = record->place;
+    reply.as_of_ms = record->as_of_ms;
     if (record->owned) {
         reply.fence = record->revision;
         reply.owner = record->owner;
@@ -161,7 +163,21 @@ static bool has_told(const struct sb_job *job, const redisReply *reply)
            reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
-static void take_record(struct sb_job *job, const redisReply *reply)
+/* A lease on a server counts from when the sentinels confirmed that it is the master, where that is earlier. False:
+ * they do not. */
+static bool is_vouched_for(const struct sb_job *job, const struct sb_redis_place *place,
+                           struct sb_record *record)
+{
+    const struct sb_sentinels *sentinels = job->store->sentinels;
+
+    if (sentinels == NULL || !is_mine(job, record))
+        return true;
+    record->as_of_ms = sb_sentinels_as_of(sentinels, place, job->made_ms);
+    return record->as_of_ms != 0;
+}
+
+static void take_record(struct sb_job *job, const struct sb_redis_place *place,
+                        const redisReply *reply)
 {
     const redisReply *token = has_told(job, reply) ? reply->element[0] : reply;
     struct simba_error error;
@@ -170,6 +186,11 @@ static void take_record(struct sb_job *job, const redisReply *reply)
     if (!sb_record_done(&record, token, job->op, job->revision, job->request) &&
         !sb_record_read(&record, reply, job->op, job->request->id, &job->store->options)) {
         sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
+        sb_job_lose(job, &error);
+        return;
+    }
+    if (!is_vouched_for(job, place, &record)) {
+        sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server that has answered is not the master");
         sb_job_lose(job, &error);
         return;
     }
@@ -281,7 +302,7 @@ static void on_answered(struct sb_command *command, const struct sb_answer *answ
     else if (answer->reply->type == REDIS_REPLY_ERROR)
         take_failure(job, answer->place, answer->reply->str);
     else
-        take_record(job, answer->reply);
+        take_record(job, answer->place, answer->reply);
 }
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
@@ -361,6 +382,7 @@ static void start(simba_backend *store, struct simba_request *request, sb_reques
     job->command.answered = on_answered;
     job->command.deadline_ms = sb_later(now_ms, request->timeout_ms);
     job->command.until_ms = until_ms(request, now_ms);
+    job->made_ms = now_ms;
     job->store = store;
     job->request = request;
     job->take = take;
@@ -376,9 +398,24 @@ static void start(simba_backend *store, struct simba_request *request, sb_reques
     }
 }
 
+/* Whether the store may be asked for it. On a master that the sentinels have not confirmed for long a term would be
+ * short, and perhaps one of two. */
+static int may_begin(const simba_backend *store, const struct simba_request *request,
+                     struct simba_error *error)
+{
+    if (store->sentinels == NULL || request->op != SIMBA_OP_ACQUIRE)
+        return SIMBA_OK;
+    return sb_sentinels_check(store->sentinels, request->ttl_ms, error);
+}
+
 void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
 {
-    start(store, request, take, false);
+    struct simba_error error;
+
+    if (may_begin(store, request, &error) == SIMBA_OK)
+        start(store, request, take, false);
+    else
+        take(store, request, NULL, &error);
 }
 
 void sb_request_start_once(simba_backend *store, struct simba_request *request,

@@ -17,6 +17,7 @@ struct sb_record {
     int64_t waiters;  /* READ; -1: not told */
     int64_t since_us; /* ACQUIRE that lost: since when it waits (server's clock); 0: not told */
     int64_t place;    /* ACQUIRE that lost: in the queue, from 1; 0: not told */
+    int64_t as_of_ms; /* what `left_ms` counts from, by our clock; 0: from the request */
 };
 
 /* False when it is no such reply of a script for `op`. `id` is whose request it was, NULL for nobody's: no other owner's name

@@ -10,11 +10,10 @@
 #include "backend/redis/subscriber.h"
 #include "backend/redis/told.h"
 
-#include <stdatomic.h>
-
 struct sb_backlog;
 struct sb_cluster;
 struct sb_quorum;
+struct sb_sentinels;
 
 /* A server, with a connection for commands and one for subscriptions. */
 struct sb_node {
@@ -38,11 +37,11 @@ struct simba_backend {
     struct sb_redis_options options;
     struct sb_tls *tls;
     struct sb_listeners listeners;
-    struct sb_node *nodes;      /* one, or the masters of a cluster */
-    unsigned node_count;        /* with those that are being closed */
-    struct sb_cluster *cluster; /* NULL: none */
-    atomic_size_t sentinel;     /* the one that answered last; also the scouts' */
-    uint64_t seen;              /* the largest token of any reply */
+    struct sb_node *nodes;          /* one, or the masters of a cluster */
+    unsigned node_count;            /* with those that are being closed */
+    struct sb_cluster *cluster;     /* NULL: none */
+    struct sb_sentinels *sentinels; /* NULL: none */
+    uint64_t seen;                  /* the largest token of any reply */
     struct sb_told told;
     bool closing;
     void (*closed)(void *argument);
@@ -58,6 +57,9 @@ void sb_node_remove(struct sb_node *node);
 
 /* The server is the wrong one by now: finds it anew. */
 void sb_node_drop(struct sb_node *node, const struct simba_error *error);
+
+/* The sentinels name another master than before: goes there. */
+void sb_node_follow_master(struct sb_node *node);
 
 /* The node of a mutex; NULL when a cluster has none for it, and then *error says so. */
 struct sb_node *sb_store_route(simba_backend *store, const char *mutex, struct simba_error *error);

@@ -44,8 +44,7 @@ struct sb_subscriber {
     uint64_t bulk; /* the last ticket of those given when the connection came up */
     bool dirty;
     const struct sb_subscriber_events *events;
-    int (*find)(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
-                struct simba_error *error);
+    int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
     void *user;
 
     struct sb_argument chunk[CHUNK + 1]; /* the word and the channels */
@@ -300,6 +299,11 @@ void sb_subscriber_drop(struct sb_subscriber *s, const struct simba_error *error
     sb_link_drop(s->link, error);
 }
 
+void sb_subscriber_look_again(struct sb_subscriber *s)
+{
+    sb_link_look_again(s->link);
+}
+
 static void release(struct sb_subscriber *s)
 {
     void (*closed)(void *user) = s->events->closed;
@@ -321,12 +325,11 @@ static void on_handle_closed(uv_handle_t *handle)
     release(handle->data);
 }
 
-static int find(void *user, unsigned failures, struct sb_endpoint *ret_endpoint,
-                struct simba_error *error)
+static int where(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
 {
     struct sb_subscriber *s = user;
 
-    return s->find(s->user, failures, ret_endpoint, error);
+    return s->where(s->user, ret_place, error);
 }
 
 static const struct sb_link_events link_events = {on_ready, on_pushed, on_link_closed, NULL};
@@ -343,9 +346,9 @@ struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
     s->host = link->host;
     s->listeners = listeners;
     s->events = events;
-    s->find = link->find;
+    s->where = link->where;
     s->user = link->user;
-    own.find = find;
+    own.where = where;
     own.events = &link_events;
     own.user = s;
     s->link = sb_link_create(&own);

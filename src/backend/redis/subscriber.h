@@ -40,6 +40,9 @@ void sb_subscriber_resume(struct sb_subscriber *subscriber, struct sb_listener *
 /* Finds its server anew. */
 void sb_subscriber_drop(struct sb_subscriber *subscriber, const struct simba_error *error);
 
+/* Where its server is may be known by now. */
+void sb_subscriber_look_again(struct sb_subscriber *subscriber);
+
 /* Destroys it; at once, when nobody ever listened there. */
 void sb_subscriber_close(struct sb_subscriber *subscriber);
 
