@@ -8,7 +8,7 @@ _simba_questions='cycle handover many contention failover is-owner'
 
 # The options of a verb; without one those of all commands.
 _simba_options() {
-    echo '-u --url -c --config --ttl --transition --id --log-level -q --quiet --no-color'
+    echo '-u --url -c --config --ttl --transition --id --exact-id --log-level -q --quiet --no-color'
     echo '-h --help -V --version'
     case $1 in
         lock)
@@ -35,7 +35,7 @@ _simba_options() {
 # Options that take the next word.
 _simba_takes_value() {
     case $1 in
-        -u | --url | -c | --config | --ttl | --transition | --id | --log-level | -w | --wait) ;;
+        -u | --url | -c | --config | --ttl | --transition | --id | --exact-id | --log-level | -w | --wait) ;;
         -E | --contended-code | -k | --kill-after | --hold-at-least | --hold-at-most | --note) ;;
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
         --every | --strategy | --initial-delay) ;;

@@ -39,7 +39,8 @@ struct cli {
     const char *config; /* NULL: the file that is looked for, or else the default store */
     bool url_given;     /* on the command line, not by the environment */
     bool config_given;
-    const char *id; /* NULL: made by the library */
+    const char *id;       /* gets a random part; NULL: made by the library */
+    const char *exact_id; /* stays as it is; at most one of the two is given */
     int64_t ttl_ms;
     int64_t transition_ms;
     enum simba_log_level log_level;

@@ -100,25 +100,40 @@ int cli_job_usage_error(const struct cli_job *job, const char *what)
 
 /* The note is a part of the id, so that every store can keep it and everybody who is told of an owner reads
  * it, contenders of other libraries included. */
-static int choose_id(struct cli_job *job)
+static int add_note(struct cli_job *job)
 {
-    char made[SIMBA_ID_MAX + 1];
+    char plain[SIMBA_ID_MAX + 1];
 
-    job->id = job->cli->id;
-    if (job->note == NULL)
-        return SIMBA_OK;
-    int code = job->id == NULL ? simba_id_default(NULL, made) : SIMBA_OK;
-    if (code != SIMBA_OK)
-        return sb_error_set(&job->error, code, "%s", simba_strerror(code));
-    int length = snprintf(job->noted_id, sizeof job->noted_id, "%s (%s)",
-                          job->id == NULL ? made : job->id, job->note);
+    memcpy(plain, job->id, sizeof plain);
+    int length = snprintf(job->id, sizeof job->id, "%s (%s)", plain, job->note);
     if (length > SIMBA_ID_MAX)
         return sb_error_set(&job->error, SIMBA_EINVAL,
                             "--note is too long: with the contender id it has %d bytes, and %d is "
                             "the most",
                             length, SIMBA_ID_MAX);
-    job->id = job->noted_id;
     return simba_id_validate(job->id, &job->error);
+}
+
+static int make_id(struct cli_job *job)
+{
+    const struct cli *cli = job->cli;
+
+    if (cli->id != NULL)
+        return simba_id_unique(cli->id, job->id, &job->error);
+    if (cli->exact_id == NULL)
+        return simba_id_default(NULL, job->id);
+    int code = simba_id_validate(cli->exact_id, &job->error);
+    if (code == SIMBA_OK)
+        snprintf(job->id, sizeof job->id, "%s", cli->exact_id);
+    return code;
+}
+
+/* Two programs that are given the same --id would own one mutex together, so the id gets a random part. */
+static int choose_id(struct cli_job *job)
+{
+    int code = make_id(job);
+
+    return code == SIMBA_OK && job->note != NULL ? add_note(job) : code;
 }
 
 /* A NAME that begins with a dash stands behind a "--" of its own. Without a second one what follows is a

@@ -17,8 +17,7 @@ struct cli_job {
     const char *mutex;
     char **command;
     const char *note; /* NULL: none */
-    const char *id;   /* NULL: made by the library */
-    char noted_id[SIMBA_ID_MAX + 1];
+    char id[SIMBA_ID_MAX + 1];
     bool pass_notify; /* NOTIFY_SOCKET is for the command, too */
     bool grace_given;
     int64_t grace_ms;   /* from SIGTERM to SIGKILL; SIMBA_UNSET until cli_job_open chooses it */

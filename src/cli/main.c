@@ -83,6 +83,12 @@ static bool set_id(void *into, const char *value)
     return true;
 }
 
+static bool set_exact_id(void *into, const char *value)
+{
+    ((struct cli *)into)->exact_id = value;
+    return true;
+}
+
 static bool set_ttl(void *into, const char *value)
 {
     return cli_option_duration("--ttl", value, &((struct cli *)into)->ttl_ms);
@@ -153,7 +159,8 @@ const struct cli_option cli_global_options[] = {
     {0, "ttl", "DURATION", "the exclusive part of a lease (SIMBA_TTL; 10s)", set_ttl},
     {0, "transition", "DURATION", "only the owner may renew in it (SIMBA_TRANSITION; 6s)",
      set_transition},
-    {0, "id", "ID", "the contender id (made from host, pid and a random part)", set_id},
+    {0, "id", "NAME", "the contender id is NAME and a random part (host and pid for NAME)", set_id},
+    {0, "exact-id", "ID", "no random part; two contenders with the same ID both own", set_exact_id},
     {0, "log-level", "LEVEL", "none, error, warn, info or debug (SIMBA_LOG; warn)", set_log_level},
     {'q', "quiet", NULL, "say only what is wrong: not who owns or leads", set_quiet},
     {0, "no-color", NULL, "no colours on a terminal (NO_COLOR)", set_no_color},
@@ -177,12 +184,17 @@ int cli_unexpected_argument(const char *verb, const char *argument)
     return cli_usage_error(strcmp(verb, "help") == 0 ? "" : verb);
 }
 
-/* Two stores are one too many. */
+/* Two stores are one too many, and so are two ids. */
 static bool options_agree(const struct cli *cli)
 {
-    if (cli->url_given && cli->config_given)
+    bool two_stores = cli->url_given && cli->config_given;
+    bool two_ids = cli->id != NULL && cli->exact_id != NULL;
+
+    if (two_stores)
         cli_say("--url and --config both name a store: give one of them");
-    return !cli->url_given || !cli->config_given;
+    if (two_ids)
+        cli_say("--id and --exact-id both name this contender: give one of them");
+    return !two_stores && !two_ids;
 }
 
 static int print_version(void)

@@ -327,7 +327,7 @@ struct process holder_start(void)
 {
     unlink("holder");
     struct process process =
-        simba_start(NULL, "lock", "--id", "holder", "m", "--", "sh", "-c",
+        simba_start(NULL, "lock", "--exact-id", "holder", "m", "--", "sh", "-c",
                     "echo $$ >holder.new; mv holder.new holder; exec sleep 100", NULL);
     file_wait_number("holder");
     return process;

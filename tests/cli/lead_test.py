@@ -16,7 +16,7 @@ SERVICE = ("trap 'sleep 0.3; echo end $SIMBA_CONTENDER_ID >>log; exit 0' TERM;"
 
 
 def lead(identity, *options, script=SERVICE, **more):
-    return Simba("--id", identity, "lead", *options, "m", "--", "bash", "-c", script, **more)
+    return Simba("--exact-id", identity, "lead", *options, "m", "--", "bash", "-c", script, **more)
 
 
 def stamp(path="starts"):

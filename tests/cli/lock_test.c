@@ -54,7 +54,7 @@ static void the_command_finds_mutex_id_and_fence_in_its_environment(void **state
     (void)state;
     setenv("SIMBA_FENCE", "of an outer lock", 1);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(simba_run("--id", "me", "lock", "a \"name\"", "--", "sh", "-c",
+        assert_int_equal(simba_run("--exact-id", "me", "lock", "a \"name\"", "--", "sh", "-c",
                                    "echo \"$SIMBA_MUTEX|$SIMBA_CONTENDER_ID|$SIMBA_FENCE\"", NULL),
                          0);
         assert_int_equal(sscanf(last_out(), "a \"name\"|me|%lu\n", &fences[i]), 1);

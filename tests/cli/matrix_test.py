@@ -90,7 +90,7 @@ def the_exit_codes_are_those_of_the_table():
 
 @use_store
 def a_mutex_that_is_held_is_75_and_its_owner_is_named():
-    holder = Simba(*LONG, "--id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
+    holder = Simba(*LONG, "--exact-id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
     number("pid")
     for options in (["-n"], ["-w", "300ms"]):
         program = run("lock", *options, "m", "--", "touch", "ran")
@@ -196,9 +196,9 @@ def a_simba_that_is_killed_takes_its_command_along_and_the_lease_runs_out():
 def a_leader_hands_over_when_it_is_told_to_end():
     script = "trap 'echo end >>log; exit' TERM; echo start $SIMBA_CONTENDER_ID >>log; " \
              "while :; do sleep 0.02; done"
-    first = Simba(*LONG, "--id", "a", "lead", "m", "--", "bash", "-c", script)
+    first = Simba(*LONG, "--exact-id", "a", "lead", "m", "--", "bash", "-c", script)
     wait_until(lambda: lines("log"))
-    second = Simba(*LONG, "--id", "b", "lead", "m", "--", "bash", "-c", script)
+    second = Simba(*LONG, "--exact-id", "b", "lead", "m", "--", "bash", "-c", script)
     wait_until(lambda: "owned by a" in second.said())
     equal(first.end(), 0)
     wait_until(lambda: len(lines("log")) == 3)

@@ -12,7 +12,7 @@ HOLD = "echo $$ >pid.new; mv pid.new pid; echo \"$SIMBA_CONTENDER_ID\"; exec sle
 @case
 def status_and_those_who_wait_are_told_the_note():
     for verb in (["lock"], ["lead"], ["schedule", "--every", "1h"]):
-        holder = Simba("--id", "me", *verb, "--note", "db1: nightly", "m", "--", "bash", "-c", HOLD)
+        holder = Simba("--exact-id", "me", *verb, "--note", "db1: nightly", "m", "--", "bash", "-c", HOLD)
         number("pid")
         owner = json.loads(read(run("status", "--json", "m").out))[0]["owner"]
         equal(owner, "me (db1: nightly)")
@@ -39,7 +39,7 @@ def notes_that_do_not_fit_are_78():
     contains(program.said(), "--note is too long")
     equal(run("lock", "--note", "a@@b", "m", "--", "true").code, 78)
     equal(run("lock", "--note", "a\nb", "m", "--", "true").code, 78)
-    equal(run("--id", "i", "lock", "--note", "x" * 124, "m", "--", "true").code, 0)
+    equal(run("--exact-id", "i", "lock", "--note", "x" * 124, "m", "--", "true").code, 0)
 
 
 if __name__ == "__main__":

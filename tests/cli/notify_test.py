@@ -80,7 +80,7 @@ def lock_is_ready_when_the_command_starts_on_either_kind_of_socket():
 
 @case
 def a_late_word_of_readiness_does_not_replace_what_was_told_after_it():
-    holder = Simba("--id", "holder", "lead", "m", "--", "bash", "-c", HOLD)
+    holder = Simba("--exact-id", "holder", "lead", "m", "--", "bash", "-c", HOLD)
     number("pid")
     for _ in range(10):
         manager = Manager()
@@ -106,7 +106,7 @@ def pings(seen):
 
 @case
 def a_watchdog_hears_twice_in_its_interval_while_all_is_well():
-    holder = Simba("--id", "holder", "lead", "m", "--", "bash", "-c", HOLD)
+    holder = Simba("--exact-id", "holder", "lead", "m", "--", "bash", "-c", HOLD)
     number("pid")
     for arguments in (["lock", "other", "--", "sleep", "100"], ["lead", "m", "--", "true"],
                       ["schedule", "--every", "1h", "third", "--", "true"]):
@@ -176,7 +176,7 @@ def a_lock_that_waits_is_not_ready():
 
 @case
 def lead_is_ready_when_it_stands_by_and_tells_who_leads():
-    holder = Simba("--id", "holder", "lead", "m", "--", "bash", "-c", HOLD)
+    holder = Simba("--exact-id", "holder", "lead", "m", "--", "bash", "-c", HOLD)
     number("pid")
     manager = Manager()
     waiter = Simba("lead", "m", "--", "sleep", "100", env=manager.environment)

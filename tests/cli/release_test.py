@@ -18,7 +18,7 @@ def ask(server, command):
 
 def hold(contender="holder"):
     """A command that runs under the mutex until it is told to end."""
-    program = Simba("--id", contender, "lock", "m", "--", "sh", "-c",
+    program = Simba("--exact-id", contender, "lock", "m", "--", "sh", "-c",
                     f"echo $$ >{contender}.new; mv {contender}.new {contender}; exec sleep 100")
     number(contender)
     return program
@@ -27,7 +27,7 @@ def hold(contender="holder"):
 def check_take_over():
     """On whatever store SIMBA_URL names. The lease is long, so that only the release can end it soon."""
     holder = hold()
-    waiter = Simba("--id", "waiter", "lock", "m", "--", "sh", "-c", "echo $SIMBA_FENCE >won")
+    waiter = Simba("--exact-id", "waiter", "lock", "m", "--", "sh", "-c", "echo $SIMBA_FENCE >won")
     wait_until(lambda: "waiting" in waiter.said(), "the waiter waits")
     begin = now()
     released = run("release", "m", "--force", "--json")

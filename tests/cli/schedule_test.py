@@ -10,7 +10,7 @@ from program import (Blocked, Simba, case, contains, equal, is_alive, is_free, l
 
 
 def schedule(*options, script, identity="a"):
-    return Simba("--id", identity, "schedule", "m", *options, "--", "bash", "-c", script)
+    return Simba("--exact-id", identity, "schedule", "m", *options, "--", "bash", "-c", script)
 
 
 def stamp(word):

@@ -117,7 +117,7 @@ def patient_shell():
 def start_holder(identity):
     """Somebody else, who has the mutex."""
     patient_store()
-    holder = Simba("--id", identity, "lock", "m", "--", "bash", "-c", HOLD)
+    holder = Simba("--exact-id", identity, "lock", "m", "--", "bash", "-c", HOLD)
     number("holder")
     return holder
 

@@ -191,6 +191,7 @@ static void an_invalid_url_name_id_or_timing_is_78(void **state)
         {"lock", " ", "--", "true"},
         {"lock", "a\nb", "--", "true"},
         {"lock", "--id", "a@@b", "m", "true"},
+        {"lock", "--exact-id", "a@@b", "m", "true"},
         {"--transition", "1ms", "lock", "m", "true"},
         {"lock", "-k", "10s", "m", "true"},
     };

@@ -226,11 +226,11 @@ if shutil.which("redis-server") is not None:
 
 @case
 def who_waits_for_the_command_that_runs_it_is_told():
-    outer = Simba("--id", "outer", "lock", "m", "--", PROGRAM, "lock", "-w", "1500ms", "m", "--", "true")
+    outer = Simba("--exact-id", "outer", "lock", "m", "--", PROGRAM, "lock", "-w", "1500ms", "m", "--", "true")
     wait_until(lambda: "waiting for 'm', which is owned by outer (under which this runs)" in outer.said(), "it is told")
     equal(outer.wait(), 75)
     contains(outer.said(), "simba: 'm' was not acquired in 1s500ms: owned by outer (under which this runs)")
-    inner = run("--id", "outer", "lock", "m", "--", PROGRAM, "lock", "-n", "other", "--", "true")
+    inner = run("--exact-id", "outer", "lock", "m", "--", PROGRAM, "lock", "-n", "other", "--", "true")
     equal((inner.code, inner.said()), (0, ""))
 
 

@@ -29,7 +29,7 @@ static int leave(void **state)
 static void a_command_runs_while_the_mutex_is_held_and_leaves_nothing(void **state)
 {
     (void)state;
-    assert_int_equal(simba_run("--id", "me", "lock", "m", "--", "sh", "-c",
+    assert_int_equal(simba_run("--exact-id", "me", "lock", "m", "--", "sh", "-c",
                                "echo \"$SIMBA_MUTEX|$SIMBA_CONTENDER_ID|$SIMBA_FENCE\"", NULL),
                      0);
     assert_contains(last_out(), "m|me|");

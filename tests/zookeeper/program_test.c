@@ -29,7 +29,7 @@ static int leave(void **state)
 static void a_command_runs_while_the_mutex_is_held_and_leaves_nothing(void **state)
 {
     (void)state;
-    assert_int_equal(simba_run("--id", "me", "lock", "m", "--", "sh", "-c",
+    assert_int_equal(simba_run("--exact-id", "me", "lock", "m", "--", "sh", "-c",
                                "echo \"$SIMBA_MUTEX|$SIMBA_CONTENDER_ID|$SIMBA_FENCE\"", NULL),
                      0);
     assert_contains(last_out(), "m|me|");
@@ -47,7 +47,7 @@ static void the_mutex_excludes_and_is_handed_over(void **state)
     assert_int_equal(simba_run("lock", "-w", "200ms", "m", "--", "touch", "ran", NULL), 75);
     assert_int_equal(witness_count(&witness, "m"), 1);
     struct process waiter =
-        simba_start(NULL, "--id", "next", "lock", "m", "--", "touch", "ran", NULL);
+        simba_start(NULL, "--exact-id", "next", "lock", "m", "--", "touch", "ran", NULL);
     wait_until(witness_count(&witness, "m") == 2);
     assert_int_equal(simba_run("status", "m", NULL), 0);
     assert_contains(last_out(), "  1  next\n");
