@@ -116,7 +116,7 @@ static int change(struct mysql *raw, MYSQL_STMT *statement, size_t which, struct
 {
     struct sb_mysql_parameters parameters;
 
-    sb_mysql_bind_values(which, &raw->values, &parameters);
+    sb_mysql_bind_values(which, &raw->values, INT64_MAX, &parameters);
     if (mysql_stmt_bind_param(statement, parameters.binds) != 0 ||
         mysql_stmt_execute(statement) != 0)
         return refuse(statement, error);

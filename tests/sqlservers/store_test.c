@@ -230,28 +230,55 @@ static void many_names_at_once_work_on_an_older_table(void **state)
 
 /* ---- The version ---------------------------------------------------------------------------- */
 
+/* The last one that a column of the table's own kind can hold. */
+#define LAST_VERSION 9223372036854775807
+
+static void set_version(uint64_t version)
+{
+    server_sql(&server, "UPDATE simba_mutex SET version = %llu, owner_id = '', transition_at = 0",
+               (unsigned long long)version);
+}
+
+/* The end of 32 bits is none. */
+static void versions_have_64_bits(void **state)
+{
+    struct call call;
+
+    (void)state;
+    acquire(&host, "m", "a");
+    set_version(4294967294);
+    for (uint64_t i = 0; i < 4; i++) {
+        call = acquire(&host, "m", "a");
+        assert_true(call.revision == 4294967295 + 3 * i);
+        call = host_do(&host, SIMBA_OP_GUARD, "m", "a", 0);
+        assert_true(call.revision == 4294967296 + 3 * i);
+        call = host_do(&host, SIMBA_OP_RELEASE, "m", "a", call.revision);
+        assert_true(call.revision == 4294967297 + 3 * i);
+        assert_string_equal(call.owner, "");
+    }
+}
+
 static void at_the_last_version_there_is_no_new_term(void **state)
 {
     struct call call;
 
     (void)state;
     acquire(&host, "m", "a");
-    server_sql(&server, "UPDATE simba_mutex SET version = 4294967293, owner_id = '',"
-                        " transition_at = 0");
+    set_version(LAST_VERSION - 2);
     call = acquire(&host, "m", "a");
-    assert_true(call.revision == 4294967294);
+    assert_true(call.revision == LAST_VERSION - 1);
     call = host_do(&host, SIMBA_OP_GUARD, "m", "a", 0);
-    assert_true(call.revision == 4294967295);
+    assert_true(call.revision == LAST_VERSION);
     call = host_do(&host, SIMBA_OP_GUARD, "m", "a", 0);
-    assert_int_equal(call.code, SIMBA_ESTORE);
+    assert_int_equal(call.code, SIMBA_ECONFIG);
     assert_non_null(strstr(call.error.text, "maximum"));
-    call = host_do(&host, SIMBA_OP_RELEASE, "m", "a", 4294967295);
+    call = host_do(&host, SIMBA_OP_RELEASE, "m", "a", LAST_VERSION);
     assert_int_equal(call.code, SIMBA_OK);
     assert_string_equal(call.owner, "");
     call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
-    assert_int_equal(call.code, SIMBA_ESTORE);
+    assert_int_equal(call.code, SIMBA_ECONFIG);
     assert_non_null(strstr(call.error.text, "maximum"));
-    assert_int_equal(server_number(&server, "SELECT version FROM simba_mutex"), 4294967295);
+    assert_true(server_number(&server, "SELECT version FROM simba_mutex") == LAST_VERSION);
 }
 
 /* ---- Leases --------------------------------------------------------------------------------- */
@@ -509,6 +536,7 @@ int main(void)
         ON_STORE(an_older_table_works_unchanged),
         ON_STORE(an_id_that_does_not_fit_is_refused_before_it_is_sent),
         ON_STORE(many_names_at_once_work_on_an_older_table),
+        ON_STORE(versions_have_64_bits),
         ON_STORE(at_the_last_version_there_is_no_new_term),
         ON_STORE(clients_with_different_leases_keep_to_their_own),
         ON_STORE(no_request_shortens_a_lease_of_its_owner),

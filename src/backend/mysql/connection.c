@@ -71,7 +71,9 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement which
     struct sb_mysql_connection *c = own(connection);
     MYSQL_STMT *statement = NULL;
     int64_t count = 0;
-    int code = sb_mysql_execute(c, which, values, &statement, failure);
+    int code = c->read_only && sb_mysql_writes(which)
+                   ? sb_mysql_fail_read_only(failure)
+                   : sb_mysql_execute(c, which, values, &statement, failure);
 
     if (code != SIMBA_OK)
         return code;
@@ -173,12 +175,18 @@ static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
     return SIMBA_OK;
 }
 
-/* Where there are several servers to choose from, those that cannot hold leases are passed over. */
+/* Newer servers have words for it. */
+static bool is_off(const char *value)
+{
+    return value != NULL && (strcmp(value, "0") == 0 || strcasecmp(value, "OFF") == 0);
+}
+
+/* A replica lets a privileged user write, where nobody else sees it: it holds no leases. Where there are several servers
+ * to choose from it is passed over; a single one can still be read. */
 static int check_writable(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     MYSQL_RES *result;
     MYSQL_ROW row;
-    bool writable;
 
     if (sb_mysql_call_query(c, "SELECT @@global.read_only") != 0)
         return sb_mysql_fail(c, false, failure);
@@ -186,9 +194,9 @@ static int check_writable(struct sb_mysql_connection *c, struct sb_sql_failure *
     if (result == NULL)
         return sb_mysql_fail(c, false, failure);
     row = mysql_fetch_row(result);
-    writable = row != NULL && row[0] != NULL && strcmp(row[0], "0") == 0;
+    c->read_only = row == NULL || !is_off(row[0]);
     mysql_free_result(result);
-    if (writable)
+    if (!c->read_only || c->settings->address.host_count < 2)
         return SIMBA_OK;
     failure->remedy = SB_SQL_RECONNECT;
     return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
@@ -254,7 +262,7 @@ static int connect_to_host(struct sb_mysql_connection *c, size_t host,
     code = check_tls(c, failure);
     if (code == SIMBA_OK)
         code = set_up(c, failure);
-    if (code == SIMBA_OK && c->settings->address.host_count > 1)
+    if (code == SIMBA_OK)
         code = check_writable(c, failure);
     return code;
 }
@@ -340,7 +348,6 @@ static int connect_to_server(void *settings, int64_t timeout_ms,
         return sb_mysql_fail_memory(failure);
     pthread_once(&library_once, begin_library);
     c->base.driver = &sb_mysql_driver;
-    c->base.version_max = UINT32_MAX;
     c->base.needs_utf8 = true;
     c->base.drops_spaces = true; /* most collations do not see them, and char(32) has none */
     c->settings = settings;

@@ -39,7 +39,8 @@ struct sb_mysql_connection {
     bool timed_out;                              /* it came */
     bool in_transaction;
     bool mariadb;
-    bool exact_names;                      /* names that differ in any byte are different rows */
+    bool read_only;   /* the server is: it grants nothing, whatever the user may do there */
+    bool exact_names; /* names that differ in any byte are different rows */
     struct sb_mysql_parameters parameters; /* of the statement that was sent last */
     struct sb_mysql_lone lone;
 

@@ -92,7 +92,7 @@ int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYS
 
 bool sb_mysql_bind(struct sb_mysql_connection *c, size_t which, const struct sb_sql_values *values)
 {
-    sb_mysql_bind_values(which, values, &c->parameters);
+    sb_mysql_bind_values(which, values, c->base.version_max, &c->parameters);
     return mysql_stmt_bind_param(c->statements[which], c->parameters.binds) == 0;
 }
 
@@ -109,7 +109,7 @@ int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
         code = sb_mysql_prepare(c, sb_mysql_statement_text(index), &c->statements[index], failure);
     if (code != SIMBA_OK)
         return code;
-    sb_mysql_bind_values(index, values, &c->parameters);
+    sb_mysql_bind_values(index, values, c->base.version_max, &c->parameters);
     code = sb_mysql_run_bound(c, c->statements[index], c->parameters.binds, sb_mysql_writes(which),
                               failure);
     if (code == SIMBA_OK)
@@ -117,9 +117,10 @@ int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
     return code;
 }
 
-uint64_t sb_mysql_version_left(MYSQL_STMT *statement, size_t which,
-                               const struct sb_sql_values *values)
+uint64_t sb_mysql_version_left(const struct sb_mysql_connection *c, MYSQL_STMT *statement,
+                               size_t which, const struct sb_sql_values *values)
 {
-    return sb_mysql_names_version(which) ? sb_mysql_next_version(values->version)
-                                         : mysql_stmt_insert_id(statement);
+    return sb_mysql_names_version(which)
+               ? sb_mysql_next_version(values->version, c->base.version_max)
+               : mysql_stmt_insert_id(statement);
 }

@@ -18,8 +18,8 @@ bool sb_mysql_bind(struct sb_mysql_connection *connection, size_t which,
                    const struct sb_sql_values *values);
 
 /* The version of the row that a statement has changed; 0 where a trigger of the table's has kept it from us. */
-uint64_t sb_mysql_version_left(MYSQL_STMT *statement, size_t which,
-                               const struct sb_sql_values *values);
+uint64_t sb_mysql_version_left(const struct sb_mysql_connection *connection, MYSQL_STMT *statement,
+                               size_t which, const struct sb_sql_values *values);
 
 /* The parts of that, for statements that are made as they are needed. */
 int sb_mysql_prepare(struct sb_mysql_connection *connection, const char *text,

@@ -142,6 +142,13 @@ int sb_mysql_fail_closed(struct sb_sql_failure *failure)
     return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE, "MySQL: %s", lost.text);
 }
 
+int sb_mysql_fail_read_only(struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_ESTORE,
+                        "MySQL: the server is read-only, a replica perhaps, and holds no leases");
+}
+
 int sb_mysql_fail_memory(struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_GIVE_UP;

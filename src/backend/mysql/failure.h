@@ -21,6 +21,9 @@ int sb_mysql_fail_statement(const struct sb_mysql_connection *connection, MYSQL_
 /* The server has closed the connection before anything was sent. */
 int sb_mysql_fail_closed(struct sb_sql_failure *failure);
 
+/* The server is read-only, whatever the user may do there. */
+int sb_mysql_fail_read_only(struct sb_sql_failure *failure);
+
 int sb_mysql_fail_memory(struct sb_sql_failure *failure);
 
 #endif

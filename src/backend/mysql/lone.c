@@ -130,7 +130,7 @@ static void take_version(struct sb_mysql_connection *c, uint64_t version)
 static int take_change(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     struct sb_sql_item *item = c->lone.item;
-    uint64_t version = sb_mysql_version_left(statement_of(c), c->lone.which, &item->values);
+    uint64_t version = sb_mysql_version_left(c, statement_of(c), c->lone.which, &item->values);
 
     item->hit = mysql_stmt_affected_rows(statement_of(c)) == 1;
     if (!item->hit && c->lone.which == SB_MYSQL_ACQUIRE_AGAIN)
@@ -190,6 +190,8 @@ int sb_mysql_lone_start(struct sb_sql_connection *connection, struct sb_sql_item
     *ret_wants = 0;
     if (sb_mysql_is_closed(c))
         return sb_mysql_fail_closed(failure);
+    if (c->read_only && sb_mysql_writes(item->statement))
+        return sb_mysql_fail_read_only(failure);
     c->lone = (struct sb_mysql_lone){.item = item};
     code = begin_item(c, failure);
     return code == SIMBA_OK ? advance(c, ret_wants, failure) : code;

@@ -18,20 +18,22 @@
 #define NOW SB_MYSQL_NOW
 #define FIXED_MAX 2048 /* bytes of a statement but for its repetitions */
 #define LISTS_MAX 5    /* of names or values in one statement */
+#define FIXED_BINDS_MAX 3
 #define PART_MAX sizeof(SB_MYSQL_FREE_ROW ", ")
 
 /* Without the hint all rows of a small table may be read for the sake of a few, and locked. */
 #define UPDATE "UPDATE simba_mutex FORCE INDEX (PRIMARY) SET "
 #define SET_TIMES SB_MYSQL_SET_TIMES ", version = version + 1 WHERE mutex IN ("
 #define CLEAR_LEASE                                                                                \
-    "owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0, version = least(version + "    \
-    "1, " SB_MYSQL_VERSION_MAX ") WHERE mutex IN ("
+    "owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"                               \
+    " version = least(version, ? - 1) + 1 WHERE mutex IN ("
 
 struct many {
     struct sb_sql_item *const *items;
     size_t count;
     char *buffer;
     struct sb_text text;
+    const uint64_t *version_max;
     MYSQL_BIND *binds;
     size_t bound;
     MYSQL_STMT *statement;
@@ -45,13 +47,14 @@ static void end(struct many *m)
     sb_free(m->buffer);
 }
 
-static bool begin(struct many *m, struct sb_sql_item *const *items, size_t count)
+static bool begin(struct many *m, const struct sb_mysql_connection *c,
+                  struct sb_sql_item *const *items, size_t count)
 {
     size_t size = FIXED_MAX + LISTS_MAX * count * PART_MAX;
 
-    *m = (struct many){.items = items, .count = count};
+    *m = (struct many){.items = items, .count = count, .version_max = &c->base.version_max};
     m->buffer = sb_alloc(size);
-    m->binds = sb_alloc_zero((LISTS_MAX * count + 2) * sizeof *m->binds);
+    m->binds = sb_alloc_zero((LISTS_MAX * count + FIXED_BINDS_MAX) * sizeof *m->binds);
     if (m->buffer != NULL)
         sb_text_init(&m->text, m->buffer, size);
     return m->buffer != NULL && m->binds != NULL;
@@ -119,6 +122,11 @@ static void bind_lease(struct many *m)
     sb_mysql_bind_number(&m->binds[m->bound++], &m->items[0]->values.lease_ms);
 }
 
+static void bind_version_max(struct many *m)
+{
+    sb_mysql_bind_number(&m->binds[m->bound++], m->version_max);
+}
+
 /* ---- Statements ----------------------------------------------------------------------------- */
 
 static void write_acquire(struct many *m)
@@ -130,7 +138,8 @@ static void write_acquire(struct many *m)
     add_names(m);
     sb_text_add(&m->text, ") AND (transition_at < " NOW " OR ");
     add_is_owner(m);
-    sb_text_add(&m->text, ") AND version < " SB_MYSQL_VERSION_MAX);
+    sb_text_add(&m->text, ") AND version < ?");
+    bind_version_max(m);
 }
 
 static void write_guard(struct many *m)
@@ -138,14 +147,15 @@ static void write_guard(struct many *m)
     sb_text_add(&m->text, UPDATE SET_TIMES);
     bind_lease(m);
     add_names(m);
-    sb_text_add(&m->text,
-                ") AND transition_at > " NOW " AND version < " SB_MYSQL_VERSION_MAX " AND ");
+    sb_text_add(&m->text, ") AND transition_at > " NOW " AND version < ? AND ");
+    bind_version_max(m);
     add_is_owner(m);
 }
 
 static void write_release(struct many *m)
 {
     sb_text_add(&m->text, UPDATE CLEAR_LEASE);
+    bind_version_max(m);
     add_names(m);
     sb_text_add(&m->text, ") AND ");
     add_is_owner(m);
@@ -159,7 +169,7 @@ int sb_mysql_update_many(struct sb_mysql_connection *c, struct sb_sql_item *cons
     struct many m;
     int code = SIMBA_ENOMEM;
 
-    if (!begin(&m, items, count)) {
+    if (!begin(&m, c, items, count)) {
         sb_mysql_fail_memory(failure);
     } else {
         if (items[0]->statement == SB_SQL_ACQUIRE)
@@ -182,7 +192,7 @@ int sb_mysql_insert_many(struct sb_mysql_connection *c, struct sb_sql_item *cons
     struct many m;
     int code = SIMBA_ENOMEM;
 
-    if (!begin(&m, items, count)) {
+    if (!begin(&m, c, items, count)) {
         sb_mysql_fail_memory(failure);
     } else {
         sb_text_add(&m.text, SB_MYSQL_INSERT);
@@ -229,7 +239,7 @@ int sb_mysql_select_many(struct sb_mysql_connection *c, struct sb_sql_item *cons
     struct many m;
     int code = SIMBA_ENOMEM;
 
-    if (!begin(&m, items, count)) {
+    if (!begin(&m, c, items, count)) {
         sb_mysql_fail_memory(failure);
     } else {
         sb_text_add(&m.text, "SELECT " SB_MYSQL_COLUMNS ", field(mutex, ");

@@ -81,7 +81,7 @@ static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     item->hit = mysql_stmt_affected_rows(statement) == 1;
     if (!item->hit)
         return SIMBA_OK;
-    version = sb_mysql_version_left(statement, item->statement, &item->values);
+    version = sb_mysql_version_left(c, statement, item->statement, &item->values);
     if (version == 0)
         return look_behind(c, item, failure);
     sb_sql_item_set_record(item, version);
@@ -167,6 +167,8 @@ int sb_mysql_run_all(struct sb_sql_connection *connection, struct sb_sql_item *c
 
     if (sb_mysql_is_closed(c))
         return sb_mysql_fail_closed(failure);
+    if (c->read_only && sb_mysql_writes(items[0]->statement))
+        return sb_mysql_fail_read_only(failure);
     if (items[0]->statement == SB_SQL_SELECT)
         code = select_all(c, items, count, failure);
     else if (items[0]->statement == SB_SQL_INSERT_IF_MISSING)

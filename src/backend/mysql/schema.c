@@ -18,13 +18,24 @@
 const char sb_mysql_schema[] =
     "CREATE TABLE IF NOT EXISTS simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint"
     " unsigned NOT NULL, ttl_at bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL,"
-    " owner_id varchar(128) NOT NULL, version int unsigned NOT NULL) ENGINE = InnoDB"
+    " owner_id varchar(128) NOT NULL, version bigint unsigned NOT NULL) ENGINE = InnoDB"
     " COLLATE utf8mb4_bin";
 
 static const char describe_table[] =
     "SELECT column_name, character_maximum_length, collation_name LIKE '%\\_bin' OR"
-    " collation_name LIKE 'binary' FROM information_schema.columns WHERE table_schema = database()"
-    " AND table_name = 'simba_mutex' AND column_name IN ('mutex', 'owner_id')";
+    " collation_name LIKE 'binary', data_type, column_type LIKE '%unsigned%' FROM"
+    " information_schema.columns WHERE table_schema = database() AND table_name = 'simba_mutex' AND"
+    " column_name IN ('mutex', 'owner_id', 'version')";
+
+/* Tables that others have created count in 32 bits. */
+static const char widen_version[] =
+    "ALTER TABLE simba_mutex MODIFY version bigint unsigned NOT NULL";
+
+static void take_version(struct sb_mysql_connection *c, bool is_wide, bool is_unsigned)
+{
+    c->base.version_max = is_wide ? INT64_MAX : is_unsigned ? UINT32_MAX : INT32_MAX;
+    c->base.widen_version = is_wide ? NULL : widen_version;
+}
 
 static void take_columns(struct sb_mysql_connection *c, MYSQL_RES *result)
 {
@@ -33,6 +44,8 @@ static void take_columns(struct sb_mysql_connection *c, MYSQL_RES *result)
     while ((row = mysql_fetch_row(result)) != NULL) {
         if (strcmp(row[0], "mutex") == 0)
             c->exact_names = row[2] != NULL && strcmp(row[2], "1") == 0;
+        else if (strcmp(row[0], "version") == 0)
+            take_version(c, strcmp(row[3], "bigint") == 0, strcmp(row[4], "1") == 0);
         else if (row[1] != NULL)
             c->base.owner_id_max = strtoul(row[1], NULL, 10);
     }
@@ -58,6 +71,8 @@ static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     int code;
 
+    if (c->read_only)
+        return sb_mysql_fail_read_only(failure);
     if (sb_mysql_call_query(c, sb_mysql_schema) == 0)
         return SIMBA_OK;
     code = sb_mysql_fail(c, false, failure);
@@ -112,6 +127,7 @@ int sb_mysql_init_schema(struct sb_mysql_connection *c, struct sb_sql_failure *f
     int code;
 
     c->base.owner_id_max = SIMBA_ID_MAX;
+    take_version(c, false, true);
     code = limit_waits(c, seconds_left(c), failure);
     if (code == SIMBA_OK)
         code = find_or_create(c, failure);

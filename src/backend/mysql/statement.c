@@ -27,9 +27,10 @@
 #define SET_LEASE SET_LEASE_AND("last_insert_id(version + 1)")
 
 /* A release goes through at the last version too; only nobody can acquire any more. */
-#define CLEAR_LEASE CLEAR_LEASE_AND("last_insert_id(least(version + 1, " SB_MYSQL_VERSION_MAX "))")
+#define CLEAR_LEASE CLEAR_LEASE_AND("last_insert_id(least(version, ? - 1) + 1)")
 
-/* Which value stands for each question mark: (m)utex, (i)d, (t)tl, (l)ease, (v)ersion, the (n)ext version. */
+/* Which value stands for each question mark: (m)utex, (i)d, (t)tl, (l)ease, (v)ersion, the (n)ext version, the
+ * last one that the column can hold (x). */
 struct statement {
     const char *text;
     const char *parameters;
@@ -43,12 +44,12 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
                                 "m"},
     [SB_SQL_SELECT_ALL] = {"SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex", ""},
     [SB_SQL_ACQUIRE] = {SET_LEASE " WHERE mutex = ? AND (transition_at < " NOW " OR " IS_OWNER
-                                  ") AND version < " SB_MYSQL_VERSION_MAX,
-                        "itlmi"},
+                                  ") AND version < ?",
+                        "itlmix"},
     [SB_SQL_GUARD] = {SET_LEASE " WHERE mutex = ? AND " IS_OWNER " AND transition_at > " NOW
-                                " AND version < " SB_MYSQL_VERSION_MAX,
-                      "itlmi"},
-    [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER, "mi"},
+                                " AND version < ?",
+                      "itlmix"},
+    [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER, "xmi"},
     [SB_SQL_RELEASE_EXACT] = {CLEAR_LEASE_AND("?") " WHERE mutex = ? AND version = ? AND " IS_OWNER,
                               "nmvi"},
     [SB_MYSQL_ACQUIRE_AGAIN] = {SET_LEASE_AND("?") " WHERE mutex = ? AND version = ? AND"
@@ -71,9 +72,9 @@ bool sb_mysql_names_version(size_t which)
     return which == SB_SQL_RELEASE_EXACT || which == SB_MYSQL_ACQUIRE_AGAIN;
 }
 
-uint64_t sb_mysql_next_version(uint64_t version)
+uint64_t sb_mysql_next_version(uint64_t version, uint64_t version_max)
 {
-    return version < UINT32_MAX ? version + 1 : version;
+    return version < version_max ? version + 1 : version;
 }
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
@@ -102,18 +103,21 @@ static const void *number_of(char parameter, const struct sb_sql_values *values,
         return &values->lease_ms;
     case 'v':
         return &values->version;
+    case 'x':
+        return &p->version_max;
     default:
         return &p->next_version;
     }
 }
 
-void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values,
+void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values, uint64_t version_max,
                           struct sb_mysql_parameters *p)
 {
     MYSQL_BIND *bind = p->binds;
 
     memset(p, 0, sizeof *p);
-    p->next_version = sb_mysql_next_version(values->version);
+    p->version_max = version_max;
+    p->next_version = sb_mysql_next_version(values->version, version_max);
     for (const char *c = statements[which].parameters; *c != '\0'; c++, bind++) {
         if (*c == 'm')
             sb_mysql_bind_text(bind, values->mutex);

@@ -18,7 +18,6 @@
     "acquired_at = " SB_MYSQL_NOW ", ttl_at = greatest(ttl_at, " SB_MYSQL_NOW " + ?),"             \
     " transition_at = greatest(transition_at, " SB_MYSQL_NOW " + ?)"
 #define SB_MYSQL_COLUMNS SB_SQL_COLUMNS ", " SB_MYSQL_NOW ", 0"
-#define SB_MYSQL_VERSION_MAX "4294967295"
 #define SB_MYSQL_OWNER "cast(convert(owner_id USING utf8mb4) AS binary)"
 #define SB_MYSQL_INSERT "INSERT INTO simba_mutex (" SB_SQL_COLUMNS ") VALUES "
 #define SB_MYSQL_FREE_ROW "(?, '', 0, 0, 0, 0)"
@@ -40,6 +39,7 @@ enum sb_mysql_statement {
 struct sb_mysql_parameters {
     MYSQL_BIND binds[SB_MYSQL_PARAMETERS_MAX];
     uint64_t next_version;
+    uint64_t version_max;
 };
 
 /* The text of a statement, with a question mark for each value. */
@@ -51,11 +51,11 @@ bool sb_mysql_writes(size_t which);
 /* Whether it changes only the row of the version that it is given. */
 bool sb_mysql_names_version(size_t which);
 
-/* The version that such a statement makes of one. */
-uint64_t sb_mysql_next_version(uint64_t version);
+/* The version that such a statement makes of one; the last one stays. */
+uint64_t sb_mysql_next_version(uint64_t version, uint64_t version_max);
 
 /* The parameters point into `values` and into themselves. */
-void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values,
+void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values, uint64_t version_max,
                           struct sb_mysql_parameters *ret_parameters);
 void sb_mysql_bind_text(MYSQL_BIND *bind, const char *text);
 void sb_mysql_bind_number(MYSQL_BIND *bind, const void *number); /* 64 bits, not negative */

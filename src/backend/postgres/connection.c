@@ -388,7 +388,7 @@ static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_
     if (c == NULL)
         return sb_postgres_fail_memory(failure);
     c->base.driver = &sb_postgres_driver;
-    c->base.version_max = UINT32_MAX;
+    c->base.version_max = INT64_MAX;
     c->settings = settings;
     c->deadline_ms = deadline_ms;
     c->pg = sb_postgres_settings_connect(settings, &unread);

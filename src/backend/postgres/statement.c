@@ -21,7 +21,7 @@
 
 #define NOW "date_part('epoch', clock_timestamp()) * 1000"
 #define COLUMNS SB_SQL_COLUMNS ", (" NOW ")::bigint, 0"
-#define VERSION_MAX "4294967295"
+#define VERSION_MAX "9223372036854775807"
 #define NAME_MAX_LENGTH 40
 
 #define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, 0)"
@@ -36,7 +36,7 @@
 #define CLEAR_LEASE_TO(zero, next)                                                                 \
     "UPDATE simba_mutex SET owner_id = '', acquired_at = " zero ", ttl_at = 0, transition_at = 0," \
     " version = " next
-#define CLEAR_LEASE CLEAR_LEASE_TO("0", "least(version + 1, " VERSION_MAX ")")
+#define CLEAR_LEASE CLEAR_LEASE_TO("0", "least(version, " VERSION_MAX " - 1) + 1")
 
 #define MAY_ACQUIRE                                                                                \
     "mutex = $1 AND (transition_at < " NOW " OR owner_id = $2) AND version < " VERSION_MAX
@@ -172,7 +172,7 @@ bool sb_postgres_writes(int statement)
 
 uint64_t sb_postgres_next_version(uint64_t version)
 {
-    return version < UINT32_MAX ? version + 1 : version;
+    return version < INT64_MAX ? version + 1 : version;
 }
 
 /* ---- Parameters ----------------------------------------------------------------------------- */

@@ -97,6 +97,23 @@ static bool is_own_failure(const struct sb_sql_failure *failure)
 
 /* ---- Settling ------------------------------------------------------------------------------- */
 
+/* Half of the way to the end is years for a mutex that is renewed now and then, and days for a busy one. */
+static void warn_of_version(const struct sb_batch *batch, struct sb_sql_connection *connection,
+                            const struct sb_job *job)
+{
+    const struct sb_sql_record *record = &job->item.record;
+
+    if (connection->widen_version == NULL || connection->warned_of_version || !job->found ||
+        record->version <= connection->version_max / 2)
+        return;
+    connection->warned_of_version = true;
+    batch->host->log(batch->host, SIMBA_LOG_WARN,
+                     "the version of the mutex \"%s\" is %llu, and at %llu nobody can own it any "
+                     "more; run: %s",
+                     job->request->mutex, (unsigned long long)record->version,
+                     (unsigned long long)connection->version_max, connection->widen_version);
+}
+
 static void announce(struct sb_batch *batch, struct sb_repository *r, const struct sb_job *job)
 {
     const struct sb_sql_driver *driver = r->connection->driver;
@@ -175,6 +192,8 @@ int sb_batch_settle(struct sb_batch *batch, struct sb_repository *r, struct sb_s
             take_back(batch, job, moved, &failure->error);
         else if (job->state == SB_JOB_DONE)
             announce(batch, r, job);
+        if (job->state == SB_JOB_DONE)
+            warn_of_version(batch, r->connection, job);
     }
     for (size_t i = 0; i < batch->count; i++)
         if (batch->jobs[i].state == SB_JOB_DONE)

@@ -92,6 +92,8 @@ static int ensure_connection(simba_repository *h, int64_t timeout_ms,
 {
     int code;
 
+    if (h->repository.connection != NULL && h->repository.connection->outdated)
+        drop_connection(h);
     if (h->repository.connection != NULL)
         return SIMBA_OK;
     if (timeout_ms > h->limits.connect_ms)

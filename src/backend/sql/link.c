@@ -46,6 +46,17 @@ static int note_no_connection(struct sb_sql_link *l, const struct sb_sql_failure
     return failure->error.code;
 }
 
+/* Somebody may have altered the table as the error has told. */
+static void drop_outdated(struct sb_sql_link *l, int64_t now_ms)
+{
+    const struct sb_sql_connection *connection = l->repository.connection;
+
+    if (connection == NULL || !connection->outdated || now_ms < l->refused_until_ms)
+        return;
+    l->refused_until_ms = now_ms + REFUSED_MS;
+    sb_sql_link_drop(l);
+}
+
 /* Between two attempts requests are answered with what the last one failed with. */
 int sb_sql_link_ensure(struct sb_sql_link *l, int64_t timeout_ms, struct sb_sql_failure *failure)
 {
@@ -54,6 +65,7 @@ int sb_sql_link_ensure(struct sb_sql_link *l, int64_t timeout_ms, struct sb_sql_
 
     if (timeout_ms > l->connect_ms)
         timeout_ms = l->connect_ms;
+    drop_outdated(l, now_ms);
     if (l->repository.connection != NULL)
         return SIMBA_OK;
     failure->remedy = SB_SQL_GIVE_UP;

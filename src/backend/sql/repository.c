@@ -94,10 +94,13 @@ int sb_repository_check_version(struct sb_repository *r, const struct sb_sql_rec
     if (record->version < most)
         return SIMBA_OK;
     failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_ESTORE,
-                        "the version of the mutex \"%s\" is at its maximum of %llu; without a "
-                        "larger one there is no new token",
-                        record->mutex, (unsigned long long)most);
+    r->connection->outdated = true;
+    return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                        "the version of the mutex \"%s\" is at its maximum of %llu, and nobody can "
+                        "own it any more%s%s",
+                        record->mutex, (unsigned long long)most,
+                        r->connection->widen_version != NULL ? "; run: " : "",
+                        r->connection->widen_version != NULL ? r->connection->widen_version : "");
 }
 
 /* ---- Statements ----------------------------------------------------------------------------- */

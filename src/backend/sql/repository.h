@@ -33,7 +33,7 @@ struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim);
 int sb_repository_check_names(struct sb_repository *repository, const char *mutex, const char *id,
                               struct sb_sql_failure *failure);
 
-/* SIMBA_ESTORE for a record of the mutex that no term can begin or go on with. */
+/* SIMBA_ECONFIG for a record of the mutex that no term can begin or go on with: the table has to be altered. */
 int sb_repository_check_version(struct sb_repository *repository,
                                 const struct sb_sql_record *record, struct sb_sql_failure *failure);
 

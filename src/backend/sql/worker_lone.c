@@ -30,7 +30,8 @@ static bool seize_connection(struct sb_worker *w, int64_t now_ms)
     pthread_mutex_lock(&w->lock);
     seized = w->user == NOBODY && w->queue.count == 0 && !w->broken && !w->stopping &&
              w->link.repository.connection != NULL &&
-             !w->link.repository.connection->needs_thread && sb_worker_look_due_ms(w) > now_ms;
+             !w->link.repository.connection->needs_thread &&
+             !w->link.repository.connection->outdated && sb_worker_look_due_ms(w) > now_ms;
     if (seized)
         w->user = LOOP;
     pthread_mutex_unlock(&w->lock);
