@@ -49,10 +49,10 @@ struct simba_url {
 struct param *sb_url_find_param(simba_url *url, const char *name);
 
 /* What a sentence calls a file: with the folder of the process in front, where that fits. */
-const char *sb_url_full_name(const char *path, char buffer[PATH_MAX]);
+const char *sb_url_full_name(const char *path, char buffer[PATH_MAX]) SB_SHARED("url_full_name");
 
 /* Whether a file gives its bytes more than once: a pipe does not. What is not there can be read again, too. */
-bool sb_url_can_be_read_twice(const char *path);
+bool sb_url_can_be_read_twice(const char *path) SB_SHARED("url_can_be_read_twice");
 
 /* Reads the first line, after the checks that a file of passwords has to pass. */
 int sb_url_read_password_file(const char *path, char buffer[SB_SECRET_MAX + 2],

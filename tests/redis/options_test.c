@@ -43,7 +43,7 @@ static void a_plain_url_has_the_defaults(void **state)
     assert_int_equal(o.place_count, 1);
     assert_string_equal(o.places[0].host, "localhost");
     assert_int_equal(o.places[0].port, 6379);
-    assert_null(o.credentials.password);
+    assert_null(o.credentials.password.text);
     assert_int_equal(o.database, 0);
     assert_string_equal(o.client_name, "simba");
     assert_int_equal(o.connect_timeout_ms, 5000);
@@ -68,7 +68,7 @@ static void every_part_of_a_url_is_read(void **state)
                               &o, &error),
                      SIMBA_OK);
     assert_string_equal(o.credentials.user, "user");
-    assert_string_equal(o.credentials.password, "p@ss");
+    assert_string_equal(o.credentials.password.text, "p@ss");
     assert_string_equal(o.places[0].host, "::1");
     assert_int_equal(o.places[0].port, 7000);
     assert_int_equal(o.database, 3);
@@ -87,13 +87,13 @@ static void every_part_of_a_url_is_read(void **state)
     assert_int_equal(o.places[1].port, 7);
     assert_string_equal(o.master_name, "main");
     assert_int_equal(o.database, 2);
-    assert_string_equal(o.sentinel_credentials.password, "s");
+    assert_string_equal(o.sentinel_credentials.password.text, "s");
     sb_redis_options_free(&o);
 
     assert_int_equal(read_url("redis+unix://:secret@/run/r.sock?db=4", &o, &error), SIMBA_OK);
     assert_string_equal(o.places[0].host, "/run/r.sock");
     assert_int_equal(o.places[0].port, 0);
-    assert_string_equal(o.credentials.password, "secret");
+    assert_string_equal(o.credentials.password.text, "secret");
     assert_int_equal(o.database, 4);
     sb_redis_options_free(&o);
 }

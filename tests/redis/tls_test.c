@@ -216,6 +216,120 @@ static void a_waiter_is_woken_over_tls(void **state)
     party_leave(&waiter);
 }
 
+/* ---- Rotated files -------------------------------------------------------------------------- */
+
+/* Until the connection that was ended has been replaced. */
+static bool acquires(void *host)
+{
+    return host_do(host, SIMBA_OP_ACQUIRE, "m", "a", 0).code == SIMBA_OK;
+}
+
+static bool is_refused(void *host)
+{
+    return host_do(host, SIMBA_OP_ACQUIRE, "m", "a", 0).code == SIMBA_EDENIED;
+}
+
+static void open_and_acquire(struct host *host, const char *url)
+{
+    if (host_open(host, url) != SIMBA_OK)
+        fail_msg("%s", host->open_error.text);
+    assert_true(acquires(host));
+}
+
+/* All connections but that of the test. */
+static void kill_clients(void)
+{
+    server_do(&server, "CLIENT KILL TYPE normal SKIPME yes");
+    server_do(&server, "CLIENT KILL TYPE pubsub");
+}
+
+static const char *file_url(const char *user)
+{
+    static char url[1024];
+
+    snprintf(url, sizeof url, "redis://%s@127.0.0.1:%d?password-file=%s", user, server.port,
+             file("password"));
+    return url;
+}
+
+static void a_password_that_was_changed_in_its_file_is_used(void **state)
+{
+    struct host host;
+
+    (void)state;
+    run("umask 077 && echo one >password");
+    server_do(&server, "ACL SETUSER changing on >one ~* &* +@all");
+    open_and_acquire(&host, file_url("changing"));
+    server_do(&server, "ACL SETUSER changing <one >two");
+    run("echo two >password");
+    kill_clients();
+    assert_true(host_run_until(&host, acquires, &host));
+    assert_true(host_close(&host));
+    server_do(&server, "ACL DELUSER changing");
+}
+
+/* The password of before is tried; where the server does not take it the reason is told. */
+static void a_password_file_that_is_gone_is_told_when_the_server_refuses(void **state)
+{
+    struct host host;
+    struct call call;
+
+    (void)state;
+    run("umask 077 && echo one >password");
+    server_do(&server, "ACL SETUSER changing on >one ~* &* +@all");
+    open_and_acquire(&host, file_url("changing"));
+    run("rm password");
+    kill_clients();
+    assert_true(host_run_until(&host, acquires, &host));
+    server_do(&server, "ACL SETUSER changing <one >two");
+    kill_clients();
+    assert_true(host_run_until(&host, is_refused, &host));
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(call.code, SIMBA_EDENIED);
+    assert_non_null(strstr(call.error.text, file("password")));
+    assert_true(host_close(&host));
+    server_do(&server, "ACL DELUSER changing");
+}
+
+/* The server has a new certificate of another authority, and wants one of that of the client. */
+static void certificates_and_keys_that_were_replaced_are_used(void **state)
+{
+    struct host host;
+
+    (void)state;
+    make_certificate("next-server", "stranger", "IP:127.0.0.1");
+    run("cp ca.crt trusted.crt && cp client.crt mine.crt && cp client.key mine.key");
+    server_do(&server, "CONFIG SET tls-auth-clients yes");
+    open_and_acquire(&host, tls_url("tls-ca=%s&tls-cert=%s&tls-key=%s", file("trusted.crt"),
+                                    file("mine.crt"), file("mine.key")));
+    server_do(&server, "CONFIG SET tls-cert-file %s tls-key-file %s tls-ca-cert-file %s",
+              file("next-server.crt"), file("next-server.key"), file("stranger.crt"));
+    run("cp stranger.crt trusted.crt && cp intruder.crt mine.crt && cp intruder.key mine.key");
+    kill_clients();
+    assert_true(host_run_until(&host, acquires, &host));
+    assert_true(host_close(&host));
+    server_do(&server, "CONFIG SET tls-cert-file %s tls-key-file %s tls-ca-cert-file %s",
+              file("server.crt"), file("server.key"), file("ca.crt"));
+    server_do(&server, "CONFIG SET tls-auth-clients no");
+}
+
+/* Files that are half written, or gone, leave what was read before. */
+static void a_key_that_cannot_be_read_any_more_leaves_the_one_of_before(void **state)
+{
+    struct host host;
+
+    (void)state;
+    run("cp ca.crt trusted.crt && cp client.crt mine.crt && cp client.key mine.key");
+    server_do(&server, "CONFIG SET tls-auth-clients yes");
+    open_and_acquire(&host, tls_url("tls-ca=%s&tls-cert=%s&tls-key=%s", file("trusted.crt"),
+                                    file("mine.crt"), file("mine.key")));
+    run("rm mine.key && cp intruder.crt mine.crt && : >trusted.crt");
+    kill_clients();
+    assert_true(host_run_until(&host, acquires, &host));
+    assert_true(host_close(&host));
+    server_do(&server, "CONFIG SET tls-auth-clients no");
+}
+
 /* ---- Rights --------------------------------------------------------------------------------- */
 
 static const char *user_url(const char *rest)
@@ -402,6 +516,10 @@ int main(void)
         cmocka_unit_test(plain_and_encrypted_do_not_meet),
         cmocka_unit_test(a_large_batch_goes_through),
         cmocka_unit_test(a_waiter_is_woken_over_tls),
+        cmocka_unit_test(a_password_that_was_changed_in_its_file_is_used),
+        cmocka_unit_test(a_password_file_that_is_gone_is_told_when_the_server_refuses),
+        cmocka_unit_test(certificates_and_keys_that_were_replaced_are_used),
+        cmocka_unit_test(a_key_that_cannot_be_read_any_more_leaves_the_one_of_before),
         cmocka_unit_test(the_documented_rights_are_enough),
         cmocka_unit_test(every_documented_right_is_needed),
         cmocka_unit_test(a_right_that_is_missing_is_told_and_grants_nothing),

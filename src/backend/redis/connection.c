@@ -61,7 +61,7 @@ static bool is_pushed_to(const struct sb_connection *c)
 /* A server with encryption has nothing else to say to plain bytes. */
 static bool may_want_tls(const struct sb_connection *c)
 {
-    return c->state == GREETING && c->config.tls == NULL && c->place.port != 0;
+    return c->state == GREETING && c->config.login->tls == NULL && c->place.port != 0;
 }
 
 bool sb_connection_is_ready(const struct sb_connection *c)
@@ -76,16 +76,31 @@ bool sb_connection_has_room(const struct sb_connection *c)
 
 /* ---- Going down ----------------------------------------------------------------------------- */
 
+/* A server cannot know that what it refuses was read from a file long ago. */
+static struct simba_error explain(const struct sb_connection *c, const struct simba_error *error)
+{
+    const struct simba_error *unread = &c->config.login->unread;
+    struct simba_error explained = *error;
+
+    if (c->state < READY && error->code == SIMBA_EDENIED && unread->code != SIMBA_OK)
+        sb_error_set_backend(&explained, error->code, error->backend_code, "%.120s; and %.120s",
+                             error->text, unread->text);
+    return explained;
+}
+
 void sb_connection_drop(struct sb_connection *c, const struct simba_error *error)
 {
+    struct simba_error why;
+
     if (c->state >= DOWN)
         return;
+    why = explain(c, error);
     c->state = DOWN;
     sb_stream_close(c->stream);
     uv_timer_stop(&c->timer);
-    sb_pipeline_fail(&c->pipeline, error);
+    sb_pipeline_fail(&c->pipeline, &why);
     if (c->state == DOWN)
-        c->config.events->down(c->config.user, error);
+        c->config.events->down(c->config.user, &why);
 }
 
 static void drop_because(struct sb_connection *c, const char *what)
@@ -400,6 +415,7 @@ static void release(struct sb_connection *c)
         return;
     sb_reader_free(c->reader);
     sb_pipeline_free(&c->pipeline);
+    sb_login_free(c->config.login);
     sb_free(c);
     closed(user);
 }
@@ -422,19 +438,21 @@ static const struct sb_stream_events stream_events = {on_up, on_again, on_data, 
 struct sb_connection *sb_connection_open(const struct sb_connection_config *config,
                                          const struct sb_endpoint *endpoint)
 {
-    struct sb_connection *c = sb_alloc_zero(sizeof *c);
+    struct sb_connection *c = config->login != NULL ? sb_alloc_zero(sizeof *c) : NULL;
     struct sb_stream_config stream = {
         .loop = config->loop,
         .endpoint = endpoint,
-        .tls = config->tls,
+        .tls = config->login != NULL ? config->login->tls : NULL,
         .connect_timeout_ms = config->connect_timeout_ms,
         .keep_alive_ms = config->options->keep_alive_ms,
         .events = &stream_events,
         .user = c,
     };
 
-    if (c == NULL)
+    if (c == NULL) {
+        sb_login_free(config->login);
         return NULL;
+    }
     c->config = *config;
     c->place = endpoint->place;
     c->state = CONNECTING;
@@ -445,6 +463,7 @@ struct sb_connection *sb_connection_open(const struct sb_connection_config *conf
     c->timer_at_ms = SB_NEVER;
     c->stream = sb_stream_open(&stream);
     if (c->stream == NULL) {
+        sb_login_free(config->login);
         sb_free(c);
         return NULL;
     }

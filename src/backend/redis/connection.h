@@ -8,6 +8,7 @@
 #ifndef SB_REDIS_CONNECTION_H
 #define SB_REDIS_CONNECTION_H
 
+#include "backend/redis/login.h"
 #include "backend/redis/stream.h"
 
 #define SB_NEVER INT64_MAX /* a time that does not come */
@@ -47,8 +48,7 @@ struct sb_connection_events {
 struct sb_connection_config {
     struct uv_loop_s *loop;
     const struct sb_redis_options *options;
-    const struct sb_tls *tls; /* NULL: plain */
-    const struct sb_redis_credentials *credentials;
+    struct sb_login *login; /* the connection's from then on; NULL: memory was short */
     int64_t database;
     int64_t connect_timeout_ms; /* to become ready */
     bool master_only;           /* the greeting asks for the server's role and refuses a replica */

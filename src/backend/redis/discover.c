@@ -95,11 +95,9 @@ static int ask(struct asked *a, struct simba_error *error)
 {
     struct search *s = a->search;
     const struct sb_redis_options *o = s->options;
-    const struct sb_connection_config config = {
+    struct sb_connection_config config = {
         .loop = &s->loop,
         .options = o,
-        .tls = s->tls,
-        .credentials = &o->sentinel_credentials,
         .connect_timeout_ms = o->connect_timeout_ms,
         .events = &events,
     };
@@ -108,6 +106,7 @@ static int ask(struct asked *a, struct simba_error *error)
 
     if (code != SIMBA_OK)
         return code;
+    config.login = sb_login_create(o, &o->sentinel_credentials, s->tls);
     uv_update_time(&s->loop); /* the above may have taken long */
     a->connection = sb_connection_open(&config, &endpoint);
     if (a->connection == NULL)

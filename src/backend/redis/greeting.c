@@ -16,17 +16,17 @@ static bool add(struct sb_greeting *greeting, enum sb_greeting_step step, struct
     return sb_buffer_add_command(target, arguments, count);
 }
 
-static bool add_auth(struct sb_greeting *greeting, const struct sb_redis_credentials *credentials,
+static bool add_auth(struct sb_greeting *greeting, const struct sb_login *login,
                      struct sb_buffer *target)
 {
     struct sb_argument arguments[3] = {{"AUTH", 4}};
     size_t count = 1;
 
-    if (credentials->password == NULL)
+    if (login->password == NULL)
         return true;
-    if (credentials->user != NULL)
-        arguments[count++] = sb_argument_text(credentials->user);
-    arguments[count++] = sb_argument_text(credentials->password);
+    if (login->user != NULL)
+        arguments[count++] = sb_argument_text(login->user);
+    arguments[count++] = sb_argument_text(login->password);
     return add(greeting, SB_GREETING_AUTH, target, arguments, count);
 }
 
@@ -55,7 +55,7 @@ static bool add_role(struct sb_greeting *greeting, bool wanted, struct sb_buffer
 bool sb_greeting_write(struct sb_greeting *greeting, const struct sb_connection_config *config,
                        struct sb_buffer *target)
 {
-    return add_auth(greeting, config->credentials, target) &&
+    return add_auth(greeting, config->login, target) &&
            add_select(greeting, config->database, target) &&
            add_name(greeting, config->options->client_name, target) &&
            add_role(greeting, config->master_only, target);

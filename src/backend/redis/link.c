@@ -37,8 +37,9 @@ struct sb_link {
     struct sb_scout scout;
     bool is_out;
     struct sb_redis_place
-        place; /* that is looked up; the scout's, while it is out, like the next three */
+        place; /* that is looked up; the scout's, while it is out, like the next four */
     struct sb_endpoint endpoint; /* where the server is */
+    struct sb_login *login;      /* for the next connection */
     int found;                   /* the scout's code */
     struct simba_error search_error;
 };
@@ -125,6 +126,7 @@ static void finish_close(struct sb_link *l)
 
     if (l->state != CLOSING || l->connections > 0 || l->has_timer || l->is_out)
         return;
+    sb_login_free(l->login);
     sb_free(l);
     closed(user);
 }
@@ -182,8 +184,7 @@ static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
     const struct sb_connection_config config = {
         .loop = l->config.host->loop,
         .options = l->config.options,
-        .tls = l->config.tls,
-        .credentials = l->config.credentials,
+        .login = l->login,
         .database = l->config.database,
         .connect_timeout_ms = l->config.options->connect_timeout_ms,
         .master_only = l->config.master_only,
@@ -193,6 +194,7 @@ static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
     struct simba_error error;
 
     l->connection = sb_connection_open(&config, endpoint);
+    l->login = NULL; /* it was the connection's */
     if (l->connection == NULL) {
         sb_error_plain(&error, SIMBA_ENOMEM);
         pause_after(l, &error);
@@ -200,6 +202,16 @@ static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
     }
     l->connections++;
     l->state = CONNECTED;
+}
+
+/* ---- Credentials ---------------------------------------------------------------------------- */
+
+/* What was left by an attempt that failed is read anew. */
+static int read_login(struct sb_link *l, struct simba_error *error)
+{
+    sb_login_free(l->login);
+    l->login = sb_login_create(l->config.options, l->config.credentials, l->config.tls);
+    return l->login != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
 /* ---- The search ----------------------------------------------------------------------------- */
@@ -212,11 +224,18 @@ static void act_on_search(struct sb_link *l, int code, const struct simba_error 
         pause_after(l, error);
 }
 
+static int find(struct sb_link *l, struct simba_error *error)
+{
+    int code = sb_endpoint_resolve(&l->place, &l->endpoint, error);
+
+    return code == SIMBA_OK ? read_login(l, error) : code;
+}
+
 static void run_search(void *user)
 {
     struct sb_link *l = user;
 
-    l->found = sb_endpoint_resolve(&l->place, &l->endpoint, &l->search_error);
+    l->found = find(l, &l->search_error);
 }
 
 /* The server may be at another place by now. */
@@ -242,8 +261,9 @@ static void look_up(struct sb_link *l)
     struct simba_error error;
     int code;
 
-    if (!sb_endpoint_must_be_looked_up(&l->place)) {
-        code = sb_endpoint_resolve(&l->place, &l->endpoint, &error);
+    if (!sb_endpoint_must_be_looked_up(&l->place) &&
+        !sb_login_has_files(l->config.options, l->config.credentials)) {
+        code = find(l, &error);
         act_on_search(l, code, &error);
         return;
     }
@@ -271,6 +291,8 @@ static void search(struct sb_link *l)
 
 void sb_link_start(struct sb_link *l, const struct sb_endpoint *known)
 {
+    struct simba_error error;
+
     if (l->state != IDLE)
         return;
     uv_timer_init(l->config.host->loop, &l->timer);
@@ -281,7 +303,7 @@ void sb_link_start(struct sb_link *l, const struct sb_endpoint *known)
         return;
     }
     l->endpoint = *known;
-    connect_to(l, &l->endpoint);
+    act_on_search(l, read_login(l, &error), &error);
 }
 
 /* ---- Use ------------------------------------------------------------------------------------ */

@@ -25,7 +25,8 @@ struct sb_link_config {
     const struct sb_redis_credentials *credentials;
     int64_t database;
     bool master_only;
-    /* Where the server is now. Must not block: a name is looked up later, on a thread of its own. */
+    /* Where the server is now. Must not block: a name is looked up later, and files of credentials are read, on a thread
+     * of its own. */
     int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
     unsigned *outage; /* how many links to the server are down: the first one tells, for all */
     const struct sb_link_events *events;

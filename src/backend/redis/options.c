@@ -8,7 +8,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/url_parts.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +115,15 @@ static int copy(char **target, const char *text, struct simba_error *error)
 static int read_text(simba_url *url, const char *name, char **target, struct simba_error *error)
 {
     return copy(target, simba_url_param(url, name), error);
+}
+
+/* The folder of the process may be another one when the file is read again. */
+static int read_path_of(simba_url *url, const char *name, char **target, struct simba_error *error)
+{
+    const char *path = simba_url_param(url, name);
+    char buffer[PATH_MAX];
+
+    return copy(target, path != NULL ? sb_url_full_name(path, buffer) : NULL, error);
 }
 
 static int parse_number(const char *name, const char *text, int64_t most, int64_t *target,
@@ -246,15 +257,15 @@ static int read_credentials(struct sb_redis_options *o, simba_url *url, struct s
     int code = copy(&o->credentials.user, simba_url_user(url), error);
 
     if (code == SIMBA_OK)
-        code = copy(&o->credentials.password, simba_url_password(url), error);
-    if (code == SIMBA_OK && o->credentials.user != NULL && o->credentials.password == NULL)
+        code = sb_secret_take(&o->credentials.password, url, "password", error);
+    if (code == SIMBA_OK && o->credentials.user != NULL && o->credentials.password.text == NULL)
         return sb_error_set(error, SIMBA_EINVAL, "the URL has a user and no password");
     if (o->mode != SB_REDIS_SENTINEL)
         return code;
     if (code == SIMBA_OK)
         code = read_text(url, "sentinel-user", &o->sentinel_credentials.user, error);
     if (code == SIMBA_OK)
-        code = read_text(url, "sentinel-password", &o->sentinel_credentials.password, error);
+        code = sb_secret_take(&o->sentinel_credentials.password, url, "sentinel-password", error);
     return code;
 }
 
@@ -309,13 +320,13 @@ static int read_tls(struct sb_redis_options *o, simba_url *url, struct simba_err
     if (verify != NULL && strcmp(verify, "yes") != 0 && strcmp(verify, "no") != 0)
         return sb_error_set(error, SIMBA_EINVAL, "tls-verify is neither \"yes\" nor \"no\"");
     o->tls_verify = verify == NULL || strcmp(verify, "yes") == 0;
-    code = read_text(url, "tls-ca", &o->tls_ca, error);
+    code = read_path_of(url, "tls-ca", &o->tls_ca, error);
     if (code == SIMBA_OK)
-        code = read_text(url, "tls-cert", &o->tls_cert, error);
+        code = read_path_of(url, "tls-cert", &o->tls_cert, error);
     if (code == SIMBA_OK)
-        code = read_text(url, "tls-key", &o->tls_key, error);
+        code = read_path_of(url, "tls-key", &o->tls_key, error);
     if (code == SIMBA_OK)
-        code = read_text(url, "tls-key-password", &o->tls_key_password, error);
+        code = sb_secret_take(&o->tls_key_password, url, "tls-key-password", error);
     if (code == SIMBA_OK)
         code = read_text(url, "tls-server-name", &o->tls_server_name, error);
     if (code == SIMBA_OK && (o->tls_cert == NULL) != (o->tls_key == NULL))
@@ -400,14 +411,14 @@ void sb_redis_options_free(struct sb_redis_options *o)
 {
     sb_free(o->master_name);
     sb_free(o->credentials.user);
-    sb_free(o->credentials.password);
+    sb_secret_clear(&o->credentials.password);
     sb_free(o->sentinel_credentials.user);
-    sb_free(o->sentinel_credentials.password);
+    sb_secret_clear(&o->sentinel_credentials.password);
     sb_free(o->client_name);
     sb_free(o->tls_ca);
     sb_free(o->tls_cert);
     sb_free(o->tls_key);
-    sb_free(o->tls_key_password);
+    sb_secret_clear(&o->tls_key_password);
     sb_free(o->tls_server_name);
     memset(o, 0, sizeof *o);
 }

@@ -12,6 +12,8 @@
 #ifndef SB_REDIS_OPTIONS_H
 #define SB_REDIS_OPTIONS_H
 
+#include "base/secret.h"
+
 #include <simba/backend.h>
 
 #define SB_REDIS_HOST_MAX 256 /* with the NUL */
@@ -25,10 +27,9 @@ struct sb_redis_place {
     int port;
 };
 
-/* NULL: none. */
 struct sb_redis_credentials {
-    char *user;
-    char *password;
+    char *user; /* NULL: none */
+    struct sb_secret password;
 };
 
 struct sb_redis_options {
@@ -53,7 +54,7 @@ struct sb_redis_options {
     char *tls_ca;
     char *tls_cert;
     char *tls_key;
-    char *tls_key_password;
+    struct sb_secret tls_key_password;
     char *tls_server_name;
     int64_t transition_ms; /* of the client, for records whose own is not known */
     int64_t lease_ms;

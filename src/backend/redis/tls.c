@@ -66,18 +66,31 @@ static int give_password(char *buffer, int size, int writing, void *user)
     return (int)length;
 }
 
+static int load_key(SSL_CTX *context, const struct sb_redis_options *o, struct simba_error *error)
+{
+    char buffer[SB_SECRET_MAX + 2];
+    const char *password;
+    int code = sb_secret_now(&o->tls_key_password, buffer, &password, error);
+
+    if (code == SIMBA_OK) {
+        SSL_CTX_set_default_passwd_cb_userdata(context, (void *)password);
+        if (SSL_CTX_use_PrivateKey_file(context, o->tls_key, SSL_FILETYPE_PEM) != 1)
+            code = fail_file("the private key", o->tls_key, error);
+        SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    }
+    explicit_bzero(buffer, sizeof buffer);
+    return code;
+}
+
 static int load_identity(SSL_CTX *context, const struct sb_redis_options *o,
                          struct simba_error *error)
 {
     if (o->tls_cert == NULL)
         return SIMBA_OK;
     SSL_CTX_set_default_passwd_cb(context, give_password);
-    SSL_CTX_set_default_passwd_cb_userdata(context, o->tls_key_password);
     if (SSL_CTX_use_certificate_chain_file(context, o->tls_cert) != 1)
         return fail_file("the certificate", o->tls_cert, error);
-    if (SSL_CTX_use_PrivateKey_file(context, o->tls_key, SSL_FILETYPE_PEM) != 1)
-        return fail_file("the private key", o->tls_key, error);
-    return SIMBA_OK;
+    return load_key(context, o, error);
 }
 
 int sb_tls_create(const struct sb_redis_options *o, struct sb_tls **ret_tls,
