@@ -86,4 +86,23 @@ static inline void test_folder_remove(const char *path)
         fail_msg("cannot remove %s", path);
 }
 
+/* Setup and teardown of a group whose cases write files by their plain names: in a folder that nobody else may write,
+ * wherever the tests were built. */
+static inline int test_enter_folder(void **state)
+{
+    static char folder[TEST_PATH_MAX];
+
+    test_folder_create(folder);
+    *state = folder;
+    return chdir(folder);
+}
+
+static inline int test_leave_folder(void **state)
+{
+    int code = chdir("/");
+
+    test_folder_remove(*state);
+    return code;
+}
+
 #endif

@@ -1,14 +1,14 @@
 /*
- * config.c - configuration files: reads them, looks at who else may, and opens clients from them.
+ * config.c - configuration files: reads them, and opens clients from them.
  */
 #include "api/config.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/trusted_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,8 +23,7 @@
 struct file {
     char *text;
     size_t size;
-    mode_t mode; /* 0: not a regular file */
-    uid_t owner;
+    mode_t mode; /* 0: a pipe */
 };
 
 /* ---- Errors ------------------------------------------------------------------------------- */
@@ -74,16 +73,11 @@ void sb_config_name_origin(const char *origin, struct simba_error *error)
         sb_error_set_backend(error, why.code, why.backend_code, "%s: %s", origin, why.text);
 }
 
-static int fail_file(const char *path, int system_code, struct simba_error *error)
+static int fail_read(const char *path, struct simba_error *error)
 {
-    int code = system_code == EACCES || system_code == EPERM ? SIMBA_EDENIED : SIMBA_ECONFIG;
-
-    if (system_code == ENOENT)
-        return sb_error_set_backend(error, code, system_code, "there is no configuration file %s",
-                                    path);
-    return sb_error_set_backend(error, code, system_code,
+    return sb_error_set_backend(error, SIMBA_ECONFIG, errno,
                                 "the configuration file %s cannot be read: %s", path,
-                                strerror(system_code));
+                                strerror(errno));
 }
 
 void sb_config_clear(struct sb_config *config)
@@ -118,7 +112,7 @@ static int read_text(int fd, const char *path, struct file *file, struct simba_e
     while (got != 0 && file->size <= FILE_MAX) {
         got = read(fd, file->text + file->size, FILE_MAX + 1 - file->size);
         if (got < 0 && errno != EINTR)
-            return fail_file(path, errno, error);
+            return fail_read(path, error);
         file->size += got > 0 ? (size_t)got : 0;
     }
     if (file->size > FILE_MAX)
@@ -129,26 +123,37 @@ static int read_text(int fd, const char *path, struct file *file, struct simba_e
 
 static int read_open_file(int fd, const char *path, struct file *file, struct simba_error *error)
 {
-    struct stat status;
-
-    if (fstat(fd, &status) != 0)
-        return fail_file(path, errno, error);
-    file->mode = S_ISREG(status.st_mode) ? status.st_mode : 0;
-    file->owner = status.st_uid;
     file->text = sb_alloc(FILE_MAX + 1);
     if (file->text == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     return read_text(fd, path, file, error);
 }
 
+static int open_file(const char *path, int *ret_fd, struct stat *ret_status,
+                     struct simba_error *error)
+{
+    struct simba_error why;
+    int code = sb_trusted_open("configuration file", path, ret_fd, ret_status, &why);
+
+    if (code == SIMBA_OK)
+        return SIMBA_OK;
+    if (why.backend_code == ENOENT)
+        return sb_error_set_backend(error, code, ENOENT, "there is no configuration file %s", path);
+    if (error != NULL)
+        *error = why;
+    return code;
+}
+
 static int read_file(const char *path, struct file *ret_file, struct simba_error *error)
 {
     struct file file = {.text = NULL};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int code;
+    struct stat status;
+    int fd;
+    int code = open_file(path, &fd, &status, error);
 
-    if (fd < 0)
-        return fail_file(path, errno, error);
+    if (code != SIMBA_OK)
+        return code;
+    file.mode = S_ISREG(status.st_mode) ? status.st_mode : 0;
     code = read_open_file(fd, path, &file, error);
     close(fd);
     if (code == SIMBA_OK)
@@ -179,7 +184,7 @@ static int translate(struct sb_config *config, const char *text, size_t size,
     return code;
 }
 
-/* What is no regular file, such as a pipe, has no folder to speak of. NULL: there is none. */
+/* A pipe has no folder to speak of. NULL: there is none. */
 static const char *find_folder(const char *path, const struct file *file, char buffer[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -191,26 +196,6 @@ static const char *find_folder(const char *path, const struct file *file, char b
     if (file->mode == 0 || text.cut || realpath(folder, buffer) == NULL)
         return NULL;
     return strcmp(buffer, "/") != 0 ? buffer : "";
-}
-
-/* Who may write the file could send the password to a server of its own, wherever that is kept. */
-static int check_writers(const char *path, const struct file *file, enum sb_config_secret secret,
-                         struct simba_error *error)
-{
-    const char *what = secret == SB_CONFIG_SECRET_HELD ? "holds" : "names";
-
-    if (file->mode == 0)
-        return SIMBA_OK;
-    if ((file->mode & (S_IWGRP | S_IWOTH)) != 0)
-        return sb_error_set(
-            error, SIMBA_ECONFIG, "%s %s a password and can be written by %s: chmod 600 it",
-            short_name(path), what, (file->mode & S_IWOTH) != 0 ? "everybody" : "its group");
-    if (file->owner != 0 && file->owner != geteuid())
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "%s %s a password and belongs to another user: chown it to root or to "
-                            "the user who runs this",
-                            short_name(path), what);
-    return SIMBA_OK;
 }
 
 static void warn_of_readers(const char *path, const struct file *file,
@@ -225,17 +210,6 @@ static void warn_of_readers(const char *path, const struct file *file,
                "%s holds a password and can be read by everybody: chmod 600 it, or use "
                "password-file",
                path);
-}
-
-static int check_access(const char *path, const struct file *file, enum sb_config_secret secret,
-                        const struct simba_client_options *options, struct simba_error *error)
-{
-    int code =
-        secret != SB_CONFIG_SECRET_NONE ? check_writers(path, file, secret, error) : SIMBA_OK;
-
-    if (code == SIMBA_OK && secret == SB_CONFIG_SECRET_HELD)
-        warn_of_readers(path, file, options);
-    return code;
 }
 
 int simba_config_parse(const char *text, size_t size, const char *name, char **ret_url,
@@ -268,8 +242,8 @@ static int read_config(const char *path, bool tries_secrets,
         return code;
     config.folder = find_folder(path, &file, folder);
     code = translate(&config, file.text, file.size, &store, error);
-    if (code == SIMBA_OK)
-        code = check_access(path, &file, store.secret, options, error);
+    if (code == SIMBA_OK && store.holds_secret)
+        warn_of_readers(path, &file, options);
     clear_file(&file);
     if (code == SIMBA_OK)
         *ret_store = store;

@@ -97,17 +97,10 @@ bool sb_config_has_word(const char *words, const char *word);
 
 /* ---- The whole ------------------------------------------------------------------------------ */
 
-/* What a configuration has to do with passwords. */
-enum sb_config_secret {
-    SB_CONFIG_SECRET_NONE,
-    SB_CONFIG_SECRET_NAMED, /* it says where one is */
-    SB_CONFIG_SECRET_HELD   /* it holds one itself */
-};
-
 /* The one store that is enabled. */
 struct sb_config_store {
-    char *url; /* to be given to sb_config_free_url */
-    enum sb_config_secret secret;
+    char *url;                         /* to be given to sb_config_free_url */
+    bool holds_secret;                 /* a password stands in the configuration itself */
     char origin[SB_CONFIG_ORIGIN_MAX]; /* where its url stands: "name:line:column: key" */
 };
 

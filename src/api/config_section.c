@@ -231,20 +231,12 @@ static const struct simba_backend_option *find_option(const struct sb_section *s
     return search.found;
 }
 
-void sb_section_note_secret(struct sb_section *section, enum sb_config_secret secret)
-{
-    if (secret > section->secret)
-        section->secret = secret;
-}
-
 /* In doubt it is one, whatever stands before the word. */
-static enum sb_config_secret secret_of_option(const char *name)
+static bool is_secret(const char *name)
 {
     const char *word = strstr(name, "password");
 
-    if (word == NULL)
-        return SB_CONFIG_SECRET_NONE;
-    return strcmp(word, "password") == 0 ? SB_CONFIG_SECRET_HELD : SB_CONFIG_SECRET_NAMED;
+    return word != NULL && strcmp(word, "password") == 0;
 }
 
 static bool is_same_password(const char *name, const char *other)
@@ -298,8 +290,7 @@ static int try_secret(const struct sb_section *section, const struct sb_config_e
     struct sb_text text;
     int code;
 
-    if (!config->tries_secrets || !section->enabled ||
-        secret_of_option(name) != SB_CONFIG_SECRET_NAMED)
+    if (!config->tries_secrets || !section->enabled)
         return SIMBA_OK;
     sb_text_init(&text, value, sizeof value);
     sb_text_add(&text, "%s%s%s", is_below ? config->folder : "", is_below ? "/" : "", entry->value);
@@ -320,7 +311,7 @@ int sb_section_check_value(struct sb_section *section, const struct sb_config_en
 {
     int code;
 
-    sb_section_note_secret(section, secret_of_option(name));
+    section->holds_secret = section->holds_secret || is_secret(name);
     if (entry->value[0] == '\0' && sb_url_password_stem(name) > 0)
         return sb_config_fail_value(section->config, entry, error, "the value is missing");
     code = sb_config_check_type(section->config, entry, option, name, error);

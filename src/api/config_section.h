@@ -23,7 +23,7 @@ struct sb_section {
     simba_url *url;                      /* NULL: none; whoever read the sections frees it */
     const struct simba_backend_ops *ops; /* NULL: none, or not looked for */
     bool enabled;
-    enum sb_config_secret secret;
+    bool holds_secret; /* one of its values is a password */
 };
 
 /* Reads all of them, and checks them. Those that were read have urls to be freed on failure, too. */
@@ -47,8 +47,6 @@ const char *sb_section_option_name(const struct sb_section *section,
 int sb_section_check_value(struct sb_section *section, const struct sb_config_entry *entry,
                            const struct simba_backend_option *option, const char *name,
                            struct simba_error *error);
-
-void sb_section_note_secret(struct sb_section *section, enum sb_config_secret secret);
 
 /* Takes the section's url apart, and finds its backend where the section is enabled. */
 int sb_section_read_url(struct sb_section *section, const struct sb_config_entry *entry,

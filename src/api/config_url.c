@@ -34,13 +34,11 @@ static int fail_scheme(const struct sb_section *section, struct simba_error *err
                           section->url_entry->key, scheme);
 }
 
-static enum sb_config_secret secret_of_url(const char *url)
+static bool url_holds_secret(const char *url)
 {
     char redacted[URL_MAX];
 
-    if (strcmp(sb_url_redact(url, redacted, sizeof redacted), url) != 0)
-        return SB_CONFIG_SECRET_HELD;
-    return strstr(url, "password") != NULL ? SB_CONFIG_SECRET_NAMED : SB_CONFIG_SECRET_NONE;
+    return strcmp(sb_url_redact(url, redacted, sizeof redacted), url) != 0;
 }
 
 int sb_section_read_url(struct sb_section *section, const struct sb_config_entry *entry,
@@ -63,7 +61,7 @@ int sb_section_read_url(struct sb_section *section, const struct sb_config_entry
         return sb_config_fail_value(section->config, entry, error, why.text);
     if (section->enabled && !sb_section_takes(section, section->ops))
         return fail_scheme(section, error);
-    sb_section_note_secret(section, secret_of_url(entry->value));
+    section->holds_secret = section->holds_secret || url_holds_secret(entry->value);
     return SIMBA_OK;
 }
 
@@ -269,7 +267,7 @@ int sb_config_to_url(const struct sb_config *config, struct sb_config_store *ret
                      struct simba_error *error)
 {
     struct sb_section sections[SB_SECTION_COUNT];
-    enum sb_config_secret secret = SB_CONFIG_SECRET_NONE;
+    bool holds_secret = false;
     struct sb_section *chosen = NULL;
     char *url = NULL;
     int code = sb_section_read_all(config, sections, error);
@@ -279,13 +277,13 @@ int sb_config_to_url(const struct sb_config *config, struct sb_config_store *ret
     if (code == SIMBA_OK)
         code = compose(chosen, &url, error);
     for (size_t i = 0; i < SB_SECTION_COUNT; i++) {
-        secret = sections[i].secret > secret ? sections[i].secret : secret;
+        holds_secret = holds_secret || sections[i].holds_secret;
         sb_url_free(sections[i].url);
     }
     if (code != SIMBA_OK)
         return code;
     ret_store->url = url;
-    ret_store->secret = secret;
+    ret_store->holds_secret = holds_secret;
     sb_config_write_origin(config, chosen->url_entry, ret_store->origin);
     return SIMBA_OK;
 }

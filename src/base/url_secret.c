@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "base/trusted_file.h"
 #include "base/url_parts.h"
 
 #include <assert.h>
@@ -41,14 +42,6 @@ const char *sb_url_full_name(const char *path, char buffer[PATH_MAX])
     return text.cut ? path : buffer;
 }
 
-static int fail_file(const char *path, int system_code, struct simba_error *error)
-{
-    int code = system_code == EACCES || system_code == EPERM ? SIMBA_EDENIED : SIMBA_ECONFIG;
-
-    return sb_error_set_backend(error, code, system_code, "the password file %s cannot be read: %s",
-                                path, strerror(system_code));
-}
-
 /* One byte more than allowed is asked for, so that what is too long shows. */
 static int read_whole(int fd, const char *path, char buffer[SB_SECRET_MAX + 2],
                       struct simba_error *error)
@@ -59,7 +52,9 @@ static int read_whole(int fd, const char *path, char buffer[SB_SECRET_MAX + 2],
     while (got > 0 && length <= SB_SECRET_MAX) {
         got = read(fd, buffer + length, SB_SECRET_MAX + 1 - length);
         if (got < 0 && errno != EINTR)
-            return fail_file(path, errno, error);
+            return sb_error_set_backend(error, SIMBA_ECONFIG, errno,
+                                        "the password file %s cannot be read: %s", path,
+                                        strerror(errno));
         length += got > 0 ? (size_t)got : 0;
         got = got < 0 ? 1 : got;
     }
@@ -69,20 +64,6 @@ static int read_whole(int fd, const char *path, char buffer[SB_SECRET_MAX + 2],
                             "the password file %s has more than %d bytes, or a NUL", path,
                             SB_SECRET_MAX);
     return SIMBA_OK;
-}
-
-/* Who may write it may take the place of the one who chose the password. */
-static int read_checked(int fd, const char *path, char buffer[SB_SECRET_MAX + 2],
-                        struct simba_error *error)
-{
-    struct stat status;
-
-    if (fstat(fd, &status) != 0)
-        return fail_file(path, errno, error);
-    if (S_ISREG(status.st_mode) && (status.st_mode & S_IWOTH) != 0)
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "the password file %s can be written by everybody: chmod o-w it", path);
-    return read_whole(fd, path, buffer, error);
 }
 
 /* A shell expands it, nobody else does. */
@@ -108,10 +89,10 @@ int sb_url_read_password_file(const char *path, char buffer[SB_SECRET_MAX + 2],
     if (code != SIMBA_OK)
         return code;
     full = sb_url_full_name(path, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_file(full, errno, error);
-    code = read_checked(fd, full, buffer, error);
+    code = sb_trusted_open("password file", full, &fd, NULL, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = read_whole(fd, full, buffer, error);
     close(fd);
     if (code != SIMBA_OK)
         return code;

@@ -389,7 +389,7 @@ def a_file_with_a_password_must_not_be_everybodys():
         os.chmod("c.yaml", mode)
         program = run("-c", "c.yaml", "status")
         equal(program.code, 78)
-        equal(program.said(), f"simba: c.yaml holds a password and can be written by {who}: chmod 600 it\n")
+        equal(program.said(), f"simba: the configuration file c.yaml is not used: {who} can write it: chmod go-w it\n")
     os.chmod("c.yaml", 0o644)
     program = run("-c", "c.yaml", "status")
     equal(program.code, 69)

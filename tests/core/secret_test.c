@@ -146,5 +146,5 @@ int main(void)
         cmocka_unit_test(a_password_of_the_url_stays),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, test_enter_folder, test_leave_folder);
 }

@@ -1,0 +1,27 @@
+/*
+ * trusted_file.h - opens files that decide where this process connects and as which user: configurations, option
+ * files, password files.
+ *
+ * A file is trusted when no other user could have chosen what it says:
+ *   - it is a regular file, owned by root or by the effective user, and neither its group nor everybody may write it;
+ *   - so is every folder on the way to it, links followed, except that in a folder with the sticky bit it is enough
+ *     that the entry belongs to root or to the effective user.
+ * A pipe that this process was given as a descriptor (/dev/stdin, /dev/fd/N) is trusted, too.
+ */
+#ifndef SB_BASE_TRUSTED_FILE_H
+#define SB_BASE_TRUSTED_FILE_H
+
+#include "base/shared.h"
+
+#include <simba/simba.h>
+
+#include <sys/stat.h>
+
+/* Opens it for reading, close-on-exec. All is checked on what was opened, and nothing blocks: a FIFO is refused.
+ * `kind` is what the error calls it, such as "password file". The error's backend_code is ENOENT where there is none.
+ * In a process whose real and effective user or group differ the error does not tell why: its caller must not learn
+ * which files exist. `ret_status` may be NULL. */
+int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat *ret_status,
+                    struct simba_error *error) SB_SHARED("trusted_open");
+
+#endif

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Hostile files: what the program reads must come from root or from the user it runs as.
+
+The hostile user is a real one, 65534, and the victim is root. So the test needs root; it says so where it has not.
+"""
+import os
+import shutil
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
+from program import PROGRAM, Simba, as_nobody, case, contains, equal, main, now, run, true, write
+
+HOSTILE = 65534
+REFUSED = 78
+CONFIG = "simba: {url: 'sqlite:chosen.db'}\n"
+
+
+def make(path, text, owner=0, mode=0o600):
+    write(path, text)
+    os.chmod(path, mode)
+    os.chown(path, owner, owner)
+
+
+def folder(path, owner=0, mode=0o755):
+    os.makedirs(path)
+    os.chmod(path, mode)
+    os.chown(path, owner, owner)
+
+
+def fifo(path, owner=0, mode=0o600):
+    os.mkfifo(path)
+    os.chmod(path, mode)
+    os.chown(path, owner, owner)
+
+
+def lock(*options, env=None, **more):
+    """Without the store that the harness names."""
+    return run(*options, "lock", "-n", "m", "--", "true", env={"SIMBA_URL": "", **(env or {})}, **more)
+
+
+def refused(program, *words):
+    equal((program.code, program.process.returncode), (REFUSED, REFUSED))
+    for word in words:
+        contains(program.said(), word)
+    true(not any("chosen.db" in files for _, _, files in os.walk(".")), "what the file says was used")
+
+
+def used(program):
+    equal((program.code, program.said()), (0, ""))
+
+
+# ---- Configurations -----------------------------------------------------------------------------
+
+@case
+def root_uses_no_configuration_in_the_home_of_another_user():
+    folder("home/.config", HOSTILE)
+    make("home/.config/simba.yaml", CONFIG, HOSTILE)
+    home = os.path.abspath("home")
+    for env in ({"HOME": home, "XDG_CONFIG_HOME": ""}, {"XDG_CONFIG_HOME": f"{home}/.config"},
+                {"SIMBA_CONFIG": f"{home}/.config/simba.yaml"}):
+        refused(lock(env=env), "belongs to user 65534")
+    refused(lock("-c", "home/.config/simba.yaml"), "belongs to user 65534")
+    for verb in (["status"], ["watch", "m"], ["release", "m", "--force"], ["init"], ["tck"], ["bench"]):
+        refused(run("-c", "home/.config/simba.yaml", *verb, env={"SIMBA_URL": ""}), "belongs to user 65534")
+
+
+@case
+def a_configuration_that_others_may_write_is_not_used():
+    make("group.yaml", CONFIG, mode=0o620)
+    refused(lock("-c", "group.yaml"), "its group can write")
+    make("all.yaml", CONFIG, mode=0o602)
+    refused(lock("-c", "all.yaml"), "everybody can write")
+
+
+@case
+def a_configuration_that_is_a_fifo_is_refused_at_once():
+    for owner in (0, HOSTILE):
+        fifo(f"fifo{owner}", owner)
+        begin = now()
+        refused(lock("-c", f"fifo{owner}"), "is no regular file")
+        true(now() - begin < 10, "it waited for a writer")
+    refused(lock("-c", "/dev/zero"), "is no regular file")
+    refused(lock("-c", "."), "is no regular file")
+
+
+@case
+def a_file_of_root_is_not_used_where_another_user_chose_it():
+    """A folder of another user can name any file of root: a log has lines of anybody's choice."""
+    make("real.yaml", CONFIG)
+    folder("his", HOSTILE)
+    os.symlink(os.path.abspath("real.yaml"), "his/link.yaml")
+    make("his/moved.yaml", CONFIG)
+    os.symlink("his", "way")
+    for path in ("his/link.yaml", "his/moved.yaml", "way/moved.yaml", "his/../real.yaml"):
+        refused(lock("-c", path), "his", "user 65534")
+    folder("open", mode=0o777)
+    make("open/simba.yaml", CONFIG)
+    refused(lock("-c", "open/simba.yaml"), "everybody can write")
+    folder("shared", mode=0o775)
+    make("shared/simba.yaml", CONFIG)
+    refused(lock("-c", "shared/simba.yaml"), "its group can write")
+
+
+@case
+def in_a_folder_with_the_sticky_bit_only_what_is_ours_is_used():
+    folder("sticky", mode=0o1777)
+    make("sticky/ours.yaml", CONFIG)
+    used(lock("-c", "sticky/ours.yaml"))
+    make("real.yaml", CONFIG)
+    os.symlink(os.path.abspath("real.yaml"), "sticky/his.yaml")
+    os.lchown("sticky/his.yaml", HOSTILE, HOSTILE)
+    os.remove("sticky/chosen.db")
+    refused(lock("-c", "sticky/his.yaml"), "user 65534")
+    os.symlink(os.path.abspath("real.yaml"), "sticky/link.yaml")
+    used(lock("-c", "sticky/link.yaml"))
+
+
+@case
+def files_of_root_and_of_oneself_are_used():
+    folder("his", HOSTILE)
+    os.chmod(".", 0o755)
+    make("root.yaml", f"simba: {{url: 'sqlite:{os.getcwd()}/his/root.db'}}\n", mode=0o644)
+    make("his/own.yaml", CONFIG, HOSTILE)
+    for path in ("root.yaml", "his/own.yaml"):
+        used(lock("-c", path, **as_nobody()))
+    true(os.path.exists("his/chosen.db") and os.path.exists("his/root.db"), "they were used")
+
+
+@case
+def a_pipe_that_was_handed_over_is_used():
+    reader, writer = os.pipe()
+    os.write(writer, CONFIG.encode())
+    os.close(writer)
+    used(lock("-c", f"/dev/fd/{reader}", pass_fds=[reader]))
+    os.close(reader)
+
+
+# ---- Password files -----------------------------------------------------------------------------
+
+def with_password(path, **more):
+    """Nothing listens there; what is refused is refused before anything is connected to."""
+    return lock("-u", f"redis://127.0.0.1:1?password-file={path}", **more)
+
+
+@case
+def a_password_file_of_another_user_is_not_used():
+    make("his", "secret\n", HOSTILE)
+    refused(with_password("his"), "belongs to user 65534")
+    make("group", "secret\n", mode=0o660)
+    refused(with_password("group"), "its group can write")
+    make("all", "secret\n", mode=0o666)
+    refused(with_password("all"), "everybody can write")
+    make("ours", "secret\n")
+    equal(with_password("ours").code, 69)
+
+
+@case
+def a_password_file_that_is_a_fifo_is_refused_at_once():
+    for owner in (0, HOSTILE):
+        fifo(f"fifo{owner}", owner)
+        begin = now()
+        refused(with_password(f"fifo{owner}"), "is no regular file")
+        true(now() - begin < 10, "it waited for a writer")
+    make("simba.yaml", "simba: {url: 'redis://127.0.0.1:1', password-file: fifo0}\n")
+    refused(lock("-c", "simba.yaml"), "is no regular file")
+
+
+# ---- Other rights -------------------------------------------------------------------------------
+
+@case
+def a_program_with_other_rights_does_not_tell_which_files_exist():
+    """It is installed set-user-ID here, which it is not made for."""
+    shutil.copy(PROGRAM, "simba")
+    os.chmod("simba", 0o4755)
+    os.chmod(".", 0o755)
+    folder("private", mode=0o700)
+    make("private/secret", "secret\n")
+    make("private/writable", "secret\n", mode=0o666)
+    os.mkfifo("private/fifo")
+    os.symlink("missing", "private/link")
+    said = set()
+    for name in ("writable", "fifo", "missing", "link", "secret/below"):
+        path = os.path.abspath(f"private/{name}")
+        program = Simba("-c", path, "status", env={"SIMBA_URL": ""}, executable=os.path.abspath("simba"),
+                        **as_nobody())
+        equal(program.wait(), REFUSED)
+        said.add(program.said().replace(name, "NAME"))
+    equal(len(said), 1)
+
+
+def may_run():
+    if os.getuid() != 0:
+        return "it takes root to be attacked as root"
+    if os.statvfs("/tmp").f_flag & os.ST_NOSUID:
+        return "/tmp has no set-user-ID programs"
+    return None
+
+
+if __name__ == "__main__":
+    if may_run():
+        print(f"1..0 # SKIP {may_run()}")
+        sys.exit(0)
+    sys.exit(main())
