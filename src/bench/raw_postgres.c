@@ -24,6 +24,7 @@ struct postgres {
     PGconn *connection;
     bool listens;
     struct sb_sql_values values; /* for the library's statements, with the row's version */
+    char names[SB_POSTGRES_STATEMENTS][SB_POSTGRES_NAME_MAX]; /* of those that are prepared */
 };
 
 /* The first line of what it says; the others are hints. */
@@ -76,6 +77,24 @@ static PGconn *connect_to(simba_url *url)
     return PQconnectdbParams(keywords, values, 0);
 }
 
+/* The table as the library has found it. Then names are looked up in the system's schema alone: in others there may be
+ * functions and operators of strangers. */
+static int find_table(struct postgres *raw, struct simba_error *error)
+{
+    static const char find[] =
+        "SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.set_config('search_path', '', false)"
+        " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
+        " ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
+        " WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('simba_mutex')";
+    PGresult *result = PQexec(raw->connection, find);
+    bool found = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+
+    if (found)
+        snprintf(raw->sql.table, sizeof raw->sql.table, "%s.simba_mutex", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return found ? SIMBA_OK : fail(raw->connection, error);
+}
+
 static void close_raw(void *handle)
 {
     struct postgres *raw = handle;
@@ -104,9 +123,11 @@ static int update(void *handle, struct simba_error *error)
 
 static int prepare(struct postgres *raw, int statement, struct simba_error *error)
 {
-    return finish(raw->connection,
-                  PQprepare(raw->connection, sb_postgres_statement_name(statement),
-                            sb_postgres_statement_text(statement), 0, NULL),
+    char text[SB_POSTGRES_TEXT_MAX];
+
+    sb_postgres_statement_text(statement, raw->sql.table, text);
+    sb_postgres_statement_name(statement, raw->sql.table, raw->names[statement]);
+    return finish(raw->connection, PQprepare(raw->connection, raw->names[statement], text, 0, NULL),
                   error);
 }
 
@@ -115,8 +136,8 @@ static int change(struct postgres *raw, int statement, struct simba_error *error
     struct sb_postgres_parameters parameters;
 
     sb_postgres_bind(statement, &raw->values, &parameters);
-    PGresult *result = PQexecPrepared(raw->connection, sb_postgres_statement_name(statement),
-                                      parameters.count, parameters.values, NULL, NULL, 0);
+    PGresult *result = PQexecPrepared(raw->connection, raw->names[statement], parameters.count,
+                                      parameters.values, NULL, NULL, 0);
     bool missed = strcmp(PQcmdTuples(result), "0") == 0;
     int code = finish(raw->connection, result, error);
     if (code == SIMBA_OK && missed)
@@ -151,7 +172,9 @@ static int prepare_all(struct postgres *raw, struct simba_error *error)
 {
     if (PQstatus(raw->connection) != CONNECTION_OK)
         return fail(raw->connection, error);
-    int code = bench_sql_create_rows(raw, error);
+    int code = find_table(raw, error);
+    if (code == SIMBA_OK)
+        code = bench_sql_create_rows(raw, error);
     if (code == SIMBA_OK)
         code = prepare_update(raw, error);
     if (code == SIMBA_OK)

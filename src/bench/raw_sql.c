@@ -23,6 +23,7 @@ int bench_sql_check_plain(simba_url *url, struct simba_error *error)
 
 void bench_sql_set_names(struct bench_sql *sql, const char *prefix)
 {
+    snprintf(sql->table, sizeof sql->table, "simba_mutex");
     snprintf(sql->prefix, sizeof sql->prefix, "%s", prefix);
     snprintf(sql->raw_mutex, sizeof sql->raw_mutex, "%sraw", prefix);
     snprintf(sql->hand_mutex, sizeof sql->hand_mutex, "%shand", prefix);
@@ -34,23 +35,22 @@ int bench_sql_create_rows(void *raw, struct simba_error *error)
     const struct bench_sql *sql = raw;
     char text[BENCH_SQL_MAX];
 
-    snprintf(text, sizeof text, "DELETE FROM simba_mutex WHERE mutex IN ('%s', '%s')",
+    snprintf(text, sizeof text, "DELETE FROM %s WHERE mutex IN ('%s', '%s')", sql->table,
              sql->raw_mutex, sql->hand_mutex);
     int code = sql->execute(raw, text, error);
-    snprintf(
-        text, sizeof text,
-        "INSERT INTO simba_mutex (mutex, acquired_at, ttl_at, transition_at, owner_id, version)"
-        " VALUES ('%s', 0, 0, 0, '', 0), ('%s', 0, 0, 0, '', 0)%s",
-        sql->raw_mutex, sql->hand_mutex, sql->unless_there);
+    snprintf(text, sizeof text,
+             "INSERT INTO %s (mutex, acquired_at, ttl_at, transition_at, owner_id, version)"
+             " VALUES ('%s', 0, 0, 0, '', 0), ('%s', 0, 0, 0, '', 0)%s",
+             sql->table, sql->raw_mutex, sql->hand_mutex, sql->unless_there);
     return code == SIMBA_OK ? sql->execute(raw, text, error) : code;
 }
 
 void bench_sql_write_update(const struct bench_sql *sql, char ret_text[BENCH_SQL_MAX])
 {
     snprintf(ret_text, BENCH_SQL_MAX,
-             "UPDATE simba_mutex SET acquired_at = 1, ttl_at = 2, transition_at = 3,"
+             "UPDATE %s SET acquired_at = 1, ttl_at = 2, transition_at = 3,"
              " owner_id = 'raw', version = version + 1 WHERE mutex = '%s'",
-             sql->raw_mutex);
+             sql->table, sql->raw_mutex);
 }
 
 /* An id as long as the library's own are. */
@@ -85,6 +85,6 @@ int bench_sql_forget(void *raw, struct simba_error *error)
     const struct bench_sql *sql = raw;
     char text[BENCH_SQL_MAX];
 
-    snprintf(text, sizeof text, "DELETE FROM simba_mutex WHERE mutex LIKE '%s%%'", sql->prefix);
+    snprintf(text, sizeof text, "DELETE FROM %s WHERE mutex LIKE '%s%%'", sql->table, sql->prefix);
     return sql->execute(raw, text, error);
 }

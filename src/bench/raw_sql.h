@@ -10,6 +10,7 @@
 
 #define BENCH_SQL_NAME_MAX 32
 #define BENCH_SQL_MAX 512
+#define BENCH_SQL_TABLE_MAX 160
 
 struct sb_sql_values;
 
@@ -20,11 +21,13 @@ struct bench_sql {
     int (*update)(void *raw, struct simba_error *error); /* see bench_sql_write_update */
     const char *begin;                                   /* a transaction that writes */
     const char *unless_there;                            /* behind an INSERT */
+    char table[BENCH_SQL_TABLE_MAX];                     /* as statements name it */
     char prefix[BENCH_SQL_NAME_MAX];
     char raw_mutex[BENCH_SQL_NAME_MAX];
     char hand_mutex[BENCH_SQL_NAME_MAX];
 };
 
+/* The table has the name that it has everywhere, until the client finds another for it. */
 void bench_sql_set_names(struct bench_sql *sql, const char *prefix);
 
 /* Both rows, free and of version 0. */

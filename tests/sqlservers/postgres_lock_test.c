@@ -99,7 +99,7 @@ static void a_release_that_was_rolled_back_is_not_told_as_made(void **state)
 static const char count_changes[] =
     "CREATE TABLE changes (n int); INSERT INTO changes VALUES (0);"
     "CREATE FUNCTION count_change() RETURNS trigger LANGUAGE plpgsql AS"
-    " $$ BEGIN UPDATE changes SET n = n + 1; RETURN NULL; END $$;"
+    " $$ BEGIN UPDATE public.changes SET n = n + 1; RETURN NULL; END $$;"
     "CREATE CONSTRAINT TRIGGER count_change AFTER UPDATE ON simba_mutex"
     " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION count_change()";
 

@@ -53,7 +53,7 @@ const char *const dialect_trigger =
     "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex FOR EACH ROW EXECUTE FUNCTION hold_up();"
     "CREATE SEQUENCE updates;"
     "CREATE FUNCTION count_update() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-    " PERFORM nextval('updates'); RETURN NULL; END $$;"
+    " PERFORM nextval('public.updates'); RETURN NULL; END $$;"
     "CREATE TRIGGER count_update AFTER UPDATE ON simba_mutex FOR EACH STATEMENT"
     " EXECUTE FUNCTION count_update()";
 const char *const dialect_count_updates = "SELECT last_value FROM updates";

@@ -367,6 +367,7 @@ static void disconnect(struct sb_sql_connection *connection)
     if (connection == NULL)
         return;
     PQfinish(own(connection)->pg);
+    sb_free(own(connection)->search_path);
     sb_free(connection);
 }
 
@@ -422,9 +423,20 @@ static int connect_to_server(void *user, int64_t timeout_ms,
     return code;
 }
 
+/* It may have come back in another schema. */
 static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
-    return sb_postgres_init_schema(own(connection), failure);
+    struct sb_postgres_connection *c = own(connection);
+    char before[SB_POSTGRES_TABLE_MAX];
+    int code;
+
+    memcpy(before, c->table, sizeof before);
+    code = sb_postgres_init_schema(c, failure);
+    if (code != SIMBA_OK || strcmp(before, c->table) == 0)
+        return code;
+    c->prepared = false;
+    c->limited = false;
+    return prepare_all(c, failure);
 }
 
 const struct sb_sql_driver sb_postgres_driver = {

@@ -21,6 +21,11 @@ struct sb_postgres_connection {
     bool prepared;
     bool limited; /* the session waits for no lock without an end: no request has to say so */
 
+    char *search_path; /* the user's own, on which the table is looked for; NULL: not known yet */
+    char table[SB_POSTGRES_TABLE_MAX]; /* with its schema; empty: not known yet */
+    char names[SB_POSTGRES_STATEMENTS][SB_POSTGRES_NAME_MAX]; /* of what is prepared */
+    bool distrusted; /* the table turned out to be a stranger's: nothing is sent any more */
+
     /* The exchange that is under way without a thread that waits for it, and what it is about. */
     struct sb_postgres_exchange exchange;
     struct sb_sql_item *item;

@@ -51,23 +51,26 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgre
             return sb_postgres_fail_lost(c, false, "the connection was closed", failure);
     if (PQstatus(c->pg) != CONNECTION_OK)
         return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
+    if (c->distrusted)
+        return sb_postgres_fail_lost(c, false, "the table is another user's", failure);
     return SIMBA_OK;
 }
 
 void sb_postgres_exchange_send(struct sb_postgres_exchange *e, int statement,
                                const struct sb_sql_values *values)
 {
-    PGconn *pg = e->connection->pg;
+    const struct sb_postgres_connection *c = e->connection;
+    char text[SB_POSTGRES_TEXT_MAX];
     struct sb_postgres_parameters p;
     int sent;
 
     sb_postgres_bind(statement, values, &p);
-    if (e->connection->prepared)
-        sent = PQsendQueryPrepared(pg, sb_postgres_statement_name(statement), p.count, p.values,
-                                   NULL, NULL, 0);
-    else
-        sent = PQsendQueryParams(pg, sb_postgres_statement_text(statement), p.count, NULL, p.values,
-                                 NULL, NULL, 0);
+    if (c->prepared) {
+        sent = PQsendQueryPrepared(c->pg, c->names[statement], p.count, p.values, NULL, NULL, 0);
+    } else {
+        sb_postgres_statement_text(statement, c->table, text);
+        sent = PQsendQueryParams(c->pg, text, p.count, NULL, p.values, NULL, NULL, 0);
+    }
     e->broken = e->broken || sent == 0;
     e->writes = e->writes || sb_postgres_writes(statement);
 }
@@ -75,6 +78,13 @@ void sb_postgres_exchange_send(struct sb_postgres_exchange *e, int statement,
 void sb_postgres_exchange_send_text(struct sb_postgres_exchange *e, const char *text)
 {
     if (PQsendQueryParams(e->connection->pg, text, 0, NULL, NULL, NULL, NULL, 0) == 0)
+        e->broken = true;
+}
+
+void sb_postgres_exchange_send_value(struct sb_postgres_exchange *e, const char *text,
+                                     const char *value)
+{
+    if (PQsendQueryParams(e->connection->pg, text, 1, NULL, &value, NULL, NULL, 0) == 0)
         e->broken = true;
 }
 
@@ -90,8 +100,11 @@ void sb_postgres_exchange_limit(struct sb_postgres_exchange *e)
 
 void sb_postgres_exchange_prepare(struct sb_postgres_exchange *e, int statement)
 {
-    if (PQsendPrepare(e->connection->pg, sb_postgres_statement_name(statement),
-                      sb_postgres_statement_text(statement), 0, NULL) == 0)
+    struct sb_postgres_connection *c = e->connection;
+    char text[SB_POSTGRES_TEXT_MAX];
+
+    sb_postgres_statement_text(statement, c->table, text);
+    if (PQsendPrepare(c->pg, c->names[statement], text, 0, NULL) == 0)
         e->broken = true;
 }
 

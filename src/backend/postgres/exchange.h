@@ -35,6 +35,8 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *exchange,
 void sb_postgres_exchange_send(struct sb_postgres_exchange *exchange, int statement,
                                const struct sb_sql_values *values);
 void sb_postgres_exchange_send_text(struct sb_postgres_exchange *exchange, const char *text);
+void sb_postgres_exchange_send_value(struct sb_postgres_exchange *exchange, const char *text,
+                                     const char *value);
 /* For what may wait for locks longer than a request: as long as there is time. */
 void sb_postgres_exchange_limit(struct sb_postgres_exchange *exchange);
 void sb_postgres_exchange_prepare(struct sb_postgres_exchange *exchange, int statement);

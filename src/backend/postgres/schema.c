@@ -1,59 +1,141 @@
 /*
- * schema.c - the table on a PostgreSQL server.
+ * schema.c - the table on a PostgreSQL server: in which schema it is, whose it is, and its creation.
+ *
+ * Whoever owns a table has what its triggers, rules and indexes call run with the rights of who uses it. So a table is
+ * taken only from those who could do that anyway: the user itself, a superuser, and the owners of the database and of
+ * the schema, in which a table can be put in the place of another at any time.
  */
 #include "backend/postgres/schema.h"
 
 #include "backend/postgres/exchange.h"
+#include "backend/postgres/failure.h"
+#include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define NAME "simba_mutex"
+#define OWNER_MAX 64
+
 /* bigint holds an unsigned 32-bit version; PostgreSQL has no such type. Half-empty pages let an update stay on
  * its page and leave the index alone. */
-const char sb_postgres_schema[] =
-    "CREATE TABLE IF NOT EXISTS simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint"
-    " NOT NULL, ttl_at bigint NOT NULL, transition_at bigint NOT NULL, owner_id varchar(128)"
-    " NOT NULL, version bigint NOT NULL) WITH (fillfactor = 50)";
+#define CREATE "CREATE TABLE IF NOT EXISTS "
+#define DEFINITION                                                                                 \
+    " (mutex varchar(66) PRIMARY KEY, acquired_at bigint"                                          \
+    " NOT NULL, ttl_at bigint NOT NULL, transition_at bigint NOT NULL, owner_id varchar(128)"      \
+    " NOT NULL, version bigint NOT NULL) WITH (fillfactor = 50)"
+
+const char sb_postgres_schema[] = CREATE NAME DEFINITION;
+
+#define IS " OPERATOR(pg_catalog.=) "
+
+/* The requests of a session run without a path. */
+static const char restore_path[] = "SELECT pg_catalog.set_config('search_path', $1, true)";
+
+/* The schema is that in which a new table goes. */
+static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'),"
+                                " pg_catalog.quote_ident(pg_catalog.current_schema())";
 
 /* A type's modifier is its width and 4; -1: without a limit. */
-static const char find_width[] =
-    "SELECT atttypmod - 4 FROM pg_attribute WHERE attrelid = to_regclass('simba_mutex')"
-    " AND attname = 'owner_id'";
+static const char find_table[] =
+    "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, o.rolsuper OR o.rolname" IS "current_user"
+    " OR o.oid" IS "d.datdba OR o.oid" IS "n.nspowner,"
+    " a.atttypmod OPERATOR(pg_catalog.-) 4"
+    " FROM pg_catalog.pg_class c"
+    " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
+    " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
+    " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
+    " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid" IS "c.oid AND a.attname" IS "'owner_id'"
+    " WHERE c.oid" IS "pg_catalog.to_regclass('" NAME "')";
 
-static int take_width(void *user, size_t index, const PGresult *result)
+/* What was found. */
+struct look {
+    struct sb_postgres_connection *connection;
+    size_t skip;                        /* results before that of the path */
+    char schema[SB_POSTGRES_TABLE_MAX]; /* for a new table; empty: there is none */
+    bool found;
+    bool trusted;
+    char table[SB_POSTGRES_TABLE_MAX];
+    char owner[OWNER_MAX];
+    long width; /* of the column owner_id */
+};
+
+static int take_path(struct look *look, const PGresult *result)
 {
-    long *width = user;
+    struct sb_postgres_connection *c = look->connection;
 
-    (void)index;
-    if (PQntuples(result) > 0)
-        *width = strtol(PQgetvalue(result, 0, 0), NULL, 10);
+    sb_text_copy(look->schema, sizeof look->schema, PQgetvalue(result, 0, 1));
+    if (c->search_path == NULL)
+        c->search_path = sb_strdup(PQgetvalue(result, 0, 0));
+    return c->search_path != NULL ? SIMBA_OK : SIMBA_ENOMEM;
+}
+
+static void take_table(struct look *look, const PGresult *result)
+{
+    struct sb_text text;
+
+    look->found = PQntuples(result) > 0;
+    if (!look->found)
+        return;
+    sb_text_init(&text, look->table, sizeof look->table);
+    sb_text_add(&text, "%s." NAME, PQgetvalue(result, 0, 0));
+    sb_text_copy(look->owner, sizeof look->owner, PQgetvalue(result, 0, 1));
+    look->trusted = strcmp(PQgetvalue(result, 0, 2), "t") == 0;
+    look->width = strtol(PQgetvalue(result, 0, 3), NULL, 10);
+}
+
+static int take_look(void *user, size_t index, const PGresult *result)
+{
+    struct look *look = user;
+
+    if (index < look->skip)
+        return SIMBA_OK;
+    if (index == look->skip)
+        return take_path(look, result);
+    take_table(look, result);
     return SIMBA_OK;
 }
 
-/* *ret_width stays as it is where there is no table. */
-static int look_for_table(struct sb_postgres_connection *c, long *ret_width,
+static int look_for_table(struct sb_postgres_connection *c, struct look *ret_look,
                           struct sb_sql_failure *failure)
 {
-    struct sb_postgres_exchange exchange = {.take = take_width, .user = ret_width};
+    struct sb_postgres_exchange exchange = {.take = take_look, .user = ret_look};
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
     if (code != SIMBA_OK)
         return code;
-    sb_postgres_exchange_send_text(&exchange, find_width);
+    *ret_look = (struct look){.connection = c, .skip = c->search_path != NULL ? 1 : 0};
+    if (c->search_path != NULL)
+        sb_postgres_exchange_send_value(&exchange, restore_path, c->search_path);
+    sb_postgres_exchange_send_text(&exchange, find_path);
+    sb_postgres_exchange_send_text(&exchange, find_table);
     return sb_postgres_exchange_end(&exchange, failure);
 }
 
+/* Without a schema to create it in, the server says so. */
+static void write_creation(const char *schema, char ret_text[SB_POSTGRES_TEXT_MAX])
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_text, SB_POSTGRES_TEXT_MAX);
+    sb_text_add(&text, CREATE "%s%s" NAME DEFINITION, schema, schema[0] != '\0' ? "." : "");
+}
+
 /* Who creates it at the same moment is waited for, and has done our work; PostgreSQL reports that as a duplicate. */
-static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
+static int create(struct sb_postgres_connection *c, const char *schema,
+                  struct sb_sql_failure *failure)
 {
     struct sb_postgres_exchange exchange = {.take = NULL};
+    char text[SB_POSTGRES_TEXT_MAX];
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
     if (code != SIMBA_OK)
         return code;
+    write_creation(schema, text);
     sb_postgres_exchange_limit(&exchange);
-    sb_postgres_exchange_send_text(&exchange, sb_postgres_schema);
+    sb_postgres_exchange_send_text(&exchange, text);
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set(
@@ -64,20 +146,50 @@ static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failu
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 
+static int fail_distrusted(struct sb_postgres_connection *c, const struct look *look,
+                           struct sb_sql_failure *failure)
+{
+    c->distrusted = true;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_EDENIED,
+                        "PostgreSQL: the table %s belongs to the role %s, which is neither the "
+                        "user, nor the owner of the database or of the schema, nor a superuser: "
+                        "what it has the table call would run with the user's rights",
+                        look->table, look->owner);
+}
+
+static int fail_gone(struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RETRY;
+    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                        "PostgreSQL: the table " NAME " has gone again");
+}
+
+static void take_note(struct sb_postgres_connection *c, const struct look *look)
+{
+    c->base.owner_id_max = look->width > 0 ? (size_t)look->width : SIMBA_ID_MAX;
+    sb_text_copy(c->table, sizeof c->table, look->table);
+    for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++)
+        sb_postgres_statement_name(i, c->table, c->names[i]);
+}
+
 int sb_postgres_init_schema(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
 {
-    const long missing = -2;
-    long width = missing;
-    int code = look_for_table(c, &width, failure);
+    struct look look;
+    int code = look_for_table(c, &look, failure);
 
-    if (code == SIMBA_OK && width == missing) {
-        code = create(c, failure);
+    if (code == SIMBA_OK && !look.found) {
+        code = create(c, look.schema, failure);
         c->base.created_table = c->base.created_table || code == SIMBA_OK;
         if (code == SIMBA_OK)
-            code = look_for_table(c, &width, failure);
+            code = look_for_table(c, &look, failure);
     }
     if (code != SIMBA_OK)
         return code;
-    c->base.owner_id_max = width > 0 ? (size_t)width : SIMBA_ID_MAX;
+    if (!look.found)
+        return fail_gone(failure);
+    if (!look.trusted)
+        return fail_distrusted(c, &look, failure);
+    take_note(c, &look);
     return SIMBA_OK;
 }

@@ -9,8 +9,8 @@
 /* The statement that creates the table. */
 extern const char sb_postgres_schema[];
 
-/* Looks at the table, and creates it where it is missing and the user may. Takes note of the width of its
- * columns. */
+/* Looks at the table, and creates it where it is missing and the user may. Refuses one of a stranger. Takes note of its
+ * schema and of the width of its columns. */
 int sb_postgres_init_schema(struct sb_postgres_connection *connection,
                             struct sb_sql_failure *failure);
 

@@ -13,47 +13,65 @@
 #include "base/hash.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NOW "date_part('epoch', clock_timestamp()) * 1000"
-#define COLUMNS SB_SQL_COLUMNS ", (" NOW ")::bigint, 0"
-#define VERSION_MAX "9223372036854775807"
-#define NAME_MAX_LENGTH 40
+/* Where the name of the table goes. */
+#define TABLE "@"
 
-#define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, 0)"
+/* Every function, operator and type is named with its schema, so that nobody who may create others in a schema on the
+ * user's path can have his own called in their place. The precedence of an operator that is named so is not its
+ * own: hence the parentheses. */
+#define OP(operator) " OPERATOR(pg_catalog." operator") "
+#define NOW "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())" OP("*") "1000)"
+#define TTL_AT NOW OP("+") "$3::pg_catalog.float8"
+#define TRANSITION_AT NOW OP("+") "$4::pg_catalog.float8"
+#define COLUMNS SB_SQL_COLUMNS ", " NOW "::bigint, 0"
+#define VERSION_MAX "9223372036854775807"
+#define LAST_BUT_ONE "9223372036854775806"
+#define NEXT_VERSION "(version" OP("+") "1)"
+
+#define FREE_ROW TABLE " (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, 0)"
 
 /* Nothing shortens a lease of the same owner; where the id does not own the row's times are over anyway. */
 #define SET_LEASE                                                                                  \
-    "UPDATE simba_mutex SET owner_id = $2, acquired_at = " NOW ","                                 \
-    " ttl_at = greatest(ttl_at, " NOW " + $3::float8),"                                            \
-    " transition_at = greatest(transition_at, " NOW " + $4::float8), version = version + 1"
+    "UPDATE " TABLE " SET owner_id = $2, acquired_at = " NOW ","                                   \
+    " ttl_at = greatest(ttl_at, " TTL_AT "),"                                                      \
+    " transition_at = greatest(transition_at, " TRANSITION_AT "),"                                 \
+    " version = " NEXT_VERSION
 
 /* A release goes through at the last version too; only nobody can acquire any more. */
 #define CLEAR_LEASE_TO(zero, next)                                                                 \
-    "UPDATE simba_mutex SET owner_id = '', acquired_at = " zero ", ttl_at = 0, transition_at = 0," \
+    "UPDATE " TABLE " SET owner_id = '', acquired_at = " zero ", ttl_at = 0, transition_at = 0,"   \
     " version = " next
-#define CLEAR_LEASE CLEAR_LEASE_TO("0", "least(version, " VERSION_MAX " - 1) + 1")
+#define CLEAR_LEASE CLEAR_LEASE_TO("0", "least(version, " LAST_BUT_ONE ")" OP("+") "1")
 
+#define IS_MUTEX "mutex" OP("=") "$1"
+#define IS_OWNER "owner_id" OP("=") "$2"
+#define HAS_NEXT_VERSION "version" OP("<") VERSION_MAX
 #define MAY_ACQUIRE                                                                                \
-    "mutex = $1 AND (transition_at < " NOW " OR owner_id = $2) AND version < " VERSION_MAX
-#define MAY_ACQUIRE_AGAIN "mutex = $1 AND version = $5::bigint AND transition_at = 0"
+    IS_MUTEX " AND (transition_at" OP("<") NOW " OR " IS_OWNER ") AND " HAS_NEXT_VERSION
+#define MAY_ACQUIRE_AGAIN IS_MUTEX " AND version" OP("=") "$5::bigint AND transition_at" OP("=") "0"
 #define MAY_GUARD                                                                                  \
-    "mutex = $1 AND owner_id = $2 AND transition_at > " NOW " AND version < " VERSION_MAX
-#define MAY_RELEASE "mutex = $1 AND owner_id = $2"
-#define MAY_RELEASE_EXACT MAY_RELEASE " AND version = $3::bigint"
+    IS_MUTEX " AND " IS_OWNER " AND transition_at" OP(">") NOW " AND " HAS_NEXT_VERSION
+#define MAY_RELEASE IS_MUTEX " AND " IS_OWNER
+#define MAY_RELEASE_EXACT MAY_RELEASE " AND version" OP("=") "$3::bigint"
 
 #define FREE_OF_LOCKS(condition)                                                                   \
-    "mutex = (SELECT mutex FROM simba_mutex WHERE " condition " FOR UPDATE SKIP LOCKED)"
+    "mutex" OP("=") "(SELECT mutex FROM " TABLE " WHERE " condition " FOR UPDATE SKIP LOCKED)"
 
-/* In a statement of its own: the lock on the table is waited for before any part of a statement runs. */
-#define LIMIT(wait, only_here) "SELECT set_config('lock_timeout', '" wait "', " only_here ")"
+/* In a statement of its own: the lock on the table is waited for before any part of a statement runs. With it goes the
+ * path on which names are looked up, for the sake of what the table's triggers call. */
+#define LIMIT(wait, only_here)                                                                     \
+    "SELECT pg_catalog.set_config('lock_timeout', '" wait "', " only_here "),"                     \
+    " pg_catalog.set_config('search_path', '', " only_here ")"
 #define WAIT "100ms"
 
-#define NOTIFY "pg_notify('" SB_POSTGRES_CHANNEL "', mutex)"
+#define NOTIFY                                                                                     \
+    "pg_catalog.pg_notify('" SB_POSTGRES_CHANNEL "'::pg_catalog.text, mutex::pg_catalog.text)"
 #define TELL ", " NOTIFY
 
 /* To yield a row costs the server as much as to find it, so here a value tells. No condition may: the server is
@@ -70,9 +88,8 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_SQL_INSERT] = {"simba_insert", "INSERT INTO " FREE_ROW},
     [SB_SQL_INSERT_IF_MISSING] = {"simba_insert_if_missing",
                                   "INSERT INTO " FREE_ROW " ON CONFLICT DO NOTHING"},
-    [SB_SQL_SELECT] = {"simba_select", "SELECT " COLUMNS " FROM simba_mutex WHERE mutex = $1"},
-    [SB_SQL_SELECT_ALL] = {"simba_select_all",
-                           "SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex"},
+    [SB_SQL_SELECT] = {"simba_select", "SELECT " COLUMNS " FROM " TABLE " WHERE " IS_MUTEX},
+    [SB_SQL_SELECT_ALL] = {"simba_select_all", "SELECT " COLUMNS " FROM " TABLE " ORDER BY mutex"},
     [SB_SQL_ACQUIRE] = {"simba_acquire", SET_LEASE " WHERE " MAY_ACQUIRE " RETURNING " COLUMNS},
     [SB_SQL_GUARD] = {"simba_guard", SET_LEASE " WHERE " MAY_GUARD " RETURNING " COLUMNS},
     [SB_SQL_RELEASE] = {"simba_release",
@@ -95,29 +112,36 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
 };
 
-/* A pooled session may hold what another version of the library has prepared: the name tells the text. */
-static char names[SB_POSTGRES_STATEMENTS][NAME_MAX_LENGTH + 1];
-static pthread_once_t names_once = PTHREAD_ONCE_INIT;
-
-static void make_names(void)
+void sb_postgres_statement_text(int statement, const char *table,
+                                char ret_text[SB_POSTGRES_TEXT_MAX])
 {
-    for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++) {
-        struct sb_text text;
+    const char *from = statements[statement].text;
+    struct sb_text text;
 
-        sb_text_init(&text, names[i], sizeof names[i]);
-        sb_text_add(&text, "%s_%08" PRIx32, statements[i].name, sb_hash(statements[i].text));
+    sb_text_init(&text, ret_text, SB_POSTGRES_TEXT_MAX);
+    for (;;) {
+        size_t length = strcspn(from, TABLE);
+
+        sb_text_add(&text, "%.*s", (int)length, from);
+        if (from[length] == '\0')
+            break;
+        sb_text_add(&text, "%s", table);
+        from += length + 1;
     }
+    assert(!text.cut);
 }
 
-const char *sb_postgres_statement_name(int statement)
+/* A pooled session may hold what another version of the library, or a client of another schema, has prepared: the name
+ * tells the text. */
+void sb_postgres_statement_name(int statement, const char *table,
+                                char ret_name[SB_POSTGRES_NAME_MAX])
 {
-    pthread_once(&names_once, make_names);
-    return names[statement];
-}
+    char sql[SB_POSTGRES_TEXT_MAX];
+    struct sb_text text;
 
-const char *sb_postgres_statement_text(int statement)
-{
-    return statements[statement].text;
+    sb_postgres_statement_text(statement, table, sql);
+    sb_text_init(&text, ret_name, SB_POSTGRES_NAME_MAX);
+    sb_text_add(&text, "%s_%08" PRIx32, statements[statement].name, sb_hash(sql));
 }
 
 /* To the server 0 is no limit. */
@@ -135,7 +159,7 @@ void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX
     struct sb_text text;
 
     sb_text_init(&text, ret_text, SB_POSTGRES_LIMIT_TEXT_MAX);
-    sb_text_add(&text, LIMIT(WAIT, "false") " WHERE pg_backend_pid() = %d", pid);
+    sb_text_add(&text, LIMIT(WAIT, "false") " WHERE pg_catalog.pg_backend_pid()" OP("=") "%d", pid);
 }
 
 int sb_postgres_free_statement(int statement)

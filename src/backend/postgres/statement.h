@@ -26,20 +26,25 @@ enum sb_postgres_statement {
 };
 
 #define SB_POSTGRES_PARAMETERS_MAX 5
-#define SB_POSTGRES_LIMIT_TEXT_MAX 128
+#define SB_POSTGRES_LIMIT_TEXT_MAX 256
+#define SB_POSTGRES_TEXT_MAX 2048
+#define SB_POSTGRES_NAME_MAX 48
+#define SB_POSTGRES_TABLE_MAX 160 /* schema and table, quoted */
 #define SB_POSTGRES_NUMBER_MAX 24
 
 /* Where a release is told, inside its transaction; the payload is the mutex. */
 #define SB_POSTGRES_CHANNEL "simba_mutex"
 
-/* The name under which a statement is prepared, and its text. */
-const char *sb_postgres_statement_name(int statement);
-const char *sb_postgres_statement_text(int statement);
+/* The text of a statement, and the name under which it is prepared. The table is named with its schema. */
+void sb_postgres_statement_text(int statement, const char *table,
+                                char ret_text[SB_POSTGRES_TEXT_MAX]);
+void sb_postgres_statement_name(int statement, const char *table,
+                                char ret_name[SB_POSTGRES_NAME_MAX]);
 
-/* Writes the statement that limits the waits of a transaction. */
+/* Writes the statement that limits the waits of a transaction, and empties its path. */
 void sb_postgres_limit_transaction(int64_t wait_ms, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX]);
 
-/* Writes the statement that limits the waits of a session for good, and yields a row, where it is the session of the
+/* Writes the statement that does so for a session, for good, and yields a row, where it is the session of the
  * process `pid`. */
 void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX]);
 

@@ -24,7 +24,7 @@
 #define RIVALRIES 4
 #define TRIAL_TEXT_MAX 48
 
-#define ASK "SELECT pg_backend_pid()"
+#define ASK "SELECT pg_catalog.pg_backend_pid()"
 
 static const char who_answers[] = ASK;
 static const char hold_session[] = "BEGIN; " ASK;
@@ -157,7 +157,8 @@ static bool tell(const struct attempt *a, const char *text)
     PGresult *result;
 
     if (pg != NULL && await_connection(a, pg) &&
-        PQsendQueryParams(pg, "SELECT pg_notify($1, $2)", 2, NULL, values, NULL, NULL, 0) != 0) {
+        PQsendQueryParams(pg, "SELECT pg_catalog.pg_notify($1, $2)", 2, NULL, values, NULL, NULL,
+                          0) != 0) {
         while ((result = await_result(a, pg)) != NULL) {
             told = told || PQresultStatus(result) == PGRES_TUPLES_OK;
             PQclear(result);

@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""A role that may create things in a schema on the user's path, as everybody could in `public` up to PostgreSQL 14, wants
+to have its code run by a superuser who uses simba: by functions and operators with the system's names, by a table, by
+what the table's own triggers call. Its code makes it a superuser, so that the server tells whether it ran.
+"""
+import atexit
+import os
+import subprocess
+import sys
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
+from program import PATIENCE, Simba, case, contains, equal, main, read, run, true, wait_until, write
+from servers import Postgres, as_user, free_port
+
+POOLER = "/usr/sbin/pgbouncer"
+LEASE = "ttl=2s&transition=2s&jitter=0ms..50ms"
+
+# Runs with the rights of who calls it, and may be called at any place.
+LOOT = """
+CREATE FUNCTION public.loot() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+  IF (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user) THEN
+    ALTER ROLE mallory SUPERUSER;
+  END IF;
+END $$;
+"""
+
+# Name, parameters, result, and what the system has for it. Those of the first group fit better than the system's own,
+# whatever the path is; those of the second come first where the path names pg_catalog last.
+BETTER = [
+    ("pg_notify", "text, varchar", "void", None),
+    ("pg_notify", "varchar, varchar", "void", None),
+    ("quote_ident", "name", "text", "pg_catalog.quote_ident($1::text)"),
+    ("length", "varchar", "int", "pg_catalog.length($1::text)"),
+]
+FIRST = [
+    ("pg_notify", "text, text", "void", None),
+    ("clock_timestamp", "", "timestamptz", "pg_catalog.clock_timestamp()"),
+    ("date_part", "text, timestamptz", "float8", "pg_catalog.date_part($1, $2)"),
+    ("pg_backend_pid", "", "int", "pg_catalog.pg_backend_pid()"),
+    ("set_config", "text, text, bool", "text", "pg_catalog.set_config($1, $2, $3)"),
+    ("current_setting", "text", "text", "pg_catalog.current_setting($1)"),
+    ("to_regclass", "text", "regclass", "pg_catalog.to_regclass($1)"),
+    ("current_schema", "", "name", "pg_catalog.current_schema()"),
+    ("current_database", "", "name", "pg_catalog.current_database()"),
+]
+# Symbol, operands, result, and what it does.
+OPERATORS = [
+    ("=", "varchar", "varchar", "bool", "$1::text OPERATOR(pg_catalog.=) $2::text"),
+    ("=", "varchar", "text", "bool", "$1::text OPERATOR(pg_catalog.=) $2"),
+    ("=", "name", "varchar", "bool", "$1::text OPERATOR(pg_catalog.=) $2::text"),
+    ("=", "oid", "regclass", "bool", "$1 OPERATOR(pg_catalog.=) $2::oid"),
+    ("<", "bigint", "float8", "bool", "$1::float8 OPERATOR(pg_catalog.<) $2"),
+    (">", "bigint", "float8", "bool", "$1::float8 OPERATOR(pg_catalog.>) $2"),
+    ("*", "float8", "int", "float8", "$1 OPERATOR(pg_catalog.*) $2::float8"),
+]
+FIRST_OPERATORS = [
+    ("=", "text", "text", "bool", "$1 OPERATOR(pg_catalog.=) $2"),
+    ("=", "bigint", "bigint", "bool", "$1 OPERATOR(pg_catalog.=) $2"),
+    ("=", "int", "int", "bool", "$1 OPERATOR(pg_catalog.=) $2"),
+    ("=", "oid", "oid", "bool", "$1 OPERATOR(pg_catalog.=) $2"),
+    ("<", "bigint", "bigint", "bool", "$1 OPERATOR(pg_catalog.<) $2"),
+    ("+", "bigint", "int", "bigint", "$1 OPERATOR(pg_catalog.+) $2"),
+    ("+", "float8", "float8", "float8", "$1 OPERATOR(pg_catalog.+) $2"),
+    ("-", "int", "int", "int", "$1 OPERATOR(pg_catalog.-) $2"),
+]
+
+server = Postgres()
+
+
+def psql(statement, database, user="simba"):
+    return server.prepare(server.program("psql"), "-h", server.folder, "-p", str(server.port), "-U", user,
+                          "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement, database)
+
+
+def function(name, parameters, result, value):
+    does = f"RETURN {value};" if value else "RETURN;"
+    return (f"CREATE FUNCTION public.{name}({parameters}) RETURNS {result} LANGUAGE plpgsql AS"
+            f" $$ BEGIN PERFORM public.loot(); {does} END $$;\n")
+
+
+def operator(number, symbol, left, right, result, value):
+    name = f"planted_{number}"
+    return (function(name, f"{left}, {right}", result, value) + f"CREATE OPERATOR public.{symbol}"
+            f" (FUNCTION = public.{name}, LEFTARG = {left}, RIGHTARG = {right});\n")
+
+
+def plant(database, functions, operators):
+    text = LOOT + "".join(function(*each) for each in functions)
+    text += "".join(operator(number, *each) for number, each in enumerate(operators))
+    psql(text, database, "mallory")
+
+
+class Database:
+    """A new one, in which everybody may create tables and functions."""
+
+    count = 0
+
+    def __init__(self, more="", owner="simba"):
+        Database.count += 1
+        self.name = f"d{Database.count}"
+        self.port = server.port
+        psql(f"CREATE DATABASE {self.name} OWNER {owner}", "postgres")
+        self.sql(f"GRANT CREATE ON SCHEMA public TO mallory; {more}")
+
+    def sql(self, statement, user="simba"):
+        return psql(statement, self.name, user)
+
+    def url(self, user="simba"):
+        return f"postgres://{user}@127.0.0.1:{self.port}/{self.name}?{LEASE}"
+
+    def lock(self, *more, user="simba", command="true"):
+        return Simba("-u", self.url(user), "lock", *more, "m", "--", "sh", "-c", command)
+
+    def has_been_robbed(self):
+        return self.sql("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'") == "t\n"
+
+    def expect_safe(self):
+        """Mallory's code works, and did not run."""
+        true(not self.has_been_robbed(), "mallory is a superuser")
+        self.sql("SELECT public.loot()")
+        true(self.has_been_robbed(), "the test itself: loot() does nothing")
+        self.sql("ALTER ROLE mallory NOSUPERUSER")
+
+
+def contend(database):
+    """An owner, a waiter that is woken by its release, and one who looks at both."""
+    owner = database.lock(command="echo >owns; while [ ! -e go ]; do sleep 0.01; done; rm owns")
+    wait_until(lambda: os.path.exists("owns"), "the owner has it")
+    waiter = database.lock(command="true")
+    watch = Simba("-u", database.url(), "watch", "m")
+    equal(run("-u", database.url(), "status").code, 0)
+    equal(run("-u", database.url(), "status", "m").code, 0)
+    wait_until(lambda: listeners(database) >= 2, "the waiter and the watch listen")
+    write("go", "")
+    equal(owner.wait(), 0)
+    equal(waiter.wait(), 0)
+    os.remove("go")
+    equal(watch.end(), 0)
+
+
+def listeners(database):
+    return int(database.sql("SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE datname OPERATOR(pg_catalog.=)"
+                            f" '{database.name}'::name AND query LIKE '%LISTEN%'").strip())
+
+
+def lock_timeouts():
+    return read(os.path.join(server.folder, "log")).count("due to lock timeout")
+
+
+def meet_a_lock(database):
+    """After a row was locked by somebody else, other statements are used for a while."""
+    admin = subprocess.Popen([server.program("psql"), "-h", server.folder, "-p", str(server.port), "-U", "simba",
+                              "-X", "-q", database.name], cwd=server.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True, **as_user(server.user))
+    admin.stdin.write("BEGIN; UPDATE simba_mutex SET version = version WHERE mutex = 'm'; \\echo locked\n")
+    admin.stdin.flush()
+    equal(admin.stdout.readline(), "locked\n")
+    before = lock_timeouts()
+    owner = database.lock(command="sleep 2.5")
+    wait_until(lambda: lock_timeouts() > before, "it has met the lock")
+    admin.communicate("ROLLBACK;\n", PATIENCE)
+    equal(owner.wait(), 0)
+
+
+def use(database):
+    equal(run("-u", database.url(), "init").code, 0)
+    equal(database.lock("-n").wait(), 0)
+    contend(database)
+    meet_a_lock(database)
+    equal(run("-u", database.url(), "release", "--force", "m").code, 0)
+    bench = run("-u", database.url(), "bench", "--count", "5", "--rounds", "1", "cycle", "handover")
+    equal(bench.code, 0)
+
+
+@case
+def functions_and_operators_that_fit_better_are_not_called():
+    database = Database()
+    plant(database.name, BETTER, OPERATORS)
+    use(database)
+    database.expect_safe()
+
+
+@case
+def functions_and_operators_that_come_first_on_the_path_are_not_called():
+    database = Database()
+    database.sql(f"ALTER DATABASE {database.name} SET search_path = public, pg_catalog")
+    plant(database.name, BETTER + FIRST, OPERATORS + FIRST_OPERATORS)
+    equal(database.lock("-n").wait(), 0)
+    equal(database.lock("-n").wait(), 0)
+    equal(run("-u", database.url(), "status").code, 0)
+    true(not database.has_been_robbed(), "mallory is a superuser")
+
+
+class Pooled:
+    """The database behind a pooler that gives every transaction to another session."""
+
+    def __init__(self, database):
+        self.database = database
+        self.port = free_port()
+        self.file = os.path.join(server.folder, "pooler.ini")
+        write(self.file, f"[databases]\n{database.name} = host=127.0.0.1 port={server.port} user=simba\n[pgbouncer]\n"
+              f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\nauth_type = any\n"
+              "pool_mode = transaction\ndefault_pool_size = 3\n")
+
+    def __enter__(self):
+        self.process = subprocess.Popen([POOLER, "-q", self.file], stdin=subprocess.DEVNULL, **as_user(server.user))
+        self.database.port = self.port
+        wait_until(lambda: run("-u", self.database.url(), "status").code == 0, "the pooler serves")
+        return self
+
+    def show(self, setting):
+        return server.prepare(server.program("psql"), "-h", "127.0.0.1", "-p", str(self.port), "-U", "simba", "-X", "-A",
+                              "-t", "-q", "-c", f"SHOW {setting}", self.database.name)
+
+    def __exit__(self, *unused):
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+
+@case
+def nothing_of_a_stranger_is_called_behind_a_pooler():
+    if not os.path.exists(POOLER):
+        print("# there is no pgbouncer")
+        return
+    database = Database()
+    plant(database.name, BETTER, OPERATORS)
+    with Pooled(database) as pooled:
+        for _ in range(3):
+            equal(database.lock().wait(), 0)
+        owner = database.lock(command="echo >owns; sleep 1")
+        wait_until(lambda: os.path.exists("owns"), "the owner has it")
+        equal(database.lock().wait(), 0)
+        equal(owner.wait(), 0)
+        for _ in range(6):  # others get the same sessions
+            equal(pooled.show("search_path"), '"$user", public\n')
+            equal(pooled.show("lock_timeout"), "0\n")
+    database.expect_safe()
+
+
+TRAP = """
+CREATE FUNCTION public.trap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM public.loot(); RETURN NEW; END $$;
+"""
+TABLE = """
+CREATE TABLE public.{name} (mutex varchar(66) PRIMARY KEY, acquired_at bigint NOT NULL, ttl_at bigint NOT NULL,
+    transition_at bigint NOT NULL, owner_id varchar(128) NOT NULL, version bigint NOT NULL);
+GRANT ALL ON public.{name} TO PUBLIC;
+"""
+
+
+def expect_refusal(database):
+    for arguments in (["lock", "-n", "m", "--", "true"], ["status"], ["init"], ["release", "--force", "m"]):
+        program = run("-u", database.url(), *arguments)
+        equal(program.code, 77)
+        contains(program.said(), "public.simba_mutex")
+        contains(program.said(), "mallory")
+    database.expect_safe()
+
+
+@case
+def a_table_of_a_stranger_is_refused_and_its_owner_named():
+    database = Database()
+    database.sql(LOOT + TRAP + TABLE.format(name="simba_mutex") +
+                 "CREATE TRIGGER trap BEFORE INSERT OR UPDATE ON public.simba_mutex FOR EACH ROW"
+                 " EXECUTE FUNCTION public.trap()", "mallory")
+    expect_refusal(database)
+
+
+@case
+def a_view_of_a_stranger_is_refused():
+    database = Database()
+    database.sql(LOOT + TRAP + TABLE.format(name="hidden") +
+                 "CREATE VIEW public.simba_mutex AS SELECT * FROM public.hidden;"
+                 "GRANT ALL ON public.simba_mutex TO PUBLIC;"
+                 "CREATE TRIGGER trap INSTEAD OF INSERT OR UPDATE ON public.simba_mutex FOR EACH ROW"
+                 " EXECUTE FUNCTION public.trap()", "mallory")
+    expect_refusal(database)
+
+
+@case
+def a_table_that_a_stranger_puts_in_the_place_of_another_is_refused_by_the_next_connection():
+    database = Database()
+    equal(database.lock("-n").wait(), 0)
+    database.sql("DROP TABLE public.simba_mutex")
+    database.sql(LOOT + TABLE.format(name="simba_mutex"), "mallory")
+    expect_refusal(database)
+
+
+@case
+def what_a_trigger_of_the_table_calls_is_not_looked_up_where_strangers_create():
+    """A careless one of the table's rightful owner: without a schema length() is whatever fits best."""
+    database = Database()
+    plant(database.name, [each for each in BETTER if each[0] == "length"], [])
+    equal(database.lock("-n").wait(), 0)
+    database.sql("CREATE FUNCTION public.measure() RETURNS trigger LANGUAGE plpgsql AS"
+                 " $$ BEGIN PERFORM length(NEW.mutex); RETURN NEW; END $$;"
+                 "CREATE TRIGGER measure BEFORE UPDATE ON public.simba_mutex FOR EACH ROW"
+                 " EXECUTE FUNCTION public.measure()")
+    for _ in range(2):
+        equal(database.lock("-n").wait(), 0)
+    database.expect_safe()
+
+
+@case
+def tables_of_the_user_and_of_owners_and_superusers_are_taken():
+    for role in ("plain", "keeper", "maker", "simba"):
+        database = Database(owner="keeper")
+        database.sql("CREATE SCHEMA made AUTHORIZATION maker; GRANT ALL ON SCHEMA made TO PUBLIC;"
+                     f"ALTER DATABASE {database.name} SET search_path = made; SET search_path = made;" +
+                     TABLE.format(name="x").replace("public.x", "made.simba_mutex") +
+                     f"ALTER TABLE made.simba_mutex OWNER TO {role}")
+        equal(database.lock("-n", user="plain").wait(), 0)
+        database.sql("ALTER TABLE made.simba_mutex OWNER TO mallory")
+        equal(database.lock("-n", user="plain").wait(), 77)
+
+
+@case
+def a_table_is_created_in_the_first_schema_of_the_path():
+    database = Database()
+    database.sql('CREATE SCHEMA "Odd ""one"; ALTER DATABASE {} SET search_path = "Odd ""one", public'.format(
+        database.name))
+    for _ in range(2):
+        equal(database.lock("-n").wait(), 0)
+    equal(database.sql("SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+                       " WHERE relname = 'simba_mutex'"), 'Odd "one\n')
+
+
+@case
+def a_table_that_moves_to_another_schema_of_the_path_is_followed():
+    database = Database()
+    database.sql(f"CREATE SCHEMA other; ALTER DATABASE {database.name} SET search_path = public, other")
+    owner = database.lock(command="echo >owns; while [ ! -e go ]; do sleep 0.01; done")
+    wait_until(lambda: os.path.exists("owns"), "the owner has it")
+    database.sql("ALTER TABLE public.simba_mutex SET SCHEMA other")
+    before = database.sql("SELECT version FROM other.simba_mutex")
+    wait_until(lambda: database.sql("SELECT version FROM other.simba_mutex") != before, "the owner renews there")
+    write("go", "")
+    equal(owner.wait(), 0)
+    equal(database.sql("SELECT to_regclass('public.simba_mutex') IS NULL"), "t\n")
+
+
+if __name__ == "__main__":
+    if Postgres.missing() is not None:
+        print(f"1..0 # SKIP {Postgres.missing()}")
+        sys.exit(0)
+    atexit.register(server.stop)
+    server.start()
+    psql("CREATE ROLE mallory LOGIN; CREATE ROLE plain LOGIN; CREATE ROLE keeper; CREATE ROLE maker", "postgres")
+    sys.exit(main())
