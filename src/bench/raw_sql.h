@@ -39,7 +39,8 @@ void bench_sql_write_update(const struct bench_sql *sql, char ret_text[BENCH_SQL
 /* What the library's statements bind for the second row as it was created. */
 void bench_sql_set_values(const struct bench_sql *sql, struct sb_sql_values *ret_values);
 
-/* TLS costs by itself, and is not what is compared: SIMBA_EUNSUPPORTED. */
+/* Whether a plain client may be used. TLS costs by itself, and is not what is compared; without the TLS that the URL asks
+ * for, the password would go out in clear: SIMBA_EUNSUPPORTED. */
 int bench_sql_check_plain(simba_url *url, struct simba_error *error);
 
 /* See struct bench_way and struct bench_raw_ops. */

@@ -5,6 +5,7 @@
 #include "cli/say.h"
 #include "cli/scratch.h"
 #include "cli/store.h"
+#include "cli/text.h"
 
 #include <simba/tck.h>
 
@@ -14,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#define REASON_MAX 1024 /* bytes that are shown */
 
 struct tck {
     struct simba_tck_options options;
@@ -89,6 +92,7 @@ static bool is_case(const char *name)
 static void report(void *user, const char *name, int passed, const char *text)
 {
     struct tck *tck = user;
+    char shown[REASON_MAX];
 
     if (passed < 0) {
         tck->started_ms = simba_now_ms();
@@ -96,8 +100,9 @@ static void report(void *user, const char *name, int passed, const char *text)
     }
     double seconds = (double)(simba_now_ms() - tck->started_ms) / 1000.0;
     printf("%-4s  %-28s %6.2f s\n", passed ? "ok" : "FAIL", name, seconds);
+    cli_text_printable(text != NULL ? text : "no reason given", shown, sizeof shown);
     if (!passed)
-        printf("      %s\n", text != NULL ? text : "no reason given");
+        printf("      %s\n", shown);
     fflush(stdout);
 }
 

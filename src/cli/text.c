@@ -13,13 +13,37 @@
 #include <unistd.h>
 #include <wchar.h>
 
-static bool is_control(const char *text, size_t length)
+#define REPLACEMENT 0xfffd /* stands for what is not UTF-8 */
+
+/* The code point of a whole sequence. */
+static uint32_t decode(const char *text, size_t length)
 {
     const unsigned char *bytes = (const unsigned char *)text;
+    uint32_t code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
 
-    if (length == 1)
-        return bytes[0] < 0x20 || bytes[0] == 0x7f;
-    return length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0;
+    for (size_t i = 1; i < length; i++)
+        code = code << 6 | (bytes[i] & 0x3fu);
+    return code;
+}
+
+/* Commands to a terminal, of seven and of eight bits; and what changes how the text around it looks without being
+ * seen itself: the direction of writing, breaks of lines, marks without a width, tags. */
+static bool is_hostile(uint32_t code)
+{
+    static const struct {
+        uint32_t first;
+        uint32_t last;
+    } ranges[] = {
+        {0x00, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},       {0x61c, 0x61c},
+        {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},
+        {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f},
+    };
+
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return true;
+    }
+    return false;
 }
 
 void cli_text_printable(const char *text, char *buffer, size_t size)
@@ -31,7 +55,7 @@ void cli_text_printable(const char *text, char *buffer, size_t size)
         size_t step = length > 0 ? length : 1;
         if (used + step >= size)
             break;
-        if (length == 0 || is_control(text, length)) {
+        if (length == 0 || is_hostile(decode(text, length))) {
             buffer[used++] = '?';
         } else {
             memcpy(buffer + used, text, length);
@@ -40,17 +64,6 @@ void cli_text_printable(const char *text, char *buffer, size_t size)
         text += step;
     }
     buffer[used] = 0;
-}
-
-/* The code point of a whole sequence of several bytes. */
-static wchar_t decode(const char *text, size_t length)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
-    uint32_t code = bytes[0] & (0x7fu >> length);
-
-    for (size_t i = 1; i < length; i++)
-        code = code << 6 | (bytes[i] & 0x3fu);
-    return (wchar_t)code;
 }
 
 static locale_t unicode; /* 0: not known here */
@@ -83,7 +96,7 @@ static size_t character_width(const char *text, size_t *ret_length)
     *ret_length = length > 0 ? length : 1;
     if (*ret_length == 1)
         return 1;
-    int width = ask_width(decode(text, *ret_length));
+    int width = ask_width((wchar_t)decode(text, *ret_length));
     return width >= 0 ? (size_t)width : 1;
 }
 
@@ -135,17 +148,26 @@ bool cli_text_in_colour(int fd)
            strcmp(terminal, "dumb") != 0 && isatty(fd) == 1;
 }
 
+/* JSON counts in units of 16 bits. */
+static void print_escaped(FILE *stream, uint32_t code)
+{
+    if (code >= 0x10000) {
+        fprintf(stream, "\\u%04x", (unsigned)(0xd800 + ((code - 0x10000) >> 10)));
+        code = 0xdc00 + (code & 0x3ff);
+    }
+    fprintf(stream, "\\u%04x", (unsigned)code);
+}
+
 void cli_json_string(FILE *stream, const char *text)
 {
     putc('"', stream);
     while (*text != 0) {
         size_t length = sb_utf8_length(text);
-        if (length == 0)
-            fputs("\\ufffd", stream);
-        else if (*text == '"' || *text == '\\')
+        uint32_t code = length > 0 ? decode(text, length) : REPLACEMENT;
+        if (*text == '"' || *text == '\\')
             fprintf(stream, "\\%c", *text);
-        else if (length == 1 && is_control(text, length))
-            fprintf(stream, "\\u%04x", (unsigned)(unsigned char)*text);
+        else if (length == 0 || is_hostile(code))
+            print_escaped(stream, code);
         else
             fwrite(text, 1, length, stream);
         text += length > 0 ? length : 1;

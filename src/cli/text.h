@@ -11,8 +11,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Copies `text` with every control character and every byte that is not UTF-8 replaced by '?', and cut
- * at `size`. */
+/* Copies `text` with every byte that is not UTF-8 replaced by '?', and cut at `size`. So is every character that could
+ * command the terminal or change how the text around it looks: control characters of seven and of eight bits, those that
+ * turn the direction of writing, and those that are not seen. */
 void cli_text_printable(const char *text, char *buffer, size_t size);
 
 /* The columns that a printable text takes on a terminal. */
@@ -31,7 +32,8 @@ void cli_text_refuse_colour(void);
 /* Whether to colour what goes to this descriptor: a terminal that can, and nobody who refused. */
 bool cli_text_in_colour(int fd);
 
-/* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD. */
+/* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD; the characters that cli_text_printable
+ * replaces are escaped. */
 void cli_json_string(FILE *stream, const char *text);
 
 /* Prints a number, or null for the value that stands for "not known". */
