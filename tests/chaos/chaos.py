@@ -77,7 +77,7 @@ def plans(options, names):
 
 def tell(number, outcome):
     plan = outcome.plan
-    counts = ", ".join(f"{name} {value if isinstance(value, int) else round(value, 1)}"
+    counts = ", ".join(f"{name} {value if isinstance(value, int) else round(value, 2)}"
                        for name, value in outcome.counts.items())
     print(f"{'not ok' if outcome.failed() else 'ok'} {number} - {plan.store} seed {plan.seed}"
           f" ({outcome.seconds:.0f} s: {counts})")

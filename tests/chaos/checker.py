@@ -1,17 +1,33 @@
 """Judges a run by its journals alone. Each rule is a function of the history that yields what is broken.
 
-What no library can prevent is excused, in the windows that the nemesis names: a store that lost its data, or whose
-clock was stepped, gives a mutex to another while the old owner still believes, and may begin its tokens anew;
-a process without memory may end. Everything else holds always, whatever was done to whom.
+What no library can prevent is excused, in the windows that the nemesis names, and measured:
+
+    overlap   A store that lost its data, or whose clock was stepped, gives a mutex to another while the old owner still
+              believes: for at most a lease.
+    split     A fail-over may lose leases that no replica had, and a master that was cut off may go on serving for a while:
+              from the first to the last instant with two owners it takes at most a lease.
+    equal     Contenders were given one id: each believes until its next renewal, for at most a lease.
+    tokens    A store that lost its data may begin its tokens anew.
+    crash     A process without memory may end.
+    denied    While a password is changed the program may be refused.
+
+Everything else holds always, whatever was done to whom.
 """
 import collections
 import dataclasses
 
-from history import load, terms_of, windows_of
+from history import Term, load, terms_of, windows_of
+from lease import LEASE_SECONDS, MUTEXES
 
 PROGRAM_EXITS = {0, 69, 70, 75, 137, 143}  # its own codes, and those of a command that was killed
-NO_DATABASE = 78                           # while a server that lost its data is not set up again
+EXCUSED_EXITS = [(78, "tokens"),           # while a server that lost its data is not set up again
+                 (77, "denied")]           # while a new password is not known to both
 ENDED_BY_FORCE = {"doubt", "killed", "crashed"}  # terms that nobody gave back
+UNAVAILABLE = "69"
+AGREED_NS = int(6e9)  # a fail-over, and what an attempt before it may last
+LED_NS = int(1.5e9)   # in which a leader writes, whatever it does besides
+LEASE_NS = int(LEASE_SECONDS * 1e9)
+EXCUSES = ("overlap", "split", "tokens", "crash", "denied")
 CALLBACKS = ["begin-acquired", "end-acquired", "begin-released", "end-released"]
 
 
@@ -28,7 +44,8 @@ class History:
     def __init__(self, events):
         self.events = events
         self.terms = terms_of(events)
-        self.excused = {what: windows_of(events, what) for what in ("overlap", "tokens", "crash")}
+        self.excused = {what: windows_of(events, what) for what in EXCUSES}
+        self.equals = {event.words[0] for event in events if event.kind == "equal"}
         self.start = events[0].at if events else 0
 
     def is_excused(self, what, at):
@@ -62,30 +79,74 @@ def overlaps(terms):
         going_on.append(term)
 
 
+@dataclasses.dataclass
+class Overlap:
+    first: Term
+    second: Term
+    excuse: str  # or None
+    begin: int
+    end: int
+
+    def text(self):
+        return (f"'{self.first.mutex}': {self.second.who} (token {self.second.fence}) owns while {self.first.who}"
+                f" (token {self.first.fence}) does, for {(self.end - self.begin) / 1e6:.1f} ms")
+
+
+def excuse_of(history, first, second):
+    if {first.process(), second.process()} & history.equals:
+        return "equal"
+    return next((what for what in ("overlap", "split") if history.is_excused(what, second.begin)), None)
+
+
+def all_overlaps(history):
+    """Of each mutex, in the order of time: {mutex: [Overlap]}."""
+    return {mutex: [Overlap(first, second, excuse_of(history, first, second), second.begin,
+                            min(first.end, second.end)) for first, second in overlaps(terms)]
+            for mutex, terms in history.terms_by_mutex().items()}
+
+
+def episodes(found):
+    """Overlaps that follow each other within a lease, together: (begin, end) of each."""
+    begin = end = None
+    for overlap in found:
+        if end is not None and overlap.begin > end + LEASE_NS:
+            yield begin, end
+            begin = end = None
+        begin, end = begin or overlap.begin, max(end or 0, overlap.end)
+    if end is not None:
+        yield begin, end
+
+
 def check_one_owner(history):
     """At most one owner believes at any instant; nothing runs under a lease that another has."""
-    for mutex, terms in history.terms_by_mutex().items():
-        for first, second in overlaps(terms):
-            if not history.is_excused("overlap", second.begin):
-                both = (min(first.end, second.end) - second.begin) / 1e6
-                yield second.begin, (
-                    f"'{mutex}': {second.who} (token {second.fence}) owns while {first.who}"
-                    f" (token {first.fence}) does, for {both:.1f} ms")
+    for mutex, found in all_overlaps(history).items():
+        for overlap in found:
+            if overlap.excuse is None:
+                yield overlap.begin, overlap.text()
+            elif overlap.end - overlap.begin > LEASE_NS:
+                yield overlap.begin, overlap.text() + ", longer than a lease"
+        for begin, end in episodes(one for one in found if one.excuse == "split"):
+            if end - begin > LEASE_NS:
+                yield begin, (f"'{mutex}': two owners again and again, for {(end - begin) / 1e6:.1f} ms,"
+                              " longer than a lease")
 
 
 def check_tokens(history):
-    """Every term has a larger token than all before, since the store last lost its data."""
+    """Every term has a larger token than all that ended before, since the store last lost its data, and no two have the
+    same."""
     for mutex, terms in history.terms_by_mutex().items():
-        highest, seen, losses = 0, set(), 0
+        before, losses = [], 0
         for term in terms:
             if history.losses_before(term.begin) > losses:
-                highest, seen, losses = 0, set(), history.losses_before(term.begin)
-            if history.is_excused("tokens", term.begin) or term.key() in seen:
+                before, losses = [], history.losses_before(term.begin)
+            if history.is_excused("tokens", term.begin) or any(one.key() == term.key() for one in before):
                 continue
-            if term.fence <= highest:
-                yield term.begin, f"'{mutex}': {term.who} has token {term.fence} after {highest}"
-            highest = max(highest, term.fence)
-            seen.add(term.key())
+            slack = LEASE_NS if history.is_excused("split", term.begin) else 0  # two servers grant at once
+            wrong = [one.fence for one in before if one.fence == term.fence
+                     or (one.fence > term.fence and one.end <= term.begin - slack)]
+            if wrong:
+                yield term.begin, f"'{mutex}': {term.who} has token {term.fence} after {max(wrong)}"
+            before.append(term)
 
 
 class _Callbacks:
@@ -152,6 +213,22 @@ def check_leaders(history):
         yield event.at, f"'{event.words[0]}': nobody leads {event.words[1]} s after all has healed"
 
 
+def check_reach(history):
+    """While all workers reach a majority that serves, and after the time that it needs to agree, all mutexes are led, and
+    no worker is told that the store cannot be reached."""
+    for begin, end in windows_of(history.events, "reach", "demand"):
+        late = [event for event in history.of("exit", "unreachable", "write") if begin + AGREED_NS < event.at < end]
+        led = {event.words[0] for event in late if event.kind == "write"}
+        for mutex in MUTEXES:
+            if mutex not in led and end - begin > AGREED_NS + LED_NS:
+                yield end, f"'{mutex}': nobody leads, though a majority of the servers can be reached"
+        for event in late:
+            if event.kind == "unreachable":
+                yield event.at, f"{event.words[1]} cannot reach a store that serves"
+            elif event.kind == "exit" and event.words[0].startswith("p") and event.words[1] == UNAVAILABLE:
+                yield event.at, f"{event.words[0]} cannot reach a store that serves"
+
+
 def check_leftovers(history):
     """At the end no thread, no descriptor, no process is left, and nothing on the store."""
     for event in history.of("left"):
@@ -167,7 +244,7 @@ def check_ends(history):
     for event in history.of("exit"):
         who, code = event.words[0], int(event.words[1])
         allowed = PROGRAM_EXITS if who.startswith("p") else {0}
-        if code == NO_DATABASE and history.is_excused("tokens", event.at):
+        if any(code == known and history.is_excused(what, event.at) for known, what in EXCUSED_EXITS):
             continue
         if code not in allowed and not history.is_excused("crash", event.at):
             yield event.at, f"{who} ended with {code}"
@@ -181,7 +258,7 @@ def check_ends(history):
 
 def check_shown(history):
     """A run in which nobody led or wrote has shown nothing."""
-    for mutex in ("lead", "lock", "tick"):
+    for mutex in MUTEXES:
         if not any(event.words[0] == mutex for event in history.of("write")):
             yield history.start, f"'{mutex}': nothing was written under it"
 
@@ -192,6 +269,7 @@ RULES = {
     "callbacks alternate": check_callbacks,
     "fenced resource": check_resource,
     "leader after healing": check_leaders,
+    "within reach": check_reach,
     "nothing left": check_leftovers,
     "orderly ends": check_ends,
     "something shown": check_shown,
@@ -213,8 +291,7 @@ def changes(history):
 def count(history):
     """What the table of a run tells."""
     passed_on = [one.how for one, _ in changes(history)]
-    excused = sum(1 for terms in history.terms_by_mutex().values()
-                  for _, second in overlaps(terms) if history.is_excused("overlap", second.begin))
+    excused = [one for found in all_overlaps(history).values() for one in found if one.excuse]
     waits = [float(event.words[1]) for event in history.of("led")]
     return {
         "faults": len(history.of("fault")),
@@ -224,7 +301,8 @@ def count(history):
         "leases lost": len(history.of("doubt")),
         "writes": len(history.of("write")),
         "stale uses refused": len(history.of("refuse-read", "refuse-write")),
-        "excused overlaps": excused,
+        "excused overlaps": len(excused),
+        "longest overlap": max([(one.end - one.begin) / 1e9 for one in excused], default=0.0),
         "slowest leader": max(waits, default=0.0),
     }
 

@@ -36,6 +36,10 @@ GOOD = """
     970 led lead 0.1
 """
 
+# A window in which the store can be reached, and all mutexes are led.
+LED = ("2000 demand reach\n8500 write lead 9 w0-1/c 3\n8500 write lock 9 p0-1/9 2\n"
+       "8500 write tick 9 w0-1/s 2\n")
+
 # What is added to the good history, and the rule that it breaks (None: it breaks none).
 STORIES = [
     ("a good run", "", None),
@@ -71,6 +75,31 @@ STORIES = [
      "790 excuse overlap\n800 believe lead w2-1/c 7 850\n890 unexcuse overlap", None),
     ("an overlap after the excuse is not",
      "700 excuse overlap\n790 unexcuse overlap\n800 believe lead w2-1/c 7 850", "one owner"),
+    ("an overlap that is excused, and longer than a lease",
+     "2000 excuse overlap\n2001 believe lead w2-1/c 7 3100\n2005 believe lead w0-2/c 8 3200", "one owner"),
+    ("an overlap of a fail-over", "2000 excuse split\n2001 believe lead w2-1/c 7 2600\n2100 believe lead w0-2/c 8 2900",
+     None),
+    ("overlaps of a fail-over without end",
+     "2000 excuse split\n2001 believe lead w2-1/c 7 2300\n2100 believe lead w0-2/c 8 2200\n"
+     "2400 believe lead w2-1/c 9 2700\n2500 believe lead w0-2/c 10 2600\n"
+     "2800 believe lead w2-1/c 11 3300\n3000 believe lead w0-2/c 12 3200", "one owner"),
+    ("overlaps of two fail-overs",
+     "2000 excuse split\n2001 believe lead w2-1/c 7 2300\n2100 believe lead w0-2/c 8 2200\n"
+     "4400 believe lead w2-1/c 9 4700\n4500 believe lead w0-2/c 10 4600", None),
+    ("one token on two servers",
+     "2000 excuse split\n2001 believe lead w2-1/c 7 2600\n2100 believe lead w0-2/c 7 2900", "tokens grow"),
+    ("an overlap of equal ids", "2000 equal e1-1\n2001 believe lead e1-1/c 7 2600\n2100 believe lead e2-1/c 8 2900",
+     None),
+    ("an overlap of equal ids without end",
+     "2000 equal e1-1\n2001 believe lead e1-1/c 7 3600\n2100 believe lead e2-1/c 8 3900", "one owner"),
+    ("an overlap of others while there are equal ids",
+     "2000 equal e1-1\n2001 believe lead w2-1/c 7 2600\n2100 believe lead w0-2/c 8 2900", "one owner"),
+    ("a store that serves cannot be reached",
+     LED + "8500 unreachable lock w0-1/l -30\n12000 undemand reach", "within reach"),
+    ("the program cannot reach a store that serves", LED + "8500 exit p0-2 69\n12000 undemand reach",
+     "within reach"),
+    ("a store that does not serve yet", LED + "3500 exit p0-2 69\n12000 undemand reach", None),
+    ("a store that serves, and nobody leads", "2000 demand reach\n12000 undemand reach", "within reach"),
     ("a token that goes back", "1500 believe lead w2-1/c 4 1600", "tokens grow"),
     ("a token that is given twice", "1500 believe lead w2-1/c 6 1600", "tokens grow"),
     ("tokens that begin anew with the store",

@@ -54,6 +54,7 @@ static void *run(void *user)
     struct member *m = user;
 
     options.mutex = m->kind->mutex;
+    options.id = m->id;
     options.on_acquired = on_acquired;
     options.on_released = on_released;
     options.user = m;

@@ -6,7 +6,9 @@
     alive MUTEX WHO FENCE               a process that runs under a lease of the program is alive
     begin-acquired, end-acquired, begin-released, end-released, started, stopped     the life of a contender
     write, refuse-read, refuse-write, forget                                         the fenced resource
-    fault, healed, killed, crashed, excuse, unexcuse, exit, unled, led, remains      the nemesis and the harness
+    missed, unreachable                                                              what a locker did not get
+    fault, healed, killed, crashed, excuse, unexcuse, demand, undemand, equal        the nemesis
+    exit, unled, led, remains                                                        the harness
 
 All instants are nanoseconds on the boot clock. A term is made of what is certain only: it begins after the first
 answer that said so, and ends with the last deadline, the loss or the wish to give back, whatever came first.
@@ -150,14 +152,14 @@ def terms_of(events):
     return sorted(reader.terms, key=lambda term: term.begin)
 
 
-def windows_of(events, what):
-    """When a rule cannot be demanded, because of what the nemesis did: [(begin, end)]."""
+def windows_of(events, what, verb="excuse"):
+    """When a rule cannot be demanded, or can, because of what the nemesis did: [(begin, end)]."""
     windows, begin, depth = [], 0, 0
     for event in events:
-        if event.kind == "excuse" and event.words[0] == what:
+        if event.kind == verb and event.words[0] == what:
             begin = event.at if depth == 0 else begin
             depth += 1
-        elif event.kind == "unexcuse" and event.words[0] == what:
+        elif event.kind == "un" + verb and event.words[0] == what:
             depth -= 1
             if depth == 0:
                 windows.append((begin, event.at))

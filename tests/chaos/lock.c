@@ -21,7 +21,8 @@ static void take_turn(struct member *m)
     int code = simba_locker_acquire_timeout(m->locker, WAIT_MS, NULL);
 
     if (code != SIMBA_OK) {
-        journal_write("missed %s %s %d", m->kind->mutex, m->who, code);
+        journal_write("%s %s %s %d", code == SIMBA_EUNAVAILABLE ? "unreachable" : "missed",
+                      m->kind->mutex, m->who, code);
         return;
     }
     member_contend(m);
@@ -36,7 +37,7 @@ static void *run(void *user)
     struct simba_error error;
     struct member *m = user;
 
-    if (simba_locker_create(m->client, m->kind->mutex, NULL, &m->locker, &error) != SIMBA_OK) {
+    if (simba_locker_create(m->client, m->kind->mutex, m->id, &m->locker, &error) != SIMBA_OK) {
         journal_write("broken %s", error.text);
         return NULL;
     }

@@ -23,12 +23,13 @@ static unsigned hash_of(const char *name)
 }
 
 void member_start(struct member *m, const struct member_kind *kind, simba_client *client,
-                  const char *worker, const char *vault, const atomic_bool *stopping)
+                  char **argv, const atomic_bool *stopping)
 {
     *m = (struct member){.kind = kind, .client = client, .stopping = stopping, .yielded = true};
-    snprintf(m->who, sizeof m->who, "%s/%s", worker, kind->letter);
+    snprintf(m->who, sizeof m->who, "%s/%s", argv[1], kind->letter);
     m->seed = hash_of(m->who);
-    vault_open(&m->vault, vault);
+    m->id = argv[6];
+    vault_open(&m->vault, argv[4]);
     pthread_mutex_init(&m->lock, NULL);
     if (pthread_create(&m->thread, NULL, kind->run, m) != 0)
         exit(1);

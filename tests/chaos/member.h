@@ -42,6 +42,7 @@ struct member {
     simba_scheduler *scheduler;
     const atomic_bool *stopping; /* the worker's */
     char who[MEMBER_NAME_MAX];
+    const char *id; /* NULL: the library makes one */
     struct vault vault;
     unsigned seed;
     pthread_t thread;
@@ -53,9 +54,9 @@ struct member {
     int64_t told_at_ns;
 };
 
-/* Starts its thread, which creates what the kind says. */
+/* Starts its thread, which creates what the kind says. `argv` is that of the worker. */
 void member_start(struct member *member, const struct member_kind *kind, simba_client *client,
-                  const char *worker, const char *vault, const atomic_bool *stopping);
+                  char **argv, const atomic_bool *stopping);
 void member_join(struct member *member);
 
 /* Asks it once, and writes down what is new. */

@@ -8,7 +8,7 @@ import time
 
 from clock import now
 from faults import FAULTS, NOBODY
-from server import LEASE_SECONDS
+from lease import LEASE_SECONDS
 
 FIRST_SECONDS = 0.3
 GAP_SECONDS = (0.1, 1.2)

@@ -4,7 +4,6 @@ import ctypes
 import glob
 import os
 import signal
-import struct
 import subprocess
 
 from clock import wait_until
@@ -29,23 +28,6 @@ def inherited_block(number):
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def wallclock_environment(library, path):
-    """Of a process whose wall clock is stepped by a file, and no other of its clocks."""
-    return {"LD_PRELOAD": library, "SIMBA_WALLCLOCK": path}
-
-
-def create_clock(path):
-    with open(path, "wb") as file:
-        file.write(struct.pack("q", 0))
-    os.chmod(path, 0o644)
-
-
-def step_clock(path, seconds):
-    """What a process with that environment adds to the time from now on."""
-    with open(path, "r+b") as file:
-        file.write(struct.pack("q", seconds))
 
 
 def children_of(pid):

@@ -10,6 +10,7 @@ import typing
 from checker import check_folder, count
 from clock import now
 from faults import NOBODY
+from lease import draw_lease
 from nemesis import draw, draw_each, possible, skipped
 from stores import STORES
 from timeline import draw as draw_timeline
@@ -60,6 +61,7 @@ class Outcome:
 
 def play(plan, programs, folder, outcome):
     store = STORES[plan.store](os.path.join(folder, "store"), programs.wallclock)
+    store.lease = draw_lease(plan.seed)
     world = World(folder, store, plan.seed, programs)
     try:
         world.start()

@@ -37,6 +37,7 @@ static void *run(void *user)
     struct member *m = user;
 
     options.mutex = m->kind->mutex;
+    options.id = m->id;
     options.work = tick;
     options.user = m;
     options.period_ms = PERIOD_MS;

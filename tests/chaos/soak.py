@@ -51,11 +51,10 @@ class Soaker:
     def __init__(self, name, store, folder, program, mutexes):
         self.name = name
         self.journal = os.path.join(folder, name + ".journal")
-        self.proxies = [Proxy(port) for port in store.ports()]
+        self.proxies = [Proxy(server.port) for server in store.entrances()]
         url = store.url([("127.0.0.1", proxy.port) for proxy in self.proxies])
-        self.process = Process(
-            [program, name, url.split("?")[0] + "?" + LEASE,
-             self.journal, str(mutexes)], os.path.join(folder, name + ".log"))
+        self.process = Process([program, name, url, self.journal, str(mutexes)],
+                               os.path.join(folder, name + ".log"))
         self.told = 0
 
     def set_mode(self, mode, delay=0.0):
@@ -159,6 +158,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="simba-soak-")
     os.chmod(folder, 0o755)
     store = STORES[options.store](os.path.join(folder, "store"))
+    store.lease = LEASE
     soakers = []
     try:
         store.start()

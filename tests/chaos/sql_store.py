@@ -2,16 +2,76 @@
 import os
 import subprocess
 
-from clock import wait_until
-from server import LEASE, PRISTINE, Server, Store
+from clock import PATIENCE, wait_until
+from server import PRISTINE, Server, Store
 import servers
 
 OWNED = "SELECT mutex FROM simba_mutex WHERE owner_id <> ''"
-OPTIONS = LEASE + "&connect-timeout=1s&timeout=1s"
+OPTIONS = "connect-timeout=1s&timeout=1s"
+
+
+# Who may connect: the harness by the socket in the server's folder, the workers by their password.
+RULES = "local all all trust\nlocal replication all trust\nhost all worker 127.0.0.1/32 scram-sha-256\n"
+
+
+class Session:
+    """A connection of another program, which keeps its locks until it ends."""
+
+    def __init__(self, command, user, folder):
+        self.client = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, text=True, **servers.as_user(user))
+
+    def tell(self, statement):
+        """Does not wait for the answer, which may take as long as a lock."""
+        self.client.stdin.write(statement + ";\n")
+        self.client.stdin.flush()
+
+    def ask(self, statement):
+        self.tell(statement)
+        self.tell("SELECT 'done'")
+        said = []
+        for line in self.client.stdout:
+            if line == "done\n":
+                return
+            said.append(line)
+        raise RuntimeError(f"{statement}: {''.join(said)}")
+
+    def end(self):
+        self.client.communicate(timeout=PATIENCE)
 
 
 class SqlServer(Server):
     """Its first files take seconds to be made, and are copied when it has to begin anew."""
+
+    def __init__(self, folder, wallclock, secret):
+        super().__init__(folder, wallclock)
+        self.secret = secret
+
+    def client_command(self):
+        """The program that takes statements from its standard input."""
+        raise NotImplementedError
+
+    def open_session(self):
+        return Session(self.client_command(), self.user, self.folder)
+
+    def lock(self, *statements):
+        """Returns what ends the session that holds the locks."""
+        session = self.open_session()
+        for statement in statements:
+            session.ask(statement)
+        return session.end
+
+    def lock_behind_reader(self, alteration):
+        """An open transaction has read the table; an alteration waits for its end, and all others for the
+        alteration."""
+        end_reader = self.lock("BEGIN", "SELECT count(*) FROM simba_mutex")
+        writer = self.open_session()
+        writer.tell(alteration)
+
+        def end():
+            end_reader()
+            writer.end()
+        return end
 
     def create_files(self):
         if not os.path.exists(os.path.join(self.folder, PRISTINE)):
@@ -22,12 +82,37 @@ class SqlServer(Server):
 
 
 class MariadbServer(SqlServer, servers.Mariadb):
-    init = servers.Mariadb.init + ("CREATE USER IF NOT EXISTS worker@'%';\n"
-                                   "GRANT ALL ON simba.* TO worker@'%';\n")
+    @property
+    def init(self):
+        """Carried out at every start."""
+        return (servers.Mariadb.init + "CREATE USER IF NOT EXISTS worker@'%';\n"
+                f"{self.password_statement()};\nGRANT ALL ON simba.* TO worker@'%';\n")
+
+    def password_statement(self):
+        return f"ALTER USER worker@'%' IDENTIFIED BY '{self.secret.word}'"
+
+    def change_password(self):
+        self.write("init.sql", self.init)
+        self.sql(self.password_statement())
+
+    def client_command(self):
+        return ["mariadb", "--no-defaults", f"--socket={self.folder}/sock", "-u", "root", "-N", "-B",
+                "--unbuffered", "simba"]
 
     def sql(self, statement):
-        return self.prepare("mariadb", "--no-defaults", f"--socket={self.folder}/sock", "-u", "root",
-                            "-N", "-B", "-e", statement, "simba")
+        return self.prepare(*self.client_command(), "-e", statement)
+
+    def locks(self):
+        return [self.lock_table, self.lock_all, self.alter_table]
+
+    def lock_table(self, _dice):
+        return self.lock("LOCK TABLES simba_mutex WRITE")
+
+    def lock_all(self, _dice):
+        return self.lock("FLUSH TABLES WITH READ LOCK")
+
+    def alter_table(self, _dice):
+        return self.lock_behind_reader("ALTER TABLE simba_mutex COMMENT = 'altered'")
 
     def serves(self):
         try:
@@ -45,15 +130,22 @@ class MariadbServer(SqlServer, servers.Mariadb):
 
 class Mariadb(Store):
     name = "mariadb"
+    has_small_disk = True
 
     def __init__(self, folder, wallclock=None):
         super().__init__(folder)
-        self.servers = [MariadbServer(os.path.join(folder, "server"), wallclock)]
+        self.servers = [MariadbServer(os.path.join(folder, "server"), wallclock, self.secret)]
 
     missing = staticmethod(servers.Mariadb.missing)
 
     def form(self, places):
-        return f"mysql://worker@{places[0]}/simba?{OPTIONS}"
+        return f"mysql://worker@{places[0]}/simba?{self.lease}&{OPTIONS}&tls=off&password-file={self.secret.path}"
+
+    def option_files(self):
+        """Names in a home folder, and what disagrees with the URL."""
+        return [(".my.cnf", f"[{group}]\n{text}\n") for group in ("client", "simba") for text in (
+            "host=192.0.2.1\nport=1\nuser=nobody\npassword=wrong\ndatabase=mysql",
+            "socket=/nowhere", "ssl=1\nssl-verify-server-cert=1", "ssl-ca=/nowhere\nssl-cert=/nowhere")]
 
     def left_behind(self):
         return [f"an owner of '{row}'" for row in self.servers[0].sql(OWNED).split()]
@@ -62,6 +154,36 @@ class Mariadb(Store):
 class PostgresServer(SqlServer, servers.Postgres):
     def command(self):
         return [*super().command(), "-c", "max_connections=60"]
+
+    def create_files(self):
+        super().create_files()
+        self.write("data/pg_hba.conf", RULES)
+
+    def create_database(self):
+        super().create_database()
+        if self.sql("SELECT 1 FROM pg_roles WHERE rolname = 'worker'") == "":
+            self.sql("CREATE ROLE worker LOGIN")
+            self.change_password()
+        self.sql("ALTER DATABASE simba OWNER TO worker")
+
+    def change_password(self):
+        self.sql(f"ALTER ROLE worker PASSWORD '{self.secret.word}'")
+
+    def client_command(self):
+        return [self.program("psql"), "-h", self.folder, "-p", str(self.port), "-U", "simba", "-X", "-A", "-t",
+                "-q", "simba"]
+
+    def locks(self):
+        return [self.lock_table, self.alter_table]
+
+    def lock_table(self, _dice):
+        return self.lock("BEGIN", "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE")
+
+    def alter_table(self, dice):
+        alteration = "ALTER TABLE simba_mutex ALTER COLUMN owner_id SET STATISTICS 100"
+        if dice.random() < 0.5:
+            return self.lock("BEGIN", alteration)
+        return self.lock_behind_reader(alteration)
 
     def cut_clients(self):
         self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -75,15 +197,22 @@ class PostgresServer(SqlServer, servers.Postgres):
 
 class Postgres(Store):
     name = "postgres"
+    has_small_disk = True
 
     def __init__(self, folder, wallclock=None):
         super().__init__(folder)
-        self.servers = [PostgresServer(os.path.join(folder, "server"), wallclock)]
+        self.servers = [PostgresServer(os.path.join(folder, "server"), wallclock, self.secret)]
 
     missing = staticmethod(servers.Postgres.missing)
 
     def form(self, places):
-        return f"postgres://simba@{','.join(places)}/simba?{OPTIONS}"
+        return (f"postgres://worker@{','.join(places)}/simba?{self.lease}&{OPTIONS}"
+                f"&password-file={self.secret.path}")
+
+    def option_files(self):
+        return [(".pgpass", "*:*:*:*:wrong\n"),
+                (".pg_service.conf", "[simba]\nhost=192.0.2.1\nuser=nobody\nsslmode=require\n"),
+                (".postgresql/root.crt", "no certificate\n")]
 
     def primary(self):
         return self.servers[0]
@@ -95,8 +224,8 @@ class Postgres(Store):
 class StandbyServer(PostgresServer):
     """A copy of the primary that follows it."""
 
-    def __init__(self, folder, primary):
-        super().__init__(folder)
+    def __init__(self, folder, wallclock, primary):
+        super().__init__(folder, wallclock, primary.secret)
         self.primary = primary
 
     def create_files(self):
@@ -115,11 +244,12 @@ class PostgresStandby(Postgres):
     """A commit counts when the standby has it, so that a promotion loses none."""
 
     name = "postgres-standby"
+    has_small_disk = False  # a primary without a disk stands still with its standby
     heals_within = 40
 
     def __init__(self, folder, wallclock=None):
-        super().__init__(folder)
-        self.servers.append(StandbyServer(os.path.join(folder, "standby"), self.servers[0]))
+        super().__init__(folder, wallclock)
+        self.servers.append(StandbyServer(os.path.join(folder, "standby"), wallclock, self.servers[0]))
         self.is_promoted = False
 
     def start(self):

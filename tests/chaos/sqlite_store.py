@@ -3,7 +3,7 @@ import os
 import sqlite3
 import subprocess
 
-from server import LEASE, Store
+from server import Store
 
 FILE_SYSTEM_BYTES = 32 << 20
 
@@ -16,16 +16,16 @@ class Sqlite(Store):
     def __init__(self, folder, wallclock=None):
         super().__init__(folder)
         self.path = os.path.join(folder, "store.db")
-        self.is_mounted = False
+        self.has_disk = False
         self._lock = None
 
     def start(self):
         command = ["mount", "-t", "tmpfs", "-o", f"size={FILE_SYSTEM_BYTES}", "none", self.folder]
         mounted = subprocess.run(command, check=False, capture_output=True)
-        self.is_mounted = mounted.returncode == 0
+        self.has_disk = mounted.returncode == 0
 
-    def url(self, places=None):
-        return f"sqlite:{self.path}?{LEASE}"
+    def url(self, places=None, first=0):
+        return f"sqlite:{self.path}?{self.lease}"
 
     # ---- Faults ----
 
@@ -38,17 +38,6 @@ class Sqlite(Store):
     def unlock(self):
         self._lock.execute("ROLLBACK")
         self._lock.close()
-
-    def fill(self):
-        with open(os.path.join(self.folder, "filler"), "wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(b"\0" * 4096)
-            except OSError:
-                pass
-
-    def empty(self):
-        os.unlink(os.path.join(self.folder, "filler"))
 
     def remove_file(self):
         for suffix in ("", "-wal", "-shm", "-wake"):
@@ -64,5 +53,5 @@ class Sqlite(Store):
         return [f"an owner of '{row[0]}'" for row in found]
 
     def stop(self):
-        if self.is_mounted:
+        if self.has_disk:
             subprocess.run(["umount", "-l", self.folder], check=True)

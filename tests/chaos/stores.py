@@ -1,9 +1,10 @@
 """All stores, by their names."""
-from redis_store import Redis, RedisCluster, RedisSentinel
+from redis_groups import RedisCluster, RedisClusterAsync, RedisSentinel, RedisSentinelAsync
+from redis_store import Redis
 from sql_store import Mariadb, Postgres, PostgresStandby
 from sqlite_store import Sqlite
 from zookeeper_store import Zookeeper, ZookeeperEnsemble
 
 STORES = {store.name: store for store in (
-    Sqlite, Redis, RedisSentinel, RedisCluster, Mariadb, Postgres, PostgresStandby, Zookeeper,
-    ZookeeperEnsemble)}
+    Sqlite, Redis, RedisSentinel, RedisSentinelAsync, RedisCluster, RedisClusterAsync, Mariadb, Postgres,
+    PostgresStandby, Zookeeper, ZookeeperEnsemble)}

@@ -13,12 +13,13 @@ class Row:
         self.seconds = 0.0
         self.breaches = 0
         self.counts = collections.Counter()
+        self.longest = 0.0
         self.slowest = 0.0
 
     def cells(self):
         return [str(self.runs), f"{self.seconds / 60:.1f}",
                 *(str(self.counts[name]) for name in COLUMNS),
-                f"{self.slowest:.1f} s", str(self.breaches)]
+                f"{self.longest:.2f} s", f"{self.slowest:.1f} s", str(self.breaches)]
 
 
 class Table:
@@ -35,6 +36,7 @@ class Table:
         row.seconds += outcome.seconds
         row.breaches += len(outcome.breaches) + (outcome.trouble is not None)
         row.counts.update({name: outcome.counts.get(name, 0) for name in COLUMNS})
+        row.longest = max(row.longest, outcome.counts.get("longest overlap", 0.0))
         row.slowest = max(row.slowest, outcome.counts.get("slowest leader", 0.0))
         self.faults.update(outcome.faults)
         self.reasons.update(outcome.skipped)
@@ -42,7 +44,7 @@ class Table:
         self.seeds.add(outcome.plan.seed)
 
     def lines(self):
-        heads = ["store", "runs", "minutes", *COLUMNS, "slowest leader", "violations"]
+        heads = ["store", "runs", "minutes", *COLUMNS, "longest overlap", "slowest leader", "violations"]
         yield "| " + " | ".join(heads) + " |"
         yield "| --- " * len(heads) + "|"
         for store, row in self.rows.items():

@@ -1,8 +1,10 @@
 /*
- * wallclock.c - preloaded into a process, lets its wall clock be stepped from outside, and none of its other clocks.
+ * wallclock.c - preloaded into a process, lets its wall clock be stepped and slewed from outside, and none of its other
+ * clocks.
  *
- * The step, in seconds, is a number in the file that SIMBA_WALLCLOCK names; the file is mapped, so that a step is
- * seen at once and costs nothing. It allocates nothing and calls the kernel directly: a server's own allocator asks
+ * How far the clock is off stands in the file that SIMBA_WALLCLOCK names; the file is mapped, so that a change is
+ * seen at once and costs nothing. Of its two settings one is valid; whoever changes it writes the other one first, and
+ * then which of them it is. Nothing is allocated and the kernel is called directly: a server's own allocator asks
  * for the time before it can serve anybody, which libfaketime does not survive in Redis.
  */
 #include <fcntl.h>
@@ -15,9 +17,24 @@
 #include <time.h>
 #include <unistd.h>
 
-static const _Atomic int64_t *step;
+#define NS_PER_S 1000000000
+#define PPM 1000000
 
-__attribute__((constructor)) static void map_step(void)
+/* At `since_ns` of the boot clock it was `offset_ns` ahead, and it gains `rate_ppm` since. */
+struct setting {
+    int64_t offset_ns;
+    int64_t rate_ppm;
+    int64_t since_ns;
+};
+
+struct wallclock {
+    _Atomic int64_t valid; /* which of the settings */
+    struct setting settings[2];
+};
+
+static const struct wallclock *wallclock;
+
+__attribute__((constructor)) static void map_file(void)
 {
     const char *path = getenv("SIMBA_WALLCLOCK");
     int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -25,15 +42,28 @@ __attribute__((constructor)) static void map_step(void)
 
     if (fd < 0)
         return;
-    memory = mmap(NULL, sizeof *step, PROT_READ, MAP_SHARED, fd, 0);
+    memory = mmap(NULL, sizeof *wallclock, PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
     if (memory != MAP_FAILED)
-        step = memory;
+        wallclock = memory;
 }
 
-static int64_t step_seconds(void)
+static int64_t boot_ns(void)
 {
-    return step != NULL ? atomic_load_explicit(step, memory_order_relaxed) : 0;
+    struct timespec now;
+
+    syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+static int64_t offset_ns(void)
+{
+    const struct setting *s;
+
+    if (wallclock == NULL)
+        return 0;
+    s = &wallclock->settings[atomic_load_explicit(&wallclock->valid, memory_order_acquire) & 1];
+    return s->offset_ns + (s->rate_ppm != 0 ? (boot_ns() - s->since_ns) / PPM * s->rate_ppm : 0);
 }
 
 /* The names and types are those of the C library. */
@@ -41,8 +71,12 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 {
     int code = (int)syscall(SYS_clock_gettime, clock, now);
 
-    if (code == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-        now->tv_sec += step_seconds();
+    if (code == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
+        int64_t told_ns = (int64_t)now->tv_sec * NS_PER_S + now->tv_nsec + offset_ns();
+
+        now->tv_sec = told_ns / NS_PER_S;
+        now->tv_nsec = told_ns % NS_PER_S;
+    }
     return code;
 }
 

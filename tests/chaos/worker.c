@@ -1,7 +1,9 @@
 /*
- * worker.c - a process under test: one client, and on it a contender, a locker and a scheduler.
+ * worker.c - a process under test: one client, and on it a contender, a locker and a scheduler, or some of them.
  *
- *     chaos-worker NAME URL JOURNAL VAULT        until SIGTERM; SIGUSR1 forks
+ *     chaos-worker NAME URL JOURNAL VAULT MEMBERS [ID]        until SIGTERM; SIGUSR1 forks
+ *
+ * MEMBERS is "c", "cl" or "cls". All members have the id ID, where one is given.
  *
  * It judges nothing. What it knows goes into its journal, which tests/chaos/checker.py reads.
  */
@@ -16,13 +18,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MEMBERS 3
+#define MEMBERS_MAX 3
 #define SAMPLE_MS 3
 #define OPEN_AGAIN_MS 100
 #define LEFT_TRIES 200 /* threads that were joined may be listed for a moment */
 
 static atomic_bool stopping;
-static struct member members[MEMBERS];
+static struct member members[MEMBERS_MAX];
+static int member_count;
 
 static void block_signals(sigset_t *ret_set)
 {
@@ -79,14 +82,24 @@ static int judge_child(simba_client *client)
 {
     struct simba_metrics metrics = {.size = sizeof metrics};
 
-    for (int i = 0; i < MEMBERS; i++)
+    for (int i = 0; i < member_count; i++)
         if (members[i].kind->is_owner(&members[i]) || members[i].kind->fence(&members[i]) != 0)
             return 1;
     if (simba_contender_stop(members[0].contender, NULL) != SIMBA_EFORKED)
         return 2;
-    if (simba_locker_release(members[1].locker, NULL) != SIMBA_EFORKED)
+    if (member_count > 1 && simba_locker_release(members[1].locker, NULL) != SIMBA_EFORKED)
         return 3;
     return simba_client_metrics(client, &metrics) == SIMBA_EFORKED ? 0 : 4;
+}
+
+/* Their threads create what they are about. */
+static bool are_all_created(void)
+{
+    for (int i = 0; i < member_count; i++)
+        if (members[i].contender == NULL && members[i].locker == NULL &&
+            members[i].scheduler == NULL)
+            return false;
+    return true;
 }
 
 static void fork_now(simba_client *client)
@@ -94,7 +107,7 @@ static void fork_now(simba_client *client)
     int status = -1;
     pid_t pid;
 
-    if (members[0].contender == NULL || members[1].locker == NULL || members[2].scheduler == NULL)
+    if (!are_all_created())
         return;
     pid = fork();
     if (pid == 0)
@@ -108,7 +121,7 @@ static void fork_now(simba_client *client)
 
 static void sample(void)
 {
-    for (int i = 0; i < MEMBERS; i++)
+    for (int i = 0; i < member_count; i++)
         member_sample(&members[i]);
 }
 
@@ -129,14 +142,15 @@ static void live(simba_client *client, const sigset_t *signals)
 
 static void take_part(simba_client *client, char **argv, const sigset_t *signals)
 {
-    static const struct member_kind *const kinds[MEMBERS] = {&member_contender, &member_locker,
-                                                             &member_scheduler};
+    static const struct member_kind *const kinds[MEMBERS_MAX] = {&member_contender, &member_locker,
+                                                                 &member_scheduler};
     struct simba_metrics metrics = {.size = sizeof metrics};
 
-    for (int i = 0; i < MEMBERS; i++)
-        member_start(&members[i], kinds[i], client, argv[1], argv[4], &stopping);
+    member_count = (int)strlen(argv[5]);
+    for (int i = 0; i < member_count; i++)
+        member_start(&members[i], kinds[i], client, argv, &stopping);
     live(client, signals);
-    for (int i = 0; i < MEMBERS; i++)
+    for (int i = 0; i < member_count; i++)
         member_join(&members[i]);
     simba_client_metrics(client, &metrics);
     journal_write("metrics %llu %llu %llu %llu", (unsigned long long)metrics.acquisitions,
@@ -166,7 +180,7 @@ int main(int argc, char **argv)
     simba_client *client;
     sigset_t signals;
 
-    if (argc != 5)
+    if (argc < 6 || argc > 7 || strncmp("cls", argv[5], strlen(argv[5])) != 0)
         return 64;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     block_signals(&signals);

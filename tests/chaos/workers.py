@@ -4,27 +4,29 @@ import random
 import signal
 import threading
 
-from process import (END_SECONDS, Process, create_clock, inherited_block, send, step_clock,
-                     wallclock_environment)
+from process import END_SECONDS, Process, inherited_block, send
+from wallclock import WallClock
 
 PROGRAM_WAIT = "1s"
+LIBRARY_NAMES = ["w0", "w1", "w2"]
+ALL_MEMBERS = "cls"              # a contender, a locker and a scheduler
+MEMBERS = {"w2": "c"}            # a client with one contender needs no thread on some stores, and shares nothing
+PROGRAM_NAMES = ["p0", "p1"]
 COMMAND_MS = (50, 200, 400, 800, 2500)  # how long a command lives; the longest for longer than its lease
 
 
 class LibraryWorker:
     """One process on the library, started anew under a new name after a kill."""
 
-    def __init__(self, world, number):
+    def __init__(self, world, name):
         self.world = world
-        self.name = f"w{number}"
+        self.name = name
         self.lives = 0
         self.process = None
         self.proxies = world.proxies_for(self.name)
-        self.url = world.store.url([(proxy.address, proxy.port) for proxy in self.proxies])
-        network = world.networks.get(self.name)
-        self.prefix = network.prefix() if network else []
-        self.clock = os.path.join(world.folder, self.name + ".clock")
-        create_clock(self.clock)
+        self.url = world.store.url([(proxy.address, proxy.port) for proxy in self.proxies], int(name[1]))
+        self.prefix = world.prefix_for(name)
+        self.clock = WallClock(os.path.join(world.folder, self.name + ".clock"))
 
     def start(self):
         self.lives += 1
@@ -33,8 +35,12 @@ class LibraryWorker:
         with inherited_block(signal.SIGTERM):
             self.process = Process(
                 [*self.prefix, self.world.programs.worker, self.title, self.url, path + ".journal",
-                 self.world.vault.path], path + ".log",
-                environment=wallclock_environment(self.world.programs.wallclock, self.clock))
+                 self.world.vault.path, *self.arguments()], path + ".log",
+                environment={"HOME": self.world.home,
+                             **self.clock.environment(self.world.programs.wallclock)})
+
+    def arguments(self):
+        return [MEMBERS.get(self.name, ALL_MEMBERS)]
 
     @property
     def pid(self):
@@ -56,9 +62,6 @@ class LibraryWorker:
 
     def go_on(self):
         self.process.go_on()
-
-    def step_clock(self, seconds):
-        step_clock(self.clock, seconds)
 
     def kill(self):
         self.world.note("killed", self.title)  # first: whoever is told by the kernel succeeds at once
@@ -86,18 +89,34 @@ class LibraryWorker:
             self.process.kill()
 
 
+class EqualWorker(LibraryWorker):
+    """One of several with one id: what nobody should do. It comes and goes, and stands where another worker does."""
+
+    def __init__(self, world, name, neighbour):
+        super().__init__(world, name)
+        self.prefix = world.prefix_for(neighbour)
+
+    def arguments(self):
+        return [ALL_MEMBERS, "equal"]
+
+    def start(self):
+        self.world.note("equal", f"{self.name}-{self.lives + 1}")
+        super().start()
+
+
 class ProgramWorker(threading.Thread):
     """Runs `simba lock` over and over, with a command that tells that it is alive."""
 
-    def __init__(self, world, number):
+    def __init__(self, world, name):
         super().__init__(daemon=True)
         self.world = world
-        self.name = f"p{number}"
+        self.name = name
         self.lives = 0
         self.title = None
         self.process = None
         self.proxies = world.proxies_for(self.name)
-        self.url = world.store.url([(proxy.address, proxy.port) for proxy in self.proxies])
+        self.url = world.store.url([(proxy.address, proxy.port) for proxy in self.proxies], int(name[1]))
+        self.prefix = world.prefix_for(name)
         self.dice = random.Random(f"{world.seed} {self.name}")
         self.is_stopping = threading.Event()
         self.was_killed = False
@@ -113,9 +132,9 @@ class ProgramWorker(threading.Thread):
         self.was_killed = False
         path = os.path.join(self.world.folder, self.title)
         self.process = Process(
-            [self.world.programs.simba, "-u", self.url, "lock", "-w", PROGRAM_WAIT, "lock", "--",
+            [*self.prefix, self.world.programs.simba, "-u", self.url, "lock", "-w", PROGRAM_WAIT, "lock", "--",
              self.world.programs.child, self.title, "lock", path + ".journal", self.world.vault.path,
-             str(self.dice.choice(COMMAND_MS))], path + ".log")
+             str(self.dice.choice(COMMAND_MS))], path + ".log", environment={"HOME": self.world.home})
         code = self.process.handle.wait()
         if not self.was_killed:
             self.world.note("exit", self.title, code)

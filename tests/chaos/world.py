@@ -5,17 +5,14 @@
 import os
 
 from clock import now, now_ns, wait_until
+from lease import LEASE_SECONDS, MUTEXES
 from nemesis import Nemesis
 from network import make_network
 from process import children_of, reap
 from proxy import Proxy
-from server import LEASE_SECONDS
 from vault import Vault
-from workers import LibraryWorker, ProgramWorker
+from workers import EqualWorker, LIBRARY_NAMES, LibraryWorker, PROGRAM_NAMES, ProgramWorker
 
-MUTEXES = ["lead", "lock", "tick"]
-LIBRARY_WORKERS = 3
-PROGRAM_WORKERS = 2
 FRESH_SECONDS = LEASE_SECONDS  # whoever wrote within this time is taken for the holder
 GONE_SECONDS = 10
 
@@ -30,8 +27,11 @@ class World:
         self.proxies = []
         self.workers = []
         self.library_workers = []
+        self.equal_workers = []  # that have one id, while a fault wants it so
         self._journal = open(os.path.join(folder, "nemesis.journal"), "w", encoding="utf-8")
         self.vault = Vault(folder)
+        self.home = os.path.join(folder, "home")  # of the workers
+        os.makedirs(self.home)
         self.struck = set()  # names of faults
 
     def note(self, *words):
@@ -44,13 +44,19 @@ class World:
         """By what it does: "holder", "waiter", "server"."""
         return getattr(self, "pick_" + whom)(dice)
 
+    def holder_of(self, mutex):
+        """The worker that wrote last, if that was just now, or None."""
+        at, who = self.vault.holder(mutex)
+        if now() - at >= FRESH_SECONDS:
+            return None
+        return next((worker for worker in self.workers if worker.is_holder(who)), None)
+
+    def holders(self):
+        found = [self.holder_of(mutex) for mutex in MUTEXES]
+        return [worker for worker in self.workers if worker in found]
+
     def pick_holder(self, dice):
-        at, who = self.vault.holder(dice.choice(MUTEXES))
-        if now() - at < FRESH_SECONDS:
-            for worker in self.workers:
-                if worker.is_holder(who):
-                    return worker
-        return dice.choice(self.workers)
+        return self.holder_of(dice.choice(MUTEXES)) or dice.choice(self.workers)
 
     def pick_waiter(self, dice):
         holders = [self.vault.holder(mutex)[1] for mutex in MUTEXES]
@@ -73,9 +79,15 @@ class World:
     def proxies_for(self, name):
         """Where a worker finds the store: on the loopback, or at the end of its cable."""
         address = self.networks[name].address if name in self.networks else "127.0.0.1"
-        made = [Proxy(port, address) for port in self.store.ports()] if self.store.is_proxied else []
+        made = [Proxy(server.port, address) for server in self.store.entrances()] if self.store.is_proxied else []
         self.proxies += made
         return made
+
+    def prefix_for(self, name):
+        """What runs a command where that worker stands."""
+        if self.store.lan is not None and name in self.store.lan.places:
+            return self.store.lan.prefix(name)
+        return self.networks[name].prefix() if name in self.networks else []
 
     def _lay_cable(self):
         """To the first worker; the others stay on the loopback."""
@@ -86,11 +98,14 @@ class World:
     def start(self):
         self.store.start()
         self._lay_cable()
-        self.library_workers = [LibraryWorker(self, number) for number in range(LIBRARY_WORKERS)]
-        programs = [ProgramWorker(self, number) for number in range(PROGRAM_WORKERS)]
+        self.library_workers = [LibraryWorker(self, name) for name in LIBRARY_NAMES]
+        programs = [ProgramWorker(self, name) for name in PROGRAM_NAMES]
         self.workers = self.library_workers + programs
+        self.equal_workers = [EqualWorker(self, f"e{name[1]}", name) for name in LIBRARY_NAMES[1:]]
         for worker in self.workers:
             worker.start()
+        if self.store.loses_leases:
+            self.note("excuse", "split")
         self.await_leaders(now())
 
     def run(self, schedule):
@@ -139,7 +154,7 @@ class World:
 
     def close(self):
         """Ends whatever still runs; after a failure that can be everything."""
-        for worker in self.workers:
+        for worker in self.workers + self.equal_workers:
             worker.abandon()
         for proxy in self.proxies:
             proxy.stop()

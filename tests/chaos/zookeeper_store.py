@@ -2,7 +2,7 @@
 import os
 
 from clock import wait_until
-from server import LEASE, Server, Store
+from server import Server, Store
 import servers
 
 
@@ -23,6 +23,7 @@ class ZookeeperServer(Server, servers.Zookeeper):
 
 class Zookeeper(Store):
     name = "zookeeper"
+    has_small_disk = True
     has_lease_clock = False
     heals_within = 40
 
@@ -33,7 +34,7 @@ class Zookeeper(Store):
     missing = staticmethod(servers.Zookeeper.missing)
 
     def form(self, places):
-        return f"zookeeper://{','.join(places)}?{LEASE}"
+        return f"zookeeper://{','.join(places)}?{self.lease}"
 
     def left_behind(self):
         """Nodes of participants, as the server that answers lists the ephemeral ones."""
@@ -43,6 +44,7 @@ class Zookeeper(Store):
 
 class ZookeeperEnsemble(Zookeeper):
     name = "zookeeper-ensemble"
+    has_small_disk = False
 
     def __init__(self, folder, wallclock=None):
         super().__init__(folder)

@@ -61,6 +61,7 @@ class Server:
 
     user = None
     durable = False
+    address = "127.0.0.1"
 
     def __init__(self, folder=None):
         self.folder = folder or tempfile.mkdtemp(prefix="simba-server-")
@@ -82,7 +83,7 @@ class Server:
         raise NotImplementedError
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=5)
+        return socket.create_connection((self.address, self.port), timeout=5)
 
     def serves(self):
         try:
@@ -142,7 +143,7 @@ class Redis(Server):
         return None if shutil.which("redis-server") else "there is no redis-server"
 
     def command(self):
-        return ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", self.folder,
+        return ["redis-server", "--bind", self.address, "--port", str(self.port), "--dir", self.folder,
                 "--save", "", *self.options]
 
 
