@@ -129,6 +129,27 @@ static void sentinels_that_others_tell_of_are_added_once(void **state)
     assert_string_equal(votes.votes[2].place.host, "10.0.0.9");
 }
 
+/* One of three tells of sentinels of its own; or tells another address of one that the others tell of. */
+static void what_one_of_three_tells_of_is_not_asked(void **state)
+{
+    (void)state;
+    name_sentinels(3, false);
+    list_peer(0, "invented", "10.6.6.6", 1000);
+    sb_votes_add_peers(&votes, 1000);
+    assert_int_equal(used(), 3);
+    list_peer(0, "fourth", "10.6.6.6", 1000);
+    list_peer(1, "fourth", "10.0.0.9", 1000);
+    sb_votes_add_peers(&votes, 1000);
+    assert_int_equal(used(), 3);
+    list_peer(2, "fourth", "10.0.0.9", 1000);
+    sb_votes_add_peers(&votes, 1000);
+    assert_int_equal(used(), 4);
+    assert_string_equal(votes.votes[3].place.host, "10.0.0.9");
+    list_peer(3, "fifth", "10.0.0.10", 1000); /* one that the URL does not name has no word in it */
+    sb_votes_add_peers(&votes, 1000);
+    assert_int_equal(used(), 4);
+}
+
 static void a_sentinel_that_is_gone_is_forgotten(void **state)
 {
     (void)state;
@@ -181,6 +202,7 @@ int main(void)
         cmocka_unit_test(the_number_that_sentinels_tell_counts_where_it_is_larger),
         cmocka_unit_test(a_sentinel_with_two_addresses_counts_once),
         cmocka_unit_test(sentinels_that_others_tell_of_are_added_once),
+        cmocka_unit_test(what_one_of_three_tells_of_is_not_asked),
         cmocka_unit_test(a_sentinel_that_is_gone_is_forgotten),
         cmocka_unit_test(a_list_without_end_is_cut),
         cmocka_unit_test(with_any_one_is_enough_and_most_of_those_that_answer_are_followed),

@@ -3,6 +3,7 @@
  */
 #include "backend/redis/discover.h"
 
+#include "backend/redis/hosts.h"
 #include "backend/redis/probe.h"
 #include "backend/redis/question.h"
 #include "base/alloc.h"
@@ -102,7 +103,8 @@ static int ask(struct asked *a, struct simba_error *error)
         .events = &events,
     };
     struct sb_endpoint endpoint;
-    int code = sb_endpoint_resolve(&s->votes->votes[a->index].place, &endpoint, error);
+    int code = sb_hosts_find(o, &o->sentinel_credentials, &s->votes->votes[a->index].place,
+                             &endpoint, error);
 
     if (code != SIMBA_OK)
         return code;
@@ -177,7 +179,7 @@ static int tell_missing(const struct search *s, struct simba_error *error)
         return sb_error_set_backend(error, code, s->most.backend_code,
                                     "none of the %zu sentinels names a master; one of them: %.180s",
                                     count, s->most.text);
-    return sb_error_set(error, SIMBA_EUNAVAILABLE,
+    return sb_error_set(error, code,
                         "no master is named by %zu of %zu sentinels (sentinel-quorum); %zu "
                         "answered%s%.140s",
                         sb_votes_needed(s->votes), count, answered,

@@ -8,6 +8,7 @@
  */
 #include "backend/redis/link.h"
 
+#include "backend/redis/hosts.h"
 #include "backend/redis/scout.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -226,7 +227,8 @@ static void act_on_search(struct sb_link *l, int code, const struct simba_error 
 
 static int find(struct sb_link *l, struct simba_error *error)
 {
-    int code = sb_endpoint_resolve(&l->place, &l->endpoint, error);
+    int code =
+        sb_hosts_find(l->config.options, l->config.credentials, &l->place, &l->endpoint, error);
 
     return code == SIMBA_OK ? read_login(l, error) : code;
 }
@@ -261,7 +263,7 @@ static void look_up(struct sb_link *l)
     struct simba_error error;
     int code;
 
-    if (!sb_endpoint_must_be_looked_up(&l->place) &&
+    if (!sb_hosts_find_blocks(l->config.options, l->config.credentials, &l->place) &&
         !sb_login_has_files(l->config.options, l->config.credentials)) {
         code = find(l, &error);
         act_on_search(l, code, &error);

@@ -51,6 +51,7 @@ const struct simba_backend_option sb_redis_option_table[] = {
     {"keep-alive", SIMBA_OPTION_DURATION, NULL},
     {"wait-replicas", SIMBA_OPTION_NUMBER, NULL},
     {"wait-timeout", SIMBA_OPTION_DURATION, NULL},
+    {"allow-hosts", SIMBA_OPTION_TEXT, NULL},
     {"sentinel-quorum", SIMBA_OPTION_CHOICE, "majority any"},
     {"sentinel-user", SIMBA_OPTION_TEXT, NULL},
     {"sentinel-password", SIMBA_OPTION_TEXT, NULL},
@@ -367,6 +368,8 @@ static int read_all(struct sb_redis_options *o, const struct scheme *scheme, sim
         code = read_credentials(o, url, error);
     if (code == SIMBA_OK)
         code = read_quorum(o, url, error);
+    if (code == SIMBA_OK && o->mode != SB_REDIS_SINGLE) /* that one is sent nowhere */
+        code = read_text(url, "allow-hosts", &o->allow_hosts, error);
     if (code == SIMBA_OK)
         code = read_number(url, "db", DATABASE_MAX, &o->database, error);
     if (code == SIMBA_OK)
@@ -410,6 +413,7 @@ int sb_redis_options_read(struct sb_redis_options *o, const struct simba_backend
 void sb_redis_options_free(struct sb_redis_options *o)
 {
     sb_free(o->master_name);
+    sb_free(o->allow_hosts);
     sb_free(o->credentials.user);
     sb_secret_clear(&o->credentials.password);
     sb_free(o->sentinel_credentials.user);

@@ -39,6 +39,7 @@ struct sb_redis_options {
     size_t place_count;
     char *master_name; /* sentinel mode */
     bool sentinel_any; /* sentinel-quorum=any */
+    char *allow_hosts; /* that sentinels and cluster nodes may send us to; NULL: hosts.h tells */
     struct sb_redis_credentials credentials;
     struct sb_redis_credentials sentinel_credentials;
     int64_t database;

@@ -5,6 +5,7 @@
 
 #include "backend/redis/cluster.h"
 #include "backend/redis/discover.h"
+#include "backend/redis/hosts.h"
 #include "backend/redis/list.h"
 #include "backend/redis/queue.h"
 #include "backend/redis/request.h"
@@ -64,7 +65,7 @@ static int find_server(simba_backend *store, struct sb_endpoint *ret_endpoint,
         return code;
     if (store->sentinels != NULL)
         place = sb_sentinels_master(store->sentinels);
-    return sb_endpoint_resolve(place, ret_endpoint, error);
+    return sb_hosts_find(&store->options, &store->options.credentials, place, ret_endpoint, error);
 }
 
 /* The server is asked whether it can be used before anything is put on the loop. */
@@ -108,6 +109,8 @@ static int open_store(simba_backend *store, const struct simba_backend_config *c
 {
     int code = sb_redis_options_read(&store->options, config, error);
 
+    if (code == SIMBA_OK && store->options.allow_hosts != NULL)
+        code = sb_hosts_check_list(store->options.allow_hosts, error);
     if (code != SIMBA_OK)
         return code;
     code = sb_listeners_init(&store->listeners, store->host);

@@ -3,6 +3,7 @@
  */
 #include "backend/redis/slots.h"
 
+#include "backend/redis/hosts.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -80,7 +81,7 @@ static int ask(const struct sb_redis_options *o, const struct sb_tls *tls,
         .options = o, .tls = tls, .credentials = &o->credentials};
     const struct sb_argument arguments[2] = {{"CLUSTER", 7}, {"SLOTS", 5}};
     struct sb_endpoint endpoint;
-    int code = sb_endpoint_resolve(place, &endpoint, error);
+    int code = sb_hosts_find(o, &o->credentials, place, &endpoint, error);
 
     if (code != SIMBA_OK)
         return code;

@@ -21,18 +21,42 @@ void sb_votes_init(struct sb_votes *v, const struct sb_redis_options *options)
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
+static bool is_peer(const struct sb_votes *v, size_t index, const struct sb_sentinel_peer *peer)
+{
+    return v->listed_ms[index] != 0 && strcmp(v->peers[index].id, peer->id) == 0 &&
+           sb_redis_place_equals(&v->peers[index].place, &peer->place);
+}
+
 /* The place of a peer in the list: its own, an empty one, or that which was told of longest ago. */
-static size_t find_peer(const struct sb_votes *v, const char *id)
+static size_t place_peer(struct sb_votes *v, const struct sb_sentinel_peer *peer)
 {
     size_t found = 0;
 
     for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
-        if (v->listed_ms[i] != 0 && strcmp(v->peers[i].id, id) == 0)
+        if (is_peer(v, i, peer))
             return i;
         if (v->listed_ms[i] < v->listed_ms[found])
             found = i;
     }
+    v->peers[found] = *peer;
+    v->listed_by[found] = 0;
     return found;
+}
+
+/* Only the word of those that the URL names counts here. */
+static void take_peers(struct sb_votes *v, size_t index, const struct sb_sentinel_word *word,
+                       int64_t asked_ms)
+{
+    uint32_t bit = (uint32_t)1 << index;
+
+    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+        v->listed_by[i] &= ~bit;
+    for (size_t i = 0; i < word->peer_count; i++) {
+        size_t peer = place_peer(v, &word->peers[i]);
+
+        v->listed_ms[peer] = asked_ms;
+        v->listed_by[peer] |= bit;
+    }
 }
 
 void sb_votes_take(struct sb_votes *v, size_t index, const struct sb_sentinel_word *word,
@@ -44,12 +68,8 @@ void sb_votes_take(struct sb_votes *v, size_t index, const struct sb_sentinel_wo
     vote->master = word->master;
     vote->known = word->known;
     vote->asked_ms = asked_ms;
-    for (size_t i = 0; i < word->peer_count; i++) {
-        size_t peer = find_peer(v, word->peers[i].id);
-
-        v->peers[peer] = word->peers[i];
-        v->listed_ms[peer] = asked_ms;
-    }
+    if (index < v->named)
+        take_peers(v, index, word, asked_ms);
 }
 
 /* ---- Which sentinels there are -------------------------------------------------------------- */
@@ -78,10 +98,19 @@ static void add(struct sb_votes *v, const struct sb_redis_place *place)
     }
 }
 
+static size_t vouchers(uint32_t bits)
+{
+    size_t count = 0;
+
+    for (; bits != 0; bits &= bits - 1)
+        count++;
+    return count;
+}
+
 void sb_votes_add_peers(struct sb_votes *v, int64_t now_ms)
 {
     for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
-        if (v->listed_ms[i] != 0 && v->listed_ms[i] + SILENT_MS > now_ms &&
+        if (2 * vouchers(v->listed_by[i]) >= v->named && v->listed_ms[i] + SILENT_MS > now_ms &&
             !is_asked(v, &v->peers[i], now_ms))
             add(v, &v->peers[i].place);
 }

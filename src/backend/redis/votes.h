@@ -53,6 +53,8 @@ struct sb_votes {
     struct sb_vote votes[SB_SENTINELS_MAX]; /* those that the URL names come first */
     struct sb_sentinel_peer peers[SB_SENTINELS_MAX];
     int64_t listed_ms[SB_SENTINELS_MAX]; /* when a peer was last told of; 0: there is none */
+    uint32_t
+        listed_by[SB_SENTINELS_MAX]; /* which of those that the URL names did: a bit for each */
 };
 
 /* Those of the URL, none of which has answered. */
@@ -62,7 +64,8 @@ void sb_votes_init(struct sb_votes *votes, const struct sb_redis_options *option
 void sb_votes_take(struct sb_votes *votes, size_t index, const struct sb_sentinel_word *word,
                    int64_t asked_ms);
 
-/* Adds those that others have told of and that have not answered under another address. */
+/* Adds those that at least half of the sentinels of the URL tell of, under the same address, and that have not
+ * answered under another one. So one of three that lies cannot win a vote by inventing sentinels. */
 void sb_votes_add_peers(struct sb_votes *votes, int64_t now_ms);
 
 /* Whether the sentinel at `index` is one that the URL does not name, that nobody tells of any more and that says
