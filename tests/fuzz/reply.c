@@ -1,11 +1,12 @@
 /*
  * reply.c - fuzzes what a Redis server may answer: any bytes are read as replies, and each reply is taken
- * for a record, a greeting, a key and an error.
+ * for a record, a greeting, a key, the word of a sentinel and an error.
  */
 #include "fuzz.h"
 
 #include "backend/redis/failure.h"
 #include "backend/redis/greeting.h"
+#include "backend/redis/question.h"
 #include "backend/redis/request.h"
 
 #include <hiredis/hiredis.h>
@@ -59,6 +60,73 @@ static void take_for_key(const redisReply *reply)
         fuzz_demand(simba_mutex_validate(mutex, NULL) == SIMBA_OK, "a mutex has a valid name");
 }
 
+static int keep_command(void *via, struct sb_command *command, const struct sb_argument *arguments,
+                        size_t count, struct simba_error *error)
+{
+    struct sb_command ***next = via;
+
+    (void)arguments;
+    (void)count;
+    (void)error;
+    *(*next)++ = command;
+    return SIMBA_OK;
+}
+
+static void count_answer(struct sb_question *question)
+{
+    ++*(int *)question->user;
+}
+
+/* What it takes for good has an end, and does not count for more than one sentinel. */
+static void check_word(const struct sb_question *question)
+{
+    const struct sb_redis_options options = {.place_count = 3};
+    const struct sb_sentinel_word *word = &question->word;
+    static struct sb_votes votes;
+
+    fuzz_demand(word->peer_count <= SB_SENTINELS_MAX && word->peer_count < word->known,
+                "nobody tells of more than it knows");
+    fuzz_demand(word->master.port > 0 && word->master.host[0] != '\0', "a master has an address");
+    sb_votes_init(&votes, &options);
+    sb_votes_take(&votes, 0, word, 1);
+    sb_votes_add_peers(&votes, 1);
+    fuzz_demand(sb_votes_master(&votes, NULL, 0) == NULL, "one of three makes no master");
+}
+
+/* A sentinel that answers two of three steps as it should, and one with the reply. */
+static void take_for_sentinel(const redisReply *reply, size_t tried)
+{
+    static redisReply host = {.type = REDIS_REPLY_STRING, .str = (char *)"10.0.0.1", .len = 8};
+    static redisReply port = {.type = REDIS_REPLY_STRING, .str = (char *)"6379", .len = 4};
+    static redisReply *pair[2] = {&host, &port};
+    static redisReply master = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = pair};
+    static redisReply nobody = {.type = REDIS_REPLY_ARRAY};
+    static char name[] = "main";
+    const redisReply *replies[SB_QUESTION_STEPS] = {&master, &host, &nobody};
+    const struct sb_redis_options options = {.master_name = name};
+    struct sb_command *commands[SB_QUESTION_STEPS];
+    struct sb_command **next = commands;
+    static struct sb_question question;
+    int answers = 0;
+
+    replies[tried] = reply;
+    memset(&question, 0, sizeof question);
+    question.options = &options;
+    question.answered = count_answer;
+    question.user = &answers;
+    fuzz_demand(sb_question_ask(&question, keep_command, &next, 1, NULL) == SIMBA_OK, "it is sent");
+    for (size_t i = 0; i < SB_QUESTION_STEPS; i++) {
+        const struct sb_answer answer = {.reply = replies[i], .place = &place};
+
+        commands[i]->answered(commands[i], &answer);
+    }
+    fuzz_demand(answers == 1, "a question is answered once");
+    if (question.code == SIMBA_OK)
+        check_word(&question);
+    else
+        fuzz_demand(question.error.text[0] != '\0', "a failure says why");
+}
+
 static void take_for_error(const redisReply *reply)
 {
     struct simba_error error = {0};
@@ -74,6 +142,8 @@ static void take(const redisReply *reply)
     take_for_record(reply, SIMBA_OP_ACQUIRE);
     take_for_greeting(reply);
     take_for_key(reply);
+    for (size_t step = 0; step < SB_QUESTION_STEPS; step++)
+        take_for_sentinel(reply, step);
     take_for_error(reply);
 }
 
