@@ -8,6 +8,7 @@
 
 #include <sys/stat.h>
 
+static char folder[TEST_PATH_MAX]; /* the client's own: that of the server may be another user's */
 static char password_file[TEST_PATH_MAX + 32];
 static char certificate_file[TEST_PATH_MAX + 32];
 
@@ -18,13 +19,20 @@ static int open_store(void **state)
     (void)state;
     server.tls = true;
     server_create(&server, false);
-    snprintf(password_file, sizeof password_file, "%s/password", server.folder);
-    snprintf(certificate_file, sizeof certificate_file, "%s/trusted.pem", server.folder);
+    test_folder_create(folder);
+    snprintf(password_file, sizeof password_file, "%s/password", folder);
+    snprintf(certificate_file, sizeof certificate_file, "%s/trusted.pem", folder);
     if (host_open(&host, server.url) != SIMBA_OK || !host_close(&host))
         return -1;
     server_sql(&server, "%s", dialect_create_user);
     server_sql(&server, "%s", dialect_grant_use);
     return 0;
+}
+
+static int close_store(void **state)
+{
+    test_folder_remove(folder);
+    return server_teardown(state);
 }
 
 static void write_file(const char *path, const char *text)
@@ -151,5 +159,5 @@ int main(void)
 
     if (!server_is_installed() || access("/usr/bin/openssl", X_OK) != 0)
         return 77;
-    return cmocka_run_group_tests_name("credentials", tests, open_store, server_teardown);
+    return cmocka_run_group_tests_name("credentials", tests, open_store, close_store);
 }

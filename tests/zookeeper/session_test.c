@@ -526,6 +526,9 @@ static void urls_that_make_no_sense_are_refused(void **state)
         {"zookeeper://h?on-disconnect=panic", SIMBA_EINVAL, "panic"},
         {"zookeeper://h?session-timeout=0s", SIMBA_EINVAL, "session-timeout"},
         {"zookeepers://h", SIMBA_EINVAL, "tls-ca"},
+        {"zookeepers://h?tls-ca=a&tls-cert=b&tls-key=c", SIMBA_ECONFIG, "no host name"},
+        {"zookeepers://h?tls-ca=a&tls-cert=b&tls-key=c&tls-verify=yes", SIMBA_EINVAL, "yes"},
+        {"zookeeper://h?tls-verify=ca", SIMBA_ECONFIG, "tls-verify"},
         {"zookeeper://no-such-host.invalid", SIMBA_EUNAVAILABLE, "cannot be resolved"},
         {"zookeeper://127.0.0.1:1/a/?connect-timeout=300ms", SIMBA_EUNAVAILABLE, "127.0.0.1:1"},
         {"zookeeper://127.0.0.1:1?connect-timeout=300ms", SIMBA_EUNAVAILABLE, "127.0.0.1:1"},
@@ -550,9 +553,9 @@ static void tls_is_refused_with_a_reason_where_the_library_has_none(void **state
     simba_client *client = NULL;
 
     (void)state;
-    assert_int_equal(
-        simba_client_open("zookeepers://h?tls-ca=a&tls-cert=b&tls-key=c", NULL, &client, &error),
-        SIMBA_ECONFIG);
+    assert_int_equal(simba_client_open("zookeepers://h?tls-ca=a&tls-cert=b&tls-key=c&tls-verify=ca",
+                                       NULL, &client, &error),
+                     SIMBA_ECONFIG);
     assert_non_null(strstr(error.text, "TLS"));
 }
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 
 short sb_mysql_wanted_events(int wanted)
 {
@@ -65,29 +66,105 @@ static void limit_handshake(const struct sb_mysql_connection *c)
     setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-bool sb_mysql_call_connect(struct sb_mysql_connection *c, size_t host, const char *password)
+/* ---- The greeting ----------------------------------------------------------------------------- */
+
+#define GREETING_MAX 512
+#define HEADER 4
+#define PROTOCOL 10
+#define BEHIND_VERSION                                                                             \
+    (4 + 8 + 1) /* the number of the connection, a part of the challenge, a zero */
+#define OFFERS_TLS 0x0800
+
+enum greeting { GREETING_PART, GREETING_TLS, GREETING_NO_TLS, GREETING_NONE };
+
+/* length[3] number[1] | protocol, version as text, what stands behind it, what the server can do[2] ... */
+static enum greeting read_greeting(const unsigned char *bytes, size_t count)
 {
-    const struct sb_sql_address *a = &c->settings->address;
-    const char *name = host < a->host_count ? a->hosts[host].name : NULL;
-    unsigned port = host < a->host_count ? (unsigned)a->hosts[host].port : 0;
+    size_t length;
+    const unsigned char *end;
+    size_t place;
+
+    if (count <= HEADER)
+        return GREETING_PART;
+    length = HEADER + (bytes[0] | (size_t)bytes[1] << 8 | (size_t)bytes[2] << 16);
+    if (bytes[HEADER] == 0xff)
+        return GREETING_NONE; /* an error, which the library tells */
+    if (bytes[HEADER] != PROTOCOL)
+        return GREETING_NO_TLS;
+    end = memchr(bytes + HEADER + 1, '\0', count - HEADER - 1);
+    place = end != NULL ? (size_t)(end - bytes) + 1 + BEHIND_VERSION : count;
+    if (place + 2 > length || (end == NULL && count == GREETING_MAX))
+        return GREETING_NO_TLS;
+    if (place + 2 > count)
+        return GREETING_PART;
+    return ((bytes[place] | bytes[place + 1] << 8) & OFFERS_TLS) != 0 ? GREETING_TLS
+                                                                      : GREETING_NO_TLS;
+}
+
+/* Waits for the greeting and leaves it to the library, which would go on in the clear where the server does not offer
+ * TLS. Nothing is sent before a server has greeted; and a connection is never made at once, so that this comes before
+ * the library can have read it. */
+static enum greeting await_greeting(const struct sb_mysql_connection *c)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    unsigned char bytes[GREETING_MAX];
+    struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = POLLIN};
+    enum greeting greeting = GREETING_PART;
+
+    while (greeting == GREETING_PART) {
+        int64_t left_ms = c->deadline_ms - simba_now_ms();
+        ssize_t count;
+
+        if (left_ms <= 0 || poll(&socket, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) == 0)
+            return GREETING_NONE; /* too late, which whoever waits next finds out */
+        count = recv(socket.fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+        if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN))
+            return GREETING_NONE; /* so does the library */
+        greeting = count > 0 ? read_greeting(bytes, (size_t)count) : GREETING_PART;
+        if (greeting == GREETING_PART && count > 0)
+            nanosleep(&pause, NULL); /* what is there already makes no poll wait */
+    }
+    return greeting;
+}
+
+/* What the library is told: that something came, or that it is over. */
+static int check_greeting(struct sb_mysql_connection *c, int came, bool *ret_checked)
+{
+    enum greeting greeting = c->timed_out ? GREETING_NONE : await_greeting(c);
+
+    *ret_checked = greeting == GREETING_TLS || greeting == GREETING_NO_TLS;
+    if (greeting != GREETING_NO_TLS)
+        return came;
+    c->lacks_tls = true;
+    shutdown((int)mysql_get_socket(c->mysql), SHUT_RDWR);
+    return MYSQL_WAIT_TIMEOUT;
+}
+
+bool sb_mysql_call_connect(struct sb_mysql_connection *c, const struct sb_mysql_target *target)
+{
     const enum mysql_protocol_type tcp = MYSQL_PROTOCOL_TCP;
+    bool checked = !target->needs_tls;
     MYSQL *result = NULL;
     int status;
 
-    if (name == NULL && a->socket != NULL)
-        name = "localhost"; /* which stands for the socket */
-    else if (port != 0)
-        mysql_optionsv(c->mysql, MYSQL_OPT_PROTOCOL, &tcp); /* also to localhost */
-    status = mysql_real_connect_start(&result, c->mysql, name, a->user, password, a->database, port,
-                                      a->socket, 0);
+    if (target->is_tcp)
+        mysql_optionsv(c->mysql, MYSQL_OPT_PROTOCOL, &tcp);
+    status =
+        mysql_real_connect_start(&result, c->mysql, target->host, target->user, target->password,
+                                 target->database, target->port, target->socket, 0);
     while (status != 0) {
         int came = await(c, status);
 
         limit_handshake(c);
-        status = mysql_real_connect_cont(&result, c->mysql, came);
+        if (!checked)
+            came = check_greeting(c, came, &checked);
+        status =
+            mysql_real_connect_cont(&result, c->mysql, c->lacks_tls ? MYSQL_WAIT_TIMEOUT : came);
     }
     return result != NULL;
 }
+
+/* ---- Statements ------------------------------------------------------------------------------- */
 
 int sb_mysql_call_query(struct sb_mysql_connection *c, const char *text)
 {

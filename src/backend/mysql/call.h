@@ -9,9 +9,20 @@
 
 #include "backend/mysql/connection.h"
 
-/* To hosts[host], or to the socket or whatever the library's own files name when there is none. */
-bool sb_mysql_call_connect(struct sb_mysql_connection *connection, size_t host,
-                           const char *password);
+/* Where to connect to, and as who. NULL and 0 leave it to the library. */
+struct sb_mysql_target {
+    const char *host;
+    unsigned port;
+    const char *socket;
+    bool is_tcp; /* also where the host is localhost */
+    const char *user;
+    const char *password;
+    const char *database;
+    bool needs_tls; /* a server whose greeting does not offer it is told nothing */
+};
+
+bool sb_mysql_call_connect(struct sb_mysql_connection *connection,
+                           const struct sb_mysql_target *target);
 
 int sb_mysql_call_query(struct sb_mysql_connection *connection, const char *text);
 MYSQL_RES *sb_mysql_call_store(struct sb_mysql_connection *connection);

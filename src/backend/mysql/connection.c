@@ -1,6 +1,6 @@
 /*
  * connection.c - the MySQL and MariaDB driver. Owns the life of a connection and its transactions; must not
- * know requests.
+ * know requests, nor how a client logs in.
  */
 #include "backend/mysql/connection.h"
 
@@ -8,6 +8,7 @@
 #include "backend/mysql/execute.h"
 #include "backend/mysql/failure.h"
 #include "backend/mysql/lone.h"
+#include "backend/mysql/login.h"
 #include "backend/mysql/rows.h"
 #include "backend/mysql/schema.h"
 #include "base/alloc.h"
@@ -126,46 +127,6 @@ static void rollback(struct sb_sql_connection *connection)
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
-static void set_tls(MYSQL *mysql, const struct sb_sql_address *a)
-{
-    const my_bool yes = 1;
-
-    if (a->tls == SB_SQL_TLS_UNSET || a->tls == SB_SQL_TLS_OFF)
-        return;
-    mysql_ssl_set(mysql, a->tls_key, a->tls_cert, a->tls_ca, NULL, NULL);
-    mysql_optionsv(mysql, MYSQL_OPT_SSL_ENFORCE, &yes);
-    if (a->tls == SB_SQL_TLS_VERIFY)
-        mysql_optionsv(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
-}
-
-/* Some versions of the library go on in the clear where the server does not offer TLS. */
-static int check_tls(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
-{
-    enum sb_sql_tls tls = c->settings->address.tls;
-
-    if ((tls != SB_SQL_TLS_ENCRYPT && tls != SB_SQL_TLS_VERIFY) ||
-        mysql_get_ssl_cipher(c->mysql) != NULL)
-        return SIMBA_OK;
-    failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
-                        "MySQL: TLS was asked for and the server does not offer it");
-}
-
-/* The library's own files come first, so that what the URL says wins. Its limit for connecting counts only when the
- * kernel has ended a wait for TLS: without one it would go on waiting. */
-static bool set_options(struct sb_mysql_connection *c)
-{
-    const my_bool no = 0;
-    const unsigned least = 1;
-
-    return mysql_optionsv(c->mysql, MYSQL_READ_DEFAULT_GROUP, "simba") == 0 &&
-           mysql_optionsv(c->mysql, MYSQL_OPT_NONBLOCK, (void *)0) == 0 &&
-           mysql_optionsv(c->mysql, MYSQL_OPT_CONNECT_TIMEOUT, &least) == 0 &&
-           mysql_optionsv(c->mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4") == 0 &&
-           mysql_optionsv(c->mysql, MYSQL_OPT_RECONNECT, &no) == 0 &&
-           mysql_optionsv(c->mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "simba") == 0;
-}
-
 static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     c->mariadb = mariadb_connection(c->mysql) != 0;
@@ -203,36 +164,6 @@ static int check_writable(struct sb_mysql_connection *c, struct sb_sql_failure *
                         "MySQL: none of the hosts can be written to: the last is read-only");
 }
 
-/* The server does not say that it wants TLS of the user, nor can it know that the password may be an old one. */
-static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_error *unread,
-                           struct sb_sql_failure *failure)
-{
-    int code = sb_mysql_fail(c, false, failure);
-
-    if (code == SIMBA_EDENIED && unread->code != SIMBA_OK)
-        return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
-                                    "MySQL: the server refuses the user: %s; and %s",
-                                    mysql_error(c->mysql), unread->text);
-    if (code != SIMBA_EDENIED || c->settings->address.tls != SB_SQL_TLS_UNSET)
-        return code;
-    return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
-                                "MySQL: the server refuses the user, who may need tls=on: %s",
-                                mysql_error(c->mysql));
-}
-
-static int log_in(struct sb_mysql_connection *c, size_t host, struct sb_sql_failure *failure)
-{
-    struct simba_error unread = {.code = SIMBA_OK};
-    char buffer[SB_SECRET_MAX + 2];
-    const char *password;
-    bool connected;
-
-    sb_secret_now(&c->settings->address.password, buffer, &password, &unread);
-    connected = sb_mysql_call_connect(c, host, password);
-    explicit_bzero(buffer, sizeof buffer);
-    return connected ? SIMBA_OK : fail_to_connect(c, &unread, failure);
-}
-
 /* TLS would wait where the library thinks that it does not: it leaves the socket blocking. And the errors of
  * TLS, which are kept for each thread, it leaves to whoever comes next: an application's thread must not have
  * them. */
@@ -250,18 +181,12 @@ static int connect_to_host(struct sb_mysql_connection *c, size_t host,
 {
     int code;
 
-    c->mysql = mysql_init(NULL);
-    c->timed_out = false;
-    if (c->mysql == NULL || !set_options(c))
-        return sb_mysql_fail_memory(failure);
-    set_tls(c->mysql, &c->settings->address);
-    code = log_in(c, host, failure);
+    c->mysql = NULL;
+    code = sb_mysql_log_in(c, host, failure);
     if (code != SIMBA_OK)
         return code;
     set_up_socket(c);
-    code = check_tls(c, failure);
-    if (code == SIMBA_OK)
-        code = set_up(c, failure);
+    code = set_up(c, failure);
     if (code == SIMBA_OK)
         code = check_writable(c, failure);
     return code;

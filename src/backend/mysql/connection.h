@@ -37,6 +37,7 @@ struct sb_mysql_connection {
     MYSQL_STMT *statements[SB_MYSQL_STATEMENTS]; /* prepared at their first use */
     int64_t deadline_ms;                         /* for answers */
     bool timed_out;                              /* it came */
+    bool lacks_tls;                              /* the server does, by its greeting */
     bool in_transaction;
     bool mariadb;
     bool read_only;   /* the server is: it grants nothing, whatever the user may do there */

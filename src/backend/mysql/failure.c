@@ -65,6 +65,7 @@ static const struct meaning meanings[] = {
     {CR_CONNECTION_ERROR, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "cannot connect"},
     {CR_CONN_HOST_ERROR, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "cannot connect"},
     {CR_UNKNOWN_HOST, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "cannot connect"},
+    {CR_PLUGIN_NOT_ALLOWED, SIMBA_EDENIED, SB_SQL_RECONNECT, "the server asks for the password"},
     {CR_SSL_CONNECTION_ERROR, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT, "TLS failed"},
 };
 

@@ -29,6 +29,7 @@ const struct simba_backend_option sb_zk_option_table[] = {
     {"tls-cert", SIMBA_OPTION_PATH, NULL},
     {"tls-key", SIMBA_OPTION_PATH, NULL},
     {"tls-key-password", SIMBA_OPTION_TEXT, NULL},
+    {"tls-verify", SIMBA_OPTION_CHOICE, "ca"},
     {NULL, SIMBA_OPTION_TEXT, NULL},
 };
 
@@ -244,6 +245,22 @@ static int read_tls(struct sb_zk_options *o, simba_url *url, struct simba_error 
     return copy(&o->tls, buffer, error);
 }
 
+/* The client library checks that a certificate is one of the authority's, and not whose: any other server that has one
+ * could take a ZooKeeper server's place. Whoever knows that there is none has to say so. */
+static int check_verify(const struct sb_zk_options *o, simba_url *url, struct simba_error *error)
+{
+    const char *verify = o->tls != NULL ? simba_url_param(url, "tls-verify") : NULL;
+
+    if (o->tls == NULL || (verify != NULL && strcmp(verify, "ca") == 0))
+        return SIMBA_OK;
+    if (verify != NULL)
+        return sb_error_set(error, SIMBA_EINVAL, "tls-verify=%s is not \"ca\"", verify);
+    return sb_error_set(error, SIMBA_ECONFIG,
+                        "the ZooKeeper client library checks no host name: with zookeepers:// any "
+                        "certificate of tls-ca's passes for any server; where it signs those of "
+                        "ZooKeeper only, add tls-verify=ca");
+}
+
 static int check_tls(const struct sb_zk_options *o, struct simba_error *error)
 {
 #ifdef SIMBA_HAVE_ZOOKEEPER_TLS
@@ -278,6 +295,8 @@ int sb_zk_options_read(struct sb_zk_options *o, const struct simba_backend_confi
         code = read_times(o, config, error);
     if (code == SIMBA_OK)
         code = read_tls(o, url, error);
+    if (code == SIMBA_OK)
+        code = check_verify(o, url, error);
     if (code == SIMBA_OK)
         code = simba_url_check_params(url, error);
     return code == SIMBA_OK ? check_tls(o, error) : code;

@@ -1,0 +1,232 @@
+/*
+ * login.c - connects and logs in. Owns what is asked of the client library before a password is sent; must not know
+ * statements.
+ *
+ *     option files   user, password, host, port and socket, by our own reading: the library reads none
+ *     TLS            as the URL says. A server that does not offer what was asked for is left at its greeting
+ *     logging in     only in ways that prove the password without telling it, unless the certificate was verified
+ *     the client     gives no file to a server, and loads code from one folder only
+ */
+#include "backend/mysql/login.h"
+
+#include "backend/mysql/call.h"
+#include "backend/mysql/failure.h"
+#include "backend/mysql/option_file.h"
+#include "base/error.h"
+
+#include <errmsg.h>
+#include <string.h>
+
+/* The library looks for the name that a server asks for anywhere in these. */
+#define PROVING "mysql_native_password,client_ed25519,parsec,auth_gssapi_client"
+
+/* Their password goes to the server, encrypted by TLS or with a key that the server sends: whoever the server is. */
+#define TELLING "caching_sha2_password,sha256_password"
+
+/* ---- Options -------------------------------------------------------------------------------- */
+
+static bool needs_tls(const struct sb_mysql_connection *c)
+{
+    enum sb_sql_tls tls = c->settings->address.tls;
+
+    return tls == SB_SQL_TLS_ENCRYPT || tls == SB_SQL_TLS_VERIFY;
+}
+
+/* Newer versions of the library do what is not said here. */
+static bool set_tls(MYSQL *mysql, const struct sb_sql_address *a)
+{
+    my_bool enforce = a->tls != SB_SQL_TLS_OFF;
+    my_bool verify = a->tls == SB_SQL_TLS_VERIFY;
+
+    if (a->tls == SB_SQL_TLS_UNSET)
+        return true;
+    if (enforce)
+        mysql_ssl_set(mysql, a->tls_key, a->tls_cert, a->tls_ca, NULL, NULL);
+    return mysql_optionsv(mysql, MYSQL_OPT_SSL_ENFORCE, &enforce) == 0 &&
+           mysql_optionsv(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify) == 0;
+}
+
+/* A server names the way to log in, also in its greeting; so the first one is ours. */
+static bool restrict_login(MYSQL *mysql, const struct sb_sql_address *a, bool is_local)
+{
+    bool accepts_any = is_local || a->tls == SB_SQL_TLS_ENCRYPT;
+
+    return a->tls == SB_SQL_TLS_VERIFY ||
+           (mysql_optionsv(mysql, MYSQL_DEFAULT_AUTH, "mysql_native_password") == 0 &&
+            mysql_optionsv(mysql, MARIADB_OPT_RESTRICTED_AUTH,
+                           accepts_any ? PROVING "," TELLING : PROVING) == 0);
+}
+
+static int refuse_file(void **handler, const char *name, void *user)
+{
+    (void)name;
+    (void)user;
+    *handler = NULL;
+    return 1;
+}
+
+static int read_no_file(void *handler, char *buffer, unsigned size)
+{
+    (void)handler;
+    (void)buffer;
+    (void)size;
+    return -1;
+}
+
+static void end_no_file(void *handler)
+{
+    (void)handler;
+}
+
+static int explain_no_file(void *handler, char *text, unsigned size)
+{
+    (void)handler;
+    if (size > 0)
+        text[0] = '\0';
+    return CR_UNKNOWN_ERROR;
+}
+
+/* Its limit for connecting counts only when the kernel has ended a wait for TLS: without one it would go on waiting. */
+static bool set_options(MYSQL *mysql)
+{
+    const my_bool no = 0;
+    const unsigned least = 1;
+    const unsigned none = 0;
+
+    mysql_set_local_infile_handler(mysql, refuse_file, read_no_file, end_no_file, explain_no_file,
+                                   NULL);
+    return mysql_optionsv(mysql, MYSQL_OPT_NONBLOCK, (void *)0) == 0 &&
+           mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &least) == 0 &&
+           mysql_optionsv(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4") == 0 &&
+           mysql_optionsv(mysql, MYSQL_OPT_RECONNECT, &no) == 0 &&
+           mysql_optionsv(mysql, MYSQL_OPT_LOCAL_INFILE, &none) == 0 &&
+           mysql_optionsv(mysql, MYSQL_PLUGIN_DIR, MARIADB_PLUGINDIR) == 0 &&
+           mysql_optionsv(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "simba") == 0;
+}
+
+/* ---- Where to, and who ---------------------------------------------------------------------- */
+
+/* Whether the URL leaves nothing to option files. */
+static bool is_complete(const struct sb_sql_address *a, size_t host)
+{
+    bool is_placed = a->socket != NULL || (host < a->host_count && a->hosts[host].port != 0);
+
+    return is_placed && a->user != NULL && a->password.text != NULL;
+}
+
+static struct sb_mysql_target target_of(const struct sb_sql_address *a, size_t host,
+                                        const struct sb_mysql_defaults *defaults)
+{
+    struct sb_mysql_target target = {.user = a->user != NULL ? a->user : defaults->user,
+                                     .database = a->database,
+                                     .port = defaults->port,
+                                     .socket = defaults->socket};
+
+    if (host < a->host_count) {
+        target.host = a->hosts[host].name;
+        target.is_tcp = a->hosts[host].port != 0; /* also to localhost */
+        target.port = target.is_tcp ? (unsigned)a->hosts[host].port : defaults->port;
+    } else if (a->socket != NULL) {
+        target.host = "localhost"; /* which stands for the socket */
+        target.socket = a->socket;
+    } else {
+        target.host = defaults->host;
+    }
+    return target;
+}
+
+static bool is_local(const struct sb_mysql_target *target)
+{
+    return !target->is_tcp && (target->host == NULL || strcmp(target->host, "localhost") == 0);
+}
+
+/* ---- Failures ------------------------------------------------------------------------------- */
+
+static int fail_without_tls(struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                        "MySQL: TLS was asked for and the server does not offer it");
+}
+
+/* The server does not say that it wants TLS of the user, nor can it know that the password may be an old one. */
+static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_error *unread,
+                           struct sb_sql_failure *failure)
+{
+    int code = sb_mysql_fail(c, false, failure);
+    int number = (int)mysql_errno(c->mysql);
+
+    if (c->lacks_tls)
+        return fail_without_tls(failure);
+    if (number ==
+        CR_PLUGIN_NOT_ALLOWED) /* what the library says of it may be any bytes of its buffer */
+        return sb_error_set_backend(&failure->error, code, number,
+                                    "MySQL: the server asks for a way to log in that would tell it "
+                                    "the password; that needs TLS and a certificate that is "
+                                    "verified (tls=on)");
+    if (code == SIMBA_EDENIED && unread->code != SIMBA_OK)
+        return sb_error_set_backend(&failure->error, code, number,
+                                    "MySQL: the server refuses the user: %s; and %s",
+                                    mysql_error(c->mysql), unread->text);
+    if (code != SIMBA_EDENIED || c->settings->address.tls != SB_SQL_TLS_UNSET)
+        return code;
+    return sb_error_set_backend(&failure->error, code, number,
+                                "MySQL: the server refuses the user, who may need tls=on: %s",
+                                mysql_error(c->mysql));
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+static int connect_to(struct sb_mysql_connection *c, struct sb_mysql_target *target,
+                      struct sb_sql_failure *failure)
+{
+    const struct sb_sql_address *a = &c->settings->address;
+    struct simba_error unread = {.code = SIMBA_OK};
+    char buffer[SB_SECRET_MAX + 2];
+    const char *password;
+    bool connected;
+
+    sb_secret_now(&a->password, buffer, &password, &unread);
+    if (password != NULL)
+        target->password = password;
+    target->needs_tls = needs_tls(c);
+    connected = sb_mysql_call_connect(c, target);
+    explicit_bzero(buffer, sizeof buffer);
+    if (!connected)
+        return fail_to_connect(c, &unread, failure);
+    if (needs_tls(c) && mysql_get_ssl_cipher(c->mysql) == NULL)
+        return fail_without_tls(failure);
+    return SIMBA_OK;
+}
+
+static int log_in_with(struct sb_mysql_connection *c, size_t host,
+                       const struct sb_mysql_defaults *defaults, struct sb_sql_failure *failure)
+{
+    const struct sb_sql_address *a = &c->settings->address;
+    struct sb_mysql_target target = target_of(a, host, defaults);
+
+    target.password = defaults->password;
+    c->mysql = mysql_init(NULL);
+    c->timed_out = false;
+    c->lacks_tls = false;
+    if (c->mysql == NULL || !set_options(c->mysql) || !set_tls(c->mysql, a) ||
+        !restrict_login(c->mysql, a, is_local(&target)))
+        return sb_mysql_fail_memory(failure);
+    return connect_to(c, &target, failure);
+}
+
+int sb_mysql_log_in(struct sb_mysql_connection *c, size_t host, struct sb_sql_failure *failure)
+{
+    struct sb_mysql_defaults defaults = {0};
+    int code = SIMBA_OK;
+
+    if (!is_complete(&c->settings->address, host))
+        code = sb_mysql_defaults_read(&defaults, &failure->error);
+    if (code != SIMBA_OK) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        return code;
+    }
+    code = log_in_with(c, host, &defaults, failure);
+    sb_mysql_defaults_clear(&defaults);
+    return code;
+}

@@ -1,0 +1,114 @@
+"""A MySQL server that lies: it greets, asks for any way to log in, and writes down all that it is told."""
+import hashlib
+import socket
+import ssl
+import struct
+import threading
+
+CLIENT_LOCAL_FILES, CLIENT_SSL = 0x80, 0x800
+# long flag, connect with db, protocol 41, transactions, secure connection, multi results, plug-in authentication
+CAPABILITIES = 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x20000 | 0x80000
+SALT = b"abcdefghijklmnopqrst"
+OK = b"\0\0\0\2\0\0\0"
+
+
+class FakeServer:
+    """Serves connections one after the other. `heard` has what clients have said, TLS taken off; `talk` is what it
+    does behind the answer to its greeting."""
+
+    def __init__(self, talk=None, plugin=b"mysql_native_password", tls=None):
+        self.talk, self.plugin, self.tls = talk, plugin, tls
+        self.heard = b""
+        self.response = b""  # to the greeting
+        self.connections = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *unused):
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.listener.close()
+        self.thread.join(10)
+
+    def _serve(self):
+        while True:
+            try:
+                self.client, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            try:
+                self.client.settimeout(10)
+                self._greet()
+            except (OSError, EOFError, ssl.SSLError):
+                pass
+            self.client.close()
+
+    def _take(self, count):
+        data = b""
+        while len(data) < count:
+            more = self.client.recv(count - len(data))
+            if not more:
+                raise EOFError
+            self.heard += more
+            data += more
+        return data
+
+    def take(self):
+        """A packet of the client's."""
+        header = self._take(4)
+        self.sequence = header[3] + 1
+        return self._take(int.from_bytes(header[:3], "little"))
+
+    def say(self, payload, sequence=None):
+        if sequence is not None:
+            self.sequence = sequence
+        self.client.sendall(len(payload).to_bytes(3, "little") + bytes([self.sequence & 255]) + payload)
+        self.sequence += 1
+
+    def say_value(self, value):
+        """A result of one row and one column."""
+        def text(data):
+            return bytes([len(data)]) + data
+        end = b"\xfe\0\0\2\0"
+        self.say(b"\1")
+        self.say(text(b"def") + text(b"") * 3 + text(b"v") + text(b"v") + b"\x0c\x2d\0\xff\0\0\0\xfd\0\0\0\0\0")
+        self.say(end)
+        self.say(text(value))
+        self.say(end)
+
+    def ask_for(self, plugin, data=SALT + b"\0"):
+        """Another way to log in; returns what the client says to that."""
+        self.say(b"\xfe" + plugin + b"\0" + data)
+        return self.take()
+
+    def _greet(self):
+        flags = CAPABILITIES | (CLIENT_SSL if self.tls else 0)
+        self.say(b"\x0a5.7.99-fake\0" + struct.pack("<I", 1) + SALT[:8] + b"\0" + struct.pack("<H", flags & 0xffff) +
+                 b"\x2d" + struct.pack("<H", 2) + struct.pack("<H", flags >> 16) + bytes([21]) + b"\0" * 10 + SALT[8:] +
+                 b"\0" + self.plugin + b"\0", sequence=0)
+        self.response = self.take()
+        if self.tls and struct.unpack("<I", self.response[:4])[0] & CLIENT_SSL:
+            self.client = self.tls.wrap_socket(self.client, server_side=True)
+            self.response = self.take()
+        if self.talk is not None:
+            self.talk(self)
+
+    def flags(self):
+        return struct.unpack("<I", self.response[:4])[0]
+
+    def user(self):
+        return self.response[32:].split(b"\0")[0].decode()
+
+    def is_scramble(self, password):
+        """Whether the client has proved that password, without saying it."""
+        once = hashlib.sha1(password.encode()).digest()
+        proof = hashlib.sha1(SALT + hashlib.sha1(once).digest()).digest()
+        return bytes(a ^ b for a, b in zip(once, proof)) in self.response
