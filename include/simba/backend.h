@@ -219,7 +219,7 @@ struct simba_backend_ops {
     /* Whether the store knows who waits, and in which order. */
     bool has_queue;
 
-    /* May be NULL. The descriptor that simba_client_life_fd tells; -1: none. Any thread. */
+    /* May be NULL. Creates the descriptor of simba_client_life_fd; -1: none, with errno. Any thread. */
     int (*life_fd)(simba_backend *backend);
 
     /* Whether nothing that it does on the loop thread raises SIGPIPE: it writes to no sockets or pipes there, or with

@@ -297,10 +297,11 @@ SIMBA_API int simba_client_close(simba_client *client, struct simba_error *error
 SIMBA_API int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms,
                                  int64_t *ret_transition_ms);
 
-/* The descriptor by which the host's kernel tells others that this client lives; -1 where the store has none, as
- * all but SQLite, and before the client has acquired anything. When the last process that has it open has ended, what
- * the client owned is free at once; until then leases end as everywhere. Who hands the work under a mutex to a
- * program lets that inherit it: fcntl(fd, F_SETFD, 0) between fork and exec. It is the client's to close. */
+/* SQLite only. Creates a descriptor that keeps what this client owns: until the client is closed or dead and every such
+ * descriptor is closed, others wait for the end of the lease; then the mutex is free at once. A caller that hands the
+ * work under a mutex to another program lets that inherit one, by fcntl(fd, F_SETFD, 0) between fork and exec, and
+ * closes its own copy. The descriptor is read-only and close-on-exec; the program that has it can give up its own part,
+ * but not the client's. Returns -1 with errno: ENOTSUP for other stores and before the client has acquired anything. */
 SIMBA_API int simba_client_life_fd(simba_client *client);
 
 /* The mutexes on the store and who owns them, in the order of their names. */

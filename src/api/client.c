@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "base/url.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -297,8 +298,10 @@ int simba_client_life_fd(simba_client *client)
 {
     struct sb_engine *engine = client->engine;
 
-    if (sb_engine_check_process(engine, NULL) != SIMBA_OK || engine->ops->life_fd == NULL)
+    if (sb_engine_check_process(engine, NULL) != SIMBA_OK || engine->ops->life_fd == NULL) {
+        errno = ENOTSUP;
         return -1;
+    }
     return engine->ops->life_fd(engine->backend);
 }
 

@@ -157,7 +157,8 @@ static void init(struct cli_child *child, const char *command, const struct cli_
         .tty_fd = setup->terminal ? cli_terminal_open() : -1,
         .withheld = !setup->terminal,
         .adopts = setup->adopts,
-        .life_fd = setup->life_fd,
+        .life_fd = -1,
+        .guardian_fd = -1,
         .command = command,
         .deadline_ms = setup->deadline_ms,
     };
@@ -171,10 +172,29 @@ static void close_terminal(struct cli_child *child)
         close(child->tty_fd);
 }
 
+/* Without them the command would run on, for an instant at least, when others may own already. Returns false, with
+ * errno, where the store has lives and they cannot be had. */
+static bool share_life(struct cli_child *child, simba_client *client)
+{
+    child->life_fd = simba_client_life_fd(client);
+    if (child->life_fd < 0)
+        return errno == ENOTSUP;
+    child->guardian_fd = simba_client_life_fd(client);
+    return child->guardian_fd >= 0;
+}
+
+static void close_life(struct cli_child *child)
+{
+    if (child->life_fd >= 0)
+        close(child->life_fd);
+    if (child->guardian_fd >= 0)
+        close(child->guardian_fd);
+}
+
 /* Before there is a child the guardian guards nothing. */
 static bool start_guardian(struct cli_child *child)
 {
-    struct cli_guardian_setup setup = {child->adopts, child->life_fd, child->pid,
+    struct cli_guardian_setup setup = {child->adopts, child->guardian_fd, child->pid,
                                        child->deadline_ms};
 
     return cli_guardian_start(&child->guardian, &setup);
@@ -202,11 +222,13 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
     if (!environment_build(&environment, setup))
         return false;
     init(child, argv[0], setup);
-    bool started = start_both(child, argv, environment.list);
+    bool started = share_life(child, setup->client) && start_both(child, argv, environment.list);
     int failure = errno;
     free(environment.list);
-    if (!started)
+    if (!started) {
         close_terminal(child);
+        close_life(child);
+    }
     errno = failure;
     return started;
 }
@@ -397,6 +419,7 @@ int cli_child_collect(struct cli_child *child)
     take_terminal_back(child, WIFSIGNALED(status));
     say_failure(child);
     close(child->failure_fd);
+    close_life(child);
     if (!WIFSIGNALED(status))
         return WEXITSTATUS(status);
     share_interrupt(child, WTERMSIG(status));
@@ -408,4 +431,5 @@ void cli_child_abandon(struct cli_child *child)
     cli_guardian_dismiss(&child->guardian);
     take_terminal_back(child, false);
     close(child->failure_fd);
+    close_life(child);
 }

@@ -10,6 +10,8 @@
 
 #include "cli/guardian.h"
 
+#include <simba/simba.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -27,7 +29,8 @@ struct cli_child {
     bool adopts; /* this process inherits what the child leaves running */
     bool failed; /* after cli_child_collect: the command could not be executed */
     const char *command;
-    int life_fd;         /* as in the setup */
+    int life_fd;         /* of simba_client_life_fd, for the command; -1: none */
+    int guardian_fd;     /* the same for the guardian: a lock that the command cannot give up */
     int64_t deadline_ms; /* the end of the lease as the guardian knows it */
     struct cli_guardian guardian;
 };
@@ -38,10 +41,10 @@ struct cli_child_setup {
     const char *id;
     uint64_t fence;
     bool notify; /* also the socket of the service manager, which is this program's own otherwise */
-    bool terminal;       /* the terminal is for the child, where this process has it */
-    bool adopts;         /* cli_orphans_adopt has succeeded */
-    int life_fd;         /* of simba_client_life_fd: child and guardian inherit it; -1: none */
-    int64_t deadline_ms; /* the end of the lease */
+    bool terminal;        /* the terminal is for the child, where this process has it */
+    bool adopts;          /* cli_orphans_adopt has succeeded */
+    simba_client *client; /* whose life child and guardian share */
+    int64_t deadline_ms;  /* the end of the lease */
 };
 
 /* Starts argv, with the signals, descriptors and environment that this process was started with, and

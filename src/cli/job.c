@@ -258,7 +258,7 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
                   .notify = job->pass_notify,
                   .terminal = job->terminal,
                   .adopts = job->adopts,
-                  .life_fd = simba_client_life_fd(job->client),
+                  .client = job->client,
                   .deadline_ms = lease->deadline_ms(lease->user)},
         .lease = *lease,
         .events = &job->events,

@@ -10,6 +10,7 @@
 
 #include "backend/sqlite/side.h"
 #include "base/random.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 
 #define DRAWN_BITS 16
 #define DRAWS 64
+#define PROC_PATH_MAX 32
 
 /* ---- The file ------------------------------------------------------------------------------- */
 
@@ -52,9 +54,9 @@ static bool has_stamp(int64_t number, int64_t stamp)
     return stamp != 0 && number >> DRAWN_BITS == stamp >> DRAWN_BITS;
 }
 
-static struct flock byte_lock(int64_t number)
+static struct flock byte_lock(short type, int64_t number)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
 
     return lock;
 }
@@ -70,17 +72,24 @@ void sb_life_init(struct sb_life *life, const struct simba_backend_host *host,
     atomic_init(&life->fd, -1);
 }
 
-/* Returns 0 where no byte can be locked, with errno. */
+static bool set_lock(int fd, short type, int64_t number)
+{
+    struct flock lock = byte_lock(type, number);
+
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+/* Returns 0 where no byte can be locked, with errno. The first lock makes sure that nobody else has the byte; the second
+ * takes its place without an instant between them, and lets others in who share the life. */
 static int64_t lock_byte(int fd, int64_t stamp)
 {
     uint64_t random = sb_random_seed();
 
     for (int i = 0; i < DRAWS; i++) {
-        int64_t drawn = sb_random_between(sb_random_next(&random), 0, 1 << DRAWN_BITS);
-        struct flock lock = byte_lock(stamp | drawn);
+        int64_t number = stamp | sb_random_between(sb_random_next(&random), 0, 1 << DRAWN_BITS);
 
-        if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
-            return stamp | drawn;
+        if (set_lock(fd, F_WRLCK, number) && set_lock(fd, F_RDLCK, number))
+            return number;
         if (errno != EAGAIN && errno != EACCES)
             break;
     }
@@ -115,9 +124,32 @@ int64_t sb_life_begin(struct sb_life *life)
     return life->number;
 }
 
-int sb_life_descriptor(struct sb_life *life)
+/* By the descriptor: the name may lead to another file by now. */
+static int open_again(int fd)
 {
-    return atomic_load(&life->fd);
+    char path[PROC_PATH_MAX];
+    struct sb_text text;
+
+    sb_text_init(&text, path, sizeof path);
+    sb_text_add(&text, "/proc/self/fd/%d", fd);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The number was written before the descriptor. */
+int sb_life_share(struct sb_life *life)
+{
+    int own = atomic_load(&life->fd);
+    int fd = own >= 0 ? open_again(own) : -1;
+    int code;
+
+    if (own < 0)
+        errno = ENOTSUP;
+    if (fd < 0 || set_lock(fd, F_RDLCK, life->number))
+        return fd;
+    code = errno;
+    close(fd);
+    errno = code;
+    return -1;
 }
 
 void sb_life_end(struct sb_life *life)
@@ -173,7 +205,7 @@ static bool find_file(struct sb_life_probe *probe, int64_t number)
 
 enum sb_life_state sb_life_look(struct sb_life_probe *probe, int64_t number)
 {
-    struct flock lock = byte_lock(number);
+    struct flock lock = byte_lock(F_WRLCK, number);
 
     if (number <= 0 || !find_file(probe, number) || fcntl(probe->fd, F_OFD_GETLK, &lock) != 0)
         return SB_LIFE_UNKNOWN;

@@ -219,7 +219,7 @@ static void listen_to(simba_backend *b, const char *mutex, const char *id, bool 
 
 static int life_fd(simba_backend *b)
 {
-    return sb_life_descriptor(&b->life);
+    return sb_life_share(&b->life);
 }
 
 static void on_watch_closed(void *argument)

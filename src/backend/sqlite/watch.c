@@ -292,7 +292,7 @@ static void watch_lives(struct sb_watch *w)
     if (w->watch < 0 || !sb_vigil_is_needed(&w->vigil))
         return;
     w->life_watch =
-        inotify_add_watch(w->inotify, w->files.life.life_path, IN_CLOSE_WRITE | IN_DONT_FOLLOW);
+        inotify_add_watch(w->inotify, w->files.life.life_path, IN_CLOSE | IN_DONT_FOLLOW);
     if (before != w->life_watch)
         unwatch(w, &before);
 }
