@@ -67,7 +67,7 @@ SIMBA_API int simba_repository_get_owner(simba_repository *repository, const cha
                                          struct simba_error *error);
 
 /* Makes `id` the owner if nobody is, or the owner's lease has ended, or it is `id` itself, which thereby
- * renews. A mutex that is missing is not acquired. */
+ * renews. A lease of `id` is never shortened, whatever is asked for. A mutex that is missing is not acquired. */
 SIMBA_API int simba_repository_acquire(simba_repository *repository, const char *mutex,
                                        const char *id, int64_t ttl_ms, int64_t transition_ms,
                                        bool *ret_acquired, struct simba_error *error);
@@ -81,7 +81,8 @@ SIMBA_API int simba_repository_acquire_and_get_owner(simba_repository *repositor
                                                      struct simba_error *error);
 
 /* Gives back what `id` owns, and wakes who waits. *ret_released: it did own. SIMBA_ENOTFOUND when there is
- * no such mutex. */
+ * no such mutex. After SIMBA_EUNKNOWN the server may still carry it out, and end a lease that `id` has acquired
+ * since: acquire with another id then. */
 SIMBA_API int simba_repository_release(simba_repository *repository, const char *mutex,
                                        const char *id, bool *ret_released,
                                        struct simba_error *error);
