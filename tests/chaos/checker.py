@@ -20,7 +20,8 @@ from history import Term, load, terms_of, windows_of
 from lease import LEASE_SECONDS, MUTEXES
 
 PROGRAM_EXITS = {0, 69, 70, 75, 137, 143}  # its own codes, and those of a command that was killed
-EXCUSED_EXITS = [(78, "tokens"),           # while a server that lost its data is not set up again
+EXCUSED_EXITS = [(78, "tokens"),           # while a server that lost its data has no database yet
+                 (77, "tokens"),           # or no user
                  (77, "denied")]           # while a new password is not known to both
 ENDED_BY_FORCE = {"doubt", "killed", "crashed"}  # terms that nobody gave back
 UNAVAILABLE = "69"

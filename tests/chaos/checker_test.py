@@ -130,6 +130,9 @@ STORIES = [
     ("a worker crashes", "990 exit w1-1 -11", "orderly ends"),
     ("a worker without memory crashes", "980 excuse crash\n990 exit w1-1 -6\n995 unexcuse crash", None),
     ("the program ends with a code that it does not have", "990 exit p0-2 64", "orderly ends"),
+    ("the program is refused while a password is changed",
+     "980 excuse denied\n990 exit p0-2 77\n995 unexcuse denied", None),
+    ("the program is refused", "990 exit p0-2 77", "orderly ends"),
     ("a forked child owns", "990 forked 256", "orderly ends"),
     ("a line that a kill has cut off", "990 believe lead w2-1/c 7 99", None),
 ]

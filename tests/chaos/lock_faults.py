@@ -1,7 +1,7 @@
 """Faults of the tables: other programs lock them, or alter them, while the workers' statements wait in the server."""
 import time
 
-from fault_table import ANY, fault, only
+from fault_table import ANY, NOBODY, fault, only
 from lease import LEASE_SECONDS
 
 TABLES = ("mariadb", "postgres", "postgres-standby")
@@ -18,7 +18,8 @@ def lock_with(method):
     """The server's method returns what gives the lock back."""
     def strike(world, dice):
         server = locked_server(world)
-        return server.name, getattr(server, method)(dice)
+        unlock = getattr(server, method)(dice)
+        return (server.name, unlock) if unlock else NOBODY
     return strike
 
 
@@ -33,6 +34,8 @@ def lock_then_freeze_holders(world, dice):
     So a statement that waited for long, and is carried out last, must not have shortened their leases."""
     server = locked_server(world)
     unlock = dice.choice(server.locks())(dice)
+    if unlock is None:
+        return NOBODY
 
     def heal():
         unlock()

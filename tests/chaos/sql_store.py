@@ -27,14 +27,15 @@ class Session:
         self.client.stdin.flush()
 
     def ask(self, statement):
+        """Whether it succeeded."""
         self.tell(statement)
         self.tell("SELECT 'done'")
-        said = []
+        failed = False
         for line in self.client.stdout:
             if line == "done\n":
-                return
-            said.append(line)
-        raise RuntimeError(f"{statement}: {''.join(said)}")
+                return not failed
+            failed = failed or line.startswith("ERROR")
+        return False
 
     def end(self):
         self.client.communicate(timeout=PATIENCE)
@@ -47,24 +48,31 @@ class SqlServer(Server):
         super().__init__(folder, wallclock)
         self.secret = secret
 
+    patience = None  # a statement that bounds the wait for a lock
+    go_on_after_errors = []
+
     def client_command(self):
         """The program that takes statements from its standard input."""
         raise NotImplementedError
 
     def open_session(self):
-        return Session(self.client_command(), self.user, self.folder)
+        return Session([*self.client_command(), *self.go_on_after_errors], self.user, self.folder)
 
     def lock(self, *statements):
-        """Returns what ends the session that holds the locks."""
+        """Returns what ends the session that holds the locks; None where they cannot be had soon: a worker that stands
+        still in the middle of a transaction may have them."""
         session = self.open_session()
-        for statement in statements:
-            session.ask(statement)
-        return session.end
+        if all(session.ask(statement) for statement in (self.patience, *statements)):
+            return session.end
+        session.end()
+        return None
 
     def lock_behind_reader(self, alteration):
         """An open transaction has read the table; an alteration waits for its end, and all others for the
         alteration."""
         end_reader = self.lock("BEGIN", "SELECT count(*) FROM simba_mutex")
+        if end_reader is None:
+            return None
         writer = self.open_session()
         writer.tell(alteration)
 
@@ -82,6 +90,9 @@ class SqlServer(Server):
 
 
 class MariadbServer(SqlServer, servers.Mariadb):
+    patience = "SET lock_wait_timeout = 2"
+    go_on_after_errors = ["--force"]
+
     @property
     def init(self):
         """Carried out at every start."""
@@ -152,6 +163,8 @@ class Mariadb(Store):
 
 
 class PostgresServer(SqlServer, servers.Postgres):
+    patience = "SET lock_timeout = '2s'"
+
     def command(self):
         return [*super().command(), "-c", "max_connections=60"]
 
