@@ -71,8 +71,8 @@ static void run_loop(struct loop *loop)
     }
 }
 
-/* Both callbacks run on the main thread. A stop from there must not wait, as it would for callbacks
- * that only this thread can run; inside a callback it does not. */
+/* Both callbacks run on the main thread. Inside a callback a stop does not wait. Outside it would wait, and run
+ * on_released itself, because this thread is the executor's. */
 static void on_acquired(void *user, const struct simba_state *state)
 {
     struct loop *loop = user;

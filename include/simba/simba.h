@@ -21,10 +21,17 @@
  *    destroy a handle take NULL; nobody may use the handle afterwards.
  *  - Option structs start with their size; the ..._INIT macros set it, so that they can grow.
  *  - Times named ..._at_ms are milliseconds on the clock of simba_now_ms(), not on the wall clock.
+ *  - The end of a handle, the same for contender, observer, locker and scheduler: when close has returned,
+ *    no callback of the handle runs and none begins; except that close does not wait for the callback it is
+ *    called from, nor longer than the stop timeout for one that does not return: then only that callback
+ *    still runs, the handle stays valid inside it, and on_closed follows.
+ *    on_closed is the last callback, once for each close: from its return on `user` may be freed. A client that
+ *    was closed (SIMBA_OK) calls nobody any more: no callback, no log hook, no executor.
  *  - After fork() the handles of the parent are dead in the child: calls return SIMBA_EFORKED,
  *    questions answer "no", destructors do nothing. The child opens clients of its own, except of SQLite
  *    while its parent had an SQLite client open at the fork (SIMBA_EFORKED): fork before the first client
- *    is opened, or exec. A `memory:` store of the parent is not the child's.
+ *    is opened, or exec. A `memory:` store of the parent is not the child's. A child that was forked inside a
+ *    callback must not return from it.
  */
 #ifndef SIMBA_SIMBA_H
 #define SIMBA_SIMBA_H
@@ -83,6 +90,7 @@ enum simba_error_group {
     X(ECONTENDED, -10, CONTENDED, "the mutex is owned by somebody else")                           \
     X(ETIMEDOUT, -11, CONTENDED, "the time ran out")                                               \
     X(ENOTFOUND, -12, CONTENDED, "there is no such mutex on the store")                            \
+    X(ECANCELED, -13, CONTENDED, "the wait was cancelled")                                         \
     X(ELOST, -20, LOST, "the lease was lost")                                                      \
     X(EUNKNOWN, -30, UNKNOWN, "the outcome is unknown")                                            \
     X(EUNAVAILABLE, -40, UNAVAILABLE, "the store is unavailable")                                  \
@@ -224,7 +232,12 @@ typedef struct simba_client simba_client;
 /* Runs callbacks in place of the client's own dispatcher threads. `execute` must arrange for
  * run(argument) to be called exactly once, soon, on some thread. It is called on threads of the
  * client and on those that wait inside the library: it must not block and must not call run() itself before
- * it returns. */
+ * it returns.
+ * A thread that has called run() is one of the executor's threads. When such a thread waits inside the library it
+ * runs the callbacks itself that it waits for and that the executor has not begun: a stop or close those of its
+ * object, an acquire those of its mutex, the close of a client all. So a program with a single thread may call
+ * them. While no thread has called run() yet, a thread that has waited for 100 ms does the same. The executor
+ * calls run() all the same; it does nothing then, also when the client is closed by that time. */
 struct simba_executor {
     void (*execute)(void *user, void (*run)(void *argument), void *argument);
     void *user;
@@ -290,7 +303,8 @@ SIMBA_API int simba_config_parse(const char *text, size_t size, const char *name
                                  struct simba_error *error);
 
 /* Destroys a client, after all that was made from it has been closed; until then it returns
- * SIMBA_EBUSY and changes nothing. Not from a callback (SIMBA_EMISUSE). */
+ * SIMBA_EBUSY and changes nothing. So it does when a callback has not returned within the stop timeout: call it
+ * again. Not from a callback (SIMBA_EMISUSE). */
 SIMBA_API int simba_client_close(simba_client *client, struct simba_error *error);
 
 /* The two parts of the lease that contenders of this client ask for. */
@@ -382,12 +396,15 @@ typedef struct simba_contender simba_contender;
 
 typedef void simba_state_fn(void *user, const struct simba_state *state);
 
+/* See "The end of a handle" above. */
+typedef void simba_closed_fn(void *user);
+
 /* Callbacks of one contender run one at a time, in order. on_acquired and on_released alternate. A
  * slow callback delays neither a renewal nor the loss of a lease that cannot be renewed. Changes that
  * come while a callback runs are told as one, from the first `before` to the last `after`: a term that
- * was lost before its on_acquired could begin is not reported at all. An on_released that cannot begin
- * before a stop is given up is dropped. After a loss the contender competes again when its callbacks
- * have returned, not before. */
+ * was lost, or that a stop has ended, before its on_acquired could begin has neither on_acquired nor
+ * on_released. An on_released that cannot begin before a stop is given up is dropped. After a loss the contender
+ * competes again when its callbacks have returned, not before. */
 struct simba_contender_options {
     size_t size;
     const char *mutex;           /* required */
@@ -398,12 +415,13 @@ struct simba_contender_options {
     void *user;
     int64_t ttl_ms; /* SIMBA_UNSET: the client's; the same for the next */
     int64_t transition_ms;
+    simba_closed_fn *on_closed; /* the last callback, after close */
 };
 
 #define SIMBA_CONTENDER_OPTIONS_INIT                                                               \
     {                                                                                              \
         sizeof(struct simba_contender_options), NULL, NULL, NULL, NULL, NULL, NULL, SIMBA_UNSET,   \
-            SIMBA_UNSET                                                                            \
+            SIMBA_UNSET, NULL                                                                      \
     }
 
 SIMBA_API int simba_contender_create(simba_client *client,
@@ -417,10 +435,12 @@ SIMBA_API int simba_contender_start(simba_contender *contender, struct simba_err
  * while the lease is still renewed; when it has returned the mutex is given back, and then stop
  * returns. All that within the stop timeout: past it stop returns SIMBA_ETIMEDOUT and what is left
  * on the store runs out by itself. Either way the contender is INITIAL again and no callback begins
- * any more. From inside a callback of this contender it returns at once and the rest follows. */
+ * any more; past the timeout one that had begun may still run. From inside a callback of this contender it
+ * returns at once and the rest follows. */
 SIMBA_API int simba_contender_stop(simba_contender *contender, struct simba_error *error);
 
-/* Destroys it; stops it first where needed. Allowed in its own callbacks. */
+/* Destroys it; stops it first where needed. In its own callbacks it returns at once, and nothing but on_closed
+ * begins any more, no on_released either: the mutex is given back when the callback has returned. */
 SIMBA_API void simba_contender_close(simba_contender *contender);
 
 /* Questions about this instant; lock-free and cheap enough for every loop of the work. */
@@ -451,11 +471,12 @@ struct simba_observer_options {
     simba_state_fn *on_notify; /* changes of owner or term, as far as the store tells terms apart */
     void *user;
     int64_t poll_ms; /* SIMBA_UNSET: 1 s. The longest time between two looks at the store */
+    simba_closed_fn *on_closed; /* the last callback, after close */
 };
 
 #define SIMBA_OBSERVER_OPTIONS_INIT                                                                \
     {                                                                                              \
-        sizeof(struct simba_observer_options), NULL, NULL, NULL, SIMBA_UNSET                       \
+        sizeof(struct simba_observer_options), NULL, NULL, NULL, SIMBA_UNSET, NULL                 \
     }
 
 SIMBA_API int simba_observer_create(simba_client *client,
@@ -478,9 +499,14 @@ SIMBA_API int simba_locker_create(simba_client *client, const char *mutex, const
                                   simba_locker **ret_locker, struct simba_error *error);
 
 /* Sets what is called, as a callback, when the lease is lost while it is held: the work should end. Not while
- * it is acquired or held (SIMBA_EBUSY). Release and close wait for it, unless they are called from it. */
+ * it is acquired or held (SIMBA_EBUSY). Release and close wait for it, at most for the stop timeout, unless they are
+ * called from it. */
 SIMBA_API int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
                                    struct simba_error *error);
+
+/* Sets the last callback, after close. Not while it is acquired or held (SIMBA_EBUSY). */
+SIMBA_API int simba_locker_on_closed(simba_locker *locker, simba_closed_fn *on_closed, void *user,
+                                     struct simba_error *error);
 
 /* Waits without a limit. Returns early only with an error that waiting cannot heal. */
 SIMBA_API int simba_locker_acquire(simba_locker *locker, struct simba_error *error);
@@ -494,8 +520,10 @@ SIMBA_API int simba_locker_acquire_timeout(simba_locker *locker, int64_t timeout
 /* One attempt: SIMBA_OK, or SIMBA_ECONTENDED when somebody else owns. */
 SIMBA_API int simba_locker_try_acquire(simba_locker *locker, struct simba_error *error);
 
-/* Ends a wait of another thread, which then returns SIMBA_ECONTENDED. Harmless otherwise.
- * Async-signal-safe it is not. (pthread_cancel has no effect on that thread until its acquire returns.) */
+/* Ends the acquire that a thread is in, which then returns SIMBA_ECANCELED unless it has won. When no thread is in
+ * one and the mutex is not held, it ends the next acquire, at once: a thread that is about to acquire does not miss
+ * it. Harmless while the mutex is held.
+ * Not async-signal-safe. (pthread_cancel has no effect on a thread until its acquire returns.) */
 SIMBA_API void simba_locker_cancel(simba_locker *locker);
 
 /* Gives the mutex back. SIMBA_ELOST when the lease had been lost before, SIMBA_ESTATE when it was
@@ -512,7 +540,7 @@ SIMBA_API const char *simba_locker_id(const simba_locker *locker);
 /* Who owns as far as the locker knows. */
 SIMBA_API void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner);
 
-/* Destroys it; releases first where needed. No thread may be waiting in it. */
+/* Destroys it; releases first where needed. No thread may be in an acquire. */
 SIMBA_API void simba_locker_close(simba_locker *locker);
 
 /* ---- Scheduler: periodic work on the leader only ------------------------------------------ */
@@ -540,13 +568,14 @@ struct simba_scheduler_options {
     void *user;
     enum simba_schedule_strategy strategy;
     int64_t initial_delay_ms;
-    int64_t period_ms; /* required, more than 0 */
+    int64_t period_ms;          /* required, more than 0 */
+    simba_closed_fn *on_closed; /* the last callback, after close */
 };
 
 #define SIMBA_SCHEDULER_OPTIONS_INIT                                                               \
     {                                                                                              \
         sizeof(struct simba_scheduler_options), NULL, NULL, NULL, NULL, NULL, SIMBA_FIXED_RATE, 0, \
-            0                                                                                      \
+            0, NULL                                                                                \
     }
 
 SIMBA_API int simba_scheduler_create(simba_client *client,

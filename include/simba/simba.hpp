@@ -12,8 +12,8 @@
  *    client_options::on_exception, and the contest goes on; where that is not set, std::terminate is
  *    called, as for a std::thread: a leader whose duties have not begun must not go on leading. One that
  *    leaves the work of a scheduler is a failed run and never ends the program. Either way nothing leaks.
- *  - A handle may be destroyed inside its own callbacks. What they have captured lives until the client
- *    closes, when a callback may still be running; otherwise as long as the handle.
+ *  - A handle may be destroyed inside its own callbacks. What they have captured lives as long as the handle, and
+ *    until on_closed of simba.h where a callback outlasts it: no callback runs any more when it is destroyed.
  */
 #ifndef SIMBA_SIMBA_HPP
 #define SIMBA_SIMBA_HPP
@@ -31,7 +31,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -157,12 +156,15 @@ class core
     core(const core &) = delete;
     core &operator=(const core &) = delete;
 
-    /* When this returns no callback runs any more, so what was kept for one can go. In a forked child the
-     * client is the parent's, and closing it does nothing. */
+    /* Waits for callbacks that do not return. In a forked child the client is the parent's, and closing it does
+     * nothing. */
     ~core()
     {
-        int code = ::simba_client_close(handle, nullptr);
+        int code;
 
+        do {
+            code = ::simba_client_close(handle, nullptr);
+        } while (code == SIMBA_EBUSY);
         if (code != SIMBA_OK && code != SIMBA_EFORKED)
             std::terminate();
     }
@@ -201,13 +203,6 @@ class core
         return static_cast<bool>(options.on_exception);
     }
 
-    void keep(std::shared_ptr<void> callbacks)
-    {
-        std::lock_guard<std::mutex> guard(lock_);
-
-        kept_.push_back(std::move(callbacks));
-    }
-
     ::simba_client *handle = nullptr;
     client_options options;
 
@@ -221,55 +216,29 @@ class core
     {
         static_cast<core *>(user)->options.executor([run, argument] { run(argument); });
     }
-
-    std::mutex lock_;
-    std::vector<std::shared_ptr<void>> kept_;
 };
 
-/* What the callbacks of a handle need. It does not move with the handle. */
+/* What the callbacks of a handle need. It does not move with the handle, and holds itself until on_closed. */
 struct callbacks {
     explicit callbacks(core &owner) : client(owner)
     {
     }
 
+    static void run_closed(void *user) noexcept
+    {
+        std::shared_ptr<void> last = std::move(static_cast<callbacks *>(user)->itself);
+    }
+
     core &client;
-    std::atomic<bool> may_run{false}; /* started, and no stop has seen the end of it */
-};
-
-/* Whose callback this thread runs, so that a destructor knows when it is called from within. */
-inline const callbacks *&running()
-{
-    thread_local const callbacks *current = nullptr;
-    return current;
-}
-
-class running_scope
-{
-  public:
-    explicit running_scope(const callbacks *now) : before_(running())
-    {
-        running() = now;
-    }
-    running_scope(const running_scope &) = delete;
-    running_scope &operator=(const running_scope &) = delete;
-    ~running_scope()
-    {
-        running() = before_;
-    }
-
-  private:
-    const callbacks *before_;
+    std::shared_ptr<void> itself;
 };
 
 template <typename Call> void run_callback(callbacks &self, Call call) noexcept
 {
-    core &client = self.client; /* `self` may be gone when the call has returned */
-    running_scope scope(&self);
-
     try {
         call();
     } catch (...) {
-        if (!client.report_exception())
+        if (!self.client.report_exception())
             std::terminate();
     }
 }
@@ -296,25 +265,18 @@ template <typename Api> class service
 
     ~service()
     {
-        if (handle_ == nullptr)
-            return;
-        bool over = !callbacks_->may_run || stop_quietly();
-        if (!over)
-            core_->keep(callbacks_);
-        Api::close(handle_);
+        if (handle_ != nullptr)
+            Api::close(handle_);
     }
 
     void start()
     {
-        callbacks_->may_run = true;
         check([this](struct ::simba_error *details) { return Api::start(handle_, details); });
     }
 
     void stop()
     {
         check([this](struct ::simba_error *details) { return Api::stop(handle_, details); });
-        if (!is_inside())
-            callbacks_->may_run = false;
     }
 
     enum ::simba_status status() const noexcept
@@ -333,21 +295,20 @@ template <typename Api> class service
     {
     }
 
+    /* Creates the handle; from then on on_closed will come. */
+    template <typename Create, typename Options> void create(Create call, Options &plain)
+    {
+        plain.user = callbacks_.get();
+        plain.on_closed = callbacks::run_closed;
+        check([&](struct ::simba_error *details) {
+            return call(core_->handle, &plain, &handle_, details);
+        });
+        callbacks_->itself = callbacks_;
+    }
+
     std::shared_ptr<core> core_;
     std::shared_ptr<typename Api::callbacks> callbacks_;
     typename Api::handle *handle_ = nullptr;
-
-  private:
-    bool is_inside() const noexcept
-    {
-        return running() == callbacks_.get();
-    }
-
-    /* Returns whether certainly no callback runs any more. */
-    bool stop_quietly() noexcept
-    {
-        return Api::stop(handle_, nullptr) == SIMBA_OK && !is_inside();
-    }
 };
 
 } // namespace detail
@@ -509,12 +470,9 @@ class contender : public detail::service<detail::contender_api>
         plain.on_acquired = callbacks_->on_acquired ? api::run<&callbacks::on_acquired> : nullptr;
         plain.on_released = callbacks_->on_released ? api::run<&callbacks::on_released> : nullptr;
         plain.on_notify = callbacks_->on_notify ? api::run<&callbacks::on_notify> : nullptr;
-        plain.user = callbacks_.get();
         plain.ttl_ms = detail::count_or_unset(options.ttl);
         plain.transition_ms = detail::count_or_unset(options.transition);
-        detail::check([&](struct ::simba_error *details) {
-            return ::simba_contender_create(core_->handle, &plain, &handle_, details);
-        });
+        create(::simba_contender_create, plain);
     }
 
     bool is_owner() const noexcept
@@ -594,11 +552,8 @@ class observer : public detail::service<detail::observer_api>
         callbacks_->on_notify = std::move(options.on_notify);
         plain.mutex = options.mutex.c_str();
         plain.on_notify = callbacks_->on_notify ? detail::observer_api::run : nullptr;
-        plain.user = callbacks_.get();
         plain.poll_ms = detail::count_or_unset(options.poll);
-        detail::check([&](struct ::simba_error *details) {
-            return ::simba_observer_create(core_->handle, &plain, &handle_, details);
-        });
+        create(::simba_observer_create, plain);
     }
 
     simba::state state() const
@@ -657,14 +612,12 @@ struct scheduler_api {
     static int run(void *user, ::simba_scheduler *scheduler) noexcept
     {
         auto *self = static_cast<callbacks *>(user);
-        core &client = self->client;
-        running_scope scope(self);
 
         try {
             self->work(schedule_run(scheduler));
             return 0;
         } catch (...) {
-            client.report_exception();
+            self->client.report_exception();
             return 1;
         }
     }
@@ -691,13 +644,10 @@ class scheduler : public detail::service<detail::scheduler_api>
         plain.id = detail::text_or_null(options.id);
         plain.worker = detail::text_or_null(options.worker);
         plain.work = callbacks_->work ? detail::scheduler_api::run : nullptr;
-        plain.user = callbacks_.get();
         plain.strategy = options.strategy;
         plain.initial_delay_ms = options.initial_delay.count();
         plain.period_ms = options.period.count();
-        detail::check([&](struct ::simba_error *details) {
-            return ::simba_scheduler_create(core_->handle, &plain, &handle_, details);
-        });
+        create(::simba_scheduler_create, plain);
     }
 
     bool is_leader() const noexcept
@@ -725,7 +675,7 @@ class locker
 {
   public:
     locker(const client &client, const std::string &mutex, const std::string &id = {})
-        : core_(client.core_), lost_(std::make_shared<lost_callback>(*client.core_))
+        : core_(client.core_)
     {
         detail::check([&](struct ::simba_error *details) {
             return ::simba_locker_create(core_->handle, mutex.c_str(), detail::text_or_null(id),
@@ -749,11 +699,8 @@ class locker
         return *this;
     }
 
-    /* Closing waits for on_lost, except from within it. */
     ~locker()
     {
-        if (handle_ != nullptr && detail::running() == lost_.get())
-            core_->keep(lost_);
         ::simba_locker_close(handle_);
     }
 
@@ -763,13 +710,13 @@ class locker
         auto fresh = std::make_shared<lost_callback>(*core_);
 
         fresh->run = std::move(callback);
+        if (!lost_)
+            expect_closed();
         detail::check([&](struct ::simba_error *details) {
             return ::simba_locker_on_lost(handle_, fresh->run ? run_lost : nullptr, fresh.get(),
                                           details);
         });
-        if (detail::running() == lost_.get())
-            core_->keep(lost_);
-        lost_ = std::move(fresh);
+        lost_->replace(std::move(fresh));
     }
 
     void lock()
@@ -869,16 +816,47 @@ class locker
     struct lost_callback : detail::callbacks {
         using detail::callbacks::callbacks;
         std::function<void()> run;
+        std::atomic<bool> is_running{false};
+    };
+
+    /* The callback, and those before it that still ran when they were replaced. */
+    struct lost_callbacks : detail::callbacks {
+        using detail::callbacks::callbacks;
+
+        void replace(std::shared_ptr<lost_callback> fresh)
+        {
+            if (now && now->is_running)
+                before.push_back(std::move(now));
+            now = std::move(fresh);
+        }
+
+        std::shared_ptr<lost_callback> now;
+        std::vector<std::shared_ptr<lost_callback>> before;
     };
 
     static void run_lost(void *user) noexcept
     {
         auto *self = static_cast<lost_callback *>(user);
+
+        self->is_running = true;
         detail::run_callback(*self, [&] { self->run(); });
+        self->is_running = false;
+    }
+
+    void expect_closed()
+    {
+        auto fresh = std::make_shared<lost_callbacks>(*core_);
+
+        detail::check([&](struct ::simba_error *details) {
+            return ::simba_locker_on_closed(handle_, lost_callbacks::run_closed, fresh.get(),
+                                            details);
+        });
+        fresh->itself = fresh;
+        lost_ = std::move(fresh);
     }
 
     std::shared_ptr<detail::core> core_;
-    std::shared_ptr<lost_callback> lost_;
+    std::shared_ptr<lost_callbacks> lost_;
     ::simba_locker *handle_ = nullptr;
 };
 

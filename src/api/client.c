@@ -280,6 +280,10 @@ int simba_client_close(simba_client *client, struct simba_error *error)
     if (handles > 0)
         return sb_error_set(error, SIMBA_EBUSY,
                             "%zu objects of this client are still open; close them first", handles);
+    if (!sb_engine_settle(client->engine))
+        return sb_error_set(
+            error, SIMBA_EBUSY,
+            "a callback of a closed object has not returned; close again when it has");
     sb_engine_destroy(client->engine);
     sb_free(client);
     return SIMBA_OK;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/options.h"
 
+/* Lives as long as its service, and so while a callback runs. */
 struct simba_contender {
     simba_client *client;
     struct sb_service *service;
@@ -39,7 +40,10 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
     config.calls.on_acquired = options.on_acquired;
     config.calls.on_released = options.on_released;
     config.calls.on_notify = options.on_notify;
+    config.calls.on_closed = options.on_closed;
     config.calls.user = options.user;
+    config.calls.gone = sb_free;
+    config.calls.object = contender;
     code = sb_client_contender(client, &config, &contender->service, error);
     if (code != SIMBA_OK) {
         sb_free(contender);
@@ -68,9 +72,8 @@ void simba_contender_close(simba_contender *contender)
 {
     if (contender == NULL || sb_engine_check_process(contender->client->engine, NULL) != SIMBA_OK)
         return;
-    sb_service_close(contender->service);
     sb_client_forget(contender->client);
-    sb_free(contender);
+    sb_service_close(contender->service);
 }
 
 bool simba_contender_is_owner(const simba_contender *contender)

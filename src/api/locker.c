@@ -21,6 +21,7 @@
 enum phase {
     IDLE,
     ACQUIRING, /* a thread is inside acquire */
+    GIVING_UP, /* it still is, and has not won */
     HELD,      /* acquired and not released, though perhaps lost */
     LEAVING    /* a thread is giving it back */
 };
@@ -38,8 +39,11 @@ struct simba_locker {
     bool settled;    /* the wait is over, with `code` */
     bool lost;       /* the lease was lost while held */
     int code;
+    _Atomic bool cancelled; /* the acquire under way, or the next one; set with the lock held */
     void (*on_lost)(void *user);
     void *user;
+    simba_closed_fn *on_closed;
+    void *closed_user;
     struct sb_call lost_call;
     bool lost_queued;  /* the call is on the lane and has not begun */
     bool lost_running; /* on_lost has begun and has not returned */
@@ -101,20 +105,31 @@ static void run_lost(struct sb_call *call)
     pthread_mutex_lock(&locker->lock);
     locker->lost_running = false;
     pthread_cond_broadcast(&locker->changed);
+    sb_loop_wake(locker->client->engine->loop);
     pthread_mutex_unlock(&locker->lock);
 }
 
-/* With the lock held, which a thread that is cancelled meanwhile would keep. After it on_lost does not run and will
- * not begin, except around its own caller. */
+static bool is_lost_told(void *argument)
+{
+    const simba_locker *locker = argument;
+
+    return !locker->lost_running;
+}
+
+/* With the lock held. After it on_lost does not run and will not begin, except around its own caller, and except one
+ * that does not return for as long as the stop timeout. */
 static void leave(simba_locker *locker)
 {
-    int cancel_state;
+    struct sb_engine *engine = locker->client->engine;
+    struct sb_wait wait = {.lock = &locker->lock,
+                           .changed = &locker->changed,
+                           .done = is_lost_told,
+                           .argument = locker,
+                           .until_ms = sb_later(simba_now_ms(), engine->timing.stop_timeout_ms)};
 
     locker->phase = LEAVING;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    while (locker->lost_running && !sb_dispatcher_is_on(&locker->service->lane))
-        pthread_cond_wait(&locker->changed, &locker->lock);
-    pthread_setcancelstate(cancel_state, NULL);
+    if (!is_lost_told(locker) && !sb_dispatcher_is_on(&locker->service->lane))
+        sb_engine_wait(engine, &wait, NULL);
 }
 
 /* What a step means is decided under the lock; what it leads to is done without, because it may call the
@@ -155,25 +170,34 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
 
 /* ---- Acquire -------------------------------------------------------------------------------- */
 
-/* A win counts only while it is believed: after a pause the lease may be over before anybody said so. */
+/* A win counts only while it is believed: after a pause the lease may be over before anybody said so. Where there is
+ * none, a cancel counts. */
 static bool is_settled(void *argument)
 {
     simba_locker *locker = argument;
 
     if (locker->settled && locker->code == SIMBA_OK && !sb_service_is_owner(locker->service))
         locker->settled = false;
+    if (!locker->settled && atomic_load(&locker->cancelled))
+        settle(locker, SIMBA_ECANCELED);
     return locker->settled;
 }
 
 /* Returns what the contest came to. */
 static int wait_settled(simba_locker *locker, int64_t until_ms)
 {
-    struct sb_wait wait = {&locker->lock, &locker->changed, is_settled, locker, until_ms};
+    struct sb_wait wait = {.lock = &locker->lock,
+                           .changed = &locker->changed,
+                           .done = is_settled,
+                           .argument = locker,
+                           .until_ms = until_ms};
+    struct sb_help help = sb_service_help_mutex(locker->service);
     int code;
 
     pthread_mutex_lock(&locker->lock);
-    code = sb_engine_wait(locker->client->engine, &wait) ? locker->code : SIMBA_ETIMEDOUT;
-    locker->phase = code == SIMBA_OK ? HELD : LEAVING;
+    code = sb_engine_wait(locker->client->engine, &wait, &help) ? locker->code : SIMBA_ETIMEDOUT;
+    locker->phase = code == SIMBA_OK ? HELD : GIVING_UP;
+    atomic_store(&locker->cancelled, false);
     pthread_mutex_unlock(&locker->lock);
     return code;
 }
@@ -184,6 +208,12 @@ static int check_handle(const simba_locker *locker, const char *call, struct sim
     if (locker == NULL)
         return sb_error_set(error, SIMBA_EMISUSE, "%s needs a locker", call);
     return sb_engine_check_process(locker->client->engine, error);
+}
+
+static int fail_held(const simba_locker *locker, const char *callback, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_EBUSY, "%s of '%s' can be set only while it is not held",
+                        callback, locker->service->member.mutex);
 }
 
 int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
@@ -201,11 +231,35 @@ int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void
         locker->user = user;
     }
     pthread_mutex_unlock(&locker->lock);
-    if (!idle)
-        return sb_error_set(error, SIMBA_EBUSY,
-                            "on_lost of '%s' can be set only while it is not held",
-                            locker->service->member.mutex);
-    return SIMBA_OK;
+    return idle ? SIMBA_OK : fail_held(locker, "on_lost", error);
+}
+
+static void run_closed(void *user)
+{
+    simba_locker *locker = user;
+
+    locker->on_closed(locker->closed_user);
+}
+
+/* The service is told only where there is somebody to call: nobody else's close has to wait for a thread. It looks
+ * when it is closed. */
+int simba_locker_on_closed(simba_locker *locker, simba_closed_fn *on_closed, void *user,
+                           struct simba_error *error)
+{
+    bool idle;
+    int code = check_handle(locker, "simba_locker_on_closed", error);
+
+    if (code != SIMBA_OK)
+        return code;
+    pthread_mutex_lock(&locker->lock);
+    idle = locker->phase == IDLE;
+    if (idle) {
+        locker->on_closed = on_closed;
+        locker->closed_user = user;
+        locker->service->calls.on_closed = on_closed != NULL ? run_closed : NULL;
+    }
+    pthread_mutex_unlock(&locker->lock);
+    return idle ? SIMBA_OK : fail_held(locker, "on_closed", error);
 }
 
 void sb_locker_end_at_first_failure(simba_locker *locker, bool or_unknown)
@@ -216,9 +270,16 @@ void sb_locker_end_at_first_failure(simba_locker *locker, bool or_unknown)
     pthread_mutex_unlock(&locker->lock);
 }
 
+static int fail_cancelled(const simba_locker *locker, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_ECANCELED, "the acquire of '%s' was cancelled",
+                        locker->service->member.mutex);
+}
+
 static int begin(simba_locker *locker, bool once, struct simba_error *error)
 {
-    static const char *const doing[] = {"", "another acquire is under way", "it is held",
+    static const char *const doing[] = {"", "another acquire is under way",
+                                        "another acquire is under way", "it is held",
                                         "a release is under way"};
     int code = SIMBA_OK;
 
@@ -226,6 +287,8 @@ static int begin(simba_locker *locker, bool once, struct simba_error *error)
     if (locker->phase != IDLE) {
         code = sb_error_set(error, SIMBA_EBUSY, "cannot acquire '%s': %s by this locker",
                             locker->service->member.mutex, doing[locker->phase]);
+    } else if (atomic_exchange(&locker->cancelled, false)) {
+        code = fail_cancelled(locker, error);
     } else {
         locker->phase = ACQUIRING;
         locker->once = once;
@@ -253,6 +316,8 @@ static int explain(simba_locker *locker, int code, int64_t timeout_ms, struct si
     struct simba_state state;
     int last_code = sb_service_last_error(locker->service, &last);
 
+    if (code == SIMBA_ECANCELED)
+        return fail_cancelled(locker, error);
     sb_service_state(locker->service, &state);
     if (code == SIMBA_ETIMEDOUT && last_code != SIMBA_OK)
         code = last_code;
@@ -267,10 +332,24 @@ static int explain(simba_locker *locker, int code, int64_t timeout_ms, struct si
     return sb_error_set(error, code, "'%s' was not acquired: %s", mutex, simba_strerror(code));
 }
 
+static bool may_start_or_is_cancelled(void *argument)
+{
+    simba_locker *locker = argument;
+
+    return sb_service_status(locker->service) != SIMBA_STOPPING || atomic_load(&locker->cancelled);
+}
+
 /* Starts the contest; the remains of an earlier one may still be on their way out. */
 static int start(simba_locker *locker, int64_t until_ms, struct simba_error *error)
 {
-    if (!sb_service_wait_initial(locker->service, until_ms))
+    struct sb_help help = sb_service_help(locker->service);
+    bool ready = may_start_or_is_cancelled(locker) ||
+                 sb_engine_wait_progress(locker->client->engine, may_start_or_is_cancelled, locker,
+                                         until_ms, &help);
+
+    if (atomic_exchange(&locker->cancelled, false))
+        return fail_cancelled(locker, error);
+    if (!ready)
         return sb_error_set(
             error, SIMBA_EUNAVAILABLE,
             "cannot acquire '%s': the store has not answered an earlier request yet",
@@ -328,29 +407,33 @@ int simba_locker_try_acquire(simba_locker *locker, struct simba_error *error)
     return acquire(locker, SIMBA_INFINITE, true, error);
 }
 
+/* The thread may wait for what an earlier acquire has left, for an answer, or turn the loop meanwhile. */
 void simba_locker_cancel(simba_locker *locker)
 {
-    if (sb_engine_check_process(locker->client->engine, NULL) != SIMBA_OK)
+    struct sb_engine *engine = locker->client->engine;
+
+    if (sb_engine_check_process(engine, NULL) != SIMBA_OK)
         return;
     pthread_mutex_lock(&locker->lock);
-    if (locker->phase == ACQUIRING && !locker->settled)
-        settle(locker, SIMBA_ECONTENDED);
+    if (locker->phase != HELD && locker->phase != GIVING_UP)
+        atomic_store(&locker->cancelled, true);
+    pthread_cond_signal(&locker->changed);
     pthread_mutex_unlock(&locker->lock);
-    sb_loop_wake(locker->client->engine->loop); /* the waiting thread may be turning it */
+    pthread_mutex_lock(&engine->lock);
+    pthread_cond_broadcast(&engine->progress);
+    pthread_mutex_unlock(&engine->lock);
+    sb_loop_wake(engine->loop);
 }
 
 /* ---- Release -------------------------------------------------------------------------------- */
 
-int simba_locker_release(simba_locker *locker, struct simba_error *error)
+static int release(simba_locker *locker, struct simba_error *error)
 {
-    int code = check_handle(locker, "simba_locker_release", error);
-    const char *mutex;
+    const char *mutex = locker->service->member.mutex;
+    int code;
     bool held;
     bool lost;
 
-    if (code != SIMBA_OK)
-        return code;
-    mutex = locker->service->member.mutex;
     pthread_mutex_lock(&locker->lock);
     held = locker->phase == HELD;
     if (held)
@@ -372,6 +455,21 @@ int simba_locker_release(simba_locker *locker, struct simba_error *error)
         sb_service_wait_initial(locker->service, SIMBA_INFINITE);
     }
     set_phase(locker, IDLE);
+    return code;
+}
+
+/* It is held meanwhile, because on_lost may close it. */
+int simba_locker_release(simba_locker *locker, struct simba_error *error)
+{
+    struct sb_service *service;
+    int code = check_handle(locker, "simba_locker_release", error);
+
+    if (code != SIMBA_OK)
+        return code;
+    service = locker->service;
+    sb_service_hold(service);
+    code = release(locker, error);
+    sb_service_drop(service);
     return code;
 }
 
@@ -407,9 +505,9 @@ void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner)
 
 /* ---- Creation ------------------------------------------------------------------------------- */
 
-static void on_gone(void *user)
+static void on_gone(void *object)
 {
-    simba_locker *locker = user;
+    simba_locker *locker = object;
 
     pthread_cond_destroy(&locker->changed);
     pthread_mutex_destroy(&locker->lock);
@@ -441,6 +539,7 @@ int simba_locker_create(simba_client *client, const char *mutex, const char *id,
     sb_wait_init_cond(&locker->changed);
     locker->lost_call.run = run_lost;
     config.calls.user = locker;
+    config.calls.object = locker;
     code = sb_client_contender(client, &config, &locker->service, error);
     if (code != SIMBA_OK) {
         on_gone(locker);
@@ -452,14 +551,9 @@ int simba_locker_create(simba_client *client, const char *mutex, const char *id,
 
 void simba_locker_close(simba_locker *locker)
 {
-    simba_client *client;
-
     if (locker == NULL || sb_engine_check_process(locker->client->engine, NULL) != SIMBA_OK)
         return;
-    client = locker->client;
-    pthread_mutex_lock(&locker->lock);
-    leave(locker);
-    pthread_mutex_unlock(&locker->lock);
+    set_phase(locker, LEAVING); /* on_lost does not begin any more */
+    sb_client_forget(locker->client);
     sb_service_close(locker->service);
-    sb_client_forget(client);
 }

@@ -9,6 +9,7 @@
 
 #define DEFAULT_POLL_MS 1000
 
+/* Lives as long as its service, and so while a callback runs. */
 struct simba_observer {
     simba_client *client;
     struct sb_service *service;
@@ -55,7 +56,10 @@ int simba_observer_create(simba_client *client, const struct simba_observer_opti
     config.mutex = options.mutex;
     config.poll_ms = options.poll_ms;
     config.calls.on_notify = options.on_notify;
+    config.calls.on_closed = options.on_closed;
     config.calls.user = options.user;
+    config.calls.gone = sb_free;
+    config.calls.object = observer;
     code = sb_service_create(client->engine, &config, &observer->service, error);
     if (code != SIMBA_OK) {
         sb_free(observer);
@@ -85,9 +89,8 @@ void simba_observer_close(simba_observer *observer)
 {
     if (observer == NULL || sb_engine_check_process(observer->client->engine, NULL) != SIMBA_OK)
         return;
-    sb_service_close(observer->service);
     sb_client_forget(observer->client);
-    sb_free(observer);
+    sb_service_close(observer->service);
 }
 
 enum simba_status simba_observer_status(const simba_observer *observer)

@@ -20,6 +20,7 @@ struct simba_scheduler {
     struct sb_service *service;
     struct sb_engine *engine;
     simba_work_fn *work;
+    simba_closed_fn *on_closed;
     void *user;
     enum simba_schedule_strategy strategy;
     int64_t initial_delay_ms;
@@ -39,7 +40,6 @@ struct simba_scheduler {
     struct simba_task lead_task;
     struct simba_task follow_task;
     struct simba_task ended_task;
-    struct simba_task close_task;
 };
 
 /* The scheduler lives as long as its service, so a task on its way keeps the service alive. */
@@ -87,17 +87,34 @@ static void run_lead(struct simba_task *task)
 {
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, lead_task, task);
 
-    s->leading = true;
-    plan(s, simba_now_ms() + s->initial_delay_ms);
+    s->leading = sb_service_is_owner(s->service); /* a stop may have been given up meanwhile */
+    if (s->leading)
+        plan(s, simba_now_ms() + s->initial_delay_ms);
     sb_service_drop(s->service);
+}
+
+static void stop_leading(simba_scheduler *s)
+{
+    s->leading = false;
+    sb_loop_cancel(s->engine->loop, &s->timer);
+}
+
+/* A stop that is given up has no on_released. When it is over no timer is armed any more, so none outlives the
+ * service. */
+static void on_step(void *user, struct sb_service *service, const struct sb_event *event,
+                    const struct sb_step *step)
+{
+    (void)service;
+    (void)event;
+    if (step->stopped)
+        stop_leading(user);
 }
 
 static void run_follow(struct simba_task *task)
 {
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, follow_task, task);
 
-    s->leading = false;
-    sb_loop_cancel(s->engine->loop, &s->timer);
+    stop_leading(s);
     sb_service_drop(s->service);
 }
 
@@ -108,15 +125,6 @@ static void run_ended(struct simba_task *task)
     s->running = false;
     if (s->leading && s->strategy == SIMBA_FIXED_DELAY)
         plan(s, simba_now_ms() + s->period_ms);
-    sb_service_drop(s->service);
-}
-
-static void run_close(struct simba_task *task)
-{
-    simba_scheduler *s = SB_CONTAINER(simba_scheduler, close_task, task);
-
-    s->leading = false;
-    sb_loop_cancel(s->engine->loop, &s->timer);
     sb_service_drop(s->service);
 }
 
@@ -162,6 +170,13 @@ static void on_released(void *user, const struct simba_state *state)
 
     (void)state;
     post(s, &s->follow_task);
+}
+
+static void on_closed(void *user)
+{
+    simba_scheduler *s = user;
+
+    s->on_closed(s->user);
 }
 
 /* ---- The public surface --------------------------------------------------------------------- */
@@ -210,16 +225,10 @@ int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_error *error)
 
 void simba_scheduler_close(simba_scheduler *scheduler)
 {
-    simba_client *client;
-
     if (scheduler == NULL || sb_engine_check_process(scheduler->engine, NULL) != SIMBA_OK)
         return;
-    client = scheduler->client;
-    sb_service_hold(
-        scheduler->service); /* close_task drops it, when no timer can be armed any more */
+    sb_client_forget(scheduler->client);
     sb_service_close(scheduler->service);
-    sb_loop_post(client->engine->loop, &scheduler->close_task);
-    sb_client_forget(client);
 }
 
 static int read_options(const struct simba_scheduler_options *given,
@@ -252,11 +261,6 @@ static int read_options(const struct simba_scheduler_options *given,
     return SIMBA_OK;
 }
 
-static void on_gone(void *user)
-{
-    sb_free(user);
-}
-
 static simba_scheduler *allocate(simba_client *client,
                                  const struct simba_scheduler_options *options)
 {
@@ -267,6 +271,7 @@ static simba_scheduler *allocate(simba_client *client,
     s->client = client;
     s->engine = client->engine;
     s->work = options->work;
+    s->on_closed = options->on_closed;
     s->user = options->user;
     s->strategy = options->strategy;
     s->initial_delay_ms = options->initial_delay_ms;
@@ -276,7 +281,6 @@ static simba_scheduler *allocate(simba_client *client,
     s->lead_task.run = run_lead;
     s->follow_task.run = run_follow;
     s->ended_task.run = run_ended;
-    s->close_task.run = run_close;
     return s;
 }
 
@@ -303,8 +307,11 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
     config.transition_ms = SIMBA_UNSET;
     config.calls.on_acquired = on_acquired;
     config.calls.on_released = on_released;
+    config.calls.on_closed = options.on_closed != NULL ? on_closed : NULL;
+    config.calls.hook = on_step;
     config.calls.user = s;
-    config.calls.gone = on_gone;
+    config.calls.gone = sb_free;
+    config.calls.object = s;
     code = sb_client_contender(client, &config, &s->service, error);
     if (code != SIMBA_OK) {
         sb_free(s);

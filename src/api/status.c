@@ -120,12 +120,15 @@ static bool is_answered(void *argument)
 static bool wait_answered(struct question *q, int64_t timeout_ms)
 {
     struct sb_engine *engine = q->engine;
-    struct sb_wait wait = {&engine->lock, &engine->progress, is_answered, q,
-                           sb_later(simba_now_ms(), timeout_ms)};
+    struct sb_wait wait = {.lock = &engine->lock,
+                           .changed = &engine->progress,
+                           .done = is_answered,
+                           .argument = q,
+                           .until_ms = sb_later(simba_now_ms(), timeout_ms)};
     bool answered;
 
     pthread_mutex_lock(&engine->lock);
-    answered = sb_engine_wait(engine, &wait);
+    answered = sb_engine_wait(engine, &wait, NULL);
     q->abandoned = !answered;
     pthread_mutex_unlock(&engine->lock);
     return answered;

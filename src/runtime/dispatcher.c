@@ -2,16 +2,21 @@
  * dispatcher.c - lanes on a few threads.
  *
  * One lock for all lanes: callbacks are rare beside what they do. A lane is in the queue, or on a thread,
- * or idle; never in two places, which is what keeps its calls in order.
+ * or idle; never in two places, which is what keeps its calls in order. With an executor the queue holds the lanes that
+ * the executor has and has not begun.
  */
 #include "runtime/dispatcher.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/thread.h"
+#include "runtime/executor.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 struct worker {
     pthread_t thread;
@@ -30,20 +35,37 @@ struct sb_dispatcher {
     int idle;    /* of those, the ones that wait for a lane */
     int waiting; /* of those, the ones whose callback waits for others */
     int queued;  /* lanes in the queue */
+    size_t busy; /* lanes that have calls */
     bool closing;
+    _Atomic bool seen;        /* the executor has run a lane */
+    _Atomic unsigned handing; /* threads that are giving a lane to the executor */
 };
 
-/* The lane whose call this thread is running. */
-static _Thread_local struct sb_lane *current;
+/* The calls that this thread is running: a callback that waits may run others. */
+struct frame {
+    const struct sb_lane *lane;
+    struct frame *outer;
+    unsigned forks;
+};
+
+static _Thread_local struct frame *innermost;
+
+static const struct frame *current(void)
+{
+    return innermost != NULL && innermost->forks == sb_fork_count() ? innermost : NULL;
+}
 
 bool sb_dispatcher_is_on(const struct sb_lane *lane)
 {
-    return current == lane;
+    for (const struct frame *frame = current(); frame != NULL; frame = frame->outer)
+        if (frame->lane == lane)
+            return true;
+    return false;
 }
 
 bool sb_dispatcher_is_on_any(void)
 {
-    return current != NULL;
+    return current() != NULL;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -51,6 +73,7 @@ bool sb_dispatcher_is_on_any(void)
 static void enqueue(struct sb_dispatcher *d, struct sb_lane *lane)
 {
     lane->next = NULL;
+    lane->previous = d->last;
     if (d->last != NULL)
         d->last->next = lane;
     else
@@ -59,21 +82,23 @@ static void enqueue(struct sb_dispatcher *d, struct sb_lane *lane)
     d->queued++;
 }
 
-static struct sb_lane *dequeue(struct sb_dispatcher *d)
+static void dequeue(struct sb_dispatcher *d, struct sb_lane *lane)
 {
-    struct sb_lane *lane = d->first;
-
-    d->first = lane->next;
-    if (d->first == NULL)
-        d->last = NULL;
+    if (lane->previous != NULL)
+        lane->previous->next = lane->next;
+    else
+        d->first = lane->next;
+    if (lane->next != NULL)
+        lane->next->previous = lane->previous;
+    else
+        d->last = lane->previous;
     d->queued--;
-    return lane;
 }
 
 /* Runs the first call of a lane. Returns whether the lane has more; if not, it is out of our hands. */
 static bool run_one(struct sb_dispatcher *d, struct sb_lane *lane)
 {
-    struct sb_lane *outer = current;
+    struct frame frame = {lane, innermost, sb_fork_count()};
     struct sb_call *call;
     bool more;
 
@@ -84,13 +109,14 @@ static bool run_one(struct sb_dispatcher *d, struct sb_lane *lane)
         lane->last = NULL;
     pthread_mutex_unlock(&d->lock);
 
-    current = lane;
+    innermost = &frame;
     call->run(call);
-    current = outer;
+    innermost = frame.outer;
 
     pthread_mutex_lock(&d->lock);
     more = lane->first != NULL;
     lane->busy = more;
+    d->busy -= more ? 0 : 1;
     pthread_mutex_unlock(&d->lock);
     if (!more)
         lane->idle(lane);
@@ -113,7 +139,8 @@ static void *run_worker(void *argument)
         }
         if (d->first == NULL)
             break;
-        lane = dequeue(d);
+        lane = d->first;
+        dequeue(d, lane);
         pthread_mutex_unlock(&d->lock);
         more = run_one(d, lane);
         pthread_mutex_lock(&d->lock);
@@ -124,13 +151,90 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
-static void run_on_executor(void *argument)
+/* ---- An executor ---------------------------------------------------------------------------- */
+
+/* Counted, because the lane may run, and all that it belongs to may go, before the executor has returned. */
+static void hand_over(struct sb_dispatcher *d, struct sb_lane *lane)
 {
-    struct sb_lane *lane = argument;
+    atomic_fetch_add(&d->handing, 1);
+    pthread_mutex_lock(&d->lock);
+    enqueue(d, lane);
+    pthread_mutex_unlock(&d->lock);
+    sb_ticket_hand_over(lane->ticket);
+    atomic_fetch_sub(&d->handing, 1);
+}
+
+static void run_handed_over(struct sb_dispatcher *d, struct sb_lane *lane)
+{
+    if (run_one(d, lane))
+        hand_over(d, lane);
+}
+
+static void run_on_executor(struct sb_lane *lane)
+{
     struct sb_dispatcher *d = lane->dispatcher;
 
-    if (run_one(d, lane))
-        d->executor.execute(d->executor.user, run_on_executor, lane);
+    atomic_store(&d->seen, true);
+    pthread_mutex_lock(&d->lock);
+    dequeue(d, lane);
+    pthread_mutex_unlock(&d->lock);
+    run_handed_over(d, lane);
+}
+
+bool sb_dispatcher_has_executor(const struct sb_dispatcher *d)
+{
+    return d->executor.execute != NULL;
+}
+
+bool sb_dispatcher_is_here(const struct sb_dispatcher *d)
+{
+    return sb_dispatcher_has_executor(d) && sb_executor_is_here(&d->executor);
+}
+
+bool sb_dispatcher_is_unseen(const struct sb_dispatcher *d)
+{
+    return sb_dispatcher_has_executor(d) && !atomic_load(&d->seen);
+}
+
+static bool may_help(const struct sb_lane *lane, const struct sb_help *help)
+{
+    return sb_ticket_is_wanted(lane->ticket) &&
+           (help->matches == NULL || help->matches(lane, help->argument));
+}
+
+/* With the lock held. The first lane from `lane` on that may be helped with. */
+static struct sb_lane *find_match(struct sb_lane *lane, const struct sb_help *help)
+{
+    while (lane != NULL && !may_help(lane, help))
+        lane = lane->next;
+    return lane;
+}
+
+bool sb_dispatcher_can_help(struct sb_dispatcher *d, const struct sb_help *help)
+{
+    bool can;
+
+    pthread_mutex_lock(&d->lock);
+    can = find_match(d->first, help) != NULL;
+    pthread_mutex_unlock(&d->lock);
+    return can;
+}
+
+/* A lane that the executor begins at this moment is still in the queue; it is the executor's. */
+bool sb_dispatcher_help(struct sb_dispatcher *d, const struct sb_help *help)
+{
+    struct sb_lane *lane;
+
+    pthread_mutex_lock(&d->lock);
+    lane = find_match(d->first, help);
+    while (lane != NULL && !sb_ticket_take_back(lane->ticket))
+        lane = find_match(lane->next, help);
+    if (lane != NULL)
+        dequeue(d, lane);
+    pthread_mutex_unlock(&d->lock);
+    if (lane != NULL)
+        run_handed_over(d, lane);
+    return lane != NULL;
 }
 
 /* ---- Threads -------------------------------------------------------------------------------- */
@@ -177,34 +281,78 @@ bool sb_dispatcher_call(struct sb_lane *lane, struct sb_call *call)
     lane->last = call;
     was_idle = !lane->busy;
     lane->busy = true;
+    d->busy += was_idle ? 1 : 0;
     if (was_idle && d->executor.execute == NULL) {
         enqueue(d, lane);
         wake_or_add_worker(d);
     }
     pthread_mutex_unlock(&d->lock);
     if (was_idle && d->executor.execute != NULL)
-        d->executor.execute(d->executor.user, run_on_executor, lane);
+        hand_over(d, lane);
     return was_idle;
 }
 
-void sb_dispatcher_wait_begin(struct sb_dispatcher *d)
+struct sb_dispatcher *sb_dispatcher_wait_begin(void)
 {
-    if (current == NULL || current->dispatcher != d)
-        return;
+    const struct frame *frame = current();
+    struct sb_dispatcher *d = frame != NULL ? frame->lane->dispatcher : NULL;
+
+    if (d == NULL || d->executor.execute != NULL)
+        return NULL;
     pthread_mutex_lock(&d->lock);
     d->waiting++;
     if (d->first != NULL)
         wake_or_add_worker(d);
     pthread_mutex_unlock(&d->lock);
+    return d;
 }
 
 void sb_dispatcher_wait_end(struct sb_dispatcher *d)
 {
-    if (current == NULL || current->dispatcher != d)
+    if (d == NULL)
         return;
     pthread_mutex_lock(&d->lock);
     d->waiting--;
     pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- Lanes ---------------------------------------------------------------------------------- */
+
+int sb_lane_init(struct sb_lane *lane, struct sb_dispatcher *d, void (*idle)(struct sb_lane *lane))
+{
+    lane->dispatcher = d;
+    lane->idle = idle;
+    if (d->executor.execute == NULL)
+        return SIMBA_OK;
+    lane->ticket = sb_ticket_create(lane, run_on_executor, &d->executor);
+    return lane->ticket != NULL ? SIMBA_OK : SIMBA_ENOMEM;
+}
+
+void sb_lane_end(struct sb_lane *lane)
+{
+    assert(!lane->busy);
+    sb_ticket_drop(lane->ticket);
+}
+
+bool sb_lane_is_busy(struct sb_lane *lane)
+{
+    struct sb_dispatcher *d = lane->dispatcher;
+    bool busy;
+
+    pthread_mutex_lock(&d->lock);
+    busy = lane->busy;
+    pthread_mutex_unlock(&d->lock);
+    return busy;
+}
+
+bool sb_dispatcher_is_busy(struct sb_dispatcher *d)
+{
+    bool busy;
+
+    pthread_mutex_lock(&d->lock);
+    busy = d->busy > 0;
+    pthread_mutex_unlock(&d->lock);
+    return busy;
 }
 
 /* ---- Creation ------------------------------------------------------------------------------- */
@@ -234,6 +382,8 @@ void sb_dispatcher_destroy(struct sb_dispatcher *d)
 {
     if (d == NULL)
         return;
+    while (atomic_load(&d->handing) > 0)
+        sched_yield();
     pthread_mutex_lock(&d->lock);
     assert(d->first == NULL);
     d->closing = true;

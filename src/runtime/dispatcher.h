@@ -23,8 +23,16 @@ struct sb_lane {
     void (*idle)(struct sb_lane *lane);
     struct sb_call *first;
     struct sb_call *last;
-    struct sb_lane *next;
+    struct sb_lane *next; /* in the queue */
+    struct sb_lane *previous;
+    struct sb_ticket *ticket; /* for the executor, where there is one */
     bool busy;
+};
+
+/* Which lanes a thread that waits may run for the executor. `matches` NULL: all. It must not block. */
+struct sb_help {
+    bool (*matches)(const struct sb_lane *lane, const void *argument);
+    const void *argument;
 };
 
 /* `executor` without a function: threads of its own, at most `threads` of them. */
@@ -34,16 +42,38 @@ int sb_dispatcher_create(int threads, const struct simba_executor *executor,
 /* Ends the threads. No lane has calls any more. Takes NULL. */
 void sb_dispatcher_destroy(struct sb_dispatcher *dispatcher);
 
+/* A zeroed lane of a dispatcher. SIMBA_ENOMEM when memory is short. The second is for an idle lane. */
+int sb_lane_init(struct sb_lane *lane, struct sb_dispatcher *dispatcher,
+                 void (*idle)(struct sb_lane *lane));
+void sb_lane_end(struct sb_lane *lane);
+
+/* Whether calls of the lane wait or run; and whether those of any lane of the dispatcher do. */
+bool sb_lane_is_busy(struct sb_lane *lane);
+bool sb_dispatcher_is_busy(struct sb_dispatcher *dispatcher);
+
 /* From any thread. Returns true when the lane was idle before, so that `idle` will be called once more. */
 bool sb_dispatcher_call(struct sb_lane *lane, struct sb_call *call);
 
-/* Whether the calling thread is running a call of this lane, or of any lane of any dispatcher. */
+/* Whether the calling thread is running a call of this lane, or of any lane of any dispatcher. Not in a child that
+ * was forked inside the call: there nobody waits for its return. */
 bool sb_dispatcher_is_on(const struct sb_lane *lane);
 bool sb_dispatcher_is_on_any(void);
 
 /* Brackets a wait inside a callback for something that other callbacks may have to do first: another thread
- * takes the place of this one meanwhile. Harmless elsewhere. */
-void sb_dispatcher_wait_begin(struct sb_dispatcher *dispatcher);
+ * takes the place of this one meanwhile, in the dispatcher that the callback belongs to. Harmless elsewhere. The second
+ * takes what the first returned. */
+struct sb_dispatcher *sb_dispatcher_wait_begin(void);
 void sb_dispatcher_wait_end(struct sb_dispatcher *dispatcher);
+
+/* Whether callbacks run on an executor; whether the calling thread is one of its threads; and whether no thread has
+ * shown itself as one of its threads yet. */
+bool sb_dispatcher_has_executor(const struct sb_dispatcher *dispatcher);
+bool sb_dispatcher_is_here(const struct sb_dispatcher *dispatcher);
+bool sb_dispatcher_is_unseen(const struct sb_dispatcher *dispatcher);
+
+/* Whether the executor has not begun a lane that matches; and runs the first call of such a lane, on this thread.
+ * False: there is none. */
+bool sb_dispatcher_can_help(struct sb_dispatcher *dispatcher, const struct sb_help *help);
+bool sb_dispatcher_help(struct sb_dispatcher *dispatcher, const struct sb_help *help);
 
 #endif

@@ -66,15 +66,44 @@ static bool is_heard(const struct sb_service *s, const struct sb_report *report)
     return calls_notify(s, report) || calls_acquired(s, report) || calls_released(s, report);
 }
 
-static void call_back(const struct sb_service *s, const struct sb_report *report)
+/* Each callback is decided by itself, at the moment when it would begin: the one before it may have taken long. With
+ * the lock held. `ends` is what it was when the report was taken. */
+static bool may_begin(const struct sb_service *s, unsigned ends)
+{
+    return !s->muted && s->ends == ends;
+}
+
+/* A term that is over, or that a stop has begun to end, is not told; then its end is not told either. */
+static bool begin_acquired(struct sb_service *s, const struct sb_report *report, unsigned ends)
+{
+    bool begin;
+
+    pthread_mutex_lock(&s->engine->rest_lock);
+    begin = report->acquired && may_begin(s, ends) && !s->told && sb_service_is_owner(s) &&
+            atomic_load_explicit(&s->fence, memory_order_acquire) == report->state.after.fence;
+    s->told |= begin;
+    pthread_mutex_unlock(&s->engine->rest_lock);
+    return begin && s->calls.on_acquired != NULL;
+}
+
+static bool begin_released(struct sb_service *s, const struct sb_report *report, unsigned ends)
+{
+    bool begin;
+
+    pthread_mutex_lock(&s->engine->rest_lock);
+    begin = report->released && may_begin(s, ends) && s->told;
+    s->told &= !begin;
+    pthread_mutex_unlock(&s->engine->rest_lock);
+    return begin && s->calls.on_released != NULL;
+}
+
+static void call_back(struct sb_service *s, const struct sb_report *report, unsigned ends)
 {
     const struct sb_service_calls *c = &s->calls;
 
-    if (calls_notify(s, report))
-        c->on_notify(c->user, &report->state);
-    if (calls_acquired(s, report))
+    if (begin_acquired(s, report, ends))
         c->on_acquired(c->user, &report->state);
-    if (calls_released(s, report))
+    if (begin_released(s, report, ends))
         c->on_released(c->user, &report->state);
 }
 
@@ -90,15 +119,21 @@ static void run_report(struct sb_call *call)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, report_call, call);
     struct sb_report report;
+    bool notify;
+    unsigned ends;
 
     pthread_mutex_lock(&s->engine->rest_lock);
     report = sb_rest_take_report(&s->rest);
     s->report_queued = false;
+    ends = s->ends;
+    notify = report.pending && may_begin(s, ends) && calls_notify(s, &report);
     pthread_mutex_unlock(&s->engine->rest_lock);
-    if (report.pending) {
-        call_back(s, &report);
-        tell_returned(s);
-    }
+    if (!report.pending)
+        return;
+    if (notify)
+        s->calls.on_notify(s->calls.user, &report.state);
+    call_back(s, &report, ends);
+    tell_returned(s);
 }
 
 /* ---- Requests ------------------------------------------------------------------------------- */
@@ -312,14 +347,16 @@ static void on_stopped(struct sb_service *s, int code)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* Returns how many changes will have no callback of their own. */
-static unsigned keep_report(const struct sb_service *s, const struct sb_step *step,
+/* Returns how many changes will have no callback of their own. A term whose beginning calls nobody counts as told. */
+static unsigned keep_report(struct sb_service *s, const struct sb_step *step,
                             struct sb_report *report)
 {
     unsigned untold;
 
     sb_rest_wake_report(&s->rest, report);
     untold = sb_report_keep(report, step);
+    if (!is_heard(s, report) && report->pending && (report->acquired || report->released))
+        s->told = report->acquired;
     if (step->stopped || !is_heard(s, report))
         untold += sb_report_drop(report);
     return untold;
@@ -342,6 +379,10 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
     show(s, &mind);
     reports = step->changed || s->rest.pending;
     untold = reports ? keep_report(s, step, &report) : 0;
+    if (step->stopped) {
+        s->ends++;
+        s->told = false;
+    }
     sb_rest_lay(&s->rest, &mind, reports ? &report : NULL, name);
     return untold;
 }

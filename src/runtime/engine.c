@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/text.h"
+#include "core/owner.h"
 #include "runtime/service.h"
 
 #include <assert.h>
@@ -51,24 +52,92 @@ void sb_engine_pending_remove(struct sb_engine *engine)
     pthread_mutex_unlock(&engine->lock);
 }
 
-bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait)
+/* How long a thread waits before it takes itself for one of the executor's, while none has shown itself; and how often
+ * a thread of the executor looks whether it can help, while it does not turn the loop. */
+#define UNSEEN_MS 100
+#define HELP_MS 20
+
+struct helper {
+    const struct sb_wait *wait;
+    const struct sb_help *help;
+    struct sb_dispatcher *dispatcher;
+};
+
+static bool is_done_or_can_help(void *argument)
 {
+    const struct helper *helper = argument;
+
+    return helper->wait->done(helper->wait->argument) ||
+           sb_dispatcher_can_help(helper->dispatcher, helper->help);
+}
+
+/* With wait->lock held, and again when it returns; callbacks run without it. */
+static bool wait_and_help(struct sb_engine *engine, const struct sb_wait *wait,
+                          const struct sb_help *help)
+{
+    struct helper helper = {wait, help, engine->dispatcher};
+    struct sb_wait either = {.lock = wait->lock,
+                             .changed = wait->changed,
+                             .done = is_done_or_can_help,
+                             .argument = &helper,
+                             .until_ms = wait->until_ms,
+                             .look_ms = HELP_MS};
+
+    while (sb_wait(engine->loop, &either) && !wait->done(wait->argument)) {
+        int cancel_state;
+
+        pthread_mutex_unlock(wait->lock);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+        sb_dispatcher_help(engine->dispatcher, help);
+        pthread_setcancelstate(cancel_state, NULL);
+        pthread_mutex_lock(wait->lock);
+    }
+    return wait->done(wait->argument);
+}
+
+/* A program that has one thread may wait before it has run any callback. */
+static bool wait_as_unseen(struct sb_engine *engine, const struct sb_wait *wait,
+                           const struct sb_help *help)
+{
+    struct sb_wait first = *wait;
+
+    first.until_ms = sb_later(simba_now_ms(), UNSEEN_MS);
+    if (first.until_ms > wait->until_ms)
+        first.until_ms = wait->until_ms;
+    if (sb_wait(engine->loop, &first))
+        return true;
+    return sb_dispatcher_is_unseen(engine->dispatcher) ? wait_and_help(engine, wait, help)
+                                                       : sb_wait(engine->loop, wait);
+}
+
+bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
+                    const struct sb_help *help)
+{
+    struct sb_dispatcher *left = sb_dispatcher_wait_begin();
     bool done;
 
-    sb_dispatcher_wait_begin(engine->dispatcher);
-    done = sb_wait(engine->loop, wait);
-    sb_dispatcher_wait_end(engine->dispatcher);
+    if (help != NULL && sb_dispatcher_is_here(engine->dispatcher))
+        done = wait_and_help(engine, wait, help);
+    else if (help != NULL && sb_dispatcher_is_unseen(engine->dispatcher))
+        done = wait_as_unseen(engine, wait, help);
+    else
+        done = sb_wait(engine->loop, wait);
+    sb_dispatcher_wait_end(left);
     return done;
 }
 
 bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
-                             int64_t until_ms)
+                             int64_t until_ms, const struct sb_help *help)
 {
-    struct sb_wait wait = {&engine->lock, &engine->progress, done, argument, until_ms};
+    struct sb_wait wait = {.lock = &engine->lock,
+                           .changed = &engine->progress,
+                           .done = done,
+                           .argument = argument,
+                           .until_ms = until_ms};
     bool is_done;
 
     pthread_mutex_lock(&engine->lock);
-    is_done = sb_engine_wait(engine, &wait);
+    is_done = sb_engine_wait(engine, &wait, help);
     pthread_mutex_unlock(&engine->lock);
     return is_done;
 }
@@ -446,16 +515,31 @@ static bool has_nothing_pending(void *argument)
     return engine->pending == 0;
 }
 
-static void wait_for_nothing_pending(struct sb_engine *engine)
+/* Requests are answered in time, so only callbacks can hold it up. One that runs at two looks in a row has had the
+ * whole stop timeout, or another one follows. */
+bool sb_engine_settle(struct sb_engine *engine)
 {
-    sb_engine_wait_progress(engine, has_nothing_pending, engine, SIMBA_INFINITE);
+    const struct sb_help help = {NULL, NULL};
+    int looks = 0;
+
+    while (!sb_engine_wait_progress(engine, has_nothing_pending, engine,
+                                    sb_later(simba_now_ms(), engine->timing.stop_timeout_ms),
+                                    &help)) {
+        looks = sb_dispatcher_is_busy(engine->dispatcher) ? looks + 1 : 0;
+        if (looks == 2)
+            return false;
+    }
+    return true;
 }
 
 /* Nothing is left of the services; the dispatcher has no thread any more. */
 static void shut_backend(struct sb_engine *engine)
 {
-    struct sb_wait wait = {&engine->lock, &engine->progress, has_nothing_pending, engine,
-                           SIMBA_INFINITE};
+    struct sb_wait wait = {.lock = &engine->lock,
+                           .changed = &engine->progress,
+                           .done = has_nothing_pending,
+                           .argument = engine,
+                           .until_ms = SIMBA_INFINITE};
 
     sb_engine_pending_add(engine);
     sb_loop_call(engine->loop, close_backend, engine);
@@ -472,8 +556,6 @@ void sb_engine_destroy(struct sb_engine *engine)
     if (engine == NULL)
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    if (engine->loop != NULL)
-        wait_for_nothing_pending(engine);
     sb_dispatcher_destroy(engine->dispatcher);
     if (engine->backend != NULL)
         shut_backend(engine);

@@ -82,7 +82,11 @@ struct sb_engine_config {
 int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,
                      struct simba_error *error);
 
-/* Waits until all services are gone and all requests are answered, then frees everything. Takes NULL. */
+/* Waits until all services are gone and all requests are answered. False: a callback has not returned for as long as
+ * the stop timeout. */
+bool sb_engine_settle(struct sb_engine *engine);
+
+/* Frees everything; no service is left, and no request. Takes NULL. */
 void sb_engine_destroy(struct sb_engine *engine);
 
 /* SIMBA_OK, or SIMBA_EFORKED in a child of the process that made the engine. */
@@ -109,11 +113,13 @@ void sb_engine_drop_owner(enum simba_op op, struct simba_reply *reply);
 void sb_engine_pending_add(struct sb_engine *engine);
 void sb_engine_pending_remove(struct sb_engine *engine);
 
-/* sb_wait on the engine's loop, from a callback too: another thread takes its place meanwhile. */
-bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait);
+/* sb_wait on the engine's loop, from a callback too: another thread takes its place meanwhile. A thread of the
+ * application's executor runs what the executor has not begun, as far as `help` says; NULL: nothing. */
+bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
+                    const struct sb_help *help);
 
 /* The same for what is guarded by engine->lock, which it takes, and followed by a signal of progress. */
 bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
-                             int64_t until_ms);
+                             int64_t until_ms, const struct sb_help *help);
 
 #endif

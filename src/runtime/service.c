@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/random.h"
+#include "core/owner.h"
 
 #include <string.h>
 
@@ -31,6 +32,7 @@ const struct sb_timing *sb_service_timing(const struct sb_service *s)
 
 static void free_service(struct sb_service *s)
 {
+    sb_lane_end(&s->lane);
     sb_rest_free(&s->rest);
     sb_free(s->own_timing);
     sb_free(s->last_error);
@@ -49,22 +51,25 @@ void sb_service_drop(struct sb_service *s)
     if (atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) > 1)
         return;
     if (s->calls.gone != NULL)
-        s->calls.gone(s->calls.user);
+        s->calls.gone(s->calls.object);
     free_service(s);
     sb_engine_pending_remove(engine);
 }
 
 /* ---- What other threads may ask ------------------------------------------------------------- */
 
+/* In a child nothing runs. */
 enum simba_status sb_service_status(const struct sb_service *s)
 {
+    if (s->engine->forks != sb_fork_count())
+        return SIMBA_INITIAL;
     return (enum simba_status)atomic_load_explicit(&s->status, memory_order_acquire);
 }
 
 /* The status is asked too, because a stop ends the belief before the loop has heard of it. */
 int64_t sb_service_deadline_ms(const struct sb_service *s)
 {
-    if (sb_service_status(s) != SIMBA_RUNNING || s->engine->forks != sb_fork_count())
+    if (sb_service_status(s) != SIMBA_RUNNING)
         return 0;
     return atomic_load_explicit(&s->belief_ms, memory_order_acquire);
 }
@@ -142,8 +147,52 @@ void sb_service_call(struct sb_service *s, struct sb_call *call)
         sb_service_drop(s);
 }
 
-/* ---- Lifecycle ------------------------------------------------------------------------------ */
+static bool is_same_lane(const struct sb_lane *lane, const void *argument)
+{
+    return lane == argument;
+}
 
+struct sb_help sb_service_help(const struct sb_service *s)
+{
+    return (struct sb_help){is_same_lane, &s->lane};
+}
+
+static bool is_same_mutex(const struct sb_lane *lane, const void *argument)
+{
+    const struct sb_service *s = SB_CONTAINER(struct sb_service, lane, lane);
+
+    return strcmp(s->member.mutex, argument) == 0;
+}
+
+struct sb_help sb_service_help_mutex(const struct sb_service *s)
+{
+    return (struct sb_help){is_same_mutex, s->member.mutex};
+}
+
+/* ---- Close ---------------------------------------------------------------------------------- */
+
+static void tell_closed(struct sb_service *s)
+{
+    struct sb_engine *engine = s->engine;
+
+    pthread_mutex_lock(&engine->lock);
+    s->is_closed = true;
+    pthread_cond_broadcast(&engine->progress);
+    sb_loop_wake(engine->loop);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+/* On the lane: what was before it has returned, and nothing comes behind it. */
+static void run_closed(struct sb_call *call)
+{
+    struct sb_service *s = SB_CONTAINER(struct sb_service, closed_call, call);
+
+    if (s->calls.on_closed != NULL)
+        s->calls.on_closed(s->calls.user);
+    tell_closed(s);
+}
+
+/* A lane that is idle now stays so: the machine has stopped, and nobody can start it again. */
 static void run_close(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, close_task, task);
@@ -154,8 +203,74 @@ static void run_close(struct simba_task *task)
     }
     sb_loop_cancel(s->engine->loop, &s->timer);
     sb_registry_remove(&s->engine->registry, &s->member);
+    if (s->calls.on_closed != NULL || sb_lane_is_busy(&s->lane))
+        sb_service_call(s, &s->closed_call);
+    else
+        tell_closed(s);
     sb_service_drop(s);
 }
+
+static bool is_closed(void *argument)
+{
+    const struct sb_service *s = argument;
+
+    return s->is_closed;
+}
+
+static void mute(struct sb_service *s)
+{
+    pthread_mutex_lock(&s->engine->rest_lock);
+    s->muted = true;
+    pthread_mutex_unlock(&s->engine->rest_lock);
+}
+
+/* Whether a callback has outlasted a stop that was given up, and still runs. */
+static bool is_outlasted(struct sb_service *s)
+{
+    bool given_up;
+
+    pthread_mutex_lock(&s->engine->lock);
+    given_up = s->stop_code == SIMBA_ETIMEDOUT;
+    pthread_mutex_unlock(&s->engine->lock);
+    return given_up && sb_lane_is_busy(&s->lane);
+}
+
+/* From outside of its callbacks. A callback that does not return has had the stop timeout, in the stop where there is
+ * one to be done, and else here. It is held meanwhile: the end may come before the wait is over. */
+static void close_and_wait(struct sb_service *s, bool stopped_here)
+{
+    struct sb_engine *engine = s->engine;
+    struct sb_help help = sb_service_help(s);
+    int64_t patience_ms = engine->timing.stop_timeout_ms;
+
+    sb_service_wait_initial(s, SIMBA_INFINITE);
+    sb_registry_remove(&engine->registry, &s->member); /* the id is free when close returns */
+    sb_service_hold(s);
+    sb_loop_post(engine->loop, &s->close_task);
+    if (!(stopped_here && is_outlasted(s)))
+        sb_engine_wait_progress(engine, is_closed, s, sb_later(simba_now_ms(), patience_ms), &help);
+    sb_service_drop(s);
+}
+
+void sb_service_close(struct sb_service *s)
+{
+    bool inside;
+    bool stopping;
+
+    if (s == NULL || sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
+        return;
+    inside = sb_dispatcher_is_on(&s->lane);
+    if (inside)
+        mute(s);
+    sb_service_stop_soon(s);
+    stopping = sb_service_status(s) == SIMBA_STOPPING;
+    if (inside)
+        sb_loop_post(s->engine->loop, &s->close_task);
+    else
+        close_and_wait(s, stopping);
+}
+
+/* ---- Start and stop ------------------------------------------------------------------------- */
 
 /* A move and the posting of its task are one under the lock: otherwise the stop of another thread could
  * reach the loop before the start that it ends. */
@@ -187,12 +302,16 @@ int sb_service_begin_start(struct sb_service *s, struct simba_error *error)
     return begin_start(s, true, error);
 }
 
+/* It is held meanwhile, because a callback of what begins here may close it. */
 int sb_service_start(struct sb_service *s, struct simba_error *error)
 {
-    int code = begin_start(s, false, error);
+    int code;
 
+    sb_service_hold(s);
+    code = begin_start(s, false, error);
     if (code == SIMBA_OK)
         sb_loop_wake_for_tasks(s->engine->loop);
+    sb_service_drop(s);
     return code;
 }
 
@@ -235,8 +354,9 @@ static bool is_stopped(void *argument)
 static int wait_stopped(struct sb_service *s, unsigned stops)
 {
     struct stop_wait wait = {.service = s, .stops = stops};
+    struct sb_help help = sb_service_help(s);
 
-    sb_engine_wait_progress(s->engine, is_stopped, &wait, SIMBA_INFINITE);
+    sb_engine_wait_progress(s->engine, is_stopped, &wait, SIMBA_INFINITE, &help);
     return wait.code;
 }
 
@@ -286,20 +406,10 @@ static bool is_not_stopping(void *argument)
 
 bool sb_service_wait_initial(struct sb_service *s, int64_t until_ms)
 {
-    return is_not_stopping(s) || sb_engine_wait_progress(s->engine, is_not_stopping, s, until_ms);
-}
+    struct sb_help help = sb_service_help(s);
 
-void sb_service_close(struct sb_service *s)
-{
-    if (s == NULL || sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
-        return;
-    sb_service_stop_soon(s);
-    if (!sb_dispatcher_is_on(&s->lane)) {
-        sb_service_wait_initial(s, SIMBA_INFINITE);
-        sb_registry_remove(&s->engine->registry,
-                           &s->member); /* the id is free when close returns */
-    }
-    sb_loop_post(s->engine->loop, &s->close_task);
+    return is_not_stopping(s) ||
+           sb_engine_wait_progress(s->engine, is_not_stopping, s, until_ms, &help);
 }
 
 /* ---- Creation ------------------------------------------------------------------------------- */
@@ -373,12 +483,15 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
         return sb_error_plain(error, SIMBA_ENOMEM);
     s->engine = engine;
     atomic_init(&s->references, 1);
-    s->lane.dispatcher = engine->dispatcher;
-    s->lane.idle = on_lane_idle;
     s->close_task.run = run_close;
+    s->closed_call.run = run_closed;
     sb_service_init_driving(s);
     if (!init_machine(s, config)) {
         sb_free(s);
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    }
+    if (sb_lane_init(&s->lane, engine->dispatcher, on_lane_idle) != SIMBA_OK) {
+        free_service(s);
         return sb_error_plain(error, SIMBA_ENOMEM);
     }
     code = sb_registry_add(&engine->registry, &s->member);

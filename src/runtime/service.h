@@ -19,13 +19,15 @@ struct sb_service_calls {
     simba_state_fn *on_acquired;
     simba_state_fn *on_released;
     simba_state_fn *on_notify;
+    simba_closed_fn *on_closed; /* the last of them, after close; see simba.h */
     void *user;
     /* For the library's own objects: called on the loop thread after every step, with no lock held. It must
      * not block. A service with a hook and no callbacks has nobody to wait for. */
     void (*hook)(void *user, struct sb_service *service, const struct sb_event *event,
                  const struct sb_step *step);
-    /* Called when the service is gone, on any thread: nothing will use `user` any more. May be NULL. */
-    void (*gone)(void *user);
+    /* Frees the library's own object that the service belongs to, on any thread: nothing uses either any more. */
+    void (*gone)(void *object);
+    void *object;
 };
 
 struct sb_service_config {
@@ -45,6 +47,7 @@ struct sb_service {
     struct sb_timer timer;
     struct sb_lane lane;
     struct sb_call report_call;
+    struct sb_call closed_call;
     struct simba_task start_task;
     struct simba_task stop_task;
     struct simba_task close_task;
@@ -71,8 +74,13 @@ struct sb_service {
     _Atomic int status;
     int stop_code;  /* of the last stop; under engine->lock */
     unsigned stops; /* that are complete; under engine->lock */
+    bool is_closed; /* no callback runs or will begin; under engine->lock */
 
-    bool report_queued; /* its call is on the lane and has not begun; under engine->rest_lock */
+    /* What decides whether a callback may begin; under engine->rest_lock. */
+    bool report_queued; /* its call is on the lane and has not begun */
+    bool told;          /* of a term, and not yet of its end */
+    bool muted;         /* closed from inside a callback: none begins any more but on_closed */
+    unsigned ends; /* stops that the machine has completed; a report of before begins nothing */
 
     /* The machine and what waits to be reported; under engine->rest_lock, written by the loop thread. */
     struct sb_rest rest;
@@ -84,7 +92,7 @@ struct sb_service {
 int sb_service_create(struct sb_engine *engine, const struct sb_service_config *config,
                       struct sb_service **ret_service, struct simba_error *error);
 
-/* The lifecycle, as the public header tells it. */
+/* The lifecycle, as the public header tells it. A close may be the end of the service and of what it belongs to. */
 int sb_service_start(struct sb_service *service, struct simba_error *error);
 int sb_service_stop(struct sb_service *service, struct simba_error *error);
 void sb_service_close(struct sb_service *service);
@@ -126,5 +134,9 @@ const struct sb_timing *sb_service_timing(const struct sb_service *service);
 void sb_service_init_driving(struct sb_service *service);
 
 struct sb_service *sb_service_of_member(struct sb_member *member);
+
+/* Help with the callbacks of one service, or of all services of a mutex. */
+struct sb_help sb_service_help(const struct sb_service *service);
+struct sb_help sb_service_help_mutex(const struct sb_service *service);
 
 #endif

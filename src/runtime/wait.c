@@ -63,17 +63,27 @@ static void turn_until_over(struct sb_loop *loop, const struct sb_wait *wait)
         sb_signal_let_go(&hold);
 }
 
+/* How long the thread may sleep. */
+static int64_t sleep_ms(const struct sb_wait *wait)
+{
+    int64_t left_ms =
+        wait->until_ms != SIMBA_INFINITE ? wait->until_ms - simba_now_ms() : SIMBA_INFINITE;
+
+    return wait->look_ms > 0 && wait->look_ms < left_ms ? wait->look_ms : left_ms;
+}
+
 static void sleep_until_over(const struct sb_wait *wait)
 {
     pthread_mutex_lock(wait->lock);
     while (!wait->done(wait->argument) && !is_late(wait)) {
+        int64_t left_ms = sleep_ms(wait);
         struct timespec until;
 
-        if (wait->until_ms == SIMBA_INFINITE) {
+        if (left_ms == SIMBA_INFINITE) {
             pthread_cond_wait(wait->changed, wait->lock);
             continue;
         }
-        until = sb_clock_deadline(wait->until_ms - simba_now_ms());
+        until = sb_clock_deadline(left_ms);
         pthread_cond_timedwait(wait->changed, wait->lock, &until);
     }
     pthread_mutex_unlock(wait->lock);

@@ -65,18 +65,21 @@ static void close_myself(struct probe *p)
 static void a_close_inside_on_acquired_releases_and_frees(void **state)
 {
     simba_client *client = probe_open("memory:inside?" PROBE_LONG);
+    struct probe probes[20] = {0};
 
     (void)state;
-    for (int i = 0; i < 20; i++) {
-        struct probe p = {.in_acquired = close_myself};
-
-        probe_create(&p, client, "m", NULL);
-        probe_start(&p);
-        probe_wait_count(&p.returned, 2); /* its on_released comes all the same */
-        assert_int_equal(atomic_load(&p.disorder), 0);
+    for (size_t i = 0; i < TEST_COUNT(probes); i++) {
+        probes[i].in_acquired = close_myself;
+        probe_create(&probes[i], client, "m", NULL);
+        probe_start(&probes[i]);
+        probe_wait_count(&probes[i].returned, 1);
     }
     probe_wait_free(client, "m");
     probe_close(client);
+    for (size_t i = 0; i < TEST_COUNT(probes); i++) {
+        assert_int_equal(atomic_load(&probes[i].released), 0);
+        assert_int_equal(atomic_load(&probes[i].disorder), 0);
+    }
 }
 
 static void a_close_inside_on_released_while_another_thread_stops_is_safe(void **state)
@@ -369,6 +372,131 @@ static void a_service_that_was_stuck_can_be_started_again(void **state)
     probe_close(client);
 }
 
+/* ---- What has changed while on_notify ran ---------------------------------------------------- */
+
+static void on_acquired_does_not_begin_when_the_stop_has_returned(void **state)
+{
+    simba_client *client = probe_open(IMPATIENT);
+    struct gate gate = GATE_INIT;
+    struct probe p = {.in_notify = wait_at_gate, .user = &gate};
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.notified, 1);
+    assert_int_equal(simba_contender_stop(p.contender, NULL), SIMBA_ETIMEDOUT);
+    gate_open(&gate);
+    probe_end(&p); /* waits for on_notify, and so for what would follow it */
+    probe_close(client);
+    assert_int_equal(atomic_load(&p.acquired), 0);
+    assert_int_equal(atomic_load(&p.released), 0);
+}
+
+static void on_acquired_comes_once_for_the_term_after_a_restart(void **state)
+{
+    simba_client *client = probe_open(IMPATIENT);
+    struct gate gate = GATE_INIT;
+    struct probe p = {.in_notify = wait_at_gate, .user = &gate};
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.notified, 1);
+    assert_int_equal(simba_contender_stop(p.contender, NULL), SIMBA_ETIMEDOUT);
+    probe_start(&p);
+    gate_open(&gate);
+    probe_wait_owner(&p);
+    probe_wait_count(&p.acquired, 1);
+    probe_stop(&p);
+    assert_int_equal(atomic_load(&p.acquired), 1);
+    assert_int_equal(atomic_load(&p.released), 1);
+    probe_end(&p);
+    probe_close(client);
+}
+
+static bool has_lost(void *client)
+{
+    struct simba_metrics metrics = {.size = sizeof metrics};
+
+    return simba_client_metrics(client, &metrics) == SIMBA_OK && metrics.losses > 0;
+}
+
+static void a_term_that_was_lost_while_on_notify_ran_is_not_told(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    const char *url = "memory:inside?" PROBE_SHORT;
+    struct gate gate = GATE_INIT;
+    struct probe p = {.in_notify = wait_at_gate, .user = &gate};
+    struct sb_shim *shim;
+    simba_client *client;
+
+    (void)state;
+    assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
+    assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.notified, 1);
+    sb_shim_refuse(shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
+    assert_true(test_wait(has_lost, client));
+    gate_open(&gate);
+    probe_wait_count(&p.notified, 2); /* of the loss, behind all callbacks of the win */
+    assert_int_equal(atomic_load(&p.acquired), 0);
+    sb_shim_let_go(shim);
+    probe_end(&p);
+    assert_int_equal(atomic_load(&p.acquired), atomic_load(&p.released));
+    probe_close(client);
+    sb_shim_free(shim);
+}
+
+/* The end of the term is a change of owner, too. */
+static void stop_at_first_notify(struct probe *p)
+{
+    int code = simba_contender_stop(p->contender, NULL);
+
+    if (code != SIMBA_OK && code != SIMBA_ESTATE)
+        atomic_fetch_add(&p->disorder, 1);
+}
+
+static void a_stop_inside_on_notify_leaves_the_term_untold(void **state)
+{
+    simba_client *client = probe_open("memory:inside?" PROBE_LONG);
+    struct probe p = {.in_notify = stop_at_first_notify};
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.notified, 1);
+    probe_wait_status(p.contender, SIMBA_INITIAL);
+    assert_int_equal(atomic_load(&p.acquired), 0);
+    assert_int_equal(atomic_load(&p.released), 0);
+    probe_wait_free(client, "m");
+    probe_end(&p);
+    probe_close(client);
+}
+
+static void only_on_released_is_told_of_a_term_that_had_nobody_to_tell(void **state)
+{
+    simba_client *client = probe_open("memory:inside?" PROBE_LONG);
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+    struct gate gate = GATE_INIT;
+    struct probe p = {.user = &gate};
+
+    (void)state;
+    gate_open(&gate);
+    options.mutex = "m";
+    options.on_released = wait_inside; /* counts */
+    options.user = &p;
+    assert_int_equal(simba_contender_create(client, &options, &p.contender, NULL), SIMBA_OK);
+    for (unsigned i = 1; i <= 3; i++) {
+        probe_start(&p);
+        probe_wait_owner(&p);
+        probe_stop(&p);
+        assert_int_equal(atomic_load(&p.acquired), i);
+    }
+    simba_contender_close(p.contender);
+    probe_close(client);
+}
+
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 #define PAIRS 8
@@ -415,6 +543,57 @@ static void callbacks_that_stop_others_do_not_use_up_the_threads(void **state)
     probe_close(client);
 }
 
+struct other_client {
+    simba_locker *holder; /* holds what the waiter wants */
+    simba_locker *waiter;
+    atomic_int code;
+};
+
+static void wait_in_other_client(struct probe *p)
+{
+    struct other_client *other = p->user;
+
+    atomic_store(&other->code,
+                 simba_locker_acquire_timeout(other->waiter, TEST_PATIENCE_MS / 2, NULL));
+}
+
+static void release_in_other_client(struct probe *p)
+{
+    struct other_client *other = p->user;
+
+    simba_locker_release(other->holder, NULL);
+}
+
+static void a_callback_that_waits_in_another_client_is_replaced(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    simba_client *other = probe_open("memory:others?" PROBE_LONG);
+    struct other_client lockers = {.code = 1};
+    struct probe waiting = {.in_acquired = wait_in_other_client, .user = &lockers};
+    struct probe releasing = {.in_acquired = release_in_other_client, .user = &lockers};
+    simba_client *client;
+
+    (void)state;
+    options.dispatcher_threads = 1;
+    client = probe_open_with("memory:threads?" PROBE_LONG, &options);
+    assert_int_equal(simba_locker_create(other, "l", NULL, &lockers.holder, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_create(other, "l", NULL, &lockers.waiter, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(lockers.holder, NULL), SIMBA_OK);
+    probe_create(&waiting, client, "w", NULL);
+    probe_create(&releasing, client, "r", NULL);
+    probe_start(&waiting);
+    probe_wait_count(&waiting.acquired, 1);
+    probe_start(&releasing);
+    probe_wait_count(&waiting.returned, 1);
+    assert_int_equal(atomic_load(&lockers.code), SIMBA_OK);
+    probe_end(&waiting);
+    probe_end(&releasing);
+    simba_locker_close(lockers.waiter);
+    simba_locker_close(lockers.holder);
+    probe_close(client);
+    probe_close(other);
+}
+
 /* ---- Others --------------------------------------------------------------------------------- */
 
 static void on_notify_tells_the_changes_between_others(void **state)
@@ -453,7 +632,13 @@ int main(void)
         cmocka_unit_test(a_stop_without_on_released_keeps_the_mutex_until_on_acquired_has_returned),
         cmocka_unit_test(a_stuck_callback_holds_a_stop_up_no_longer_than_its_timeout),
         cmocka_unit_test(a_service_that_was_stuck_can_be_started_again),
+        cmocka_unit_test(on_acquired_does_not_begin_when_the_stop_has_returned),
+        cmocka_unit_test(on_acquired_comes_once_for_the_term_after_a_restart),
+        cmocka_unit_test(a_term_that_was_lost_while_on_notify_ran_is_not_told),
+        cmocka_unit_test(a_stop_inside_on_notify_leaves_the_term_untold),
+        cmocka_unit_test(only_on_released_is_told_of_a_term_that_had_nobody_to_tell),
         cmocka_unit_test(callbacks_that_stop_others_do_not_use_up_the_threads),
+        cmocka_unit_test(a_callback_that_waits_in_another_client_is_replaced),
         cmocka_unit_test(on_notify_tells_the_changes_between_others),
     };
 

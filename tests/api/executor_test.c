@@ -230,6 +230,106 @@ static void a_stop_that_calls_nobody_does_not_wait_for_the_executor(void **state
     probe_close(client);
 }
 
+/* ---- A single thread ------------------------------------------------------------------------ */
+
+static void a_stop_on_the_only_thread_runs_its_callbacks_and_gives_the_mutex_back(void **state)
+{
+    static struct pool pool; /* without a thread: the test is the executor's thread */
+    struct probe p = {0};
+    simba_client *client;
+
+    (void)state;
+    pool_init(&pool);
+    client = open_on(&pool, "memory:only?ttl=20s&transition=20s&stop-timeout=2s");
+    probe_create(&p, client, "m", NULL);
+    for (unsigned i = 1; i <= 3; i++) {
+        probe_start(&p);
+        while (atomic_load(&p.acquired) < i)
+            assert_true(run_first(&pool, true));
+        probe_stop(&p);
+        assert_int_equal(atomic_load(&p.released), i);
+        assert_true(probe_is_free(client, "m"));
+    }
+    probe_end(&p);
+    probe_close(client);
+    while (run_first(&pool, false)) /* what is left stands for nothing, and harms nobody */
+        ;
+    assert_int_equal(atomic_load(&p.released), 3);
+    assert_int_equal(atomic_load(&p.disorder), 0);
+}
+
+/* Nobody has seen that this thread is the executor's. */
+static void a_client_closes_on_a_thread_that_has_not_run_any_callback(void **state)
+{
+    static struct pool pool;
+    struct probe p = {0};
+    simba_client *client;
+
+    (void)state;
+    pool_init(&pool);
+    client = open_on(&pool, "memory:only?ttl=20s&transition=20s&stop-timeout=500ms");
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    assert_true(test_wait(has_work, &pool));
+    probe_end(&p);
+    alarm(TEST_PATIENCE_MS / 1000); /* it would wait for good */
+    probe_close(client);
+    alarm(0);
+    while (run_first(&pool, false))
+        ;
+    assert_int_equal(atomic_load(&p.acquired), atomic_load(&p.released));
+}
+
+static void an_acquire_on_the_only_thread_runs_the_on_released_that_it_waits_for(void **state)
+{
+    static struct pool pool;
+    struct probe p = {.in_acquired = stop_myself};
+    simba_locker *locker;
+    simba_client *client;
+
+    (void)state;
+    pool_init(&pool);
+    client = open_on(&pool, "memory:only?ttl=20s&transition=20s&stop-timeout=20s");
+    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    while (atomic_load(&p.acquired) < 1)
+        assert_true(run_first(&pool, true));
+    assert_int_equal(simba_locker_acquire_timeout(locker, 10000, NULL), SIMBA_OK);
+    assert_int_equal(atomic_load(&p.released), 1);
+    assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
+    simba_locker_close(locker);
+    probe_end(&p);
+    probe_close(client);
+}
+
+static void wait_at_gate(struct probe *p)
+{
+    gate_wait(p->user);
+}
+
+/* A thread that is not the executor's leaves callbacks to it, and is told that one has not returned. */
+static void a_client_is_not_closed_while_a_callback_has_not_returned(void **state)
+{
+    simba_client *client = probe_open("memory:only?ttl=20s&transition=20s&stop-timeout=100ms");
+    struct gate gate = GATE_INIT;
+    struct probe p = {.in_acquired = wait_at_gate, .user = &gate};
+    struct simba_error error = {0};
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.acquired, 1);
+    simba_contender_close(p.contender);
+    alarm(TEST_PATIENCE_MS / 1000); /* it would wait for good */
+    assert_int_equal(simba_client_close(client, &error), SIMBA_EBUSY);
+    alarm(0);
+    probe_assert_names(error.text, "callback");
+    gate_open(&gate);
+    probe_close(client);
+    assert_int_equal(atomic_load(&p.returned), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,7 +337,11 @@ int main(void)
         cmocka_unit_test(a_stop_inside_a_callback_does_not_wait_for_a_single_thread),
         cmocka_unit_test(an_executor_that_takes_its_time_delays_no_renewal),
         cmocka_unit_test(a_client_with_an_executor_has_no_callback_threads),
+        cmocka_unit_test(a_client_closes_on_a_thread_that_has_not_run_any_callback),
         cmocka_unit_test(a_stop_that_calls_nobody_does_not_wait_for_the_executor),
+        cmocka_unit_test(a_stop_on_the_only_thread_runs_its_callbacks_and_gives_the_mutex_back),
+        cmocka_unit_test(an_acquire_on_the_only_thread_runs_the_on_released_that_it_waits_for),
+        cmocka_unit_test(a_client_is_not_closed_while_a_callback_has_not_returned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,10 +298,34 @@ static void a_wait_can_be_cancelled_by_another_thread(void **state)
 
         simba_locker_cancel(waiting.locker);
         pthread_join(thread, NULL);
-        expect(waiting.code, SIMBA_ECONTENDED, &waiting.error);
+        expect(waiting.code, SIMBA_ECANCELED, &waiting.error);
         assert_false(is_waited_for(client));
         simba_locker_close(waiting.locker);
     }
+    simba_locker_close(holder);
+    probe_close(client);
+}
+
+static void a_cancel_just_before_the_acquire_is_not_lost(void **state)
+{
+    simba_client *client = probe_open("memory:cancel?" PROBE_LONG);
+    simba_locker *holder = make_locker(client, "the-holder");
+    simba_locker *locker = make_locker(client, NULL);
+    struct simba_error error = {0};
+
+    (void)state;
+    assert_int_equal(simba_locker_acquire(holder, NULL), SIMBA_OK);
+    for (int i = 0; i < 3; i++) {
+        simba_locker_cancel(locker);
+        expect(simba_locker_acquire_timeout(locker, 2000, &error), SIMBA_ECANCELED, &error);
+        expect(simba_locker_try_acquire(locker, &error), SIMBA_ECONTENDED, &error); /* only once */
+    }
+    assert_int_equal(simba_locker_release(holder, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);
+    simba_locker_cancel(locker); /* harmless: it has won */
+    assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_try_acquire(locker, NULL), SIMBA_OK);
+    simba_locker_close(locker);
     simba_locker_close(holder);
     probe_close(client);
 }
@@ -545,6 +569,7 @@ int main(void)
         cmocka_unit_test(a_wait_that_ran_out_leaves_nothing_behind),
         cmocka_unit_test(a_negative_time_out_is_refused),
         cmocka_unit_test(a_wait_can_be_cancelled_by_another_thread),
+        cmocka_unit_test(a_cancel_just_before_the_acquire_is_not_lost),
         cmocka_unit_test(the_error_of_the_store_is_told),
         cmocka_unit_test(a_lost_lease_is_told_by_the_release_and_not_won_back),
         cmocka_unit_test(on_lost_is_called_once_and_only_for_a_loss),

@@ -104,6 +104,8 @@ static void on_notify(void *user, const struct simba_state *state)
     if (!simba_state_is_changed(state))
         atomic_fetch_add(&p->disorder, 1);
     atomic_fetch_add(&p->notified, 1);
+    if (p->in_notify != NULL)
+        p->in_notify(p);
     leave(p);
 }
 

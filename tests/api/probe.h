@@ -56,6 +56,7 @@ struct probe {
     atomic_uint owned_late; /* on_released that found is_owner true */
     void (*in_acquired)(struct probe *probe);
     void (*in_released)(struct probe *probe);
+    void (*in_notify)(struct probe *probe);
     void *user;
 };
 

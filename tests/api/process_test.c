@@ -48,6 +48,8 @@ static int check_dead_contender(simba_client *client, simba_contender *contender
         return 6;
     if (simba_client_metrics(client, &metrics) != SIMBA_EFORKED)
         return 7;
+    if (simba_contender_status(contender) != SIMBA_INITIAL)
+        return 11;
     simba_contender_state(contender, &state);
     if (state.after.id[0] != '\0')
         return 8;
@@ -137,6 +139,62 @@ static void handles_are_dead_in_a_child_and_live_on_in_the_parent(void **state)
     assert_true(simba_locker_is_held(locker));
     assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
     simba_locker_close(locker);
+    probe_end(&p);
+    probe_close(client);
+}
+
+static bool is_active(void *contender)
+{
+    return simba_contender_is_owner(contender);
+}
+
+/* Runs in the child: as above. */
+static int use_own_client(void)
+{
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+    simba_contender *contender = NULL;
+    simba_client *client = NULL;
+
+    options.mutex = "m";
+    if (simba_client_open("memory:child?" PROBE_LONG, NULL, &client, NULL) != SIMBA_OK)
+        return 31;
+    if (simba_contender_create(client, &options, &contender, NULL) != SIMBA_OK ||
+        simba_contender_start(contender, NULL) != SIMBA_OK)
+        return 32;
+    if (!test_wait(is_active, contender))
+        return 33;
+    if (simba_contender_stop(contender, NULL) != SIMBA_OK)
+        return 34;
+    simba_contender_close(contender);
+    return simba_client_close(client, NULL) == SIMBA_OK ? 0 : 35;
+}
+
+static void fork_inside(struct probe *p)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        alarm(10);
+        _exit(use_own_client());
+    }
+    atomic_store((atomic_int *)p->user, wait_for_exit(child));
+}
+
+static void a_child_that_was_forked_inside_a_callback_can_close_its_clients(void **state)
+{
+    simba_client *client = probe_open("memory:fork?" PROBE_LONG);
+    atomic_int code = -1;
+    struct probe p = {.in_acquired = fork_inside, .user = &code};
+
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    probe_close(client);
+    skip(); /* it ends a child that starts threads */
+#endif
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.returned, 1);
+    assert_int_equal(atomic_load(&code), 0);
     probe_end(&p);
     probe_close(client);
 }
@@ -399,6 +457,7 @@ int main(int argc, char *argv[])
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_are_dead_in_a_child_and_live_on_in_the_parent),
+        cmocka_unit_test(a_child_that_was_forked_inside_a_callback_can_close_its_clients),
         cmocka_unit_test_setup_teardown(a_holder_paused_past_its_lease_does_not_believe_any_more,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_holder_paused_while_a_thread_waits_loses_and_learns_it,

@@ -114,7 +114,7 @@ static bool flag_is_set(void *argument)
 
 static bool flag_wait(struct flag *flag, int64_t until_ms)
 {
-    struct sb_wait wait = {&flag->lock, &flag->changed, is_set, flag, until_ms};
+    struct sb_wait wait = {&flag->lock, &flag->changed, is_set, flag, until_ms, 0};
     bool set;
 
     pthread_mutex_lock(&flag->lock);

@@ -192,7 +192,7 @@ void a_wait_can_be_cancelled()
         std::this_thread::sleep_for(1ms);
     }
     waiter.join();
-    CHECK(code == SIMBA_ECONTENDED);
+    CHECK(code == SIMBA_ECANCELED);
 }
 
 void a_lost_lease_is_told()

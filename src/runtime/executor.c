@@ -1,0 +1,111 @@
+/*
+ * executor.c - the tickets of lanes.
+ *
+ *     HOME -- hand over --> WANTED -- the executor calls --> HOME, and the lane runs
+ *                              |
+ *                              `-- take back --> UNWANTED -- the executor calls --> HOME
+ *                                                   |  `---- hand over --> WANTED
+ *                                                   `------- drop -------> ORPHAN -- the executor calls --> freed
+ *
+ * The executor may call a ticket when lane, dispatcher and client are gone. So its state is one atomic, and a call
+ * touches the lane only where it has turned WANTED to HOME: a lane that is wanted is alive.
+ */
+#include "runtime/executor.h"
+
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+
+enum { HOME, WANTED, UNWANTED, ORPHAN };
+
+struct sb_ticket {
+    _Atomic int state;
+    struct sb_lane *lane;
+    void (*run)(struct sb_lane *lane);
+    struct simba_executor executor;
+};
+
+/* The executors that have called a ticket on this thread; the oldest is forgotten first. */
+#define SERVED_MAX 8
+
+static _Thread_local struct simba_executor served[SERVED_MAX];
+static _Thread_local unsigned served_next;
+
+bool sb_executor_is_here(const struct simba_executor *executor)
+{
+    for (unsigned i = 0; i < SERVED_MAX; i++)
+        if (served[i].execute == executor->execute && served[i].user == executor->user)
+            return true;
+    return false;
+}
+
+static void remember_thread(const struct simba_executor *executor)
+{
+    if (sb_executor_is_here(executor))
+        return;
+    served[served_next] = *executor;
+    served_next = (served_next + 1) % SERVED_MAX;
+}
+
+static bool move(struct sb_ticket *ticket, int from, int to)
+{
+    return atomic_compare_exchange_strong(&ticket->state, &from, to);
+}
+
+static void call_ticket(void *argument)
+{
+    struct sb_ticket *ticket = argument;
+    struct sb_lane *lane = ticket->lane;
+    void (*run)(struct sb_lane *) = ticket->run;
+
+    remember_thread(&ticket->executor);
+    for (;;) {
+        if (move(ticket, WANTED, HOME)) {
+            run(lane);
+            return;
+        }
+        if (move(ticket, UNWANTED, HOME))
+            return;
+        if (atomic_load(&ticket->state) == ORPHAN) {
+            sb_free(ticket);
+            return;
+        }
+    }
+}
+
+void sb_ticket_hand_over(struct sb_ticket *ticket)
+{
+    if (move(ticket, UNWANTED, WANTED))
+        return; /* the executor has it still */
+    atomic_store(&ticket->state, WANTED);
+    ticket->executor.execute(ticket->executor.user, call_ticket, ticket);
+}
+
+bool sb_ticket_is_wanted(const struct sb_ticket *ticket)
+{
+    return atomic_load(&ticket->state) == WANTED;
+}
+
+bool sb_ticket_take_back(struct sb_ticket *ticket)
+{
+    return move(ticket, WANTED, UNWANTED);
+}
+
+void sb_ticket_drop(struct sb_ticket *ticket)
+{
+    if (ticket != NULL && !move(ticket, UNWANTED, ORPHAN))
+        sb_free(ticket);
+}
+
+struct sb_ticket *sb_ticket_create(struct sb_lane *lane, void (*run)(struct sb_lane *lane),
+                                   const struct simba_executor *executor)
+{
+    struct sb_ticket *ticket = sb_alloc_zero(sizeof *ticket);
+
+    if (ticket == NULL)
+        return NULL;
+    ticket->lane = lane;
+    ticket->run = run;
+    ticket->executor = *executor;
+    return ticket;
+}

@@ -1,0 +1,37 @@
+/*
+ * executor.h - hands lanes to the application's executor, and takes them back while it has not begun them.
+ *
+ * Each lane has one ticket, which is what the executor is given. A thread of the executor that waits inside the
+ * library runs the lanes itself whose tickets lie in the executor's queue: nobody else may ever do so. The executor
+ * still calls the ticket once; by then it may stand for nothing, or its lane and its client may be gone.
+ *
+ * Must not know what a lane's calls do.
+ */
+#ifndef SB_RUNTIME_EXECUTOR_H
+#define SB_RUNTIME_EXECUTOR_H
+
+#include <simba/simba.h>
+
+struct sb_lane;
+struct sb_ticket;
+
+/* Makes the ticket of a lane; `run` runs the lane's first call. Returns NULL when memory is short. */
+struct sb_ticket *sb_ticket_create(struct sb_lane *lane, void (*run)(struct sb_lane *lane),
+                                   const struct simba_executor *executor);
+
+/* The lane is idle and goes away. A ticket that the executor still has is freed when the executor calls it. Takes
+ * NULL. */
+void sb_ticket_drop(struct sb_ticket *ticket);
+
+/* Has the executor run the lane. Not while it is to run it already. Calls the application. */
+void sb_ticket_hand_over(struct sb_ticket *ticket);
+
+/* Whether the executor is to run the lane and has not begun; and takes the lane back. False: it has begun, or was not
+ * asked to. */
+bool sb_ticket_is_wanted(const struct sb_ticket *ticket);
+bool sb_ticket_take_back(struct sb_ticket *ticket);
+
+/* Whether the executor has called a ticket on this thread: then it is one of the executor's threads. */
+bool sb_executor_is_here(const struct simba_executor *executor);
+
+#endif
