@@ -7,7 +7,7 @@ SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
-    chaos soak chaos-mutants fuzz torture unreachable scenarios-rewrite install deb clean help
+    chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite install deb clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -98,6 +98,10 @@ soak: all ## many mutexes under faults for MINUTES (30): memory, descriptors and
 
 chaos-mutants: deps ## break the library one rule at a time (or ONLY=NAME); the checker must notice each
 	@tests/chaos/mutants/run . $(addprefix --only ,$(ONLY))
+
+lifetimes: all ## close handles at bad moments, with random pauses, for SECONDS (60); SEED= ONLY=NAME
+	@$(BUILD)/tests/lifetimes/lifetimes-stress --pauses $(abspath $(BUILD))/tests/lifetimes/lifetimes-pause.so \
+	    --seconds $(or $(SECONDS),60) $(addprefix --seed ,$(SEED)) $(addprefix --only ,$(ONLY))
 
 fuzz: all ## let libFuzzer try each target (or ONLY=NAME) for SECONDS (60)
 	@ninja --quiet -C $(BUILD) fuzz-programs
