@@ -9,6 +9,7 @@
 #include "backend/sqlite/functions.h"
 #include "backend/sqlite/identity.h"
 #include "backend/sqlite/log.h"
+#include "backend/sqlite/planted.h"
 #include "backend/sqlite/process.h"
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/settings.h"
@@ -234,6 +235,8 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
         code = set_up(c, failure);
     if (code == SIMBA_OK)
         code = sb_sqlite_identify_log(c, failure);
+    if (code == SIMBA_OK) /* once more: of what was opened */
+        code = sb_sqlite_check_planted(settings, failure);
     if (code != SIMBA_OK) {
         disconnect(&c->base);
         return code;

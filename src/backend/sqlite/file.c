@@ -8,6 +8,7 @@
 
 #include "backend/sqlite/failure.h"
 #include "backend/sqlite/identity.h"
+#include "backend/sqlite/planted.h"
 #include "backend/sqlite/side.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -93,6 +94,8 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
     int code = c->settings->must_exist ? find_file(path, failure) : create_file(path, failure);
     int rc;
 
+    if (code == SIMBA_OK)
+        code = sb_sqlite_check_planted(c->settings, failure);
     if (code != SIMBA_OK)
         return code;
     errno = 0; /* SQLite reports whatever it finds there */

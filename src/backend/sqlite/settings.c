@@ -3,6 +3,7 @@
  */
 #include "backend/sqlite/settings.h"
 
+#include "backend/sqlite/planted.h"
 #include "backend/sqlite/schema.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -37,25 +38,6 @@ static int fail_folder(const char *path, int system_code, struct simba_error *er
                                 path, strerror(system_code));
 }
 
-/* The folder of `path` made absolute, with `name` behind it: the file itself may not be there yet. */
-static int resolve_folder(const char *path, const char *name, char target[PATH_MAX],
-                          struct simba_error *error)
-{
-    char folder[PATH_MAX];
-    char resolved[PATH_MAX];
-    struct sb_text text;
-
-    sb_text_init(&text, folder, sizeof folder);
-    sb_text_add(&text, "%.*s.", (int)(name - path), path);
-    if (text.cut)
-        return fail_long(path, error);
-    if (realpath(folder, resolved) == NULL)
-        return fail_folder(path, errno, error);
-    sb_text_init(&text, target, PATH_MAX);
-    sb_text_add(&text, "%s/%s", strcmp(resolved, "/") != 0 ? resolved : "", name);
-    return text.cut ? fail_long(path, error) : SIMBA_OK;
-}
-
 /* SQLite would create what the link names, and others would open it by another name. */
 static bool leads_nowhere(const char *path, int system_code)
 {
@@ -72,29 +54,47 @@ static int fail_link(const char *path, int system_code, struct simba_error *erro
                                 strerror(system_code));
 }
 
+static int fail_planted(const char *path, const char *link, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_EDENIED,
+                        "the path of the database %s leads through the link %s, which another user "
+                        "may have placed: others may write in its folder",
+                        path, link);
+}
+
+/* What is wrong with a path that leads to no file. A new file may be created in a folder that is there. */
+static int judge_way(const char *path, const struct sb_sqlite_way *way, int system_code,
+                     bool must_exist, struct simba_error *error)
+{
+    if (way->refused[0] != '\0')
+        return fail_planted(path, way->refused, error);
+    if (must_exist && (system_code == ENOENT || system_code == ENOTDIR))
+        return sb_error_set(error, SIMBA_ENOTFOUND, "there is no database %s", path);
+    if (leads_nowhere(path, system_code))
+        return fail_link(path, system_code, error);
+    return way->missing ? SIMBA_OK : fail_folder(path, system_code, error);
+}
+
 /* One absolute name for all who mean the same file, by whatever links. */
 static int resolve_path(const char *path, bool must_exist, char **ret_path,
                         struct simba_error *error)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
-    char resolved[PATH_MAX];
+    struct sb_sqlite_way way;
+    int system_code;
     int code = SIMBA_OK;
 
     if (name[0] == '\0')
         return sb_error_set(error, SIMBA_EINVAL, "the path %s names a folder, not a file", path);
-    if (realpath(path, resolved) == NULL) {
-        if (must_exist && (errno == ENOENT || errno == ENOTDIR))
-            return sb_error_set(error, SIMBA_ENOTFOUND, "there is no database %s", path);
-        if (leads_nowhere(path, errno))
-            return fail_link(path, errno, error);
-        code = resolve_folder(path, name, resolved, error);
-    }
+    system_code = sb_sqlite_resolve(path, &way);
+    if (system_code != 0)
+        code = judge_way(path, &way, system_code, must_exist, error);
     if (code != SIMBA_OK)
         return code;
-    if (strlen(resolved) > PATH_BYTES_MAX)
-        return fail_long(resolved, error);
-    *ret_path = sb_strdup(resolved);
+    if (strlen(way.path) > PATH_BYTES_MAX)
+        return fail_long(way.path, error);
+    *ret_path = sb_strdup(way.path);
     return *ret_path != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
