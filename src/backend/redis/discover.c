@@ -49,20 +49,6 @@ struct search {
     struct simba_error most; /* the most telling reason of those that failed */
 };
 
-static void ignore(void *user)
-{
-    (void)user;
-}
-
-/* The question has been answered with the error. */
-static void ignore_down(void *user, const struct simba_error *error)
-{
-    (void)user;
-    (void)error;
-}
-
-static const struct sb_connection_events events = {ignore, NULL, ignore_down, ignore, NULL};
-
 /* An answer tells more than silence does. */
 static void note_failure(struct search *s, const struct simba_error *error)
 {
@@ -100,7 +86,7 @@ static int ask(struct asked *a, struct simba_error *error)
         .loop = &s->loop,
         .options = o,
         .connect_timeout_ms = o->connect_timeout_ms,
-        .events = &events,
+        .events = &sb_probe_events,
     };
     struct sb_endpoint endpoint;
     int code = sb_hosts_find(o, &o->sentinel_credentials, &s->votes->votes[a->index].place,

@@ -47,7 +47,7 @@ static void ignore_down(void *user, const struct simba_error *error)
     (void)error;
 }
 
-static const struct sb_connection_events events = {ignore, NULL, ignore_down, ignore, NULL};
+const struct sb_connection_events sb_probe_events = {ignore, NULL, ignore_down, ignore, NULL};
 
 static int64_t connect_timeout_of(const struct sb_probe_config *config)
 {
@@ -66,7 +66,7 @@ static int ask_on(uv_loop_t *loop, const struct sb_probe_config *config,
         .database = config->database,
         .connect_timeout_ms = connect_timeout_of(config),
         .master_only = config->master_only,
-        .events = &events,
+        .events = &sb_probe_events,
     };
     struct sb_connection *connection = sb_connection_open(&connection_config, endpoint);
     int code;

@@ -18,6 +18,9 @@ struct sb_probe_config {
     bool master_only;
 };
 
+/* Of a connection whose commands tell all that is to be known. */
+extern const struct sb_connection_events sb_probe_events;
+
 /* Takes the reply, which is no error reply; the result is that of the probe. */
 typedef int sb_probe_take(void *user, const struct redisReply *reply, struct simba_error *error);
 

@@ -22,8 +22,8 @@
 #define SETTLED 3 /* rounds after which those that the URL names have told their ids, if they can */
 #define CHANNEL "+switch-master"
 
-/* A sentinel that is asked. */
-struct teller {
+/* One of them. */
+struct sentinel {
     struct sb_sentinels *all;
     size_t index; /* among the votes */
     struct sb_redis_place place;
@@ -47,8 +47,8 @@ struct sb_sentinels {
     struct sb_votes votes;
     struct sb_redis_place master;
     int64_t confirmed_ms; /* sb_votes_confirmed_ms of it: every lease asks */
-    struct teller *tellers[SB_SENTINELS_MAX];
-    unsigned teller_count; /* with those that are being closed */
+    struct sentinel *sentinels[SB_SENTINELS_MAX];
+    unsigned sentinel_count; /* with those that are being closed */
     uv_timer_t timer;
     bool has_timer;  /* the timer is open */
     unsigned rounds; /* up to SETTLED */
@@ -56,7 +56,7 @@ struct sb_sentinels {
     bool is_lost; /* the master is not confirmed, and that has been told */
 };
 
-static void ask(struct teller *t);
+static void ask(struct sentinel *one);
 
 /* ---- What is known -------------------------------------------------------------------------- */
 
@@ -86,8 +86,8 @@ int64_t sb_sentinels_as_of(const struct sb_sentinels *s, const struct sb_redis_p
 static const char *reason(const struct sb_sentinels *s)
 {
     for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
-        if (s->tellers[i] != NULL && s->tellers[i]->error.code != SIMBA_OK)
-            return s->tellers[i]->error.text;
+        if (s->sentinels[i] != NULL && s->sentinels[i]->error.code != SIMBA_OK)
+            return s->sentinels[i]->error.text;
     return "";
 }
 
@@ -141,21 +141,21 @@ static void look_for_master(struct sb_sentinels *s)
 
 static void on_answered(struct sb_question *question)
 {
-    struct teller *t = question->user;
-    struct sb_sentinels *s = t->all;
+    struct sentinel *one = question->user;
+    struct sb_sentinels *s = one->all;
 
-    t->is_asked = false;
-    t->error.code = SIMBA_OK;
+    one->is_asked = false;
+    one->error.code = SIMBA_OK;
     if (question->code != SIMBA_OK)
-        t->error = question->error;
+        one->error = question->error;
     if (s->closing)
         return;
     if (question->code == SIMBA_OK) {
-        sb_votes_take(&s->votes, t->index, &question->word, question->asked_ms);
+        sb_votes_take(&s->votes, one->index, &question->word, question->asked_ms);
         look_for_master(s);
     }
-    if (t->ask_again)
-        ask(t);
+    if (one->ask_again)
+        ask(one);
 }
 
 static int send_on_link(void *via, struct sb_command *command, const struct sb_argument *arguments,
@@ -171,24 +171,25 @@ static int64_t patience_ms(const struct sb_sentinels *s)
     return patience < s->options->command_timeout_ms ? patience : s->options->command_timeout_ms;
 }
 
-static void ask(struct teller *t)
+static void ask(struct sentinel *one)
 {
-    t->ask_again = t->is_asked;
-    if (t->is_asked)
+    one->ask_again = one->is_asked;
+    if (one->is_asked)
         return;
-    sb_link_start(t->commands, NULL);
-    t->is_asked = sb_question_ask(&t->question, send_on_link, t->commands,
-                                  simba_now_ms() + patience_ms(t->all), &t->error) == SIMBA_OK;
-    sb_link_flush(t->commands);
-    if (t->is_asked && t->error.code == SIMBA_OK)
-        sb_link_start(t->announcements, NULL);
+    sb_link_start(one->commands, NULL);
+    one->is_asked =
+        sb_question_ask(&one->question, send_on_link, one->commands,
+                        simba_now_ms() + patience_ms(one->all), &one->error) == SIMBA_OK;
+    sb_link_flush(one->commands);
+    if (one->is_asked && one->error.code == SIMBA_OK)
+        sb_link_start(one->announcements, NULL);
 }
 
 static void ask_all(struct sb_sentinels *s)
 {
     for (size_t i = 0; i < SB_SENTINELS_MAX && !s->closing; i++)
-        if (s->tellers[i] != NULL)
-            ask(s->tellers[i]);
+        if (s->sentinels[i] != NULL)
+            ask(s->sentinels[i]);
 }
 
 /* ---- Hearing -------------------------------------------------------------------------------- */
@@ -196,47 +197,47 @@ static void ask_all(struct sb_sentinels *s)
 static void on_announcements_ready(void *user)
 {
     const struct sb_argument arguments[2] = {{"SUBSCRIBE", 9}, {CHANNEL, sizeof CHANNEL - 1}};
-    struct teller *t = user;
+    struct sentinel *one = user;
 
-    t->is_heard = true;
-    sb_link_push(t->announcements, arguments, 2); /* where it fails the questions do */
-    sb_link_flush(t->announcements);
+    one->is_heard = true;
+    sb_link_push(one->announcements, arguments, 2); /* where it fails the questions do */
+    sb_link_flush(one->announcements);
 }
 
 /* It goes on without them. */
-static void on_refused(struct teller *t, const char *text)
+static void on_refused(struct sentinel *one, const char *text)
 {
     char where[SB_REDIS_PLACE_TEXT_MAX];
 
-    if (t->is_heard)
-        t->all->host->log(t->all->host, SIMBA_LOG_WARN,
-                          "redis: the sentinel at %.80s does not let this client subscribe to "
-                          "%s, so a fail-over is noticed up to %lld ms later: %.100s",
-                          sb_redis_place_text(&t->place, where), CHANNEL,
-                          (long long)period_ms(t->all), text);
-    t->is_heard = false;
+    if (one->is_heard)
+        one->all->host->log(one->all->host, SIMBA_LOG_WARN,
+                            "redis: the sentinel at %.80s does not let this client subscribe to "
+                            "%s, so a fail-over is noticed up to %lld ms later: %.100s",
+                            sb_redis_place_text(&one->place, where), CHANNEL,
+                            (long long)period_ms(one->all), text);
+    one->is_heard = false;
 }
 
 static void on_announced(void *user, const redisReply *reply)
 {
-    struct teller *t = user;
+    struct sentinel *one = user;
 
     if (reply->type == REDIS_REPLY_ERROR)
-        on_refused(t, reply->str);
+        on_refused(one, reply->str);
     else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
              reply->element[0]->type == REDIS_REPLY_STRING &&
              strcmp(reply->element[0]->str, "message") == 0)
-        ask_all(t->all);
+        ask_all(one->all);
 }
 
-/* ---- Tellers -------------------------------------------------------------------------------- */
+/* ---- Sentinels -------------------------------------------------------------------------------- */
 
 static void finish_close(struct sb_sentinels *s)
 {
     void (*closed)(void *user) = s->events->closed;
     void *user = s->user;
 
-    if (!s->closing || s->teller_count > 0 || s->has_timer)
+    if (!s->closing || s->sentinel_count > 0 || s->has_timer)
         return;
     sb_free(s);
     closed(user);
@@ -244,22 +245,22 @@ static void finish_close(struct sb_sentinels *s)
 
 static int where(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
 {
-    const struct teller *t = user;
+    const struct sentinel *one = user;
 
     (void)error;
-    *ret_place = t->place;
+    *ret_place = one->place;
     return SIMBA_OK;
 }
 
 static void on_link_closed(void *user)
 {
-    struct teller *t = user;
-    struct sb_sentinels *s = t->all;
+    struct sentinel *one = user;
+    struct sb_sentinels *s = one->all;
 
-    if (--t->links > 0)
+    if (--one->links > 0)
         return;
-    sb_free(t);
-    s->teller_count--;
+    sb_free(one);
+    s->sentinel_count--;
     finish_close(s);
 }
 
@@ -267,58 +268,58 @@ static const struct sb_link_events command_events = {NULL, NULL, on_link_closed,
 static const struct sb_link_events announcement_events = {on_announcements_ready, on_announced,
                                                           on_link_closed, NULL};
 
-static struct sb_link_config link_config(struct teller *t, const struct sb_link_events *events)
+static struct sb_link_config link_config(struct sentinel *one, const struct sb_link_events *events)
 {
     return (struct sb_link_config){
-        .host = t->all->host,
-        .options = t->all->options,
-        .tls = t->all->tls,
-        .credentials = &t->all->options->sentinel_credentials,
+        .host = one->all->host,
+        .options = one->all->options,
+        .tls = one->all->tls,
+        .credentials = &one->all->options->sentinel_credentials,
         .where = where,
-        .outage = &t->outage,
+        .outage = &one->outage,
         .events = events,
-        .user = t,
+        .user = one,
     };
 }
 
 /* At once, where a link was never started; one that could not be created counts as closed. */
-static void close_teller(struct sb_sentinels *s, size_t index)
+static void close_sentinel(struct sb_sentinels *s, size_t index)
 {
-    struct teller *t = s->tellers[index];
-    struct sb_link *links[2] = {t->commands, t->announcements};
+    struct sentinel *one = s->sentinels[index];
+    struct sb_link *links[2] = {one->commands, one->announcements};
 
-    s->tellers[index] = NULL;
+    s->sentinels[index] = NULL;
     for (size_t i = 0; i < 2; i++) {
         if (links[i] != NULL)
             sb_link_close(links[i]); /* a question under way is answered */
         else
-            on_link_closed(t);
+            on_link_closed(one);
     }
 }
 
 /* Not when memory is short: it is tried again at the next round. */
-static void add_teller(struct sb_sentinels *s, size_t index)
+static void add_sentinel(struct sb_sentinels *s, size_t index)
 {
-    struct teller *t = sb_alloc_zero(sizeof *t);
+    struct sentinel *one = sb_alloc_zero(sizeof *one);
     struct sb_link_config config;
 
-    if (t == NULL)
+    if (one == NULL)
         return;
-    t->all = s;
-    t->index = index;
-    t->place = s->votes.votes[index].place;
-    t->question.options = s->options;
-    t->question.answered = on_answered;
-    t->question.user = t;
-    config = link_config(t, &command_events);
-    t->commands = sb_link_create(&config);
-    config = link_config(t, &announcement_events);
-    t->announcements = sb_link_create(&config);
-    s->teller_count++;
-    t->links = 2;
-    s->tellers[index] = t;
-    if (t->commands == NULL || t->announcements == NULL)
-        close_teller(s, index);
+    one->all = s;
+    one->index = index;
+    one->place = s->votes.votes[index].place;
+    one->question.options = s->options;
+    one->question.answered = on_answered;
+    one->question.user = one;
+    config = link_config(one, &command_events);
+    one->commands = sb_link_create(&config);
+    config = link_config(one, &announcement_events);
+    one->announcements = sb_link_create(&config);
+    s->sentinel_count++;
+    one->links = 2;
+    s->sentinels[index] = one;
+    if (one->commands == NULL || one->announcements == NULL)
+        close_sentinel(s, index);
 }
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
@@ -329,8 +330,8 @@ static void forget_gone(struct sb_sentinels *s, int64_t now_ms)
         if (!sb_votes_may_forget(&s->votes, i, now_ms))
             continue;
         sb_votes_forget(&s->votes, i);
-        if (s->tellers[i] != NULL)
-            close_teller(s, i);
+        if (s->sentinels[i] != NULL)
+            close_sentinel(s, i);
     }
 }
 
@@ -345,8 +346,8 @@ static void on_timer(uv_timer_t *timer)
     else
         sb_votes_add_peers(&s->votes, now_ms);
     for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
-        if (s->votes.votes[i].used && s->tellers[i] == NULL)
-            add_teller(s, i);
+        if (s->votes.votes[i].used && s->sentinels[i] == NULL)
+            add_sentinel(s, i);
     ask_all(s);
     tell_whether_lost(s);
 }
@@ -398,7 +399,7 @@ void sb_sentinels_close(struct sb_sentinels *s)
 {
     s->closing = true;
     for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
-        if (s->tellers[i] != NULL)
-            close_teller(s, i);
+        if (s->sentinels[i] != NULL)
+            close_sentinel(s, i);
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
 }
