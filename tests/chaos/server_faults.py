@@ -155,9 +155,9 @@ def rotate_credentials(world, dice):
     return server.name, None
 
 
-@fault("option-file", "client", LONG, only("mariadb", "postgres"))
+@fault("option-file", "client", NONE, only("mariadb", "postgres"))
 def option_file(world, dice):
-    """Of the client's library, with other hosts, users, passwords and TLS than the URL."""
+    """Of the client's library, with other hosts, users, passwords and TLS than the URL. It stays: all goes on with it."""
     name, text = dice.choice(world.store.option_files())
     path = os.path.join(world.home, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -166,4 +166,4 @@ def option_file(world, dice):
     os.chmod(path, 0o600)
     for proxy in world.proxies:
         proxy.reset()
-    return name, lambda: os.unlink(path)
+    return name, None
