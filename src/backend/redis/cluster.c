@@ -1,6 +1,10 @@
 /*
  * cluster.c - routes mutexes to masters. Owns the table of slots; must not know what is sent there.
  *
+ * A master that is cut off from the others goes on telling the map that it knew. So a map that brings nothing new while
+ * something is wrong is a reason to ask another node the next time, and a node whose map has helped is asked first from
+ * then on.
+ *
  * A release publishes on the node of the mutex, and PUBLISH counts the listeners of that node only. So
  * whoever listens is subscribed there, and moves along when the slot does.
  */
@@ -29,9 +33,11 @@ struct sb_cluster {
     bool has_timer; /* the timer is open */
     bool is_due;    /* the timer runs */
     bool closing;
-    bool is_lost;        /* no node gave a map, and that has been told */
-    unsigned fruitless;  /* refreshes in a row that failed or brought nothing new */
-    int64_t finished_ms; /* when the last one ended */
+    bool is_lost;                 /* no node gave a map, and that has been told */
+    bool doubts;                  /* the node that gave the map is asked last */
+    struct sb_redis_place source; /* that node */
+    unsigned fruitless;           /* refreshes in a row that failed or brought nothing new */
+    int64_t finished_ms;          /* when the last one ended */
     uint64_t random;
 
     struct sb_scout scout;
@@ -144,8 +150,26 @@ static bool apply(struct sb_cluster *c, const struct sb_slot_map *map)
 
 static void add_seed(struct sb_cluster *c, const struct sb_redis_place *place)
 {
+    for (size_t i = 0; i < c->seed_count; i++)
+        if (sb_redis_place_equals(&c->seeds[i], place))
+            return;
     if (c->seed_count < SEEDS_MAX)
         c->seeds[c->seed_count++] = *place;
+}
+
+/* The node that gave the map comes first, or last where its map is in doubt; those behind it follow it. */
+static void order_seeds(struct sb_cluster *c)
+{
+    struct sb_redis_place seeds[SEEDS_MAX];
+    size_t first = 0;
+
+    while (first < c->seed_count && !sb_redis_place_equals(&c->seeds[first], &c->source))
+        first++;
+    if (first < c->seed_count && c->doubts)
+        first++;
+    memcpy(seeds, c->seeds, sizeof seeds);
+    for (size_t i = 0; i < c->seed_count; i++)
+        c->seeds[i] = seeds[(first + i) % c->seed_count];
 }
 
 static void collect_seeds(struct sb_cluster *c)
@@ -158,6 +182,7 @@ static void collect_seeds(struct sb_cluster *c)
             add_seed(c, &node->place);
     for (size_t i = 0; i < o->place_count; i++)
         add_seed(c, &o->places[i]);
+    order_seeds(c);
 }
 
 static void run_refresh(void *user)
@@ -196,7 +221,11 @@ static void tell_found(struct sb_cluster *c)
 /* A map that is the old one will not be another a moment later, whoever asks for it meanwhile. */
 static void take_map(struct sb_cluster *c)
 {
-    c->fruitless = apply(c, &c->map) ? 0 : c->fruitless + 1;
+    bool changed = apply(c, &c->map);
+
+    c->fruitless = changed ? 0 : c->fruitless + 1;
+    c->doubts = !changed;
+    c->source = c->map.source;
     tell_found(c);
 }
 
@@ -252,6 +281,13 @@ void sb_cluster_refresh(struct sb_cluster *c)
         c->fruitless = 0;
     c->is_due = true;
     uv_timer_start(&c->timer, on_timer, (uint64_t)delay_ms(c), 0);
+}
+
+void sb_cluster_doubt(struct sb_cluster *c, const struct sb_redis_place *place)
+{
+    if (sb_redis_place_equals(place, &c->source))
+        c->doubts = true;
+    sb_cluster_refresh(c);
 }
 
 /* There is something new to be learnt, so that a long pause is over. */
@@ -357,6 +393,7 @@ int sb_cluster_open(simba_backend *store, struct sb_cluster **ret_cluster,
     c->timer.data = c;
     c->has_timer = true;
     apply(c, &map);
+    c->source = map.source;
     sb_slot_map_free(&map);
     *ret_cluster = c;
     return SIMBA_OK;

@@ -28,6 +28,9 @@ struct sb_node *sb_cluster_redirect(struct sb_cluster *cluster, const char *text
 /* Asks for the map again, soon. */
 void sb_cluster_refresh(struct sb_cluster *cluster);
 
+/* The same when a node says that the cluster is down: where the map is from that node, another one is asked. */
+void sb_cluster_doubt(struct sb_cluster *cluster, const struct sb_redis_place *place);
+
 /* Destroys it; sb_store_finish_close is called when that is done, soon. */
 void sb_cluster_close(struct sb_cluster *cluster);
 

@@ -253,7 +253,7 @@ static void look_elsewhere(struct sb_node *node, const char *text, const struct 
         sb_node_drop(node, error);
     else if (node->store->cluster != NULL &&
              (is_replica(text) || sb_redis_failed_with(text, "CLUSTERDOWN")))
-        sb_cluster_refresh(node->store->cluster);
+        sb_cluster_doubt(node->store->cluster, &node->place);
 }
 
 /* Sentinels and clusters lead to the master. Where the URL names one server, that one is there and of no use. */

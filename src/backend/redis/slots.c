@@ -74,11 +74,13 @@ static int take_map(void *user, const redisReply *reply, struct simba_error *err
 }
 
 static int ask(const struct sb_redis_options *o, const struct sb_tls *tls,
-               const struct sb_redis_place *place, struct reading *reading,
-               struct simba_error *error)
+               const struct sb_redis_place *place, int64_t connect_timeout_ms,
+               struct reading *reading, struct simba_error *error)
 {
-    const struct sb_probe_config config = {
-        .options = o, .tls = tls, .credentials = &o->credentials};
+    const struct sb_probe_config config = {.options = o,
+                                           .tls = tls,
+                                           .credentials = &o->credentials,
+                                           .connect_timeout_ms = connect_timeout_ms};
     const struct sb_argument arguments[2] = {{"CLUSTER", 7}, {"SLOTS", 5}};
     struct sb_endpoint endpoint;
     int code = sb_hosts_find(o, &o->credentials, place, &endpoint, error);
@@ -89,16 +91,27 @@ static int ask(const struct sb_redis_options *o, const struct sb_tls *tls,
     return sb_redis_ask(&config, &endpoint, arguments, 2, take_map, reading, error);
 }
 
+/* What is left is shared out among those that are left: one that refuses at once leaves its share to the others. */
+static int64_t share_ms(int64_t end_ms, size_t left)
+{
+    int64_t share = (end_ms - simba_now_ms()) / (int64_t)left;
+
+    return share > 0 ? share : 1;
+}
+
 int sb_slot_map_find(const struct sb_redis_options *o, const struct sb_tls *tls,
                      const struct sb_redis_place *places, size_t count, struct sb_slot_map *ret_map,
                      struct simba_error *error)
 {
     struct reading reading = {.asked = NULL};
+    int64_t end_ms = simba_now_ms() + o->connect_timeout_ms;
     int code = SIMBA_EUNAVAILABLE;
 
     for (size_t i = 0; i < count && code != SIMBA_OK; i++)
-        code = ask(o, tls, &places[i], &reading, error);
-    if (code == SIMBA_OK)
+        code = ask(o, tls, &places[i], share_ms(end_ms, count - i), &reading, error);
+    if (code == SIMBA_OK) {
         *ret_map = reading.map;
+        ret_map->source = *reading.asked;
+    }
     return code;
 }

@@ -17,11 +17,13 @@ struct sb_slot_range {
 struct sb_slot_map {
     struct sb_slot_range *ranges;
     size_t count;
+    struct sb_redis_place source; /* the node that told it */
 };
 
 void sb_slot_map_free(struct sb_slot_map *map);
 
-/* Blocks: asks the places in turn until one gives a map. From any thread. */
+/* Blocks: asks the places in turn until one gives a map, which tells where it is from. They share one connect-timeout.
+ * From any thread. */
 int sb_slot_map_find(const struct sb_redis_options *options, const struct sb_tls *tls,
                      const struct sb_redis_place *places, size_t count, struct sb_slot_map *ret_map,
                      struct simba_error *error);
