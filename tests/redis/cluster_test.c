@@ -113,6 +113,46 @@ static void each_mutex_is_on_its_slots_node(void **state)
     assert_true(host_close(&host));
 }
 
+static bool announces_names(void *user)
+{
+    redisReply *reply = server_ask(user, "CLUSTER SLOTS");
+    size_t named = 0;
+
+    for (size_t i = 0; i < reply->elements; i++)
+        named += strcmp(reply->element[i]->element[2]->element[0]->str, "localhost") == 0;
+    freeReplyObject(reply);
+    return named == NODES;
+}
+
+static void set_names(const char *name, const char *type)
+{
+    for (size_t i = 0; i < NODES; i++) {
+        server_do(&nodes[i], "CONFIG SET cluster-announce-hostname %s", name);
+        server_do(&nodes[i], "CONFIG SET cluster-preferred-endpoint-type %s", type);
+    }
+}
+
+/* The first request of a node waits until its name has been looked up, and so does a list. */
+static void nodes_that_announce_names_are_used_at_once(void **state)
+{
+    static const enum simba_op ops[] = {SIMBA_OP_LIST, SIMBA_OP_ACQUIRE};
+
+    (void)state;
+    set_names("localhost", "hostname");
+    assert_true(test_wait(announces_names, &nodes[0]));
+    assert_true(test_wait(announces_names, &nodes[1]));
+    for (size_t i = 0; i < TEST_COUNT(ops); i++) {
+        struct host host;
+        struct call call;
+
+        assert_int_equal(host_open(&host, cluster_url("")), SIMBA_OK);
+        call = host_do(&host, ops[i], i == 0 ? NULL : "named", i == 0 ? NULL : "a", 0);
+        if (call.code != SIMBA_OK)
+            fail_msg("%s", call.error.text);
+        assert_true(host_close(&host));
+    }
+}
+
 #define MANY 2000
 
 /* A name for each number that sorts by the node it is on. */
@@ -473,6 +513,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, start, stop)
     const struct CMUnitTest tests[] = {
         CASE(each_mutex_is_on_its_slots_node),
+        CASE(nodes_that_announce_names_are_used_at_once),
         CASE(the_list_of_many_mutexes_on_all_nodes_comes_to_an_end),
         CASE(a_waiter_listens_where_the_release_publishes),
         CASE(a_slot_on_the_move_is_asked_for_where_its_keys_are),

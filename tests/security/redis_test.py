@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Redis and those who are not to be trusted: users with few rights on a real server, and servers that lie."""
 import os
+import socket
 import sys
+import threading
+import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
-from program import Simba, case, equal, main, number, read, true, wait_until
-from resp import Client
-from servers import Redis
+from program import Simba, case, contains, equal, main, now, number, read, run, true, wait_until
+from resp import Client, read_value
+from servers import Redis, free_port
 
 LEASE_MS = 30000
 LEASE_OPTIONS = "ttl=20s&transition=10s&jitter=0ms..50ms"
@@ -97,6 +100,136 @@ def a_flood_of_messages_makes_a_waiter_look_once_in_a_round_trip():
         owner.end()
         equal(waiter.wait(), 0)
         true(served.calls("evalsha") - before < 200, f"{served.calls('evalsha') - before} attempts")
+
+
+# ---- Servers that lie ------------------------------------------------------------------------
+
+class Liar:
+    """A server that answers each command with what `answer` makes of its words; what it says need make no sense. It
+    counts its connections."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.listener = socket.create_server(("127.0.0.1", free_port()), backlog=64)
+        self.port = self.listener.getsockname()[1]
+        self.connections = 0
+        self.stopped = False
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        try:
+            with client, client.makefile("rb") as file:
+                while (words := read_value(file)) is not None:
+                    for piece in self.answer(words):
+                        if self.stopped:
+                            return
+                        client.sendall(piece)
+        except OSError:
+            pass  # it was hung up on
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.stopped = True
+        self.listener.close()
+
+
+def answer_greeting(words):
+    return {"PING": b"+PONG\r\n", "CLIENT": b"+OK\r\n"}.get(words[0])
+
+
+def peak_memory_mb(program):
+    """Of a process that lives."""
+    found = [line for line in read(f"/proc/{program.pid}/status").split("\n") if line.startswith("VmHWM:")]
+    return int(found[0].split()[1]) / 1024
+
+
+def slots(count, port):
+    """The map of a cluster of so many masters, all at one port and different hosts."""
+    return b"*%d\r\n" % count + b"".join(
+        b"*3\r\n:%d\r\n:%d\r\n*2\r\n$%d\r\n%s\r\n:%d\r\n"
+        % (i * 16384 // count, (i + 1) * 16384 // count - 1, len(host), host, port)
+        for i in range(count) for host in [b"127.1.%d.%d" % (i // 250, i % 250)])
+
+
+@case
+def a_map_of_too_many_masters_is_refused():
+    def answer(words):
+        yield slots(16384, 1) if words[0] == "CLUSTER" and words[1] == "SLOTS" else b"+OK\r\n"
+    with Liar(answer) as liar:
+        program = run("--url", f"redis+cluster://127.0.0.1:{liar.port}", "lock", "-n", "m", "--", "true")
+        equal(program.code, 69)
+        contains(program.said(), "more than 1000 masters")
+
+
+@case
+def masters_are_connected_to_when_they_are_needed():
+    """All of them are the liar itself, which listens on all addresses of the loopback."""
+    def answer(words):
+        if words[0] == "CLUSTER" and words[1] == "SLOTS":
+            yield slots(1000, liar.port)
+        else:
+            asked.append(words[0])
+            yield b"-CLUSTERDOWN no\r\n" if words[0].startswith("EVAL") else b"+OK\r\n"
+    asked = []
+    with Liar(answer) as liar:
+        liar.listener.close()
+        liar.listener = socket.create_server(("0.0.0.0", liar.port), backlog=64)
+        liar.connections = 0
+        threading.Thread(target=liar.accept, daemon=True).start()
+        program = Simba("--url", f"redis+cluster://127.0.0.1:{liar.port}?command-timeout=1s", "lead", "m", "--", "true")
+        wait_until(lambda: sum(word.startswith("EVAL") for word in asked) >= 3, "it has asked for the mutex")
+        memory = peak_memory_mb(program)
+        program.end()
+        true(liar.connections < 50, f"{liar.connections} connections")
+        true(memory < 100, f"{memory:.0f} MB")
+
+
+def endless_line(words):
+    if (known := answer_greeting(words)) is not None:
+        yield known
+    else:
+        while True:
+            yield b"+" + b"x" * 1000000
+
+
+def dripping_line(words):
+    if (known := answer_greeting(words)) is not None:
+        yield known
+    else:
+        yield b"$1000000\r\n"
+        while True:
+            yield b"x"
+            time.sleep(0.01)
+
+
+@case
+def an_endless_line_ends_the_connection_at_once():
+    with Liar(endless_line) as liar:
+        begin = now()
+        program = run("--url", f"redis://127.0.0.1:{liar.port}", "lock", "-n", "m", "--", "true")
+        equal(program.code, 69)
+        contains(program.said(), "too long")
+        true(now() - begin < 5, f"{now() - begin:.1f} s")
+
+
+@case
+def a_reply_that_drips_ends_the_connection_after_the_command_timeout():
+    with Liar(dripping_line) as liar:
+        program = Simba("--url", f"redis://127.0.0.1:{liar.port}?command-timeout=1s", "lead", "m", "--", "true")
+        wait_until(lambda: liar.connections >= 4, "it has given the connection up")  # two when it was opened
+        program.end()
+        contains(program.said(), "takes too long")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@
 #define REFRESH_MAX_MS 2000
 #define CALM_MS 10000 /* without a refresh: whatever it was is over */
 #define SEEDS_MAX (2 * SB_REDIS_PLACES_MAX)
+#define NODES_MAX (2 * SB_MASTERS_MAX) /* of two maps, while one replaces the other */
 
 struct sb_cluster {
     simba_backend *store;
@@ -51,19 +52,17 @@ struct sb_cluster {
 
 /* ---- Nodes ---------------------------------------------------------------------------------- */
 
-/* The node at a place, added where it is new; NULL when memory is short. */
+/* The node at a place, added where it is new, and connected to when it is first used; NULL when memory is short, or
+ * there are too many: redirections may name as many as they like until the map is asked for again. */
 static struct sb_node *node_at(struct sb_cluster *c, const struct sb_redis_place *place)
 {
     struct sb_node *node = c->store->nodes;
 
     while (node != NULL && !sb_redis_place_equals(&node->place, place))
         node = node->next;
-    if (node != NULL)
+    if (node != NULL || c->store->node_count >= NODES_MAX)
         return node;
-    node = sb_node_add(c->store, place);
-    if (node != NULL)
-        sb_link_start(node->commands, NULL);
-    return node;
+    return sb_node_add(c->store, place);
 }
 
 static void move_listener(void *argument, struct sb_listener *listener)
@@ -354,7 +353,9 @@ struct sb_node *sb_cluster_redirect(struct sb_cluster *c, const char *text,
     }
     node = node_at(c, &place);
     if (node == NULL) {
-        sb_error_plain(error, SIMBA_ENOMEM);
+        sb_error_set(error, SIMBA_EUNAVAILABLE,
+                     "a node of the cluster sent us to one more than there is room for: %s", text);
+        sb_cluster_refresh(c); /* which takes those away that have no slots */
         return NULL;
     }
     *ret_asking = strncmp(text, "ASK ", 4) == 0;

@@ -3,7 +3,8 @@
  * connection; must not know mutexes, nor which server it is and why. Which reply is whose, pipeline.c knows.
  *
  * Silence is what tells a dead connection from a slow one. It is measured from when something became
- * owed, or from the last byte that came, and ends the connection when it lasts too long.
+ * owed, or from the last byte that came, and ends the connection when it lasts too long. A reply that has begun must be
+ * complete within the same time, however many bytes come meanwhile.
  */
 #include "backend/redis/connection.h"
 
@@ -44,6 +45,7 @@ struct sb_connection {
     int64_t heard_at_ms;   /* the last byte */
     bool is_behind;        /* time is up, but something has come that is to be read first */
     int64_t owed_since_ms; /* SB_NEVER: nothing is owed */
+    int64_t begun_ms;      /* a reply that is not complete; SB_NEVER: there is none */
     struct sb_command ping;
     bool pinging;
 };
@@ -124,6 +126,8 @@ static int64_t next_check_ms(const struct sb_connection *c)
 
     if (c->state < READY)
         return earliest(at_ms, c->connect_by_ms);
+    if (c->begun_ms != SB_NEVER)
+        at_ms = earliest(at_ms, c->begun_ms + o->command_timeout_ms);
     if (c->owed_since_ms != SB_NEVER)
         return earliest(at_ms, c->owed_since_ms + o->command_timeout_ms);
     return earliest(at_ms, c->heard_at_ms + o->idle_timeout_ms);
@@ -191,7 +195,9 @@ static void check_silence(struct sb_connection *c, bool missed, int64_t now_ms)
 {
     const struct sb_redis_options *o = c->config.options;
 
-    if (c->owed_since_ms == SB_NEVER) {
+    if (c->begun_ms != SB_NEVER && now_ms - c->begun_ms >= o->command_timeout_ms) {
+        drop_because(c, "takes too long to end a reply");
+    } else if (c->owed_since_ms == SB_NEVER) {
         if (now_ms - c->heard_at_ms >= o->idle_timeout_ms)
             ping(c, now_ms);
     } else if (now_ms - c->owed_since_ms >= silence_max_ms(c, missed)) {
@@ -308,8 +314,19 @@ static void take_reply(struct sb_connection *c, const redisReply *reply)
     }
 }
 
+/* After all replies that were complete have been taken; `took` is whether there was one. */
+static void note_begun(struct sb_connection *c, bool took)
+{
+    if (sb_reader_is_empty(c->reader))
+        c->begun_ms = SB_NEVER;
+    else if (took || c->begun_ms == SB_NEVER)
+        c->begun_ms = c->heard_at_ms;
+}
+
 static void take_replies(struct sb_connection *c)
 {
+    bool took = false;
+
     while (c->state == GREETING || c->state == READY) {
         redisReply *reply = NULL;
 
@@ -317,8 +334,10 @@ static void take_replies(struct sb_connection *c)
         case SB_READER_REPLY:
             take_reply(c, reply);
             freeReplyObject(reply);
+            took = true;
             break;
         case SB_READER_MORE:
+            note_begun(c, took);
             return;
         case SB_READER_NONSENSE:
             drop_because(c, may_want_tls(c)
@@ -370,6 +389,7 @@ static bool begin_greeting(struct sb_connection *c)
         return false;
     sb_reader_free(c->reader);
     c->reader = reader;
+    c->begun_ms = SB_NEVER;
     memset(&c->greeting, 0, sizeof c->greeting);
     c->state = GREETING;
     return true;
@@ -460,6 +480,7 @@ struct sb_connection *sb_connection_open(const struct sb_connection_config *conf
     c->connect_by_ms = c->heard_at_ms + config->connect_timeout_ms;
     sb_pipeline_init(&c->pipeline);
     c->owed_since_ms = SB_NEVER;
+    c->begun_ms = SB_NEVER;
     c->timer_at_ms = SB_NEVER;
     c->stream = sb_stream_open(&stream);
     if (c->stream == NULL) {

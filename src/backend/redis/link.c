@@ -53,9 +53,14 @@ bool sb_link_is_ready(const struct sb_link *l)
     return l->state == CONNECTED && sb_connection_is_ready(l->connection);
 }
 
+bool sb_link_is_starting(const struct sb_link *l)
+{
+    return l->state == SEARCHING && l->failures == 0;
+}
+
 bool sb_link_has_room(const struct sb_link *l)
 {
-    return l->state != CONNECTED || sb_connection_has_room(l->connection);
+    return l->state == CONNECTED ? sb_connection_has_room(l->connection) : !sb_link_is_starting(l);
 }
 
 /* ---- Pauses --------------------------------------------------------------------------------- */
@@ -109,6 +114,14 @@ static void come_back(struct sb_link *l)
         tell_up(l);
 }
 
+static void on_room(void *user)
+{
+    struct sb_link *l = user;
+
+    if (l->config.events->room != NULL)
+        l->config.events->room(l->config.user);
+}
+
 static void pause_after(struct sb_link *l, const struct simba_error *error)
 {
     l->failures++;
@@ -116,6 +129,7 @@ static void pause_after(struct sb_link *l, const struct simba_error *error)
     l->last_error = *error;
     l->state = PAUSED;
     uv_timer_start(&l->timer, on_timer, (uint64_t)delay_ms(l), 0);
+    on_room(l);
 }
 
 /* ---- Connections ---------------------------------------------------------------------------- */
@@ -149,14 +163,6 @@ static void on_pushed(void *user, const struct redisReply *reply)
     l->config.events->pushed(l->config.user, reply);
 }
 
-static void on_room(void *user)
-{
-    struct sb_link *l = user;
-
-    if (l->config.events->room != NULL)
-        l->config.events->room(l->config.user);
-}
-
 static void on_down(void *user, const struct simba_error *error)
 {
     struct sb_link *l = user;
@@ -164,7 +170,6 @@ static void on_down(void *user, const struct simba_error *error)
     sb_connection_close(l->connection);
     l->connection = NULL;
     pause_after(l, error);
-    on_room(l);
 }
 
 static void on_closed(void *user)
@@ -203,6 +208,7 @@ static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
     }
     l->connections++;
     l->state = CONNECTED;
+    on_room(l);
 }
 
 /* ---- Credentials ---------------------------------------------------------------------------- */
@@ -315,6 +321,7 @@ int sb_link_send(struct sb_link *l, struct sb_command *command, const struct sb_
 {
     int code = SIMBA_EUNAVAILABLE;
 
+    sb_link_start(l, NULL);
     if (l->state == CONNECTED) {
         code = sb_connection_send(l->connection, command, arguments, count);
         return code == SIMBA_OK ? code : sb_error_plain(error, code);

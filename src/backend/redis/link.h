@@ -39,7 +39,7 @@ struct sb_link *sb_link_create(const struct sb_link_config *config);
 /* Begins to connect, where it has not; `known` may be NULL, or where the server is. */
 void sb_link_start(struct sb_link *link, const struct sb_endpoint *known);
 
-/* Takes a command. SIMBA_OK: it will be answered. Otherwise it will not, and *error says why. */
+/* Takes a command, and starts where it has not. SIMBA_OK: it will be answered. Otherwise it will not, and *error says why. */
 int sb_link_send(struct sb_link *link, struct sb_command *command,
                  const struct sb_argument *arguments, size_t count, struct simba_error *error);
 int sb_link_push(struct sb_link *link, const struct sb_argument *arguments, size_t count);
@@ -53,7 +53,10 @@ void sb_link_look_again(struct sb_link *link);
 
 bool sb_link_is_ready(const struct sb_link *link);
 
-/* Whether a command would have its reply soon, or be refused at once. */
+/* Whether the server is being looked for the first time: commands would be refused, and `room` tells when that is over. */
+bool sb_link_is_starting(const struct sb_link *link);
+
+/* Whether a command would have its reply soon, or be refused at once with a reason. */
 bool sb_link_has_room(const struct sb_link *link);
 
 /* Destroys it; at once, when it was never started. */

@@ -32,7 +32,8 @@ struct listing {
     struct sb_command command; /* first: SCAN */
     simba_backend *store;
     struct simba_request *request;
-    struct sb_node *node; /* that is being scanned */
+    struct sb_node *node;      /* that is being scanned */
+    struct simba_request turn; /* on that node */
     int64_t deadline_ms;
     struct simba_mutex_status *list;
     size_t count;
@@ -43,6 +44,7 @@ struct listing {
     struct simba_error error; /* the first one */
 };
 
+static void scan_node(struct listing *l);
 static void scan(struct listing *l, const char *cursor, size_t length);
 
 /* ---- The end -------------------------------------------------------------------------------- */
@@ -221,7 +223,7 @@ static void go_on(struct listing *l, const redisReply *cursor)
         scan(l, cursor->str, cursor->len);
     } else if (l->node->next != NULL) {
         l->node = l->node->next;
-        scan(l, "0", 1);
+        scan_node(l);
     } else {
         sort_names(l);
         read_all(l);
@@ -271,6 +273,29 @@ static void scan(struct listing *l, const char *cursor, size_t length)
         sb_link_flush(link);
 }
 
+static void on_turn(simba_backend *store, struct simba_request *request,
+                    const struct sb_record *record, const struct simba_error *error)
+{
+    struct listing *l = request->backend_data;
+
+    (void)store;
+    (void)record;
+    if (error != NULL)
+        fail(l, error);
+    else
+        scan(l, "0", 1);
+}
+
+/* It may be the first use of the node. */
+static void scan_node(struct listing *l)
+{
+    int64_t left_ms = l->deadline_ms - simba_now_ms();
+
+    l->turn = (struct simba_request){
+        .op = SIMBA_OP_LIST, .timeout_ms = left_ms > 0 ? left_ms : 0, .backend_data = l};
+    sb_request_await_turn(l->node, &l->turn, on_turn);
+}
+
 void sb_list_start(simba_backend *store, struct simba_request *request)
 {
     struct listing *l = sb_alloc_zero(sizeof *l);
@@ -288,5 +313,5 @@ void sb_list_start(simba_backend *store, struct simba_request *request)
     l->deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
     l->command.answered = on_scanned;
     l->command.deadline_ms = l->deadline_ms;
-    scan(l, "0", 1);
+    scan_node(l);
 }

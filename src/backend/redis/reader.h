@@ -25,6 +25,9 @@ void sb_reader_free(struct sb_reader *reader);
 /* Takes bytes in; false when memory is short. */
 bool sb_reader_feed(struct sb_reader *reader, const char *bytes, size_t length);
 
+/* Whether nothing has come of a reply that is not complete. */
+bool sb_reader_is_empty(const struct sb_reader *reader);
+
 enum sb_reader_verdict sb_reader_next(struct sb_reader *reader, struct redisReply **ret_reply);
 
 #endif

@@ -215,6 +215,11 @@ static void send_again(struct sb_job *job, struct sb_node *node)
 
     job->node = node;
     sb_quorum_leave(job);
+    sb_link_start(node->commands, NULL);
+    if (sb_link_is_starting(node->commands)) {
+        sb_backlog_add(node->backlog, job);
+        return;
+    }
     if (job->once)
         code = sb_error_set(&error, SIMBA_EUNAVAILABLE, "it would come behind later requests");
     else if (++job->attempts > ATTEMPTS_MAX)
@@ -328,11 +333,15 @@ static void begin_limit(struct sb_job *job)
         command->deadline_ms = command->until_ms;
 }
 
-/* The first time: what is sent again has had its turn. */
+/* The first time: what is sent again has had its turn. A LIST does the rest by itself. */
 static void begin(struct sb_job *job)
 {
     struct simba_error error;
 
+    if (job->op == SIMBA_OP_LIST) {
+        end_job(job, NULL, NULL);
+        return;
+    }
     begin_limit(job);
     if (sb_job_send(job, &error) == SIMBA_OK)
         return;
@@ -347,6 +356,7 @@ static void schedule(struct sb_job *job, int64_t now_ms)
     int64_t until_ms =
         job->op == SIMBA_OP_ACQUIRE ? sb_told_until(&job->store->told, job->request, now_ms) : 0;
 
+    sb_link_start(job->node->commands, NULL); /* where this is its first use */
     if (until_ms > now_ms)
         sb_backlog_hold(backlog, job, until_ms);
     else if (sb_backlog_is_empty(backlog) && sb_link_has_room(job->node->commands))
@@ -367,17 +377,17 @@ static int64_t until_ms(const struct simba_request *request, int64_t now_ms)
     return sb_later(now_ms, 2 * third_ms);
 }
 
-static void start(simba_backend *store, struct simba_request *request, sb_request_take *take,
-                  bool once)
+/* NULL when memory is short: then the request has been answered. */
+static struct sb_job *create_job(simba_backend *store, struct simba_request *request,
+                                 sb_request_take *take, int64_t now_ms)
 {
     struct sb_job *job = sb_alloc_zero(sizeof *job);
-    int64_t now_ms = simba_now_ms();
     struct simba_error error;
 
     if (job == NULL) {
         sb_error_plain(&error, SIMBA_ENOMEM);
         take(store, request, NULL, &error);
-        return;
+        return NULL;
     }
     job->command.answered = on_answered;
     job->command.deadline_ms = sb_later(now_ms, request->timeout_ms);
@@ -386,9 +396,21 @@ static void start(simba_backend *store, struct simba_request *request, sb_reques
     job->store = store;
     job->request = request;
     job->take = take;
-    job->once = once;
     job->op = request->op;
     job->revision = request->revision;
+    return job;
+}
+
+static void start(simba_backend *store, struct simba_request *request, sb_request_take *take,
+                  bool once)
+{
+    int64_t now_ms = simba_now_ms();
+    struct sb_job *job = create_job(store, request, take, now_ms);
+    struct simba_error error;
+
+    if (job == NULL)
+        return;
+    job->once = once;
     job->node = sb_store_route(store, request->mutex, &error);
     if (job->node == NULL) {
         suspect(store);
@@ -422,6 +444,18 @@ void sb_request_start_once(simba_backend *store, struct simba_request *request,
                            sb_request_take *take)
 {
     start(store, request, take, true);
+}
+
+void sb_request_await_turn(struct sb_node *node, struct simba_request *request,
+                           sb_request_take *take)
+{
+    int64_t now_ms = simba_now_ms();
+    struct sb_job *job = create_job(node->store, request, take, now_ms);
+
+    if (job == NULL)
+        return;
+    job->node = node;
+    schedule(job, now_ms);
 }
 
 void sb_request_go_on(struct sb_node *node)

@@ -44,6 +44,10 @@ void sb_request_start(simba_backend *store, struct simba_request *request, sb_re
 void sb_request_start_once(simba_backend *store, struct simba_request *request,
                            sb_request_take *take);
 
+/* Waits until it is a LIST's turn on a node: then `take` gets neither a record nor an error. */
+void sb_request_await_turn(struct sb_node *node, struct simba_request *request,
+                           sb_request_take *take);
+
 /* Lets the next command into a slot that is on its way to the node. */
 int sb_request_send_asking(struct sb_node *node, int64_t deadline_ms, struct simba_error *error);
 

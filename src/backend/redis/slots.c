@@ -55,6 +55,37 @@ static bool read_range(struct reading *reading, const redisReply *row, struct sb
     return read_master(reading, row->element[2], &range->master);
 }
 
+/* Those that a map names again and again are counted once, up to one more than may be. */
+static size_t count_masters(const struct sb_slot_map *map)
+{
+    const struct sb_redis_place *masters[SB_MASTERS_MAX + 1];
+    size_t count = 0;
+
+    for (size_t i = 0; i < map->count && count <= SB_MASTERS_MAX; i++) {
+        size_t known = 0;
+
+        while (known < count && !sb_redis_place_equals(masters[known], &map->ranges[i].master))
+            known++;
+        if (known == count)
+            masters[count++] = &map->ranges[i].master;
+    }
+    return count;
+}
+
+static int check_map(struct sb_slot_map *map, struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    if (map->count == 0)
+        code = sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots makes no sense");
+    else if (count_masters(map) > SB_MASTERS_MAX)
+        code = sb_error_set(error, SIMBA_ESTORE, "the cluster's map names more than %d masters",
+                            SB_MASTERS_MAX);
+    if (code != SIMBA_OK)
+        sb_slot_map_free(map);
+    return code;
+}
+
 static int take_map(void *user, const redisReply *reply, struct simba_error *error)
 {
     struct reading *reading = user;
@@ -62,15 +93,14 @@ static int take_map(void *user, const redisReply *reply, struct simba_error *err
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
         return sb_error_set(error, SIMBA_EUNAVAILABLE, "the cluster has no slots assigned yet");
+    if (reply->elements > SB_SLOTS)
+        return sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots makes no sense");
     map->ranges = sb_alloc_zero(reply->elements * sizeof *map->ranges);
     if (map->ranges == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     for (size_t i = 0; i < reply->elements; i++)
         map->count += read_range(reading, reply->element[i], &map->ranges[map->count]);
-    if (map->count > 0)
-        return SIMBA_OK;
-    sb_slot_map_free(map);
-    return sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots makes no sense");
+    return check_map(map, error);
 }
 
 static int ask(const struct sb_redis_options *o, const struct sb_tls *tls,

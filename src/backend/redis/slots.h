@@ -20,6 +20,9 @@ struct sb_slot_map {
     struct sb_redis_place source; /* the node that told it */
 };
 
+/* A map with more masters than that is refused. */
+#define SB_MASTERS_MAX 1000
+
 void sb_slot_map_free(struct sb_slot_map *map);
 
 /* Blocks: asks the places in turn until one gives a map, which tells where it is from. They share one connect-timeout.
