@@ -108,9 +108,9 @@ class Liar:
     """A server that answers each command with what `answer` makes of its words; what it says need make no sense. It
     counts its connections."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, address="127.0.0.1"):
         self.answer = answer
-        self.listener = socket.create_server(("127.0.0.1", free_port()), backlog=64)
+        self.listener = socket.create_server((address, free_port()), backlog=64)
         self.port = self.listener.getsockname()[1]
         self.connections = 0
         self.stopped = False
@@ -141,6 +141,7 @@ class Liar:
 
     def __exit__(self, *unused):
         self.stopped = True
+        self.listener.shutdown(socket.SHUT_RDWR)  # ends the accept, which would keep it open
         self.listener.close()
 
 
@@ -182,11 +183,7 @@ def masters_are_connected_to_when_they_are_needed():
             asked.append(words[0])
             yield b"-CLUSTERDOWN no\r\n" if words[0].startswith("EVAL") else b"+OK\r\n"
     asked = []
-    with Liar(answer) as liar:
-        liar.listener.close()
-        liar.listener = socket.create_server(("0.0.0.0", liar.port), backlog=64)
-        liar.connections = 0
-        threading.Thread(target=liar.accept, daemon=True).start()
+    with Liar(answer, "0.0.0.0") as liar:
         program = Simba("--url", f"redis+cluster://127.0.0.1:{liar.port}?command-timeout=1s", "lead", "m", "--", "true")
         wait_until(lambda: sum(word.startswith("EVAL") for word in asked) >= 3, "it has asked for the mutex")
         memory = peak_memory_mb(program)
