@@ -14,10 +14,10 @@ OK = b"\0\0\0\2\0\0\0"
 
 class FakeServer:
     """Serves connections one after the other. `heard` has what clients have said, TLS taken off; `talk` is what it
-    does behind the answer to its greeting."""
+    does behind the answer to its greeting, `first` a packet that it sends together with the greeting, before it."""
 
-    def __init__(self, talk=None, plugin=b"mysql_native_password", tls=None):
-        self.talk, self.plugin, self.tls = talk, plugin, tls
+    def __init__(self, talk=None, plugin=b"mysql_native_password", tls=None, version=b"5.7.99-fake", first=b""):
+        self.talk, self.plugin, self.tls, self.version, self.first = talk, plugin, tls, version, first
         self.heard = b""
         self.response = b""  # to the greeting
         self.connections = 0
@@ -70,8 +70,11 @@ class FakeServer:
     def say(self, payload, sequence=None):
         if sequence is not None:
             self.sequence = sequence
-        self.client.sendall(len(payload).to_bytes(3, "little") + bytes([self.sequence & 255]) + payload)
+        self.client.sendall(self._packet(payload))
+
+    def _packet(self, payload):
         self.sequence += 1
+        return len(payload).to_bytes(3, "little") + bytes([self.sequence - 1 & 255]) + payload
 
     def say_value(self, value):
         """A result of one row and one column."""
@@ -91,9 +94,12 @@ class FakeServer:
 
     def _greet(self):
         flags = CAPABILITIES | (CLIENT_SSL if self.tls else 0)
-        self.say(b"\x0a5.7.99-fake\0" + struct.pack("<I", 1) + SALT[:8] + b"\0" + struct.pack("<H", flags & 0xffff) +
-                 b"\x2d" + struct.pack("<H", 2) + struct.pack("<H", flags >> 16) + bytes([21]) + b"\0" * 10 + SALT[8:] +
-                 b"\0" + self.plugin + b"\0", sequence=0)
+        self.sequence = 0
+        first = self._packet(self.first) if self.first else b""
+        self.client.sendall(first + self._packet(
+            b"\x0a" + self.version + b"\0" + struct.pack("<I", 1) + SALT[:8] + b"\0" + struct.pack("<H", flags & 0xffff) +
+            b"\x2d" + struct.pack("<H", 2) + struct.pack("<H", flags >> 16) + bytes([21]) + b"\0" * 10 + SALT[8:] +
+            b"\0" + self.plugin + b"\0"))
         self.response = self.take()
         if self.tls and struct.unpack("<I", self.response[:4])[0] & CLIENT_SSL:
             self.client = self.tls.wrap_socket(self.client, server_side=True)

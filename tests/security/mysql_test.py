@@ -118,6 +118,29 @@ def a_server_without_the_tls_that_was_asked_for_hears_nothing():
 
 
 @case
+def nor_does_one_whose_version_ends_behind_the_look_at_its_greeting():
+    for length in (497, 520):
+        with FakeServer(version=b"9" * length) as server:
+            program = ask(server, "&tls=on")
+            equal(program.code, UNAVAILABLE)
+            contains(program.said(), "does not offer it")
+            true(server.connections > 0, "it was asked")
+            equal(server.heard, b"")
+
+
+@case
+def a_server_that_reports_progress_before_its_greeting_is_left():
+    """The client library crashes, or goes on to the greeting that follows."""
+    for version in (b"5.7.99-fake", b"5.5.5-10.11.6-MariaDB"):
+        for options in ("", "&tls=off", "&tls=on"):
+            with FakeServer(version=version, first=b"\xff\xff\xff\1\1\1\0\0\0\1x") as server:
+                program = ask(server, options)
+                equal(program.code, UNAVAILABLE)
+                contains(program.said(), "no greeting")
+                equal(server.heard, b"")
+
+
+@case
 def a_wrong_certificate_is_refused_whatever_an_option_file_says():
     fake = certificate("fake")
     certificate("right")

@@ -68,74 +68,91 @@ static void limit_handshake(const struct sb_mysql_connection *c)
 
 /* ---- The greeting ----------------------------------------------------------------------------- */
 
-#define GREETING_MAX 512
 #define HEADER 4
 #define PROTOCOL 10
 #define BEHIND_VERSION                                                                             \
     (4 + 8 + 1) /* the number of the connection, a part of the challenge, a zero */
 #define OFFERS_TLS 0x0800
 
-enum greeting { GREETING_PART, GREETING_TLS, GREETING_NO_TLS, GREETING_NONE };
+/* Behind 0xff stands the number of an error. This one announces how far a statement is, and the library goes on to what
+ * follows; before a greeting it crashes. */
+#define PROGRESS 0xffff
+
+static enum sb_mysql_greeting read_refusal(const unsigned char *bytes, size_t count, size_t length)
+{
+    if (length < HEADER + 3)
+        return SB_MYSQL_GREETING_NONE;
+    if (count < HEADER + 3)
+        return SB_MYSQL_GREETING_PART;
+    return (bytes[HEADER + 1] | bytes[HEADER + 2] << 8) == PROGRESS ? SB_MYSQL_GREETING_WRONG
+                                                                    : SB_MYSQL_GREETING_NONE;
+}
 
 /* length[3] number[1] | protocol, version as text, what stands behind it, what the server can do[2] ... */
-static enum greeting read_greeting(const unsigned char *bytes, size_t count)
+enum sb_mysql_greeting sb_mysql_read_greeting(const unsigned char *bytes, size_t count)
 {
     size_t length;
     const unsigned char *end;
     size_t place;
 
     if (count <= HEADER)
-        return GREETING_PART;
+        return SB_MYSQL_GREETING_PART;
     length = HEADER + (bytes[0] | (size_t)bytes[1] << 8 | (size_t)bytes[2] << 16);
     if (bytes[HEADER] == 0xff)
-        return GREETING_NONE; /* an error, which the library tells */
+        return read_refusal(bytes, count, length);
     if (bytes[HEADER] != PROTOCOL)
-        return GREETING_NO_TLS;
+        return SB_MYSQL_GREETING_NO_TLS;
     end = memchr(bytes + HEADER + 1, '\0', count - HEADER - 1);
     place = end != NULL ? (size_t)(end - bytes) + 1 + BEHIND_VERSION : count;
-    if (place + 2 > length || (end == NULL && count == GREETING_MAX))
-        return GREETING_NO_TLS;
-    if (place + 2 > count)
-        return GREETING_PART;
-    return ((bytes[place] | bytes[place + 1] << 8) & OFFERS_TLS) != 0 ? GREETING_TLS
-                                                                      : GREETING_NO_TLS;
+    if (place + 2 > length || place + 2 > SB_MYSQL_GREETING_MAX)
+        return SB_MYSQL_GREETING_NO_TLS;
+    if (end == NULL || place + 2 > count)
+        return SB_MYSQL_GREETING_PART;
+    return ((bytes[place] | bytes[place + 1] << 8) & OFFERS_TLS) != 0 ? SB_MYSQL_GREETING_TLS
+                                                                      : SB_MYSQL_GREETING_NO_TLS;
 }
 
 /* Waits for the greeting and leaves it to the library, which would go on in the clear where the server does not offer
  * TLS. Nothing is sent before a server has greeted; and a connection is never made at once, so that this comes before
- * the library can have read it. */
-static enum greeting await_greeting(const struct sb_mysql_connection *c)
+ * the library can have read it. SB_MYSQL_GREETING_PART: the time is up. */
+static enum sb_mysql_greeting await_greeting(const struct sb_mysql_connection *c)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    unsigned char bytes[GREETING_MAX];
+    unsigned char bytes[SB_MYSQL_GREETING_MAX];
     struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = POLLIN};
-    enum greeting greeting = GREETING_PART;
+    enum sb_mysql_greeting greeting = SB_MYSQL_GREETING_PART;
 
-    while (greeting == GREETING_PART) {
+    while (greeting == SB_MYSQL_GREETING_PART) {
         int64_t left_ms = c->deadline_ms - simba_now_ms();
         ssize_t count;
 
         if (left_ms <= 0 || poll(&socket, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) == 0)
-            return GREETING_NONE; /* too late, which whoever waits next finds out */
+            return SB_MYSQL_GREETING_PART;
         count = recv(socket.fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
         if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN))
-            return GREETING_NONE; /* so does the library */
-        greeting = count > 0 ? read_greeting(bytes, (size_t)count) : GREETING_PART;
-        if (greeting == GREETING_PART && count > 0)
+            return SB_MYSQL_GREETING_NONE; /* which the library finds out, too */
+        greeting =
+            count > 0 ? sb_mysql_read_greeting(bytes, (size_t)count) : SB_MYSQL_GREETING_PART;
+        if (greeting == SB_MYSQL_GREETING_PART && count > 0)
             nanosleep(&pause, NULL); /* what is there already makes no poll wait */
     }
     return greeting;
 }
 
-/* What the library is told: that something came, or that it is over. */
-static int check_greeting(struct sb_mysql_connection *c, int came, bool *ret_checked)
+/* What the library is told: that something came, or that it is over. Where there was no greeting the library may try
+ * another address, and that one is to be looked at. */
+static int check_greeting(struct sb_mysql_connection *c, bool needs_tls, int came,
+                          bool *ret_checked)
 {
-    enum greeting greeting = c->timed_out ? GREETING_NONE : await_greeting(c);
+    enum sb_mysql_greeting greeting = c->timed_out ? SB_MYSQL_GREETING_NONE : await_greeting(c);
 
-    *ret_checked = greeting == GREETING_TLS || greeting == GREETING_NO_TLS;
-    if (greeting != GREETING_NO_TLS)
+    if (greeting == SB_MYSQL_GREETING_PART)
+        return sb_mysql_give_up(c);
+    *ret_checked = greeting != SB_MYSQL_GREETING_NONE;
+    c->lacks_tls = needs_tls && greeting == SB_MYSQL_GREETING_NO_TLS;
+    c->greets_wrong = greeting == SB_MYSQL_GREETING_WRONG;
+    if (!c->lacks_tls && !c->greets_wrong)
         return came;
-    c->lacks_tls = true;
     shutdown((int)mysql_get_socket(c->mysql), SHUT_RDWR);
     return MYSQL_WAIT_TIMEOUT;
 }
@@ -143,7 +160,7 @@ static int check_greeting(struct sb_mysql_connection *c, int came, bool *ret_che
 bool sb_mysql_call_connect(struct sb_mysql_connection *c, const struct sb_mysql_target *target)
 {
     const enum mysql_protocol_type tcp = MYSQL_PROTOCOL_TCP;
-    bool checked = !target->needs_tls;
+    bool checked = target->is_local && !target->needs_tls;
     MYSQL *result = NULL;
     int status;
 
@@ -157,9 +174,9 @@ bool sb_mysql_call_connect(struct sb_mysql_connection *c, const struct sb_mysql_
 
         limit_handshake(c);
         if (!checked)
-            came = check_greeting(c, came, &checked);
-        status =
-            mysql_real_connect_cont(&result, c->mysql, c->lacks_tls ? MYSQL_WAIT_TIMEOUT : came);
+            came = check_greeting(c, target->needs_tls, came, &checked);
+        status = mysql_real_connect_cont(
+            &result, c->mysql, c->lacks_tls || c->greets_wrong ? MYSQL_WAIT_TIMEOUT : came);
     }
     return result != NULL;
 }

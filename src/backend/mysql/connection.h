@@ -38,6 +38,7 @@ struct sb_mysql_connection {
     int64_t deadline_ms;                         /* for answers */
     bool timed_out;                              /* it came */
     bool lacks_tls;                              /* the server does, by its greeting */
+    bool greets_wrong; /* the server does, so that it is not listened to */
     bool in_transaction;
     bool mariadb;
     bool read_only;   /* the server is: it grants nothing, whatever the user may do there */

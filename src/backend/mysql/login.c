@@ -149,6 +149,13 @@ static int fail_without_tls(struct sb_sql_failure *failure)
                         "MySQL: TLS was asked for and the server does not offer it");
 }
 
+static int fail_without_greeting(struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                        "MySQL: what the server says first is no greeting");
+}
+
 /* The server does not say that it wants TLS of the user, nor can it know that the password may be an old one. */
 static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_error *unread,
                            struct sb_sql_failure *failure)
@@ -158,6 +165,8 @@ static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_err
 
     if (c->lacks_tls)
         return fail_without_tls(failure);
+    if (c->greets_wrong)
+        return fail_without_greeting(failure);
     if (number ==
         CR_PLUGIN_NOT_ALLOWED) /* what the library says of it may be any bytes of its buffer */
         return sb_error_set_backend(&failure->error, code, number,
@@ -190,6 +199,7 @@ static int connect_to(struct sb_mysql_connection *c, struct sb_mysql_target *tar
     if (password != NULL)
         target->password = password;
     target->needs_tls = needs_tls(c);
+    target->is_local = is_local(target);
     connected = sb_mysql_call_connect(c, target);
     explicit_bzero(buffer, sizeof buffer);
     if (!connected)
@@ -209,6 +219,7 @@ static int log_in_with(struct sb_mysql_connection *c, size_t host,
     c->mysql = mysql_init(NULL);
     c->timed_out = false;
     c->lacks_tls = false;
+    c->greets_wrong = false;
     if (c->mysql == NULL || !set_options(c->mysql) || !set_tls(c->mysql, a) ||
         !restrict_login(c->mysql, a, is_local(&target)))
         return sb_mysql_fail_memory(failure);

@@ -320,10 +320,12 @@ static int read_named(struct sb_mysql_defaults *defaults, const char *path, unsi
     return code;
 }
 
-int sb_mysql_defaults_read_file(struct sb_mysql_defaults *defaults, const char *path,
+int sb_mysql_defaults_read_text(struct sb_mysql_defaults *defaults, const char *path, char *text,
                                 struct simba_error *error)
 {
-    return read_named(defaults, path, 0, error);
+    struct reader reader = {.defaults = defaults, .path = path, .error = error};
+
+    return take_lines(&reader, text);
 }
 
 int sb_mysql_defaults_read(struct sb_mysql_defaults *defaults, struct simba_error *error)
@@ -336,11 +338,11 @@ int sb_mysql_defaults_read(struct sb_mysql_defaults *defaults, struct simba_erro
     *defaults = (struct sb_mysql_defaults){0};
     sb_text_init(&text, own, sizeof own);
     sb_text_add(&text, "%s/.my.cnf", home != NULL ? home : "");
-    code = sb_mysql_defaults_read_file(defaults, "/etc/my.cnf", error);
+    code = read_named(defaults, "/etc/my.cnf", 0, error);
     if (code == SIMBA_OK)
-        code = sb_mysql_defaults_read_file(defaults, "/etc/mysql/my.cnf", error);
+        code = read_named(defaults, "/etc/mysql/my.cnf", 0, error);
     if (code == SIMBA_OK && home != NULL && home[0] == '/' && !text.cut)
-        code = sb_mysql_defaults_read_file(defaults, own, error);
+        code = read_named(defaults, own, 0, error);
     if (code != SIMBA_OK)
         sb_mysql_defaults_clear(defaults);
     return code;

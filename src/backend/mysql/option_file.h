@@ -25,8 +25,8 @@ struct sb_mysql_defaults {
 int sb_mysql_defaults_read(struct sb_mysql_defaults *defaults, struct simba_error *error);
 void sb_mysql_defaults_clear(struct sb_mysql_defaults *defaults);
 
-/* The same for one file, on top of what `defaults` has. */
-int sb_mysql_defaults_read_file(struct sb_mysql_defaults *defaults, const char *path,
+/* Takes what a file says on top of what `defaults` has. `path` is its name in errors; `text` is changed. */
+int sb_mysql_defaults_read_text(struct sb_mysql_defaults *defaults, const char *path, char *text,
                                 struct simba_error *error);
 
 #endif
