@@ -81,8 +81,8 @@ SIMBA_API int simba_repository_acquire_and_get_owner(simba_repository *repositor
                                                      struct simba_error *error);
 
 /* Gives back what `id` owns, and wakes who waits. *ret_released: it did own. SIMBA_ENOTFOUND when there is
- * no such mutex. After SIMBA_EUNKNOWN the server may still carry it out, and end a lease that `id` has acquired
- * since: acquire with another id then. */
+ * no such mutex. After SIMBA_EUNKNOWN the server may still carry it out; that ends no lease that `id` has acquired or
+ * renewed since. */
 SIMBA_API int simba_repository_release(simba_repository *repository, const char *mutex,
                                        const char *id, bool *ret_released,
                                        struct simba_error *error);

@@ -180,6 +180,48 @@ static void a_release_without_a_version_gives_back_whatever_the_id_owns(void **s
     assert_true(changed);
 }
 
+/* The same id acquires right before it is released, as another thread would. */
+static int run_behind_acquire(struct sb_sql_connection *connection, enum sb_sql_statement statement,
+                              const struct sb_sql_values *values, const struct sb_sql_sink *sink,
+                              int64_t *ret_count, struct sb_sql_failure *failure)
+{
+    struct sb_sql_claim claim = claim_of("a");
+    const struct sb_sql_values lease = sb_sql_claim_values(&claim);
+
+    if (statement == SB_SQL_RELEASE_EXACT)
+        assert_int_equal(
+            sb_sqlite_driver.run(connection, SB_SQL_ACQUIRE, &lease, NULL, NULL, failure),
+            SIMBA_OK);
+    return sb_sqlite_driver.run(connection, statement, values, sink, ret_count, failure);
+}
+
+static void a_release_ends_only_the_lease_that_was_read(void **state)
+{
+    struct store *store = *state;
+    struct sb_repository *r = &store->repository;
+    struct sb_sql_claim claim = claim_of("a");
+    struct sb_sql_driver driver = sb_sqlite_driver;
+    struct sb_sql_record record;
+    bool changed = false;
+
+    sb_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
+    driver.run = run_behind_acquire;
+    r->connection->driver = &driver;
+    assert_int_equal(sb_repository_release_read(r, "m", "a", &changed, &record, &store->failure),
+                     SIMBA_EUNAVAILABLE);
+    assert_int_equal(store->failure.remedy, SB_SQL_RETRY);
+    r->connection->driver = &sb_sqlite_driver;
+    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_OK);
+    assert_string_equal(record.owner_id, "a");
+    assert_int_equal(sb_repository_release_read(r, "m", "b", &changed, &record, &store->failure),
+                     SIMBA_OK);
+    assert_false(changed);
+    assert_int_equal(sb_repository_release_read(r, "m", "a", &changed, &record, &store->failure),
+                     SIMBA_OK);
+    assert_true(changed);
+    assert_string_equal(record.owner_id, "");
+}
+
 static void ensure_owner_tells_and_adds_what_is_missing(void **state)
 {
     struct store *store = *state;
@@ -239,6 +281,7 @@ int main(void)
         ON_STORE(acquire_and_get_owner_adds_what_is_missing),
         ON_STORE(every_change_adds_one_to_the_version),
         ON_STORE(a_release_without_a_version_gives_back_whatever_the_id_owns),
+        ON_STORE(a_release_ends_only_the_lease_that_was_read),
         ON_STORE(ensure_owner_tells_and_adds_what_is_missing),
         ON_STORE(a_rolled_back_transaction_leaves_nothing),
         ON_STORE(init_schema_is_harmless_when_all_is_there),

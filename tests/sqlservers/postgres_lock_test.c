@@ -1,11 +1,14 @@
 /*
  * postgres_lock_test.c - locks of PostgreSQL that are not on the row: those that a commit waits for, and the
- * table's. A change is told as made only when it is committed, and no lock is waited for without an end.
+ * table's. A change is told as made only when it is committed, no lock is waited for without an end, and a statement
+ * that was held up spoils nothing.
  */
 #include "server.h"
 
 #include "backend/host.h"
 #include "backend/postgres/schema.h"
+
+#include <simba/sql.h>
 
 #include <pthread.h>
 
@@ -351,6 +354,55 @@ static void a_limit_that_a_trigger_undoes_is_sent_with_each_request(void **state
     assert_true(host_close(&host));
 }
 
+/* ---- Statements that come late ---------------------------------------------------------------- */
+
+/* Holds every change of the user `plain` up before it has looked at a row, until the gate is open. */
+static const char hold_up[] =
+    "CREATE TABLE gate (opened bool); INSERT INTO gate VALUES (false);"
+    "CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"
+    " $$ BEGIN WHILE session_user = 'plain' AND NOT (SELECT opened FROM public.gate) LOOP"
+    " PERFORM pg_sleep(0.01); END LOOP; RETURN NULL; END $$;"
+    "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex"
+    " FOR EACH STATEMENT EXECUTE FUNCTION hold_up()";
+
+static int64_t count_sessions_of_plain(void)
+{
+    return server_number(&server, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'plain'");
+}
+
+static bool plain_is_gone(void *user)
+{
+    (void)user;
+    return count_sessions_of_plain() == 0;
+}
+
+/* A release of the rows' own functions gives up, the same id acquires again, and then the release is carried out. */
+static void a_release_that_comes_late_ends_no_newer_lease(void **state)
+{
+    simba_repository *late = NULL;
+    struct host host;
+    bool released = false;
+
+    (void)state;
+    server_sql(&server, "%s", dialect_create_user);
+    server_sql(&server, "%s", dialect_grant_use);
+    server_sql(&server, "%s", hold_up);
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host_do(&host, SIMBA_OP_ACQUIRE, "late", "a", 0);
+    assert_int_equal(
+        simba_repository_open(server_url(&server, "plain:secret", "timeout=2s"), &late, NULL),
+        SIMBA_OK);
+    assert_int_equal(simba_repository_release(late, "late", "a", &released, NULL), SIMBA_EUNKNOWN);
+    simba_repository_close(late);
+    assert_int_equal(count_sessions_of_plain(), 1); /* the twin: it is still to come */
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "late", "a", 0).owner, "a");
+    server_sql(&server, "UPDATE gate SET opened = true");
+    assert_true(test_wait(plain_is_gone, NULL));
+    assert_string_equal(owner_of("late"), "a");
+    server_sql(&server, "DROP TRIGGER hold_up ON simba_mutex");
+    assert_true(host_close(&host));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +416,7 @@ int main(void)
         cmocka_unit_test(somebody_who_creates_the_table_is_waited_for),
         cmocka_unit_test(who_creates_the_table_for_too_long_is_not_told_as_a_row),
         cmocka_unit_test(a_limit_that_a_trigger_undoes_is_sent_with_each_request),
+        cmocka_unit_test(a_release_that_comes_late_ends_no_newer_lease),
     };
 
     return server_is_installed()

@@ -360,8 +360,8 @@ static int attempt_acquire_and_get(struct sb_repository *r, struct call *call,
 static int attempt_release(struct sb_repository *r, struct call *call,
                            struct sb_sql_failure *failure)
 {
-    int code = sb_repository_release(r, call->claim.mutex, call->claim.id, 0, &call->result,
-                                     &call->record, failure);
+    int code = sb_repository_release_read(r, call->claim.mutex, call->claim.id, &call->result,
+                                          &call->record, failure);
 
     if (code == SIMBA_OK)
         announce(r, call, SIMBA_NOTICE_RELEASED);

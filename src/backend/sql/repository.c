@@ -376,6 +376,36 @@ int sb_repository_release(struct sb_repository *r, const char *mutex, const char
                           ret_released, ret_record, failure);
 }
 
+static int fail_changed(const char *mutex, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RETRY;
+    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                        "the mutex \"%s\" was changed by somebody else at the same moment", mutex);
+}
+
+/* The statement judges who owns: not every database compares ids as we do. */
+int sb_repository_release_read(struct sb_repository *r, const char *mutex, const char *id,
+                               bool *ret_released, struct sb_sql_record *ret_record,
+                               struct sb_sql_failure *failure)
+{
+    struct sb_sql_values values = {.mutex = mutex, .id = id};
+    struct sb_sql_record record;
+    bool released = false;
+    int code = sb_repository_get_owner(r, mutex, &record, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    values.version = record.version;
+    code = change_at_once(r, SB_SQL_RELEASE_EXACT, &values, &released, &record, failure);
+    if (code != SIMBA_OK)
+        return code;
+    if (!released && record.version != values.version)
+        return fail_changed(mutex, failure);
+    *ret_released = released;
+    *ret_record = record;
+    return SIMBA_OK;
+}
+
 /* As far as times are concerned, from the moment of the change on. */
 void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version)
 {

@@ -75,6 +75,12 @@ int sb_repository_release(struct sb_repository *repository, const char *mutex, c
                           uint64_t version, bool *ret_released, struct sb_sql_record *ret_record,
                           struct sb_sql_failure *failure);
 
+/* Gives back where the id owns what it owned when it was read, in this call: a statement that is carried out late does
+ * nothing to a lease that the id has acquired since. A row that has changed in between is SB_SQL_RETRY. */
+int sb_repository_release_read(struct sb_repository *repository, const char *mutex, const char *id,
+                               bool *ret_released, struct sb_sql_record *ret_record,
+                               struct sb_sql_failure *failure);
+
 /* Tells the owner of a mutex, which is added where it is missing; another who adds it at the same
  * moment does no harm. */
 int sb_repository_ensure_owner(struct sb_repository *repository, const char *mutex,
