@@ -1,11 +1,13 @@
 /*
- * raw_mysql.c - MySQL or MariaDB as libmariadb alone uses it.
+ * raw_mysql.c - MySQL or MariaDB as libmariadb alone uses it, but for logging in: no server is told more than the library
+ * would tell it.
  *
  * The server tells nobody of a change, so a hand-over by hand is the two writes alone; a waiter polls.
  */
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
+#include "backend/mysql/login.h"
 #include "backend/mysql/statement.h"
 #include "base/error.h"
 
@@ -18,7 +20,9 @@
 
 struct mysql {
     struct bench_sql sql; /* first: the client is one */
-    MYSQL *connection;
+    struct sb_mysql_settings settings;
+    struct sb_mysql_connection login;
+    MYSQL *connection; /* that it has made */
     MYSQL_STMT *update;
     MYSQL_STMT *acquire; /* the library's own statements */
     MYSQL_STMT *release;
@@ -55,25 +59,24 @@ static void close_raw(void *handle)
     close_statement(raw->release);
     if (raw->connection != NULL)
         mysql_close(raw->connection);
+    sb_sql_address_clear(&raw->settings.address);
     free(raw);
 }
 
 static int connect_to(struct mysql *raw, simba_url *url, struct simba_error *error)
 {
-    const char *path = simba_url_path(url);
-    bool has_host = simba_url_host_count(url) > 0;
+    struct sb_mysql_connection *c = &raw->login;
+    struct sb_sql_failure failure;
+    int code = sb_sql_address_read(&raw->settings.address, url, error);
 
-    raw->connection = mysql_init(NULL);
-    if (raw->connection == NULL)
-        return sb_error_plain(error, SIMBA_ENOMEM);
-    mysql_optionsv(raw->connection, MYSQL_SET_CHARSET_NAME, "utf8mb4"); /* the table's */
-    if (mysql_real_connect(raw->connection, has_host ? simba_url_host(url, 0) : NULL,
-                           simba_url_user(url), simba_url_password(url),
-                           path[0] == '/' ? path + 1 : path,
-                           has_host ? (unsigned)simba_url_port(url, 0) : 0,
-                           simba_url_param(url, "socket"), 0) == NULL)
-        return fail(raw, error);
-    return SIMBA_OK;
+    if (code != SIMBA_OK)
+        return code;
+    c->settings = &raw->settings;
+    c->deadline_ms = simba_now_ms() + raw->settings.address.connect_timeout_ms;
+    code = sb_mysql_log_in(c, 0, &failure);
+    raw->connection = c->mysql;
+    return code == SIMBA_OK ? SIMBA_OK
+                            : sb_error_set(error, code, "by hand: %s", failure.error.text);
 }
 
 static int prepare(struct mysql *raw, const char *sql, MYSQL_STMT **ret_statement,

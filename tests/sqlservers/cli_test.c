@@ -142,6 +142,24 @@ static void a_cycle_is_measured_beside_the_same_statements_by_hand(void **state)
         server_number(&server, "SELECT count(*) FROM simba_mutex WHERE mutex LIKE 'bench-%'"), 0);
 }
 
+/* With what the library finds in an option file. PostgreSQL's own client reads its files, and the server here asks it
+ * for no password. */
+static void the_plain_client_logs_in_as_the_library_does(void **state)
+{
+    struct process bench;
+
+    (void)state;
+    if (strcmp(dialect_scheme, "mysql") != 0)
+        skip();
+    file_write(".my.cnf", "[client]\npassword=secret\n");
+    server_sql(&server, "GRANT DELETE ON simba.simba_mutex TO plain");
+    use("plain", "");
+    bench = command_start(
+        "sh", "-c", "HOME=$PWD exec \"$SIMBA_PROGRAM\" bench cycle --count 2 --rounds 1", NULL);
+    assert_int_equal(process_wait(&bench), 0);
+    assert_contains(file_read(bench.out), "times as long as: the same statements by hand");
+}
+
 /* Whether the session has locked the row of a bench while nobody owned it. */
 static bool locks_free_row(struct session *session)
 {
@@ -196,6 +214,8 @@ static int run_cases(void)
         cmocka_unit_test_setup_teardown(a_user_that_may_not_create_the_table_gets_the_statement,
                                         enter, sandbox_leave),
         cmocka_unit_test_setup_teardown(a_name_that_is_not_utf8_is_78_for_every_command, enter,
+                                        sandbox_leave),
+        cmocka_unit_test_setup_teardown(the_plain_client_logs_in_as_the_library_does, enter,
                                         sandbox_leave),
         cmocka_unit_test_setup_teardown(a_cycle_is_measured_beside_the_same_statements_by_hand,
                                         enter, sandbox_leave),
