@@ -9,7 +9,7 @@ SHORT_FAULTS = {
     "redis-sentinel": COMMON + ["kill-server"],
     "redis-sentinel-async": ["isolate-master"],
     "redis-cluster": COMMON + ["kill-server"],
-    "redis-cluster-async": ["kill-server"],
+    "redis-cluster-async": ["isolate-master"],
     "mariadb": COMMON + NETWORK + ["kill-server", "lock-then-freeze-holders"],
     "postgres": COMMON + NETWORK + ["freeze-server-past-lease", "lock-table", "slew-server-clock"],
     "postgres-standby": COMMON + ["promote-standby"],
