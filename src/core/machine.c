@@ -18,10 +18,10 @@
  */
 #include "core/machine.h"
 
+#include "base/check.h"
 #include "base/random.h"
 #include "core/owner.h"
 
-#include <assert.h>
 #include <string.h>
 
 #define RETRY_MIN_MS 50
@@ -59,7 +59,7 @@ static bool guards(const struct sb_machine *m)
 
 static void set_status(struct sb_machine *m, enum simba_status status)
 {
-    assert(sb_status_may_move(m->status, status));
+    SB_CHECK(sb_status_may_move(m->status, status), "a status moves as the table says");
     m->status = status;
 }
 
@@ -174,7 +174,7 @@ static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *
 {
     struct simba_owner me = owner_of(m, e);
 
-    assert(m->callbacks == 0);
+    SB_CHECK(m->callbacks == 0, "nobody wins while callbacks of its last term run");
     m->held = true;
     m->fence = e->revision;
     m->attempt_at_ms = me.ttl_at_ms;
@@ -395,7 +395,7 @@ static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 /* What failed under a stop's callbacks were guards; the release that they held up is due at once. */
 static void on_returned(struct sb_machine *m, unsigned returned)
 {
-    assert(returned <= m->callbacks);
+    SB_CHECK(returned <= m->callbacks, "only callbacks that were asked for return");
     m->callbacks -= returned;
     if (m->status == SIMBA_STOPPING && m->callbacks == 0)
         m->failures = 0;
@@ -540,6 +540,8 @@ static int64_t deadline(const struct sb_machine *m)
 
 int sb_machine_step(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
+    const char *broken;
+
     memset(step, 0, sizeof *step);
     if ((e->type == SB_EVENT_START && !sb_status_may_move(m->status, SIMBA_STARTING)) ||
         (e->type == SB_EVENT_STOP && !sb_status_may_move(m->status, SIMBA_STOPPING))) {
@@ -552,8 +554,9 @@ int sb_machine_step(struct sb_machine *m, const struct sb_event *e, struct sb_st
         m->callbacks++;
     plan(m, e->now_ms, step);
     step->deadline_ms = deadline(m);
-    assert(!(step->acquired && step->released));
-    assert(sb_machine_broken_rule(m) == NULL);
+    SB_CHECK(!(step->acquired && step->released), "a step tells of a win or of a loss, not both");
+    broken = sb_machine_broken_rule(m);
+    SB_CHECK(broken == NULL, broken);
     return SIMBA_OK;
 }
 

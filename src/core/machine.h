@@ -133,7 +133,7 @@ int64_t sb_machine_ttl_ms(const struct sb_machine *machine);
 /* The token of the term that is believed in; 0: none. */
 uint64_t sb_machine_fence(const struct sb_machine *machine);
 
-/* The rule that the machine breaks, or NULL. For assertions and tests. */
+/* The rule that the machine breaks, or NULL. Every step checks that it is none. */
 const char *sb_machine_broken_rule(const struct sb_machine *machine);
 
 #endif

@@ -6,10 +6,10 @@
  */
 #include "core/observer.h"
 
+#include "base/check.h"
 #include "base/random.h"
 #include "core/owner.h"
 
-#include <assert.h>
 #include <string.h>
 
 #define RETRY_MAX_MS 1000
@@ -21,7 +21,7 @@ static int64_t earliest(int64_t a, int64_t b)
 
 static void set_status(struct sb_observer *o, enum simba_status status)
 {
-    assert(sb_status_may_move(o->status, status));
+    SB_CHECK(sb_status_may_move(o->status, status), "a status moves as the table says");
     o->status = status;
 }
 
@@ -131,7 +131,7 @@ static void take_in(struct sb_observer *o, const struct sb_event *e, struct sb_s
         on_look(o, e->now_ms);
         break;
     case SB_EVENT_RETURNED:
-        assert(e->returned <= o->callbacks);
+        SB_CHECK(e->returned <= o->callbacks, "only callbacks that were asked for return");
         o->callbacks -= e->returned;
         break;
     case SB_EVENT_TICK:
@@ -165,6 +165,8 @@ static int64_t deadline(const struct sb_observer *o)
 
 int sb_observer_step(struct sb_observer *o, const struct sb_event *e, struct sb_step *step)
 {
+    const char *broken;
+
     memset(step, 0, sizeof *step);
     if ((e->type == SB_EVENT_START && !sb_status_may_move(o->status, SIMBA_STARTING)) ||
         (e->type == SB_EVENT_STOP && !sb_status_may_move(o->status, SIMBA_STOPPING))) {
@@ -174,5 +176,14 @@ int sb_observer_step(struct sb_observer *o, const struct sb_event *e, struct sb_
     take_in(o, e, step);
     plan(o, e->now_ms, step);
     step->deadline_ms = deadline(o);
+    broken = sb_observer_broken_rule(o);
+    SB_CHECK(broken == NULL, broken);
     return SIMBA_OK;
+}
+
+const char *sb_observer_broken_rule(const struct sb_observer *o)
+{
+    if (o->status == SIMBA_INITIAL && o->in_flight)
+        return "a stopped observer waits for nothing";
+    return NULL;
 }

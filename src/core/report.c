@@ -3,6 +3,8 @@
  */
 #include "core/report.h"
 
+#include "base/check.h"
+
 unsigned sb_report_keep(struct sb_report *r, const struct sb_step *step)
 {
     if (!step->changed)
@@ -21,6 +23,7 @@ unsigned sb_report_keep(struct sb_report *r, const struct sb_step *step)
         r->acquired |= step->acquired;
         r->released |= step->released;
     }
+    SB_CHECK(!(r->acquired && r->released), "a report tells of a win or of a loss, not both");
     return 1;
 }
 

@@ -8,12 +8,12 @@
 #include "runtime/dispatcher.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/thread.h"
 #include "runtime/executor.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -330,7 +330,7 @@ int sb_lane_init(struct sb_lane *lane, struct sb_dispatcher *d, void (*idle)(str
 
 void sb_lane_end(struct sb_lane *lane)
 {
-    assert(!lane->busy);
+    SB_CHECK(!lane->busy, "a lane is freed when nothing of it runs");
     sb_ticket_drop(lane->ticket);
 }
 
@@ -385,7 +385,7 @@ void sb_dispatcher_destroy(struct sb_dispatcher *d)
     while (atomic_load(&d->handing) > 0)
         sched_yield();
     pthread_mutex_lock(&d->lock);
-    assert(d->first == NULL);
+    SB_CHECK(d->first == NULL, "a dispatcher is freed when nothing waits in it");
     d->closing = true;
     pthread_cond_broadcast(&d->ready);
     pthread_mutex_unlock(&d->lock);

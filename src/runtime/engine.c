@@ -7,6 +7,7 @@
 #include "runtime/engine.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/error.h"
@@ -15,7 +16,6 @@
 #include "core/owner.h"
 #include "runtime/service.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -504,7 +504,7 @@ static void close_backend(void *argument)
 {
     struct sb_engine *engine = argument;
 
-    assert(engine->batch == NULL);
+    SB_CHECK(engine->batch == NULL, "an engine is freed when all requests were sent");
     engine->ops->close(engine->backend, on_backend_closed, engine);
 }
 

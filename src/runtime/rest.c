@@ -6,10 +6,10 @@
 #include "runtime/rest.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/container.h"
 #include "base/text.h"
 
-#include <assert.h>
 #include <string.h>
 
 struct sb_name {
@@ -66,19 +66,16 @@ bool sb_rest_make_name(const struct sb_rest *r, const char *id, struct sb_name *
 
 /* ---- Owners --------------------------------------------------------------------------------- */
 
-/* An owner whom nobody has named cannot be; if it were, it would be nobody. */
 static const char *refer(const struct sb_rest *r, const char *id, const struct sb_name *news)
 {
-    bool named = news != NULL && strcmp(news->text, id) == 0;
-
     if (id[0] == '\0')
         return nobody;
     if (is_own(r, id))
         return r->own_id;
     if (strcmp(r->owner.id, id) == 0)
         return r->owner.id;
-    assert(named);
-    return named ? news->text : nobody;
+    SB_CHECK(news != NULL && strcmp(news->text, id) == 0, "an owner has been named by somebody");
+    return news->text;
 }
 
 static void lay_owner(struct sb_rest *r, struct sb_rest_owner *at, const struct simba_owner *owner,

@@ -3,7 +3,8 @@
  */
 #include "runtime/timers.h"
 
-#include <assert.h>
+#include "base/check.h"
+
 #include <stddef.h>
 
 static struct sb_timer *meld(struct sb_timer *a, struct sb_timer *b)
@@ -81,6 +82,7 @@ void sb_timers_cancel(struct sb_timers *timers, struct sb_timer *timer)
     if (timers->root == timer) {
         timers->root = orphans;
     } else {
+        SB_CHECK(timer->previous != NULL, "a timer that is armed stands in the heap");
         unlink_from_siblings(timer);
         timers->root = meld(timers->root, orphans);
     }
@@ -95,7 +97,7 @@ void sb_timers_arm(struct sb_timers *timers, struct sb_timer *timer, int64_t at_
     if (timer->armed && timer->at_ms == at_ms)
         return;
     sb_timers_cancel(timers, timer);
-    assert(timer->fire != NULL);
+    SB_CHECK(timer->fire != NULL, "a timer that is armed has something to do");
     timer->at_ms = at_ms;
     timer->armed = true;
     timers->root = meld(timers->root, timer);

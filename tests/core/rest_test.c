@@ -105,6 +105,12 @@ static void assert_same(struct twins *t)
     assert_int_equal(report.released, t->report.released);
 }
 
+static void take_reports(struct twins *t)
+{
+    assert_int_equal(sb_rest_take_report(&t->rest).pending, sb_report_take(&t->report).pending);
+}
+
+/* Whatever has returned was told before. */
 static void step_both(struct twins *t)
 {
     struct sb_event e = draw_event(t);
@@ -115,6 +121,8 @@ static void step_both(struct twins *t)
     union sb_mind mind;
     bool reports;
 
+    if (e.type == SB_EVENT_RETURNED)
+        take_reports(t);
     step(t, &t->awake, &e, &awake);
     sb_report_keep(&t->report, &awake);
     if (has_owner)
@@ -135,7 +143,7 @@ static void step_both(struct twins *t)
         t->generation = awake.request.generation;
     }
     if (draw(t, 3) == 0)
-        assert_int_equal(sb_rest_take_report(&t->rest).pending, sb_report_take(&t->report).pending);
+        take_reports(t);
 }
 
 static void walk(bool observes)
