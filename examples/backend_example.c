@@ -62,11 +62,17 @@ static bool lease_is_over(const struct record *record, int64_t now_ms)
     return record->owner[0] == '\0' || left_ms <= 0 || left_ms > record->lease_ms;
 }
 
-static void grant(struct record *record, const struct simba_request *request, int64_t now_ms)
+static void grant(struct record *record, const struct simba_request *request, bool mine,
+                  int64_t now_ms)
 {
-    record->lease_ms = request->ttl_ms + request->transition_ms;
-    record->ttl_at_ms = now_ms + request->ttl_ms;
-    record->transition_at_ms = now_ms + record->lease_ms;
+    int64_t lease_ms = request->ttl_ms + request->transition_ms;
+
+    /* Another contender with the same id may have been granted more (duty 12). */
+    if (!mine || now_ms + lease_ms > record->transition_at_ms) {
+        record->lease_ms = lease_ms;
+        record->ttl_at_ms = now_ms + request->ttl_ms;
+        record->transition_at_ms = now_ms + lease_ms;
+    }
     snprintf(record->mutex, sizeof(record->mutex), "%s", request->mutex);
     snprintf(record->owner, sizeof(record->owner), "%s", request->id);
 }
@@ -77,10 +83,11 @@ static bool apply(struct record *record, const struct simba_request *request, in
 {
     bool over = lease_is_over(record, now_ms);
     bool mine = request->id != NULL && !over && strcmp(record->owner, request->id) == 0;
+    bool its_term = request->fence == 0 || request->fence == record->revision;
 
     if ((request->op == SIMBA_OP_ACQUIRE && (over || mine)) ||
-        (request->op == SIMBA_OP_GUARD && mine))
-        grant(record, request, now_ms);
+        (request->op == SIMBA_OP_GUARD && mine && its_term))
+        grant(record, request, mine, now_ms);
     else if (request->op == SIMBA_OP_RELEASE && mine && request->revision == record->revision)
         record->owner[0] = '\0';
     else

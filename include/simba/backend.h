@@ -35,6 +35,12 @@
  *     when its contender has gone (`listen`) without having been told that it owns; an entry of an older
  *     session of the same id is told as nobody's.
  * 10. All descriptors are close-on-exec. The backend prints nothing and never ends the process.
+ * 11. Two contenders may have the same id by mistake. A store that knows the token of the owner's term tells it in
+ *     `fence`, and renews only the term that a GUARD names; an owner whose GUARD is answered with another
+ *     token ends its term. Where the store does not know tokens, but every ACQUIRE and GUARD that changes the
+ *     record adds exactly 1 to its revision, it sets `revision_counts`, and the owner finds out by counting.
+ * 12. No request ever shortens a lease that the same id was granted before, in whatever order requests are
+ *     carried out and whenever their time was taken.
  *
  * Threads: open, submit, listen and close are called on the client's loop thread and must not block
  * there, except open, which may take as long as it needs to find out whether the store can be used, and submit for
@@ -61,8 +67,9 @@ enum simba_op {
     /* If nobody owns, or the lease of the owner has ended, or the owner is `id`: make `id` the owner
      * with a full lease and a new, larger revision. Otherwise change nothing but the wait queue. */
     SIMBA_OP_ACQUIRE,
-    /* If the owner is `id` and its lease has not ended: give it a full lease again. Otherwise change
-     * nothing. Never makes anybody an owner, never creates a record. */
+    /* If the owner is `id`, its lease has not ended, and `fence` is 0 or the token of the owner's term: give
+     * it a full lease again. Otherwise change nothing. Never makes anybody an owner, never creates a record.
+     * A store that cannot tell terms apart may pass over `fence` (duty 11). */
     SIMBA_OP_GUARD,
     /* If the owner is `id` and the record's revision is `revision`: nobody owns, the next waiter is
      * woken. With revision 0 nothing is given back, and the answer need not name the owner. Always:
@@ -88,6 +95,7 @@ struct simba_request {
     struct simba_request *next; /* links a batch; the backend's to use until it answers */
     void *backend_data;         /* the backend's to use until it answers; NULL at first */
     bool asks_place;            /* ACQUIRE: `place` is wanted, where the store can tell it */
+    uint64_t fence;             /* GUARD: the token of the term to renew; 0: any of this id */
 };
 
 struct simba_reply {
@@ -103,12 +111,13 @@ struct simba_reply {
     const struct simba_mutex_status *list;
     size_t list_count;
     const struct simba_error *error; /* the sentence for `code`; may be NULL */
-    int64_t place; /* in the wait queue, from 1, where ACQUIRE asked for it; 0: not known */
+    int64_t place;        /* in the wait queue, from 1, where ACQUIRE asked for it; 0: not known */
+    bool revision_counts; /* each ACQUIRE and GUARD that changed the record added 1 (duty 11) */
 };
 
 #define SIMBA_REPLY_INIT                                                                           \
     {                                                                                              \
-        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0                                        \
+        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false                                 \
     }
 
 enum simba_notice {

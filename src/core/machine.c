@@ -15,6 +15,10 @@
  *
  * A release always names the revision of the record. When a lost reply left that unknown, a GUARD asks
  * first. So a release that reaches the store late can never hit a later term of the same id.
+ *
+ * Two contenders may have the same id by mistake. The store then grants each what the other holds. An owner
+ * finds out at its next renewal, because the term on the store is not its own; it ends its term, and does not
+ * acquire again while its rival lives. It looks by READ, because the store would grant any ACQUIRE.
  */
 #include "core/machine.h"
 
@@ -55,6 +59,12 @@ static bool believes(const struct sb_machine *m)
 static bool guards(const struct sb_machine *m)
 {
     return m->held && (is_active(m) || m->callbacks > 0);
+}
+
+/* Whether it can leave a lease of mine on the store. */
+static bool may_renew(enum simba_op op)
+{
+    return op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
 }
 
 static void set_status(struct sb_machine *m, enum simba_status status)
@@ -154,18 +164,23 @@ static void take_turn(struct sb_machine *m, int64_t place, int64_t now_ms)
     m->attempt_at_ms = latest(now_ms, sb_later(m->owner.transition_at_ms, after_ms));
 }
 
-static void contend_later(struct sb_machine *m, int64_t place, int64_t now_ms)
+/* When the lease of `owner` is over and the jitter has passed. */
+static void wait_for(struct sb_machine *m, const struct simba_owner *owner, int64_t now_ms)
 {
     const struct sb_timing *t = m->timing;
-    int64_t delay;
+    int64_t delay =
+        simba_period_contender_delay_ms(owner, now_ms, t->transition_ms, t->jitter_min_ms,
+                                        t->jitter_max_ms, sb_random_next(&m->random));
 
-    if (has_turn(t, place)) {
-        take_turn(m, place, now_ms);
-        return;
-    }
-    delay = simba_period_contender_delay_ms(&m->owner, now_ms, t->transition_ms, t->jitter_min_ms,
-                                            t->jitter_max_ms, sb_random_next(&m->random));
     m->attempt_at_ms = sb_later(now_ms, delay);
+}
+
+static void contend_later(struct sb_machine *m, int64_t place, int64_t now_ms)
+{
+    if (has_turn(m->timing, place))
+        take_turn(m, place, now_ms);
+    else
+        wait_for(m, &m->owner, now_ms);
 }
 
 /* ---- Winning, renewing, losing ------------------------------------------------------------- */
@@ -235,6 +250,76 @@ static void finish(struct sb_machine *m, int code, struct sb_step *step)
     step->stop_code = code;
 }
 
+static bool finds_other_term(const struct sb_event *e)
+{
+    return e->op == SIMBA_OP_GUARD && e->named != 0 && e->fence != 0 && e->fence != e->named;
+}
+
+/* Whether the record that a reply calls mine is of another term than the one that I know: a rival with my id has
+ * acquired it. A RELEASE may also find what a late ACQUIRE of my own has left, as long as one can be under way. For a
+ * GUARD that makes no difference: it is not the term that was to be renewed.
+ *
+ *     revision   10        11         12         13      told: 10, and now 13; two of mine are open, and this GUARD
+ *                 |- open --|-- open --|- GUARD --|      is one of them: one change was not mine
+ */
+static bool is_foreign(const struct sb_machine *m, const struct sb_event *e)
+{
+    if (e->op == SIMBA_OP_RELEASE)
+        return m->rival ||
+               (e->fence != 0 && m->claimed != 0 && e->fence != m->claimed && m->open == 0);
+    if (e->op != SIMBA_OP_GUARD || e->named == 0)
+        return false;
+    if (e->fence != 0 || e->revision < e->named)
+        return e->fence != e->named; /* a term never has a smaller revision than its token */
+    return e->revision_counts && e->revision > m->revision && e->revision - m->revision > m->open;
+}
+
+/* Looks again when the rival's lease is over; it may be renewed by then. */
+static void wait_for_rival(struct sb_machine *m, const struct sb_event *e)
+{
+    const struct sb_timing *t = m->timing;
+    int64_t lease_ms = sb_later(t->ttl_ms, t->transition_ms);
+    struct simba_owner rival =
+        sb_owner_in_time_left(e->owner, e->now_ms, e->ttl_left_ms,
+                              earliest(e->transition_left_ms, lease_ms), t->ttl_ms, e->fence);
+
+    m->rival = true;
+    m->failures = 0;
+    wait_for(m, &rival, e->now_ms);
+}
+
+/* The application is told of nobody: it could not tell its rival from itself. What an older generation of my own has
+ * acquired is given back; it is no rival. */
+static void on_foreign(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    const struct simba_owner nobody = SIMBA_OWNER_NONE;
+
+    m->claim = m->doubt ? SB_CLAIM_UNKNOWN : SB_CLAIM_NONE;
+    if (m->held)
+        lose(m, &nobody, e->now_ms, step);
+    if (e->fence != 0 && e->fence == m->stray) {
+        m->claim = SB_CLAIM_MINE;
+        m->revision = e->revision;
+        m->claimed = e->fence;
+        m->give_back = true;
+        return;
+    }
+    wait_for_rival(m, e);
+    if (m->status == SIMBA_STOPPING && e->op == SIMBA_OP_RELEASE && m->callbacks == 0 && !m->doubt)
+        finish(m, SIMBA_OK, step);
+}
+
+/* Every own change of the record adds 1, where revisions count: what is known to have happened cannot happen again. */
+static void settle(struct sb_machine *m, const struct sb_event *e)
+{
+    uint64_t changes =
+        e->answer == SB_ANSWER_MINE && e->revision_counts && m->held && e->revision > m->revision
+            ? e->revision - m->revision
+            : 1;
+
+    m->open -= changes < m->open ? changes : m->open;
+}
+
 static void on_mine(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     int64_t until_ms = sb_later(e->sent_at_ms, e->transition_left_ms);
@@ -243,7 +328,9 @@ static void on_mine(struct sb_machine *m, const struct sb_event *e, struct sb_st
         until_ms = sb_later(until_ms, -m->timing->margin_ms);
     m->claim = SB_CLAIM_MINE;
     m->revision = e->revision;
+    m->claimed = e->fence;
     if (e->op == SIMBA_OP_RELEASE) {
+        m->held = false;
         retry_later(m, e->now_ms); /* a late acquire of ours has raised the revision meanwhile */
         return;
     }
@@ -271,6 +358,7 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
     if (e->answer == SB_ANSWER_OTHER)
         owner = owner_of(m, e);
     m->claim = m->doubt ? SB_CLAIM_UNKNOWN : SB_CLAIM_NONE;
+    m->rival = false;
     /* An ACQUIRE that made nobody the owner is tried again with a back-off, as if it had failed. */
     if (e->op != SIMBA_OP_ACQUIRE || e->answer == SB_ANSWER_OTHER)
         m->failures = 0;
@@ -297,7 +385,7 @@ static void on_failure(struct sb_machine *m, const struct sb_event *e, struct sb
         finish(m, e->code, step); /* only the wait queue was to be left */
         return;
     }
-    if (e->answer == SB_ANSWER_UNKNOWN && e->op != SIMBA_OP_RELEASE)
+    if (e->answer == SB_ANSWER_UNKNOWN && may_renew(e->op))
         m->claim = SB_CLAIM_UNKNOWN;
     retry_later(m, e->now_ms);
 }
@@ -316,15 +404,21 @@ static bool may_be_needed(const struct sb_machine *m)
 static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     bool idle = m->status == SIMBA_INITIAL;
-    bool mine = e->answer == SB_ANSWER_MINE;
+    bool mine = e->answer == SB_ANSWER_MINE && !finds_other_term(e);
     bool news = e->op == SIMBA_OP_ACQUIRE && (mine || e->answer == SB_ANSWER_UNKNOWN);
 
+    if (may_renew(e->op) && e->answer != SB_ANSWER_UNKNOWN &&
+        (idle || e->answer == SB_ANSWER_FAILED))
+        settle(m, e); /* otherwise it may have changed the record of the term that runs by now */
     if (mine && ((news && !may_be_needed(m)) || (e->op == SIMBA_OP_GUARD && idle))) {
         step->request.op = SIMBA_OP_RELEASE;
         step->request.revision = e->revision;
     } else if (news && idle) {
         step->request.op = SIMBA_OP_GUARD;
+        m->open++;
     }
+    if (news && mine && m->stray < e->revision)
+        m->stray = e->revision;
     step->request.generation = e->generation;
     step->request.timeout_ms = sb_later(m->timing->ttl_ms, m->timing->transition_ms) / 2;
     if (news && !idle) {
@@ -337,6 +431,7 @@ static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struc
 static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     bool answered = e->answer != SB_ANSWER_FAILED && e->answer != SB_ANSWER_UNKNOWN;
+    bool foreign;
 
     if (e->generation != m->generation || e->op != m->in_flight) {
         on_stale_reply(m, e, step);
@@ -345,6 +440,9 @@ static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_s
     m->in_flight = SIMBA_OP_NONE;
     if (e->op == SIMBA_OP_RELEASE)
         m->give_back = false;
+    foreign = e->answer == SB_ANSWER_MINE && is_foreign(m, e);
+    if (may_renew(e->op) && e->answer != SB_ANSWER_UNKNOWN)
+        settle(m, e);
     if (!answered) {
         on_failure(m, e, step);
         return;
@@ -352,10 +450,14 @@ static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_s
     m->last_code = SIMBA_OK;
     if (m->status == SIMBA_STARTING)
         set_status(m, SIMBA_RUNNING);
-    if (e->answer == SB_ANSWER_MINE)
-        on_mine(m, e, step);
-    else
+    if (foreign)
+        on_foreign(m, e, step);
+    else if (e->answer != SB_ANSWER_MINE)
         on_not_mine(m, e, step);
+    else if (e->op == SIMBA_OP_READ)
+        wait_for_rival(m, e);
+    else
+        on_mine(m, e, step);
     m->doubt = false;
 }
 
@@ -373,6 +475,7 @@ static void on_start(struct sb_machine *m, int64_t now_ms)
     m->woken = false;
     m->give_back = false;
     m->doubt = false;
+    m->rival = false;
     m->last_code = SIMBA_OK;
     m->owner = nobody;
     m->attempt_at_ms = sb_later(now_ms, m->timing->initial_delay_ms);
@@ -423,6 +526,7 @@ static void on_session_lost(struct sb_machine *m, int64_t now_ms, struct sb_step
     m->claim = SB_CLAIM_NONE;
     m->give_back = false;
     m->doubt = false;
+    m->rival = false;
     if (m->held)
         lose(m, &nobody, now_ms, step);
     else if (m->touched)
@@ -473,9 +577,11 @@ static void send(struct sb_machine *m, enum simba_op op, int64_t now_ms, struct 
     m->in_flight = op;
     m->touched = true;
     m->woken = false;
+    m->open += may_renew(op);
     step->request.op = op;
     step->request.generation = m->generation;
     step->request.revision = m->claim == SB_CLAIM_MINE ? m->revision : 0;
+    step->request.fence = op == SIMBA_OP_GUARD && m->held ? m->fence : 0;
     step->request.timeout_ms = request_timeout(m, op, now_ms);
 }
 
@@ -489,7 +595,7 @@ static enum simba_op next_op(const struct sb_machine *m)
     if (m->callbacks > 0)
         return SIMBA_OP_NONE;
     if (is_active(m))
-        return SIMBA_OP_ACQUIRE;
+        return m->rival ? SIMBA_OP_READ : SIMBA_OP_ACQUIRE;
     return m->claim == SB_CLAIM_UNKNOWN ? SIMBA_OP_GUARD : SIMBA_OP_RELEASE;
 }
 

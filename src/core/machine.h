@@ -8,8 +8,8 @@
  *  1. Step the machine with every event, one at a time, times never going back.
  *  2. After each step: send the request, deliver the notification, end the stop, in that order, as far as
  *     the step asks for them; and step it with SB_EVENT_TICK when step->deadline_ms has come.
- *  3. Answer every request exactly once with SB_EVENT_REPLY, with the generation and the sending time that
- *     it had. The sending time is taken before the request leaves.
+ *  3. Answer every request exactly once with SB_EVENT_REPLY, with the generation, the fence and the sending
+ *     time that it had. The sending time is taken before the request leaves.
  *  4. Deliver the changes in order, and report each with SB_EVENT_RETURNED when its callback has returned
  *     or will never run.
  *  5. Believe only while sb_machine_belief_ms() is ahead of the clock.
@@ -60,13 +60,15 @@ struct sb_event {
     enum simba_op op;
     enum sb_answer answer;
     int code;           /* FAILED and UNKNOWN: SIMBA_E... */
+    uint64_t named;     /* GUARD: the fence of the request */
     int64_t sent_at_ms; /* when the request was sent, or the instant that its lease counts from */
     const char *owner;  /* MINE and OTHER */
     int64_t ttl_left_ms;
     int64_t transition_left_ms;
     uint64_t revision;
-    uint64_t fence; /* OTHER: of the owner's term, 0 where it is not known */
-    int64_t place;  /* OTHER, ACQUIRE: mine in the wait queue, from 1; 0 where it is not known */
+    bool revision_counts; /* each ACQUIRE and GUARD that changed the record added 1 to it */
+    uint64_t fence;       /* MINE and OTHER: of the owner's term, 0 where it is not known */
+    int64_t place; /* OTHER, ACQUIRE: mine in the wait queue, from 1; 0 where it is not known */
 };
 
 /* What the driver has to do after a step. */
@@ -75,6 +77,7 @@ struct sb_step {
         enum simba_op op; /* SIMBA_OP_NONE: nothing to send */
         uint32_t generation;
         uint64_t revision;
+        uint64_t fence; /* GUARD: of the term that is meant; 0: any of mine */
         int64_t timeout_ms;
     } request;
     bool changed;  /* the owner changed: `state` tells from whom to whom */
@@ -107,12 +110,16 @@ struct sb_machine {
     bool woken;         /* a wake-up came while a request was in flight */
     bool give_back;     /* a grant came too late to be believed: release it */
     bool doubt;    /* an older acquire came to light that may be later than the one in flight */
+    bool rival;    /* the store has a term of my id that is not mine: it is waited for */
     int last_code; /* of the last request */
     int64_t attempt_at_ms;  /* when the next request is due */
     int64_t lease_until_ms; /* the end of the belief while held */
     int64_t stop_at_ms;     /* the end of a stop's patience */
     uint64_t fence;         /* of the term, while held */
-    uint64_t revision;      /* of the record, while claim is SB_CLAIM_MINE */
+    uint64_t revision; /* of the record when it was last told; it still is where claim is MINE */
+    uint64_t claimed;  /* the token of its term then; 0: not known */
+    uint64_t stray;    /* the term that an older generation came to have meanwhile; 0: none */
+    uint64_t open;     /* of my ACQUIREs and GUARDs: those that may change the record after that */
     uint64_t random;
     struct simba_owner owner; /* as far as is known; last: whoever lays a machine down folds it */
 };

@@ -239,10 +239,12 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
         .now_ms = base->answered_at_us / 1000,
         .generation = request->generation,
         .op = base->wire.op,
+        .named = base->wire.fence,
         .sent_at_ms = reply->as_of_ms != 0 ? reply->as_of_ms : base->sent_at_ms,
         .ttl_left_ms = reply->ttl_left_ms,
         .transition_left_ms = reply->transition_left_ms,
         .revision = reply->revision,
+        .revision_counts = reply->revision_counts,
         .fence = reply->fence,
         .place = reply->place,
     };
@@ -287,6 +289,7 @@ static void send_request(struct sb_service *s, const struct sb_step *step, int64
     request->base.wire.ttl_ms = timing->ttl_ms;
     request->base.wire.transition_ms = timing->transition_ms;
     request->base.wire.revision = step->request.revision;
+    request->base.wire.fence = step->request.fence;
     request->base.wire.timeout_ms = step->request.timeout_ms;
     request->base.wire.asks_place = timing->turn_ms > 0 && step->request.op == SIMBA_OP_ACQUIRE;
     sb_service_hold(s);

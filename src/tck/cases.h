@@ -18,6 +18,7 @@ sb_case sb_case_stop_in_callback;
 /* terms.c */
 sb_case sb_case_handover_order;
 sb_case sb_case_fence_grows;
+sb_case sb_case_equal_ids;
 
 /* services.c */
 sb_case sb_case_schedule;

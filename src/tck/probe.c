@@ -61,13 +61,8 @@ static void on_released(void *user, const struct simba_state *state)
     sb_kit_signal(probe->kit);
 }
 
-struct sb_probe *sb_probe_create(struct sb_kit *kit, simba_client *client, const char *name)
-{
-    return sb_probe_create_ttl(kit, client, name, SIMBA_UNSET);
-}
-
-struct sb_probe *sb_probe_create_ttl(struct sb_kit *kit, simba_client *client, const char *name,
-                                     int64_t ttl_ms)
+static struct sb_probe *create(struct sb_kit *kit, simba_client *client, const char *name,
+                               const char *id, int64_t ttl_ms)
 {
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
     struct sb_probe *probe = sb_alloc_zero(sizeof(*probe));
@@ -79,6 +74,7 @@ struct sb_probe *sb_probe_create_ttl(struct sb_kit *kit, simba_client *client, c
     probe->kit = kit;
     probe->name = name;
     options.mutex = kit->mutex;
+    options.id = id;
     options.on_acquired = on_acquired;
     options.on_released = on_released;
     options.user = probe;
@@ -91,6 +87,23 @@ struct sb_probe *sb_probe_create_ttl(struct sb_kit *kit, simba_client *client, c
     probe->next = kit->probes;
     kit->probes = probe;
     return probe;
+}
+
+struct sb_probe *sb_probe_create(struct sb_kit *kit, simba_client *client, const char *name)
+{
+    return create(kit, client, name, NULL, SIMBA_UNSET);
+}
+
+struct sb_probe *sb_probe_create_ttl(struct sb_kit *kit, simba_client *client, const char *name,
+                                     int64_t ttl_ms)
+{
+    return create(kit, client, name, NULL, ttl_ms);
+}
+
+struct sb_probe *sb_probe_create_id(struct sb_kit *kit, simba_client *client, const char *name,
+                                    const char *id)
+{
+    return create(kit, client, name, id, SIMBA_UNSET);
 }
 
 void sb_probe_close(struct sb_probe *probe)

@@ -34,6 +34,10 @@ struct sb_probe *sb_probe_create(struct sb_kit *kit, simba_client *client, const
 /* The same with a ttl other than the client's; SIMBA_UNSET takes the client's. */
 struct sb_probe *sb_probe_create_ttl(struct sb_kit *kit, simba_client *client, const char *name,
                                      int64_t ttl_ms);
+
+/* The same with an id that another contender may have. */
+struct sb_probe *sb_probe_create_id(struct sb_kit *kit, simba_client *client, const char *name,
+                                    const char *id);
 void sb_probe_close(struct sb_probe *probe);
 
 /* Each records what goes wrong and returns whether all went well. */

@@ -33,6 +33,7 @@ static const struct entry entries[] = {
     {"contract", sb_case_contract, false},
     {"handover_order", sb_case_handover_order, false},
     {"fence_grows", sb_case_fence_grows, false},
+    {"equal_ids", sb_case_equal_ids, false},
     {"self_fence", sb_case_self_fence, false},
     {"late_reply", sb_case_late_reply, false},
     {"observe", sb_case_observe, false},

@@ -128,3 +128,65 @@ void sb_case_fence_grows(struct sb_kit *kit)
             return;
     }
 }
+
+/* ---- equal_ids: two contenders with one id do not both own for longer than a renewal -------- */
+
+struct rivals {
+    simba_client *clients[2];
+    struct sb_probe *probes[2];
+    int leader;        /* the one that owns alone; -1: both do, or none */
+    uint64_t renewals; /* of its client, when it began to */
+};
+
+static bool owns(const struct rivals *r, int which)
+{
+    return simba_contender_is_owner(r->probes[which]->contender);
+}
+
+/* One of them leads through some renewals, and the other does not own meanwhile. Where the store cannot tell the
+ * terms of one id apart, both may lose their leases before that. */
+static bool one_leads(void *argument)
+{
+    struct rivals *r = argument;
+    bool first = owns(r, 0);
+    bool second = owns(r, 1);
+    int leader = first == second ? -1 : second ? 1 : 0;
+
+    if (leader < 0 || leader != r->leader) {
+        r->leader = leader;
+        r->renewals = leader < 0 ? 0 : renewals_of(r->clients[leader]);
+        return false;
+    }
+    return renewals_of(r->clients[leader]) >= r->renewals + RENEWALS;
+}
+
+/* A store that has an entry for each contender lets the second wait like any other. */
+static bool second_owns_or_waits(void *argument)
+{
+    struct rivals *r = argument;
+
+    return atomic_load(&r->probes[1]->acquired) > 0 ||
+           renewals_of(r->clients[0]) >= r->renewals + RENEWALS;
+}
+
+void sb_case_equal_ids(struct sb_kit *kit)
+{
+    struct rivals r = {
+        .clients = {sb_kit_client(kit, SB_KIT_LEASE_CALM), sb_kit_client(kit, SB_KIT_LEASE_CALM)},
+        .leader = -1};
+
+    if (r.clients[0] == NULL || r.clients[1] == NULL)
+        return;
+    r.probes[0] = sb_probe_create_id(kit, r.clients[0], "the first", "tck-twin");
+    r.probes[1] = sb_probe_create_id(kit, r.clients[1], "the second", "tck-twin");
+    if (r.probes[0] == NULL || r.probes[1] == NULL || !sb_probe_start(r.probes[0]) ||
+        !sb_probe_await_acquired(r.probes[0], 1))
+        return;
+    r.renewals = renewals_of(r.clients[0]);
+    if (!sb_probe_start(r.probes[1]) ||
+        !sb_kit_await(kit, second_owns_or_waits, &r, "the second owned, or waited") ||
+        !sb_kit_await(kit, one_leads, &r, "only one of two contenders with the same id owned"))
+        return;
+    sb_probe_stop(r.probes[0]);
+    sb_probe_stop(r.probes[1]);
+}

@@ -234,6 +234,7 @@ struct call host_call(enum simba_op op, const char *mutex, const char *id, uint6
     call.request.mutex = mutex;
     call.request.id = id;
     call.request.revision = revision;
+    call.request.fence = op == SIMBA_OP_GUARD ? revision : 0;
     call.request.ttl_ms = HOST_TTL_MS;
     call.request.transition_ms = HOST_TRANSITION_MS;
     call.request.timeout_ms = TEST_PATIENCE_MS / 2;

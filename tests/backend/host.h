@@ -72,7 +72,8 @@ bool host_close(struct host *host);
 /* Runs the loop until the condition is true; returns whether it became so in time. */
 bool host_run_until(struct host *host, bool (*condition)(void *user), void *user);
 
-/* Prepares a call with the leases above and a timeout that is long. */
+/* Prepares a call with the leases above and a timeout that is long. A GUARD names `revision` as the token of its
+ * term. */
 struct call host_call(enum simba_op op, const char *mutex, const char *id, uint64_t revision);
 
 /* Submits calls as one batch. */

@@ -289,6 +289,32 @@ static void the_list_tells_all_in_the_order_of_their_names(void **state)
                     HOST_LEASE_MS + 1000);
 }
 
+/* Another contender with the same id has begun a term: a guard of the older one tells of it and renews nothing. A term
+ * that is shorter does not shorten the lease. */
+static void a_guard_renews_its_own_term_only(void **state)
+{
+    struct store *store = *state;
+    struct call first = host_do(&store->host, ACQUIRE, "twin", "a", 0);
+    struct call second = host_do(&store->host, ACQUIRE, "twin", "a", 0);
+    struct call call = host_call(GUARD, "twin", "a", first.revision);
+
+    call.request.ttl_ms = 10 * HOST_TTL_MS;
+    host_submit(&store->host, &call, 1);
+    assert_true(host_wait(&store->host, &call, 1));
+    assert_string_equal(call.owner, "a");
+    assert_int_equal(call.fence, second.fence);
+    assert_int_equal(call.revision, second.revision);
+    assert_in_range(call.transition_left_ms, 0, HOST_TTL_MS + HOST_TRANSITION_MS);
+    call = host_call(GUARD, "twin", "a", second.revision);
+    call.request.ttl_ms = 1;
+    call.request.transition_ms = 1;
+    host_submit(&store->host, &call, 1);
+    assert_true(host_wait(&store->host, &call, 1));
+    assert_int_equal(call.fence, second.fence);
+    assert_true(host_do(&store->host, READ, "twin", NULL, 0).transition_left_ms >
+                HOST_TRANSITION_MS);
+}
+
 static void two_clients_share_the_store(void **state)
 {
     struct store *store = *state;
@@ -314,6 +340,7 @@ static void two_clients_share_the_store(void **state)
         ON(open_function, the_transition_is_not_acquired_by_another_but_guarded),                  \
         ON(open_function, a_batch_is_answered_exactly_once_each),                                  \
         ON(open_function, the_list_tells_all_in_the_order_of_their_names),                         \
+        ON(open_function, a_guard_renews_its_own_term_only),                                       \
         ON(open_function, two_clients_share_the_store)
 
 int main(void)

@@ -51,7 +51,7 @@ static int close_store(void **state)
 
 static struct sb_sql_claim claim_of(const char *id)
 {
-    struct sb_sql_claim claim = {"m", id, HOST_TTL_MS, HOST_TRANSITION_MS};
+    struct sb_sql_claim claim = {"m", id, HOST_TTL_MS, HOST_TRANSITION_MS, 0};
 
     return claim;
 }

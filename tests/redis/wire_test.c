@@ -256,6 +256,25 @@ static void a_waiter_written_by_hand_gets_its_turn_and_its_message(void **state)
     assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), 1);
 }
 
+/* Another contender with the same id has begun a term. */
+static void a_guard_renews_its_own_term_only_and_shortens_none(void **state)
+{
+    struct call first = ask(ACQUIRE, "a", 0);
+    struct call second = ask(ACQUIRE, "a", 0);
+    struct call call;
+
+    (void)state;
+    server_do(&server, "PEXPIRE simba:{m} 500");
+    call = ask(GUARD, "a", first.revision);
+    assert_string_equal(call.owner, "a");
+    assert_int_equal(call.fence, second.revision);
+    assert_true(server_number(&server, "PTTL simba:{m}") <= 500);
+    server_do(&server, "PEXPIRE simba:{m} 600000");
+    assert_int_equal(ask(GUARD, "a", second.revision).fence, second.revision);
+    assert_true(ask(ACQUIRE, "a", 0).fence > second.revision);
+    assert_true(server_number(&server, "PTTL simba:{m}") > 500000);
+}
+
 static void the_token_grows_over_the_terms_of_others_and_the_loss_of_the_counter(void **state)
 {
     struct call first = ask(ACQUIRE, "a", 0);
@@ -444,6 +463,7 @@ int main(void)
         STEP(a_release_by_hand_wakes_our_waiter),
         STEP(an_acquire_by_hand_is_told_to_our_observer),
         STEP(a_waiter_written_by_hand_gets_its_turn_and_its_message),
+        STEP(a_guard_renews_its_own_term_only_and_shortens_none),
         STEP(the_token_grows_over_the_terms_of_others_and_the_loss_of_the_counter),
         STEP(the_token_does_not_go_back_when_a_counter_ahead_of_the_clock_is_lost),
         STEP(a_counter_that_cannot_be_is_no_matter_of_other_mutexes),

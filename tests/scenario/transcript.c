@@ -21,6 +21,7 @@
 struct request {
     enum simba_op op;
     uint32_t generation;
+    uint64_t fence;
     int64_t sent_at_ms;
 };
 
@@ -239,12 +240,14 @@ static void read_reply(struct replay *r, char *words[], size_t count, struct sb_
     event->type = SB_EVENT_REPLY;
     event->op = request->op;
     event->generation = request->generation;
+    event->named = request->fence;
     event->sent_at_ms = option_number(r, words, count, "sent", request->sent_at_ms);
     event->ttl_left_ms = option_ms(r, words, count, "ttl", t->ttl_ms);
     event->transition_left_ms =
         option_ms(r, words, count, "transition", t->ttl_ms + t->transition_ms);
     event->revision = (uint64_t)option_number(r, words, count, "revision", 0);
     event->fence = (uint64_t)option_number(r, words, count, "fence", 0);
+    event->revision_counts = option_number(r, words, count, "counts", 0) != 0;
     event->place = option_number(r, words, count, "place", 0);
     read_answer(r, words, count, event);
 }
@@ -304,10 +307,13 @@ static void write_request(struct replay *r, const struct sb_step *step, int64_t 
     request = &r->requests[r->request_count++];
     request->op = step->request.op;
     request->generation = step->request.generation;
+    request->fence = step->request.fence;
     request->sent_at_ms = now_ms;
     fprintf(r->out, "    send #%zu %s", r->request_count, op_names[request->op]);
     if (step->request.revision != 0)
         fprintf(r->out, " revision %" PRIu64, step->request.revision);
+    if (step->request.fence != 0)
+        fprintf(r->out, " fence %" PRIu64, step->request.fence);
     fprintf(r->out, " timeout %" PRId64 "\n", step->request.timeout_ms);
 }
 

@@ -18,7 +18,7 @@
  * the machine has named, so that a story stays whole when a back-off changes; its time is told.
  * Events: start, stop, tick, wake, session-lost, returned [COUNT], and
  *         reply #N mine | other ID | nobody | failed CODE | unknown, with ttl=, transition=, revision=, fence=,
- *         place=, sent= where they are not those of a fresh lease and of request N
+ *         counts=, place=, sent= where they are not those of a fresh lease and of request N
  */
 #ifndef SIMBA_TRANSCRIPT_H
 #define SIMBA_TRANSCRIPT_H

@@ -3,8 +3,9 @@
  * outside, in true time, and must not look into a machine. The numbers are those of the invariants in
  * docs/testing.md.
  *
- * A term that was taken away by force or with the store's data is void: nobody can protect it, so it may
- * overlap. But it must end within its lease, and its writes must bounce off the fenced resource.
+ * A term that was taken away by force, with the store's data or by a contender with the same id is void: nobody can
+ * protect it, so it may overlap. But it must end within its lease, and its writes must bounce off the fenced resource.
+ * So may a belief that rests on the word of a server which was deposed: it ends within a lease of that.
  */
 #include "sim.h"
 
@@ -39,11 +40,17 @@ bool sim_check_has_run(const struct sim_world *w, int member, int64_t since_us)
     return w->processes[w->members[member].process].paused_until_us < since_us;
 }
 
-/* Somebody besides `member` who believes in a term that is not void, or SIM_NOBODY. */
+/* Whether nobody can protect its term. */
+static bool is_excused(const struct sim_world *w, int member)
+{
+    return w->check.seen[member].voided_us != 0 || w->check.seen[member].deposed_us != 0;
+}
+
+/* Somebody besides `member` who believes in a term that is not excused, or SIM_NOBODY. */
 static int other_believer(const struct sim_world *w, int member)
 {
     for (int i = 0; i < w->member_count; i++) {
-        if (i != member && sim_check_believes(w, i) && w->check.seen[i].voided_us == 0)
+        if (i != member && sim_check_believes(w, i) && !is_excused(w, i))
             return i;
     }
     return SIM_NOBODY;
@@ -75,10 +82,10 @@ static void begin_term(struct sim_world *w, int member, uint64_t token)
     if (!was_granted(seen, token))
         sim_violate(w, "3: %s believes with token %llu, which the store did not give it",
                     id_of(w, member), (unsigned long long)token);
-    if (token <= c->last_token && seen->voided_us == 0 && !w->options->beyond_drift)
+    if (token <= c->last_token && !is_excused(w, member) && !w->options->beyond_drift)
         sim_violate(w, "3: %s has token %llu after %llu", id_of(w, member),
                     (unsigned long long)token, (unsigned long long)c->last_token);
-    if (token > c->last_token)
+    if (token > c->last_token && seen->deposed_us == 0)
         c->last_token = token;
     seen->last_token = token;
     seen->token = token;
@@ -94,19 +101,32 @@ static void check_overlap(struct sim_world *w, int member)
     if (other == SIM_NOBODY)
         return;
     w->counts[SIM_OVERLAPS]++;
-    if (!w->options->beyond_drift && w->check.seen[member].voided_us == 0)
+    if (!w->options->beyond_drift && !is_excused(w, member))
         sim_violate(w, "1: %s and %s believe at the same time", id_of(w, member), id_of(w, other));
 }
 
-static void check_voided(struct sim_world *w, int member, int64_t until_us)
+/* Where a row has no token, and answers of its own were lost, it cannot know which changes were a twin's. */
+static bool may_miss_rival(const struct sim_world *w, int member)
+{
+    return !w->store.tells_fence && sim_has_twins(w) && w->check.seen[member].unsettled > 0;
+}
+
+/* A twin's lease may be the longer one, and nobody shortens it. */
+static void check_excused(struct sim_world *w, int member, int64_t until_us)
 {
     const struct sim_seen *seen = &w->check.seen[member];
     const struct sb_timing *t = &w->members[member].timing;
-    int64_t lease_us = (t->ttl_ms + t->transition_ms) * SIM_MS;
+    int64_t lease_ms = sim_has_twins(w) ? w->lease_ms : t->ttl_ms + t->transition_ms;
+    int64_t lease_us = lease_ms * SIM_MS;
 
-    if (seen->voided_us != 0 && !seen->restored && !w->options->beyond_drift &&
+    if (w->options->beyond_drift)
+        return;
+    if (seen->voided_us != 0 && !seen->restored && !may_miss_rival(w, member) &&
         until_us > seen->voided_us + lease_us)
         sim_violate(w, "6: %s renews a lease that was taken away", id_of(w, member));
+    if (seen->deposed_us != 0 && until_us > seen->deposed_us + lease_us)
+        sim_violate(w, "2: %s believes a server for longer than a lease after that was deposed",
+                    id_of(w, member));
 }
 
 /* A belief lasts no longer than the store's answers allow, nor does its ttl. */
@@ -143,7 +163,7 @@ void sim_check_belief(struct sim_world *w, int member, int64_t until_us, int64_t
     seen->ttl_us = ttl_us;
     check_proved(w, member, until_us, ttl_us);
     if (news) {
-        check_voided(w, member, until_us);
+        check_excused(w, member, until_us);
         sim_check_guard_wanted(w, member, ttl_us);
     }
     check_overlap(w, member);
@@ -172,7 +192,7 @@ void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool ol
     struct sim_seen *seen = &c->seen[member];
     int other = other_believer(w, member);
 
-    if (!w->options->beyond_drift) {
+    if (!w->options->beyond_drift && seen->deposed_us == 0) {
         if (other != SIM_NOBODY)
             sim_violate(w, "2: the store grants %s while %s believes", id_of(w, member),
                         id_of(w, other));
@@ -189,11 +209,16 @@ void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool ol
     seen->grants[seen->grant_count++ % SIM_GRANTS] = revision;
 }
 
-void sim_check_renewal(struct sim_world *w, int member)
+/* `owner` is the member whose term it is: a probe renews any of its id, and so does a row that does not know tokens. */
+void sim_check_renewal(struct sim_world *w, int member, int owner, bool foreign)
 {
     int other = other_believer(w, member);
 
     w->counts[SIM_RENEWALS]++;
+    if (foreign && w->store.tells_fence)
+        sim_violate(w, "6: a guard of %s renews another term than its own", id_of(w, member));
+    if (foreign || owner != member || w->check.seen[member].deposed_us != 0)
+        return;
     if (other != SIM_NOBODY && !w->options->beyond_drift)
         sim_violate(w, "2: the store renews %s while %s believes", id_of(w, member),
                     id_of(w, other));
@@ -203,7 +228,7 @@ void sim_check_release(struct sim_world *w, int member)
 {
     const struct sim_seen *seen = &w->check.seen[member];
 
-    if (seen->voided_us != 0)
+    if (is_excused(w, member))
         return;
     if (sim_check_believes(w, member))
         sim_violate(w, "6: the record of %s is released while it believes", id_of(w, member));
@@ -220,6 +245,61 @@ void sim_check_voided(struct sim_world *w, int member)
         w->counts[SIM_VOIDED]++;
     seen->voided_us = w->now_us;
     seen->voided_to = w->check.last_grant;
+}
+
+/* ---- Contenders with the same id -------------------------------------------------------------- */
+
+/* Whether a member could tell that what its guard found is not its own: the store says so, or it knows the outcome of
+ * all that it has asked. */
+static bool could_know(const struct sim_world *w, const struct sim_request *r)
+{
+    return w->store.tells_fence || w->check.seen[r->member].unsettled == 0;
+}
+
+/* Where changes are only counted, a twin's guard looks as if that had taken the term, and so does a late one of a life
+ * before, which had the same id. */
+bool sim_check_may_mistake(const struct sim_world *w, const struct sim_request *r)
+{
+    return !w->store.tells_fence && r->op == SIMBA_OP_GUARD && r->fence != 0 &&
+           (r->life > 0 || sim_has_twins(w));
+}
+
+/* What it found may be its own, of a request whose outcome it does not know. It leaves that alone as it leaves a
+ * rival's, and it runs out by itself. */
+static void excuse_stray(struct sim_world *w, const struct sim_request *r)
+{
+    struct sim_record *record = &w->store.record;
+
+    bool known = r->reply_fence == w->check.seen[r->member].stray;
+
+    if (record->owner.member == r->member &&
+        (!w->store.tells_fence || (record->fence == r->reply_fence && !known)))
+        record->owner.given_up = true;
+}
+
+/* A guard that finds another term of its id ends the belief; one that renews its own does not. */
+void sim_check_foreign(struct sim_world *w, const struct sim_request *r,
+                       const struct sb_event *event, const struct sim_seen *before)
+{
+    const struct sim_seen *seen = &w->check.seen[r->member];
+    bool believed = before->until_us > w->now_us && before->term == r->term;
+
+    if (!sim_request_is_current(w, r) || w->members[r->member].observer)
+        return;
+    if (event->answer != SB_ANSWER_MINE || event->op != SIMBA_OP_GUARD)
+        return;
+    if (r->foreign) {
+        w->counts[SIM_FOREIGN]++;
+        excuse_stray(w, r);
+        if (could_know(w, r))
+            sim_check_deposed(w, r->member, r->term, "its guard found another term of its id");
+    } else if (sim_check_may_mistake(w, r)) {
+        if (w->store.record.owner.member == r->member && !sim_check_believes(w, r->member))
+            w->store.record.owner.given_up = true;
+    } else if (believed && before->phase == SIM_UP && r->as_of_ms == 0 &&
+               seen->proved_us > w->now_us && !sim_check_believes(w, r->member)) {
+        sim_violate(w, "10: %s gives up a lease that was renewed", id_of(w, r->member));
+    }
 }
 
 void sim_check_write(struct sim_world *w, uint64_t token, uint64_t term)

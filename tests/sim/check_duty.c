@@ -152,13 +152,30 @@ static void count_request(struct sim_world *w, int member, enum simba_op op)
         sim_violate(w, "10: %s sends %lld requests within a lease", m->id, (long long)seen->burst);
 }
 
-void sim_check_sent(struct sim_world *w, int member, enum simba_op op, uint64_t revision,
-                    int64_t timeout_ms)
+/* A contender that was told of a rival leaves that one's term alone, and waits for its end. */
+static void check_rival(struct sim_world *w, int member, const struct sb_step *step)
+{
+    const struct sim_seen *seen = &w->check.seen[member];
+    enum simba_op op = step->request.op;
+
+    if (op == SIMBA_OP_GUARD && sim_check_believes(w, member) && step->request.fence != seen->token)
+        sim_violate(w, "6: %s does not name the term that it guards", id_of(w, member));
+    if (seen->rival && step->request.generation == w->members[member].generation &&
+        (op == SIMBA_OP_ACQUIRE || (op == SIMBA_OP_RELEASE && step->request.revision != 0)))
+        sim_violate(w, "6: %s takes what another contender with its id holds", id_of(w, member));
+}
+
+void sim_check_sent(struct sim_world *w, int member, const struct sb_step *step)
 {
     const struct sim_member *m = &w->members[member];
     struct sim_seen *seen = &w->check.seen[member];
+    enum simba_op op = step->request.op;
+    int64_t timeout_ms = step->request.timeout_ms;
 
     count_request(w, member, op);
+    if (!m->observer)
+        check_rival(w, member, step);
+    seen->unsettled += op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
     if (op == SIMBA_OP_GUARD) {
         check_guard(w, member);
         seen->guard_from_us = 0;
@@ -169,8 +186,8 @@ void sim_check_sent(struct sim_world *w, int member, enum simba_op op, uint64_t 
     }
     if (op == SIMBA_OP_ACQUIRE)
         check_turn(w, member);
-    if (op == SIMBA_OP_RELEASE && revision != 0)
-        seen->released = revision;
+    if (op == SIMBA_OP_RELEASE && step->request.revision != 0)
+        seen->released = step->request.revision;
 }
 
 void sim_check_answered(struct sim_world *w, const struct sim_request *r, enum sb_answer answer)
@@ -179,16 +196,38 @@ void sim_check_answered(struct sim_world *w, const struct sim_request *r, enum s
 
     if (seen->acquiring == r->serial)
         seen->acquiring = 0;
+    if ((r->op == SIMBA_OP_ACQUIRE || r->op == SIMBA_OP_GUARD) &&
+        (answer == SB_ANSWER_FAILED ||
+         (answer != SB_ANSWER_UNKNOWN && sim_request_is_current(w, r))))
+        seen->unsettled--;
+    if (!r->deposed && w->processes[w->members[r->member].process].confirmed_ms == 0 &&
+        answer == SB_ANSWER_MINE && sim_request_is_current(w, r))
+        seen->deposed_us = 0;
     if (!sim_request_is_current(w, r))
         seen->prodded = true;
     else if (r->op == SIMBA_OP_ACQUIRE && answer == SB_ANSWER_OTHER && r->place > 0)
         await_turn(w, r);
-    if (!sim_request_is_current(w, r) || r->op != SIMBA_OP_GUARD)
+    if (!sim_request_is_current(w, r)) {
+        if (r->op == SIMBA_OP_ACQUIRE) {
+            seen->rival = false; /* it may have been no rival, but an older start of its own */
+            seen->doubt = true;
+        }
+        if (r->op == SIMBA_OP_ACQUIRE && answer == SB_ANSWER_MINE &&
+            seen->stray < r->reply_revision)
+            seen->stray = r->reply_revision;
         return;
+    }
+    if (answer == SB_ANSWER_OTHER || answer == SB_ANSWER_NOBODY)
+        seen->rival = false;
+    if (r->op != SIMBA_OP_GUARD)
+        return;
+    seen->rival |= answer == SB_ANSWER_MINE && r->foreign && r->reply_fence != 0 &&
+                   r->reply_fence != seen->stray && !seen->doubt;
+    seen->doubt &= answer == SB_ANSWER_FAILED || answer == SB_ANSWER_UNKNOWN;
     if (answer == SB_ANSWER_FAILED || answer == SB_ANSWER_UNKNOWN) {
         if (seen->handing_over || sim_check_believes(w, r->member))
             want_guard_again(w, r->member);
-    } else if (answer != SB_ANSWER_MINE) {
+    } else if (answer != SB_ANSWER_MINE || r->foreign || sim_check_may_mistake(w, r)) {
         seen->guard_from_us = 0;
         seen->kept_until_us = 0;
     }
@@ -205,10 +244,11 @@ void sim_check_given_back(struct sim_world *w, const struct sim_request *r,
     bool idle = before->phase == SIM_DOWN;
     bool old = r->start != m->starts || idle;
 
-    if (m->observer || r->session != w->processes[m->process].session ||
+    if (m->observer || r->deposed || r->session != w->processes[m->process].session ||
         sim_check_believes(w, r->member) || before->phase == SIM_ENDING)
         return;
-    if (event->answer == SB_ANSWER_MINE && r->op != SIMBA_OP_RELEASE && seen->acquiring == 0 &&
+    if (event->answer == SB_ANSWER_MINE && !r->foreign && !sim_check_may_mistake(w, r) &&
+        seen->acquiring == 0 && (r->op == SIMBA_OP_ACQUIRE || r->op == SIMBA_OP_GUARD) &&
         (!old || r->op == SIMBA_OP_ACQUIRE || idle)) {
         w->counts[SIM_LATE_GRANTS]++;
         if (seen->released != r->reply_revision)
@@ -248,6 +288,7 @@ void sim_check_started(struct sim_world *w, int member)
 
     seen->phase = SIM_UP;
     seen->acquiring = 0;
+    seen->rival = false;
     seen->acquired_told = false;
     seen->owner_told[0] = '\0';
     seen->fence_told = 0;
@@ -346,6 +387,7 @@ void sim_check_crashed(struct sim_world *w, int member)
 
     seen->phase = SIM_DOWN;
     seen->until_us = 0;
+    seen->unsettled = 0;
     seen->guard_from_us = 0;
     seen->acquired_told = false;
     seen->handing_over = false;
@@ -357,6 +399,7 @@ void sim_check_expelled(struct sim_world *w, int member)
     struct sim_seen *seen = &w->check.seen[member];
 
     seen->acquiring = 0;
+    seen->rival = false;
     seen->guard_from_us = 0;
     seen->kept_until_us = 0;
 }

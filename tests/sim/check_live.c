@@ -13,6 +13,12 @@ bool sim_check_could_lead(const struct sim_world *w, int member)
     return !m->observer && !m->stuck && w->check.seen[member].phase == SIM_UP;
 }
 
+/* Twins that only count changes take each other's for a third one's, and may both let go. */
+static bool takes_turns_in_vain(const struct sim_world *w)
+{
+    return sim_has_twins(w) && !w->store.tells_fence;
+}
+
 void sim_check_demand(struct sim_world *w)
 {
     bool candidate = false;
@@ -25,8 +31,10 @@ void sim_check_demand(struct sim_world *w)
         if (sim_check_believes(w, i))
             w->check.leader = i;
     }
-    if (candidate && w->check.leader == SIM_NOBODY)
+    if (candidate && w->check.leader == SIM_NOBODY && !takes_turns_in_vain(w))
         sim_violate(w, "9: nobody leads, long after all faults have healed");
+    if (sim_has_twins(w))
+        w->check.leader = SIM_NOBODY; /* the other one may come at any time */
     if (w->check.leader != SIM_NOBODY)
         w->check.leader_term = w->check.seen[w->check.leader].term;
 }

@@ -94,7 +94,7 @@ void sim_check_losses_told(struct sim_world *w, int granted)
         const struct sim_seen *seen = &w->check.seen[i];
 
         if (i != granted && seen->acquired_told && !sim_check_believes(w, i) &&
-            !is_being_told(&w->members[i]) && seen->voided_us == 0 &&
+            !is_being_told(&w->members[i]) && seen->voided_us == 0 && seen->deposed_us == 0 &&
             sim_check_has_run(w, i, seen->last_until_us))
             sim_violate(w, "2: the store grants %s before %s is told of its loss",
                         id_of(w, granted), id_of(w, i));

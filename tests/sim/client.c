@@ -97,7 +97,7 @@ void sim_client_answered(struct sim_world *w, const struct sim_request *r)
         r->session != p->session)
         return;
     learn(p, r->sent_at_ms, r->applied_us);
-    if (r->owner != r->member)
+    if (r->owner != r->member || r->foreign)
         return;
     sim_session_told(w, r);
     if (r->start == w->members[r->member].starts)
@@ -120,6 +120,7 @@ bool sim_client_recall(struct sim_world *w, struct sim_request *r)
     r->as_of_ms = p->proved_ms;
     r->reply_revision = m->told_revision;
     r->reply_fence = m->told_revision;
+    r->foreign = r->fence != 0 && r->fence != m->told_revision;
     sim_session_touch(w, r);
     w->counts[SIM_RECALLED]++;
     return true;

@@ -80,7 +80,7 @@ static void draw_network(struct sim_world *w)
 
 static void draw_faults(struct sim_world *w)
 {
-    for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+    for (int i = 0; i < SIM_FAULT_DEPOSE; i++) {
         bool rare =
             i == SIM_FAULT_FORCE_RELEASE || i == SIM_FAULT_DATA_LOSS || i == SIM_FAULT_DEATH;
         int permille = rare ? 100 : 400;
@@ -129,6 +129,7 @@ static void add_member(struct sim_world *w, bool observer, const struct sb_timin
         draw_lease(w, &m->timing);
     if (w->lease_ms < m->timing.ttl_ms + m->timing.transition_ms)
         w->lease_ms = m->timing.ttl_ms + m->timing.transition_ms;
+    m->twin = member;
     snprintf(m->id, sizeof m->id, "%c%d", observer ? 'o' : 'c', member % 100);
 }
 
@@ -168,6 +169,42 @@ static void draw_turns(struct sim_world *w)
             w->members[i].timing.turn_ms = turn_ms;
 }
 
+/* A contender gets the id of another one. A client has one entry for an id, so on a store of sessions they are in two
+ * processes. */
+static void draw_twins(struct sim_world *w, uint64_t *dice)
+{
+    int first = (int)sb_random_between(sb_random_next(dice), 0, w->member_count);
+    int second = (int)sb_random_between(sb_random_next(dice), 0, w->member_count);
+    struct sim_member *one = &w->members[first < second ? first : second];
+    struct sim_member *other = &w->members[first < second ? second : first];
+
+    if (one == other || one->observer || other->observer ||
+        (w->store.kind == SIM_SESSION && one->process == other->process))
+        return;
+    other->twin = one->twin;
+    memcpy(other->id, one->id, sizeof other->id);
+}
+
+/* What a store or its users may do besides; not two servers and twins, which would hide each other. Rolled by dice of their own, as turns are. */
+static void draw_mischief(struct sim_world *w)
+{
+    uint64_t dice = w->seed ^ UINT64_C(0x5851f42d4c957f2d);
+
+    w->store.tells_fence =
+        w->store.kind != SIM_SQL || sb_random_between(sb_random_next(&dice), 0, 2) > 0;
+    if (!w->store.tells_fence)
+        w->network.duplicated = 0; /* where changes are counted each is made once */
+    if (sb_random_between(sb_random_next(&dice), 0, 5) == 0)
+        draw_twins(w, &dice);
+    w->network.blocked = 0;
+    if (w->store.kind == SIM_SQL && sb_random_between(sb_random_next(&dice), 0, 3) == 0)
+        w->network.blocked = (int)sb_random_between(sb_random_next(&dice), 1, 250);
+    if (w->store.kind == SIM_REDIS && !sim_has_twins(w) &&
+        sb_random_between(sb_random_next(&dice), 0, 3) == 0)
+        w->fault_gap_us[SIM_FAULT_DEPOSE] =
+            sb_random_between(sb_random_next(&dice), 2, 9) * w->lease_ms * SIM_MS;
+}
+
 /* Long enough for a few dozen leases, and short where there are many members. */
 static int64_t draw_length_us(struct sim_world *w)
 {
@@ -192,6 +229,7 @@ void sim_draw(struct sim_world *w)
     w->store.curt = sim_chance(w, 500);
     draw_network(w);
     w->heal_us = draw_length_us(w);
+    draw_mischief(w);
     draw_faults(w);
 }
 
@@ -208,16 +246,17 @@ static void trace_places(const struct sim_world *w)
 
 static void trace_troubles(const struct sim_world *w)
 {
-    static const char *const names[] = {"partition", "pause",         "suspend",
-                                        "crash",     "death",         "down",
-                                        "data loss", "force-release", "false wake"};
+    static const char *const names[] = {"partition",  "pause",         "suspend",   "crash",
+                                        "death",      "down",          "data loss", "force-release",
+                                        "false wake", "deposed server"};
     const struct sim_network *n = &w->network;
 
-    sim_trace(w,
-              "network, in a thousand: %d refused, %d lost, %d reset, %d replies lost, %d twice, "
-              "%d without memory, %d slow, %d wake-ups lost; delay %lld us, patience %lld",
-              n->refused, n->lost, n->reset, n->reply_lost, n->duplicated, n->no_memory, n->slow,
-              n->wake_lost, (long long)n->delay_us, (long long)n->patience);
+    sim_trace(
+        w,
+        "network, in a thousand: %d refused, %d lost, %d reset, %d replies lost, %d twice, "
+        "%d without memory, %d slow, %d blocked, %d wake-ups lost; delay %lld us, patience %lld",
+        n->refused, n->lost, n->reset, n->reply_lost, n->duplicated, n->no_memory, n->slow,
+        n->blocked, n->wake_lost, (long long)n->delay_us, (long long)n->patience);
     for (int i = 0; i < SIM_FAULT_COUNT; i++) {
         if (w->fault_gap_us[i] > 0)
             sim_trace(w, "fault: %s about every %lld ms", names[i],
@@ -253,10 +292,11 @@ void sim_draw_trace(const struct sim_world *w)
 
     if (w->options->trace == NULL)
         return;
-    sim_trace(w, "seed %llu: %s store%s%s%s, %d processes on %d hosts", (unsigned long long)w->seed,
-              kinds[w->store.kind], w->store.endless ? ", endless" : "",
+    sim_trace(w, "seed %llu: %s store%s%s%s%s, %d processes on %d hosts",
+              (unsigned long long)w->seed, kinds[w->store.kind],
+              w->store.endless ? ", endless" : "",
               w->store.recalls ? ", answers guards from memory" : "", w->store.curt ? ", curt" : "",
-              w->process_count, w->host_count);
+              w->store.tells_fence ? ", tells tokens" : "", w->process_count, w->host_count);
     trace_places(w);
     trace_troubles(w);
     for (int i = 0; i < w->member_count; i++)

@@ -142,6 +142,17 @@ static void strike_store(struct sim_world *w, enum sim_fault fault)
         sim_store_force_release(w);
 }
 
+/* Only a store of replicas has another server to offer. */
+static void depose(struct sim_world *w)
+{
+    if (w->store.deposed_until_us > w->now_us)
+        return;
+    count(w, SIM_FAULT_DEPOSE, sim_store_owner(w) != SIM_NOBODY);
+    w->store.deposed_until_us = draw_end(w);
+    sim_store_depose(w);
+    sim_after(w, w->store.deposed_until_us - w->now_us, SIM_REJOIN, 0, 0);
+}
+
 static void strike_host(struct sim_world *w)
 {
     int process = draw_process(w);
@@ -181,6 +192,9 @@ static void strike(struct sim_world *w, enum sim_fault fault)
     case SIM_FAULT_FALSE_WAKE:
         count(w, fault, is_busy(w, process));
         sim_net_wake(w, (int)sim_roll(w, 0, w->member_count));
+        break;
+    case SIM_FAULT_DEPOSE:
+        depose(w);
         break;
     case SIM_FAULT_COUNT:
         break;

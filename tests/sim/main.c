@@ -70,6 +70,10 @@ static const char *const count_names[SIM_COUNTS] = {
     [SIM_OWNERS_KILLED] = "owners killed when the faults heal",
     [SIM_HICCUPS] = "hiccups on good days",
     [SIM_PLACES] = "places told to those who take turns",
+    [SIM_BLOCKED] = "requests that waited inside the store",
+    [SIM_STOLEN] = "terms taken by a contender with the same id",
+    [SIM_FOREIGN] = "guards that found another term of the same id",
+    [SIM_DEPOSED] = "requests to a server that was deposed",
     [SIM_FAULTS + SIM_FAULT_PARTITION] = "partitions",
     [SIM_FAULTS + SIM_FAULT_PAUSE] = "pauses",
     [SIM_FAULTS + SIM_FAULT_SUSPEND] = "suspends",
@@ -79,6 +83,7 @@ static const char *const count_names[SIM_COUNTS] = {
     [SIM_FAULTS + SIM_FAULT_DATA_LOSS] = "data losses",
     [SIM_FAULTS + SIM_FAULT_FORCE_RELEASE] = "force-releases",
     [SIM_FAULTS + SIM_FAULT_FALSE_WAKE] = "false wake-ups",
+    [SIM_FAULTS + SIM_FAULT_DEPOSE] = "servers deposed",
 };
 
 static void add_counts(uint64_t sum[SIM_COUNTS], const uint64_t counts[SIM_COUNTS])

@@ -127,6 +127,7 @@ static struct sim_request *make_request(struct sim_world *w, int member, const s
     r->op = step->request.op;
     r->generation = step->request.generation;
     r->revision = step->request.revision;
+    r->fence = step->request.fence;
     r->timeout_ms = step->request.timeout_ms;
     r->sent_at_ms = sim_process_ms(w, m->process);
     r->owner = SIM_NOBODY;
@@ -235,7 +236,7 @@ void sim_net_send(struct sim_world *w, int member, const struct sb_step *step)
     struct sim_request *r;
     size_t index;
 
-    sim_check_sent(w, member, step->request.op, step->request.revision, step->request.timeout_ms);
+    sim_check_sent(w, member, step);
     if (!w->healed && sim_chance(w, w->network.no_memory)) {
         refuse_memory(w, member, step);
         return;
@@ -282,12 +283,27 @@ static void apply(struct sim_world *w, size_t index)
               (unsigned long long)r->reply_revision);
 }
 
+/* It waits inside the store, and whoever sent it gives it up and sends another one, which need not wait. */
+static bool is_blocked(struct sim_world *w, struct sim_request *r)
+{
+    if (w->healed || r->arrived_ms != 0 || !sim_chance(w, w->network.blocked))
+        return false;
+    r->arrived_ms = sim_store_ms(w);
+    w->counts[SIM_BLOCKED]++;
+    return true;
+}
+
 /* Of what arrives twice nobody can say that it was not carried out. */
 void sim_net_arrive(struct sim_world *w, size_t index)
 {
     struct sim_request *r = &w->requests[index];
     bool down = w->store.down_until_us > w->now_us;
 
+    if (!down && is_blocked(w, r)) {
+        refer(w, until_healed(w, sim_roll(w, 0, 2 * w->lease_ms * SIM_MS)), SIM_ARRIVE, index);
+        sim_net_drop(w, index);
+        return;
+    }
     if (!down)
         apply(w, index);
     else if (r->code == SIMBA_OK && !r->twice)
@@ -297,7 +313,7 @@ void sim_net_arrive(struct sim_world *w, size_t index)
     sim_net_drop(w, index);
 }
 
-static enum sb_answer answer_of(const struct sim_request *r)
+static enum sb_answer answer_of(const struct sim_world *w, const struct sim_request *r)
 {
     if (r->code == SIMBA_EUNKNOWN)
         return SB_ANSWER_UNKNOWN;
@@ -305,7 +321,7 @@ static enum sb_answer answer_of(const struct sim_request *r)
         return SB_ANSWER_FAILED;
     if (r->owner == SIM_NOBODY || r->transition_left_ms < 0)
         return SB_ANSWER_NOBODY;
-    return r->owner == r->member ? SB_ANSWER_MINE : SB_ANSWER_OTHER;
+    return sim_same_id(w, r->owner, r->member) ? SB_ANSWER_MINE : SB_ANSWER_OTHER;
 }
 
 /* An answer proves the lease from when it was sent, less the margin. */
@@ -317,7 +333,8 @@ static void show_proof(struct sim_world *w, const struct sim_request *r,
     int64_t until_ms = event->sent_at_ms + event->transition_left_ms - m->timing.margin_ms;
     int64_t ttl_ms = event->sent_at_ms + event->ttl_left_ms;
 
-    if (event->op != SIMBA_OP_RELEASE && event->answer == SB_ANSWER_MINE &&
+    if ((event->op == SIMBA_OP_ACQUIRE || event->op == SIMBA_OP_GUARD) &&
+        event->answer == SB_ANSWER_MINE && !(r->foreign && event->fence != 0) &&
         sim_request_is_current(w, r))
         sim_check_proof(w, r->member, sim_clock_true_us(clock, until_ms),
                         sim_clock_true_us(clock, ttl_ms));
@@ -336,6 +353,7 @@ static void judge_answer(struct sim_world *w, const struct sim_request *r,
     sim_check_answer_told(w, r, event, &before);
     sim_check_given_back(w, r, event, &before);
     sim_check_wake_kept(w, r, event, &before);
+    sim_check_foreign(w, r, event, &before);
     if (r->op == SIMBA_OP_GUARD &&
         (event->answer == SB_ANSWER_OTHER || event->answer == SB_ANSWER_NOBODY))
         sim_check_deposed(w, r->member, r->term, "its guard found that it does not own");
@@ -345,7 +363,7 @@ static void tell_machine(struct sim_world *w, size_t index)
 {
     struct sim_request *r = &w->requests[index];
     const struct sim_member *m = &w->members[r->member];
-    enum sb_answer answer = answer_of(r);
+    enum sb_answer answer = answer_of(w, r);
     struct sb_event event = {
         .type = SB_EVENT_REPLY,
         .now_ms = sim_process_ms(w, m->process),
@@ -353,11 +371,13 @@ static void tell_machine(struct sim_world *w, size_t index)
         .op = r->op,
         .answer = m->observer && answer == SB_ANSWER_MINE ? SB_ANSWER_OTHER : answer,
         .code = r->code,
+        .named = r->fence,
         .sent_at_ms = r->as_of_ms != 0 ? r->as_of_ms : r->sent_at_ms,
         .owner = r->owner == SIM_NOBODY ? "" : w->members[r->owner].id,
         .ttl_left_ms = r->ttl_left_ms,
         .transition_left_ms = r->transition_left_ms,
         .revision = r->reply_revision,
+        .revision_counts = w->store.kind == SIM_SQL,
         .fence = r->reply_fence,
         .place = r->place,
     };

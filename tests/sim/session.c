@@ -148,10 +148,10 @@ static void guard(struct sim_world *w, const struct sim_request *r)
 {
     struct sim_node *node = find_node(w, r->member, r->session);
 
-    if (node == NULL || node != first_node(w))
+    if (node == NULL || node != first_node(w) || (r->fence != 0 && r->fence != node->revision))
         return;
     node->touched_ms = sim_process_ms(w, w->members[r->member].process);
-    sim_check_renewal(w, r->member);
+    sim_check_renewal(w, r->member, r->member, false);
 }
 
 /* The client answers for the node: nobody has forsaken it. */
@@ -188,7 +188,7 @@ static void release(struct sim_world *w, const struct sim_request *r)
 static void answer(struct sim_world *w, struct sim_request *r)
 {
     const struct sim_node *first = first_node(w);
-    bool mine = first != NULL && first->origin.member == r->member;
+    bool mine = first != NULL && sim_same_id(w, first->origin.member, r->member);
     bool session = mine && first->session == r->session;
     int64_t proved_ms = w->processes[w->members[r->member].process].proved_ms;
 
@@ -196,6 +196,7 @@ static void answer(struct sim_world *w, struct sim_request *r)
         (w->store.curt && r->op == SIMBA_OP_RELEASE && r->revision == 0))
         return;
     r->owner = first->origin.member;
+    r->foreign = mine && r->fence != 0 && r->fence != first->revision;
     r->reply_revision = first->revision;
     r->reply_fence = first->revision;
     r->transition_left_ms = w->store.session_ms;

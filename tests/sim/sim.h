@@ -59,6 +59,7 @@ enum sim_event_type {
     SIM_RESOURCE, /* a write reaches the fenced resource */
     SIM_SWEEP,    /* the store looks for sessions that ended */
     SIM_FAULT,    /* `who` is an enum sim_fault */
+    SIM_REJOIN,   /* a server that was deposed learns so */
     SIM_HEAL,
     SIM_DEMAND,
     SIM_HICCUP, /* `argument` is its length in microseconds */
@@ -103,9 +104,12 @@ struct sim_process {
     bool dead;     /* it does not come back */
     int64_t paused_until_us;
     int64_t cut_until_us; /* partitioned from the store */
-    uint64_t session;     /* 0: none yet */
-    int64_t proved_ms;    /* when the session was last proved alive, on the process' clock */
-    int64_t known_us;     /* up to when the process knows what happened on the store of sessions */
+    int64_t
+        confirmed_ms; /* when its server, which was deposed, was last confirmed as the master, on the
+                           * process' clock; 0: it uses the master */
+    uint64_t session;  /* 0: none yet */
+    int64_t proved_ms; /* when the session was last proved alive, on the process' clock */
+    int64_t known_us;  /* up to when the process knows what happened on the store of sessions */
     uint64_t ping_count;
     struct sim_ping pings[SIM_PINGS];
 };
@@ -123,13 +127,19 @@ struct sim_request {
     enum simba_op op;
     uint32_t generation;
     uint64_t revision;
+    uint64_t fence; /* GUARD: of the term to renew; 0: any */
     int64_t timeout_ms;
     int64_t sent_at_ms;
+    int64_t
+        arrived_ms; /* when it began to wait inside the store, by that one's clock; 0: it did not */
+    int64_t stamp_ms;   /* the time that the store takes for now when it carries the request out */
     int64_t applied_us; /* 0: not yet */
     bool answered;      /* the machine has its answer: what comes later is dropped */
     bool reply_lost;
     bool twice;    /* it arrives twice */
     bool expelled; /* the store no longer knows the session */
+    bool deposed;  /* the server that carried it out was the master no more */
+    bool foreign;  /* what it found is of the sender's id, and of another term than it names */
     /* the answer: */
     int code;
     int owner; /* a member or SIM_NOBODY */
@@ -164,6 +174,7 @@ struct sim_member {
     uint64_t applied; /* the newest of its requests that the store of sessions has carried out */
     struct sb_timing timing;
     struct sim_habits habits;
+    int twin; /* the first member with the same id: mostly itself */
     char id[8];
     uint64_t told_revision; /* of its record that stands first, as its client remembers; 0: none */
     union {
@@ -222,17 +233,27 @@ struct sim_ended {
     int64_t at_us;
 };
 
+/* What a server of SIM_SQL or SIM_REDIS has of the mutex. */
+struct sim_record {
+    struct sim_origin owner; /* .member is SIM_NOBODY when nobody owns */
+    uint64_t revision;
+    uint64_t fence; /* the revision with which the owner's term began */
+    int64_t ttl_at_ms;
+    int64_t transition_at_ms;
+};
+
 struct sim_store {
     enum sim_kind kind;
     int64_t down_until_us;
     uint64_t counter; /* the last revision; never handed out twice */
     uint64_t joined;
-    bool curt; /* where nothing is to be given back it names no owner */
+    bool curt;        /* where nothing is to be given back it names no owner */
+    bool tells_fence; /* it knows the owner's term; SIM_SQL: or only counts changes */
     /* SIM_SQL and SIM_REDIS: */
-    struct sim_origin owner; /* .member is SIM_NOBODY when nobody owns */
-    uint64_t revision;
-    int64_t ttl_at_ms;
-    int64_t transition_at_ms;
+    struct sim_record record;
+    struct sim_record
+        deposed; /* of a server that was the master, and still answers those that use it */
+    int64_t deposed_until_us; /* until it learns so */
     struct sim_waiter waiters[SIM_MEMBERS_MAX];
     int64_t dead_waiters; /* of others, before all of these in the queue */
     /* SIM_SESSION: */
@@ -259,6 +280,7 @@ enum sim_fault {
     SIM_FAULT_DATA_LOSS,
     SIM_FAULT_FORCE_RELEASE,
     SIM_FAULT_FALSE_WAKE,
+    SIM_FAULT_DEPOSE, /* another server becomes the master, and not everybody hears of it */
     SIM_FAULT_COUNT
 };
 
@@ -271,6 +293,7 @@ struct sim_network {
     int duplicated; /* carried out twice, the second time at any time */
     int no_memory;  /* fails before it is a request */
     int slow;       /* delayed by up to two leases */
+    int blocked;    /* waits inside the store for up to two leases, as behind a lock */
     int wake_lost;
     int64_t delay_us;
     int64_t patience; /* how many times its timeout a request is waited for */
@@ -297,6 +320,11 @@ struct sim_seen {
     int64_t voided_us;  /* when its term was taken away by force, or with the data; 0: it was not */
     uint64_t voided_to; /* the tokens up to this one are void then */
     bool restored;      /* an old request of its own brought the voided record back */
+    int64_t deposed_us; /* when the server that it listens to was deposed; 0: it was not */
+    bool rival;     /* it was told of a term of its id that is not its own, and of nothing since */
+    bool doubt;     /* an older start of its own came to light since its last guard */
+    uint64_t stray; /* of a term that an older start of it came to have */
+    uint64_t unsettled; /* its requests whose outcome it does not know, in this life */
     /* requests: */
     uint64_t acquiring;    /* the serial of its ACQUIRE that has no answer yet; 0: none */
     uint64_t released;     /* the last revision that it has sent a RELEASE for */
@@ -371,7 +399,11 @@ enum sim_count {
     SIM_OWNERS_KILLED,
     SIM_HICCUPS,
     SIM_PLACES, /* told to those who take turns */
-    SIM_FAULTS, /* and one for each enum sim_fault that struck somebody */
+    SIM_BLOCKED,
+    SIM_STOLEN,  /* terms, by a contender with the same id */
+    SIM_FOREIGN, /* guards that found another term of the same id */
+    SIM_DEPOSED, /* answers of a server that is the master no more */
+    SIM_FAULTS,  /* and one for each enum sim_fault that struck somebody */
     SIM_COUNTS = SIM_FAULTS + SIM_FAULT_COUNT
 };
 
@@ -478,6 +510,10 @@ int sim_store_owner(struct sim_world *w);             /* by the store's clock; o
 uint64_t sim_store_new_revision(struct sim_world *w); /* larger than all before */
 bool sim_store_has_left(struct sim_world *w, int member, uint32_t start);    /* a trace of it */
 void sim_store_told(struct sim_world *w, const struct sim_request *request); /* its answer came */
+void sim_store_depose(struct sim_world *w);
+void sim_store_rejoin(struct sim_world *w);
+bool sim_same_id(const struct sim_world *w, int member, int other);
+bool sim_has_twins(const struct sim_world *w);
 struct sim_origin sim_origin_of(const struct sim_request *request);
 bool sim_origin_is_left(const struct sim_origin *origin, int member, uint32_t start);
 
@@ -513,9 +549,12 @@ void sim_check_belief(struct sim_world *w, int member, int64_t until_us, int64_t
                       uint64_t token);
 void sim_check_proof(struct sim_world *w, int member, int64_t until_us, int64_t ttl_us);
 void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool old);
-void sim_check_renewal(struct sim_world *w, int member);
+void sim_check_renewal(struct sim_world *w, int member, int owner, bool foreign);
 void sim_check_release(struct sim_world *w, int member);
 void sim_check_voided(struct sim_world *w, int member);
+bool sim_check_may_mistake(const struct sim_world *w, const struct sim_request *request);
+void sim_check_foreign(struct sim_world *w, const struct sim_request *request,
+                       const struct sb_event *event, const struct sim_seen *before);
 void sim_check_write(struct sim_world *w, uint64_t token, uint64_t term);
 void sim_violate(struct sim_world *w, const char *format, ...) SIMBA_PRINTF(2, 3);
 
@@ -529,8 +568,7 @@ void sim_check_answer_told(struct sim_world *w, const struct sim_request *reques
 void sim_check_deposed(struct sim_world *w, int member, uint64_t term, const char *why);
 
 /* check_duty.c */
-void sim_check_sent(struct sim_world *w, int member, enum simba_op op, uint64_t revision,
-                    int64_t timeout_ms);
+void sim_check_sent(struct sim_world *w, int member, const struct sb_step *step);
 void sim_check_answered(struct sim_world *w, const struct sim_request *request,
                         enum sb_answer answer);
 void sim_check_guard_wanted(struct sim_world *w, int member, int64_t ttl_us);

@@ -26,26 +26,45 @@ uint64_t sim_store_new_revision(struct sim_world *w)
 
 void sim_store_init(struct sim_world *w)
 {
-    w->store.owner.member = SIM_NOBODY;
+    w->store.record.owner.member = SIM_NOBODY;
+    w->store.deposed.owner.member = SIM_NOBODY;
+}
+
+/* A store knows ids, not members. */
+bool sim_same_id(const struct sim_world *w, int member, int other)
+{
+    return w->members[member].twin == w->members[other].twin;
+}
+
+bool sim_has_twins(const struct sim_world *w)
+{
+    for (int i = 0; i < w->member_count; i++)
+        if (w->members[i].twin != i)
+            return true;
+    return false;
 }
 
 /* ---- The register ---------------------------------------------------------------------------- */
 
 /* The conditional UPDATE says transition_at < now; a key is gone when its time has come. */
-static bool has_ended(const struct sim_world *w)
+static bool has_ended(const struct sim_world *w, int64_t now_ms)
 {
-    int64_t now_ms = sim_store_ms(w);
+    int64_t end_ms = w->store.record.transition_at_ms;
 
-    return w->store.kind == SIM_SQL ? w->store.transition_at_ms < now_ms
-                                    : w->store.transition_at_ms <= now_ms;
+    return w->store.kind == SIM_SQL ? end_ms < now_ms : end_ms <= now_ms;
+}
+
+static int owner_at(const struct sim_world *w, int64_t now_ms)
+{
+    const struct sim_record *record = &w->store.record;
+
+    return record->owner.member != SIM_NOBODY && !has_ended(w, now_ms) ? record->owner.member
+                                                                       : SIM_NOBODY;
 }
 
 int sim_store_owner(struct sim_world *w)
 {
-    if (w->store.kind == SIM_SESSION)
-        return sim_session_owner(w);
-    return w->store.owner.member != SIM_NOBODY && !has_ended(w) ? w->store.owner.member
-                                                                : SIM_NOBODY;
+    return w->store.kind == SIM_SESSION ? sim_session_owner(w) : owner_at(w, sim_store_ms(w));
 }
 
 struct sim_origin sim_origin_of(const struct sim_request *r)
@@ -56,12 +75,23 @@ struct sim_origin sim_origin_of(const struct sim_request *r)
     return origin;
 }
 
-static void begin_lease(struct sim_world *w, const struct sim_request *r)
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* No change ever shortens a lease of the same id: a row is stamped with a time that may be long over when its statement
+ * is carried out, and a twin may have asked for less. */
+static void set_lease(struct sim_world *w, const struct sim_request *r, bool longer)
 {
     const struct sb_timing *t = &w->members[r->member].timing;
+    struct sim_record *record = &w->store.record;
+    int64_t ttl_at_ms = r->stamp_ms + t->ttl_ms;
+    int64_t transition_at_ms = ttl_at_ms + t->transition_ms;
 
-    w->store.ttl_at_ms = sim_store_ms(w) + t->ttl_ms;
-    w->store.transition_at_ms = w->store.ttl_at_ms + t->transition_ms;
+    record->ttl_at_ms = longer ? larger(record->ttl_at_ms, ttl_at_ms) : ttl_at_ms;
+    record->transition_at_ms =
+        longer ? larger(record->transition_at_ms, transition_at_ms) : transition_at_ms;
 }
 
 static void join(struct sim_world *w, const struct sim_request *r)
@@ -74,29 +104,54 @@ static void join(struct sim_world *w, const struct sim_request *r)
     waiter->origin = sim_origin_of(r);
 }
 
+static bool is_deposed(const struct sim_world *w, int member)
+{
+    return w->processes[w->members[member].process].confirmed_ms != 0;
+}
+
+/* Whoever has the same id is taken for the owner, and is granted what a twin holds. */
 static void acquire(struct sim_world *w, const struct sim_request *r)
 {
-    int owner = sim_store_owner(w);
+    struct sim_record *record = &w->store.record;
+    int owner = owner_at(w, r->stamp_ms);
+    bool mine =
+        record->owner.member != SIM_NOBODY && sim_same_id(w, record->owner.member, r->member);
 
-    if (owner != SIM_NOBODY && owner != r->member) {
+    if (owner != SIM_NOBODY && !mine) {
         join(w, r);
         return;
     }
-    w->store.owner = sim_origin_of(r);
-    w->store.revision = sim_store_new_revision(w);
-    begin_lease(w, r);
+    if (owner != SIM_NOBODY && owner != r->member) {
+        w->counts[SIM_STOLEN]++;
+        sim_check_voided(w, owner);
+    }
+    record->owner = sim_origin_of(r);
+    record->revision = sim_store_new_revision(w);
+    record->fence = record->revision;
+    set_lease(w, r, mine);
     w->store.waiters[r->member].waiting = false;
-    sim_check_grant(w, r->member, w->store.revision, sim_request_is_old(w, r));
+    sim_check_grant(w, r->member, record->revision, sim_request_is_old(w, r));
+}
+
+static bool is_foreign(const struct sim_world *w, const struct sim_request *r)
+{
+    return r->op == SIMBA_OP_GUARD && r->fence != 0 && r->fence != w->store.record.fence;
 }
 
 static void guard(struct sim_world *w, const struct sim_request *r)
 {
-    if (sim_store_owner(w) != r->member)
+    struct sim_record *record = &w->store.record;
+    int owner = owner_at(w, r->stamp_ms);
+    bool foreign = is_foreign(w, r);
+
+    if (owner == SIM_NOBODY || !sim_same_id(w, owner, r->member) ||
+        (foreign && w->store.tells_fence))
         return;
-    begin_lease(w, r);
+    record->owner.given_up |= r->answered && has_ended(w, sim_store_ms(w)); /* brought back late */
+    set_lease(w, r, true);
     if (w->store.kind == SIM_SQL)
-        w->store.revision = sim_store_new_revision(w);
-    sim_check_renewal(w, r->member);
+        record->revision = sim_store_new_revision(w);
+    sim_check_renewal(w, r->member, owner, foreign);
 }
 
 /* ---- Wake-ups -------------------------------------------------------------------------------- */
@@ -134,20 +189,29 @@ static void wake(struct sim_world *w)
 
 static void clear(struct sim_world *w)
 {
-    w->store.owner.member = SIM_NOBODY;
-    w->store.ttl_at_ms = 0;
-    w->store.transition_at_ms = 0;
+    struct sim_record *record = &w->store.record;
+
+    record->owner.member = SIM_NOBODY;
+    record->ttl_at_ms = 0;
+    record->transition_at_ms = 0;
     if (w->store.kind == SIM_SQL)
-        w->store.revision = sim_store_new_revision(w);
+        record->revision = sim_store_new_revision(w);
     wake(w);
 }
 
+/* A probe may have found the record of a twin, and taken it for the sender's. */
 static void release(struct sim_world *w, const struct sim_request *r)
 {
+    const struct sim_record *record = &w->store.record;
+    int owner = record->owner.member;
+
     w->store.waiters[r->member].waiting = false;
-    if (w->store.owner.member != r->member || r->revision == 0 || r->revision != w->store.revision)
+    if (owner == SIM_NOBODY || !sim_same_id(w, owner, r->member) || r->revision == 0 ||
+        r->revision != record->revision)
         return;
-    sim_check_release(w, r->member);
+    if (owner != r->member)
+        sim_check_voided(w, owner);
+    sim_check_release(w, owner);
     clear(w);
 }
 
@@ -168,29 +232,44 @@ static int64_t place_of(struct sim_world *w, const struct sim_request *r)
     return place;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* To its owner a row tells the time left by its stamp, which is not before the request was sent, and no more than was
+ * asked for. */
 static void answer(struct sim_world *w, struct sim_request *r)
 {
+    const struct sim_record *record = &w->store.record;
     int64_t now_ms = sim_store_ms(w);
 
-    r->owner = w->store.owner.member;
-    if ((w->store.kind == SIM_REDIS && has_ended(w)) ||
+    r->owner = record->owner.member;
+    if ((w->store.kind == SIM_REDIS && has_ended(w, now_ms)) ||
         (w->store.curt && r->op == SIMBA_OP_RELEASE && r->revision == 0))
         r->owner = SIM_NOBODY;
     if (r->owner == SIM_NOBODY)
         return;
-    r->ttl_left_ms = w->store.ttl_at_ms - now_ms;
-    r->transition_left_ms = w->store.transition_at_ms - now_ms;
-    r->reply_revision = w->store.revision;
+    r->ttl_left_ms = record->ttl_at_ms - now_ms;
+    r->transition_left_ms = record->transition_at_ms - now_ms;
+    if (sim_same_id(w, r->owner, r->member)) {
+        const struct sb_timing *t = &w->members[r->member].timing;
+
+        r->foreign = is_foreign(w, r);
+        r->ttl_left_ms = smaller(record->ttl_at_ms - r->stamp_ms, t->ttl_ms);
+        r->transition_left_ms =
+            smaller(record->transition_at_ms - r->stamp_ms, t->ttl_ms + t->transition_ms);
+    }
+    r->reply_revision = record->revision;
     r->place = place_of(w, r);
-    r->reply_fence = w->store.kind == SIM_REDIS ? w->store.revision : 0; /* a row has no token */
+    r->reply_fence = w->store.tells_fence ? record->fence : 0;
 }
 
-void sim_store_apply(struct sim_world *w, struct sim_request *r)
+static void carry_out(struct sim_world *w, struct sim_request *r)
 {
-    if (w->store.kind == SIM_SESSION) {
-        sim_session_apply(w, r);
-        return;
-    }
+    int64_t now_ms = sim_store_ms(w);
+
+    r->stamp_ms = r->arrived_ms != 0 ? sim_roll(w, r->arrived_ms, now_ms + 1) : now_ms;
     if (r->op == SIMBA_OP_ACQUIRE)
         acquire(w, r);
     else if (r->op == SIMBA_OP_GUARD)
@@ -198,6 +277,77 @@ void sim_store_apply(struct sim_world *w, struct sim_request *r)
     else if (r->op == SIMBA_OP_RELEASE)
         release(w, r);
     answer(w, r);
+}
+
+/* ---- A server that was deposed --------------------------------------------------------------- */
+
+static void swap_servers(struct sim_world *w)
+{
+    struct sim_record record = w->store.record;
+
+    w->store.record = w->store.deposed;
+    w->store.deposed = record;
+}
+
+/* Whoever uses it cannot know. But its client counts leases from when a majority last confirmed that server, and asks
+ * nothing of one that has not been confirmed for a lease. */
+static void carry_out_deposed(struct sim_world *w, struct sim_request *r)
+{
+    const struct sb_timing *t = &w->members[r->member].timing;
+    const struct sim_process *p = &w->processes[w->members[r->member].process];
+    int64_t lease_ms = t->ttl_ms + t->transition_ms - t->margin_ms;
+
+    r->deposed = true;
+    if (sim_process_ms(w, w->members[r->member].process) - p->confirmed_ms >= lease_ms) {
+        if (r->twice)
+            r->reply_lost = true;
+        else if (r->code == SIMBA_OK)
+            r->code = SIMBA_EUNAVAILABLE;
+        return;
+    }
+    w->counts[SIM_DEPOSED]++;
+    swap_servers(w);
+    carry_out(w, r);
+    swap_servers(w);
+    if (p->confirmed_ms < r->sent_at_ms)
+        r->as_of_ms = p->confirmed_ms;
+}
+
+void sim_store_apply(struct sim_world *w, struct sim_request *r)
+{
+    if (w->store.kind == SIM_SESSION)
+        sim_session_apply(w, r);
+    else if (is_deposed(w, r->member))
+        carry_out_deposed(w, r);
+    else
+        carry_out(w, r);
+}
+
+/* The new master has all that the old one had. What an owner gives back on the old one stays on the new one, and runs
+ * out by itself. */
+void sim_store_depose(struct sim_world *w)
+{
+    int owner = w->store.record.owner.member;
+
+    w->store.deposed = w->store.record;
+    for (int i = 0; i < w->process_count; i++)
+        if (sim_chance(w, 500))
+            w->processes[i].confirmed_ms =
+                sim_process_ms(w, i) - sim_roll(w, 0, w->lease_ms / 4 + 1);
+    for (int i = 0; i < w->member_count; i++)
+        if (is_deposed(w, i))
+            w->check.seen[i].deposed_us = w->now_us;
+    if (owner != SIM_NOBODY && w->check.seen[owner].deposed_us != 0)
+        w->store.record.owner.given_up = true;
+    sim_trace(w, "store: another server is the master until %lld",
+              (long long)(w->store.deposed_until_us / SIM_MS));
+}
+
+void sim_store_rejoin(struct sim_world *w)
+{
+    sim_trace(w, "store: the deposed server is a replica");
+    for (int i = 0; i < w->process_count; i++)
+        w->processes[i].confirmed_ms = 0;
 }
 
 /* ---- From outside ---------------------------------------------------------------------------- */
@@ -227,7 +377,7 @@ void sim_store_lose_data(struct sim_world *w)
         return;
     }
     w->store.counter = 0;
-    w->store.owner.member = SIM_NOBODY;
+    w->store.record.owner.member = SIM_NOBODY;
     memset(w->store.waiters, 0, sizeof w->store.waiters);
     w->store.dead_waiters = 0;
 }
@@ -239,9 +389,9 @@ void sim_store_told(struct sim_world *w, const struct sim_request *r)
 {
     const struct sim_member *m = &w->members[r->member];
 
-    if (w->store.kind != SIM_SESSION && w->store.owner.serial == r->serial &&
+    if (w->store.kind != SIM_SESSION && w->store.record.owner.serial == r->serial &&
         r->op == SIMBA_OP_ACQUIRE && w->check.seen[r->member].phase != SIM_DOWN)
-        w->store.owner.told_start = m->starts;
+        w->store.record.owner.told_start = m->starts;
 }
 
 /* What a request left behind that had been given up before it was carried out is nobody's fault: it
@@ -258,6 +408,7 @@ bool sim_store_has_left(struct sim_world *w, int member, uint32_t start)
 
     if (w->store.kind == SIM_SESSION)
         return sim_session_has_left(w, member, start);
-    return (sim_store_owner(w) == member && sim_origin_is_left(&w->store.owner, member, start)) ||
+    return (sim_store_owner(w) == member &&
+            sim_origin_is_left(&w->store.record.owner, member, start)) ||
            (waiter->waiting && sim_origin_is_left(&waiter->origin, member, start));
 }

@@ -83,9 +83,18 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static bool has_crashed(const struct sim_world *w)
+{
+    for (int i = 0; i < w->process_count; i++)
+        if (w->processes[i].life > 0)
+            return true;
+    return false;
+}
+
 /* How long the mutex may stay taken by somebody who does not believe: a lease may have begun at the last
  * moment, or begin again when a stop gives up whose callback is stuck. The end of a session is found a quarter of
- * it late, and its nodes stay listed for another; each one whose contender is stuck has its turn. */
+ * it late, and its nodes stay listed for another; each one whose contender is stuck has its turn. Where changes are only
+ * counted, a guard that finds late ones of a process that crashed renews the lease, and its owner lets go of it. */
 static int64_t taken_ms(const struct sim_world *w)
 {
     int64_t taken = w->lease_ms;
@@ -96,6 +105,8 @@ static int64_t taken_ms(const struct sim_world *w)
         if (w->check.seen[i].phase == SIM_ENDING)
             taken = larger(taken, m->timing.stop_timeout_ms + w->lease_ms);
     }
+    if (!w->store.tells_fence && has_crashed(w))
+        taken += w->lease_ms;
     if (w->store.kind != SIM_SESSION)
         return taken;
     for (int i = 0; i < w->member_count; i++)
@@ -242,6 +253,9 @@ static void happen(struct sim_world *w, const struct sim_event *event)
         break;
     case SIM_FAULT:
         sim_fault_strike(w, (enum sim_fault)event->who);
+        break;
+    case SIM_REJOIN:
+        sim_store_rejoin(w);
         break;
     case SIM_HEAL:
         heal(w);

@@ -59,6 +59,8 @@ static void spoil_lease(enum broken_how how, struct simba_request *request)
         request->transition_ms = 0;
     if (how == BROKEN_GUARD_CREATES)
         request->op = SIMBA_OP_ACQUIRE;
+    if (how == BROKEN_TERMS_ALIKE)
+        request->fence = 0;
 }
 
 static void spoil_release(simba_backend *broken, struct simba_request *request)
@@ -134,6 +136,8 @@ static void broken_reply(const struct simba_backend_host *wrapped, struct simba_
         spoil_grant(broken, original, &reply);
     if (broken->how == BROKEN_REVISION_STANDS && reply.revision != 0)
         reply.revision = 7;
+    if (broken->how == BROKEN_TERMS_ALIKE)
+        reply.fence = 0;
     free(copy);
     broken->host->reply(broken->host, original, &reply);
 }

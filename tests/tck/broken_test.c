@@ -44,6 +44,7 @@ static void without_a_fault_the_same_backend_passes(void **state)
     assert_passes("guard");
     assert_passes("contract");
     assert_passes("fence_grows");
+    assert_passes("equal_ids");
     assert_passes("self_fence");
     assert_passes("late_reply");
     assert_passes("multi_contend");
@@ -75,6 +76,12 @@ static void a_revision_that_does_not_grow_is_caught(void **state)
     assert_caught(BROKEN_REVISION_STANDS, "contract");
     assert_caught(BROKEN_REVISION_STANDS, "restart");
     assert_caught(BROKEN_REVISION_STANDS, "fence_grows");
+}
+
+static void terms_of_one_id_that_are_alike_are_caught(void **state)
+{
+    (void)state;
+    assert_caught(BROKEN_TERMS_ALIKE, "equal_ids");
 }
 
 static void a_release_that_does_nothing_is_caught(void **state)
@@ -120,6 +127,7 @@ int main(void)
         cmocka_unit_test(an_acquire_that_always_grants_is_caught),
         cmocka_unit_test(a_guard_that_makes_an_owner_is_caught),
         cmocka_unit_test(a_revision_that_does_not_grow_is_caught),
+        cmocka_unit_test(terms_of_one_id_that_are_alike_are_caught),
         cmocka_unit_test(a_release_that_does_nothing_is_caught),
         cmocka_unit_test(a_release_that_ignores_the_revision_is_caught),
         cmocka_unit_test(a_lease_that_never_ends_is_caught),

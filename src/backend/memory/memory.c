@@ -195,7 +195,9 @@ static int acquire(simba_backend *client, const struct simba_request *request,
 static void guard(const struct simba_request *request, struct sb_memory_record *record,
                   int64_t now_ms)
 {
-    if (is_mine(record, request->id) && record->owner.transition_at_ms > now_ms)
+    bool its_term = request->fence == 0 || request->fence == record->owner.fence;
+
+    if (its_term && is_mine(record, request->id) && record->owner.transition_at_ms > now_ms)
         sb_memory_renew(record, request, now_ms);
 }
 

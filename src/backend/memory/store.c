@@ -90,23 +90,22 @@ static int64_t later(int64_t a, int64_t b)
     return b > SIMBA_INFINITE - a ? SIMBA_INFINITE : a + b;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Another contender with the same id may have been granted more. */
 void sb_memory_renew(struct sb_memory_record *record, const struct simba_request *request,
                      int64_t now_ms)
 {
     struct simba_owner *owner = &record->owner;
+    int64_t ttl_at_ms = later(now_ms, request->ttl_ms);
 
     owner->acquired_at_ms = now_ms;
-    owner->ttl_at_ms = later(now_ms, request->ttl_ms);
-    owner->transition_at_ms = later(owner->ttl_at_ms, request->transition_ms);
-}
-
-void sb_memory_grant(struct sb_memory_records *records, struct sb_memory_record *record,
-                     const struct simba_request *request, int64_t now_ms)
-{
-    sb_text_copy(record->owner.id, sizeof record->owner.id, request->id);
-    record->owner.fence = ++records->revision;
-    sb_memory_renew(record, request, now_ms);
-    assert(sb_memory_is_owned(record, now_ms));
+    owner->ttl_at_ms = larger(owner->ttl_at_ms, ttl_at_ms);
+    owner->transition_at_ms =
+        larger(owner->transition_at_ms, later(ttl_at_ms, request->transition_ms));
 }
 
 void sb_memory_clear(struct sb_memory_record *record)
@@ -115,6 +114,17 @@ void sb_memory_clear(struct sb_memory_record *record)
 
     record->owner = (struct simba_owner)SIMBA_OWNER_NONE;
     record->owner.fence = revision;
+}
+
+void sb_memory_grant(struct sb_memory_records *records, struct sb_memory_record *record,
+                     const struct simba_request *request, int64_t now_ms)
+{
+    if (strcmp(record->owner.id, request->id) != 0)
+        sb_memory_clear(record);
+    sb_text_copy(record->owner.id, sizeof record->owner.id, request->id);
+    record->owner.fence = ++records->revision;
+    sb_memory_renew(record, request, now_ms);
+    assert(sb_memory_is_owned(record, now_ms));
 }
 
 /* ---- Wait queue ----------------------------------------------------------------------------- */

@@ -22,7 +22,10 @@ if not call('SET', key, id, 'NX', 'PX', lease_ms) then
         local place = type(before) == 'number' and before + 1 or nil
         return { owner, call('PTTL', key), token, since_us, place }
     end
-    call('SET', key, id, 'PX', lease_ms)
+    -- Another contender with the same id may have been granted more.
+    if call('PTTL', key) < tonumber(lease_ms) then
+        call('SET', key, id, 'PX', lease_ms)
+    end
 end
 
 -- At least the time of day, and more than the client has seen: so a server that lost its data, or went back

@@ -1,7 +1,8 @@
--- ARGV: id, lease in milliseconds, the term's token or 0 when the contender does not know it.
+-- ARGV: id, lease in milliseconds, the token of the term to renew, or 0 for any of this id.
 local owner, known = call('GET', key), tonumber(ARGV[3])
 
-if owner ~= id then
+-- A larger token is that of a later term: another contender has the same id.
+if owner ~= id or known > 0 and token > known then
     return { owner, call('PTTL', key), token }
 end
 local refused = refusal(known)
@@ -14,5 +15,8 @@ if token < known or token == 0 then
     token = known > 0 and known or time[1] * 1000000 + time[2]
     call('SET', counter, string.format('%.0f', token))
 end
-call('PEXPIRE', key, ARGV[2])
+-- Another contender with the same id may have been granted more.
+if call('PTTL', key) < tonumber(ARGV[2]) then
+    call('PEXPIRE', key, ARGV[2])
+end
 return token

@@ -80,8 +80,8 @@ bool sb_record_read(struct sb_record *record, const redisReply *reply, enum simb
     return true;
 }
 
-/* What the scripts promise: a new term has a larger token than the contender knows, a renewed one at least that, and
- * one that was given back the very same. A READ has nothing to get done. So a number that belongs to another command
+/* What the scripts promise: a new term has a larger token than the contender knows, one that was renewed or given back
+ * the very same. A READ has nothing to get done. So a number that belongs to another command
  * is not taken for a lease. */
 static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
 {
@@ -89,7 +89,7 @@ static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
     case SIMBA_OP_ACQUIRE:
         return token > known;
     case SIMBA_OP_GUARD:
-        return token >= known;
+        return known == 0 || token == known;
     case SIMBA_OP_RELEASE:
         return token == known;
     default:

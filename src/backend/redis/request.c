@@ -182,9 +182,9 @@ static void take_record(struct sb_job *job, const struct sb_redis_place *place,
     const redisReply *token = has_told(job, reply) ? reply->element[0] : reply;
     struct simba_error error;
     struct sb_record record;
+    bool done = sb_record_done(&record, token, job->op, job->revision, job->request);
 
-    if (!sb_record_done(&record, token, job->op, job->revision, job->request) &&
-        !sb_record_read(&record, reply, job->op, job->request->id, &job->store->options)) {
+    if (!done && !sb_record_read(&record, reply, job->op, job->request->id, &job->store->options)) {
         sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
         sb_job_lose(job, &error);
         return;
@@ -200,7 +200,7 @@ static void take_record(struct sb_job *job, const struct sb_redis_place *place,
         sb_told_note(&job->store->told, job->request->mutex, job->request->id);
     if (job->op == SIMBA_OP_ACQUIRE)
         note_attempt(job, &record);
-    if (job->quorum != NULL && is_mine(job, &record))
+    if (job->quorum != NULL && done && is_mine(job, &record))
         sb_quorum_hold(job, &record);
     else
         sb_job_succeed(job, &record);
@@ -377,6 +377,12 @@ static int64_t until_ms(const struct simba_request *request, int64_t now_ms)
     return sb_later(now_ms, 2 * third_ms);
 }
 
+/* The token that a request names: of the term to renew, or of the record to give back. */
+static uint64_t token_of(const struct simba_request *request)
+{
+    return request->op == SIMBA_OP_GUARD ? request->fence : request->revision;
+}
+
 /* NULL when memory is short: then the request has been answered. */
 static struct sb_job *create_job(simba_backend *store, struct simba_request *request,
                                  sb_request_take *take, int64_t now_ms)
@@ -397,7 +403,7 @@ static struct sb_job *create_job(simba_backend *store, struct simba_request *req
     job->request = request;
     job->take = take;
     job->op = request->op;
-    job->revision = request->revision;
+    job->revision = token_of(request);
     return job;
 }
 

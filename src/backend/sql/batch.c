@@ -65,7 +65,7 @@ static void limit_to_request(struct sb_job *job)
 {
     const struct simba_request *request = job->request;
     const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
-                                       request->transition_ms};
+                                       request->transition_ms, request->fence};
 
     if ((request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_GUARD) &&
         strcmp(job->item.record.owner_id, request->id) == 0)
@@ -83,6 +83,7 @@ static void answer_record(struct sb_batch *batch, struct sb_job *job)
         limit_to_request(job);
         reply.owner = record->owner_id;
         reply.fence = record->fence;
+        reply.revision_counts = true;
         reply.ttl_left_ms = at_least_zero(record->ttl_at_ms) - record->current_db_at_ms;
         reply.transition_left_ms = record->transition_at_ms - record->current_db_at_ms;
     }
@@ -343,7 +344,7 @@ static int write_one(struct sb_repository *r, struct sb_job *job, struct sb_sql_
 {
     const struct simba_request *request = job->request;
     const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
-                                       request->transition_ms};
+                                       request->transition_ms, request->fence};
     bool effect = false;
     int code;
 

@@ -47,9 +47,11 @@ enum sb_sql_statement {
     SB_SQL_SELECT,            /* mutex */
     SB_SQL_SELECT_ALL,        /* in the order of the names */
     SB_SQL_ACQUIRE,           /* mutex, id, ttl, lease: where transition_at < now or id owns */
-    SB_SQL_GUARD,             /* mutex, id, ttl, lease: where id owns and transition_at > now */
-    SB_SQL_RELEASE,           /* mutex, id: where id owns */
-    SB_SQL_RELEASE_EXACT,     /* mutex, id, version: where id owns that version */
+    /* mutex, id, ttl, lease, fence: where id owns and transition_at > now. Where the table keeps the token of the
+     * owner's term: and fence is that or 0 */
+    SB_SQL_GUARD,
+    SB_SQL_RELEASE,       /* mutex, id: where id owns */
+    SB_SQL_RELEASE_EXACT, /* mutex, id, version: where id owns that version */
     SB_SQL_STATEMENTS
 };
 
@@ -60,6 +62,7 @@ struct sb_sql_values {
     int64_t ttl_ms;
     int64_t lease_ms; /* ttl + transition */
     uint64_t version;
+    uint64_t fence; /* 0: of any term */
 };
 
 /* What may help after a failure. */

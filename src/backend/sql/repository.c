@@ -133,7 +133,7 @@ static int64_t at_most(int64_t value, int64_t limit)
 
 struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim)
 {
-    struct sb_sql_values values = {.mutex = claim->mutex, .id = claim->id};
+    struct sb_sql_values values = {.mutex = claim->mutex, .id = claim->id, .fence = claim->fence};
 
     values.ttl_ms = at_most(claim->ttl_ms, LEASE_MAX_MS);
     values.lease_ms = values.ttl_ms + at_most(claim->transition_ms, LEASE_MAX_MS);

@@ -24,6 +24,7 @@ struct sb_sql_claim {
     const char *id;
     int64_t ttl_ms;
     int64_t transition_ms;
+    uint64_t fence; /* of the term to renew; 0: any of this id */
 };
 
 /* The values that a claim binds. */

@@ -170,7 +170,7 @@ static void prepare_change(struct sb_job *job)
 {
     const struct simba_request *request = job->request;
     const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
-                                       request->transition_ms};
+                                       request->transition_ms, request->fence};
 
     job->item.values = sb_sql_claim_values(&claim);
     job->item.values.version = request->revision;

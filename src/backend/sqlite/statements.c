@@ -10,13 +10,15 @@
 
 #include <string.h>
 
-/* What comes behind the id is either a lease, all of it, or the version that is meant. */
+/* What comes behind the id is either a lease, all of it and the token of the term that it is for, or the version that
+ * is meant. */
 enum parameter {
     PARAMETER_MUTEX = 1,
     PARAMETER_ID,
     PARAMETER_TTL,
     PARAMETER_LEASE,
     PARAMETER_LIFE,
+    PARAMETER_FENCE,
     PARAMETER_VERSION = PARAMETER_TTL
 };
 
@@ -57,7 +59,7 @@ static const char *const statement_texts[SB_SQL_STATEMENTS] = {
                                  ") AND " HAS_NEXT_TERM,
     [SB_SQL_GUARD] = SET_LEASE ", version = version + 1, life_version = version + 1"
                                " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now()"
-                               " RETURNING " CHANGED_COLUMNS,
+                               " AND ?6 IN (0, fence) RETURNING " CHANGED_COLUMNS,
     [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2",
     [SB_SQL_RELEASE_EXACT] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?3",
 };
@@ -78,7 +80,11 @@ static int bind_lease(const struct sb_sqlite_connection *c, sqlite3_stmt *statem
 
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_int64(statement, PARAMETER_LEASE, values->lease_ms);
-    return rc == SQLITE_OK ? sqlite3_bind_int64(statement, PARAMETER_LIFE, life) : rc;
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(statement, PARAMETER_LIFE, life);
+    if (rc == SQLITE_OK && sqlite3_bind_parameter_count(statement) == PARAMETER_FENCE)
+        rc = sqlite3_bind_int64(statement, PARAMETER_FENCE, (sqlite3_int64)values->fence);
+    return rc;
 }
 
 /* Binds what the statement counts. */
@@ -94,7 +100,7 @@ static int bind(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
         rc = bind_text(statement, PARAMETER_ID, values->id);
     if (rc == SQLITE_OK && count == PARAMETER_VERSION)
         rc = sqlite3_bind_int64(statement, PARAMETER_VERSION, (sqlite3_int64)values->version);
-    else if (rc == SQLITE_OK && count == PARAMETER_LIFE)
+    else if (rc == SQLITE_OK && count >= PARAMETER_LIFE)
         rc = bind_lease(c, statement, values);
     return rc;
 }
