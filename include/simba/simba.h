@@ -416,12 +416,15 @@ struct simba_contender_options {
     int64_t ttl_ms; /* SIMBA_UNSET: the client's; the same for the next */
     int64_t transition_ms;
     simba_closed_fn *on_closed; /* the last callback, after close */
+    /* The heartbeat of a term: the store has renewed the lease; `before` and `after` are both this contender. A
+     * renewal that comes while a callback runs is told when that has returned, several as one. */
+    simba_state_fn *on_renewed;
 };
 
 #define SIMBA_CONTENDER_OPTIONS_INIT                                                               \
     {                                                                                              \
         sizeof(struct simba_contender_options), NULL, NULL, NULL, NULL, NULL, NULL, SIMBA_UNSET,   \
-            SIMBA_UNSET, NULL                                                                      \
+            SIMBA_UNSET, NULL, NULL                                                                \
     }
 
 SIMBA_API int simba_contender_create(simba_client *client,
@@ -455,7 +458,9 @@ SIMBA_API int64_t simba_contender_deadline_ms(const simba_contender *contender);
 SIMBA_API const char *simba_contender_id(const simba_contender *contender);
 SIMBA_API const char *simba_contender_mutex(const simba_contender *contender);
 
-/* The last change that this contender knows of; `after` is the owner as far as it knows. */
+/* What the store said last: `after` is the owner as far as this contender knows, `before` the owner that it
+ * knew until then. After a renewal, and when the store names the same owner again, both are the same. A start begins
+ * with nobody in both; a stop ends with nobody in `after`, which on_notify is told. */
 SIMBA_API void simba_contender_state(simba_contender *contender, struct simba_state *ret_state);
 
 /* What the last request failed with, SIMBA_OK when it did not fail. */

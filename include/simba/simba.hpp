@@ -421,6 +421,7 @@ struct contender_options {
     state_callback on_notify;
     std::optional<milliseconds> ttl;
     std::optional<milliseconds> transition;
+    state_callback on_renewed; /* the store has renewed the lease */
 };
 
 namespace detail
@@ -433,6 +434,7 @@ struct contender_api {
         state_callback on_acquired;
         state_callback on_released;
         state_callback on_notify;
+        state_callback on_renewed;
     };
 
     /* One for each callback that simba.h knows; `Which` is where it leads. */
@@ -465,11 +467,13 @@ class contender : public detail::service<detail::contender_api>
         callbacks_->on_acquired = std::move(options.on_acquired);
         callbacks_->on_released = std::move(options.on_released);
         callbacks_->on_notify = std::move(options.on_notify);
+        callbacks_->on_renewed = std::move(options.on_renewed);
         plain.mutex = options.mutex.c_str();
         plain.id = detail::text_or_null(options.id);
         plain.on_acquired = callbacks_->on_acquired ? api::run<&callbacks::on_acquired> : nullptr;
         plain.on_released = callbacks_->on_released ? api::run<&callbacks::on_released> : nullptr;
         plain.on_notify = callbacks_->on_notify ? api::run<&callbacks::on_notify> : nullptr;
+        plain.on_renewed = callbacks_->on_renewed ? api::run<&callbacks::on_renewed> : nullptr;
         plain.ttl_ms = detail::count_or_unset(options.ttl);
         plain.transition_ms = detail::count_or_unset(options.transition);
         create(::simba_contender_create, plain);

@@ -39,6 +39,7 @@ struct simba_locker {
     bool settled;    /* the wait is over, with `code` */
     bool lost;       /* the lease was lost while held */
     int code;
+    struct simba_owner last_owner; /* another that owned at the end of the last contest */
     _Atomic bool cancelled; /* the acquire under way, or the next one; set with the lock held */
     void (*on_lost)(void *user);
     void *user;
@@ -144,6 +145,13 @@ static bool take_in(simba_locker *locker, const struct sb_event *event, const st
         else if (event->type == SB_EVENT_REPLY && event->op == SIMBA_OP_ACQUIRE && !locker->settled)
             on_reply(locker, event);
     }
+    if (event->type == SB_EVENT_STOP && step->changed && !step->released)
+        locker->last_owner = step->state.before;
+    if (event->type == SB_EVENT_REPLY && event->answer == SB_ANSWER_OTHER &&
+        locker->phase == GIVING_UP)
+        locker->last_owner = sb_owner_in_time_left(
+            event->owner, event->now_ms, event->ttl_left_ms, event->transition_left_ms,
+            sb_service_timing(locker->service)->ttl_ms, event->fence);
     if (locker->phase != HELD || !step->released)
         return false;
     locker->lost = true;
@@ -278,6 +286,7 @@ static int fail_cancelled(const simba_locker *locker, struct simba_error *error)
 
 static int begin(simba_locker *locker, bool once, struct simba_error *error)
 {
+    const struct simba_owner nobody = SIMBA_OWNER_NONE;
     static const char *const doing[] = {"", "another acquire is under way",
                                         "another acquire is under way", "it is held",
                                         "a release is under way"};
@@ -295,6 +304,7 @@ static int begin(simba_locker *locker, bool once, struct simba_error *error)
         locker->settled = false;
         locker->answered = false;
         locker->lost = false;
+        locker->last_owner = nobody;
     }
     pthread_mutex_unlock(&locker->lock);
     return code;
@@ -501,6 +511,12 @@ void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner)
 
     sb_service_state(locker->service, &state);
     *ret_owner = state.after;
+    if (state.after.id[0] != '\0' ||
+        sb_engine_check_process(locker->client->engine, NULL) != SIMBA_OK)
+        return;
+    pthread_mutex_lock(&locker->lock);
+    *ret_owner = locker->last_owner;
+    pthread_mutex_unlock(&locker->lock);
 }
 
 /* ---- Creation ------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@
 #define RETRY_MAX_MS 1000
 #define GUARD_RETRY_MIN_MS 5
 #define REQUEST_TIMEOUT_MIN_MS 10
-#define CALLBACKS_MAX 3
+#define CALLBACKS_MAX 4
 #define LEASE_GRAIN_MS 2 /* store and contender both count in whole milliseconds */
 
 static int64_t earliest(int64_t a, int64_t b)
@@ -81,6 +81,11 @@ void sb_machine_init(struct sb_machine *m, const struct sb_timing *timing, uint6
     m->status = SIMBA_INITIAL;
 }
 
+void sb_machine_tell_renewals(struct sb_machine *m)
+{
+    m->tells_renewals = true;
+}
+
 int64_t sb_machine_belief_ms(const struct sb_machine *m)
 {
     return believes(m) ? m->lease_until_ms : 0;
@@ -98,10 +103,16 @@ uint64_t sb_machine_fence(const struct sb_machine *m)
 
 /* ---- What is known of the owner ------------------------------------------------------------ */
 
-/* Takes in who owns, and tells it once to whoever listens. Several changes within one step are one. */
+/* Takes in the owner, and tells a change once. Several changes within one step are one. A stop has told that
+ * nobody owns as far as it knows: what the store says afterwards is not taken in any more. */
 static void set_owner(struct sb_machine *m, const struct simba_owner *owner, struct sb_step *step)
 {
-    if (is_active(m) && strcmp(m->owner.id, owner->id) != 0) {
+    bool is_same = strcmp(m->owner.id, owner->id) == 0;
+
+    if (!is_active(m))
+        return;
+    step->confirmed = is_same && !step->changed;
+    if (!is_same) {
         if (!step->changed) {
             step->changed = true;
             step->state.before = m->owner;
@@ -200,19 +211,26 @@ static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *
 /* Whoever stops has told already that it does not own any more; it guards in silence. A proof that is
  * older than the ttl says nothing new: the next guard waits as after a failure, or it would follow at once,
  * again and again. */
-static void renew(struct sb_machine *m, const struct sb_event *e)
+static void renew(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     struct simba_owner me = owner_of(m, e);
+    bool is_news = me.ttl_at_ms > e->now_ms;
 
-    if (me.ttl_at_ms > e->now_ms) {
+    if (is_news) {
         m->failures = 0;
         m->attempt_at_ms = me.ttl_at_ms;
     } else {
         retry_later(m, e->now_ms);
     }
     me.fence = m->fence;
-    if (m->status == SIMBA_RUNNING)
-        m->owner = me;
+    if (m->status != SIMBA_RUNNING)
+        return;
+    set_owner(m, &me, step);
+    step->renewed = is_news && m->tells_renewals;
+    if (step->renewed) {
+        step->state.before = me;
+        step->state.after = me;
+    }
 }
 
 /* The term ends without our asking for it, in favour of `owner`. */
@@ -222,12 +240,8 @@ static void lose(struct sb_machine *m, const struct simba_owner *owner, int64_t 
     m->held = false;
     m->failures = 0;
     m->attempt_at_ms = now_ms;
-    if (m->status != SIMBA_RUNNING) {
-        m->owner = *owner;
-        return;
-    }
     set_owner(m, owner, step);
-    step->released = true;
+    step->released |= m->status == SIMBA_RUNNING;
 }
 
 /* Self-fencing: the belief ends by the clock alone, before the store can grant anybody else. */
@@ -336,7 +350,7 @@ static void on_mine(struct sb_machine *m, const struct sb_event *e, struct sb_st
     }
     if (m->held) {
         m->lease_until_ms = until_ms;
-        renew(m, e);
+        renew(m, e, step);
         return;
     }
     m->failures = 0;
@@ -486,10 +500,8 @@ static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 {
     const struct simba_owner nobody = SIMBA_OWNER_NONE;
 
-    if (m->held) {
-        set_owner(m, &nobody, step);
-        step->released = true;
-    }
+    set_owner(m, &nobody, step);
+    step->released |= m->held;
     set_status(m, SIMBA_STOPPING);
     m->failures = 0;
     m->stop_at_ms = sb_later(now_ms, m->timing->stop_timeout_ms);
@@ -656,11 +668,13 @@ int sb_machine_step(struct sb_machine *m, const struct sb_event *e, struct sb_st
     }
     expire(m, e->now_ms, step);
     take_in(m, e, step);
-    if (step->changed)
+    if (step->changed || step->renewed)
         m->callbacks++;
     plan(m, e->now_ms, step);
     step->deadline_ms = deadline(m);
     SB_CHECK(!(step->acquired && step->released), "a step tells of a win or of a loss, not both");
+    SB_CHECK(!(step->changed && (step->renewed || step->confirmed)),
+             "a step tells of a change or of none, not both");
     broken = sb_machine_broken_rule(m);
     SB_CHECK(broken == NULL, broken);
     return SIMBA_OK;
@@ -681,7 +695,8 @@ const char *sb_machine_broken_rule(const struct sb_machine *m)
     if (m->held && m->claim == SB_CLAIM_MINE && m->revision < m->fence)
         return "a record's revision never goes below the term's token";
     if (m->callbacks > CALLBACKS_MAX)
-        return "at most an acquisition, its loss and the next owner are owed to the application";
+        return "at most an acquisition, its loss, the next owner and a stop are owed to the "
+               "application";
     if (m->give_back && (m->held || m->claim != SB_CLAIM_MINE))
         return "only a record that is not believed in is given back";
     if (believes(m) && m->owner.id[0] == '\0')

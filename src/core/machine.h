@@ -10,8 +10,8 @@
  *     the step asks for them; and step it with SB_EVENT_TICK when step->deadline_ms has come.
  *  3. Answer every request exactly once with SB_EVENT_REPLY, with the generation, the fence and the sending
  *     time that it had. The sending time is taken before the request leaves.
- *  4. Deliver the changes in order, and report each with SB_EVENT_RETURNED when its callback has returned
- *     or will never run.
+ *  4. Deliver the changes and renewals in order, and report each with SB_EVENT_RETURNED when its callback has
+ *     returned or will never run.
  *  5. Believe only while sb_machine_belief_ms() is ahead of the clock.
  */
 #ifndef SB_CORE_MACHINE_H
@@ -83,6 +83,9 @@ struct sb_step {
     bool changed;  /* the owner changed: `state` tells from whom to whom */
     bool acquired; /* and that made me the owner */
     bool released; /* and I was the owner */
+    bool renewed;  /* I still am, for longer: `state` has me twice. Only where renewals are told */
+    bool
+        confirmed; /* the owner that was known owns still: there is no change to be read any more */
     struct simba_state state;
     bool stopped;        /* the stop is complete */
     int stop_code;       /* SIMBA_OK, or why something may be left on the store */
@@ -103,12 +106,14 @@ struct sb_machine {
     enum sb_claim claim;
     enum simba_op in_flight; /* the one request of this generation that has no answer yet */
     uint32_t generation;
-    unsigned callbacks; /* changes that have been told and whose callbacks have not returned */
-    unsigned failures;  /* of requests, in a row */
-    bool held;          /* the lease runs and has not been given up */
-    bool touched;       /* a request of this generation has been sent */
-    bool woken;         /* a wake-up came while a request was in flight */
-    bool give_back;     /* a grant came too late to be believed: release it */
+    unsigned
+        callbacks; /* changes and renewals that have been told and whose callbacks have not returned */
+    unsigned failures;   /* of requests, in a row */
+    bool held;           /* the lease runs and has not been given up */
+    bool touched;        /* a request of this generation has been sent */
+    bool woken;          /* a wake-up came while a request was in flight */
+    bool give_back;      /* a grant came too late to be believed: release it */
+    bool tells_renewals; /* each is told like a change */
     bool doubt;    /* an older acquire came to light that may be later than the one in flight */
     bool rival;    /* the store has a term of my id that is not mine: it is waited for */
     int last_code; /* of the last request */
@@ -125,6 +130,9 @@ struct sb_machine {
 };
 
 void sb_machine_init(struct sb_machine *machine, const struct sb_timing *timing, uint64_t seed);
+
+/* Before the first step. Each renewal is told then; otherwise none is. */
+void sb_machine_tell_renewals(struct sb_machine *machine);
 
 /* Returns SIMBA_OK, or SIMBA_ESTATE when START or STOP does not fit the status; then nothing has
  * changed. *step is always filled in. */

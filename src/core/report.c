@@ -7,14 +7,17 @@
 
 unsigned sb_report_keep(struct sb_report *r, const struct sb_step *step)
 {
-    if (!step->changed)
+    unsigned merged = r->pending ? 1 : 0;
+
+    if (!step->changed && !step->renewed)
         return 0;
-    if (!r->pending) {
+    if (!r->pending || r->renewed) {
         r->state = step->state;
         r->acquired = step->acquired;
         r->released = step->released;
+        r->renewed = step->renewed;
         r->pending = true;
-        return 0;
+        return merged;
     }
     r->state.after = step->state.after;
     if (r->acquired && step->released) {

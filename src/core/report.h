@@ -3,7 +3,8 @@
  * machine keeps one. Pure; the caller's lock guards it.
  *
  * What waits merges with what comes, so that a slow callback has at most one report behind it. A term that
- * was lost before its on_acquired began is not told at all.
+ * was lost before its on_acquired began is not told at all, nor is a renewal that a change stands before or
+ * comes after.
  */
 #ifndef SB_CORE_REPORT_H
 #define SB_CORE_REPORT_H
@@ -15,9 +16,10 @@ struct sb_report {
     bool pending;
     bool acquired;
     bool released;
+    bool renewed; /* and nothing has changed */
 };
 
-/* Takes in the change of a step, if it has one. Returns how many of the machine's changes will have no
+/* Takes in the change or the renewal of a step, if it has one. Returns how many of them will have no
  * callback of their own: the driver tells the machine that these have returned. */
 unsigned sb_report_keep(struct sb_report *report, const struct sb_step *step);
 

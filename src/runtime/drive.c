@@ -59,11 +59,17 @@ static bool calls_released(const struct sb_service *s, const struct sb_report *r
     return s->calls.on_released != NULL && report->released;
 }
 
+static bool calls_renewed(const struct sb_service *s, const struct sb_report *report)
+{
+    return s->calls.on_renewed != NULL && report->renewed;
+}
+
 /* What calls nobody need not travel to a thread and back, while a release waits for it. Callbacks that are
  * running are not overtaken: the machine counts those that have returned, and waits for all. */
 static bool is_heard(const struct sb_service *s, const struct sb_report *report)
 {
-    return calls_notify(s, report) || calls_acquired(s, report) || calls_released(s, report);
+    return calls_notify(s, report) || calls_acquired(s, report) || calls_released(s, report) ||
+           calls_renewed(s, report);
 }
 
 /* Each callback is decided by itself, at the moment when it would begin: the one before it may have taken long. With
@@ -97,6 +103,18 @@ static bool begin_released(struct sb_service *s, const struct sb_report *report,
     return begin && s->calls.on_released != NULL;
 }
 
+/* A heartbeat of a term that is over would be a lie. */
+static bool begin_renewed(struct sb_service *s, const struct sb_report *report, unsigned ends)
+{
+    bool begin;
+
+    pthread_mutex_lock(&s->engine->rest_lock);
+    begin = calls_renewed(s, report) && may_begin(s, ends) && sb_service_is_owner(s) &&
+            atomic_load_explicit(&s->fence, memory_order_acquire) == report->state.after.fence;
+    pthread_mutex_unlock(&s->engine->rest_lock);
+    return begin;
+}
+
 static void call_back(struct sb_service *s, const struct sb_report *report, unsigned ends)
 {
     const struct sb_service_calls *c = &s->calls;
@@ -105,6 +123,8 @@ static void call_back(struct sb_service *s, const struct sb_report *report, unsi
         c->on_acquired(c->user, &report->state);
     if (begin_released(s, report, ends))
         c->on_released(c->user, &report->state);
+    if (begin_renewed(s, report, ends))
+        c->on_renewed(c->user, &report->state);
 }
 
 static void tell_returned(struct sb_service *s)
@@ -380,13 +400,15 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
     else
         sb_machine_step(&mind.contender, event, step);
     show(s, &mind);
-    reports = step->changed || s->rest.pending;
+    reports = step->changed || step->renewed || s->rest.pending;
     untold = reports ? keep_report(s, step, &report) : 0;
     if (step->stopped) {
         s->ends++;
         s->told = false;
     }
     sb_rest_lay(&s->rest, &mind, reports ? &report : NULL, name);
+    if (step->confirmed)
+        sb_rest_confirm(&s->rest);
     return untold;
 }
 
@@ -473,6 +495,9 @@ static void run_start(struct simba_task *task)
     if (!is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
     s->contest_at_us = sb_clock_us();
+    pthread_mutex_lock(&s->engine->rest_lock);
+    sb_rest_forget(&s->rest);
+    pthread_mutex_unlock(&s->engine->rest_lock);
     if (!s->awaited && sb_engine_is_busy(s->engine))
         sb_engine_line_up(s->engine, s);
     else

@@ -104,6 +104,29 @@ static void wake_owner(const struct sb_rest_owner *from, struct simba_owner *ret
     ret_owner->fence = from->fence;
 }
 
+static void set_before(struct sb_rest *r, const struct sb_rest_owner *owner)
+{
+    struct sb_name *old = name_of(r, r->before.id);
+
+    hold(name_of(r, owner->id));
+    r->before = *owner;
+    drop(old);
+}
+
+void sb_rest_confirm(struct sb_rest *r)
+{
+    if (!r->pending)
+        set_before(r, &r->owner);
+}
+
+void sb_rest_forget(struct sb_rest *r)
+{
+    const struct sb_rest_owner none = {.id = nobody};
+
+    SB_CHECK(!r->pending, "a life that begins has nothing to tell yet");
+    set_before(r, &none);
+}
+
 void sb_rest_state(const struct sb_rest *r, struct simba_state *ret_state)
 {
     wake_owner(&r->before, &ret_state->before);
@@ -119,6 +142,7 @@ void sb_rest_wake_report(const struct sb_rest *r, struct sb_report *ret_report)
     ret_report->pending = r->pending;
     ret_report->acquired = r->acquired;
     ret_report->released = r->released;
+    ret_report->renewed = r->renewed;
 }
 
 void sb_rest_wake(const struct sb_rest *r, union sb_mind *ret_mind)
@@ -150,6 +174,7 @@ static void lay_report(struct sb_rest *r, const struct sb_report *report,
     r->pending = report->pending;
     r->acquired = report->acquired;
     r->released = report->released;
+    r->renewed = report->renewed;
 }
 
 /* The report first: it may name the owner that the machine knew before. */

@@ -50,6 +50,7 @@ struct sb_rest {
     bool pending;
     bool acquired;
     bool released;
+    bool renewed;
 };
 
 /* The id of another owner. */
@@ -76,6 +77,13 @@ void sb_rest_lay(struct sb_rest *rest, const union sb_mind *mind, const struct s
 
 /* sb_report_take on the report at rest. */
 struct sb_report sb_rest_take_report(struct sb_rest *rest);
+
+/* Makes the state that can be read one without a change: the owner is the one that was known. A report that waits
+ * keeps its change. */
+void sb_rest_confirm(struct sb_rest *rest);
+
+/* Makes the state that can be read nobody's, for a life that begins. No report waits. */
+void sb_rest_forget(struct sb_rest *rest);
 
 /* Who owned before the last change, and who owns. */
 void sb_rest_state(const struct sb_rest *rest, struct simba_state *ret_state);

@@ -102,7 +102,8 @@ uint64_t sb_service_fence(const struct sb_service *s)
     }
 }
 
-/* In a child the lock may be held by a thread that is not there, so it is not touched. */
+/* In a child the lock may be held by a thread that is not there, so it is not touched. Before the store has answered
+ * nobody is known; what the last life knew is gone. */
 void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
 {
     const struct simba_state none = SIMBA_STATE_NONE;
@@ -111,7 +112,8 @@ void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
     if (sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
         return;
     pthread_mutex_lock(&s->engine->rest_lock);
-    sb_rest_state(&s->rest, ret_state);
+    if (sb_service_status(s) != SIMBA_STARTING)
+        sb_rest_state(&s->rest, ret_state);
     pthread_mutex_unlock(&s->engine->rest_lock);
 }
 
@@ -466,6 +468,8 @@ static bool init_machine(struct sb_service *s, const struct sb_service_config *c
         sb_observer_init(&mind.observer, sb_service_timing(s), config->poll_ms, seed);
     else
         sb_machine_init(&mind.contender, sb_service_timing(s), seed);
+    if (!is_observer(s) && s->calls.on_renewed != NULL)
+        sb_machine_tell_renewals(&mind.contender);
     sb_rest_init(&s->rest, s->member.id, &mind);
     return true;
 }

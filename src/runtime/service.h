@@ -19,6 +19,7 @@ struct sb_service_calls {
     simba_state_fn *on_acquired;
     simba_state_fn *on_released;
     simba_state_fn *on_notify;
+    simba_state_fn *on_renewed;
     simba_closed_fn *on_closed; /* the last of them, after close; see simba.h */
     void *user;
     /* For the library's own objects: called on the loop thread after every step, with no lock held. It must

@@ -320,6 +320,145 @@ static void a_stopped_owner_does_not_name_itself_any_more(void **state)
     probe_close(client);
 }
 
+static void assert_state(simba_contender *contender, const char *before, const char *after)
+{
+    struct simba_state known = SIMBA_STATE_NONE;
+
+    simba_contender_state(contender, &known);
+    assert_string_equal(known.before.id, before);
+    assert_string_equal(known.after.id, after);
+}
+
+/* What the last on_notify was told. */
+struct told {
+    simba_contender *contender;
+    struct simba_state state;
+    atomic_uint notices;
+    atomic_uint renewals;
+    atomic_uint disagrees; /* on_renewed that did not find what it was told */
+};
+
+static void note_notice(void *user, const struct simba_state *state)
+{
+    struct told *told = user;
+
+    told->state = *state;
+    atomic_fetch_add(&told->notices, 1);
+}
+
+static void note_renewal(void *user, const struct simba_state *state)
+{
+    struct told *told = user;
+    const char *id = simba_contender_id(told->contender);
+
+    if (simba_state_is_changed(state) || !simba_state_is_owner(state, id) ||
+        !simba_owner_is_in_ttl(&state->after, simba_now_ms()))
+        atomic_fetch_add(&told->disagrees, 1);
+    atomic_fetch_add(&told->renewals, 1);
+}
+
+static void make_told(struct told *told, simba_client *client, const char *id)
+{
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+
+    options.mutex = "m";
+    options.id = id;
+    options.on_notify = note_notice;
+    options.user = told;
+    assert_int_equal(simba_contender_create(client, &options, &told->contender, NULL), SIMBA_OK);
+}
+
+static void a_waiter_that_stops_forgets_the_owner_and_tells_so(void **state)
+{
+    simba_client *client = probe_open("memory:forget?" PROBE_LONG);
+    struct told waiter = {0};
+    struct probe owner = {0};
+
+    (void)state;
+    probe_create(&owner, client, "m", "the-owner");
+    probe_start(&owner);
+    probe_wait_owner(&owner);
+    make_told(&waiter, client, "the-waiter");
+    assert_int_equal(simba_contender_start(waiter.contender, NULL), SIMBA_OK);
+    probe_wait_count(&waiter.notices, 1);
+    assert_state(waiter.contender, "", "the-owner");
+    assert_int_equal(simba_contender_stop(waiter.contender, NULL), SIMBA_OK);
+    assert_int_equal(atomic_load(&waiter.notices), 2);
+    assert_string_equal(waiter.state.before.id, "the-owner");
+    assert_string_equal(waiter.state.after.id, "");
+    assert_state(waiter.contender, "the-owner", "");
+    simba_contender_close(waiter.contender);
+    probe_end(&owner);
+    probe_close(client);
+}
+
+/* The client's initial delay keeps the second life from asking the store. */
+static void a_start_begins_with_nobody(void **state)
+{
+    simba_client *client = probe_open("memory:begin?initial-delay=100ms&" PROBE_LONG);
+    struct probe p = {0};
+
+    (void)state;
+    probe_create(&p, client, "m", "me");
+    probe_start(&p);
+    probe_wait_owner(&p);
+    assert_state(p.contender, "", "me");
+    probe_stop(&p);
+    assert_state(p.contender, "me", "");
+    probe_start(&p);
+    assert_state(p.contender, "", "");
+    probe_stop(&p);
+    assert_state(p.contender, "", "");
+    probe_end(&p);
+    probe_close(client);
+}
+
+static void a_renewal_leaves_a_state_without_a_change(void **state)
+{
+    simba_client *client = probe_open("memory:renewal?" PROBE_SHORT);
+    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_state known = SIMBA_STATE_NONE;
+    struct probe p = {0};
+
+    (void)state;
+    probe_create(&p, client, "m", "me");
+    probe_start(&p);
+    probe_wait_owner(&p);
+    do {
+        test_pause_ms(5);
+        assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    } while (metrics.renewals == 0);
+    simba_contender_state(p.contender, &known);
+    assert_false(simba_state_is_acquired(&known, "me"));
+    assert_true(simba_state_is_owner(&known, "me"));
+    assert_int_equal(known.before.fence, known.after.fence);
+    probe_end(&p);
+    probe_close(client);
+}
+
+static void on_renewed_is_the_heartbeat_of_a_term(void **state)
+{
+    simba_client *client = probe_open("memory:heartbeat?" PROBE_SHORT);
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+    struct told told = {0};
+    unsigned renewals;
+
+    (void)state;
+    options.mutex = "m";
+    options.on_renewed = note_renewal;
+    options.user = &told;
+    assert_int_equal(simba_contender_create(client, &options, &told.contender, NULL), SIMBA_OK);
+    assert_int_equal(simba_contender_start(told.contender, NULL), SIMBA_OK);
+    probe_wait_count(&told.renewals, 3);
+    assert_int_equal(simba_contender_stop(told.contender, NULL), SIMBA_OK);
+    renewals = atomic_load(&told.renewals);
+    assert_true(probe_is_free(client, "m"));
+    assert_int_equal(atomic_load(&told.disagrees), 0);
+    assert_int_equal(atomic_load(&told.renewals), renewals);
+    simba_contender_close(told.contender);
+    probe_close(client);
+}
+
 static void an_owner_that_cannot_renew_lets_go_by_itself_in_time(void **state)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
@@ -386,6 +525,10 @@ int main(void)
         cmocka_unit_test(threads_that_start_and_stop_at_once_do_no_harm),
         cmocka_unit_test(it_tells_who_owns_and_until_when),
         cmocka_unit_test(a_stopped_owner_does_not_name_itself_any_more),
+        cmocka_unit_test(a_waiter_that_stops_forgets_the_owner_and_tells_so),
+        cmocka_unit_test(a_start_begins_with_nobody),
+        cmocka_unit_test(a_renewal_leaves_a_state_without_a_change),
+        cmocka_unit_test(on_renewed_is_the_heartbeat_of_a_term),
         cmocka_unit_test(an_owner_that_cannot_renew_lets_go_by_itself_in_time),
         cmocka_unit_test(a_contender_without_callbacks_competes_too),
     };

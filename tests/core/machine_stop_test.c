@@ -26,7 +26,9 @@ static void a_contender_that_stops_leaves_the_wait_queue(void **state)
     (void)state;
     drive_to_contender(&d);
     drive_event(&d, SB_EVENT_STOP);
-    assert_false(d.step.changed);
+    assert_true(d.step.changed); /* it knows nobody any more */
+    assert_false(d.step.released);
+    drive_returned(&d, 1);
     assert_int_equal(d.step.request.op, SIMBA_OP_RELEASE);
     assert_int_equal(d.step.request.revision, 0); /* which gives nothing back */
     drive_other(&d, LEASE);
@@ -168,6 +170,7 @@ static void a_queue_that_cannot_be_left_does_not_hold_up_the_stop(void **state)
     (void)state;
     drive_to_contender(&d);
     drive_event(&d, SB_EVENT_STOP);
+    drive_returned(&d, 1);
     drive_failed(&d);
     assert_true(d.step.stopped);
     assert_int_equal(d.step.stop_code, SIMBA_EUNAVAILABLE);

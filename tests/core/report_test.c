@@ -68,6 +68,28 @@ static void a_term_that_was_lost_untold_is_not_told(void **state)
     assert_string_equal(report.state.after.id, "");
 }
 
+static void a_renewal_gives_way_to_a_change(void **state)
+{
+    struct sb_report report = {.pending = false};
+    struct sb_step won = change("", "me", true, false);
+    struct sb_step lost = change("me", "", false, true);
+    struct sb_step renewed = change("me", "me", false, false);
+
+    (void)state;
+    renewed.changed = false;
+    renewed.renewed = true;
+    assert_int_equal(sb_report_keep(&report, &renewed), 0);
+    assert_true(report.renewed);
+    assert_int_equal(sb_report_keep(&report, &renewed), 1);
+    assert_true(report.pending && report.renewed);
+    assert_int_equal(sb_report_keep(&report, &lost), 1);
+    assert_true(report.released && !report.renewed);
+    sb_report_take(&report);
+    sb_report_keep(&report, &won);
+    assert_int_equal(sb_report_keep(&report, &renewed), 1);
+    assert_true(report.acquired && !report.renewed);
+}
+
 static void what_is_dropped_has_no_callback(void **state)
 {
     struct sb_report report = {.pending = false};
@@ -87,6 +109,7 @@ int main(void)
         cmocka_unit_test(a_change_is_taken_once),
         cmocka_unit_test(what_waits_goes_on_from_where_it_began),
         cmocka_unit_test(a_term_that_was_lost_untold_is_not_told),
+        cmocka_unit_test(a_renewal_gives_way_to_a_change),
         cmocka_unit_test(what_is_dropped_has_no_callback),
     };
 

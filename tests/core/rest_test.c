@@ -103,6 +103,7 @@ static void assert_same(struct twins *t)
     assert_int_equal(report.pending, t->report.pending);
     assert_int_equal(report.acquired, t->report.acquired);
     assert_int_equal(report.released, t->report.released);
+    assert_int_equal(report.renewed, t->report.renewed);
 }
 
 static void take_reports(struct twins *t)
@@ -125,16 +126,20 @@ static void step_both(struct twins *t)
         take_reports(t);
     step(t, &t->awake, &e, &awake);
     sb_report_keep(&t->report, &awake);
+    if (awake.confirmed && !t->report.pending)
+        t->report.state.before = t->observes ? t->awake.observer.owner : t->awake.contender.owner;
     if (has_owner)
         assert_true(sb_rest_make_name(&t->rest, e.owner, &name));
     sb_rest_wake(&t->rest, &mind);
     step(t, &mind, &e, &rested);
-    reports = rested.changed || t->rest.pending;
+    reports = rested.changed || rested.renewed || t->rest.pending;
     if (reports) {
         sb_rest_wake_report(&t->rest, &report);
         sb_report_keep(&report, &rested);
     }
     sb_rest_lay(&t->rest, &mind, reports ? &report : NULL, name);
+    if (rested.confirmed)
+        sb_rest_confirm(&t->rest);
     assert_int_equal(awake.deadline_ms, rested.deadline_ms);
     assert_int_equal(awake.request.op, rested.request.op);
     assert_same(t);
@@ -154,6 +159,8 @@ static void walk(bool observes)
         sb_observer_init(&t.awake.observer, &timing, 500, 1);
     else
         sb_machine_init(&t.awake.contender, &timing, 1);
+    if (!observes)
+        sb_machine_tell_renewals(&t.awake.contender);
     sb_rest_init(&t.rest, observes ? NULL : OWN, &t.awake);
     for (int i = 0; i < STEPS; i++)
         step_both(&t);

@@ -186,6 +186,8 @@ static void make_machine(struct replay *r, char *words[], size_t count)
         sb_observer_init(&r->watcher, t, option_ms(r, words, count, "poll", 1000), 1);
     else
         sb_machine_init(&r->machine, t, 1);
+    if (!r->observer && strcmp(words[count - 1], "renewals") == 0)
+        sb_machine_tell_renewals(&r->machine);
     r->made = true;
 }
 
@@ -319,6 +321,8 @@ static void write_request(struct replay *r, const struct sb_step *step, int64_t 
 
 static void write_change(struct replay *r, const struct sb_step *step)
 {
+    if (step->renewed)
+        fprintf(r->out, "    tell '%s', renewed\n", step->state.after.id);
     if (!step->changed)
         return;
     fprintf(r->out, "    tell '%s' -> '%s'", step->state.before.id, step->state.after.id);

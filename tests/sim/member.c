@@ -179,6 +179,8 @@ void sim_member_reset(struct sim_world *w, int member)
                          seed);
     else
         sb_machine_init(&m->machine.contender, &m->timing, seed);
+    if (!m->observer && seed % 2 == 0)
+        sb_machine_tell_renewals(&m->machine.contender);
     m->timer++;
     m->generation = 0;
     m->deadline_ms = SIMBA_INFINITE;
