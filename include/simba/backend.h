@@ -234,6 +234,10 @@ struct simba_backend_ops {
     /* Whether nothing that it does on the loop thread raises SIGPIPE: it writes to no sockets or pipes there, or with
      * MSG_NOSIGNAL. Then no thread has to be spared it. */
     bool no_sigpipe;
+
+    /* Whether an owner holds by a session and not by a lease (duty 9). The library still plans by the finite times of
+     * the answers, but it tells the application SIMBA_INFINITE as the times of every owner. */
+    bool has_sessions;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

@@ -1,6 +1,8 @@
 /*
  * contender.c - the public contender: a service with the application's callbacks.
  */
+#include "api/contender.h"
+
 #include "api/client.h"
 
 #include "base/alloc.h"
@@ -100,6 +102,11 @@ enum simba_status simba_contender_status(const simba_contender *contender)
 int64_t simba_contender_deadline_ms(const simba_contender *contender)
 {
     return sb_service_deadline_ms(contender->service);
+}
+
+int64_t sb_contender_window_ms(const simba_contender *contender)
+{
+    return sb_service_window_ms(contender->service);
 }
 
 const char *simba_contender_id(const simba_contender *contender)

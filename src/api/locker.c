@@ -517,6 +517,12 @@ void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner)
     pthread_mutex_lock(&locker->lock);
     *ret_owner = locker->last_owner;
     pthread_mutex_unlock(&locker->lock);
+    sb_service_tell_times(locker->service, ret_owner);
+}
+
+int64_t sb_locker_window_ms(const simba_locker *locker)
+{
+    return sb_service_window_ms(locker->service);
 }
 
 /* ---- Creation ------------------------------------------------------------------------------- */

@@ -16,4 +16,7 @@
 void sb_locker_end_at_first_failure(simba_locker *locker, bool or_unknown)
     SB_SHARED("locker_end_at_first_failure");
 
+/* How long before simba_locker_deadline_ms the renewals begin; 0: it is not held. */
+int64_t sb_locker_window_ms(const simba_locker *locker) SB_SHARED("locker_window_ms");
+
 #endif

@@ -186,8 +186,7 @@ static int choose_grace(struct cli_job *job)
     int code = simba_client_lease(job->client, &ttl_ms, &transition_ms);
     if (code != SIMBA_OK)
         return sb_error_set(&job->error, code, "%s", simba_strerror(code));
-    job->margin_ms = simba_drift_margin_ms(ttl_ms + transition_ms);
-    int64_t window_ms = transition_ms - job->margin_ms;
+    int64_t window_ms = transition_ms - simba_drift_margin_ms(ttl_ms + transition_ms);
     int64_t longest_ms = window_ms / 2;
     job->window_ms = window_ms;
     job->reserve_ms = at_most(window_ms / 4, RESERVE_MAX_MS);
@@ -226,10 +225,8 @@ static void fit_grace(struct cli_job *job, int64_t window_ms)
     job->grace_ms = longest_ms;
 }
 
-void cli_job_fit(struct cli_job *job, const struct simba_owner *owner)
+void cli_job_fit(struct cli_job *job, int64_t window_ms)
 {
-    int64_t window_ms = owner->transition_at_ms - owner->ttl_at_ms - job->margin_ms;
-
     if (window_ms <= 0 || window_ms >= job->window_ms)
         return;
     fit_grace(job, window_ms);

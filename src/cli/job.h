@@ -23,7 +23,6 @@ struct cli_job {
     int64_t grace_ms;   /* from SIGTERM to SIGKILL; SIMBA_UNSET until cli_job_open chooses it */
     int64_t reserve_ms; /* from SIGKILL to the end of the lease */
     int64_t window_ms;  /* of the lease, in which it is renewed, as far as it is believed in */
-    int64_t margin_ms;  /* that the library takes off every lease */
     int64_t hold_at_least_ms; /* 0: no longer than it takes */
     int64_t hold_at_most_ms;  /* SIMBA_INFINITE: as long as it takes */
     int64_t told_grace_ms; /* from a signal that tells to end to SIGKILL; SIMBA_INFINITE: never */
@@ -58,9 +57,9 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv);
  * error of the library. */
 int cli_job_open(struct cli_job *job, const struct cli_place *place);
 
-/* To be called when a term begins: grace and reserve are cut where its lease is shorter than what was asked for, as
- * sessions of ZooKeeper can be. */
-void cli_job_fit(struct cli_job *job, const struct simba_owner *owner);
+/* To be called when a term begins, with the time that it has for renewals: grace and reserve are cut where that is
+ * shorter than what was asked for, as with sessions of ZooKeeper. */
+void cli_job_fit(struct cli_job *job, int64_t window_ms);
 
 /* Whether a lease with this deadline runs out so soon that its command has to end: the store has not renewed
  * it in time. */

@@ -11,6 +11,7 @@
  */
 #include "cli/leader.h"
 
+#include "api/contender.h"
 #include "cli/background.h"
 #include "cli/notify.h"
 #include "cli/progress.h"
@@ -255,13 +256,9 @@ static int lead(struct leader *leader)
 {
     int64_t due_ms = leader->plan->first_ms(leader->plan->user, simba_now_ms());
     int status = CLI_CONTINUE;
-    struct simba_state state;
     enum awaited awaited;
 
-    simba_contender_state(leader->contender, &state);
-    if (simba_owner_is_owner(&state.after, simba_contender_id(leader->contender)))
-        cli_job_fit(leader->job, &state.after);
-
+    cli_job_fit(leader->job, sb_contender_window_ms(leader->contender));
     if (!leader->job->cli->quiet)
         cli_say("leading '%s' with fence %llu", leader->job->mutex,
                 (unsigned long long)simba_contender_fence(leader->contender));

@@ -439,11 +439,8 @@ static void close_all(void *user)
 
 static int work(struct lock *lock)
 {
-    struct simba_owner owner;
-
     lock->acquired_ms = simba_now_ms();
-    simba_locker_owner(lock->locker, &owner);
-    cli_job_fit(&lock->job, &owner);
+    cli_job_fit(&lock->job, sb_locker_window_ms(lock->locker));
     struct cli_outcome outcome = run_command(lock);
     hold_on(lock, &outcome);
     cli_notify_stopping();

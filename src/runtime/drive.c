@@ -150,6 +150,8 @@ static void run_report(struct sb_call *call)
     pthread_mutex_unlock(&s->engine->rest_lock);
     if (!report.pending)
         return;
+    sb_service_tell_times(s, &report.state.before);
+    sb_service_tell_times(s, &report.state.after);
     if (notify)
         s->calls.on_notify(s->calls.user, &report.state);
     call_back(s, &report, ends);

@@ -102,6 +102,21 @@ uint64_t sb_service_fence(const struct sb_service *s)
     }
 }
 
+int64_t sb_service_window_ms(const struct sb_service *s)
+{
+    int64_t until_ms = sb_service_deadline_ms(s);
+
+    return until_ms > 0 ? until_ms - atomic_load_explicit(&s->ttl_ms, memory_order_acquire) : 0;
+}
+
+void sb_service_tell_times(const struct sb_service *s, struct simba_owner *owner)
+{
+    if (!s->engine->ops->has_sessions || owner->id[0] == '\0')
+        return;
+    owner->ttl_at_ms = SIMBA_INFINITE;
+    owner->transition_at_ms = SIMBA_INFINITE;
+}
+
 /* In a child the lock may be held by a thread that is not there, so it is not touched. Before the store has answered
  * nobody is known; what the last life knew is gone. */
 void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
@@ -115,6 +130,8 @@ void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
     if (sb_service_status(s) != SIMBA_STARTING)
         sb_rest_state(&s->rest, ret_state);
     pthread_mutex_unlock(&s->engine->rest_lock);
+    sb_service_tell_times(s, &ret_state->before);
+    sb_service_tell_times(s, &ret_state->after);
 }
 
 int sb_service_last_error(struct sb_service *s, struct simba_error *error)

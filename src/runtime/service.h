@@ -128,6 +128,12 @@ enum simba_status sb_service_status(const struct sb_service *service);
 void sb_service_state(struct sb_service *service, struct simba_state *ret_state);
 int sb_service_last_error(struct sb_service *service, struct simba_error *error);
 
+/* Makes of the times of an owner that the machine plans by those that the application is told. */
+void sb_service_tell_times(const struct sb_service *service, struct simba_owner *owner);
+
+/* How long before the end of a belief its renewal begins; 0: it does not own. */
+int64_t sb_service_window_ms(const struct sb_service *service);
+
 /* The times that its machine has. */
 const struct sb_timing *sb_service_timing(const struct sb_service *service);
 

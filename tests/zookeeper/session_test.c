@@ -78,6 +78,63 @@ static bool waits_in_another_session(void *user)
     return now.client_id != 0 && now.client_id != before->client_id && has_two(NULL);
 }
 
+/* Of every owner that the last notice named. */
+struct told {
+    _Atomic unsigned notices;
+    _Atomic unsigned finite;
+};
+
+static struct told told;
+
+static void note_times(const struct simba_owner *owner)
+{
+    bool endless = owner->ttl_at_ms == SIMBA_INFINITE && owner->transition_at_ms == SIMBA_INFINITE;
+
+    if (owner->id[0] != '\0' && !endless)
+        atomic_fetch_add(&told.finite, 1);
+}
+
+static void note_notice(void *user, const struct simba_state *state)
+{
+    (void)user;
+    note_times(&state->before);
+    note_times(&state->after);
+    atomic_fetch_add(&told.notices, 1);
+}
+
+static bool has_two_notices(void *user)
+{
+    (void)user;
+    return atomic_load(&told.notices) >= 2;
+}
+
+static void no_end_is_told_of_what_has_none(void **state)
+{
+    struct party owner;
+    struct party waiter;
+    struct simba_state known;
+
+    (void)state;
+    atomic_store(&told.notices, 0);
+    atomic_store(&told.finite, 0);
+    party_join_notified(&owner, note_notice, url_of(""), MUTEX, "the-owner");
+    party_await_acquired(&owner, 1);
+    party_join_notified(&waiter, note_notice, url_of(""), MUTEX, "the-waiter");
+    assert_true(test_wait(has_two_notices, NULL));
+    simba_contender_state(owner.contender, &known);
+    assert_string_equal(known.after.id, "the-owner");
+    note_times(&known.after);
+    simba_contender_state(waiter.contender, &known);
+    assert_string_equal(known.after.id, "the-owner");
+    note_times(&known.after);
+    assert_int_equal(atomic_load(&told.finite), 0);
+    /* The belief has its own end, and is renewed. */
+    assert_in_range(simba_contender_deadline_ms(owner.contender) - simba_now_ms(), 1, 4000);
+    party_leave(&waiter);
+    party_leave(&owner);
+    assert_int_equal(atomic_load(&told.finite), 0);
+}
+
 static void a_waiter_whose_session_expires_waits_again(void **state)
 {
     struct party party;
@@ -565,6 +622,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, enter, leave)
     const struct CMUnitTest tests[] = {
         CASE(an_expired_session_is_a_loss_and_a_new_contest_with_a_new_token),
+        CASE(no_end_is_told_of_what_has_none),
         CASE(a_waiter_whose_session_expires_waits_again),
         CASE(an_owner_keeps_leading_through_a_disconnect),
         CASE(an_owner_lets_go_at_once_on_a_disconnect_where_it_is_told_to),

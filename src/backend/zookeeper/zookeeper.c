@@ -338,6 +338,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     .options = sb_zk_option_table,
     .has_queue = true,
+    .has_sessions = true,
 };
 
 const struct sb_module sb_zookeeper_module = {SB_MODULE_LIBRARY, &ops, NULL};
