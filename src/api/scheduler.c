@@ -142,7 +142,7 @@ static void work(simba_scheduler *s)
     atomic_fetch_add(&s->runs, 1);
     if (code != 0) {
         atomic_fetch_add(&s->failures, 1);
-        sb_log(&s->engine->log, SIMBA_LOG_WARN, "the work '%s' failed with %d; it goes on",
+        sb_log(&s->engine->log, SIMBA_LOG_ERROR, "the work '%s' failed with %d; it goes on",
                s->worker, code);
     }
 }

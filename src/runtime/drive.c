@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/error.h"
+#include "core/owner.h"
 
 #include <string.h>
 
@@ -191,17 +192,31 @@ static const char *op_name(const struct simba_request *wire)
                                                                : names[wire->op];
 }
 
+/* One failed attempt is a warning. A store that has failed for longer than a lease cannot be kept waiting for: an
+ * owner has lost by then, and nobody else can win. */
+static bool is_away(struct sb_service *s, int64_t now_ms)
+{
+    const struct sb_timing *timing = sb_service_timing(s);
+
+    if (s->failing_since_ms == 0)
+        s->failing_since_ms = now_ms;
+    return now_ms - s->failing_since_ms >= sb_later(timing->ttl_ms, timing->transition_ms);
+}
+
 static void keep_error(struct sb_service *s, const struct simba_request *wire,
                        const struct simba_reply *reply)
 {
     int64_t now_ms = simba_now_ms();
+    bool away = is_away(s, now_ms);
+    enum simba_log_level level = away ? SIMBA_LOG_ERROR : SIMBA_LOG_WARN;
     bool warn;
 
     pthread_mutex_lock(&s->engine->rest_lock);
     if (s->last_error == NULL)
         s->last_error = sb_alloc_zero(sizeof *s->last_error);
     warn = s->last_error == NULL || s->last_error->code != reply->code ||
-           now_ms - s->warned_at_ms >= WARN_INTERVAL_MS;
+           now_ms - s->warned_at_ms >= WARN_INTERVAL_MS || away != s->away_told;
+    s->away_told = away;
     if (warn)
         s->warned_at_ms = now_ms;
     if (s->last_error != NULL) {
@@ -212,14 +227,16 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
         s->last_error->code = reply->code;
     }
     pthread_mutex_unlock(&s->engine->rest_lock);
-    sb_log(&s->engine->log, warn ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "mutex '%s': cannot %s: %s",
-           s->member.mutex, op_name(wire),
+    sb_log(&s->engine->log, warn ? level : SIMBA_LOG_DEBUG, "mutex '%s': cannot %s%s: %s",
+           s->member.mutex, op_name(wire), away ? " for longer than a lease" : "",
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }
 
 /* Only the loop makes one, so that without the lock it can see that there is none. */
 static void forget_error(struct sb_service *s)
 {
+    s->failing_since_ms = 0;
+    s->away_told = false;
     if (s->last_error == NULL)
         return;
     pthread_mutex_lock(&s->engine->rest_lock);
@@ -339,7 +356,7 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
         s->contest_at_us = now_us;
         if (lost)
             sb_metrics_count(&metrics->losses);
-        sb_log(&s->engine->log, lost ? SIMBA_LOG_WARN : SIMBA_LOG_INFO, "mutex '%s': %s %s",
+        sb_log(&s->engine->log, lost ? SIMBA_LOG_ERROR : SIMBA_LOG_INFO, "mutex '%s': %s %s",
                s->member.mutex, s->member.id, lost ? "lost the lease" : "gives it up");
     }
 }
@@ -372,9 +389,10 @@ static void on_stopped(struct sb_service *s, int code)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* Returns how many changes will have no callback of their own. A term whose beginning calls nobody counts as told. */
+/* Returns how many changes will have no callback of their own. A term whose beginning calls nobody counts as told.
+ * *ret_dropped: whether one of them should have had. */
 static unsigned keep_report(struct sb_service *s, const struct sb_step *step,
-                            struct sb_report *report)
+                            struct sb_report *report, bool *ret_dropped)
 {
     unsigned untold;
 
@@ -382,6 +400,7 @@ static unsigned keep_report(struct sb_service *s, const struct sb_step *step,
     untold = sb_report_keep(report, step);
     if (!is_heard(s, report) && report->pending && (report->acquired || report->released))
         s->told = report->acquired;
+    *ret_dropped = step->stopped && report->pending && !s->muted && is_heard(s, report);
     if (step->stopped || !is_heard(s, report))
         untold += sb_report_drop(report);
     return untold;
@@ -389,7 +408,7 @@ static unsigned keep_report(struct sb_service *s, const struct sb_step *step,
 
 /* Steps the machine. Returns as above. */
 static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
-                             struct sb_name *name, struct sb_step *step)
+                             struct sb_name *name, struct sb_step *step, bool *ret_dropped)
 {
     struct sb_report report;
     union sb_mind mind;
@@ -403,7 +422,8 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
         sb_machine_step(&mind.contender, event, step);
     show(s, &mind);
     reports = step->changed || step->renewed || s->rest.pending;
-    untold = reports ? keep_report(s, step, &report) : 0;
+    *ret_dropped = false;
+    untold = reports ? keep_report(s, step, &report, ret_dropped) : 0;
     if (step->stopped) {
         s->ends++;
         s->told = false;
@@ -421,15 +441,20 @@ static void drive(struct sb_service *s, const struct sb_event *event, struct sb_
 {
     struct sb_step step;
     unsigned untold;
+    bool dropped;
     bool report;
 
     pthread_mutex_lock(&s->engine->rest_lock);
-    untold = step_machine(s, event, name, &step);
+    untold = step_machine(s, event, name, &step, &dropped);
     report = s->rest.pending && !s->report_queued;
     s->report_queued |= report;
     pthread_mutex_unlock(&s->engine->rest_lock);
 
     count_step(s, event, &step, now_us);
+    if (dropped)
+        sb_log(&s->engine->log, SIMBA_LOG_ERROR,
+               "mutex '%s': a callback of %s is dropped: its stop was given up", s->member.mutex,
+               is_observer(s) ? "an observer" : s->member.id);
     sb_loop_arm(s->engine->loop, &s->timer, step.deadline_ms);
     if (report)
         sb_service_call(s, &s->report_call);
@@ -497,6 +522,8 @@ static void run_start(struct simba_task *task)
     if (!is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
     s->contest_at_us = sb_clock_us();
+    s->failing_since_ms = 0;
+    s->away_told = false;
     pthread_mutex_lock(&s->engine->rest_lock);
     sb_rest_forget(&s->rest);
     pthread_mutex_unlock(&s->engine->rest_lock);

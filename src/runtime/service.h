@@ -62,10 +62,12 @@ struct sb_service {
     /* Loop thread only. */
     int64_t contest_at_us;         /* since when this contest runs */
     int64_t warned_at_ms;          /* of a failure */
+    int64_t failing_since_ms;      /* 0: the last request did not fail */
     struct sb_service *next_start; /* in the engine's line of starts */
     bool in_line;                  /* of starts */
     bool start_waits;              /* for its turn in that line */
     bool close_when_stopped;
+    bool away_told; /* that the store fails for longer than a lease */
     bool listening;
 
     /* What other threads may ask without a lock. */

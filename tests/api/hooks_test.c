@@ -123,6 +123,139 @@ static void lead_once(const struct simba_client_options *options)
     probe_close(client);
 }
 
+/* ---- What to be woken for ------------------------------------------------------------------- */
+
+/* How many lines of each level had the text. */
+struct heard {
+    const char *text;
+    atomic_uint errors;
+    atomic_uint others;
+};
+
+static void hear(void *user, enum simba_log_level level, const char *line)
+{
+    struct heard *heard = user;
+
+    if (strstr(line, heard->text) != NULL)
+        atomic_fetch_add(level == SIMBA_LOG_ERROR ? &heard->errors : &heard->others, 1);
+}
+
+static struct simba_client_options heard_by(struct heard *heard)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+
+    options.log = hear;
+    options.log_user = heard;
+    options.log_level = SIMBA_LOG_WARN;
+    return options;
+}
+
+static void a_lost_lease_is_an_error(void **state)
+{
+    struct heard heard = {.text = "lost the lease"};
+    struct simba_client_options options = heard_by(&heard);
+    const char *url = "memory:lost?" PROBE_SHORT;
+    struct sb_shim *shim;
+    simba_client *client;
+    struct probe p = {0};
+
+    (void)state;
+    assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
+    assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.acquired, 1);
+    sb_shim_hold_requests(shim, SB_SHIM_ALL);
+    probe_wait_count(&heard.errors, 1);
+    sb_shim_let_go(shim);
+    probe_end(&p);
+    probe_close(client);
+    sb_shim_free(shim);
+    assert_int_equal(atomic_load(&heard.others), 0);
+}
+
+static void a_store_that_fails_for_longer_than_a_lease_is_an_error(void **state)
+{
+    struct heard heard = {.text = "cannot acquire"};
+    struct simba_client_options options = heard_by(&heard);
+    const char *url = "memory:away?" PROBE_SHORT;
+    struct sb_shim *shim;
+    simba_client *client;
+    struct probe p = {0};
+    int64_t began_ms;
+
+    (void)state;
+    assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
+    assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
+    probe_create(&p, client, "m", NULL);
+    sb_shim_refuse(shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
+    began_ms = simba_now_ms();
+    probe_start(&p);
+    probe_wait_count(&heard.errors, 1);
+    assert_true(simba_now_ms() - began_ms >= 700); /* ttl and transition of PROBE_SHORT */
+    assert_int_equal(atomic_load(&heard.others), 1);
+    sb_shim_let_go(shim);
+    probe_wait_owner(&p);
+    probe_end(&p);
+    probe_close(client);
+    sb_shim_free(shim);
+    assert_int_equal(atomic_load(&heard.errors), 1);
+}
+
+static int fail_work(void *user, simba_scheduler *scheduler)
+{
+    (void)user;
+    (void)scheduler;
+    return 7;
+}
+
+static void work_that_failed_is_an_error(void **state)
+{
+    struct heard heard = {.text = "failed with 7"};
+    struct simba_client_options options = heard_by(&heard);
+    simba_client *client = probe_open_with("memory:work?" PROBE_LONG, &options);
+    struct simba_scheduler_options plan = SIMBA_SCHEDULER_OPTIONS_INIT;
+    simba_scheduler *scheduler;
+
+    (void)state;
+    plan.mutex = "m";
+    plan.work = fail_work;
+    plan.period_ms = 10;
+    assert_int_equal(simba_scheduler_create(client, &plan, &scheduler, NULL), SIMBA_OK);
+    assert_int_equal(simba_scheduler_start(scheduler, NULL), SIMBA_OK);
+    probe_wait_count(&heard.errors, 2);
+    simba_scheduler_close(scheduler);
+    probe_close(client);
+    assert_int_equal(atomic_load(&heard.others), 0);
+}
+
+static void wait_in_acquired(struct probe *probe)
+{
+    gate_wait(probe->user);
+}
+
+static void a_dropped_callback_is_an_error(void **state)
+{
+    struct heard heard = {.text = "is dropped"};
+    struct simba_client_options options = heard_by(&heard);
+    simba_client *client =
+        probe_open_with("memory:drop?ttl=20s&transition=20s&stop-timeout=50ms", &options);
+    struct gate gate = GATE_INIT;
+    struct probe p = {.in_acquired = wait_in_acquired, .user = &gate};
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_count(&p.acquired, 1);
+    assert_int_equal(simba_contender_stop(p.contender, NULL), SIMBA_ETIMEDOUT);
+    assert_int_equal(atomic_load(&heard.errors), 1);
+    gate_open(&gate);
+    simba_contender_close(p.contender);
+    probe_close(client);
+    assert_int_equal(atomic_load(&p.released), 0);
+    assert_int_equal(atomic_load(&heard.errors), 1);
+}
+
 static void the_log_hook_gets_the_lines_of_its_level(void **state)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
@@ -227,6 +360,10 @@ int main(void)
         cmocka_unit_test(metrics_count_renewals_errors_and_losses),
         cmocka_unit_test(metrics_fill_only_what_fits),
         cmocka_unit_test(the_log_hook_gets_the_lines_of_its_level),
+        cmocka_unit_test(a_lost_lease_is_an_error),
+        cmocka_unit_test(a_store_that_fails_for_longer_than_a_lease_is_an_error),
+        cmocka_unit_test(work_that_failed_is_an_error),
+        cmocka_unit_test(a_dropped_callback_is_an_error),
         cmocka_unit_test(the_library_prints_nothing),
         cmocka_unit_test(ids_come_from_the_generator_of_the_client),
         cmocka_unit_test(a_generator_that_fails_or_breaks_the_rules_is_told),
