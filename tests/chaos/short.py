@@ -4,7 +4,7 @@ COMMON = ["freeze-holder-past-lease", "kill-holder", "fork-in-worker"]
 NETWORK = ["drop", "swallow-replies", "reset-mid-command"]
 
 SHORT_FAULTS = {
-    "sqlite": COMMON + ["lock-file", "full-disk"],
+    "sqlite": COMMON + ["lock-file", "full-disk", "equal-ids"],
     "redis": COMMON + NETWORK + ["flush-scripts", "freeze-server-past-lease"],
     "redis-sentinel": COMMON + ["kill-server"],
     "redis-sentinel-async": ["isolate-master"],
