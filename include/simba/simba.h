@@ -157,12 +157,14 @@ SIMBA_API int simba_duration_parse(const char *text, int64_t *ret_ms, struct sim
 /* Writes the same form. `size` of 32 always suffices. Returns `buffer`. */
 SIMBA_API const char *simba_duration_format(int64_t ms, char *buffer, size_t size);
 
-#define SIMBA_MUTEX_MAX 66 /* bytes in the name of a mutex */
-#define SIMBA_ID_MAX 128   /* bytes in a contender id */
+#define SIMBA_MUTEX_MAX 264 /* bytes in the name of a mutex; SQL servers take 66 characters */
+#define SIMBA_ID_MAX 128    /* bytes in a contender id */
 #define SIMBA_INFINITE INT64_MAX
 
 /* Whether a name or an id keeps the rules: not blank, within its length, no control characters, and
- * no "@@" in an id. Stores may add rules of their own. */
+ * no "@@" in an id. Stores may add rules of their own: MySQL and PostgreSQL take as many characters as the
+ * column of the table `simba_mutex` has, 66 where the library made it. A request with a name that the store does not
+ * take fails with SIMBA_EINVAL. */
 SIMBA_API int simba_mutex_validate(const char *mutex, struct simba_error *error);
 SIMBA_API int simba_id_validate(const char *id, struct simba_error *error);
 

@@ -352,3 +352,25 @@ bool host_wait_notice(struct host *host, enum simba_notice notice, const char *m
 
     return host_run_until(host, has_come, &expected);
 }
+
+void host_check_longest_name(struct host *host)
+{
+    char name[SIMBA_MUTEX_MAX + 1];
+    struct call held;
+    struct call list;
+    bool found = false;
+
+    memset(name, 'n', SIMBA_MUTEX_MAX);
+    name[SIMBA_MUTEX_MAX] = '\0';
+    held = host_do(host, SIMBA_OP_ACQUIRE, name, "a", 0);
+    assert_int_equal(held.code, SIMBA_OK);
+    assert_string_equal(held.owner, "a");
+    assert_string_equal(host_do(host, SIMBA_OP_ACQUIRE, name, "b", 0).owner, "a");
+    assert_string_equal(host_do(host, SIMBA_OP_READ, name, NULL, 0).owner, "a");
+    list = host_do(host, SIMBA_OP_LIST, NULL, NULL, 0);
+    for (size_t i = 0; i < list.list_count; i++)
+        found |= strcmp(list.list[i].mutex, name) == 0;
+    assert_true(found);
+    assert_int_equal(host_do(host, SIMBA_OP_RELEASE, name, "b", 0).code, SIMBA_OK);
+    assert_string_equal(host_do(host, SIMBA_OP_RELEASE, name, "a", held.revision).owner, "");
+}

@@ -98,4 +98,7 @@ void host_forget_notices(struct host *host);
 bool host_wait_notice(struct host *host, enum simba_notice notice, const char *mutex,
                       const char *id);
 
+/* Fails the test unless a name of SIMBA_MUTEX_MAX bytes can be acquired, read, listed and released. */
+void host_check_longest_name(struct host *host);
+
 #endif

@@ -205,6 +205,16 @@ static void a_client_may_close_while_others_tell_it_something(void **state)
     assert_true(told > 0);
 }
 
+static void the_longest_name_is_a_mutex(void **state)
+{
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, "memory:longest"), SIMBA_OK);
+    host_check_longest_name(&host);
+    assert_true(host_close(&host));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +226,7 @@ int main(void)
         cmocka_unit_test(a_store_lives_as_long_as_its_last_client),
         cmocka_unit_test(an_option_that_nobody_knows_is_refused),
         cmocka_unit_test(stores_of_different_names_are_different),
+        cmocka_unit_test(the_longest_name_is_a_mutex),
         cmocka_unit_test(a_client_may_close_while_others_tell_it_something),
     };
 

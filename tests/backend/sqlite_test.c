@@ -427,12 +427,23 @@ static void processes_that_start_at_once_exclude_each_other(void **state)
 
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, file_setup, file_teardown)
 
+static void the_longest_name_is_a_mutex(void **state)
+{
+    const struct file *file = *state;
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    host_check_longest_name(&host);
+    assert_true(host_close(&host));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_FILE(processes_that_start_at_once_exclude_each_other),
         ON_FILE(a_step_of_the_wall_clock_moves_no_lease),
         ON_FILE(leases_are_counted_on_the_boot_clock),
+        ON_FILE(the_longest_name_is_a_mutex),
         ON_FILE(the_file_is_private),
         cmocka_unit_test(what_cannot_be_a_database_is_refused_with_a_sentence),
         ON_FILE(a_long_path_does_not_hide_the_reason),

@@ -36,11 +36,9 @@ static const char *const hostile[] = {
     "\xc3\xa9\xe2\x82\xac\xf0\x9f\xa6\x81",
     "\xff\xfe\x80",
     "%s%n%d",
-    "0123456789012345678901234567890123456789012345678901234567890123456",
 };
 
-/* The last one is 67 bytes long; 66 are the most. */
-#define VALID (TEST_COUNT(hostile) - 1)
+#define VALID TEST_COUNT(hostile)
 
 static void every_valid_name_is_a_mutex_of_its_own(void **state)
 {
@@ -65,6 +63,12 @@ static void every_valid_name_is_a_mutex_of_its_own(void **state)
 
         assert_string_equal(call.owner, "");
     }
+}
+
+static void the_longest_name_is_a_mutex(void **state)
+{
+    (void)state;
+    host_check_longest_name(&host);
 }
 
 static bool has_channels(void *user)
@@ -159,6 +163,8 @@ static void keys_tell_their_mutex_by_their_end(void **state)
         {"", NULL},
     };
     char mutex[SIMBA_MUTEX_MAX + 1];
+    char name[SIMBA_MUTEX_MAX + 2] = ""; /* one byte too long */
+    char key[sizeof name + 16];
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
@@ -167,7 +173,13 @@ static void keys_tell_their_mutex_by_their_end(void **state)
         if (is != (rows[i].mutex != NULL) || (is && strcmp(mutex, rows[i].mutex) != 0))
             fail_msg("%s", rows[i].key);
     }
-    assert_false(sb_key_mutex(hostile[VALID], strlen(hostile[VALID]), mutex));
+    memset(name, 'n', sizeof name - 1);
+    snprintf(key, sizeof key, "simba:{%s}", name);
+    assert_false(sb_key_mutex(key, strlen(key), mutex));
+    name[SIMBA_MUTEX_MAX] = '\0';
+    snprintf(key, sizeof key, "simba:{%s}", name);
+    assert_true(sb_key_mutex(key, strlen(key), mutex));
+    assert_string_equal(mutex, name);
 }
 
 #define IDS 1000
@@ -224,6 +236,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(every_valid_name_is_a_mutex_of_its_own),
+        CASE(the_longest_name_is_a_mutex),
         CASE(channels_that_are_one_are_shared),
         CASE(no_foreign_record_looks_like_ours),
         CASE(a_key_without_an_expiry_is_looked_at_again_after_a_lease),

@@ -206,6 +206,28 @@ static void an_id_that_does_not_fit_is_refused_before_it_is_sent(void **state)
     assert_int_equal(server_number(&server, "SELECT count(*) FROM simba_mutex"), 0);
 }
 
+/* 66 characters of 3 bytes each, and one more. */
+static void a_name_has_as_many_characters_as_the_column_takes(void **state)
+{
+    char name[67 * 3 + 1] = "";
+    struct call call;
+
+    (void)state;
+    for (int i = 0; i < 67; i++)
+        strcat(name, "\xe9\x94\x81");
+    call = host_do(&host, SIMBA_OP_ACQUIRE, name, "a", 0);
+    assert_int_equal(call.code, SIMBA_EINVAL);
+    assert_non_null(strstr(call.error.text, "67 characters"));
+    assert_non_null(strstr(call.error.text, "the column mutex of the table simba_mutex takes 66"));
+    assert_int_equal(server_number(&server, "SELECT count(*) FROM simba_mutex"), 0);
+    name[66 * 3] = '\0';
+    call = acquire(&host, name, "a");
+    assert_string_equal(call.owner, "a");
+    assert_owner(&host, name, "a");
+    call = host_do(&host, SIMBA_OP_RELEASE, name, "a", call.revision);
+    assert_string_equal(call.owner, "");
+}
+
 static void many_names_at_once_work_on_an_older_table(void **state)
 {
     struct call calls[3];
@@ -532,6 +554,7 @@ int main(void)
         ON_STORE(a_list_is_in_the_order_of_bytes),
         ON_STORE(a_space_at_the_end_is_kept_or_refused),
         ON_STORE(what_is_not_utf8_is_refused_as_invalid),
+        ON_STORE(a_name_has_as_many_characters_as_the_column_takes),
         ON_STORE(several_questions_about_one_mutex_get_one_answer),
         ON_STORE(an_older_table_works_unchanged),
         ON_STORE(an_id_that_does_not_fit_is_refused_before_it_is_sent),

@@ -621,6 +621,12 @@ static void descriptors_are_closed_on_exec(void **state)
     assert_true(open_before <= atoi(getenv("INHERITED")) + 2);
 }
 
+static void the_longest_name_is_a_mutex(void **state)
+{
+    (void)state;
+    host_check_longest_name(&host);
+}
+
 static int count_inherited(void)
 {
     int count = 0;
@@ -656,6 +662,7 @@ int main(void)
         CASE(a_node_that_cannot_be_deleted_is_not_tried_again_at_once),
         CASE(a_node_that_was_found_and_could_not_be_deleted_has_its_token),
         CASE(an_owner_is_removed_by_force_and_the_next_one_leads),
+        CASE(the_longest_name_is_a_mutex),
         CASE(names_that_cannot_be_nodes_are_refused),
         CASE(the_list_tells_owners_and_waiters),
         CASE(a_list_of_many_takes_one_sync),

@@ -37,17 +37,26 @@ static void take_version(struct sb_mysql_connection *c, bool is_wide, bool is_un
     c->base.widen_version = is_wide ? NULL : widen_version;
 }
 
+/* A column of another type may have none. */
+static void take_width(size_t *width, const char *text)
+{
+    if (text != NULL)
+        *width = strtoul(text, NULL, 10);
+}
+
 static void take_columns(struct sb_mysql_connection *c, MYSQL_RES *result)
 {
     MYSQL_ROW row;
 
     while ((row = mysql_fetch_row(result)) != NULL) {
-        if (strcmp(row[0], "mutex") == 0)
+        if (strcmp(row[0], "mutex") == 0) {
             c->exact_names = row[2] != NULL && strcmp(row[2], "1") == 0;
-        else if (strcmp(row[0], "version") == 0)
+            take_width(&c->base.mutex_max, row[1]);
+        } else if (strcmp(row[0], "version") == 0) {
             take_version(c, strcmp(row[3], "bigint") == 0, strcmp(row[4], "1") == 0);
-        else if (row[1] != NULL)
-            c->base.owner_id_max = strtoul(row[1], NULL, 10);
+        } else {
+            take_width(&c->base.owner_id_max, row[1]);
+        }
     }
 }
 
@@ -126,6 +135,7 @@ int sb_mysql_init_schema(struct sb_mysql_connection *c, struct sb_sql_failure *f
     struct sb_sql_failure unlimited;
     int code;
 
+    c->base.mutex_max = SIMBA_MUTEX_MAX;
     c->base.owner_id_max = SIMBA_ID_MAX;
     take_version(c, false, true);
     code = limit_waits(c, seconds_left(c), failure);

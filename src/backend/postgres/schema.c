@@ -42,11 +42,12 @@ static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'
 static const char find_table[] =
     "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, o.rolsuper OR o.rolname" IS "current_user"
     " OR o.oid" IS "d.datdba OR o.oid" IS "n.nspowner,"
-    " a.atttypmod OPERATOR(pg_catalog.-) 4"
+    " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod OPERATOR(pg_catalog.-) 4"
     " FROM pg_catalog.pg_class c"
     " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
     " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
     " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
+    " LEFT JOIN pg_catalog.pg_attribute m ON m.attrelid" IS "c.oid AND m.attname" IS "'mutex'"
     " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid" IS "c.oid AND a.attname" IS "'owner_id'"
     " WHERE c.oid" IS "pg_catalog.to_regclass('" NAME "')";
 
@@ -59,7 +60,8 @@ struct look {
     bool trusted;
     char table[SB_POSTGRES_TABLE_MAX];
     char owner[OWNER_MAX];
-    long width; /* of the column owner_id */
+    long mutex_width; /* of the columns; not more than 0: without a limit */
+    long owner_id_width;
 };
 
 static int take_path(struct look *look, const PGresult *result)
@@ -83,7 +85,8 @@ static void take_table(struct look *look, const PGresult *result)
     sb_text_add(&text, "%s." NAME, PQgetvalue(result, 0, 0));
     sb_text_copy(look->owner, sizeof look->owner, PQgetvalue(result, 0, 1));
     look->trusted = strcmp(PQgetvalue(result, 0, 2), "t") == 0;
-    look->width = strtol(PQgetvalue(result, 0, 3), NULL, 10);
+    look->mutex_width = strtol(PQgetvalue(result, 0, 3), NULL, 10);
+    look->owner_id_width = strtol(PQgetvalue(result, 0, 4), NULL, 10);
 }
 
 static int take_look(void *user, size_t index, const PGresult *result)
@@ -167,7 +170,8 @@ static int fail_gone(struct sb_sql_failure *failure)
 
 static void take_note(struct sb_postgres_connection *c, const struct look *look)
 {
-    c->base.owner_id_max = look->width > 0 ? (size_t)look->width : SIMBA_ID_MAX;
+    c->base.mutex_max = look->mutex_width > 0 ? (size_t)look->mutex_width : SIMBA_MUTEX_MAX;
+    c->base.owner_id_max = look->owner_id_width > 0 ? (size_t)look->owner_id_width : SIMBA_ID_MAX;
     sb_text_copy(c->table, sizeof c->table, look->table);
     for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++)
         sb_postgres_statement_name(i, c->table, c->names[i]);

@@ -103,7 +103,8 @@ struct sb_sql_driver;
 /* Each driver's connection begins with one of these. */
 struct sb_sql_connection {
     const struct sb_sql_driver *driver;
-    size_t owner_id_max;  /* characters that the column takes */
+    size_t mutex_max;     /* characters that the column `mutex` takes */
+    size_t owner_id_max;  /* the same of `owner_id` */
     uint64_t version_max; /* the last version; no term can begin or go on behind it */
     const char
         *widen_version; /* the statement that makes room for more; NULL: there is no end in sight */

@@ -54,22 +54,21 @@ static int check_bytes(const struct sb_repository *r, const char *what, const ch
                         "the %s \"%s\" is not valid UTF-8, which this database needs", what, text);
 }
 
-static int check_length(const struct sb_repository *r, const char *id,
+static int check_length(const char *what, const char *text, const char *column, size_t most,
                         struct sb_sql_failure *failure)
 {
-    size_t most = r->connection->owner_id_max;
     size_t length;
 
-    if (id == NULL || strlen(id) <= most) /* no character has less than a byte */
+    if (text == NULL || strlen(text) <= most) /* no character has less than a byte */
         return SIMBA_OK;
-    length = count_characters(id);
+    length = count_characters(text);
     if (length <= most)
         return SIMBA_OK;
     failure->remedy = SB_SQL_GIVE_UP;
     return sb_error_set(&failure->error, SIMBA_EINVAL,
-                        "the id \"%.60s\" has %zu characters and the table's column owner_id takes "
-                        "%zu",
-                        id, length, most);
+                        "the %s \"%.60s\" has %zu characters and the column %s of the table "
+                        "simba_mutex takes %zu",
+                        what, text, length, column, most);
 }
 
 int sb_repository_check_names(struct sb_repository *r, const char *mutex, const char *id,
@@ -83,7 +82,11 @@ int sb_repository_check_names(struct sb_repository *r, const char *mutex, const 
         code = check_bytes(r, "name", mutex, failure);
     if (code == SIMBA_OK)
         code = check_bytes(r, "id", id, failure);
-    return code == SIMBA_OK ? check_length(r, id, failure) : code;
+    if (code == SIMBA_OK)
+        code = check_length("name", mutex, "mutex", r->connection->mutex_max, failure);
+    if (code == SIMBA_OK)
+        code = check_length("id", id, "owner_id", r->connection->owner_id_max, failure);
+    return code;
 }
 
 int sb_repository_check_version(struct sb_repository *r, const struct sb_sql_record *record,

@@ -208,6 +208,7 @@ static int create(struct sb_sqlite_settings *settings, int64_t deadline_ms,
         return sb_error_plain(&failure->error, SIMBA_ENOMEM);
     }
     c->base.driver = &sb_sqlite_driver;
+    c->base.mutex_max = SIMBA_MUTEX_MAX;
     c->base.owner_id_max = SIMBA_ID_MAX;
     c->base.version_max = INT64_MAX;
     c->settings = settings;

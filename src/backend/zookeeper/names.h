@@ -13,7 +13,7 @@
 
 #define SB_ZK_UUID_SIZE 37   /* of a uuid in its usual form, with the NUL */
 #define SB_ZK_NODE_MAX 255   /* bytes in the name of a node that we can deal with */
-#define SB_ZK_PATH_SIZE 1024 /* of any path that we build, with the NUL */
+#define SB_ZK_PATH_SIZE 1088 /* of any path that we build, with the NUL */
 #define SB_ZK_BASE_MAX 512   /* bytes in BASE */
 
 /* What a list of children says about a latch. */
