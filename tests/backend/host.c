@@ -127,8 +127,9 @@ bool host_run_until(struct host *host, bool (*condition)(void *user), void *user
     int64_t end = test_now_ms() + TEST_PATIENCE_MS;
     bool met = condition(user);
 
-    uv_timer_start(&host->pulse, on_pulse, 5, 5);
     while (!met && test_now_ms() < end) {
+        uv_timer_start(&host->pulse, on_pulse, 5,
+                       5); /* a condition that waits itself has stopped it */
         uv_run(&host->loop, UV_RUN_ONCE);
         met = condition(user);
     }
