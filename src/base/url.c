@@ -297,10 +297,16 @@ static char *take_slashes(char *text, char **ret_authority)
     return text + 2 + length;
 }
 
-/* A text without any ':' and '@' holds no password, and is most often the path of a file. */
+static const char no_scheme[] = "the URL does not open with a scheme, such as sqlite: for the path "
+                                "of a file, redis:// or postgres://";
+
+/* A text without any ':' and '@' is most often the path of a file. One that has parameters may hold a password. */
 static int fail_path(const char *text, struct simba_error *error)
 {
     size_t before = strcspn(text, "/");
+
+    if (strchr(text, '=') != NULL)
+        return sb_error_set(error, SIMBA_EINVAL, "%s", no_scheme);
 
     if (before > 0 && strncmp(text + before, "//", 2) == 0)
         return sb_error_set(error, SIMBA_EINVAL,
@@ -324,9 +330,7 @@ static int fail_scheme(const char *text, bool has_colon, struct simba_error *err
             "the URL is empty: it opens with a scheme, such as sqlite: or redis://");
     if (!has_colon && strchr(text, '@') == NULL)
         return fail_path(text, error);
-    return sb_error_set(error, SIMBA_EINVAL,
-                        "the URL does not open with a scheme, such as sqlite: for the path of a "
-                        "file, redis:// or postgres://");
+    return sb_error_set(error, SIMBA_EINVAL, "%s", no_scheme);
 }
 
 static int take_apart(struct simba_url *url, struct simba_error *error)

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #define HIDDEN "***"
+#define DELIMITERS "?& " /* of parameters; other libraries write them with spaces between */
 
 static void add_bytes(struct sb_text *out, const char *text, size_t length)
 {
@@ -35,20 +36,33 @@ static bool contains(const char *name, size_t length, const char *word)
     return false;
 }
 
+/* Misspelt names count, too. */
+static bool names_secret(const char *text, size_t length)
+{
+    static const char *const words[] = {"pas", "word", "pwd", "secret"};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (contains(text, length, words[i]))
+            return true;
+    return false;
+}
+
 /* A name with an escape may spell "password" in another way, so it counts as one. What says where a password is,
  * by a file or a variable, is none. */
 static bool is_secret(const char *name, size_t length)
 {
-    static const char *const words[] = {"pass", "pwd", "secret"};
-
     if (memchr(name, '%', length) != NULL)
         return true;
     if (ends_in(name, length, "password-file") || ends_in(name, length, "password-env"))
         return false;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (contains(name, length, words[i]))
-            return true;
-    return false;
+    return names_secret(name, length);
+}
+
+/* Whether a value is itself a list of names and values, with a secret among them. */
+static bool holds_secret(const char *value, size_t length)
+{
+    return names_secret(value, length) &&
+           (memchr(value, '=', length) != NULL || contains(value, length, "%3d"));
 }
 
 /* The first of the delimiters, or the end. */
@@ -62,22 +76,24 @@ static const char *find_any(const char *text, const char *end, const char *delim
 /* Writes "?a=b" or "?password=***" and returns what follows it. The value of a secret may have a '?' in it. */
 static const char *add_param(struct sb_text *out, const char *text, const char *end)
 {
-    const char *name_end = find_any(text + 1, end, "=?&");
+    const char *name_end = find_any(text + 1, end, "=" DELIMITERS);
+    const char *value_end = find_any(text + 1, end, DELIMITERS);
 
-    if (name_end < end && *name_end == '=' && is_secret(text + 1, (size_t)(name_end - text - 1))) {
+    if (name_end < end && *name_end == '=' &&
+        (is_secret(text + 1, (size_t)(name_end - text - 1)) ||
+         holds_secret(name_end + 1, (size_t)(value_end - name_end - 1)))) {
         add_bytes(out, text, (size_t)(name_end + 1 - text));
         sb_text_add(out, HIDDEN);
         return find_any(name_end, end, "&");
     }
-    name_end = find_any(text + 1, end, "?&");
-    add_bytes(out, text, (size_t)(name_end - text));
-    return name_end;
+    add_bytes(out, text, (size_t)(value_end - text));
+    return value_end;
 }
 
 /* Writes a part that has no password but in its parameters. */
 static void add_part(struct sb_text *out, const char *text, const char *end)
 {
-    const char *params = find_any(text, end, "?&");
+    const char *params = find_any(text, end, DELIMITERS);
 
     add_bytes(out, text, (size_t)(params - text));
     while (params < end)

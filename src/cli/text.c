@@ -27,16 +27,18 @@ static uint32_t decode(const char *text, size_t length)
 }
 
 /* Commands to a terminal, of seven and of eight bits; and what changes how the text around it looks without being
- * seen itself: the direction of writing, breaks of lines, marks without a width, tags. */
+ * seen itself: the direction of writing, breaks of lines, marks without a width, fillers, variants, tags. */
 static bool is_hostile(uint32_t code)
 {
     static const struct {
         uint32_t first;
         uint32_t last;
     } ranges[] = {
-        {0x00, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},       {0x61c, 0x61c},
-        {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},
-        {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f},
+        {0x00, 0x1f},     {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},
+        {0x61c, 0x61c},   {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},
+        {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},   {0x2800, 0x2800},
+        {0x3164, 0x3164}, {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},
+        {0xfff9, 0xfffb}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
     };
 
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {

@@ -568,6 +568,9 @@ static void redaction_hides_passwords(void **state)
         {"mysql://h/db?PWD=x&client_secret=y", "mysql://h/db?PWD=***&client_secret=***"},
         {"redis://h/0?a-password-file=/x&password-env=Y",
          "redis://h/0?a-password-file=/x&password-env=Y"},
+        {"redis://h/0?tls-key-pasword=x", "redis://h/0?tls-key-pasword=***"},
+        {"postgres://h/d?options=password%3Dx&a=b", "postgres://h/d?options=***&a=b"},
+        {"user=u password=x host=h", "user=u password=***"},
         {"sqlite:x?password", "sqlite:x?password"},
         {"sqlite:x?a=redis://u:p@h", "sqlite:***@h"},
         {"", ""},
@@ -593,6 +596,7 @@ static void refusals_and_redaction_never_tell_a_password(void **state)
         "redis://al:SECRET@h/%",       "redis://al:SECRET@h?a",
         "redis://al:SECRET@h?a=1&a=2", "redis://h?password=SECRET&password=SECRET",
         "redis://al:SECRET:1@h:99999", "redis://h?password=SECRET%",
+        "user=u password=SECRET",      "host=h?pasword=SECRET",
     };
 
     (void)state;
