@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* ---- fork() --------------------------------------------------------------------------------- */
@@ -139,6 +140,39 @@ static void handles_are_dead_in_a_child_and_live_on_in_the_parent(void **state)
     assert_true(simba_locker_is_held(locker));
     assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
     simba_locker_close(locker);
+    probe_end(&p);
+    probe_close(client);
+}
+
+/* A copy of the process that calls no handlers of fork(). */
+static pid_t copy_process(void)
+{
+    return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+static void handles_are_dead_in_a_copy_that_calls_no_handlers(void **state)
+{
+    pid_t (*const copies[])(void) = {_Fork, copy_process};
+    simba_client *client = probe_open("memory:fork?" PROBE_LONG);
+    struct probe p = {0};
+
+    (void)state;
+    probe_create(&p, client, "m", NULL);
+    probe_start(&p);
+    probe_wait_owner(&p);
+    for (size_t i = 0; i < TEST_COUNT(copies); i++) {
+        pid_t child = copies[i]();
+
+        assert_true(child >= 0);
+        if (child == 0) { /* only what takes no lock is allowed there */
+            bool dead = !simba_contender_is_owner(p.contender) &&
+                        simba_contender_fence(p.contender) == 0 &&
+                        simba_contender_stop(p.contender, NULL) == SIMBA_EFORKED;
+            _exit(dead ? 0 : 1);
+        }
+        assert_int_equal(wait_for_exit(child), 0);
+    }
+    assert_true(simba_contender_is_owner(p.contender));
     probe_end(&p);
     probe_close(client);
 }
@@ -457,6 +491,7 @@ int main(int argc, char *argv[])
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_are_dead_in_a_child_and_live_on_in_the_parent),
+        cmocka_unit_test(handles_are_dead_in_a_copy_that_calls_no_handlers),
         cmocka_unit_test(a_child_that_was_forked_inside_a_callback_can_close_its_clients),
         cmocka_unit_test_setup_teardown(a_holder_paused_past_its_lease_does_not_believe_any_more,
                                         make_folder, remove_folder),

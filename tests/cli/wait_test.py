@@ -51,6 +51,20 @@ def a_bounded_wait_ends_in_time_when_connecting_hangs():
 
 
 @case
+def a_mutex_is_held_in_time_namespaces_whose_clocks_differ():
+    holder = Simba("lock", "m", "--", "sh", "-c", "touch held; exec sleep 60")
+    wait_until(lambda: os.path.exists("held"), "it is held")
+    for offset in ("100000", "-30"):
+        taken = subprocess.run(["unshare", "--time", "--boottime", offset, "--fork", PROGRAM, "-u", url(),
+                                "lock", "-n", "m", "--", "true"], capture_output=True, text=True, check=False)
+        if "unshare failed" in taken.stderr:
+            print("# not shown here:", taken.stderr.strip())
+            break
+        equal((offset, taken.returncode, "owned by" in taken.stderr), (offset, 75, True))
+    equal(holder.end(), 128 + signal.SIGTERM)
+
+
+@case
 def a_store_that_comes_up_within_the_wait_is_used():
     program = Simba("-u", f"sqlite:{os.getcwd()}/later/store.db", "lock", "-w", "20s", "m", "--", "true")
     wait_until(lambda: "waiting for 'm', on sqlite:" in program.said(), "it waits")

@@ -15,6 +15,7 @@
 #include "backend/sqlite/settings.h"
 #include "backend/sqlite/statements.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -214,6 +215,7 @@ static int create(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     c->settings = settings;
     c->deadline_ms = deadline_ms;
     c->random = sb_random_seed();
+    c->clock_offset_ms = sb_clock_offset_ms();
     c->folder.fd = -1;
     sb_wake_writer_init(&c->wake, settings->host, settings->wake_path, settings->path);
     sb_life_probe_init(&c->probe, &lives);

@@ -3,6 +3,11 @@
  */
 #include "backend/sqlite/functions.h"
 
+int64_t sb_sqlite_now_ms(const struct sb_sqlite_connection *c)
+{
+    return simba_now_ms() - c->clock_offset_ms;
+}
+
 /* simba_now(): the same instant wherever one statement asks. Being "deterministic" it is called once for each run of
  * a statement, when that has its lock, and not for each time that it is named. */
 static void tell_now(sqlite3_context *context, int count, sqlite3_value **arguments)
@@ -12,7 +17,7 @@ static void tell_now(sqlite3_context *context, int count, sqlite3_value **argume
     (void)count;
     (void)arguments;
     if (c->clock_ms == 0)
-        c->clock_ms = simba_now_ms();
+        c->clock_ms = sb_sqlite_now_ms(c);
     sqlite3_result_int64(context, c->clock_ms);
 }
 

@@ -5,6 +5,7 @@
 #include "backend/sqlite/statements.h"
 
 #include "backend/sqlite/failure.h"
+#include "backend/sqlite/functions.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -186,7 +187,7 @@ static int take_change(struct sb_sqlite_connection *c, enum sb_sql_statement whi
     if (sink == NULL)
         return SIMBA_OK;
     sb_text_copy(record.mutex, sizeof record.mutex, values->mutex);
-    record.current_db_at_ms = c->clock_ms != 0 ? c->clock_ms : simba_now_ms();
+    record.current_db_at_ms = c->clock_ms != 0 ? c->clock_ms : sb_sqlite_now_ms(c);
     if (which == SB_SQL_ACQUIRE) {
         sb_text_copy(record.owner_id, sizeof record.owner_id, values->id);
         record.acquired_at_ms = c->clock_ms;
