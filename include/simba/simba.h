@@ -98,6 +98,7 @@ enum simba_error_group {
     X(EDENIED, -50, DENIED, "the store denied access")                                             \
     X(EINVAL, -60, CONFIG, "a value is invalid")                                                   \
     X(ECONFIG, -61, CONFIG, "the configuration is invalid")                                        \
+    X(EDISABLED, -62, CONFIG, "the configuration disables Simba")                                  \
     X(ENOMEM, -70, NOMEM, "out of memory")
 
 enum simba_code {
@@ -147,6 +148,10 @@ typedef void simba_log_fn(void *user, enum simba_log_level level, const char *li
 /* The clock that all ..._at_ms times are on. It counts while the machine is suspended and does not
  * follow steps of the wall clock; all processes of a host share it. */
 SIMBA_API int64_t simba_now_ms(void);
+
+/* The wall-clock time, in milliseconds since 1970, at which that clock shows or has shown `at_ms`, as far as the wall
+ * clock is right now. For logs only: a step of the wall clock moves it. SIMBA_INFINITE stays SIMBA_INFINITE. */
+SIMBA_API int64_t simba_wall_ms(int64_t at_ms);
 
 /* ---- Durations and names ------------------------------------------------------------------ */
 
@@ -289,8 +294,9 @@ SIMBA_API int simba_client_open(const char *url, const struct simba_client_optio
 /* Creates a client from a configuration file: YAML with the keys of the JVM library, such as
  * `simba.redis.ttl`, and `url`; simba.yaml(5) lists them. Exactly one store must be enabled in it. `options`
  * go before the file. Paths are relative to its folder. A file that holds a password and that others may
- * write is refused; one that everybody may read is warned of through options->log. SIMBA_EUNSUPPORTED: the
- * library was built without libyaml. */
+ * write is refused; one that everybody may read is warned of through options->log. SIMBA_EDISABLED: the file says
+ * `simba.enabled: false`, so the program should do without. SIMBA_EUNSUPPORTED: the library was built without
+ * libyaml. */
 SIMBA_API int simba_client_open_config(const char *path, const struct simba_client_options *options,
                                        simba_client **ret_client, struct simba_error *error);
 
@@ -493,6 +499,7 @@ SIMBA_API int simba_observer_start(simba_observer *observer, struct simba_error 
 SIMBA_API int simba_observer_stop(simba_observer *observer, struct simba_error *error);
 SIMBA_API void simba_observer_close(simba_observer *observer);
 SIMBA_API enum simba_status simba_observer_status(const simba_observer *observer);
+SIMBA_API const char *simba_observer_mutex(const simba_observer *observer);
 SIMBA_API void simba_observer_state(simba_observer *observer, struct simba_state *ret_state);
 
 /* ---- Locker: acquire, work, release ------------------------------------------------------- */
@@ -543,6 +550,7 @@ SIMBA_API uint64_t simba_locker_fence(const simba_locker *locker);
 SIMBA_API int64_t simba_locker_deadline_ms(const simba_locker *locker);
 
 SIMBA_API const char *simba_locker_id(const simba_locker *locker);
+SIMBA_API const char *simba_locker_mutex(const simba_locker *locker);
 
 /* Who owns as far as the locker knows. */
 SIMBA_API void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner);
@@ -600,6 +608,8 @@ SIMBA_API bool simba_scheduler_should_stop(const simba_scheduler *scheduler);
 SIMBA_API bool simba_scheduler_is_leader(const simba_scheduler *scheduler);
 SIMBA_API uint64_t simba_scheduler_fence(const simba_scheduler *scheduler);
 SIMBA_API enum simba_status simba_scheduler_status(const simba_scheduler *scheduler);
+SIMBA_API const char *simba_scheduler_id(const simba_scheduler *scheduler);
+SIMBA_API const char *simba_scheduler_mutex(const simba_scheduler *scheduler);
 
 struct simba_scheduler_counts {
     uint64_t runs;

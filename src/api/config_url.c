@@ -166,11 +166,14 @@ static int choose(const struct sb_config *config, struct sb_section sections[],
                   struct sb_section **ret_section, struct simba_error *error)
 {
     struct sb_section *chosen = NULL;
+    struct simba_error disabled;
     char key[SB_CONFIG_KEY_MAX];
 
-    if (!sections[0].enabled)
-        return sb_config_fail_value(config, sections[0].enabled_entry, error,
-                                    "this is false, so that no store is enabled");
+    if (!sections[0].enabled) {
+        sb_config_fail_value(config, sections[0].enabled_entry, &disabled,
+                             "this is false, so that no store is enabled");
+        return sb_error_set(error, SIMBA_EDISABLED, "%s", disabled.text);
+    }
     for (size_t i = 0; i < SB_SECTION_COUNT; i++) {
         if (sections[i].first == NULL || !sections[i].enabled)
             continue;

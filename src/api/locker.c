@@ -505,6 +505,11 @@ const char *simba_locker_id(const simba_locker *locker)
     return locker->service->member.id;
 }
 
+const char *simba_locker_mutex(const simba_locker *locker)
+{
+    return locker->service->member.mutex;
+}
+
 void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner)
 {
     struct simba_state state;

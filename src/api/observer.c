@@ -98,6 +98,11 @@ enum simba_status simba_observer_status(const simba_observer *observer)
     return sb_service_status(observer->service);
 }
 
+const char *simba_observer_mutex(const simba_observer *observer)
+{
+    return observer->service->member.mutex;
+}
+
 void simba_observer_state(simba_observer *observer, struct simba_state *ret_state)
 {
     sb_service_state(observer->service, ret_state);

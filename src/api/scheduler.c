@@ -201,6 +201,16 @@ enum simba_status simba_scheduler_status(const simba_scheduler *scheduler)
     return sb_service_status(scheduler->service);
 }
 
+const char *simba_scheduler_id(const simba_scheduler *scheduler)
+{
+    return scheduler->service->member.id;
+}
+
+const char *simba_scheduler_mutex(const simba_scheduler *scheduler)
+{
+    return scheduler->service->member.mutex;
+}
+
 void simba_scheduler_counts(const simba_scheduler *scheduler,
                             struct simba_scheduler_counts *ret_counts)
 {

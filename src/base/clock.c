@@ -42,6 +42,19 @@ int64_t sb_clock_offset_ms(void)
     return offset_ms;
 }
 
+int64_t simba_wall_ms(int64_t at_ms)
+{
+    struct timespec now;
+    int64_t ahead_ms; /* of the wall clock */
+    int64_t wall_ms;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    ahead_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - simba_now_ms();
+    if (at_ms == SIMBA_INFINITE || __builtin_add_overflow(at_ms, ahead_ms, &wall_ms))
+        return SIMBA_INFINITE;
+    return wall_ms;
+}
+
 struct timespec sb_clock_deadline(int64_t ms)
 {
     struct timespec at;

@@ -212,8 +212,6 @@ static const struct refusal store_counts[] = {
     {"simba: {jdbc: {enabled: false, url: 'sqlite:a'}}",
      "1:1: no store is enabled: write simba.url, or simba.jdbc, simba.redis or simba.zookeeper "
      "with a url"},
-    {"simba: {enabled: false, url: 'memory:'}",
-     "1:18: simba.enabled: this is false, so that no store is enabled"},
     {"simba:\n  jdbc:\n    ttl: 5s\n",
      "2:3: simba.jdbc has no url; write one such as mysql://USER@HOST/DATABASE"},
     {"simba:\n  jdbc:\n",
@@ -338,6 +336,20 @@ static void no_refusal_quotes_a_password(void **state)
         refuse(texts[i]);
 }
 
+static void a_file_that_disables_everything_is_told_from_a_wrong_one(void **state)
+{
+    static const char text[] = "simba: {enabled: false, url: 'memory:'}";
+    struct simba_error error = {0};
+    char *url = NULL;
+
+    (void)state;
+    assert_int_equal(simba_config_parse(text, strlen(text), "f", &url, &error), SIMBA_EDISABLED);
+    assert_null(url);
+    assert_string_equal(error.text,
+                        "f:1:18: simba.enabled: this is false, so that no store is enabled");
+    assert_int_equal(simba_error_group(SIMBA_EDISABLED), SIMBA_GROUP_CONFIG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +359,7 @@ int main(void)
         cmocka_unit_test(passwords_that_are_said_twice_or_not_at_all_are_refused),
         cmocka_unit_test(what_is_no_yaml_is_refused),
         cmocka_unit_test(one_store_must_be_enabled),
+        cmocka_unit_test(a_file_that_disables_everything_is_told_from_a_wrong_one),
 #ifdef SIMBA_HAVE_REDIS
         cmocka_unit_test(mistakes_with_redis_are_refused),
 #endif

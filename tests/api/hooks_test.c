@@ -5,6 +5,8 @@
 
 #include "tck/shim.h"
 
+#include <time.h>
+
 /* ---- Metrics -------------------------------------------------------------------------------- */
 
 static uint64_t sum_of_buckets(const struct simba_histogram *histogram)
@@ -123,6 +125,54 @@ static void lead_once(const struct simba_client_options *options)
     probe_close(client);
 }
 
+static int fail_work(void *user, simba_scheduler *scheduler)
+{
+    (void)user;
+    (void)scheduler;
+    return 7;
+}
+
+/* ---- Names and times for logs --------------------------------------------------------------- */
+
+static void every_object_knows_its_mutex_and_id(void **state)
+{
+    simba_client *client = probe_open("memory:names?" PROBE_LONG);
+    struct simba_observer_options watch = SIMBA_OBSERVER_OPTIONS_INIT;
+    struct simba_scheduler_options plan = SIMBA_SCHEDULER_OPTIONS_INIT;
+    simba_observer *observer;
+    simba_scheduler *scheduler;
+    simba_locker *locker;
+
+    (void)state;
+    watch.mutex = "watched";
+    plan.mutex = "scheduled";
+    plan.id = "worker-1";
+    plan.work = fail_work;
+    plan.period_ms = 1000;
+    assert_int_equal(simba_observer_create(client, &watch, &observer, NULL), SIMBA_OK);
+    assert_int_equal(simba_scheduler_create(client, &plan, &scheduler, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_create(client, "locked", NULL, &locker, NULL), SIMBA_OK);
+    assert_string_equal(simba_observer_mutex(observer), "watched");
+    assert_string_equal(simba_scheduler_mutex(scheduler), "scheduled");
+    assert_string_equal(simba_scheduler_id(scheduler), "worker-1");
+    assert_string_equal(simba_locker_mutex(locker), "locked");
+    simba_observer_close(observer);
+    simba_scheduler_close(scheduler);
+    simba_locker_close(locker);
+    probe_close(client);
+}
+
+static void times_can_be_told_by_the_wall_clock(void **state)
+{
+    int64_t now_ms = simba_now_ms();
+    time_t wall = time(NULL);
+
+    (void)state;
+    assert_in_range(simba_wall_ms(now_ms) / 1000 - wall + 10, 0, 20);
+    assert_in_range(simba_wall_ms(now_ms + 60000) - simba_wall_ms(now_ms) - 60000 + 5000, 0, 10000);
+    assert_true(simba_wall_ms(SIMBA_INFINITE) == SIMBA_INFINITE);
+}
+
 /* ---- What to be woken for ------------------------------------------------------------------- */
 
 /* How many lines of each level had the text. */
@@ -200,13 +250,6 @@ static void a_store_that_fails_for_longer_than_a_lease_is_an_error(void **state)
     probe_close(client);
     sb_shim_free(shim);
     assert_int_equal(atomic_load(&heard.errors), 1);
-}
-
-static int fail_work(void *user, simba_scheduler *scheduler)
-{
-    (void)user;
-    (void)scheduler;
-    return 7;
 }
 
 static void work_that_failed_is_an_error(void **state)
@@ -360,6 +403,8 @@ int main(void)
         cmocka_unit_test(metrics_count_renewals_errors_and_losses),
         cmocka_unit_test(metrics_fill_only_what_fits),
         cmocka_unit_test(the_log_hook_gets_the_lines_of_its_level),
+        cmocka_unit_test(every_object_knows_its_mutex_and_id),
+        cmocka_unit_test(times_can_be_told_by_the_wall_clock),
         cmocka_unit_test(a_lost_lease_is_an_error),
         cmocka_unit_test(a_store_that_fails_for_longer_than_a_lease_is_an_error),
         cmocka_unit_test(work_that_failed_is_an_error),
