@@ -19,7 +19,7 @@ import tempfile
 ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
-             *sorted(glob.glob("docs/*.md", root_dir=ROOT))]
+             *sorted(glob.glob("docs/**/*.md", root_dir=ROOT, recursive=True))]
 COMMANDS_HEADING = "## Sixty seconds of the command line"
 START, START_HEADING = "docs/getting-started.md", "## On one machine"
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
