@@ -103,7 +103,7 @@ struct simba_reply {
     const char *owner;          /* "" for nobody; NULL is the same */
     int64_t ttl_left_ms;        /* may be negative when that part is over */
     int64_t transition_left_ms; /* SIMBA_INFINITE for both: no lease, a session */
-    uint64_t revision;          /* of the record, 0 when there is none */
+    uint64_t revision;          /* of the record, 0 when there is none; an owner has one */
     uint64_t fence;   /* the token of the owner's term; 0 where the store does not know it */
     int64_t as_of_ms; /* 0, or the instant that the times left count from (duty 3) */
     int64_t waiters;  /* -1: not known. Set it for READ and LIST */

@@ -283,8 +283,10 @@ static bool is_foreign(const struct sb_machine *m, const struct sb_event *e)
                (e->fence != 0 && m->claimed != 0 && e->fence != m->claimed && m->open == 0);
     if (e->op != SIMBA_OP_GUARD || e->named == 0)
         return false;
-    if (e->fence != 0 || e->revision < e->named)
-        return e->fence != e->named; /* a term never has a smaller revision than its token */
+    if (e->revision < e->named)
+        return true; /* a term never has a smaller revision than its token */
+    if (e->fence != 0)
+        return e->fence != e->named;
     return e->revision_counts && e->revision > m->revision && e->revision - m->revision > m->open;
 }
 

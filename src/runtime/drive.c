@@ -256,6 +256,19 @@ static void count_answer(struct sb_service *s, const struct sb_event *e,
         sb_metrics_count(&metrics->releases);
 }
 
+/* A lease of ours without a revision could be neither fenced nor released: nobody knows what the store has. */
+static void refuse_without_revision(const struct sb_service *s, struct simba_reply *reply)
+{
+    static const struct simba_error error = {
+        .code = SIMBA_EUNKNOWN,
+        .text = "the store names this contender as the owner and tells no revision"};
+
+    if (answer_of(s, reply) != SB_ANSWER_MINE || reply->revision != 0)
+        return;
+    reply->code = SIMBA_EUNKNOWN;
+    reply->error = &error;
+}
+
 /* Makes the name of the owner that is told. Where there is no memory to remember it, it was not told. */
 static void take_owner(const struct sb_service *s, enum simba_op op, struct simba_reply *reply,
                        struct sb_name **ret_name)
@@ -288,6 +301,7 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
         .place = reply->place,
     };
 
+    refuse_without_revision(s, &told);
     take_owner(s, base->wire.op, &told, &name);
     event.answer = answer_of(s, &told);
     event.code = told.code;

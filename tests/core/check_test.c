@@ -3,6 +3,7 @@
  * release is, with NDEBUG.
  */
 #include "base/check.h"
+#include "base/random.h"
 #include "core/observer.h"
 #include "core/report.h"
 #include "test.h"
@@ -124,6 +125,81 @@ static void whatever_keeps_the_rules_goes_on(void **state)
     assert_int_equal(sb_machine_step(&machine, &tick, &step), SIMBA_OK);
 }
 
+/* ---- What stores say ------------------------------------------------------------------------ */
+
+#define STEPS 300000
+
+struct talk {
+    struct sb_machine machine;
+    struct sb_step asked; /* the last request and its generation */
+    uint64_t random;
+    int64_t now_ms;
+};
+
+static uint64_t draw(struct talk *t, uint64_t below)
+{
+    return sb_random_next(&t->random) % below;
+}
+
+/* Any answer that comes through the driver: an owner has a revision, and nothing else is certain. */
+static struct sb_event draw_reply(struct talk *t)
+{
+    struct sb_event e = {.type = SB_EVENT_REPLY,
+                         .generation = t->asked.request.generation - (uint32_t)(draw(t, 8) == 0),
+                         .op = t->asked.request.op,
+                         .answer = (enum sb_answer)draw(t, 5),
+                         .code = SIMBA_EUNAVAILABLE,
+                         .named = t->asked.request.fence,
+                         .sent_at_ms = t->now_ms - (int64_t)draw(t, 2000),
+                         .ttl_left_ms = (int64_t)draw(t, 2000) - 500,
+                         .transition_left_ms = (int64_t)draw(t, 3000) - 500,
+                         .revision = 1 + draw(t, 8),
+                         .revision_counts = draw(t, 2) == 0,
+                         .fence = draw(t, 9),
+                         .place = (int64_t)draw(t, 3)};
+
+    e.owner = e.answer == SB_ANSWER_MINE ? "me" : "other";
+    return e;
+}
+
+static struct sb_event draw_event(struct talk *t)
+{
+    static const enum sb_event_type types[] = {
+        SB_EVENT_START, SB_EVENT_STOP,     SB_EVENT_TICK,        SB_EVENT_RETURNED,
+        SB_EVENT_WAKE,  SB_EVENT_RETURNED, SB_EVENT_SESSION_LOST};
+    struct sb_event e = {.type = types[draw(t, sizeof types / sizeof types[0])]};
+
+    t->now_ms += (int64_t)draw(t, 400);
+    if (t->asked.request.op != SIMBA_OP_NONE && draw(t, 2) == 0)
+        e = draw_reply(t);
+    else if (e.type == SB_EVENT_SESSION_LOST && draw(t, 20) > 0)
+        e.type = SB_EVENT_TICK;
+    e.now_ms = t->now_ms;
+    e.returned = t->machine.callbacks;
+    return e;
+}
+
+static void no_answer_of_a_store_breaks_a_rule(void **state)
+{
+    struct talk t = {.random = 7, .now_ms = 100000};
+    unsigned wins = 0;
+
+    (void)state;
+    sb_machine_init(&t.machine, &timing, 7);
+    for (int i = 0; i < STEPS; i++) {
+        struct sb_event e = draw_event(&t);
+        struct sb_step step;
+
+        sb_machine_step(&t.machine, &e, &step);
+        wins += step.acquired;
+        if (e.type == SB_EVENT_REPLY)
+            t.asked.request.op = SIMBA_OP_NONE;
+        if (step.request.op != SIMBA_OP_NONE)
+            t.asked = step;
+    }
+    assert_true(wins > STEPS / 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +208,7 @@ int main(void)
         cmocka_unit_test(a_callback_that_nobody_asked_for_aborts),
         cmocka_unit_test(an_observer_that_breaks_a_rule_aborts),
         cmocka_unit_test(a_report_of_a_win_and_a_loss_aborts),
+        cmocka_unit_test(no_answer_of_a_store_breaks_a_rule),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

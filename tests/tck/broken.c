@@ -136,6 +136,8 @@ static void broken_reply(const struct simba_backend_host *wrapped, struct simba_
         spoil_grant(broken, original, &reply);
     if (broken->how == BROKEN_REVISION_STANDS && reply.revision != 0)
         reply.revision = 7;
+    if (broken->how == BROKEN_NO_REVISION)
+        reply.revision = 0;
     if (broken->how == BROKEN_TERMS_ALIKE)
         reply.fence = 0;
     free(copy);

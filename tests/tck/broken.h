@@ -16,6 +16,7 @@ enum broken_how {
     BROKEN_LEASE_NEVER_ENDS,      /* the store keeps a lease for longer than was asked for */
     BROKEN_NO_TRANSITION,         /* the store lets others in when the ttl is over */
     BROKEN_ANSWERS_TWICE_AS_MUCH, /* the time left is told too long */
+    BROKEN_NO_REVISION,           /* an owner is told no revision */
     BROKEN_TERMS_ALIKE,           /* the terms of one id cannot be told apart */
     BROKEN_SILENT                 /* never answers an ACQUIRE */
 };

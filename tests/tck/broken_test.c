@@ -78,6 +78,14 @@ static void a_revision_that_does_not_grow_is_caught(void **state)
     assert_caught(BROKEN_REVISION_STANDS, "fence_grows");
 }
 
+/* A term without a token is no term: the library ends neither itself nor its application over it. */
+static void an_owner_without_a_revision_is_caught(void **state)
+{
+    (void)state;
+    assert_caught(BROKEN_NO_REVISION, "contract");
+    assert_caught(BROKEN_NO_REVISION, "start");
+}
+
 static void terms_of_one_id_that_are_alike_are_caught(void **state)
 {
     (void)state;
@@ -127,6 +135,7 @@ int main(void)
         cmocka_unit_test(an_acquire_that_always_grants_is_caught),
         cmocka_unit_test(a_guard_that_makes_an_owner_is_caught),
         cmocka_unit_test(a_revision_that_does_not_grow_is_caught),
+        cmocka_unit_test(an_owner_without_a_revision_is_caught),
         cmocka_unit_test(terms_of_one_id_that_are_alike_are_caught),
         cmocka_unit_test(a_release_that_does_nothing_is_caught),
         cmocka_unit_test(a_release_that_ignores_the_revision_is_caught),
