@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/orphans.h"
+#include "cli/processes.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -296,7 +297,7 @@ bool cli_child_sweep(const struct cli_child *child)
 
 bool cli_child_leaves_unlisted(const struct cli_child *child)
 {
-    if (!child->adopts || cli_orphans_are_listed())
+    if (!child->adopts || cli_processes_are_listed())
         return false;
     cli_guardian_collect();
     return cli_orphans_await_unlisted(LINGER_MS);

@@ -22,11 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often, and how far apart, the children of a process that stands still are looked for: who is killed may
- * leave others behind. */
-#define ROUNDS 50
-#define ROUND_MS 10
-
 /* How far apart it is looked whether those who were killed are dead. */
 #define SETTLE_MIN_MS 1
 #define SETTLE_MAX_MS 50
@@ -92,28 +87,31 @@ static void set_timer(int timer_fd, int64_t deadline_ms)
     timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
 }
 
-static void kill_children(pid_t parent)
+static void pause_longer(struct timespec *interval)
 {
-    pid_t pids[CLI_ORPHANS_MAX];
-    size_t count = cli_orphans_find(parent, pids, CLI_ORPHANS_MAX);
-
-    for (size_t i = 0; i < count; i++) {
-        if (pids[i] != getpid())
-            kill(pids[i], SIGKILL);
-    }
+    nanosleep(interval, NULL);
+    if (interval->tv_nsec < SETTLE_MAX_MS * 1000000L)
+        interval->tv_nsec *= 2;
 }
 
-/* The lease is over. Whom it may not kill, because of another user, it leaves: there is nobody to tell. */
+/* The lease is over. Whom it may not kill, because of another user, it leaves: there is nobody to tell. A process that
+ * ends gives its children to the parent, which stands still and collects nobody, maybe after that one's list was read.
+ * So nobody is left when two looks find all dead, and lists of the same length. */
 static void kill_all(pid_t group, pid_t parent)
 {
-    struct timespec interval = {.tv_nsec = ROUND_MS * 1000000L};
+    struct timespec interval = {.tv_nsec = SETTLE_MIN_MS * 1000000L};
+    struct cli_tree_look before = {.listed = SIZE_MAX};
 
-    for (int round = 0; round < ROUNDS; round++) {
-        kill(-group, SIGKILL);
-        if (parent == 0)
+    kill(-group, SIGKILL);
+    while (parent != 0 && getppid() == parent) {
+        struct cli_tree_look look = cli_orphans_kill_tree(parent, getpid());
+
+        if (look.alive + before.alive == 0 && look.listed == before.listed)
             return;
-        kill_children(parent);
-        nanosleep(&interval, NULL);
+        if (look.listed != before.listed)
+            interval.tv_nsec = SETTLE_MIN_MS * 1000000L;
+        before = look;
+        pause_longer(&interval);
     }
 }
 
@@ -159,11 +157,8 @@ static void end_group(const struct order *order)
     struct timespec interval = {.tv_nsec = SETTLE_MIN_MS * 1000000L};
 
     kill(-order->group, SIGKILL);
-    while (cli_orphans_group_lives(order->group) && simba_now_ms() < order->deadline_ms) {
-        nanosleep(&interval, NULL);
-        if (interval.tv_nsec < SETTLE_MAX_MS * 1000000L)
-            interval.tv_nsec *= 2;
-    }
+    while (cli_orphans_group_lives(order->group) && simba_now_ms() < order->deadline_ms)
+        pause_longer(&interval);
 }
 
 /* A group of its own keeps the signals of a terminal away; all others are blocked already. */

@@ -5,76 +5,27 @@
 
 #include "cli/cli.h"
 #include "cli/numbered.h"
+#include "cli/processes.h"
 #include "cli/say.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define PATH_BYTES 64
-#define DIGITS_MAX 10
 #define LOOK_INTERVAL_MS 2
-#define EARLIER_MAX (CLI_ORPHANS_MAX / 2) /* leaves room for those of the command */
+#define REAP_MS 20
+#define EARLIER_MAX 512
+#define TREE_MAX 32768 /* killed in one go; the rest in the next one */
 
-/* ---- Finding ------------------------------------------------------------------------------ */
-
-static char *append_number(char *at, pid_t number)
-{
-    char digits[DIGITS_MAX];
-    size_t count = 0;
-
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0 && count < DIGITS_MAX);
-    while (count > 0)
-        *at++ = digits[--count];
-    return at;
-}
-
-static char *append_text(char *at, const char *text)
-{
-    while (*text != 0)
-        *at++ = *text++;
-    return at;
-}
-
-/* "/proc/PID/task/PID/children"; snprintf is not async-signal-safe. */
-static void write_path(char *path, pid_t parent)
-{
-    char *at = append_number(append_text(path, "/proc/"), parent);
-
-    at = append_number(append_text(at, "/task/"), parent);
-    at = append_text(at, "/children");
-    *at = 0;
-}
-
-/* Each number has a space behind it, so one that was cut off does not count. */
-static size_t read_numbers(const char *text, size_t length, pid_t *pids, size_t max)
-{
-    size_t count = 0;
-    pid_t number = 0;
-
-    for (size_t i = 0; i < length && count < max; i++) {
-        if (text[i] == ' ') {
-            pids[count++] = number;
-            number = 0;
-        } else {
-            number = number * 10 + (text[i] - '0');
-        }
-    }
-    return count;
-}
+/* ---- Children that were there before ------------------------------------------------------ */
 
 /* What this process had for children when it began, in memory that a guardian inherits. None of them is collected,
  * so that the number of one that has ended is nobody else's. */
 static struct {
-    pid_t pids[CLI_ORPHANS_MAX];
+    pid_t pids[EARLIER_MAX];
     size_t count;
 } earlier;
 
@@ -87,73 +38,7 @@ static bool is_earlier(pid_t pid)
     return false;
 }
 
-static size_t leave_out_earlier(pid_t *pids, size_t count)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        if (!is_earlier(pids[i]))
-            pids[kept++] = pids[i];
-    }
-    return kept;
-}
-
-static size_t list_children(pid_t parent, pid_t *pids, size_t max)
-{
-    char path[PATH_BYTES];
-    char text[CLI_ORPHANS_MAX * 8];
-
-    write_path(path, parent);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t length = read(fd, text, sizeof text);
-    close(fd);
-    return length > 0 ? read_numbers(text, (size_t)length, pids, max) : 0;
-}
-
-size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max)
-{
-    return leave_out_earlier(pids, list_children(parent, pids, max));
-}
-
-bool cli_orphans_are_listed(void)
-{
-    char path[PATH_BYTES];
-
-    write_path(path, getpid());
-    return access(path, R_OK) == 0;
-}
-
 /* ---- A group ------------------------------------------------------------------------------ */
-
-/* Reads at most `size` bytes of a file of a process and ends them with a NUL. Returns false when it is gone. */
-static bool read_file(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return false;
-    ssize_t length = read(fd, text, size - 1);
-    close(fd);
-    text[length > 0 ? length : 0] = 0;
-    return length > 0;
-}
-
-/* "PID (NAME) STATE ...", where the name can be anything. */
-static bool is_running(pid_t pid)
-{
-    char path[PATH_BYTES];
-    char text[PATH_BYTES];
-
-    char *end = append_text(append_number(append_text(path, "/proc/"), pid), "/stat");
-    *end = 0;
-    if (!read_file(path, text, sizeof text))
-        return false;
-    const char *name_end = strrchr(text, ')');
-    char state = name_end != NULL && name_end[1] != 0 ? name_end[2] : 0;
-    return state != 'Z' && state != 'X';
-}
 
 struct search {
     pid_t group;
@@ -164,7 +49,7 @@ static bool find_member(int pid, void *user)
 {
     struct search *search = user;
 
-    search->lives = getpgid(pid) == search->group && is_running(pid);
+    search->lives = getpgid(pid) == search->group && cli_processes_runs(pid);
     return !search->lives;
 }
 
@@ -185,11 +70,23 @@ static bool has_children(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
-/* As many as are looked at in one go could hide the others. */
+static bool remember_one(int pid, void *user)
+{
+    bool *fits = user;
+
+    *fits = earlier.count < EARLIER_MAX;
+    if (*fits)
+        earlier.pids[earlier.count++] = pid;
+    return *fits;
+}
+
 static bool remember_earlier(void)
 {
-    earlier.count = list_children(getpid(), earlier.pids, CLI_ORPHANS_MAX);
-    return earlier.count > 0 && earlier.count < EARLIER_MAX;
+    bool fits = false;
+
+    earlier.count = 0;
+    cli_processes_each_child(getpid(), remember_one, &fits);
+    return fits;
 }
 
 bool cli_orphans_adopt(void)
@@ -201,6 +98,53 @@ bool cli_orphans_adopt(void)
         return false;
     }
     return prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+}
+
+/* ---- Killing a tree ----------------------------------------------------------------------- */
+
+/* Those that are alive below a process, parents before their children. A guardian has a copy of its own. */
+static struct {
+    pid_t pids[TREE_MAX];
+    size_t count;
+} tree;
+
+struct branch {
+    pid_t parent;
+    pid_t spared;
+    size_t listed;
+};
+
+static bool add_living(int pid, void *user)
+{
+    struct branch *branch = user;
+
+    if (pid == branch->spared || is_earlier(pid))
+        return true;
+    branch->listed++;
+    if (cli_processes_is_living_child(pid, branch->parent))
+        tree.pids[tree.count++] = pid;
+    return tree.count < TREE_MAX;
+}
+
+/* A process that stands still starts no other, and collects none, so that the numbers stay theirs. The last of each
+ * line die first: the kernel lets those go on that stand still when they lose the last relative outside of their
+ * group. */
+struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared)
+{
+    struct branch branch = {.parent = root, .spared = spared, .listed = 0};
+    struct cli_tree_look look = {0, 0};
+
+    tree.count = 0;
+    cli_processes_each_child(root, add_living, &branch);
+    look.listed = branch.listed;
+    for (size_t i = 0; i < tree.count && tree.count < TREE_MAX; i++) {
+        branch.parent = tree.pids[i];
+        kill(branch.parent, SIGSTOP);
+        cli_processes_each_child(branch.parent, add_living, &branch);
+    }
+    for (size_t i = tree.count; i > 0; i--)
+        look.alive += kill(tree.pids[i - 1], SIGKILL) == 0 || errno != EPERM;
+    return look;
 }
 
 /* ---- Ending ------------------------------------------------------------------------------- */
@@ -223,21 +167,31 @@ struct look {
     size_t beyond; /* of these, who cannot be killed */
 };
 
+struct ending {
+    const struct cli_relatives *relatives;
+    int signal;
+    struct look look;
+};
+
+static bool end_child(int pid, void *user)
+{
+    struct ending *ending = user;
+
+    if (pid == ending->relatives->command || pid == ending->relatives->guardian || is_earlier(pid))
+        return true;
+    enum fate fate = end_one(pid, ending->signal);
+    ending->look.found++;
+    ending->look.alive += fate != FATE_ENDED;
+    ending->look.beyond += fate == FATE_BEYOND;
+    return true;
+}
+
 static struct look end_all(const struct cli_relatives *relatives, int signal)
 {
-    pid_t pids[CLI_ORPHANS_MAX];
-    size_t count = cli_orphans_find(getpid(), pids, CLI_ORPHANS_MAX);
-    struct look look = {0, 0, 0};
+    struct ending ending = {.relatives = relatives, .signal = signal};
 
-    for (size_t i = 0; i < count; i++) {
-        if (pids[i] == relatives->command || pids[i] == relatives->guardian)
-            continue;
-        enum fate fate = end_one(pids[i], signal);
-        look.found++;
-        look.alive += fate != FATE_ENDED;
-        look.beyond += fate == FATE_BEYOND;
-    }
-    return look;
+    cli_processes_each_child(getpid(), end_child, &ending);
+    return ending.look;
 }
 
 static void pause_briefly(void)
@@ -247,9 +201,14 @@ static void pause_briefly(void)
     nanosleep(&interval, NULL);
 }
 
+/* A long list may hide some while others are taken from it. */
 void cli_orphans_reap(const struct cli_relatives *relatives)
 {
-    end_all(relatives, 0);
+    int64_t until_ms = simba_now_ms() + REAP_MS;
+    struct look look = end_all(relatives, 0);
+
+    while (look.found > look.alive && simba_now_ms() < until_ms)
+        look = end_all(relatives, 0);
 }
 
 bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms)
@@ -277,16 +236,22 @@ bool cli_orphans_await_unlisted(int64_t limit_ms)
     return pid == 0;
 }
 
+static struct look kill_all(const struct cli_relatives *relatives)
+{
+    cli_orphans_kill_tree(getpid(), relatives->guardian);
+    return end_all(relatives, SIGKILL);
+}
+
 /* A process that is killed may leave orphans of its own, which the next look finds. */
 bool cli_orphans_kill(const struct cli_relatives *relatives)
 {
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
-    struct look look = end_all(relatives, SIGKILL);
+    struct look look = kill_all(relatives);
 
     while (look.found > look.beyond && simba_now_ms() < until_ms) {
         if (look.alive > 0)
             pause_briefly();
-        look = end_all(relatives, SIGKILL);
+        look = kill_all(relatives);
     }
     return look.found > 0;
 }

@@ -12,17 +12,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CLI_ORPHANS_MAX 1024 /* looked at in one go; the rest in the next one */
-
 /* Inherits orphans from now on, and remembers the children that this process has: they are no orphans. What such
  * a child leaves behind later cannot be told from what the command leaves, and counts as the command's. False: it does
  * not inherit, because the kernel refuses, or because it cannot list its children, which it says. */
 bool cli_orphans_adopt(void);
 
-/* The children that the main thread of `parent` has, which includes all that it inherits, without those that
- * cli_orphans_adopt remembers. Returns how many were found; none also where the kernel does not tell.
+struct cli_tree_look {
+    size_t listed; /* below the root itself, the dead included that it has not collected */
+    size_t alive;  /* and killed; they need a moment to be dead */
+};
+
+/* Kills all that it finds below a process, in all generations, but `spared` and those that cli_orphans_adopt remembers:
+ * first it stops them, so that they do not outrun it. What may not be killed, because of another user, is left.
  * Async-signal-safe. */
-size_t cli_orphans_find(pid_t parent, pid_t *pids, size_t max);
+struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared);
 
 /* Whether anybody of a process group runs; who has ended and was not collected does not. Async-signal-safe. */
 bool cli_orphans_group_lives(pid_t group);
@@ -39,10 +42,7 @@ void cli_orphans_reap(const struct cli_relatives *relatives);
 /* Lets orphans end by themselves for that long. Returns whether some have not. */
 bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms);
 
-/* Whether the kernel tells of the children of this process: not without /proc. */
-bool cli_orphans_are_listed(void);
-
-/* Where it does not, and all relatives have been collected: lets orphans end by themselves for that long. Returns
+/* Where the kernel does not tell of children, and all relatives have been collected: lets orphans end by themselves for that long. Returns
  * whether some have not. */
 bool cli_orphans_await_unlisted(int64_t limit_ms);
 

@@ -215,9 +215,12 @@ def _end_leftovers(servers):
     except TimeoutError:
         left = left_over()
         names = [read(f"/proc/{pid}/cmdline").replace("\0", " ") for pid in left]
-        for pid in left:
-            os.kill(pid, signal.SIGKILL)
-        wait_until(gone)
+
+        def killed():
+            for pid in left_over():  # those of the dead come after them
+                os.kill(pid, signal.SIGKILL)
+            return gone()
+        wait_until(killed)
         return names
 
 
