@@ -7,6 +7,7 @@
 #include "cli/child.h"
 
 #include "cli/cli.h"
+#include "cli/events.h"
 #include "cli/orphans.h"
 #include "cli/processes.h"
 #include "cli/say.h"
@@ -32,6 +33,8 @@ extern char **environ;
 
 /* What the end of a command ends as well, such as the tee at the end of a pipe, gets that long for it. */
 #define LINGER_MS 200
+
+#define GUARDIAN_RETRY_MS 100
 
 struct environment {
     char **list; /* what is inherited, then the variables below, then NULL */
@@ -160,6 +163,7 @@ static void init(struct cli_child *child, const char *command, const struct cli_
         .adopts = setup->adopts,
         .life_fd = -1,
         .guardian_fd = -1,
+        .guardian_at_ms = SIMBA_INFINITE,
         .command = command,
         .deadline_ms = setup->deadline_ms,
     };
@@ -248,16 +252,32 @@ static struct cli_relatives relatives(const struct cli_child *child)
     return (struct cli_relatives){child->pid, child->guardian.pid};
 }
 
-void cli_child_tend(struct cli_child *child)
+/* What keeps it from being started, such as a lack of descriptors, may pass. */
+static void replace_guardian(struct cli_child *child)
+{
+    bool is_first = child->guardian_at_ms == SIMBA_INFINITE;
+
+    child->guardian_at_ms = SIMBA_INFINITE;
+    if (start_guardian(child))
+        return;
+    if (is_first)
+        cli_say("warning: the guardian of the command has ended, and there is no new one (%s): "
+                "trying again",
+                strerror(errno));
+    child->guardian_at_ms = cli_instant_after(simba_now_ms(), GUARDIAN_RETRY_MS);
+}
+
+int64_t cli_child_tend(struct cli_child *child)
+{
+    if (cli_guardian_has_ended(&child->guardian) || simba_now_ms() >= child->guardian_at_ms)
+        replace_guardian(child);
+    return child->guardian_at_ms;
+}
+
+void cli_child_reap(const struct cli_child *child)
 {
     struct cli_relatives known = relatives(child);
 
-    if (cli_guardian_has_ended(&child->guardian)) {
-        if (!start_guardian(child))
-            cli_say("warning: the guardian of the command has ended, and there is no new one: %s",
-                    strerror(errno));
-        known = relatives(child);
-    }
     if (child->adopts)
         cli_orphans_reap(&known);
 }

@@ -33,6 +33,7 @@ struct cli_child {
     int guardian_fd;     /* the same for the guardian: a lock that the command cannot give up */
     int64_t deadline_ms; /* the end of the lease as the guardian knows it */
     struct cli_guardian guardian;
+    int64_t guardian_at_ms; /* when to try again to start one; SIMBA_INFINITE: not needed */
 };
 
 /* How a child is started, and what it finds in its environment. */
@@ -56,8 +57,12 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
 /* Tells the guardian of a later end of the lease. */
 void cli_child_guard(struct cli_child *child, int64_t deadline_ms);
 
-/* After a SIGCHLD: collects who has ended of what the child left behind, and replaces a guardian that has. */
-void cli_child_tend(struct cli_child *child);
+/* Replaces a guardian that has ended. Returns when to call it again, where it could not; SIMBA_INFINITE: after a
+ * SIGCHLD. */
+int64_t cli_child_tend(struct cli_child *child);
+
+/* After a SIGCHLD: collects those that have ended of what the child left behind. */
+void cli_child_reap(const struct cli_child *child);
 
 /* Sends a signal to all of its group, and to the child where that has left it. Returns false, with errno, when
  * nobody could be reached: who has changed its user is not this process's to signal. */

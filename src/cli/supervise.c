@@ -198,7 +198,8 @@ static void sleep_until_event(struct supervision *supervision)
 {
     const struct cli_run *run = supervision->run;
     int lost_fd = supervision->lost ? -1 : run->lease.lost_fd;
-    int64_t until_ms = attention_at_ms(supervision);
+    int64_t until_ms =
+        cli_instant_earlier(attention_at_ms(supervision), cli_child_tend(&supervision->child));
 
     if (is_healthy(supervision)) {
         cli_notify_healthy();
@@ -235,7 +236,7 @@ static void pass_signals(struct supervision *supervision)
 
     for (int signal; (signal = cli_signals_next(supervision->run->events->signals_fd)) != 0;) {
         if (signal == SIGCHLD) {
-            cli_child_tend(child);
+            cli_child_reap(child);
         } else if (signal == SIGCONT) {
             cli_child_continue(child);
         } else if (!asks_for_terminal(signal) || !cli_child_return_terminal(child)) {

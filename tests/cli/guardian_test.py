@@ -7,10 +7,11 @@ CROWD is the program of crowd.c.
 """
 import os
 import platform
+import resource
 import signal
 import sys
 
-from program import Simba, case, contains, is_alive, lines, main, url, wait_until
+from program import Simba, case, contains, equal, is_alive, lines, main, number, read, url, wait_until
 
 CROWD = sys.argv[1]
 DEPTH = 100
@@ -28,6 +29,10 @@ if os.fork() == 0:
     ctypes.CDLL(None).syscall({60 if platform.machine() == "x86_64" else 93}, 0)  # exit(2), of this thread only
 signal.pause()
 """
+
+
+def children(program):
+    return {int(pid) for pid in read(f"/proc/{program.pid}/task/{program.pid}/children").split()}
 
 
 def runs(pid):
@@ -64,6 +69,26 @@ def many_children_end_with_the_lease():
 @case
 def a_daemon_whose_first_thread_has_ended_ends_with_the_lease():
     end_while_it_stands_still(1, sys.executable, "-c", THREADED)
+
+
+@case
+def a_guardian_that_cannot_be_replaced_is_replaced_as_soon_as_it_can():
+    os.environ["SIMBA_URL"] = url(ttl="60s", transition="60s")
+    program = Simba("lock", "m", "--", "bash", "-c", "sleep 100 & echo $! >left; echo $$ >pid; wait")
+    command, inner = number("pid"), number("left")
+    guardian = (children(program) - {command}).pop()
+    _, most = resource.prlimit(program.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (3, most))
+    os.kill(guardian, signal.SIGKILL)
+    wait_until(program.said, "it says that there is none")
+    wait_until(lambda: children(program) == {command}, "the dead one is collected")
+    resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (most, most))
+    wait_until(lambda: children(program) - {command}, "there is a new one", patience=10)
+    contains(program.said(), "the guardian of the command has ended, and there is no new one")
+    equal(len(program.said().splitlines()), 1)
+    program.send(signal.SIGKILL)
+    program.wait()
+    wait_until(lambda: not is_alive(inner), "the new one does its work", patience=10)
 
 
 if __name__ == "__main__":
