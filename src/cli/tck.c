@@ -232,7 +232,7 @@ static const char details[] =
     "never forgets a name keeps them. Where no store is named it runs on a file of its own.\n"
     "\n"
     "Examples:\n"
-    "  simba tck --url sqlite:/tmp/kit.db\n"
+    "  simba tck --url sqlite:kit.db\n"
     "  simba tck --case multi_contend --seconds 30 --processes 4\n"
     "\n"
     "Exit codes: 0 when all cases passed, 1 when one failed, or 64, 69, 77, 78 as 'simba --help'\n"

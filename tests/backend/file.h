@@ -50,6 +50,9 @@ bool file_settle(struct file *file);
  * may; returns the process id. The function's result is the exit code. No threads may be running. */
 pid_t file_fork(int (*function)(struct file *file), struct file *file, bool other_user);
 
+/* Gives the folder to that other user, where we are root. */
+bool file_give_folder(const struct file *file);
+
 /* Waits for the process; returns its exit code, -1 when it was killed. */
 int file_wait(pid_t pid);
 

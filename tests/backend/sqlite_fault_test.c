@@ -566,7 +566,7 @@ static int try_full(struct file *file)
     int result = 0;
 
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("simba", file->folder, "tmpfs", 0, "size=512k") != 0)
+        mount("simba", file->folder, "tmpfs", 0, "size=512k,mode=0700") != 0)
         return CANNOT_TRY;
     if (host_open(&host, file->url) != SIMBA_OK)
         return 1;

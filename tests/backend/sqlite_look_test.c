@@ -197,7 +197,7 @@ static void who_may_only_read_is_told_when_the_log_is_missing(void **state)
     assert_int_equal(file_number(file, "PRAGMA wal_checkpoint(TRUNCATE)"), 0);
     file_unlink(file, "-wal");
     file_unlink(file, "-shm");
-    assert_int_equal(chmod(file->folder, 0777), 0);
+    assert_true(file_give_folder(file));
     run_as_other(miss_the_log, file);
 }
 

@@ -537,7 +537,7 @@ static void without_inotify_the_side_file_is_polled(void **state)
 
     if (geteuid() != 0)
         skip();
-    assert_int_equal(chmod(file->folder, 0777), 0);
+    assert_true(file_give_folder(file));
     result = file_wait(file_fork(wait_without_inotify, file, true));
     if (result == CANNOT_TRY)
         skip();

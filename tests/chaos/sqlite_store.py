@@ -20,7 +20,7 @@ class Sqlite(Store):
         self._lock = None
 
     def start(self):
-        command = ["mount", "-t", "tmpfs", "-o", f"size={FILE_SYSTEM_BYTES}", "none", self.folder]
+        command = ["mount", "-t", "tmpfs", "-o", f"size={FILE_SYSTEM_BYTES},mode=0700", "none", self.folder]
         mounted = subprocess.run(command, check=False, capture_output=True)
         self.has_disk = mounted.returncode == 0
 

@@ -133,7 +133,7 @@ def what_the_system_refuses_is_71_at_once_whatever_the_wait():
 
 
 FILL = """
-mount -t tmpfs -o size=256k none disk || exit 99
+mount -t tmpfs -o size=256k,mode=0700 none disk || exit 99
 [ $1 = new ] || "$0" -u sqlite:disk/x.db lock m -- true || exit 98
 shift
 dd if=/dev/zero of=disk/fill bs=1k 2>dd

@@ -104,12 +104,14 @@ def a_file_of_root_is_not_used_where_another_user_chose_it():
 @case
 def in_a_folder_with_the_sticky_bit_only_what_is_ours_is_used():
     folder("sticky", mode=0o1777)
-    make("sticky/ours.yaml", CONFIG)
+    folder("private", mode=0o700)
+    config = CONFIG.replace("chosen.db", os.path.abspath("private/chosen.db"))
+    make("sticky/ours.yaml", config)
     used(lock("-c", "sticky/ours.yaml"))
-    make("real.yaml", CONFIG)
+    make("real.yaml", config)
     os.symlink(os.path.abspath("real.yaml"), "sticky/his.yaml")
     os.lchown("sticky/his.yaml", HOSTILE, HOSTILE)
-    os.remove("sticky/chosen.db")
+    os.remove("private/chosen.db")
     refused(lock("-c", "sticky/his.yaml"), "user 65534")
     os.symlink(os.path.abspath("real.yaml"), "sticky/link.yaml")
     used(lock("-c", "sticky/link.yaml"))

@@ -38,9 +38,9 @@ except OSError:
     pass
 lock(fcntl.F_UNLCK, fd)
 os.close(fd)
-with open("told.new", "w") as file:
+with open("open/told.new", "w") as file:
     print("done", *told, file=file)
-os.rename("told.new", "told")
+os.rename("open/told.new", "open/told")
 time.sleep(100)
 """
 
@@ -49,11 +49,18 @@ def store():
     return url(ttl="10s", transition="6s")
 
 
-def attack(*how):
+def place_attack():
+    """The script, and a folder to tell in for who has dropped its rights."""
     write("attack.py", ATTACK)
-    os.chmod(".", 0o777)  # for who has dropped its rights
+    os.makedirs("open", exist_ok=True)
+    os.chmod("open", 0o777)
+    os.chmod(".", 0o755)
+
+
+def attack(*how):
+    place_attack()
     owner = Simba("-u", store(), "lock", "m", "--", "python3", "attack.py", *how)
-    wait_until(lambda: os.path.exists("told"), "the attack has been tried")
+    wait_until(lambda: os.path.exists("open/told"), "the attack has been tried")
     return owner
 
 
@@ -66,9 +73,9 @@ def a_command_cannot_give_up_the_mutex_of_its_owner():
     for how in ("keep", "drop"):
         owner = attack(how)
         true(is_taken(), "the mutex was given away under its owner")
-        equal(read("told"), "done\n")
+        equal(read("open/told"), "done\n")
         equal(owner.end(), 128 + signal.SIGTERM)
-        os.remove("told")
+        os.remove("open/told")
 
 
 def children_of(pid):
@@ -106,9 +113,9 @@ class Held:
 @case
 def the_guardian_keeps_the_mutex_until_a_command_is_dead_that_has_given_up_its_part():
     """What the command has started is the guardian's to kill, once the program is gone."""
-    write("attack.py", ATTACK)
+    place_attack()
     owner = Simba("-u", store(), "lock", "m", "--", "sh", "-c", "python3 attack.py keep & echo $! >left; echo $$ >pid; wait")
-    wait_until(lambda: os.path.exists("told"), "the attack has been tried")
+    wait_until(lambda: os.path.exists("open/told"), "the attack has been tried")
     left, guardian = number("left"), guardian_of(owner, number("pid"))
     with Held(guardian):
         owner.end(signal.SIGKILL)
@@ -225,45 +232,85 @@ def links_that_no_other_user_can_have_placed_are_followed():
         true("jobs.db" in os.listdir(f"{folder}/real"), "one file for all names")
 
 
+def make_shared(folder, database):
+    """A folder and a database in it, each given as (mode, user, group); no database: None."""
+    shutil.rmtree("shared", ignore_errors=True)
+    os.mkdir("shared")
+    if database is not None:
+        make_store("shared/jobs.db")
+        set_rights("shared/jobs.db", *database)
+    set_rights("shared", *folder)
+
+
+def set_rights(path, mode, user, group):
+    os.chown(path, user, group)
+    os.chmod(path, mode)
+
+
+@case
+def a_database_is_refused_where_a_user_who_may_not_write_it_may_create_files():
+    """Files that lie beside it in time are taken by SQLite, whoever has put them there: so nobody else may."""
+    if needs_two_users():
+        return
+    os.chmod(".", 0o755)
+    private, of_group, of_nobody = (0o600, 0, 0), (0o660, 0, NOBODY), (0o600, NOBODY, NOBODY)
+    for folder, database in (((0o1777, 0, 0), None), ((0o1777, 0, 0), private), ((0o777, 0, 0), private),
+                             ((0o757, 0, 0), None), ((0o1777, 0, 0), (0o666, NOBODY, NOBODY)),
+                             ((0o3777, 0, NOBODY), of_group), ((0o770, 0, NOBODY), None),
+                             ((0o770, 0, NOBODY), private), ((0o770, 0, NOBODY), (0o660, 0, 0)),
+                             ((0o770, 0, NOBODY), (0o640, 0, NOBODY)),
+                             ((0o755, NOBODY, NOBODY), None), ((0o755, NOBODY, NOBODY), private)):
+        make_shared(folder, database)
+        before = os.listdir("shared")
+        expect_refusal("shared/jobs.db", "mkdir -m 700")
+        equal(os.listdir("shared"), before)
+    for folder, database in (((0o755, 0, 0), None), ((0o770, 0, 0), None), ((0o2770, 0, NOBODY), of_group),
+                             ((0o700, NOBODY, NOBODY), of_nobody), ((0o755, 0, 0), of_nobody)):
+        make_shared(folder, database)
+        equal(lock_on("shared/jobs.db").code, 0)
+
+
 @case
 def files_that_another_user_has_planted_beside_the_database_are_not_used():
     if needs_two_users():
         return
-    for suffix in ("-wal", "-shm", "-journal"):
-        make_folder("sticky", 0o1777)
-        make_store("sticky/jobs.db")
-        as_nobody(f": >sticky/jobs.db{suffix}")
-        before = content("sticky/jobs.db")
-        expect_refusal("sticky/jobs.db", f"jobs.db{suffix}")
-        equal(content("sticky/jobs.db"), before)
-        shutil.rmtree("sticky")
+    os.chmod(".", 0o755)
+    for suffix in ("-wal", "-shm", "-journal", "-wake", "-life"):
+        for folder, database in (((0o1777, 0, 0), (0o600, 0, 0)), ((0o3777, 0, 4), (0o660, 0, 4))):
+            make_shared(folder, database)
+            as_nobody(f"umask 0; : >shared/jobs.db{suffix}")
+            before = content("shared/jobs.db")
+            expect_refusal("shared/jobs.db", "mkdir -m 700")
+            equal(content("shared/jobs.db"), before)
+            equal(os.stat(f"shared/jobs.db{suffix}").st_uid, NOBODY)
 
 
 @case
-def links_planted_beside_the_database_lead_nobody_to_another_file():
+def what_members_of_its_group_put_beside_the_database_leads_nobody_to_another_file():
+    """They may write the database, but not what is named by a link."""
     if needs_two_users():
         return
-    for suffix in ("-wal", "-shm", "-journal", "-wake", "-life"):
-        make_folder("sticky", 0o1777)
-        make_folder("private", 0o700)
-        write("private/victim", "precious")
-        make_store("sticky/jobs.db")
-        as_nobody(f"ln -s ../private/victim sticky/jobs.db{suffix}; ln -s ../private/new sticky/new.db{suffix}")
-        refused = lock_on("sticky/jobs.db").code == 77 and lock_on("sticky/new.db").code == 77
-        equal(refused, suffix not in ("-wake", "-life"))  # those the store can do without
-        equal(os.listdir("private"), ["victim"])
-        equal(read("private/victim"), "precious")
-        shutil.rmtree("sticky")
-        shutil.rmtree("private")
+    make_folder("private", 0o700)
+    for make_link in (lambda to, name: os.symlink("../" + to, name), os.link):  # fs.protected_hardlinks may be off
+        for suffix in ("-wal", "-shm", "-journal", "-wake", "-life"):
+            write("private/victim", "precious")
+            make_shared((0o2770, 0, NOBODY), (0o660, 0, NOBODY))
+            make_link("private/victim", f"shared/jobs.db{suffix}")
+            os.lchown(f"shared/jobs.db{suffix}", NOBODY, NOBODY)
+            equal(lock_on("shared/jobs.db").code, 0 if suffix in ("-wake", "-life") else 77)  # done without
+            equal(read("private/victim"), "precious")
 
 
 @case
 def another_name_of_a_file_is_not_taken_for_the_database_of_a_shared_folder():
-    make_folder("sticky", 0o1777, os.getuid())
+    if needs_two_users():
+        return
     make_folder("private", 0o700, os.getuid())
     make_store("private/victim.db")
-    os.link("private/victim.db", "sticky/jobs.db")  # as others can where fs.protected_hardlinks is off
-    expect_refusal("sticky/jobs.db", "more than one name")
+    set_rights("private/victim.db", 0o660, 0, NOBODY)
+    make_shared((0o2770, 0, NOBODY), None)
+    os.link("private/victim.db", "shared/jobs.db")  # as others can where fs.protected_hardlinks is off
+    expect_refusal("shared/jobs.db", "more than one name")
     equal(lock_on("private/victim.db").code, 0)
 
 
@@ -271,13 +318,8 @@ def another_name_of_a_file_is_not_taken_for_the_database_of_a_shared_folder():
 def users_who_share_a_database_by_its_group_are_not_kept_from_it():
     if needs_two_users():
         return
-    make_folder("shared", 0o2770, 0)
-    os.chown("shared", 0, NOBODY)
-    os.chmod("shared", 0o2770)
-    write("shared/jobs.db", "")
-    os.chown("shared/jobs.db", 0, NOBODY)
-    os.chmod("shared/jobs.db", 0o660)
-    os.chmod(".", 0o777)
+    os.chmod(".", 0o755)
+    make_shared((0o2770, 0, NOBODY), (0o660, 0, NOBODY))
     member = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
     equal(lock_on("shared/jobs.db", **member).code, 0)
     equal(lock_on("shared/jobs.db").code, 0)

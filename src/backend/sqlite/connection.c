@@ -239,7 +239,7 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     if (code == SIMBA_OK)
         code = sb_sqlite_identify_log(c, failure);
     if (code == SIMBA_OK) /* once more: of what was opened */
-        code = sb_sqlite_check_planted(settings, failure);
+        code = sb_sqlite_check_folder(settings, failure);
     if (code != SIMBA_OK) {
         disconnect(&c->base);
         return code;

@@ -41,7 +41,7 @@ static int create_file(const char *path, struct sb_sql_failure *failure)
     int code;
 
     pthread_mutex_lock(&creating);
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, SB_SQLITE_FILE_MODE);
     code = fd < 0 ? errno : 0;
     if (fd >= 0)
         close(fd);
@@ -91,11 +91,13 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                       SQLITE_OPEN_NOFOLLOW; /* the path was resolved: a link came later */
     const char *path = c->settings->path;
-    int code = c->settings->must_exist ? find_file(path, failure) : create_file(path, failure);
+    int code = c->settings->must_exist ? find_file(path, failure) : SIMBA_OK;
     int rc;
 
     if (code == SIMBA_OK)
-        code = sb_sqlite_check_planted(c->settings, failure);
+        code = sb_sqlite_check_folder(c->settings, failure);
+    if (code == SIMBA_OK && !c->settings->must_exist)
+        code = create_file(path, failure);
     if (code != SIMBA_OK)
         return code;
     errno = 0; /* SQLite reports whatever it finds there */

@@ -7,11 +7,15 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define LINKS_MAX 40
+#define NAMES_MAX 4096 /* of an entry in the lists of users and groups */
 
 static bool is_trusted(uid_t user)
 {
@@ -153,9 +157,55 @@ int sb_sqlite_resolve(const char *path, struct sb_sqlite_way *way)
     return code;
 }
 
-/* ---- Files beside the database --------------------------------------------------------------- */
+/* ---- The folder and what is in it ------------------------------------------------------------ */
 
-static int fail_planted(const char *path, const char *why, struct sb_sql_failure *failure)
+/* Many systems give each user a group of the same number and name, and with it the right to write new folders. */
+static bool is_group_of_one(gid_t group)
+{
+    char user_text[NAMES_MAX];
+    char group_text[NAMES_MAX];
+    struct passwd user;
+    struct group members;
+    struct passwd *found_user = NULL;
+    struct group *found_group = NULL;
+
+    return getpwuid_r(group, &user, user_text, sizeof user_text, &found_user) == 0 &&
+           getgrgid_r(group, &members, group_text, sizeof group_text, &found_group) == 0 &&
+           found_user != NULL && found_group != NULL && user.pw_gid == group &&
+           strcmp(user.pw_name, members.gr_name) == 0 && members.gr_mem[0] == NULL;
+}
+
+/* Whether all members of the folder's group may write the database anyway. */
+static bool is_group_trusted(const struct stat *folder, const struct stat *database)
+{
+    if ((database->st_mode & S_IWGRP) != 0 && database->st_gid == folder->st_gid)
+        return true;
+    return (is_trusted(folder->st_gid) || folder->st_gid == database->st_uid) &&
+           is_group_of_one(folder->st_gid);
+}
+
+/* Tells of a user who may create files in the folder and may not write the database; NULL: there is none. */
+static const char *find_stranger(const struct stat *folder, const struct stat *database)
+{
+    if (!is_trusted(folder->st_uid) && folder->st_uid != database->st_uid)
+        return "belongs to another user";
+    if ((folder->st_mode & S_IWOTH) != 0)
+        return "can be written by everybody";
+    if ((folder->st_mode & S_IWGRP) != 0 && !is_group_trusted(folder, database))
+        return "can be written by a group that may not write the database";
+    return NULL;
+}
+
+static int fail_folder(const char *folder_path, const char *why, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EDENIED,
+                        "the folder %s %s: put the database in a folder of its own (mkdir -m 700 "
+                        "FOLDER)",
+                        folder_path, why);
+}
+
+static int fail_names(const char *path, const char *why, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
     return sb_error_set(&failure->error, SIMBA_EDENIED,
@@ -164,46 +214,56 @@ static int fail_planted(const char *path, const char *why, struct sb_sql_failure
                         path, why);
 }
 
-/* Whether who owns the file may write the database anyway. */
-static bool is_of_a_writer(const struct stat *file, const struct stat *database)
+/* Who may write the database may not write all that a link can name. */
+static int check_names(const struct sb_sqlite_settings *settings, const struct stat *database,
+                       struct sb_sql_failure *failure)
 {
-    return is_trusted(file->st_uid) || file->st_uid == database->st_uid ||
-           (database->st_mode & S_IWOTH) != 0 ||
-           ((database->st_mode & S_IWGRP) != 0 && file->st_gid == database->st_gid);
-}
+    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
 
-static int check_beside(const char *database_path, const char *suffix, const struct stat *database,
-                        struct sb_sql_failure *failure)
-{
-    char path[PATH_MAX];
-    struct sb_text text;
-    struct stat file;
+    if (S_ISREG(database->st_mode) && database->st_nlink > 1)
+        return fail_names(settings->path, "has more than one name", failure);
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        char path[PATH_MAX];
+        struct sb_text text;
+        struct stat file;
 
-    sb_text_init(&text, path, sizeof path);
-    sb_text_add(&text, "%s%s", database_path, suffix);
-    if (text.cut || lstat(path, &file) != 0)
-        return SIMBA_OK; /* what cannot be looked at cannot be opened either */
-    if (!S_ISREG(file.st_mode) || file.st_nlink > 1)
-        return fail_planted(path, "is no plain file with one name", failure);
-    if (!is_of_a_writer(&file, database))
-        return fail_planted(path, "belongs to a user that may not write the database", failure);
+        sb_text_init(&text, path, sizeof path);
+        sb_text_add(&text, "%s%s", settings->path, suffixes[i]);
+        if (lstat(path, &file) == 0 && (!S_ISREG(file.st_mode) || file.st_nlink > 1))
+            return fail_names(path, "is no plain file with one name", failure);
+    }
     return SIMBA_OK;
 }
 
-int sb_sqlite_check_planted(const struct sb_sqlite_settings *settings,
-                            struct sb_sql_failure *failure)
+/* Looks at both from one descriptor of the folder. Returns 0 or an errno. */
+static int look(const struct sb_sqlite_settings *settings, struct stat *ret_folder,
+                struct stat *ret_database)
 {
-    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
+    int fd = open(settings->folder_path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int code = fd >= 0 && fstat(fd, ret_folder) == 0 ? 0 : errno;
+
+    if (code == 0 &&
+        fstatat(fd, strrchr(settings->path, '/') + 1, ret_database, AT_SYMLINK_NOFOLLOW) != 0)
+        code = errno;
+    if (fd >= 0)
+        close(fd);
+    if (code != ENOENT || fd < 0)
+        return code;
+    *ret_database = (struct stat){.st_uid = geteuid(), .st_mode = S_IFREG | SB_SQLITE_FILE_MODE};
+    return 0;
+}
+
+int sb_sqlite_check_folder(const struct sb_sqlite_settings *settings,
+                           struct sb_sql_failure *failure)
+{
     struct stat database;
     struct stat folder;
-    int code = SIMBA_OK;
+    const char *why;
 
-    if (stat(settings->folder_path, &folder) != 0 || is_private(&folder) ||
-        lstat(settings->path, &database) != 0)
-        return SIMBA_OK;
-    if (S_ISREG(database.st_mode) && database.st_nlink > 1)
-        return fail_planted(settings->path, "has more than one name", failure);
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0] && code == SIMBA_OK; i++)
-        code = check_beside(settings->path, suffixes[i], &database, failure);
-    return code;
+    if (look(settings, &folder, &database) != 0)
+        return SIMBA_OK; /* what cannot be looked at cannot be opened either, and that says why */
+    why = find_stranger(&folder, &database);
+    if (why != NULL)
+        return fail_folder(settings->folder_path, why, failure);
+    return is_private(&folder) ? SIMBA_OK : check_names(settings, &database, failure);
 }

@@ -1,9 +1,11 @@
 /*
  * planted.h - what another user of the machine may have put in the place of the database's files.
  *
- * In a folder that others may write, anybody can place a link with the name of the database, or a file with the name of
- * its log, and have it followed or replayed with our rights. So a link is followed only where nobody but root and
- * the effective user can have placed it, and a log is taken only from those who may write the database.
+ * Anybody who may create files in a folder can place a link there with the name of the database, or a file with the name
+ * of its log, and have it followed or replayed with our rights. So a link is followed only where nobody but root and the
+ * effective user can have placed it, and a database is used only in a folder where all who may create files may write
+ * the database too. Root, the effective user and the owner of the database are trusted; so is a group that may write
+ * both, and the group of a trusted user alone. No folder that everybody may write is used, sticky or not.
  */
 #ifndef SB_BACKEND_SQLITE_PLANTED_H
 #define SB_BACKEND_SQLITE_PLANTED_H
@@ -11,6 +13,8 @@
 #include "backend/sqlite/connection.h"
 
 #include <limits.h>
+
+#define SB_SQLITE_FILE_MODE 0600 /* of a new database */
 
 struct sb_sqlite_way {
     char path[PATH_MAX];    /* absolute and without links */
@@ -21,8 +25,9 @@ struct sb_sqlite_way {
 /* Follows the links of a path. Returns 0 or an errno; EPERM with `refused` for a link that others may have placed. */
 int sb_sqlite_resolve(const char *path, struct sb_sqlite_way *ret_way);
 
-/* Refuses files beside the database, and other names of it, that others may have placed. */
-int sb_sqlite_check_planted(const struct sb_sqlite_settings *settings,
-                            struct sb_sql_failure *failure);
+/* Refuses a folder where others may create files, whether the database exists or not, and what members of the group can
+ * have placed there to have another file written. */
+int sb_sqlite_check_folder(const struct sb_sqlite_settings *settings,
+                           struct sb_sql_failure *failure);
 
 #endif
