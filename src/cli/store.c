@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/url.h"
+#include "cli/folders.h"
 #include "cli/printer.h"
 #include "cli/say.h"
 
@@ -64,27 +65,6 @@ static int default_path(char *path, size_t size, struct simba_error *error)
     return SIMBA_OK;
 }
 
-static bool is_refusal(int failure)
-{
-    return failure == EACCES || failure == EPERM || failure == EROFS;
-}
-
-/* Creates all folders above the file. Those that are missing are for the user alone. */
-static int create_folders(char *path, struct simba_error *error)
-{
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
-        if (failed)
-            sb_error_set(error, is_refusal(errno) ? SIMBA_EDENIED : SIMBA_ECONFIG,
-                         "cannot create the folder '%s': %s", path, strerror(errno));
-        *slash = '/';
-        if (failed)
-            return error->code;
-    }
-    return SIMBA_OK;
-}
-
 /* A path may hold what has a meaning in a URL. */
 static bool append_encoded(char *buffer, size_t size, const char *path)
 {
@@ -116,7 +96,7 @@ static int default_url(bool create, char *buffer, size_t size, struct simba_erro
 
     int code = default_path(path, sizeof path, error);
     if (code == SIMBA_OK && create)
-        code = create_folders(path, error);
+        code = cli_create_folders(path, error);
     if (code != SIMBA_OK)
         return code;
     return cli_store_file_url(path, buffer, size, error);

@@ -326,5 +326,42 @@ def users_who_share_a_database_by_its_group_are_not_kept_from_it():
     equal(lock_on("shared/jobs.db", **member).code, 0)
 
 
+# ---- The default store in the home of another user ----
+
+
+def lock_at_home(home):
+    """Without a store: the default one."""
+    env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": "", "HOME": os.path.abspath(home)}
+    return run("lock", "-n", "m", "--", "true", env=env)
+
+
+@case
+def no_folder_is_created_through_another_users_home():
+    if needs_two_users():
+        return
+    make_folder("target", 0o700)
+    for place in (".local", ".local/state", ".local/state/simba"):
+        make_folder("home", 0o755, NOBODY)
+        as_nobody(f"cd home; mkdir -p $(dirname {place}); ln -s {os.path.abspath('target')} {place}")
+        equal(lock_at_home("home").code, 77)
+        equal(os.listdir("target"), [])
+        shutil.rmtree("home")
+    make_folder("home", 0o755, NOBODY)
+    program = lock_at_home("home")
+    equal(program.code, 77)
+    contains(program.said(), "belongs to another user")
+    equal(os.listdir("home"), [])
+
+
+@case
+def the_folders_of_the_default_store_are_created_through_links_of_ones_own():
+    make_folder("home", 0o755, os.getuid())
+    make_folder("target", 0o755, os.getuid())
+    os.symlink("../target", "home/.local")
+    equal(lock_at_home("home").code, 0)
+    equal(lock_at_home("home").code, 0)
+    true(os.path.exists("target/state/simba/simba.db"), "the store is there")
+
+
 if __name__ == "__main__":
     sys.exit(main())
