@@ -82,7 +82,7 @@ def the_exit_codes_are_those_of_the_table():
                             (127, ["lock", "m", "--", "no-such-command"]),
                             (3, ["lead", "--restart", "never", "m", "--", "sh", "-c", "exit 3"]),
                             (64, ["lock", "m"]), (64, ["schedule", "m", "true"]),
-                            (78, ["lock", "x" * 67, "--", "true"]),
+                            (78, ["lock", "x" * 265, "--", "true"]),
                             (78, ["--ttl", "1ms", "--transition", "1ms", "lock", "m", "true"])):
         program = run(*arguments)
         true(program.code == code, f"{arguments}: {program.code}, {program.said()}")
