@@ -16,7 +16,7 @@ Everything else holds always, whatever was done to whom.
 import collections
 import dataclasses
 
-from history import Term, load, terms_of, windows_of
+from history import Term, fault_spans, load, terms_of, windows_of
 from lease import LEASE_SECONDS, MUTEXES
 
 PROGRAM_EXITS = {0, 69, 70, 75, 137, 143}  # its own codes, and those of a command that was killed
@@ -216,8 +216,11 @@ def check_leaders(history):
 
 def check_reach(history):
     """While all workers reach a majority that serves, and after the time that it needs to agree, all mutexes are led, and
-    no worker is told that the store cannot be reached."""
+    no worker is told that the store cannot be reached. Nothing is demanded where another fault strikes meanwhile."""
+    spans = fault_spans(history.events)
     for begin, end in windows_of(history.events, "reach", "demand"):
+        if sum(since < end and until > begin for _, _, since, until in spans) > 1:
+            continue
         late = [event for event in history.of("exit", "unreachable", "write") if begin + AGREED_NS < event.at < end]
         led = {event.words[0] for event in late if event.kind == "write"}
         for mutex in MUTEXES:

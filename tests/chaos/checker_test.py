@@ -99,6 +99,9 @@ STORIES = [
     ("the program cannot reach a store that serves", LED + "8500 exit p0-2 69\n12000 undemand reach",
      "within reach"),
     ("a store that does not serve yet", LED + "3500 exit p0-2 69\n12000 undemand reach", None),
+    ("another fault strikes a store that serves",
+     "2000 demand reach\n2000 fault isolate-master 10 r0\n3000 fault kill-server 1 r1\n4000 healed kill-server\n"
+     "12000 undemand reach\n12000 healed isolate-master", None),
     ("a store that serves, and nobody leads", "2000 demand reach\n12000 undemand reach", "within reach"),
     ("a token that goes back", "1500 believe lead w2-1/c 4 1600", "tokens grow"),
     ("a token that is given twice", "1500 believe lead w2-1/c 6 1600", "tokens grow"),

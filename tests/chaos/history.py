@@ -166,3 +166,17 @@ def windows_of(events, what, verb="excuse"):
     if depth > 0:
         windows.append((begin, NEVER))
     return windows
+
+
+def fault_spans(events):
+    """(name, victim, begin, end) of each fault."""
+    open_ones, spans = {}, []
+    for event in events:
+        if event.kind == "fault":
+            open_ones.setdefault(event.words[0], []).append((event.at, event.words[2]))
+        elif event.kind == "healed" and open_ones.get(event.words[0]):
+            begin, victim = open_ones[event.words[0]].pop(0)
+            spans.append((event.words[0], victim, begin, event.at))
+    spans += [(name, victim, begin, NEVER) for name, rest in open_ones.items()
+              for begin, victim in rest]
+    return sorted(spans, key=lambda span: span[2])

@@ -41,6 +41,12 @@ class RedisGroup(Store):
         entrances = [(server.address, server.port) for server in self.entrances()]
         return super().url(entrances[first:] + entrances[:first])
 
+    def is_settled(self):
+        """Every server has its part: replicas follow their masters, and could take over."""
+        roles = [server.describe_role() for server in self.servers]
+        followers = [role for role in roles if role[0] == "slave" and role[3] == "connected"]
+        return len(followers) * 2 == len(roles) and sum(role[0] == "master" for role in roles) * 2 == len(roles)
+
     def place_of(self, server):
         return next(place for place, one in self.members.items() if one is server)
 

@@ -91,10 +91,14 @@ class RedisServer(LanServer, servers.Redis):
         self.ask("REPLICAOF 127.0.0.1 1" if on else "REPLICAOF NO ONE")
 
     def role(self):
+        return self.describe_role()[0]
+
+    def describe_role(self):
+        """What ROLE tells; [None] where it does not answer."""
         try:
-            return self.ask("ROLE")[0]
+            return self.ask("ROLE")
         except (OSError, RedisError):
-            return None
+            return [None]
 
 
 def keys_left(server):

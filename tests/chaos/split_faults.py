@@ -53,8 +53,9 @@ def isolate_master(world, dice):
     counts when a replica has it, that grants nothing, because it has none."""
     master = world.store.place_of(world.store.master_of(dice.choice(MUTEXES)))
     peers = [place for place in world.store.members if place != master]
+    was_settled = world.store.is_settled()
     victim, mend = cut(world, both_ways([master], peers), master)
-    if not world.store.loses_leases:
+    if not world.store.loses_leases or not was_settled:
         return victim, mend
     world.note("demand", "reach")
 

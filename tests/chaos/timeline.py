@@ -1,7 +1,7 @@
 """Draws a run as an SVG: a lane for each contender with its terms, a lane for the faults, hand-overs and breaches."""
 import html
 
-from history import NEVER
+from history import fault_spans
 
 LABEL, WIDTH, LANE, GAP = 130, 1400, 16, 3
 COLOURS = ["#4878a8", "#58a066", "#c08a3e", "#8a64a8", "#3e9a9a", "#b05a7a"]
@@ -57,20 +57,6 @@ class Picture:
         return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{LABEL + WIDTH + 20}"'
                 f' height="{height}" font-family="sans-serif" font-size="11">'
                 f'<rect width="100%" height="100%" fill="white"/>' + "".join(self.shapes) + "</svg>\n")
-
-
-def fault_spans(events):
-    """(name, victim, begin, end) of each fault."""
-    open_ones, spans = {}, []
-    for event in events:
-        if event.kind == "fault":
-            open_ones.setdefault(event.words[0], []).append((event.at, event.words[2]))
-        elif event.kind == "healed" and open_ones.get(event.words[0]):
-            begin, victim = open_ones[event.words[0]].pop(0)
-            spans.append((event.words[0], victim, begin, event.at))
-    spans += [(name, victim, begin, NEVER) for name, rest in open_ones.items()
-              for begin, victim in rest]
-    return sorted(spans, key=lambda span: span[2])
 
 
 def draw_faults(picture, events):
