@@ -2,15 +2,21 @@
 """A role that may create things in a schema on the user's path, as everybody could in `public` up to PostgreSQL 14, wants
 to have its code run by a superuser who uses simba: by functions and operators with the system's names, by a table, by
 what the table's own triggers call. Its code makes it a superuser, so that the server tells whether it ran.
+
+A server that lies wants to be told a password, or to fill the client's memory. A user whose HOME root uses wants to say
+where root connects to.
 """
 import atexit
 import os
+import resource
+import struct
 import subprocess
 import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
 from program import PATIENCE, Simba, case, contains, equal, main, read, run, true, wait_until, write
+from postgres_fake import CLEARTEXT, MD5, SASL, WELCOME, FakeServer, ask_for, message
 from servers import Postgres, as_user, free_port
 
 POOLER = "/usr/sbin/pgbouncer"
@@ -195,13 +201,13 @@ def functions_and_operators_that_come_first_on_the_path_are_not_called():
 class Pooled:
     """The database behind a pooler that gives every transaction to another session."""
 
-    def __init__(self, database):
+    def __init__(self, database, sessions=3):
         self.database = database
         self.port = free_port()
         self.file = os.path.join(server.folder, "pooler.ini")
         write(self.file, f"[databases]\n{database.name} = host=127.0.0.1 port={server.port} user=simba\n[pgbouncer]\n"
               f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\nauth_type = any\n"
-              "pool_mode = transaction\ndefault_pool_size = 3\n")
+              f"pool_mode = transaction\ndefault_pool_size = {sessions}\n")
 
     def __enter__(self):
         self.process = subprocess.Popen([POOLER, "-q", self.file], stdin=subprocess.DEVNULL, **as_user(server.user))
@@ -337,6 +343,144 @@ def a_table_that_moves_to_another_schema_of_the_path_is_followed():
     write("go", "")
     equal(owner.wait(), 0)
     equal(database.sql("SELECT to_regclass('public.simba_mutex') IS NULL"), "t\n")
+
+
+# ---- A server that lies ---------------------------------------------------------------------------
+
+SECRET = "open-sesame"
+OTHER = 65534  # a user who is not the one that runs simba
+
+
+def meet(fake, *options, **more):
+    """A client with a password meets the server; returns it when it has given up."""
+    return run("-u", "&".join([f"postgres://u:{SECRET}@127.0.0.1:{fake.port}/d?connect-timeout=2s", *options]), "status",
+               **more)
+
+
+def expect_no_password(talk, behind=b""):
+    with FakeServer(talk, behind) as fake:
+        client = meet(fake)
+        true(fake.connections > 0, "the client has come")
+        true(SECRET.encode() not in fake.heard, f"the server was told the password: {fake.heard}")
+    true(client.code != 0, "the client takes it for a server")
+    return client
+
+
+@case
+def a_server_that_asks_for_the_password_itself_is_not_told():
+    def talk(fake):
+        fake.say(ask_for(CLEARTEXT))
+        fake.take()
+    client = expect_no_password(talk)
+    equal(client.code, 77)
+    contains(client.said(), "tls=on")
+
+
+@case
+def a_request_for_the_password_in_small_pieces_is_not_answered():
+    def talk(fake):
+        fake.client.setsockopt(6, 1, 1)
+        for byte in ask_for(CLEARTEXT):
+            fake.say(bytes([byte]))
+        fake.take()
+    expect_no_password(talk)
+
+
+@case
+def a_request_for_the_password_behind_the_refusal_of_tls_is_not_answered():
+    def talk(fake):
+        fake.say(message(b"S", b"a\0b\0"))  # has the client look at what came before
+        fake.take()
+    expect_no_password(talk, behind=ask_for(CLEARTEXT))
+
+
+@case
+def a_request_for_the_password_behind_another_one_is_not_answered():
+    def at_once(fake):
+        fake.say(ask_for(MD5, b"salt"), ask_for(CLEARTEXT))
+        fake.take()
+        fake.take()
+
+    def afterwards(fake):
+        fake.say(ask_for(SASL, b"SCRAM-SHA-256\0\0"))
+        fake.take()
+        fake.say(ask_for(CLEARTEXT))
+        fake.take()
+
+    for talk in (at_once, afterwards):
+        expect_no_password(talk)
+
+
+@case
+def passwords_are_proved_to_a_server_without_tls():
+    database = Database()
+    equal(database.lock("-n").wait(), 0)
+    database.sql("GRANT ALL ON simba_mutex TO plain")
+    for way in ("md5", "scram-sha-256"):
+        psql(f"SET password_encryption = '{way}'; ALTER ROLE plain PASSWORD '{SECRET}'", "postgres")
+        write_rules(f"host all plain 127.0.0.1/32 {way}\n")
+        equal(database.lock("-n", user=f"plain:{SECRET}").wait(), 0)
+        equal(database.lock("-n", user="plain:wrong").wait(), 77)
+    write_rules("host all plain 127.0.0.1/32 password\n")
+    equal(database.lock("-n", user=f"plain:{SECRET}").wait(), 77)
+    write_rules("")
+
+
+def write_rules(first):
+    """Who has to log in how; what was there before comes behind it."""
+    path = os.path.join(server.folder, "data", "pg_hba.conf")
+    kept = [line for line in read(path).splitlines(True) if " plain 127.0.0.1" not in line]
+    write(path, first + "".join(kept))
+    psql("SELECT pg_reload_conf()", "postgres")
+    wait_until(lambda: psql("SELECT count(*) FROM pg_hba_file_rules WHERE user_name = '{plain}'", "postgres")
+               == f"{len(first.splitlines())}\n", "the rules are read")
+
+
+MEMORY_MAX = 512 << 20  # bytes of address space
+
+
+def expect_little_memory(talk):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+
+    with FakeServer(talk) as fake:
+        client = meet(fake, "timeout=20s", preexec_fn=limit)
+        equal(client.code, 69)
+        contains(client.said(), "the server sends more than anybody has asked for")
+
+
+@case
+def a_server_that_sends_rows_without_end_is_left():
+    def talk(fake):
+        fake.say(WELCOME)
+        fake.take()
+        fake.say(message(b"1"), message(b"2"), message(b"T", struct.pack(">H", 1) + b"a\0" + bytes(6) +
+                                                     struct.pack(">IhiH", 25, -1, -1, 0)))
+        row = message(b"D", struct.pack(">HI", 1, 60000) + bytes(60000))
+        while True:
+            fake.say(row * 16)
+    expect_little_memory(talk)
+
+
+@case
+def a_server_that_sends_parameters_without_end_is_left():
+    def talk(fake):
+        fake.say(ask_for(0))
+        number = 0
+        while True:
+            fake.say(*[message(b"S", f"p{number + i}\0{'v' * 20000}\0".encode()) for i in range(16)])
+            number += 16
+    expect_little_memory(talk)
+
+
+@case
+def a_server_that_sends_notices_before_it_is_asked_does_not_hold_the_client():
+    def talk(fake):
+        fake.say(WELCOME)
+        notice = message(b"N", b"SNOTICE\0C00000\0M" + b"z" * 60000 + b"\0\0")
+        while True:
+            fake.say(notice * 16)
+    expect_little_memory(talk)
 
 
 if __name__ == "__main__":

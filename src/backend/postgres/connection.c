@@ -6,6 +6,7 @@
 
 #include "backend/postgres/exchange.h"
 #include "backend/postgres/failure.h"
+#include "backend/postgres/login.h"
 #include "backend/postgres/schema.h"
 #include "backend/postgres/statement.h"
 #include "backend/sql/repository.h"
@@ -344,18 +345,24 @@ static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *
 static int await_connection(struct sb_postgres_connection *c, const struct simba_error *unread,
                             struct sb_sql_failure *failure)
 {
-    PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+    enum sb_postgres_login login = SB_POSTGRES_LOGIN_WRITING;
+    size_t received = 0;
 
-    while (status == PGRES_POLLING_WRITING || status == PGRES_POLLING_READING) {
-        short events = status == PGRES_POLLING_WRITING ? POLLOUT : POLLIN;
+    while (login == SB_POSTGRES_LOGIN_WRITING || login == SB_POSTGRES_LOGIN_READING) {
+        short events = login == SB_POSTGRES_LOGIN_WRITING ? POLLOUT : POLLIN;
 
         if (PQstatus(c->pg) == CONNECTION_BAD)
             break;
         if (!sb_postgres_wait(c->pg, events, c->deadline_ms))
             return sb_postgres_fail_lost(c, false, "cannot connect in time", failure);
-        status = PQconnectPoll(c->pg);
+        login = sb_postgres_login_poll(c->pg, &received);
     }
-    if (status != PGRES_POLLING_OK)
+    if (login == SB_POSTGRES_LOGIN_TELLING)
+        return sb_postgres_fail_telling(failure);
+    if (login == SB_POSTGRES_LOGIN_FLOOD)
+        return sb_postgres_fail_lost(c, false, "the server sends more than anybody has asked for",
+                                     failure);
+    if (login != SB_POSTGRES_LOGIN_DONE)
         return sb_postgres_fail_connect(c->pg, unread, failure);
     if (PQsetnonblocking(c->pg, 1) != 0 || PQenterPipelineMode(c->pg) != 1)
         return sb_postgres_fail_lost(c, false, "the connection cannot be used", failure);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
@@ -34,6 +35,33 @@ bool sb_postgres_wait(const PGconn *pg, short events, int64_t deadline_ms)
     }
 }
 
+/* ---- Limits --------------------------------------------------------------------------------- */
+
+bool sb_postgres_count(const PGconn *pg, size_t *received, size_t max)
+{
+    int waiting = 0;
+
+    if (PQsocket(pg) >= 0 && ioctl(PQsocket(pg), FIONREAD, &waiting) == 0 && waiting > 0)
+        *received += (size_t)waiting;
+    return *received <= max;
+}
+
+bool sb_postgres_consume(PGconn *pg, size_t *received, size_t max)
+{
+    return sb_postgres_count(pg, received, max) && PQconsumeInput(pg) != 0;
+}
+
+static bool consume(struct sb_postgres_exchange *e)
+{
+    return sb_postgres_consume(e->connection->pg, &e->received, e->receive_max);
+}
+
+static const char *why_lost(const struct sb_postgres_exchange *e)
+{
+    return e->received > e->receive_max ? "the server sends more than anybody has asked for"
+                                        : "the connection was lost";
+}
+
 /* ---- Sending -------------------------------------------------------------------------------- */
 
 int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgres_connection *c,
@@ -42,13 +70,15 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgre
     e->connection = c;
     e->writes = false;
     e->broken = false;
+    e->receive_max = SB_POSTGRES_RECEIVED_MAX;
+    e->received = 0;
     e->index = 0;
     e->synced = false;
     e->failed = false;
     e->code = SIMBA_OK;
     while (poll_socket(c->pg, POLLIN, 0) != 0)
-        if (PQconsumeInput(c->pg) == 0) /* the last words come before the end */
-            return sb_postgres_fail_lost(c, false, "the connection was closed", failure);
+        if (!consume(e)) /* the last words come before the end */
+            return sb_postgres_fail_lost(c, false, why_lost(e), failure);
     if (PQstatus(c->pg) != CONNECTION_OK)
         return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
     if (c->distrusted)
@@ -73,6 +103,8 @@ void sb_postgres_exchange_send(struct sb_postgres_exchange *e, int statement,
     }
     e->broken = e->broken || sent == 0;
     e->writes = e->writes || sb_postgres_writes(statement);
+    if (statement == SB_SQL_SELECT_ALL)
+        e->receive_max = SB_POSTGRES_LIST_MAX;
 }
 
 void sb_postgres_exchange_send_text(struct sb_postgres_exchange *e, const char *text)
@@ -196,8 +228,8 @@ int sb_postgres_exchange_ready(struct sb_postgres_exchange *e, short *ret_wants,
                                struct sb_sql_failure *failure)
 {
     *ret_wants = 0;
-    if (PQconsumeInput(e->connection->pg) == 0)
-        return fail_lost(e, "the connection was lost", failure);
+    if (!consume(e))
+        return fail_lost(e, why_lost(e), failure);
     return sb_postgres_exchange_proceed(e, ret_wants, failure);
 }
 

@@ -19,10 +19,12 @@ struct sb_postgres_exchange {
      * SIMBA_OK becomes that of the exchange. May be NULL. */
     int (*take)(void *user, size_t index, const PGresult *result);
     void *user;
+    size_t receive_max; /* bytes */
 
     /* What has come back: */
-    size_t index; /* of the next result */
-    bool synced;  /* all of it */
+    size_t received; /* bytes */
+    size_t index;    /* of the next result */
+    bool synced;     /* all of it */
     bool failed;
     int code;
 };
@@ -57,6 +59,17 @@ int sb_postgres_exchange_ready(struct sb_postgres_exchange *exchange, short *ret
 /* It is not waited for any longer: tells what that means. The connection is of no more use. */
 int sb_postgres_exchange_late(struct sb_postgres_exchange *exchange,
                               struct sb_sql_failure *failure);
+
+/* What a server may send in answer to a request, before it is left: libpq takes in all that comes. A list of all mutexes
+ * may be longer. */
+#define SB_POSTGRES_RECEIVED_MAX ((size_t)16 << 20)
+#define SB_POSTGRES_LIST_MAX ((size_t)256 << 20)
+
+/* Adds what the socket has to *received; false: that is more than `max`. */
+bool sb_postgres_count(const PGconn *pg, size_t *received, size_t max);
+
+/* Takes in what the socket has. False: the connection is lost, or *received more than `max`. */
+bool sb_postgres_consume(PGconn *pg, size_t *received, size_t max);
 
 /* Waits until the socket is ready for `events` of poll(); false when the deadline has come. */
 bool sb_postgres_wait(const PGconn *pg, short events, int64_t deadline_ms);

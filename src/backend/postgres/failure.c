@@ -149,6 +149,14 @@ int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
                         first_line(line, message));
 }
 
+int sb_postgres_fail_telling(struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EDENIED,
+                        "PostgreSQL: the server asks for the password itself, which would go to it "
+                        "in clear; that needs TLS and a certificate that is verified (tls=on)");
+}
+
 int sb_postgres_fail_memory(struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_GIVE_UP;

@@ -18,6 +18,9 @@ int sb_postgres_fail_lost(const struct sb_postgres_connection *connection, bool 
 int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
                              struct sb_sql_failure *failure);
 
+/* The server wants to be told the password. */
+int sb_postgres_fail_telling(struct sb_sql_failure *failure);
+
 int sb_postgres_fail_memory(struct sb_sql_failure *failure);
 
 #endif

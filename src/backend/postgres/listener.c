@@ -4,6 +4,7 @@
  */
 #include "backend/postgres/listener.h"
 
+#include "backend/postgres/exchange.h"
 #include "backend/postgres/subscribe.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -38,6 +39,7 @@ struct sb_postgres_listener {
     struct sb_postgres_listener_config config;
     enum state state;
     PGconn *pg;
+    size_t received; /* bytes, since a release was heard of */
     struct watch *watch;
     struct sb_postgres_subscription subscription; /* the thread's, while it is on its way */
     pthread_t thread;
@@ -191,6 +193,7 @@ static void hear(struct sb_postgres_listener *l)
     PGnotify *note;
 
     while ((note = PQnotifies(l->pg)) != NULL) {
+        l->received = 0;
         host->notice(host, SIMBA_NOTICE_RELEASED, note->extra, NULL);
         PQfreemem(note);
     }
@@ -202,7 +205,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
-    if (PQconsumeInput(l->pg) == 0)
+    if (!sb_postgres_consume(l->pg, &l->received, SB_POSTGRES_RECEIVED_MAX))
         try_later(l, backoff(l), "the connection was lost");
     else
         hear(l);
@@ -214,6 +217,7 @@ static void begin_to_hear(struct sb_postgres_listener *l)
     const struct simba_backend_host *host = l->config.host;
 
     l->pg = l->subscription.pg;
+    l->received = 0;
     if (!watch_socket(l)) {
         try_later(l, backoff(l), "the connection cannot be watched");
         return;

@@ -11,6 +11,7 @@
 #include "backend/postgres/subscribe.h"
 
 #include "backend/postgres/exchange.h"
+#include "backend/postgres/login.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -67,23 +68,28 @@ static bool await(const struct attempt *a, const PGconn *pg, short events)
 
 static bool await_connection(const struct attempt *a, PGconn *pg)
 {
-    PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+    enum sb_postgres_login login = SB_POSTGRES_LOGIN_WRITING;
 
     if (PQstatus(pg) == CONNECTION_BAD)
         return false;
-    while (status == PGRES_POLLING_WRITING || status == PGRES_POLLING_READING) {
-        if (!await(a, pg, status == PGRES_POLLING_WRITING ? POLLOUT : POLLIN))
+    while (login == SB_POSTGRES_LOGIN_WRITING || login == SB_POSTGRES_LOGIN_READING) {
+        if (!await(a, pg, login == SB_POSTGRES_LOGIN_WRITING ? POLLOUT : POLLIN))
             return false;
-        status = PQconnectPoll(pg);
+        login = sb_postgres_login_poll(pg, &a->s->received);
     }
-    return status == PGRES_POLLING_OK;
+    return login == SB_POSTGRES_LOGIN_DONE;
+}
+
+static bool consume(const struct attempt *a, PGconn *pg)
+{
+    return sb_postgres_consume(pg, &a->s->received, SB_POSTGRES_RECEIVED_MAX);
 }
 
 /* The next result of what was asked; NULL when there is none, or none came. */
 static PGresult *await_result(const struct attempt *a, PGconn *pg)
 {
     while (PQisBusy(pg) != 0)
-        if (!await(a, pg, POLLIN) || PQconsumeInput(pg) == 0)
+        if (!await(a, pg, POLLIN) || !consume(a, pg))
             return NULL;
     return PQgetResult(pg);
 }
@@ -195,7 +201,7 @@ static void try_out(const struct attempt *a, PGconn *pg)
     }
     trial.deadline_ms = simba_now_ms() + TRIAL_MS;
     while (!hears(pg, text)) {
-        if (!await(&trial, pg, POLLIN) || PQconsumeInput(pg) == 0) {
+        if (!await(&trial, pg, POLLIN) || !consume(a, pg)) {
             set_why(a->s, SB_POSTGRES_UNFIT, "a pooler is in between", "");
             return;
         }
@@ -231,6 +237,7 @@ void sb_postgres_subscribe(struct sb_postgres_subscription *s)
     PGconn *pg = sb_postgres_settings_connect(s->settings, NULL);
 
     s->pg = NULL;
+    s->received = 0;
     if (pg == NULL) {
         set_why(s, SB_POSTGRES_LATER, "out of memory", "");
         return;

@@ -17,7 +17,8 @@ struct sb_postgres_subscription {
     atomic_bool cancelled; /* by another thread: come back soon */
     enum sb_postgres_hearing outcome;
     PGconn *pg;
-    char why[256]; /* it does not hear */
+    size_t received; /* bytes, from the servers that were asked */
+    char why[256];   /* it does not hear */
 };
 
 /* Sets `outcome` and what belongs to it. Takes about the URL's connect-timeout at most, but for the look-up
