@@ -483,6 +483,103 @@ def a_server_that_sends_notices_before_it_is_asked_does_not_hold_the_client():
     expect_little_memory(talk)
 
 
+# ---- Files of another user ------------------------------------------------------------------------
+
+
+def of_another_user(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write(path, text)
+    os.chmod(path, 0o600)
+    os.chown(path, OTHER, OTHER)
+
+
+@case
+def a_password_file_of_another_user_is_refused():
+    if os.getuid() != 0:
+        return
+    database = Database()
+    here = {"HOME": os.getcwd()}
+    of_another_user(os.path.abspath(".pgpass"), "*:*:*:*:wrong\n")
+    for environment in (here, {"HOME": "/", "PGPASSFILE": os.path.abspath(".pgpass")}):
+        client = run("-u", database.url(), "status", env=environment)
+        equal(client.code, 78)
+        contains(client.said(), ".pgpass is not used: it belongs to user 65534")
+    equal(run("-u", database.url("simba:x"), "status", env=here).code, 0)
+    os.chown(".pgpass", 0, 0)
+    equal(run("-u", database.url(), "status", env=here).code, 0)
+
+
+@case
+def a_service_file_of_another_user_is_refused():
+    if os.getuid() != 0:
+        return
+    database = Database()
+    here = {"HOME": os.getcwd()}
+    of_another_user(os.path.abspath(".pg_service.conf"), f"[s]\nhost=127.0.0.1\nport={server.port}\n"
+                    f"user=simba\ndbname={database.name}\n")
+    for url, environment in (("postgres:///?service=s", here), ("postgres://", {**here, "PGSERVICE": "s"}),
+                             ("postgres:///?service=s", {"PGSERVICEFILE": os.path.abspath(".pg_service.conf")})):
+        client = run("-u", url, "status", env=environment)
+        equal(client.code, 78)
+        contains(client.said(), ".pg_service.conf is not used: it belongs to user 65534")
+    equal(run("-u", database.url(), "status", env=here).code, 0)
+    os.chown(".pg_service.conf", 0, 0)
+    equal(run("-u", "postgres:///?service=s", "status", env=here).code, 0)
+
+
+class Tls:
+    """The server has TLS for a while, with a certificate that is its own authority."""
+
+    def __enter__(self):
+        self.certificate = os.path.join(server.folder, "data", "server.crt")
+        server.prepare("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                       "-keyout", "data/server.key", "-out", "data/server.crt", "-days", "2", "-subj", "/CN=127.0.0.1",
+                       "-addext", "subjectAltName=IP:127.0.0.1")
+        self._set("SET ssl = on", "on")
+        return self
+
+    @staticmethod
+    def _set(what, value):
+        psql(f"ALTER SYSTEM {what}", "postgres")
+        psql("SELECT pg_reload_conf()", "postgres")
+        wait_until(lambda: psql("SHOW ssl", "postgres") == f"{value}\n", "TLS is as it was told")
+
+    def __exit__(self, *unused):
+        self._set("RESET ssl", "off")
+
+
+@case
+def authorities_and_certificates_in_the_home_are_not_used():
+    """Files that are no certificates make libpq fail where it reads them."""
+    database = Database()
+    os.makedirs(".postgresql")
+    here = {"HOME": os.getcwd()}
+    for name in ("root.crt", "postgresql.crt", "postgresql.key"):
+        write(os.path.join(".postgresql", name), "no certificate\n")
+        os.chmod(os.path.join(".postgresql", name), 0o600)
+    with Tls() as tls:
+        equal(run("-u", database.url() + "&tls-verify=no", "status", env=here).code, 0)
+        equal(run("-u", database.url() + f"&tls-ca={tls.certificate}", "status", env=here).code, 0)
+        write(os.path.join(".postgresql", "root.crt"), read(tls.certificate))
+        client = run("-u", database.url() + "&tls=on", "status", env=here)
+        equal(client.code, 69)
+        contains(client.said(), "certificate verify failed")
+
+
+@case
+def the_password_itself_goes_to_a_server_that_is_verified():
+    database = Database()
+    psql(f"ALTER ROLE plain PASSWORD '{SECRET}'", "postgres")
+    equal(run("-u", database.url(), "init").code, 0)
+    database.sql("GRANT SELECT ON simba_mutex TO plain")
+    url = database.url(f"plain:{SECRET}")
+    write_rules("host all plain 127.0.0.1/32 password\n")
+    with Tls() as tls:
+        equal(run("-u", f"{url}&tls-ca={tls.certificate}", "status").code, 0)
+        equal(run("-u", f"{url}&tls=off", "status").code, 77)
+    write_rules("")
+
+
 if __name__ == "__main__":
     if Postgres.missing() is not None:
         print(f"1..0 # SKIP {Postgres.missing()}")

@@ -6,11 +6,22 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/trusted_file.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LIST_MAX 4096
+
+/* Cannot be there. libpq passes over files that are missing; without a name it looks for its own in HOME. */
+#define NO_FILE "/dev/null/none"
+
+#define SYSTEM_AUTHORITIES "/etc/ssl/certs/ca-certificates.crt"
+#define VERSION_16 160000
 
 /* libpq takes the folder of a socket as a host, and makes the file's name of the port. */
 static int use_socket(struct sb_postgres_settings *s, struct simba_error *error)
@@ -70,6 +81,64 @@ static int read_target(struct sb_postgres_settings *s, simba_url *url, struct si
     return sb_sql_copy(&s->target, target, error);
 }
 
+/* ---- Files of libpq's own --------------------------------------------------------------------- */
+
+/* Where libpq looks for it. False: in the home that the system knows of the user, or nowhere. */
+static bool find_own_file(const char *variable, const char *name, char ret_path[PATH_MAX])
+{
+    const char *path = getenv(variable);
+    const char *home = getenv("HOME");
+    struct sb_text text;
+
+    sb_text_init(&text, ret_path, PATH_MAX);
+    if (path != NULL && path[0] != '\0')
+        sb_text_add(&text, "%s", path);
+    else if (home != NULL && home[0] != '\0')
+        sb_text_add(&text, "%s/%s", home, name);
+    return text.length > 0 && !text.cut;
+}
+
+/* What is trusted stays so until libpq reads it: nobody else can exchange it. */
+static int check_own_file(const char *kind, const char *path, struct simba_error *error)
+{
+    int fd;
+    int code = sb_trusted_open(kind, path, &fd, NULL, error);
+
+    if (code == SIMBA_OK)
+        close(fd);
+    return code;
+}
+
+static int find_password_file(struct sb_postgres_settings *s, struct simba_error *error)
+{
+    char path[PATH_MAX];
+    int code;
+
+    if (s->address.password.text != NULL || !find_own_file("PGPASSFILE", ".pgpass", path))
+        return SIMBA_OK;
+    if (access(path, F_OK) != 0)
+        return sb_sql_copy(&s->password_file, NO_FILE, error);
+    code = check_own_file("password file", path, error);
+    return code == SIMBA_OK ? sb_sql_copy(&s->password_file, path, error) : code;
+}
+
+/* Where there is none libpq looks for the system's. */
+static int check_service_file(const struct sb_postgres_settings *s, struct simba_error *error)
+{
+    const char *asked = getenv("PGSERVICE");
+    struct simba_error why = {.code = SIMBA_OK};
+    char path[PATH_MAX];
+
+    if ((s->service == NULL && asked == NULL) ||
+        !find_own_file("PGSERVICEFILE", ".pg_service.conf", path))
+        return SIMBA_OK;
+    if (check_own_file("service file", path, &why) == SIMBA_OK || why.backend_code == ENOENT)
+        return SIMBA_OK;
+    return sb_error_set(error, why.code, "%s", why.text);
+}
+
+/* ---- Keywords ------------------------------------------------------------------------------- */
+
 static const char *ssl_mode(enum sb_sql_tls tls)
 {
     switch (tls) {
@@ -95,6 +164,23 @@ static void add_keyword(struct sb_postgres_settings *s, size_t *count, const cha
     (*count)++;
 }
 
+/* Where libpq has authorities it verifies by them, whatever the mode is. */
+static const char *authorities(const struct sb_sql_address *a)
+{
+    if (a->tls != SB_SQL_TLS_VERIFY)
+        return NO_FILE;
+    return PQlibVersion() >= VERSION_16 ? "system" : SYSTEM_AUTHORITIES;
+}
+
+/* What the URL says, or else a variable of libpq's; never what is in HOME. */
+static void add_or_else(struct sb_postgres_settings *s, size_t *count, const char *keyword,
+                        const char *value, const char *variable, const char *otherwise)
+{
+    if (value == NULL && getenv(variable) == NULL)
+        value = otherwise;
+    add_keyword(s, count, keyword, value);
+}
+
 /* The keep-alive finds a server that vanished while nobody was asking it anything. */
 static void list_keywords(struct sb_postgres_settings *s)
 {
@@ -108,9 +194,13 @@ static void list_keywords(struct sb_postgres_settings *s)
     add_keyword(s, &count, "password", a->password.text);
     add_keyword(s, &count, "dbname", a->database);
     add_keyword(s, &count, "sslmode", ssl_mode(a->tls));
-    add_keyword(s, &count, "sslrootcert", a->tls_ca);
-    add_keyword(s, &count, "sslcert", a->tls_cert);
-    add_keyword(s, &count, "sslkey", a->tls_key);
+    add_or_else(s, &count, "sslrootcert", a->tls_ca, "PGSSLROOTCERT", authorities(a));
+    add_or_else(s, &count, "sslcert", a->tls_cert, "PGSSLCERT", NO_FILE);
+    add_or_else(s, &count, "sslkey", a->tls_key, "PGSSLKEY", NO_FILE);
+    add_or_else(s, &count, "sslcrl", NULL, "PGSSLCRL", NO_FILE);
+    add_keyword(s, &count, "passfile", s->password_file);
+    if (PQlibVersion() >= VERSION_16 && a->tls != SB_SQL_TLS_VERIFY)
+        add_or_else(s, &count, "require_auth", NULL, "PGREQUIREAUTH", "!password");
     add_keyword(s, &count, "target_session_attrs", s->target);
     add_keyword(s, &count, "fallback_application_name", "simba");
     add_keyword(s, &count, "client_encoding", "UTF8");
@@ -134,6 +224,10 @@ int sb_postgres_settings_read(struct sb_postgres_settings *s, simba_url *url,
         code = sb_sql_copy(&s->service, simba_url_param(url, "service"), error);
     if (code == SIMBA_OK)
         code = simba_url_check_params(url, error);
+    if (code == SIMBA_OK)
+        code = find_password_file(s, error);
+    if (code == SIMBA_OK)
+        code = check_service_file(s, error);
     if (code != SIMBA_OK) {
         sb_postgres_settings_clear(s);
         return code;
@@ -148,6 +242,7 @@ void sb_postgres_settings_clear(struct sb_postgres_settings *s)
     sb_free(s->hosts);
     sb_free(s->ports);
     sb_free(s->service);
+    sb_free(s->password_file);
     sb_free(s->target);
     memset(s, 0, sizeof *s);
 }

@@ -1,8 +1,9 @@
 /*
  * settings.h - what all connections of one PostgreSQL client have in common, in the words of libpq.
  *
- * The URL's values win; what it leaves out libpq takes from PGSERVICE, PGHOST, ~/.pgpass and its other
- * sources as it always does.
+ * The URL's values win; what it leaves out libpq takes from PGSERVICE, PGHOST and its other variables as it always
+ * does. Of the files that it looks for in HOME, which may be another user's, it gets to see the service file and the
+ * password file, where they are to be trusted, and none of ~/.postgresql.
  */
 #ifndef SB_BACKEND_POSTGRES_SETTINGS_H
 #define SB_BACKEND_POSTGRES_SETTINGS_H
@@ -12,7 +13,7 @@
 #include <libpq-fe.h>
 #include <stdatomic.h>
 
-#define SB_POSTGRES_KEYWORDS_MAX 24
+#define SB_POSTGRES_KEYWORDS_MAX 28
 
 struct sb_postgres_settings {
     const struct simba_backend_host *host; /* for its log; set behind the reading */
@@ -20,7 +21,9 @@ struct sb_postgres_settings {
     char *hosts; /* separated by commas, like the ports */
     char *ports;
     char *service;
-    char *target; /* which of several hosts to use: "read-write", "any" */
+    char *
+        password_file; /* libpq's, not the URL's; NULL: it is not asked for, or HOME says nothing */
+    char *target;      /* which of several hosts to use: "read-write", "any" */
     const char *keywords[SB_POSTGRES_KEYWORDS_MAX];
     const char *values[SB_POSTGRES_KEYWORDS_MAX];
 
