@@ -580,6 +580,50 @@ def the_password_itself_goes_to_a_server_that_is_verified():
     write_rules("")
 
 
+# ---- Tables that are not for all, or not for good ---------------------------------------------------
+
+
+@case
+def no_temporary_table_is_created_or_used():
+    """Each session would have its own, and each client own what it likes."""
+    database = Database()
+    database.sql(f"ALTER DATABASE {database.name} SET search_path = pg_temp, public")
+    for arguments in (["lock", "-n", "m", "--", "true"], ["init"], ["status"]):
+        client = run("-u", database.url(), *arguments)
+        equal(client.code, 78)
+        contains(client.said(), "temporary")
+    database.sql("CREATE TABLE public.x (); SET search_path = public;" + TABLE.format(name="simba_mutex"))
+    equal(database.lock("-n").wait(), 0)
+
+
+@case
+def a_temporary_table_that_a_session_of_a_pooler_has_is_refused():
+    if not os.path.exists(POOLER):
+        print("# there is no pgbouncer")
+        return
+    database = Database()
+    with Pooled(database, sessions=1):
+        database.sql("DROP TABLE public.simba_mutex")
+        server.prepare(server.program("psql"), "-h", "127.0.0.1", "-p", str(database.port), "-U", "simba", "-X", "-q",
+                       "-c", TABLE.format(name="simba_mutex").replace("public.", "pg_temp."), database.name)
+        client = run("-u", database.url(), "status")
+        equal(client.code, 78)
+        contains(client.said(), "temporary")
+
+
+@case
+def an_unlogged_table_is_refused():
+    """A crash of the server would empty it: all leases gone, all tokens again."""
+    database = Database()
+    equal(database.lock("-n").wait(), 0)
+    database.sql("ALTER TABLE public.simba_mutex SET UNLOGGED")
+    client = run("-u", database.url(), "status")
+    equal(client.code, 78)
+    contains(client.said(), "SET LOGGED")
+    database.sql("ALTER TABLE public.simba_mutex SET LOGGED")
+    equal(database.lock("-n").wait(), 0)
+
+
 if __name__ == "__main__":
     if Postgres.missing() is not None:
         print(f"1..0 # SKIP {Postgres.missing()}")

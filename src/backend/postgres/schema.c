@@ -42,7 +42,7 @@ static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'
 static const char find_table[] =
     "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, o.rolsuper OR o.rolname" IS "current_user"
     " OR o.oid" IS "d.datdba OR o.oid" IS "n.nspowner,"
-    " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod OPERATOR(pg_catalog.-) 4"
+    " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod OPERATOR(pg_catalog.-) 4, c.relpersistence"
     " FROM pg_catalog.pg_class c"
     " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
     " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
@@ -62,6 +62,7 @@ struct look {
     char owner[OWNER_MAX];
     long mutex_width; /* of the columns; not more than 0: without a limit */
     long owner_id_width;
+    char persistence; /* 'p': for all and for good, 't': temporary, 'u': unlogged */
 };
 
 static int take_path(struct look *look, const PGresult *result)
@@ -87,6 +88,7 @@ static void take_table(struct look *look, const PGresult *result)
     look->trusted = strcmp(PQgetvalue(result, 0, 2), "t") == 0;
     look->mutex_width = strtol(PQgetvalue(result, 0, 3), NULL, 10);
     look->owner_id_width = strtol(PQgetvalue(result, 0, 4), NULL, 10);
+    look->persistence = PQgetvalue(result, 0, 5)[0];
 }
 
 static int take_look(void *user, size_t index, const PGresult *result)
@@ -161,11 +163,48 @@ static int fail_distrusted(struct sb_postgres_connection *c, const struct look *
                         look->table, look->owner);
 }
 
+static int fail_temporary(struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                        "PostgreSQL: " NAME " is, or would be, a temporary table, of which each "
+                        "session has its own: name a schema before pg_temp on the user's "
+                        "search_path, and drop the temporary table");
+}
+
+/* A crash of the server empties it, and so does a fail-over: leases are gone, and tokens begin again. */
+static int fail_unlogged(const struct look *look, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                        "PostgreSQL: the table %s is unlogged, so that a crash of the server would "
+                        "lose all leases; run: ALTER TABLE %s SET LOGGED",
+                        look->table, look->table);
+}
+
 static int fail_gone(struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RETRY;
     return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
                         "PostgreSQL: the table " NAME " has gone again");
+}
+
+/* The server keeps names that begin so for the schemas of temporary tables. */
+static bool is_temporary_schema(const char *schema)
+{
+    return strncmp(schema, "pg_temp", 7) == 0;
+}
+
+static int check(struct sb_postgres_connection *c, const struct look *look,
+                 struct sb_sql_failure *failure)
+{
+    if (!look->found)
+        return fail_gone(failure);
+    if (look->persistence == 't')
+        return fail_temporary(failure);
+    if (!look->trusted)
+        return fail_distrusted(c, look, failure);
+    return look->persistence == 'u' ? fail_unlogged(look, failure) : SIMBA_OK;
 }
 
 static void take_note(struct sb_postgres_connection *c, const struct look *look)
@@ -182,18 +221,17 @@ int sb_postgres_init_schema(struct sb_postgres_connection *c, struct sb_sql_fail
     struct look look;
     int code = look_for_table(c, &look, failure);
 
+    if (code == SIMBA_OK && !look.found && is_temporary_schema(look.schema))
+        return fail_temporary(failure);
     if (code == SIMBA_OK && !look.found) {
         code = create(c, look.schema, failure);
         c->base.created_table = c->base.created_table || code == SIMBA_OK;
         if (code == SIMBA_OK)
             code = look_for_table(c, &look, failure);
     }
-    if (code != SIMBA_OK)
-        return code;
-    if (!look.found)
-        return fail_gone(failure);
-    if (!look.trusted)
-        return fail_distrusted(c, &look, failure);
-    take_note(c, &look);
-    return SIMBA_OK;
+    if (code == SIMBA_OK)
+        code = check(c, &look, failure);
+    if (code == SIMBA_OK)
+        take_note(c, &look);
+    return code;
 }
