@@ -336,7 +336,7 @@ static int64_t time_of_cancel(simba_locker *locker)
     began_ms = simba_now_ms();
     simba_locker_cancel(locker);
     pthread_join(attempt.thread, NULL);
-    assert_int_equal(attempt.code, SIMBA_ECONTENDED);
+    assert_int_equal(attempt.code, SIMBA_ECANCELED);
     return simba_now_ms() - began_ms;
 }
 
