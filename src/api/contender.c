@@ -43,8 +43,9 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
     config.calls.on_released = options.on_released;
     config.calls.on_notify = options.on_notify;
     config.calls.on_renewed = options.on_renewed;
-    config.calls.on_closed = options.on_closed;
     config.calls.user = options.user;
+    config.calls.on_closed = options.on_closed;
+    config.calls.closed_user = options.user;
     config.calls.gone = sb_free;
     config.calls.object = contender;
     code = sb_client_contender(client, &config, &contender->service, error);

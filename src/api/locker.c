@@ -43,8 +43,6 @@ struct simba_locker {
     _Atomic bool cancelled; /* the acquire under way, or the next one; set with the lock held */
     void (*on_lost)(void *user);
     void *user;
-    simba_closed_fn *on_closed;
-    void *closed_user;
     struct sb_call lost_call;
     bool lost_queued;  /* the call is on the lane and has not begun */
     bool lost_running; /* on_lost has begun and has not returned */
@@ -242,15 +240,7 @@ int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void
     return idle ? SIMBA_OK : fail_held(locker, "on_lost", error);
 }
 
-static void run_closed(void *user)
-{
-    simba_locker *locker = user;
-
-    locker->on_closed(locker->closed_user);
-}
-
-/* The service is told only where there is somebody to call: nobody else's close has to wait for a thread. It looks
- * when it is closed. */
+/* The service looks when it is closed. */
 int simba_locker_on_closed(simba_locker *locker, simba_closed_fn *on_closed, void *user,
                            struct simba_error *error)
 {
@@ -262,9 +252,8 @@ int simba_locker_on_closed(simba_locker *locker, simba_closed_fn *on_closed, voi
     pthread_mutex_lock(&locker->lock);
     idle = locker->phase == IDLE;
     if (idle) {
-        locker->on_closed = on_closed;
-        locker->closed_user = user;
-        locker->service->calls.on_closed = on_closed != NULL ? run_closed : NULL;
+        locker->service->calls.on_closed = on_closed;
+        locker->service->calls.closed_user = user;
     }
     pthread_mutex_unlock(&locker->lock);
     return idle ? SIMBA_OK : fail_held(locker, "on_closed", error);

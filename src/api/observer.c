@@ -56,8 +56,9 @@ int simba_observer_create(simba_client *client, const struct simba_observer_opti
     config.mutex = options.mutex;
     config.poll_ms = options.poll_ms;
     config.calls.on_notify = options.on_notify;
-    config.calls.on_closed = options.on_closed;
     config.calls.user = options.user;
+    config.calls.on_closed = options.on_closed;
+    config.calls.closed_user = options.user;
     config.calls.gone = sb_free;
     config.calls.object = observer;
     code = sb_service_create(client->engine, &config, &observer->service, error);

@@ -20,7 +20,6 @@ struct simba_scheduler {
     struct sb_service *service;
     struct sb_engine *engine;
     simba_work_fn *work;
-    simba_closed_fn *on_closed;
     void *user;
     enum simba_schedule_strategy strategy;
     int64_t initial_delay_ms;
@@ -172,13 +171,6 @@ static void on_released(void *user, const struct simba_state *state)
     post(s, &s->follow_task);
 }
 
-static void on_closed(void *user)
-{
-    simba_scheduler *s = user;
-
-    s->on_closed(s->user);
-}
-
 /* ---- The public surface --------------------------------------------------------------------- */
 
 bool simba_scheduler_should_stop(const simba_scheduler *scheduler)
@@ -281,7 +273,6 @@ static simba_scheduler *allocate(simba_client *client,
     s->client = client;
     s->engine = client->engine;
     s->work = options->work;
-    s->on_closed = options->on_closed;
     s->user = options->user;
     s->strategy = options->strategy;
     s->initial_delay_ms = options->initial_delay_ms;
@@ -317,7 +308,8 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
     config.transition_ms = SIMBA_UNSET;
     config.calls.on_acquired = on_acquired;
     config.calls.on_released = on_released;
-    config.calls.on_closed = options.on_closed != NULL ? on_closed : NULL;
+    config.calls.on_closed = options.on_closed;
+    config.calls.closed_user = options.user;
     config.calls.hook = on_step;
     config.calls.user = s;
     config.calls.gone = sb_free;

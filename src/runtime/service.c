@@ -207,7 +207,7 @@ static void run_closed(struct sb_call *call)
     struct sb_service *s = SB_CONTAINER(struct sb_service, closed_call, call);
 
     if (s->calls.on_closed != NULL)
-        s->calls.on_closed(s->calls.user);
+        s->calls.on_closed(s->calls.closed_user);
     tell_closed(s);
 }
 

@@ -20,8 +20,9 @@ struct sb_service_calls {
     simba_state_fn *on_released;
     simba_state_fn *on_notify;
     simba_state_fn *on_renewed;
-    simba_closed_fn *on_closed; /* the last of them, after close; see simba.h */
     void *user;
+    simba_closed_fn *on_closed; /* the last of them, after close; see simba.h */
+    void *closed_user;
     /* For the library's own objects: called on the loop thread after every step, with no lock held. It must
      * not block. A service with a hook and no callbacks has nobody to wait for. */
     void (*hook)(void *user, struct sb_service *service, const struct sb_event *event,
