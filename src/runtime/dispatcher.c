@@ -68,6 +68,11 @@ bool sb_dispatcher_is_on_any(void)
     return current() != NULL;
 }
 
+static bool has_executor(const struct sb_dispatcher *d)
+{
+    return d->executor.execute != NULL;
+}
+
 /* ---- Running -------------------------------------------------------------------------------- */
 
 static void enqueue(struct sb_dispatcher *d, struct sb_lane *lane)
@@ -181,24 +186,19 @@ static void run_on_executor(struct sb_lane *lane)
     run_handed_over(d, lane);
 }
 
-bool sb_dispatcher_has_executor(const struct sb_dispatcher *d)
+bool sb_dispatcher_is_on_executor(const struct sb_dispatcher *d)
 {
-    return d->executor.execute != NULL;
+    return has_executor(d) && sb_executor_has_run_here(&d->executor);
 }
 
-bool sb_dispatcher_is_here(const struct sb_dispatcher *d)
+bool sb_dispatcher_is_executor_unseen(const struct sb_dispatcher *d)
 {
-    return sb_dispatcher_has_executor(d) && sb_executor_is_here(&d->executor);
-}
-
-bool sb_dispatcher_is_unseen(const struct sb_dispatcher *d)
-{
-    return sb_dispatcher_has_executor(d) && !atomic_load(&d->seen);
+    return has_executor(d) && !atomic_load(&d->seen);
 }
 
 static bool may_help(const struct sb_lane *lane, const struct sb_help *help)
 {
-    return sb_ticket_is_wanted(lane->ticket) &&
+    return sb_ticket_is_queued(lane->ticket) &&
            (help->matches == NULL || help->matches(lane, help->argument));
 }
 
@@ -282,12 +282,12 @@ bool sb_dispatcher_call(struct sb_lane *lane, struct sb_call *call)
     was_idle = !lane->busy;
     lane->busy = true;
     d->busy += was_idle ? 1 : 0;
-    if (was_idle && d->executor.execute == NULL) {
+    if (was_idle && !has_executor(d)) {
         enqueue(d, lane);
         wake_or_add_worker(d);
     }
     pthread_mutex_unlock(&d->lock);
-    if (was_idle && d->executor.execute != NULL)
+    if (was_idle && has_executor(d))
         hand_over(d, lane);
     return was_idle;
 }
@@ -297,7 +297,7 @@ struct sb_dispatcher *sb_dispatcher_wait_begin(void)
     const struct frame *frame = current();
     struct sb_dispatcher *d = frame != NULL ? frame->lane->dispatcher : NULL;
 
-    if (d == NULL || d->executor.execute != NULL)
+    if (d == NULL || has_executor(d))
         return NULL;
     pthread_mutex_lock(&d->lock);
     d->waiting++;
@@ -322,7 +322,7 @@ int sb_lane_init(struct sb_lane *lane, struct sb_dispatcher *d, void (*idle)(str
 {
     lane->dispatcher = d;
     lane->idle = idle;
-    if (d->executor.execute == NULL)
+    if (!has_executor(d))
         return SIMBA_OK;
     lane->ticket = sb_ticket_create(lane, run_on_executor, &d->executor);
     return lane->ticket != NULL ? SIMBA_OK : SIMBA_ENOMEM;
@@ -369,7 +369,7 @@ int sb_dispatcher_create(int threads, const struct simba_executor *executor,
     pthread_cond_init(&d->ready, NULL);
     d->most = threads;
     d->executor = *executor;
-    code = d->executor.execute == NULL ? add_worker(d) : SIMBA_OK;
+    code = has_executor(d) ? SIMBA_OK : add_worker(d);
     if (code != SIMBA_OK) {
         sb_dispatcher_destroy(d);
         return sb_error_set(error, code, "cannot start a thread for callbacks");

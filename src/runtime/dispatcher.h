@@ -65,11 +65,10 @@ bool sb_dispatcher_is_on_any(void);
 struct sb_dispatcher *sb_dispatcher_wait_begin(void);
 void sb_dispatcher_wait_end(struct sb_dispatcher *dispatcher);
 
-/* Whether callbacks run on an executor; whether the calling thread is one of its threads; and whether no thread has
- * shown itself as one of its threads yet. */
-bool sb_dispatcher_has_executor(const struct sb_dispatcher *dispatcher);
-bool sb_dispatcher_is_here(const struct sb_dispatcher *dispatcher);
-bool sb_dispatcher_is_unseen(const struct sb_dispatcher *dispatcher);
+/* Whether callbacks run on an executor, and the calling thread is one of its threads; and whether they do,
+ * and no thread has shown itself as one of its threads yet. */
+bool sb_dispatcher_is_on_executor(const struct sb_dispatcher *dispatcher);
+bool sb_dispatcher_is_executor_unseen(const struct sb_dispatcher *dispatcher);
 
 /* Whether the executor has not begun a lane that matches; and runs the first call of such a lane, on this thread.
  * False: there is none. */

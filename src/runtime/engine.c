@@ -106,8 +106,8 @@ static bool wait_as_unseen(struct sb_engine *engine, const struct sb_wait *wait,
         first.until_ms = wait->until_ms;
     if (sb_wait(engine->loop, &first))
         return true;
-    return sb_dispatcher_is_unseen(engine->dispatcher) ? wait_and_help(engine, wait, help)
-                                                       : sb_wait(engine->loop, wait);
+    return sb_dispatcher_is_executor_unseen(engine->dispatcher) ? wait_and_help(engine, wait, help)
+                                                                : sb_wait(engine->loop, wait);
 }
 
 bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
@@ -116,9 +116,9 @@ bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
     struct sb_dispatcher *left = sb_dispatcher_wait_begin();
     bool done;
 
-    if (help != NULL && sb_dispatcher_is_here(engine->dispatcher))
+    if (help != NULL && sb_dispatcher_is_on_executor(engine->dispatcher))
         done = wait_and_help(engine, wait, help);
-    else if (help != NULL && sb_dispatcher_is_unseen(engine->dispatcher))
+    else if (help != NULL && sb_dispatcher_is_executor_unseen(engine->dispatcher))
         done = wait_as_unseen(engine, wait, help);
     else
         done = sb_wait(engine->loop, wait);

@@ -1,14 +1,15 @@
 /*
  * executor.c - the tickets of lanes.
  *
- *     HOME -- hand over --> WANTED -- the executor calls --> HOME, and the lane runs
+ *     IDLE -- hand over --> QUEUED -- the executor calls --> IDLE, and the lane runs
  *                              |
- *                              `-- take back --> UNWANTED -- the executor calls --> HOME
- *                                                   |  `---- hand over --> WANTED
- *                                                   `------- drop -------> ORPHAN -- the executor calls --> freed
+ *                              `-- take back --> TAKEN_BACK -- the executor calls --> IDLE
+ *                                                   |   `----- hand over --> QUEUED
+ *                                                   `--------- drop -------> DROPPED
+ *     DROPPED -- the executor calls --> freed
  *
- * The executor may call a ticket when lane, dispatcher and client are gone. So its state is one atomic, and a call
- * touches the lane only where it has turned WANTED to HOME: a lane that is wanted is alive.
+ * The executor may call a ticket when lane, dispatcher and client are gone. So its state is one atomic,
+ * and a call touches the lane only where it has turned QUEUED to IDLE: a lane that is queued is alive.
  */
 #include "runtime/executor.h"
 
@@ -16,7 +17,7 @@
 
 #include <stdatomic.h>
 
-enum { HOME, WANTED, UNWANTED, ORPHAN };
+enum { IDLE, QUEUED, TAKEN_BACK, DROPPED };
 
 struct sb_ticket {
     _Atomic int state;
@@ -31,7 +32,7 @@ struct sb_ticket {
 static _Thread_local struct simba_executor served[SERVED_MAX];
 static _Thread_local unsigned served_next;
 
-bool sb_executor_is_here(const struct simba_executor *executor)
+bool sb_executor_has_run_here(const struct simba_executor *executor)
 {
     for (unsigned i = 0; i < SERVED_MAX; i++)
         if (served[i].execute == executor->execute && served[i].user == executor->user)
@@ -41,7 +42,7 @@ bool sb_executor_is_here(const struct simba_executor *executor)
 
 static void remember_thread(const struct simba_executor *executor)
 {
-    if (sb_executor_is_here(executor))
+    if (sb_executor_has_run_here(executor))
         return;
     served[served_next] = *executor;
     served_next = (served_next + 1) % SERVED_MAX;
@@ -60,13 +61,13 @@ static void call_ticket(void *argument)
 
     remember_thread(&ticket->executor);
     for (;;) {
-        if (move(ticket, WANTED, HOME)) {
+        if (move(ticket, QUEUED, IDLE)) {
             run(lane);
             return;
         }
-        if (move(ticket, UNWANTED, HOME))
+        if (move(ticket, TAKEN_BACK, IDLE))
             return;
-        if (atomic_load(&ticket->state) == ORPHAN) {
+        if (atomic_load(&ticket->state) == DROPPED) {
             sb_free(ticket);
             return;
         }
@@ -75,25 +76,25 @@ static void call_ticket(void *argument)
 
 void sb_ticket_hand_over(struct sb_ticket *ticket)
 {
-    if (move(ticket, UNWANTED, WANTED))
+    if (move(ticket, TAKEN_BACK, QUEUED))
         return; /* the executor has it still */
-    atomic_store(&ticket->state, WANTED);
+    atomic_store(&ticket->state, QUEUED);
     ticket->executor.execute(ticket->executor.user, call_ticket, ticket);
 }
 
-bool sb_ticket_is_wanted(const struct sb_ticket *ticket)
+bool sb_ticket_is_queued(const struct sb_ticket *ticket)
 {
-    return atomic_load(&ticket->state) == WANTED;
+    return atomic_load(&ticket->state) == QUEUED;
 }
 
 bool sb_ticket_take_back(struct sb_ticket *ticket)
 {
-    return move(ticket, WANTED, UNWANTED);
+    return move(ticket, QUEUED, TAKEN_BACK);
 }
 
 void sb_ticket_drop(struct sb_ticket *ticket)
 {
-    if (ticket != NULL && !move(ticket, UNWANTED, ORPHAN))
+    if (ticket != NULL && !move(ticket, TAKEN_BACK, DROPPED))
         sb_free(ticket);
 }
 

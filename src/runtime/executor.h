@@ -1,9 +1,10 @@
 /*
  * executor.h - hands lanes to the application's executor, and takes them back while it has not begun them.
  *
- * Each lane has one ticket, which is what the executor is given. A thread of the executor that waits inside the
- * library runs the lanes itself whose tickets lie in the executor's queue: nobody else may ever do so. The executor
- * still calls the ticket once; by then it may stand for nothing, or its lane and its client may be gone.
+ * Each lane has one ticket, which is what the executor is given. A thread of the executor that waits
+ * inside the library runs the lanes whose tickets the executor has not called yet: it may be the only
+ * thread that ever would. The executor still calls such a ticket once, and the call does nothing; by then
+ * the lane and the client may be gone.
  *
  * Must not know what a lane's calls do.
  */
@@ -28,10 +29,10 @@ void sb_ticket_hand_over(struct sb_ticket *ticket);
 
 /* Whether the executor is to run the lane and has not begun; and takes the lane back. False: it has begun, or was not
  * asked to. */
-bool sb_ticket_is_wanted(const struct sb_ticket *ticket);
+bool sb_ticket_is_queued(const struct sb_ticket *ticket);
 bool sb_ticket_take_back(struct sb_ticket *ticket);
 
 /* Whether the executor has called a ticket on this thread: then it is one of the executor's threads. */
-bool sb_executor_is_here(const struct simba_executor *executor);
+bool sb_executor_has_run_here(const struct simba_executor *executor);
 
 #endif
