@@ -15,8 +15,7 @@
 
 struct sb_secret {
     char *text; /* when the URL was read; NULL: there is none */
-    char *
-        path; /* the whole name of the file that it stands in; NULL: it stands in none that can be read again */
+    char *path; /* the whole name of its file; NULL: there is none, or it cannot be read again */
 };
 
 /* Takes the password of a URL that was resolved, or of one of its parameters, such as "sentinel-password". On failure

@@ -174,7 +174,7 @@ static bool is_pipe(int fd, const struct stat *status)
 
 /* ---- The file ----------------------------------------------------------------------------- */
 
-/* Without O_NONBLOCK a FIFO would wait for a writer. Whoever reads a pipe waits for what is written. */
+/* Without O_NONBLOCK the open of a FIFO would wait for a writer. A read of a pipe waits as usual. */
 static bool open_entry(struct walk *walk, int flags, int *ret_fd, struct stat *ret_status)
 {
     int fd = openat(walk->folder, walk->name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);

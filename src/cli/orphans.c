@@ -162,9 +162,9 @@ static enum fate end_one(pid_t pid, int signal)
 /* What one look at the children has found. A process that ends gives its children to this one before it can be
  * collected, but maybe after the look. So nobody is left only when a look has found nobody at all. */
 struct look {
-    size_t found;  /* those who were collected included */
-    size_t alive;  /* behind the look */
-    size_t beyond; /* of these, who cannot be killed */
+    size_t found;  /* with those that were collected */
+    size_t alive;  /* after the look */
+    size_t beyond; /* of these, the ones that cannot be killed */
 };
 
 struct ending {

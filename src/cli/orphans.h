@@ -46,7 +46,7 @@ bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms);
  * whether some have not. */
 bool cli_orphans_await_unlisted(int64_t limit_ms);
 
-/* Kills and collects until nobody is left whom this process may kill. Returns whether some are left. */
+/* Kills and collects until none is left that this process may kill. Returns whether some are left. */
 bool cli_orphans_kill(const struct cli_relatives *relatives);
 
 #endif

@@ -70,8 +70,8 @@ static void limit_handshake(const struct sb_mysql_connection *c)
 
 #define HEADER 4
 #define PROTOCOL 10
-#define BEHIND_VERSION                                                                             \
-    (4 + 8 + 1) /* the number of the connection, a part of the challenge, a zero */
+/* The number of the connection, a part of the challenge, a zero. */
+#define BEHIND_VERSION (4 + 8 + 1)
 #define OFFERS_TLS 0x0800
 
 /* Behind 0xff stands the number of an error. This one announces how far a statement is, and the library goes on to what

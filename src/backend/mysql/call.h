@@ -9,7 +9,7 @@
 
 #include "backend/mysql/connection.h"
 
-/* Where to connect to, and as who. NULL and 0 leave it to the library. */
+/* Where to connect to, and as which user. NULL and 0 leave it to the library. */
 struct sb_mysql_target {
     const char *host;
     unsigned port;

@@ -20,7 +20,8 @@
 /* The library looks for the name that a server asks for anywhere in these. */
 #define PROVING "mysql_native_password,client_ed25519,parsec,auth_gssapi_client"
 
-/* Their password goes to the server, encrypted by TLS or with a key that the server sends: whoever the server is. */
+/* With these the server learns the password: it goes there encrypted by TLS, or with a key that the
+ * server sends, whichever server that is. */
 #define TELLING "caching_sha2_password,sha256_password"
 
 /* ---- Options -------------------------------------------------------------------------------- */
@@ -104,7 +105,7 @@ static bool set_options(MYSQL *mysql)
            mysql_optionsv(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "simba") == 0;
 }
 
-/* ---- Where to, and who ---------------------------------------------------------------------- */
+/* ---- Which server, and which user ------------------------------------------------------------ */
 
 /* Whether the URL leaves nothing to option files. */
 static bool is_complete(const struct sb_sql_address *a, size_t host)
@@ -167,8 +168,7 @@ static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_err
         return fail_without_tls(failure);
     if (c->greets_wrong)
         return fail_without_greeting(failure);
-    if (number ==
-        CR_PLUGIN_NOT_ALLOWED) /* what the library says of it may be any bytes of its buffer */
+    if (number == CR_PLUGIN_NOT_ALLOWED) /* the library's text may be any bytes of its buffer */
         return sb_error_set_backend(&failure->error, code, number,
                                     "MySQL: the server asks for a way to log in that would tell it "
                                     "the password; that needs TLS and a certificate that is "

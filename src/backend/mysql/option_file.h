@@ -1,5 +1,5 @@
 /*
- * option_file.h - what the option files of MySQL and MariaDB say of where the server is and who connects.
+ * option_file.h - which server and which user the option files of MySQL and MariaDB name.
  *
  * The client library could read them itself, but it would take everything in them: whether TLS is verified, which code
  * is loaded, which files a server may ask for. Those are the URL's business, or nobody's.

@@ -1,9 +1,9 @@
 /*
  * schema.c - the table on a PostgreSQL server: in which schema it is, whose it is, and its creation.
  *
- * Whoever owns a table has what its triggers, rules and indexes call run with the rights of who uses it. So a table is
- * taken only from those who could do that anyway: the user itself, a superuser, and the owners of the database and of
- * the schema, in which a table can be put in the place of another at any time.
+ * The owner of a table decides what its triggers, rules and indexes call, and that runs with the rights
+ * of every user of the table. So a table is used only if its owner could do harm anyway: the user itself,
+ * a superuser, or the owner of the database or of the schema, which can replace a table at any time.
  */
 #include "backend/postgres/schema.h"
 
@@ -19,8 +19,7 @@
 #define NAME "simba_mutex"
 #define OWNER_MAX 64
 
-/* bigint holds an unsigned 32-bit version; PostgreSQL has no such type. Half-empty pages let an update stay on
- * its page and leave the index alone. */
+/* Half-empty pages let an update stay on its page and leave the index alone. */
 #define CREATE "CREATE TABLE IF NOT EXISTS "
 #define DEFINITION                                                                                 \
     " (mutex varchar(66) PRIMARY KEY, acquired_at bigint"                                          \
@@ -128,7 +127,8 @@ static void write_creation(const char *schema, char ret_text[SB_POSTGRES_TEXT_MA
     sb_text_add(&text, CREATE "%s%s" NAME DEFINITION, schema, schema[0] != '\0' ? "." : "");
 }
 
-/* Who creates it at the same moment is waited for, and has done our work; PostgreSQL reports that as a duplicate. */
+/* Waits for another client that creates it at the same moment, and which has then done our work;
+ * PostgreSQL reports that as a duplicate. */
 static int create(struct sb_postgres_connection *c, const char *schema,
                   struct sb_sql_failure *failure)
 {

@@ -22,9 +22,9 @@
 /* Where the name of the table goes. */
 #define TABLE "@"
 
-/* Every function, operator and type is named with its schema, so that nobody who may create others in a schema on the
- * user's path can have his own called in their place. The precedence of an operator that is named so is not its
- * own: hence the parentheses. */
+/* Every function, operator and type is named with its schema. Otherwise a role that may create others in
+ * a schema on the user's path could have its own called in their place. An operator that is named so
+ * loses its own precedence: hence the parentheses. */
 #define OP(operator) " OPERATOR(pg_catalog." operator") "
 #define NOW "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())" OP("*") "1000)"
 #define TTL_AT NOW OP("+") "$3::pg_catalog.float8"

@@ -37,8 +37,8 @@ struct sb_link {
 
     struct sb_scout scout;
     bool is_out;
-    struct sb_redis_place
-        place; /* that is looked up; the scout's, while it is out, like the next four */
+    /* The scout's, while it is out. */
+    struct sb_redis_place place; /* that is looked up */
     struct sb_endpoint endpoint; /* where the server is */
     struct sb_login *login;      /* for the next connection */
     int found;                   /* the scout's code */

@@ -12,12 +12,11 @@
 #include "backend/redis/tls.h"
 
 struct sb_login {
-    const char *user;         /* NULL: none */
-    const char *password;     /* NULL: none */
-    const struct sb_tls *tls; /* NULL: plain */
-    struct simba_error
-        unread;             /* which file could not be read again, and why; SIMBA_OK: all could */
-    struct sb_tls *own_tls; /* NULL: `tls` is the client's */
+    const char *user;          /* NULL: none */
+    const char *password;      /* NULL: none */
+    const struct sb_tls *tls;  /* NULL: plain */
+    struct sb_tls *own_tls;    /* NULL: `tls` is the client's */
+    struct simba_error unread; /* why a file could not be read again; SIMBA_OK: all could */
     char text[SB_SECRET_MAX + 2];
 };
 

@@ -1,5 +1,5 @@
 /*
- * question.h - asks one sentinel: who it is, which other sentinels it knows, and which server is the master.
+ * question.h - asks one sentinel for its id, for the other sentinels that it knows, and for the master.
  *
  * All of it is asked at once on one connection, so that the parts belong together: what an address leads to may
  * change between two connections.

@@ -127,7 +127,6 @@ static void look_for_master(struct sb_sentinels *s)
 {
     int64_t since_ms = simba_now_ms() - 2 * PATIENCE * period_ms(s);
     const struct sb_redis_place *master = sb_votes_master(&s->votes, &s->master, since_ms);
-
     bool moves = master != NULL && !sb_redis_place_equals(master, &s->master);
 
     if (moves)

@@ -32,7 +32,7 @@ void sb_sentinels_start(struct sb_sentinels *sentinels);
 /* The master to use. */
 const struct sb_redis_place *sb_sentinels_master(const struct sb_sentinels *sentinels);
 
-/* SIMBA_OK when the master has been confirmed within `age_ms`; otherwise *error says who is missing. */
+/* SIMBA_OK when the master has been confirmed within `age_ms`; otherwise *error says what is missing. */
 int sb_sentinels_check(const struct sb_sentinels *sentinels, int64_t age_ms,
                        struct simba_error *error);
 

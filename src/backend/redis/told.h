@@ -1,8 +1,8 @@
 /*
  * told.h - which releases of this client have told a waiter to try.
  *
- * Whoever releases and competes again at once is faster than the waiter that it has told, each time anew. So its next
- * attempt leaves a moment later:
+ * A contender that releases and competes again at once is faster than the waiter that it has told, each
+ * time anew. So its next attempt leaves a moment later:
  *
  *     RELEASE answered: a waiter was told          the moment is over
  *     |------------------ 20 ms ----------------------|

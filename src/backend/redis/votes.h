@@ -52,9 +52,8 @@ struct sb_votes {
     size_t named;
     struct sb_vote votes[SB_SENTINELS_MAX]; /* those that the URL names come first */
     struct sb_sentinel_peer peers[SB_SENTINELS_MAX];
-    int64_t listed_ms[SB_SENTINELS_MAX]; /* when a peer was last told of; 0: there is none */
-    uint32_t
-        listed_by[SB_SENTINELS_MAX]; /* which of those that the URL names did: a bit for each */
+    int64_t listed_ms[SB_SENTINELS_MAX];  /* when a peer was last told of; 0: there is none */
+    uint32_t listed_by[SB_SENTINELS_MAX]; /* a bit for each sentinel of the URL that did */
 };
 
 /* Those of the URL, none of which has answered. */

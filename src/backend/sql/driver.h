@@ -103,19 +103,18 @@ struct sb_sql_driver;
 /* Each driver's connection begins with one of these. */
 struct sb_sql_connection {
     const struct sb_sql_driver *driver;
-    size_t mutex_max;     /* characters that the column `mutex` takes */
-    size_t owner_id_max;  /* the same of `owner_id` */
-    uint64_t version_max; /* the last version; no term can begin or go on behind it */
-    const char
-        *widen_version; /* the statement that makes room for more; NULL: there is no end in sight */
-    bool warned_of_version; /* that the end is in sight */
-    bool outdated;          /* the table may have another form by now: connect again */
-    bool drops_spaces;      /* at the end of names and ids, or does not see them */
-    bool needs_utf8;        /* refuses other bytes in names and ids */
-    bool created_table;     /* it was missing */
-    bool needs_thread;      /* whoever uses it may have to wait: `start` is not for it */
-    bool won;               /* the last acquire did: the next one need not look first */
-    bool has_written;       /* so a failure is not the one that it was made because of */
+    size_t mutex_max;          /* characters that the column `mutex` takes */
+    size_t owner_id_max;       /* the same of `owner_id` */
+    uint64_t version_max;      /* the last version; no term can begin or go on behind it */
+    const char *widen_version; /* the statement that makes room for more; NULL: there is enough */
+    bool warned_of_version;    /* that there is not */
+    bool outdated;             /* the table may have another form by now: connect again */
+    bool drops_spaces;         /* at the end of names and ids, or does not see them */
+    bool needs_utf8;           /* refuses other bytes in names and ids */
+    bool created_table;        /* it was missing */
+    bool needs_thread;         /* its calls may have to wait: `start` is not for it */
+    bool won;                  /* the last acquire did: the next one need not look first */
+    bool has_written;          /* so a failure is not the one that it was made because of */
 };
 
 struct sb_sql_driver {

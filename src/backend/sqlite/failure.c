@@ -136,8 +136,8 @@ static int disk_code(const struct sb_sqlite_connection *c)
     return c->log.inode != 0 ? SIMBA_ESTORE : SIMBA_EUNAVAILABLE;
 }
 
-/* An I/O error or a lack of memory can strike when the commit is already in the log, where whoever opens it next finds
- * it; so might what we have no word for. It is `code` where nothing can have been applied. */
+/* An I/O error or a lack of memory can strike when the commit is already in the log, where the next
+ * reader finds it; so might what we have no word for. It is `code` where nothing can have been applied. */
 static int fail_halfway(const struct sb_sqlite_connection *c, const char *what, bool applied,
                         int code, struct sb_sql_failure *failure)
 {

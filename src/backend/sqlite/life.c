@@ -79,8 +79,8 @@ static bool set_lock(int fd, short type, int64_t number)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Returns 0 where no byte can be locked, with errno. The first lock makes sure that nobody else has the byte; the second
- * takes its place without an instant between them, and lets others in who share the life. */
+/* Returns 0 where no byte can be locked, with errno. The first lock makes sure that nobody else has the
+ * byte. The second takes its place without an instant between them, and can be shared. */
 static int64_t lock_byte(int fd, int64_t stamp)
 {
     uint64_t random = sb_random_seed();

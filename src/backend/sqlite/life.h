@@ -30,9 +30,10 @@
  * listening socket or a flock of the dead process may go an instant after its life.
  *
  * What else has the file open only makes a dead owner look alive: a child that a program has forked without
- * exec, or one that inherits a descriptor by purpose, because the work goes on in it. Such a descriptor is another open
- * file, for reading only, with a lock of its own on the same byte: all locks are shared ones, and free is the byte that
- * nobody has locked. Who has that descriptor can give up its own lock, and never the client's.
+ * exec, or one that inherits a descriptor on purpose, because the work goes on in it. Such a descriptor is
+ * another open file, for reading only, with a lock of its own on the same byte. All locks are shared ones,
+ * and the byte is free when nobody has locked it. A process with that descriptor can give up its own lock,
+ * and never the client's.
  */
 #ifndef SB_BACKEND_SQLITE_LIFE_H
 #define SB_BACKEND_SQLITE_LIFE_H
@@ -64,8 +65,8 @@ void sb_life_init(struct sb_life *life, const struct simba_backend_host *host,
  * had here, which is logged once. */
 int64_t sb_life_begin(struct sb_life *life);
 
-/* Creates a descriptor for who goes on with the client's work, with a lock of its own; the caller closes it. -1: none,
- * with errno; ENOTSUP where the client has no life. Any thread. */
+/* Creates a descriptor with a lock of its own, for a program that goes on with the client's work; the
+ * caller closes it. -1: none, with errno; ENOTSUP where the client has no life. Any thread. */
 int sb_life_share(struct sb_life *life);
 
 void sb_life_end(struct sb_life *life);

@@ -245,8 +245,8 @@ static int read_tls(struct sb_zk_options *o, simba_url *url, struct simba_error 
     return copy(&o->tls, buffer, error);
 }
 
-/* The client library checks that a certificate is one of the authority's, and not whose: any other server that has one
- * could take a ZooKeeper server's place. Whoever knows that there is none has to say so. */
+/* The client library checks which authority has signed a certificate, and not for which host: any other
+ * server that has one could take a ZooKeeper server's place. A user who knows that there is none says so. */
 static int check_verify(const struct sb_zk_options *o, simba_url *url, struct simba_error *error)
 {
     const char *verify = o->tls != NULL ? simba_url_param(url, "tls-verify") : NULL;
