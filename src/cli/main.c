@@ -160,7 +160,7 @@ const struct cli_option cli_global_options[] = {
     {0, "transition", "DURATION", "only the owner may renew in it (SIMBA_TRANSITION; 6s)",
      set_transition},
     {0, "id", "NAME", "the contender id is NAME and a random part (host and pid for NAME)", set_id},
-    {0, "exact-id", "ID", "no random part; two contenders with the same ID both own", set_exact_id},
+    {0, "exact-id", "ID", "no random part; contenders with the same ID may both own", set_exact_id},
     {0, "log-level", "LEVEL", "none, error, warn, info or debug (SIMBA_LOG; warn)", set_log_level},
     {'q', "quiet", NULL, "say only what is wrong: not who owns or leads", set_quiet},
     {0, "no-color", NULL, "no colours on a terminal (NO_COLOR)", set_no_color},
