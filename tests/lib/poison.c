@@ -1,12 +1,14 @@
 /*
  * poison.c - see poison.h.
  *
- * It takes no lock of the pthread library, so that tests can play with those.
+ * It takes no lock of the pthread library, so that tests can play with those. A fork waits for its own lock: in
+ * the child nobody would give it back.
  */
 #include "lib/poison.h"
 
 #include <simba/simba.h>
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -123,8 +125,10 @@ void test_poison_install(void)
 {
     const struct simba_allocator allocator = {allocate, resize, release, NULL};
 
-    if (!SANITIZED && simba_set_allocator(&allocator) != SIMBA_OK)
-        fail("the library refuses the allocator");
+    if (SANITIZED)
+        return;
+    if (simba_set_allocator(&allocator) != SIMBA_OK || pthread_atfork(enter, leave, leave) != 0)
+        fail("the allocator cannot be installed");
 }
 
 void test_poison_check(void)
