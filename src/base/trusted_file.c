@@ -275,6 +275,21 @@ static bool has_other_rights(void)
     return getuid() != geteuid() || getgid() != getegid();
 }
 
+static int code_of(int system_code)
+{
+    switch (system_code) {
+    case EACCES:
+    case EPERM:
+        return SIMBA_EDENIED;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        return SIMBA_ENOMEM;
+    default:
+        return SIMBA_ECONFIG;
+    }
+}
+
 static int tell(const struct walk *walk, const char *kind, const char *path,
                 struct simba_error *error)
 {
@@ -285,9 +300,8 @@ static int tell(const struct walk *walk, const char *kind, const char *path,
     if (system_code == 0)
         return sb_error_set(error, SIMBA_ECONFIG, "the %s %s is not used: %s", kind, path,
                             walk->reason);
-    return sb_error_set_backend(
-        error, system_code == EACCES || system_code == EPERM ? SIMBA_EDENIED : SIMBA_ECONFIG,
-        system_code, "the %s %s cannot be read: %s", kind, path, strerror(system_code));
+    return sb_error_set_backend(error, code_of(system_code), system_code,
+                                "the %s %s cannot be read: %s", kind, path, strerror(system_code));
 }
 
 int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat *ret_status,

@@ -359,6 +359,8 @@ static int await_connection(struct sb_postgres_connection *c, const struct simba
     }
     if (login == SB_POSTGRES_LOGIN_TELLING)
         return sb_postgres_fail_telling(failure);
+    if (login == SB_POSTGRES_LOGIN_SHORT)
+        return sb_postgres_fail_short(failure);
     if (login == SB_POSTGRES_LOGIN_FLOOD)
         return sb_postgres_fail_lost(c, false, "the server sends more than anybody has asked for",
                                      failure);

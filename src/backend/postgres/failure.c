@@ -157,6 +157,13 @@ int sb_postgres_fail_telling(struct sb_sql_failure *failure)
                         "in clear; that needs TLS and a certificate that is verified (tls=on)");
 }
 
+int sb_postgres_fail_short(struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_ENOMEM,
+                        "PostgreSQL: cannot connect: the process can open no more descriptors");
+}
+
 int sb_postgres_fail_memory(struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_GIVE_UP;

@@ -21,6 +21,9 @@ int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
 /* The server wants to be told the password. */
 int sb_postgres_fail_telling(struct sb_sql_failure *failure);
 
+/* The process cannot open a descriptor. */
+int sb_postgres_fail_short(struct sb_sql_failure *failure);
+
 int sb_postgres_fail_memory(struct sb_sql_failure *failure);
 
 #endif

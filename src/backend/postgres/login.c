@@ -89,6 +89,20 @@ static bool pass_answer(int from, int to)
     return passed;
 }
 
+static enum sb_postgres_login outcome_of(PostgresPollingStatusType status)
+{
+    switch (status) {
+    case PGRES_POLLING_READING:
+        return SB_POSTGRES_LOGIN_READING;
+    case PGRES_POLLING_WRITING:
+        return SB_POSTGRES_LOGIN_WRITING;
+    case PGRES_POLLING_OK:
+        return SB_POSTGRES_LOGIN_DONE;
+    default:
+        return SB_POSTGRES_LOGIN_FAILED;
+    }
+}
+
 /* Where libpq gives up, it closes its socket, and may have another one for the next host. */
 static PostgresPollingStatusType poll_pair(PGconn *pg, int server, const int pair[2])
 {
@@ -105,40 +119,27 @@ static PostgresPollingStatusType poll_pair(PGconn *pg, int server, const int pai
     return status;
 }
 
-static PostgresPollingStatusType poll_with(PGconn *pg, unsigned char *bytes, size_t length)
+static enum sb_postgres_login poll_with(PGconn *pg, unsigned char *bytes, size_t length)
 {
     int server = fcntl(PQsocket(pg), F_DUPFD_CLOEXEC, 0);
-    PostgresPollingStatusType status = PGRES_POLLING_FAILED;
+    enum sb_postgres_login login = SB_POSTGRES_LOGIN_SHORT;
     int pair[2];
 
     if (server < 0)
-        return PGRES_POLLING_FAILED;
+        return SB_POSTGRES_LOGIN_SHORT;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0) {
+        login = SB_POSTGRES_LOGIN_FAILED;
         if (recv(server, bytes, length, 0) == (ssize_t)length &&
             send(pair[1], bytes, length, MSG_NOSIGNAL) == (ssize_t)length)
-            status = poll_pair(pg, server, pair);
+            login = outcome_of(poll_pair(pg, server, pair));
         close(pair[0]);
         close(pair[1]);
     }
     close(server);
-    return status;
+    return login;
 }
 
 /* ---- The whole ------------------------------------------------------------------------------ */
-
-static enum sb_postgres_login outcome_of(PostgresPollingStatusType status)
-{
-    switch (status) {
-    case PGRES_POLLING_READING:
-        return SB_POSTGRES_LOGIN_READING;
-    case PGRES_POLLING_WRITING:
-        return SB_POSTGRES_LOGIN_WRITING;
-    case PGRES_POLLING_OK:
-        return SB_POSTGRES_LOGIN_DONE;
-    default:
-        return SB_POSTGRES_LOGIN_FAILED;
-    }
-}
 
 static enum sb_postgres_login poll_looking(PGconn *pg)
 {
@@ -158,7 +159,7 @@ static enum sb_postgres_login poll_looking(PGconn *pg)
     case FIRST_TELLING:
         return SB_POSTGRES_LOGIN_TELLING;
     case FIRST_ANSWERABLE:
-        return outcome_of(poll_with(pg, bytes, length));
+        return poll_with(pg, bytes, length);
     default:
         return outcome_of(PQconnectPoll(pg));
     }

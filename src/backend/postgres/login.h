@@ -14,7 +14,8 @@ enum sb_postgres_login {
     SB_POSTGRES_LOGIN_DONE,
     SB_POSTGRES_LOGIN_FAILED,
     SB_POSTGRES_LOGIN_TELLING, /* the server asks for the password itself, without TLS: leave it */
-    SB_POSTGRES_LOGIN_FLOOD    /* it sends more than SB_POSTGRES_RECEIVED_MAX */
+    SB_POSTGRES_LOGIN_FLOOD,   /* it sends more than SB_POSTGRES_RECEIVED_MAX */
+    SB_POSTGRES_LOGIN_SHORT    /* the process is short of descriptors */
 };
 
 /* In the place of PQconnectPoll: does what can be done without waiting. *received counts what the server has sent, from

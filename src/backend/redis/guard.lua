@@ -16,7 +16,5 @@ if token < known or token == 0 then
     call('SET', counter, string.format('%.0f', token))
 end
 -- Another contender with the same id may have been granted more.
-if call('PTTL', key) < tonumber(ARGV[2]) then
-    call('PEXPIRE', key, ARGV[2])
-end
+call('PEXPIRE', key, math.max(call('PTTL', key), tonumber(ARGV[2])))
 return token
