@@ -1,6 +1,6 @@
 /*
- * clock.h - the clock of simba_now_ms() in microseconds, for measuring; what it differs by from the host's; and
- * deadlines for waits.
+ * clock.h - the clock of simba_now_ms() in microseconds, for measuring; what it differs by from the
+ * host's; and deadlines for waits.
  */
 #ifndef SB_BASE_CLOCK_H
 #define SB_BASE_CLOCK_H
@@ -12,7 +12,8 @@
 
 int64_t sb_clock_us(void);
 
-/* By how much the clock of this process is ahead of the host's, in milliseconds: not 0 in a time namespace. */
+/* By how much the clock of this process is ahead of the host's, in milliseconds: not 0 in a time
+ * namespace. */
 int64_t sb_clock_offset_ms(void);
 
 /* The instant in `ms` milliseconds, for condition variables on CLOCK_MONOTONIC. */

@@ -1,8 +1,8 @@
 /*
  * fork.c - a counter that is raised in the child, and locks that are held while a process forks.
  *
- * Two things raise the counter: the handler of fork(), and a page that the kernel empties in every copy of the
- * process. The page also tells of copies that call no handlers: _Fork() and clone().
+ * Two things raise the counter: the handler of fork(), and a page that the kernel empties in every
+ * copy of the process. The page also tells of copies that call no handlers: _Fork() and clone().
  */
 #include "base/fork.h"
 

@@ -15,8 +15,8 @@
 /* Arms the detection; call it before the first sb_fork_count. */
 void sb_fork_watch(void);
 
-/* How often this process's line has been copied since then, by fork(), _Fork() or clone(). A different number than
- * at a handle's creation means that the handle belongs to an ancestor. */
+/* How often this process's line has been copied since then, by fork(), _Fork() or clone(). A
+ * different number than at a handle's creation means that the handle belongs to an ancestor. */
 unsigned sb_fork_count(void);
 
 /* A lock that is taken for every fork. Static, and never taken while another such lock is held. */

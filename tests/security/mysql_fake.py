@@ -1,9 +1,8 @@
 """A MySQL server that lies: it greets, asks for any way to log in, and writes down all that it is told."""
 import hashlib
-import socket
-import ssl
 import struct
-import threading
+
+from fake_server import Listener
 
 CLIENT_LOCAL_FILES, CLIENT_SSL = 0x80, 0x800
 # long flag, connect with db, protocol 41, transactions, secure connection, multi results, plug-in authentication
@@ -12,44 +11,17 @@ SALT = b"abcdefghijklmnopqrst"
 OK = b"\0\0\0\2\0\0\0"
 
 
-class FakeServer:
+class FakeServer(Listener):
     """Serves connections one after the other. `heard` has what clients have said, TLS taken off; `talk` is what it
     does behind the answer to its greeting, `first` a packet that it sends together with the greeting, before it."""
 
     def __init__(self, talk=None, plugin=b"mysql_native_password", tls=None, version=b"5.7.99-fake", first=b""):
         self.talk, self.plugin, self.tls, self.version, self.first = talk, plugin, tls, version, first
-        self.heard = b""
+        super().__init__()
         self.response = b""  # to the greeting
-        self.connections = 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.thread = threading.Thread(target=self._serve, daemon=True)
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *unused):
-        try:
-            self.listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.listener.close()
-        self.thread.join(10)
-
-    def _serve(self):
-        while True:
-            try:
-                self.client, _ = self.listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            try:
-                self.client.settimeout(10)
-                self._greet()
-            except (OSError, EOFError, ssl.SSLError):
-                pass
-            self.client.close()
+    def converse(self):
+        self._greet()
 
     def _take(self, count):
         data = b""

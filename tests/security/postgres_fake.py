@@ -1,7 +1,7 @@
 """A PostgreSQL server that lies: it asks for any way to log in, and writes down all that it is told."""
-import socket
 import struct
-import threading
+
+from fake_server import Listener
 
 TLS_WANTED, GSS_WANTED = 80877103, 80877104
 OK, CLEARTEXT, MD5, SASL = 0, 3, 5, 10
@@ -18,44 +18,17 @@ def ask_for(method, data=b""):
 WELCOME = ask_for(OK) + message(b"S", b"server_version\x0015.0\0") + message(b"K", bytes(8)) + message(b"Z", b"I")
 
 
-class FakeServer:
+class FakeServer(Listener):
     """Serves connections one after the other. `heard` has what clients have said behind their first message; `talk` is
     what it does then. `behind` goes out together with the answer that there is no TLS."""
 
     def __init__(self, talk, behind=b""):
         self.talk, self.behind = talk, behind
-        self.heard = b""
-        self.connections = 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.thread = threading.Thread(target=self._serve, daemon=True)
+        super().__init__()
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *unused):
-        try:
-            self.listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.listener.close()
-        self.thread.join(10)
-
-    def _serve(self):
-        while True:
-            try:
-                self.client, _ = self.listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            try:
-                self.client.settimeout(10)
-                self._greet()
-                self.talk(self)
-            except (OSError, EOFError):
-                pass
-            self.client.close()
+    def converse(self):
+        self._greet()
+        self.talk(self)
 
     def _take(self, count):
         data = b""

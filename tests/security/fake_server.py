@@ -1,0 +1,40 @@
+"""What the lying servers of these tests have in common: they listen, and serve connections one after the other."""
+import socket
+import threading
+
+
+class Listener:
+    """A server on a port of its own while a `with` lasts. Each kind says in `converse` what it does with a client."""
+
+    def __init__(self):
+        self.heard = b""
+        self.connections = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *unused):
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.listener.close()
+        self.thread.join(10)
+
+    def _serve(self):
+        while True:
+            try:
+                self.client, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            try:
+                self.client.settimeout(10)
+                self.converse()
+            except (OSError, EOFError):  # an error of TLS is an OSError
+                pass
+            self.client.close()
