@@ -39,7 +39,7 @@ format: ## let clang-format rewrite the sources
 	@scripts/check-format --fix
 
 # A release build, on private servers. BENCH='--only peers' measures a part, and keeps the others' numbers.
-bench: ## measure all stores and other locks for half an hour; writes docs/benchmarks.md
+bench: ## measure all stores and other locks for half an hour; writes docs/internals/benchmarks.md
 	@scripts/deps bench
 	@test -f build-release/build.ninja || \
 	    $(MESON) setup --buildtype=release -Dtests=disabled build-release

@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md and its plots from what scripts/bench has measured."""
+"""Writes docs/internals/benchmarks.md and its plots from what scripts/bench has measured."""
 import os
 import statistics
 
@@ -245,7 +245,7 @@ def tell_turns(page, results):
              "How long after the end of the lease one of eight waiters in as many processes had the mutex, in "
              "milliseconds: by the jitter, where the earliest draw wins, and with `turn=5ms`, where they come in the "
              "order of the queue, 5 ms apart. Only Redis tells them their places; on ZooKeeper waiters always take "
-             "turns, and on the others the jitter applies ([tuning](tuning.md)).\n")
+             "turns, and on the others the jitter applies ([tuning](../guide/tuning.md)).\n")
     head = ["store", "on", "by the jitter: min", "p50", "p99", "max", "by turns: min", "p50", "p99", "max"]
     rows, plotted = [], []
     for pin, where in PINS.items():

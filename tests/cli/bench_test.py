@@ -210,7 +210,7 @@ def a_server_is_counted_on_and_left_clean():
 
 @case
 def a_server_that_denies_the_plain_client_is_left_clean():
-    """The rights that docs/redis.md calls the smallest, with a user's own name for `simba bench`."""
+    """The rights that docs/stores/redis.md calls the smallest, with a user's own name for `simba bench`."""
     if not Redis.exists():
         return
     server = Redis()

@@ -21,7 +21,7 @@ ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              *sorted(glob.glob("docs/**/*.md", root_dir=ROOT, recursive=True))]
 COMMANDS_HEADING = "## Sixty seconds of the command line"
-START, START_HEADING = "docs/getting-started.md", "## On one machine"
+START, START_HEADING = "docs/guide/getting-started.md", "## On one machine"
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
                   r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")
 PATH = re.compile(r"(?<![\w/.-])(?:src|include|tests|examples|scripts|docs|\.ci)/[\w./-]*[\w]")
@@ -268,7 +268,7 @@ def replaced(text, old, new):
 
 def cases():
     """The name of each case, what it found, and whether it should have found something."""
-    readme, architecture = read("README.md"), read("docs/architecture.md")
+    readme, architecture = read("README.md"), read("docs/internals/architecture.md")
     yield "the C program is the example", check_quickstart(readme), False
     yield "the C program compiles", check_compiles(readme), False
     yield "the commands run", check_commands(readme), False
@@ -278,8 +278,8 @@ def cases():
         yield f"{START}: the C++ program compiles", check_compiles_cpp(read(START)), False
         yield ("twin: a C++ program with an error",
                check_compiles_cpp(replaced(read(START), "scoped_lock lock", "scoped_lock key")), True)
-    migration = read("docs/migration.md")
-    yield "docs/migration.md: the commands run", check_equivalents(migration), False
+    migration = read("docs/guide/migration.md")
+    yield "docs/guide/migration.md: the commands run", check_equivalents(migration), False
     yield ("twin: a command with an unknown option",
            check_equivalents(replaced(migration, "simba lock -w 30s", "simba lock --waiting 30s")), True)
     yield "the exit codes are the program's", check_exit_codes(readme), False
@@ -289,17 +289,17 @@ def cases():
         yield f"{document}: names exist", check_names(text), False
         yield f"{document}: paths and links exist", check_paths(text, document), False
         yield f"{document}: make targets exist", check_targets(text), False
-    configuration = read("docs/configuration.md")
-    yield "docs/configuration.md: all options", check_options(configuration), False
+    configuration = read("docs/guide/configuration.md")
+    yield "docs/guide/configuration.md: all options", check_options(configuration), False
     yield "man/simba.yaml.5: all options", check_options(read("man/simba.yaml.5")), False
     yield "every option that is read is declared", check_declared("".join(known_code())), False
     yield "twin: an option is missing", check_options(configuration.replace("idle-timeout", "")), True
     yield ("twin: an option that is not declared",
            check_declared("".join(known_code()) + 'simba_url_param(url, "colour")'), True)
-    testing = read("docs/testing.md")
-    yield "docs/testing.md: all folders of tests", check_folders(testing), False
-    yield "docs/testing.md: all mutants", check_mutants(testing), False
-    yield "docs/testing.md: the stories exist", check_stories(testing), False
+    testing = read("docs/internals/testing.md")
+    yield "docs/internals/testing.md: all folders of tests", check_folders(testing), False
+    yield "docs/internals/testing.md: all mutants", check_mutants(testing), False
+    yield "docs/internals/testing.md: the stories exist", check_stories(testing), False
     security = read("SECURITY.md")
     yield "SECURITY.md: each line names its test", check_protections(security), False
     yield ("twin: a line without a test",

@@ -257,7 +257,8 @@ def check_bash_commands(expected):
 
 
 COMMANDS = [(["--", "tru"], "true"), (["tru"], "true"), (["--", "cat", "READ"], "README.md"),
-            (["cat", "READ"], "README.md"), (["--", "cat", "-n", "docs/get"], "docs/getting-started.md")]
+            (["cat", "READ"], "README.md"),
+            (["--", "cat", "-n", "docs/guide/get"], "docs/guide/getting-started.md")]
 
 
 NAMES = [([""], [r"a\ b", "a:c", r"it\'s"]), (["a"], [r"a\ b", "a:c"]), (["a\\ "], [r"a\ b"]),
@@ -304,7 +305,8 @@ def cases():
     yield "simba_error(3) has the codes", check_codes(read("man/simba_error.3")), False
     for path in sorted(glob.glob("man/*.[135]", root_dir=ROOT)):
         yield f"{path} is well-formed", check_page(read(path)), False
-    texts = [read(path) for path in ("README.md", *glob.glob("docs/*.md", root_dir=ROOT))]
+    documents = glob.glob("docs/**/*.md", root_dir=ROOT, recursive=True)
+    texts = [read(path) for path in ("README.md", *documents)]
     yield "the documents' commands have known options", check_documents(texts), False
     yield "bash completes the options", check_bash(all_options), False
     yield "bash knows which options take a value", bash_values(), False

@@ -1,5 +1,5 @@
 /*
- * rights.h - the user of docs/redis.md, with just the rights that stand there.
+ * rights.h - the user of docs/stores/redis.md, with just the rights that stand there.
  */
 #ifndef SIMBA_TEST_REDIS_RIGHTS_H
 #define SIMBA_TEST_REDIS_RIGHTS_H

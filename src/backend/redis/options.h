@@ -7,7 +7,7 @@
  *     redis+sentinel://h1:26379,h2:26379/master-name/0      rediss+sentinel:// over TLS
  *     redis+cluster://h1:6379,h2:6379                       rediss+cluster:// over TLS
  *
- * "valkey" may stand for "redis" in all of them. docs/redis.md lists the parameters.
+ * "valkey" may stand for "redis" in all of them. docs/stores/redis.md lists the parameters.
  */
 #ifndef SB_REDIS_OPTIONS_H
 #define SB_REDIS_OPTIONS_H
