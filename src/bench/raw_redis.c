@@ -6,7 +6,7 @@
  */
 #include "bench/raw_store.h"
 
-#include "backend/redis/script.h"
+#include "backend/redis/scripts/script.h"
 #include "base/error.h"
 
 #include <hiredis/hiredis.h>

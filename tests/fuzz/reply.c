@@ -5,9 +5,9 @@
 #include "fuzz.h"
 
 #include "backend/redis/failure.h"
-#include "backend/redis/greeting.h"
-#include "backend/redis/question.h"
-#include "backend/redis/request.h"
+#include "backend/redis/wire/greeting.h"
+#include "backend/redis/topology/question.h"
+#include "backend/redis/request/request.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>

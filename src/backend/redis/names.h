@@ -9,7 +9,7 @@
 #ifndef SB_REDIS_NAMES_H
 #define SB_REDIS_NAMES_H
 
-#include "backend/redis/buffer.h"
+#include "backend/redis/wire/buffer.h"
 
 #include <simba/simba.h>
 

@@ -3,13 +3,13 @@
  */
 #include "backend/redis/redis.h"
 
-#include "backend/redis/cluster.h"
-#include "backend/redis/discover.h"
-#include "backend/redis/hosts.h"
-#include "backend/redis/list.h"
-#include "backend/redis/queue.h"
-#include "backend/redis/request.h"
-#include "backend/redis/sentinels.h"
+#include "backend/redis/topology/cluster.h"
+#include "backend/redis/topology/discover.h"
+#include "backend/redis/wire/hosts.h"
+#include "backend/redis/ops/list.h"
+#include "backend/redis/ops/queue.h"
+#include "backend/redis/request/request.h"
+#include "backend/redis/topology/sentinels.h"
 #include "base/alloc.h"
 #include "base/error.h"
 

@@ -1,0 +1,317 @@
+/*
+ * list.c - LIST: SCAN finds the names of the mutexes, node by node, and a READ tells about each.
+ *
+ * The reads go the way of everybody's requests, so that scripts that are missing and nodes that moved are
+ * no matter of this file.
+ */
+#include "backend/redis/ops/list.h"
+
+#include "backend/redis/failure.h"
+#include "backend/redis/request/request.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "core/owner.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCAN_COUNT "1000"
+#define READS_MAX 256 /* at once */
+
+struct listing;
+
+struct reading {
+    struct simba_request request; /* first: the request is the reading */
+    struct listing *listing;
+    size_t index;
+};
+
+struct listing {
+    struct sb_command command; /* first: SCAN */
+    simba_backend *store;
+    struct simba_request *request;
+    struct sb_node *node;      /* that is being scanned */
+    struct simba_request turn; /* on that node */
+    int64_t deadline_ms;
+    struct simba_mutex_status *list;
+    size_t count;
+    size_t capacity;
+    struct reading *readings; /* as many as may be under way */
+    size_t next;              /* to be read */
+    size_t under_way;
+    struct simba_error error; /* the first one */
+};
+
+static void scan_node(struct listing *l);
+static void scan(struct listing *l, const char *cursor, size_t length);
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+static void finish(struct listing *l)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    const struct simba_backend_host *host = l->store->host;
+
+    reply.code = l->error.code;
+    if (reply.code == SIMBA_OK) {
+        reply.list = l->list;
+        reply.list_count = l->count;
+    } else {
+        reply.error = &l->error;
+    }
+    host->reply(host, l->request, &reply);
+    sb_free(l->readings);
+    sb_free(l->list);
+    sb_free(l);
+}
+
+static void fail(struct listing *l, const struct simba_error *error)
+{
+    l->error = *error;
+    finish(l);
+}
+
+static void fail_memory(struct listing *l)
+{
+    struct simba_error error;
+
+    sb_error_plain(&error, SIMBA_ENOMEM);
+    fail(l, &error);
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+static void read_more(struct listing *l);
+
+static void take_record(struct listing *l, size_t index, const struct sb_record *record)
+{
+    struct simba_mutex_status *status = &l->list[index];
+    int64_t now_ms = simba_now_ms();
+
+    status->waiters = record->waiters;
+    if (!record->owned)
+        return;
+    sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner);
+    status->owner.transition_at_ms = sb_later(now_ms, record->left_ms);
+    status->owner.ttl_at_ms = status->owner.transition_at_ms - l->store->options.transition_ms;
+    status->owner.fence = record->revision;
+}
+
+static void on_read(simba_backend *store, struct simba_request *request,
+                    const struct sb_record *record, const struct simba_error *error)
+{
+    struct reading *reading = (struct reading *)request;
+    struct listing *l = reading->listing;
+
+    (void)store;
+    l->under_way--;
+    if (record != NULL)
+        take_record(l, reading->index, record);
+    else if (l->error.code == SIMBA_OK)
+        l->error = *error;
+    if (l->under_way == 0)
+        read_more(l);
+}
+
+static void read_next(struct listing *l, struct reading *reading)
+{
+    size_t index = l->next++;
+    int64_t left_ms = l->deadline_ms - simba_now_ms();
+
+    memset(reading, 0, sizeof *reading);
+    reading->listing = l;
+    reading->index = index;
+    reading->request.op = SIMBA_OP_READ;
+    reading->request.mutex = l->list[index].mutex;
+    reading->request.timeout_ms = left_ms > 0 ? left_ms : 0;
+    l->under_way++;
+    sb_request_start(l->store, &reading->request, on_read);
+}
+
+static bool is_complete(const struct listing *l)
+{
+    return l->next == l->count || l->error.code != SIMBA_OK;
+}
+
+/* As many as may be under way at once, and the next of them when all have ended: they are on all nodes, so
+ * that one answer does not tell which connection is to be flushed. One more counts as under way until all
+ * have begun, because reads can end at once. */
+static void read_more(struct listing *l)
+{
+    simba_backend *store = l->store;
+
+    while (l->under_way == 0 && !is_complete(l)) {
+        l->under_way = 1;
+        for (size_t i = 0; i < READS_MAX && !is_complete(l); i++)
+            read_next(l, &l->readings[i]);
+        l->under_way--;
+    }
+    if (l->under_way == 0)
+        finish(l);
+    sb_store_flush(store);
+}
+
+static void read_all(struct listing *l)
+{
+    l->readings = sb_alloc_zero(READS_MAX * sizeof *l->readings);
+    if (l->readings == NULL)
+        fail_memory(l);
+    else
+        read_more(l);
+}
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    const struct simba_mutex_status *left = a;
+    const struct simba_mutex_status *right = b;
+
+    return strcmp(left->mutex, right->mutex);
+}
+
+/* A mutex has up to three keys, and SCAN may tell a key twice. */
+static void sort_names(struct listing *l)
+{
+    size_t kept = 0;
+
+    if (l->count > 0)
+        qsort(l->list, l->count, sizeof *l->list, compare);
+    for (size_t i = 0; i < l->count; i++)
+        if (kept == 0 || compare(&l->list[kept - 1], &l->list[i]) != 0)
+            l->list[kept++] = l->list[i];
+    l->count = kept;
+}
+
+static bool add_name(struct listing *l, const char *mutex)
+{
+    if (l->count == l->capacity) {
+        size_t capacity = l->capacity > 0 ? l->capacity * 2 : 64;
+        struct simba_mutex_status *list = sb_realloc(l->list, capacity * sizeof *list);
+
+        if (list == NULL)
+            return false;
+        l->list = list;
+        l->capacity = capacity;
+    }
+    memset(&l->list[l->count], 0, sizeof *l->list);
+    sb_text_copy(l->list[l->count++].mutex, sizeof l->list->mutex, mutex);
+    return true;
+}
+
+static bool add_keys(struct listing *l, const redisReply *keys)
+{
+    char mutex[SIMBA_MUTEX_MAX + 1];
+
+    for (size_t i = 0; i < keys->elements; i++) {
+        const redisReply *key = keys->element[i];
+
+        if (key->type == REDIS_REPLY_STRING && sb_key_mutex(key->str, key->len, mutex) &&
+            !add_name(l, mutex))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Scanning ------------------------------------------------------------------------------- */
+
+static void go_on(struct listing *l, const redisReply *cursor)
+{
+    if (strcmp(cursor->str, "0") != 0) {
+        scan(l, cursor->str, cursor->len);
+    } else if (l->node->next != NULL) {
+        l->node = l->node->next;
+        scan_node(l);
+    } else {
+        sort_names(l);
+        read_all(l);
+    }
+}
+
+static bool is_scan_reply(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+           reply->element[0]->type == REDIS_REPLY_STRING &&
+           reply->element[1]->type == REDIS_REPLY_ARRAY;
+}
+
+static void on_scanned(struct sb_command *command, const struct sb_answer *answer)
+{
+    struct listing *l = (struct listing *)command;
+    const redisReply *reply = answer->reply;
+    struct simba_error error;
+
+    if (reply == NULL) {
+        fail(l, answer->error);
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        sb_redis_fail(answer->place, reply->str, &error);
+        fail(l, &error);
+    } else if (!is_scan_reply(reply)) {
+        sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
+        fail(l, &error);
+    } else if (!add_keys(l, reply->element[1])) {
+        fail_memory(l);
+    } else {
+        go_on(l, reply->element[0]);
+    }
+}
+
+static void scan(struct listing *l, const char *cursor, size_t length)
+{
+    const struct sb_argument arguments[] = {
+        {"SCAN", 4},  {cursor, length},
+        {"MATCH", 5}, {SB_KEY_PATTERN, sizeof SB_KEY_PATTERN - 1},
+        {"COUNT", 5}, {SCAN_COUNT, sizeof SCAN_COUNT - 1}};
+    struct sb_link *link = l->node->commands;
+    struct simba_error error;
+
+    if (sb_link_send(link, &l->command, arguments, 6, &error) != SIMBA_OK)
+        fail(l, &error);
+    else
+        sb_link_flush(link);
+}
+
+static void on_turn(simba_backend *store, struct simba_request *request,
+                    const struct sb_record *record, const struct simba_error *error)
+{
+    struct listing *l = request->backend_data;
+
+    (void)store;
+    (void)record;
+    if (error != NULL)
+        fail(l, error);
+    else
+        scan(l, "0", 1);
+}
+
+/* It may be the first use of the node. */
+static void scan_node(struct listing *l)
+{
+    int64_t left_ms = l->deadline_ms - simba_now_ms();
+
+    l->turn = (struct simba_request){
+        .op = SIMBA_OP_LIST, .timeout_ms = left_ms > 0 ? left_ms : 0, .backend_data = l};
+    sb_request_await_turn(l->node, &l->turn, on_turn);
+}
+
+void sb_list_start(simba_backend *store, struct simba_request *request)
+{
+    struct listing *l = sb_alloc_zero(sizeof *l);
+    struct simba_error error;
+
+    if (l == NULL || store->nodes == NULL) {
+        sb_free(l);
+        sb_error_plain(&error, SIMBA_ENOMEM);
+        sb_request_reply(store, request, NULL, &error);
+        return;
+    }
+    l->store = store;
+    l->request = request;
+    l->node = store->nodes;
+    l->deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
+    l->command.answered = on_scanned;
+    l->command.deadline_ms = l->deadline_ms;
+    scan_node(l);
+}

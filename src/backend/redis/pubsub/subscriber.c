@@ -1,0 +1,370 @@
+/*
+ * subscriber.c - SUBSCRIBE and what comes of it. Must not know why somebody listens.
+ *
+ * Confirmations come in the order of the subscriptions, one for each channel, so each subscription gets a
+ * ticket: its number on this connection. A listener is told to look when its ticket is confirmed, since
+ * what was published before went unheard.
+ *
+ * Whoever stops to listen often begins again at once: a thread that takes a mutex again and again. So the
+ * subscription of a contender lingers for a while, and is there when it is wanted again. A server takes such a
+ * contender for a live one, so what it is told meanwhile is not lost.
+ */
+#include "backend/redis/pubsub/subscriber.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <assert.h>
+#include <hiredis/hiredis.h>
+#include <string.h>
+#include <uv.h>
+
+#define CHUNK 256 /* channels in one command, so that a server is not held up */
+#define LINGER_MAX 64
+#define LINGER_MS 1000
+#define RELEASED "released@@"
+#define ACQUIRED "acquired@@"
+
+struct lingerer {
+    struct sb_listener *listener;
+    int64_t until_ms;
+};
+
+struct sb_subscriber {
+    const struct simba_backend_host *host;
+    struct sb_listeners *listeners;
+    struct sb_link *link;
+    uv_prepare_t
+        flusher;      /* before the loop waits, what was said in this turn leaves in one write */
+    uv_timer_t timer; /* ends the lingering */
+    bool has_handles; /* these two are handles of the loop */
+    unsigned parts;   /* the link and the handles */
+    uint64_t asked;   /* the last ticket */
+    uint64_t confirmed;
+    uint64_t bulk; /* the last ticket of those given when the connection came up */
+    bool dirty;
+    const struct sb_subscriber_events *events;
+    int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
+    void *user;
+
+    struct sb_argument chunk[CHUNK + 1]; /* the word and the channels */
+    size_t chunk_count;
+    struct lingerer lingerers[LINGER_MAX]; /* the oldest first */
+    size_t lingerer_count;
+};
+
+/* ---- Saying --------------------------------------------------------------------------------- */
+
+static void on_flush(uv_prepare_t *prepare)
+{
+    struct sb_subscriber *s = prepare->data;
+
+    uv_prepare_stop(prepare);
+    s->dirty = false;
+    sb_link_flush(s->link);
+}
+
+/* Whoever never listens has none. */
+static void have_handles(struct sb_subscriber *s)
+{
+    if (s->has_handles)
+        return;
+    uv_prepare_init(s->host->loop, &s->flusher);
+    uv_timer_init(s->host->loop, &s->timer);
+    s->flusher.data = s;
+    s->timer.data = s;
+    s->has_handles = true;
+    s->parts += 2;
+}
+
+static void flush_soon(struct sb_subscriber *s)
+{
+    have_handles(s);
+    if (!s->dirty)
+        uv_prepare_start(&s->flusher, on_flush);
+    s->dirty = true;
+}
+
+static void say(struct sb_subscriber *s, const struct sb_argument *arguments, size_t count)
+{
+    if (sb_link_push(s->link, arguments, count) != SIMBA_OK) {
+        struct simba_error error;
+
+        sb_error_set(&error, SIMBA_ENOMEM, "no memory for a subscription");
+        sb_link_drop(s->link,
+                     &error); /* to begin anew is the only way to know what is subscribed */
+        return;
+    }
+    flush_soon(s);
+}
+
+void sb_subscriber_add(struct sb_subscriber *s, struct sb_listener *listener)
+{
+    const struct sb_argument arguments[2] = {{"SUBSCRIBE", 9},
+                                             {listener->channel, listener->length}};
+
+    listener->at = s;
+    listener->ticket = 0;
+    if (sb_link_is_ready(s->link)) {
+        listener->ticket = ++s->asked;
+        say(s, arguments, 2);
+    } else {
+        sb_link_start(s->link, NULL);
+    }
+}
+
+void sb_subscriber_remove(struct sb_subscriber *s, struct sb_listener *listener)
+{
+    const struct sb_argument arguments[2] = {{"UNSUBSCRIBE", 11},
+                                             {listener->channel, listener->length}};
+
+    listener->at = NULL;
+    if (listener->ticket > 0 && sb_link_is_ready(s->link) &&
+        !sb_listeners_share(s->listeners, listener))
+        say(s, arguments, 2);
+}
+
+/* ---- Lingering ------------------------------------------------------------------------------ */
+
+static struct sb_listener *take_lingerer(struct sb_subscriber *s, size_t index)
+{
+    struct sb_listener *listener = s->lingerers[index].listener;
+
+    s->lingerer_count--;
+    memmove(&s->lingerers[index], &s->lingerers[index + 1],
+            (s->lingerer_count - index) * sizeof s->lingerers[0]);
+    listener->lingers = false;
+    assert(listener->waits_since_us == 0);
+    return listener;
+}
+
+static void end_oldest(struct sb_subscriber *s)
+{
+    struct sb_listener *listener = take_lingerer(s, 0);
+
+    if (!sb_listeners_remove(s->listeners, listener))
+        return;
+    if (listener->at != NULL)
+        sb_subscriber_remove(s, listener);
+    sb_free(listener);
+}
+
+static void on_lingered(uv_timer_t *timer)
+{
+    struct sb_subscriber *s = timer->data;
+    int64_t now_ms = simba_now_ms();
+
+    while (s->lingerer_count > 0 && s->lingerers[0].until_ms <= now_ms)
+        end_oldest(s);
+    if (s->lingerer_count > 0)
+        uv_timer_start(timer, on_lingered, (uint64_t)(s->lingerers[0].until_ms - now_ms), 0);
+}
+
+bool sb_subscriber_linger(struct sb_subscriber *s, struct sb_listener *listener)
+{
+    if (sb_listener_is_observer(listener) || listener->count > 1 || listener->ticket == 0 ||
+        !sb_link_is_ready(s->link))
+        return false;
+    if (s->lingerer_count == LINGER_MAX)
+        end_oldest(s);
+    have_handles(s);
+    if (s->lingerer_count == 0)
+        uv_timer_start(&s->timer, on_lingered, LINGER_MS, 0);
+    s->lingerers[s->lingerer_count++] = (struct lingerer){listener, simba_now_ms() + LINGER_MS};
+    listener->lingers = true;
+    return true;
+}
+
+void sb_subscriber_resume(struct sb_subscriber *s, struct sb_listener *listener)
+{
+    size_t index = 0;
+
+    while (index < s->lingerer_count && s->lingerers[index].listener != listener)
+        index++;
+    assert(index < s->lingerer_count);
+    take_lingerer(s, index);
+    sb_listeners_remove(s->listeners, listener); /* only the lingering: somebody listens again */
+}
+
+/* ---- Coming up ------------------------------------------------------------------------------ */
+
+static void say_chunk(struct sb_subscriber *s)
+{
+    if (s->chunk_count > 0)
+        say(s, s->chunk, s->chunk_count + 1);
+    s->chunk_count = 0;
+}
+
+static void add_to_chunk(void *argument, struct sb_listener *listener)
+{
+    struct sb_subscriber *s = argument;
+
+    if (listener->at != s)
+        return;
+    listener->ticket = ++s->asked;
+    s->chunk[++s->chunk_count] = (struct sb_argument){listener->channel, listener->length};
+    if (s->chunk_count == CHUNK)
+        say_chunk(s);
+}
+
+static void on_ready(void *user)
+{
+    struct sb_subscriber *s = user;
+
+    s->asked = 0;
+    s->confirmed = 0;
+    s->chunk[0] = (struct sb_argument){"SUBSCRIBE", 9};
+    s->chunk_count = 0;
+    sb_listeners_each(s->listeners, add_to_chunk, s);
+    say_chunk(s);
+    s->bulk = s->asked;
+}
+
+/* ---- Hearing -------------------------------------------------------------------------------- */
+
+static void on_confirmed(struct sb_subscriber *s, const redisReply *channel)
+{
+    struct sb_listener *listener = NULL;
+
+    s->confirmed++;
+    if (s->confirmed == s->bulk)
+        s->host->notice(s->host, SIMBA_NOTICE_RELEASED, NULL, NULL);
+    if (s->confirmed <= s->bulk)
+        return;
+    do {
+        listener = sb_listeners_next(s->listeners, listener, channel->str, channel->len);
+    } while (listener != NULL && (listener->at != s || listener->ticket != s->confirmed));
+    if (listener != NULL && !listener->lingers)
+        sb_listener_wake(s->listeners, listener);
+}
+
+static bool opens_with(const redisReply *text, const char *word)
+{
+    return text->len >= strlen(word) && memcmp(text->str, word, strlen(word)) == 0;
+}
+
+/* Anybody may have said it: it is a reason to look, and nothing in it is believed. Being told to look makes nobody stop
+ * listening, so the table does not change meanwhile. Other words than the two are not for us. */
+static void on_message(struct sb_subscriber *s, const redisReply *channel, const redisReply *text)
+{
+    struct sb_listener *listener = NULL;
+
+    while ((listener = sb_listeners_next(s->listeners, listener, channel->str, channel->len)) !=
+           NULL) {
+        if (!opens_with(text, sb_listener_is_observer(listener) ? ACQUIRED : RELEASED))
+            continue;
+        if (sb_listener_is_observer(listener))
+            sb_listener_wake(s->listeners, listener);
+        else
+            s->events->released(s->user, listener);
+    }
+}
+
+static bool is_text(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STRING;
+}
+
+/* A refused subscription would make the tickets wrong, so the connection ends and begins anew. */
+static void on_refused(struct sb_subscriber *s, const redisReply *reply)
+{
+    struct simba_error error;
+
+    sb_error_set(&error, SIMBA_EDENIED, "the server does not let this client listen: %s",
+                 reply->str);
+    sb_link_drop(s->link, &error);
+}
+
+static void on_pushed(void *user, const redisReply *reply)
+{
+    struct sb_subscriber *s = user;
+
+    if (reply->type == REDIS_REPLY_ERROR) {
+        on_refused(s, reply);
+        return;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || !is_text(reply->element[0]) ||
+        !is_text(reply->element[1]))
+        return; /* the answer to a PING */
+    if (strcmp(reply->element[0]->str, "subscribe") == 0)
+        on_confirmed(s, reply->element[1]);
+    else if (strcmp(reply->element[0]->str, "message") == 0 && is_text(reply->element[2]))
+        on_message(s, reply->element[1], reply->element[2]);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+void sb_subscriber_drop(struct sb_subscriber *s, const struct simba_error *error)
+{
+    sb_link_drop(s->link, error);
+}
+
+void sb_subscriber_look_again(struct sb_subscriber *s)
+{
+    sb_link_look_again(s->link);
+}
+
+static void release(struct sb_subscriber *s)
+{
+    void (*closed)(void *user) = s->events->closed;
+    void *user = s->user;
+
+    if (--s->parts > 0)
+        return;
+    sb_free(s);
+    closed(user);
+}
+
+static void on_link_closed(void *user)
+{
+    release(user);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+static int where(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
+{
+    struct sb_subscriber *s = user;
+
+    return s->where(s->user, ret_place, error);
+}
+
+static const struct sb_link_events link_events = {on_ready, on_pushed, on_link_closed, NULL};
+
+struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
+                                           struct sb_listeners *listeners,
+                                           const struct sb_subscriber_events *events)
+{
+    struct sb_subscriber *s = sb_alloc_zero(sizeof *s);
+    struct sb_link_config own = *link;
+
+    if (s == NULL)
+        return NULL;
+    s->host = link->host;
+    s->listeners = listeners;
+    s->events = events;
+    s->where = link->where;
+    s->user = link->user;
+    own.where = where;
+    own.events = &link_events;
+    own.user = s;
+    s->link = sb_link_create(&own);
+    if (s->link == NULL) {
+        sb_free(s);
+        return NULL;
+    }
+    s->parts = 1;
+    return s;
+}
+
+void sb_subscriber_close(struct sb_subscriber *s)
+{
+    if (s->has_handles) {
+        uv_close((uv_handle_t *)&s->flusher, on_handle_closed);
+        uv_close((uv_handle_t *)&s->timer, on_handle_closed);
+    }
+    sb_link_close(s->link);
+}

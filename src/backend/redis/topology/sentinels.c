@@ -1,0 +1,404 @@
+/*
+ * sentinels.c - two connections to each sentinel: one to ask on, one that +switch-master is heard on. Owns when to
+ * ask; must not know what for.
+ *
+ * A message is a hint and nothing more: all are asked again, and their answers count.
+ */
+#include "backend/redis/topology/sentinels.h"
+
+#include "backend/redis/wire/link.h"
+#include "backend/redis/topology/question.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <hiredis/hiredis.h>
+#include <string.h>
+#include <uv.h>
+
+#define PERIOD_MIN_MS 100
+#define PERIOD_MAX_MS 1000
+#define PERIOD_SHARE 4 /* of a ttl */
+#define PATIENCE 4     /* periods that a sentinel has for its answer */
+#define SETTLED 3 /* rounds after which those that the URL names have told their ids, if they can */
+#define CHANNEL "+switch-master"
+
+/* One of them. */
+struct sentinel {
+    struct sb_sentinels *all;
+    size_t index; /* among the votes */
+    struct sb_redis_place place;
+    struct sb_link *commands;
+    struct sb_link *announcements;
+    unsigned links;  /* of these two: not closed yet */
+    unsigned outage; /* and: down */
+    struct sb_question question;
+    bool is_asked;            /* its answer is to come */
+    bool ask_again;           /* something may have changed since it was asked */
+    bool is_heard;            /* its announcements are waited for */
+    struct simba_error error; /* why it has not answered; its code is SIMBA_OK when it has */
+};
+
+struct sb_sentinels {
+    const struct simba_backend_host *host;
+    const struct sb_redis_options *options;
+    const struct sb_tls *tls;
+    const struct sb_sentinels_events *events;
+    void *user;
+    struct sb_votes votes;
+    struct sb_redis_place master;
+    int64_t confirmed_ms; /* sb_votes_confirmed_ms of it: every lease asks */
+    struct sentinel *sentinels[SB_SENTINELS_MAX];
+    unsigned sentinel_count; /* with those that are being closed */
+    uv_timer_t timer;
+    bool has_timer;  /* the timer is open */
+    unsigned rounds; /* up to SETTLED */
+    bool closing;
+    bool is_lost; /* the master is not confirmed, and that has been told */
+};
+
+static void ask(struct sentinel *one);
+
+/* ---- What is known -------------------------------------------------------------------------- */
+
+static int64_t period_ms(const struct sb_sentinels *s)
+{
+    int64_t period = (s->options->lease_ms - s->options->transition_ms) / PERIOD_SHARE;
+
+    if (period < PERIOD_MIN_MS)
+        return PERIOD_MIN_MS;
+    return period < PERIOD_MAX_MS ? period : PERIOD_MAX_MS;
+}
+
+const struct sb_redis_place *sb_sentinels_master(const struct sb_sentinels *s)
+{
+    return &s->master;
+}
+
+int64_t sb_sentinels_as_of(const struct sb_sentinels *s, const struct sb_redis_place *place,
+                           int64_t made_ms)
+{
+    if (!sb_redis_place_equals(place, &s->master))
+        return 0;
+    return s->votes.any || made_ms < s->confirmed_ms ? made_ms : s->confirmed_ms;
+}
+
+/* Why one of them does not answer; "" where all do. */
+static const char *reason(const struct sb_sentinels *s)
+{
+    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+        if (s->sentinels[i] != NULL && s->sentinels[i]->error.code != SIMBA_OK)
+            return s->sentinels[i]->error.text;
+    return "";
+}
+
+int sb_sentinels_check(const struct sb_sentinels *s, int64_t age_ms, struct simba_error *error)
+{
+    int64_t since_ms = simba_now_ms() - age_ms;
+    char where[SB_REDIS_PLACE_TEXT_MAX];
+    const char *why;
+
+    if (s->votes.any || s->confirmed_ms >= since_ms)
+        return SIMBA_OK;
+    why = reason(s);
+    return sb_error_set(error, SIMBA_EUNAVAILABLE,
+                        "%zu of %zu sentinels confirm the master at %.60s, %zu must "
+                        "(sentinel-quorum)%s%.120s",
+                        sb_votes_for(&s->votes, &s->master, since_ms), sb_votes_count(&s->votes),
+                        sb_redis_place_text(&s->master, where), sb_votes_needed(&s->votes),
+                        why[0] != '\0' ? ": " : "", why);
+}
+
+/* One event, however long it lasts. */
+static void tell_whether_lost(struct sb_sentinels *s)
+{
+    struct simba_error error;
+    bool is_lost =
+        sb_sentinels_check(s, s->options->lease_ms - s->options->transition_ms, &error) != SIMBA_OK;
+
+    if (is_lost && !s->is_lost)
+        s->host->log(s->host, SIMBA_LOG_WARN, "redis: %s", error.text);
+    else if (!is_lost && s->is_lost)
+        s->host->log(s->host, SIMBA_LOG_INFO, "redis: the sentinels confirm the master again");
+    s->is_lost = is_lost;
+}
+
+/* What they have said has changed. */
+static void look_for_master(struct sb_sentinels *s)
+{
+    int64_t since_ms = simba_now_ms() - 2 * PATIENCE * period_ms(s);
+    const struct sb_redis_place *master = sb_votes_master(&s->votes, &s->master, since_ms);
+    bool moves = master != NULL && !sb_redis_place_equals(master, &s->master);
+
+    if (moves)
+        s->master = *master;
+    s->confirmed_ms = sb_votes_confirmed_ms(&s->votes, &s->master);
+    if (moves)
+        s->events->moved(s->user);
+}
+
+/* ---- Asking --------------------------------------------------------------------------------- */
+
+static void on_answered(struct sb_question *question)
+{
+    struct sentinel *one = question->user;
+    struct sb_sentinels *s = one->all;
+
+    one->is_asked = false;
+    one->error.code = SIMBA_OK;
+    if (question->code != SIMBA_OK)
+        one->error = question->error;
+    if (s->closing)
+        return;
+    if (question->code == SIMBA_OK) {
+        sb_votes_take(&s->votes, one->index, &question->word, question->asked_ms);
+        look_for_master(s);
+    }
+    if (one->ask_again)
+        ask(one);
+}
+
+static int send_on_link(void *via, struct sb_command *command, const struct sb_argument *arguments,
+                        size_t count, struct simba_error *error)
+{
+    return sb_link_send(via, command, arguments, count, error);
+}
+
+static int64_t patience_ms(const struct sb_sentinels *s)
+{
+    int64_t patience = PATIENCE * period_ms(s);
+
+    return patience < s->options->command_timeout_ms ? patience : s->options->command_timeout_ms;
+}
+
+static void ask(struct sentinel *one)
+{
+    one->ask_again = one->is_asked;
+    if (one->is_asked)
+        return;
+    sb_link_start(one->commands, NULL);
+    one->is_asked =
+        sb_question_ask(&one->question, send_on_link, one->commands,
+                        simba_now_ms() + patience_ms(one->all), &one->error) == SIMBA_OK;
+    sb_link_flush(one->commands);
+    if (one->is_asked && one->error.code == SIMBA_OK)
+        sb_link_start(one->announcements, NULL);
+}
+
+static void ask_all(struct sb_sentinels *s)
+{
+    for (size_t i = 0; i < SB_SENTINELS_MAX && !s->closing; i++)
+        if (s->sentinels[i] != NULL)
+            ask(s->sentinels[i]);
+}
+
+/* ---- Hearing -------------------------------------------------------------------------------- */
+
+static void on_announcements_ready(void *user)
+{
+    const struct sb_argument arguments[2] = {{"SUBSCRIBE", 9}, {CHANNEL, sizeof CHANNEL - 1}};
+    struct sentinel *one = user;
+
+    one->is_heard = true;
+    sb_link_push(one->announcements, arguments, 2); /* where it fails the questions do */
+    sb_link_flush(one->announcements);
+}
+
+/* It goes on without them. */
+static void on_refused(struct sentinel *one, const char *text)
+{
+    char where[SB_REDIS_PLACE_TEXT_MAX];
+
+    if (one->is_heard)
+        one->all->host->log(one->all->host, SIMBA_LOG_WARN,
+                            "redis: the sentinel at %.80s does not let this client subscribe to "
+                            "%s, so a fail-over is noticed up to %lld ms later: %.100s",
+                            sb_redis_place_text(&one->place, where), CHANNEL,
+                            (long long)period_ms(one->all), text);
+    one->is_heard = false;
+}
+
+static void on_announced(void *user, const redisReply *reply)
+{
+    struct sentinel *one = user;
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        on_refused(one, reply->str);
+    else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+             reply->element[0]->type == REDIS_REPLY_STRING &&
+             strcmp(reply->element[0]->str, "message") == 0)
+        ask_all(one->all);
+}
+
+/* ---- Sentinels -------------------------------------------------------------------------------- */
+
+static void finish_close(struct sb_sentinels *s)
+{
+    void (*closed)(void *user) = s->events->closed;
+    void *user = s->user;
+
+    if (!s->closing || s->sentinel_count > 0 || s->has_timer)
+        return;
+    sb_free(s);
+    closed(user);
+}
+
+static int where(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
+{
+    const struct sentinel *one = user;
+
+    (void)error;
+    *ret_place = one->place;
+    return SIMBA_OK;
+}
+
+static void on_link_closed(void *user)
+{
+    struct sentinel *one = user;
+    struct sb_sentinels *s = one->all;
+
+    if (--one->links > 0)
+        return;
+    sb_free(one);
+    s->sentinel_count--;
+    finish_close(s);
+}
+
+static const struct sb_link_events command_events = {NULL, NULL, on_link_closed, NULL};
+static const struct sb_link_events announcement_events = {on_announcements_ready, on_announced,
+                                                          on_link_closed, NULL};
+
+static struct sb_link_config link_config(struct sentinel *one, const struct sb_link_events *events)
+{
+    return (struct sb_link_config){
+        .host = one->all->host,
+        .options = one->all->options,
+        .tls = one->all->tls,
+        .credentials = &one->all->options->sentinel_credentials,
+        .where = where,
+        .outage = &one->outage,
+        .events = events,
+        .user = one,
+    };
+}
+
+/* At once, where a link was never started; one that could not be created counts as closed. */
+static void close_sentinel(struct sb_sentinels *s, size_t index)
+{
+    struct sentinel *one = s->sentinels[index];
+    struct sb_link *links[2] = {one->commands, one->announcements};
+
+    s->sentinels[index] = NULL;
+    for (size_t i = 0; i < 2; i++) {
+        if (links[i] != NULL)
+            sb_link_close(links[i]); /* a question under way is answered */
+        else
+            on_link_closed(one);
+    }
+}
+
+/* Not when memory is short: it is tried again at the next round. */
+static void add_sentinel(struct sb_sentinels *s, size_t index)
+{
+    struct sentinel *one = sb_alloc_zero(sizeof *one);
+    struct sb_link_config config;
+
+    if (one == NULL)
+        return;
+    one->all = s;
+    one->index = index;
+    one->place = s->votes.votes[index].place;
+    one->question.options = s->options;
+    one->question.answered = on_answered;
+    one->question.user = one;
+    config = link_config(one, &command_events);
+    one->commands = sb_link_create(&config);
+    config = link_config(one, &announcement_events);
+    one->announcements = sb_link_create(&config);
+    s->sentinel_count++;
+    one->links = 2;
+    s->sentinels[index] = one;
+    if (one->commands == NULL || one->announcements == NULL)
+        close_sentinel(s, index);
+}
+
+/* ---- Rounds --------------------------------------------------------------------------------- */
+
+static void forget_gone(struct sb_sentinels *s, int64_t now_ms)
+{
+    for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
+        if (!sb_votes_may_forget(&s->votes, i, now_ms))
+            continue;
+        sb_votes_forget(&s->votes, i);
+        if (s->sentinels[i] != NULL)
+            close_sentinel(s, i);
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct sb_sentinels *s = timer->data;
+    int64_t now_ms = simba_now_ms();
+
+    forget_gone(s, now_ms);
+    if (s->rounds < SETTLED)
+        s->rounds++;
+    else
+        sb_votes_add_peers(&s->votes, now_ms);
+    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+        if (s->votes.votes[i].used && s->sentinels[i] == NULL)
+            add_sentinel(s, i);
+    ask_all(s);
+    tell_whether_lost(s);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+struct sb_sentinels *sb_sentinels_create(const struct simba_backend_host *host,
+                                         const struct sb_redis_options *options,
+                                         const struct sb_tls *tls, const struct sb_votes *votes,
+                                         const struct sb_sentinels_events *events, void *user)
+{
+    struct sb_sentinels *s = sb_alloc_zero(sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    s->host = host;
+    s->options = options;
+    s->tls = tls;
+    s->votes = *votes;
+    s->master = *sb_votes_master(votes, NULL, 0);
+    s->confirmed_ms = sb_votes_confirmed_ms(votes, &s->master);
+    s->events = events;
+    s->user = user;
+    return s;
+}
+
+void sb_sentinels_free(struct sb_sentinels *s)
+{
+    sb_free(s);
+}
+
+void sb_sentinels_start(struct sb_sentinels *s)
+{
+    uv_timer_init(s->host->loop, &s->timer);
+    s->timer.data = s;
+    s->has_timer = true;
+    uv_timer_start(&s->timer, on_timer, (uint64_t)period_ms(s), (uint64_t)period_ms(s));
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct sb_sentinels *s = handle->data;
+
+    s->has_timer = false;
+    finish_close(s);
+}
+
+void sb_sentinels_close(struct sb_sentinels *s)
+{
+    s->closing = true;
+    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+        if (s->sentinels[i] != NULL)
+            close_sentinel(s, i);
+    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+}

@@ -1,0 +1,510 @@
+/*
+ * connection.c - RESP on a stream. Owns the steps to a server that can be used and all time limits of a
+ * connection; must not know mutexes, nor which server it is and why. Which reply is whose, pipeline.c knows.
+ *
+ * Silence is what tells a dead connection from a slow one. It is measured from when something became
+ * owed, or from the last byte that came, and ends the connection when it lasts too long. A reply that has begun must be
+ * complete within the same time, however many bytes come meanwhile.
+ */
+#include "backend/redis/wire/connection.h"
+
+#include "backend/redis/wire/greeting.h"
+#include "backend/redis/wire/pipeline.h"
+#include "backend/redis/wire/reader.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <assert.h>
+#include <hiredis/hiredis.h>
+#include <string.h>
+#include <uv.h>
+
+#define SUSPICIOUS_MS 100 /* silence after which a missed deadline ends the connection */
+
+/* Commands under way at once: enough to keep a server busy that is far away, and few enough that a slow one
+ * (thousands a second) answers the last of them in a fraction of a second. When half of them are answered as
+ * many leave together. */
+#define DEPTH_MAX 2048
+#define DEPTH_LOW (DEPTH_MAX / 2)
+
+enum state { CONNECTING, GREETING, READY, DOWN, CLOSING };
+
+struct sb_connection {
+    struct sb_connection_config config;
+    struct sb_redis_place place;
+    enum state state;
+    struct sb_stream *stream;
+    struct sb_reader *reader;
+    uv_timer_t timer;
+    int64_t timer_at_ms; /* what it is set to */
+    unsigned handles;    /* the stream and the timer */
+
+    struct sb_greeting greeting;
+    struct sb_pipeline pipeline;
+    int64_t connect_by_ms; /* until READY */
+    int64_t heard_at_ms;   /* the last byte */
+    bool is_behind;        /* time is up, but something has come that is to be read first */
+    int64_t owed_since_ms; /* SB_NEVER: nothing is owed */
+    int64_t begun_ms;      /* a reply that is not complete; SB_NEVER: there is none */
+    struct sb_command ping;
+    bool pinging;
+};
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool is_pushed_to(const struct sb_connection *c)
+{
+    return c->config.events->pushed != NULL;
+}
+
+/* A server with encryption has nothing else to say to plain bytes. */
+static bool may_want_tls(const struct sb_connection *c)
+{
+    return c->state == GREETING && c->config.login->tls == NULL && c->place.port != 0;
+}
+
+bool sb_connection_is_ready(const struct sb_connection *c)
+{
+    return c->state == READY;
+}
+
+bool sb_connection_has_room(const struct sb_connection *c)
+{
+    return sb_pipeline_depth(&c->pipeline) < DEPTH_MAX;
+}
+
+/* ---- Going down ----------------------------------------------------------------------------- */
+
+/* A server cannot know that what it refuses was read from a file long ago. */
+static struct simba_error explain(const struct sb_connection *c, const struct simba_error *error)
+{
+    const struct simba_error *unread = &c->config.login->unread;
+    struct simba_error explained = *error;
+
+    if (c->state < READY && error->code == SIMBA_EDENIED && unread->code != SIMBA_OK)
+        sb_error_set_backend(&explained, error->code, error->backend_code, "%.120s; and %.120s",
+                             error->text, unread->text);
+    return explained;
+}
+
+void sb_connection_drop(struct sb_connection *c, const struct simba_error *error)
+{
+    struct simba_error why;
+
+    if (c->state >= DOWN)
+        return;
+    why = explain(c, error);
+    c->state = DOWN;
+    sb_stream_close(c->stream);
+    uv_timer_stop(&c->timer);
+    sb_pipeline_fail(&c->pipeline, &why);
+    if (c->state == DOWN)
+        c->config.events->down(c->config.user, &why);
+}
+
+static void drop_because(struct sb_connection *c, const char *what)
+{
+    char place[SB_REDIS_PLACE_TEXT_MAX];
+    struct simba_error error;
+
+    sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s %s",
+                 sb_redis_place_text(&c->place, place), what);
+    sb_connection_drop(c, &error);
+}
+
+/* ---- Time ----------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer);
+
+static int64_t next_check_ms(const struct sb_connection *c)
+{
+    const struct sb_redis_options *o = c->config.options;
+    int64_t at_ms = c->pipeline.first_due_ms;
+
+    if (c->state < READY)
+        return earliest(at_ms, c->connect_by_ms);
+    if (c->begun_ms != SB_NEVER)
+        at_ms = earliest(at_ms, c->begun_ms + o->command_timeout_ms);
+    if (c->owed_since_ms != SB_NEVER)
+        return earliest(at_ms, c->owed_since_ms + o->command_timeout_ms);
+    return earliest(at_ms, c->heard_at_ms + o->idle_timeout_ms);
+}
+
+/* Moves the timer forward only: when it fires too early it is set again. */
+static void set_timer(struct sb_connection *c)
+{
+    int64_t at_ms = next_check_ms(c);
+    int64_t now_ms;
+
+    if (c->state >= DOWN || at_ms >= c->timer_at_ms)
+        return;
+    now_ms = simba_now_ms();
+    c->timer_at_ms = at_ms;
+    uv_timer_start(&c->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
+}
+
+/* Returns whether a command was due that the server has said nothing since. Behind many others one may be due
+ * while replies come all the time: that is a server with much to do, not a dead one. */
+static bool expire(struct sb_connection *c, int64_t now_ms)
+{
+    char place[SB_REDIS_PLACE_TEXT_MAX];
+    struct simba_error error;
+
+    if (now_ms < c->pipeline.first_due_ms)
+        return false;
+    sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s did not answer in time",
+                 sb_redis_place_text(&c->place, place));
+    return sb_pipeline_expire(&c->pipeline, now_ms, c->heard_at_ms, &error);
+}
+
+static void on_ping_answered(struct sb_command *command, const struct sb_answer *answer)
+{
+    struct sb_connection *c =
+        (struct sb_connection *)((char *)command - offsetof(struct sb_connection, ping));
+
+    (void)answer; /* the silence rule judges */
+    c->pinging = false;
+}
+
+/* Nothing was heard for long: asks whether the server is still there. */
+static void ping(struct sb_connection *c, int64_t now_ms)
+{
+    const struct sb_argument word = {"PING", 4};
+
+    if (is_pushed_to(c)) {
+        sb_connection_push(c, &word, 1);
+    } else if (!c->pinging) {
+        c->ping.answered = on_ping_answered;
+        c->ping.deadline_ms = now_ms + c->config.options->command_timeout_ms;
+        c->pinging = sb_connection_send(c, &c->ping, &word, 1) == SIMBA_OK;
+    }
+    sb_connection_flush(c);
+}
+
+/* A missed deadline makes silence suspicious, unless the server is silent because it was told to wait. */
+static int64_t silence_max_ms(const struct sb_connection *c, bool missed)
+{
+    return missed && !sb_pipeline_waits(&c->pipeline) ? SUSPICIOUS_MS
+                                                      : c->config.options->command_timeout_ms;
+}
+
+static void check_silence(struct sb_connection *c, bool missed, int64_t now_ms)
+{
+    const struct sb_redis_options *o = c->config.options;
+
+    if (c->begun_ms != SB_NEVER && now_ms - c->begun_ms >= o->command_timeout_ms) {
+        drop_because(c, "takes too long to end a reply");
+    } else if (c->owed_since_ms == SB_NEVER) {
+        if (now_ms - c->heard_at_ms >= o->idle_timeout_ms)
+            ping(c, now_ms);
+    } else if (now_ms - c->owed_since_ms >= silence_max_ms(c, missed)) {
+        drop_because(c, "does not answer any more");
+    }
+}
+
+/* The step that a connection is at says what to look at. */
+static void give_up_connecting(struct sb_connection *c)
+{
+    if (c->state == GREETING)
+        drop_because(c, "did not answer the greeting within the connect-timeout");
+    else if (sb_stream_is_connected(c->stream))
+        drop_because(c, "did not finish the TLS handshake within the connect-timeout; does it "
+                        "speak TLS there?");
+    else
+        drop_because(c, "could not be connected to within the connect-timeout");
+}
+
+/* Whether what lies in the socket has to be read before anybody is judged: it may be the loop that is late,
+ * and not the server. The loop reads before it looks at its timers again, so that once is enough; what comes
+ * later, perhaps without end, is late. */
+static bool must_read_first(struct sb_connection *c)
+{
+    c->is_behind = !c->is_behind && sb_stream_has_unread(c->stream);
+    return c->is_behind;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct sb_connection *c = timer->data;
+    int64_t now_ms = simba_now_ms();
+    bool missed;
+
+    if (must_read_first(c)) {
+        uv_timer_start(&c->timer, on_timer, 1, 0);
+        return;
+    }
+    c->timer_at_ms = SB_NEVER;
+    if (c->state < READY && now_ms >= c->connect_by_ms) {
+        give_up_connecting(c);
+        return;
+    }
+    missed = expire(c, now_ms);
+    if (c->state == READY)
+        check_silence(c, missed, now_ms);
+    set_timer(c);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+int sb_connection_send(struct sb_connection *c, struct sb_command *command,
+                       const struct sb_argument *arguments, size_t count)
+{
+    if (c->state >= DOWN)
+        return SIMBA_EUNAVAILABLE;
+    return sb_pipeline_add(&c->pipeline, command, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
+}
+
+int sb_connection_push(struct sb_connection *c, const struct sb_argument *arguments, size_t count)
+{
+    if (c->state != READY)
+        return SIMBA_EUNAVAILABLE;
+    return sb_buffer_add_command(&c->pipeline.out, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
+}
+
+void sb_connection_flush(struct sb_connection *c)
+{
+    if (c->state == READY && c->pipeline.out.length > 0) {
+        int64_t now_ms = simba_now_ms();
+
+        sb_stream_write(c->stream, &c->pipeline.out);
+        sb_pipeline_mark_sent(&c->pipeline, now_ms);
+        if (c->owed_since_ms == SB_NEVER)
+            c->owed_since_ms = now_ms;
+    }
+    set_timer(c);
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------ */
+
+static void become_ready(struct sb_connection *c)
+{
+    sb_stream_settle(c->stream);
+    sb_pipeline_forget_expired(&c->pipeline);
+    c->state = READY;
+    c->config.events->ready(c->config.user);
+    if (c->state == READY)
+        sb_connection_flush(c);
+}
+
+static void take_greeting(struct sb_connection *c, const redisReply *reply)
+{
+    struct simba_error error;
+    bool done = false;
+    int code = sb_greeting_take(&c->greeting, &c->place, reply, &done, &error);
+
+    if (code != SIMBA_OK)
+        sb_connection_drop(c, &error);
+    else if (done)
+        become_ready(c);
+}
+
+static void take_reply(struct sb_connection *c, const redisReply *reply)
+{
+    struct sb_answer answer = {.reply = reply, .place = &c->place};
+
+    if (c->state == GREETING) {
+        take_greeting(c, reply);
+    } else if (is_pushed_to(c)) {
+        c->config.events->pushed(c->config.user, reply);
+    } else if (!sb_pipeline_answer(&c->pipeline, &answer)) {
+        drop_because(c, "sent a reply that nobody asked for");
+    }
+}
+
+/* After all replies that were complete have been taken; `took` is whether there was one. */
+static void note_begun(struct sb_connection *c, bool took)
+{
+    if (sb_reader_is_empty(c->reader))
+        c->begun_ms = SB_NEVER;
+    else if (took || c->begun_ms == SB_NEVER)
+        c->begun_ms = c->heard_at_ms;
+}
+
+static void take_replies(struct sb_connection *c)
+{
+    bool took = false;
+
+    while (c->state == GREETING || c->state == READY) {
+        redisReply *reply = NULL;
+
+        switch (sb_reader_next(c->reader, &reply)) {
+        case SB_READER_REPLY:
+            take_reply(c, reply);
+            freeReplyObject(reply);
+            took = true;
+            break;
+        case SB_READER_MORE:
+            note_begun(c, took);
+            return;
+        case SB_READER_NONSENSE:
+            drop_because(c, may_want_tls(c)
+                                ? "does not speak the protocol of Redis; where it wants TLS, use "
+                                  "rediss://"
+                                : "does not speak the protocol of Redis");
+            return;
+        case SB_READER_TOO_LONG:
+            drop_because(c, "sent a reply that is too long");
+            return;
+        }
+    }
+}
+
+/* What is owed after a byte has come: the replies of commands, or nothing that can be counted. */
+static void note_heard(struct sb_connection *c)
+{
+    bool owed = c->state == READY && !is_pushed_to(c) && sb_pipeline_is_owed(&c->pipeline);
+
+    c->owed_since_ms = owed ? c->heard_at_ms : SB_NEVER;
+}
+
+static void on_data(void *user, const char *bytes, size_t length)
+{
+    struct sb_connection *c = user;
+
+    c->heard_at_ms = simba_now_ms();
+    if (!sb_reader_feed(c->reader, bytes, length)) {
+        drop_because(c, "sent more than there is memory for");
+        return;
+    }
+    take_replies(c);
+    if (c->state >= DOWN)
+        return;
+    note_heard(c);
+    if (c->config.events->room != NULL && sb_pipeline_depth(&c->pipeline) <= DEPTH_LOW)
+        c->config.events->room(c->config.user);
+    sb_connection_flush(c);
+}
+
+/* ---- The stream ----------------------------------------------------------------------------- */
+
+/* What an address that was given up has said is not the beginning of what the next one says. */
+static bool begin_greeting(struct sb_connection *c)
+{
+    struct sb_reader *reader = sb_reader_create();
+
+    if (reader == NULL)
+        return false;
+    sb_reader_free(c->reader);
+    c->reader = reader;
+    c->begun_ms = SB_NEVER;
+    memset(&c->greeting, 0, sizeof c->greeting);
+    c->state = GREETING;
+    return true;
+}
+
+static void on_up(void *user)
+{
+    struct sb_connection *c = user;
+    struct sb_buffer hello = {0};
+
+    if (!begin_greeting(c) || !sb_greeting_write(&c->greeting, &c->config, &hello))
+        drop_because(c, "cannot be greeted: out of memory");
+    else if (hello.length == 0)
+        become_ready(c);
+    else
+        sb_stream_write(c->stream, &hello);
+    sb_buffer_free(&hello);
+}
+
+static void on_again(void *user)
+{
+    struct sb_connection *c = user;
+
+    c->state = CONNECTING;
+}
+
+static void on_down(void *user, const struct simba_error *error)
+{
+    struct sb_connection *c = user;
+
+    if (may_want_tls(c))
+        drop_because(c, "ended the connection at the greeting; where it wants TLS, use rediss://");
+    else
+        sb_connection_drop(c, error);
+}
+
+static void release(struct sb_connection *c)
+{
+    void (*closed)(void *user) = c->config.events->closed;
+    void *user = c->config.user;
+
+    if (--c->handles > 0)
+        return;
+    sb_reader_free(c->reader);
+    sb_pipeline_free(&c->pipeline);
+    sb_login_free(c->config.login);
+    sb_free(c);
+    closed(user);
+}
+
+static void on_stream_closed(void *user)
+{
+    release(user);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+static const struct sb_stream_events stream_events = {on_up, on_again, on_data, on_down,
+                                                      on_stream_closed};
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+struct sb_connection *sb_connection_open(const struct sb_connection_config *config,
+                                         const struct sb_endpoint *endpoint)
+{
+    struct sb_connection *c = config->login != NULL ? sb_alloc_zero(sizeof *c) : NULL;
+    struct sb_stream_config stream = {
+        .loop = config->loop,
+        .endpoint = endpoint,
+        .tls = config->login != NULL ? config->login->tls : NULL,
+        .connect_timeout_ms = config->connect_timeout_ms,
+        .keep_alive_ms = config->options->keep_alive_ms,
+        .events = &stream_events,
+        .user = c,
+    };
+
+    if (c == NULL) {
+        sb_login_free(config->login);
+        return NULL;
+    }
+    c->config = *config;
+    c->place = endpoint->place;
+    c->state = CONNECTING;
+    c->heard_at_ms = simba_now_ms();
+    c->connect_by_ms = c->heard_at_ms + config->connect_timeout_ms;
+    sb_pipeline_init(&c->pipeline);
+    c->owed_since_ms = SB_NEVER;
+    c->begun_ms = SB_NEVER;
+    c->timer_at_ms = SB_NEVER;
+    c->stream = sb_stream_open(&stream);
+    if (c->stream == NULL) {
+        sb_login_free(config->login);
+        sb_free(c);
+        return NULL;
+    }
+    uv_timer_init(config->loop, &c->timer);
+    c->timer.data = c;
+    c->handles = 2;
+    set_timer(c);
+    return c;
+}
+
+void sb_connection_close(struct sb_connection *c)
+{
+    struct simba_error error;
+    enum state before = c->state;
+
+    assert(before != CLOSING);
+    c->state = CLOSING;
+    if (before != DOWN)
+        sb_stream_close(c->stream);
+    sb_error_set(&error, SIMBA_EUNAVAILABLE, "the client is being closed");
+    sb_pipeline_fail(&c->pipeline, &error);
+    uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+}

@@ -1,0 +1,155 @@
+/*
+ * pipeline.c - a ring of commands beside the bytes of those that have not been sent. Must not know time limits
+ * other than the commands' own, nor the connection.
+ */
+#include "backend/redis/wire/pipeline.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define ANSWERING_MS 500 /* a server that was heard so recently goes on answering */
+
+void sb_pipeline_init(struct sb_pipeline *p)
+{
+    memset(p, 0, sizeof *p);
+    p->first_due_ms = SB_NEVER;
+}
+
+void sb_pipeline_free(struct sb_pipeline *p)
+{
+    sb_ring_free(&p->ring);
+    sb_buffer_free(&p->out);
+}
+
+static void note_due(struct sb_pipeline *p, int64_t deadline_ms)
+{
+    if (deadline_ms < p->first_due_ms)
+        p->first_due_ms = deadline_ms;
+}
+
+bool sb_pipeline_add(struct sb_pipeline *p, struct sb_command *command,
+                     const struct sb_argument *arguments, size_t count)
+{
+    size_t before = p->out.length;
+
+    if (!sb_ring_reserve(&p->ring) || !sb_buffer_add_command(&p->out, arguments, count))
+        return false;
+    sb_ring_add(&p->ring, (struct sb_slot){.command = command,
+                                           .size = (uint32_t)(p->out.length - before),
+                                           .waits = command->waits});
+    p->unsent++;
+    note_due(p, command->deadline_ms);
+    return true;
+}
+
+void sb_pipeline_mark_sent(struct sb_pipeline *p, int64_t now_ms)
+{
+    size_t count = sb_ring_count(&p->ring);
+
+    for (; p->unsent > 0; p->unsent--)
+        sb_ring_at(&p->ring, count - p->unsent)->sent_at_ms = now_ms;
+}
+
+size_t sb_pipeline_depth(const struct sb_pipeline *p)
+{
+    return sb_ring_count(&p->ring);
+}
+
+bool sb_pipeline_is_owed(const struct sb_pipeline *p)
+{
+    return sb_ring_count(&p->ring) > p->unsent;
+}
+
+bool sb_pipeline_waits(const struct sb_pipeline *p)
+{
+    return sb_pipeline_is_owed(p) && sb_ring_at(&p->ring, 0)->waits;
+}
+
+bool sb_pipeline_answer(struct sb_pipeline *p, const struct sb_answer *answer)
+{
+    struct sb_command *command;
+
+    if (!sb_pipeline_is_owed(p))
+        return false;
+    command = sb_ring_take(&p->ring).command;
+    if (command != NULL)
+        command->answered(command, answer);
+    return true;
+}
+
+void sb_pipeline_fail(struct sb_pipeline *p, const struct simba_error *error)
+{
+    struct sb_answer answer = {.error = error};
+
+    while (sb_ring_count(&p->ring) > 0) {
+        struct sb_command *command;
+
+        answer.sent = sb_pipeline_is_owed(p);
+        command = sb_ring_take(&p->ring).command;
+        if (command != NULL)
+            command->answered(command, &answer);
+    }
+    p->unsent = 0;
+    p->out.length = 0;
+}
+
+/* A server that has answered others since a command was sent is about to answer it. To ask again would only make it
+ * slower. */
+static int64_t due_ms(const struct sb_slot *slot, bool sent, int64_t heard_at_ms)
+{
+    const struct sb_command *command = slot->command;
+    int64_t at_ms = heard_at_ms + ANSWERING_MS;
+
+    if (at_ms > command->until_ms)
+        at_ms = command->until_ms;
+    if (!sent || heard_at_ms <= slot->sent_at_ms || at_ms < command->deadline_ms)
+        return command->deadline_ms;
+    return at_ms;
+}
+
+/* What an answer leads to may add commands, which are not due, or end the connection and with it all of them. */
+bool sb_pipeline_expire(struct sb_pipeline *p, int64_t now_ms, int64_t heard_at_ms,
+                        const struct simba_error *error)
+{
+    struct sb_answer answer = {.error = error};
+    bool silent = false;
+
+    p->first_due_ms = SB_NEVER;
+    for (size_t i = 0; i < sb_ring_count(&p->ring); i++) {
+        struct sb_slot *slot = sb_ring_at(&p->ring, i);
+        struct sb_command *command = slot->command;
+
+        if (command == NULL)
+            continue;
+        answer.sent = i < sb_ring_count(&p->ring) - p->unsent;
+        if (due_ms(slot, answer.sent, heard_at_ms) > now_ms) {
+            note_due(p, due_ms(slot, answer.sent, heard_at_ms));
+            continue;
+        }
+        silent = silent || (answer.sent && slot->sent_at_ms >= heard_at_ms);
+        slot->command = NULL;
+        command->answered(command, &answer);
+    }
+    return silent;
+}
+
+void sb_pipeline_forget_expired(struct sb_pipeline *p)
+{
+    size_t count = sb_ring_count(&p->ring);
+    size_t from = 0;
+    size_t to = 0;
+
+    assert(p->unsent == count);
+    for (size_t i = 0; i < count; i++) {
+        struct sb_slot slot = sb_ring_take(&p->ring);
+
+        if (slot.command != NULL) {
+            memmove(p->out.data + to, p->out.data + from, slot.size);
+            to += slot.size;
+            sb_ring_add(&p->ring, slot);
+        }
+        from += slot.size;
+    }
+    p->out.length = to;
+    p->unsent = sb_ring_count(&p->ring);
+}

@@ -1,0 +1,31 @@
+/*
+ * scout.c - a thread that runs one function and reports back to the loop.
+ */
+#include "backend/redis/wire/scout.h"
+
+#include "base/thread.h"
+
+#include <stddef.h>
+
+static void come_back(struct simba_task *task)
+{
+    struct sb_scout *scout = (struct sb_scout *)((char *)task - offsetof(struct sb_scout, task));
+
+    pthread_join(scout->thread, NULL);
+    scout->back(scout->user);
+}
+
+static void *run_thread(void *argument)
+{
+    struct sb_scout *scout = argument;
+
+    scout->run(scout->user);
+    scout->host->post(scout->host, &scout->task);
+    return NULL;
+}
+
+int sb_scout_send(struct sb_scout *scout)
+{
+    scout->task.run = come_back;
+    return sb_thread_start(&scout->thread, "simba-scout", run_thread, scout);
+}

@@ -1,0 +1,466 @@
+/*
+ * stream.c - a libuv stream and, where wanted, a TLS session on it. Must not know what is said on it.
+ *
+ *     next address --connect--> [handshake] --> up --data...--> settled --data...--> down
+ *          ^           | failed  | hung up       | hung up, or its share of the time is over
+ *          +-----------+---------+---------------+
+ *
+ * Failures inside a call are kept and told from the loop, so that nobody is called back from a call of
+ * his own.
+ */
+#include "backend/redis/wire/stream.h"
+
+#include "backend/redis/wire/outlet.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/un.h>
+#include <uv.h>
+
+#define READ_SIZE (64 * 1024)
+
+enum state { CONNECTING, HANDSHAKE, UP, BROKEN, CLOSING };
+
+struct sb_stream {
+    struct sb_stream_config config;
+    struct sb_endpoint endpoint;
+    size_t next_address;
+    int64_t connect_by_ms;
+    enum state state;
+    bool is_settled; /* the other addresses are not needed any more */
+    bool is_behind;  /* the attempt's time is up, but what has come is to be taken in first */
+    bool has_socket; /* `socket` is a handle of the loop */
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } socket;
+    struct sb_outlet outlet; /* of the socket */
+    uv_connect_t connect;
+    uv_timer_t later; /* ends an attempt; tells of a failure inside a call */
+    unsigned handles;
+    struct sb_tls_session *tls;
+    struct sb_buffer encrypted;
+    struct simba_error error; /* why it is BROKEN */
+    char *input;
+};
+
+static void connect_next(struct sb_stream *s);
+static bool give_way(struct sb_stream *s, int number);
+
+bool sb_stream_is_connected(const struct sb_stream *s)
+{
+    return s->state == HANDSHAKE || s->state == UP;
+}
+
+bool sb_stream_has_unread(const struct sb_stream *s)
+{
+    int count = 0;
+    uv_os_fd_t fd;
+
+    return sb_stream_is_connected(s) && uv_fileno(&s->socket.handle, &fd) == 0 &&
+           ioctl(fd, FIONREAD, &count) == 0 && count > 0;
+}
+
+/* ---- Going down ----------------------------------------------------------------------------- */
+
+static void tell_down(uv_timer_t *timer)
+{
+    struct sb_stream *s = timer->data;
+
+    if (s->state == BROKEN)
+        s->config.events->down(s->config.user, &s->error);
+}
+
+/* Keeps the reason and tells it soon. */
+static void break_down(struct sb_stream *s, const struct simba_error *error)
+{
+    if (s->state >= BROKEN)
+        return;
+    s->state = BROKEN;
+    s->error = *error;
+    if (s->has_socket)
+        uv_read_stop(&s->socket.stream);
+    uv_timer_start(&s->later, tell_down, 0, 0);
+}
+
+/* `what` follows the name of the server, `number` is libuv's. */
+static void break_by(struct sb_stream *s, const char *what, int number)
+{
+    char place[SB_REDIS_PLACE_TEXT_MAX];
+    struct simba_error error;
+
+    sb_error_set_backend(&error, SIMBA_EUNAVAILABLE, number, "the server at %s %s: %s",
+                         sb_redis_place_text(&s->endpoint.place, place), what, uv_strerror(number));
+    break_down(s, &error);
+}
+
+static void break_because(struct sb_stream *s, const struct simba_error *why)
+{
+    char place[SB_REDIS_PLACE_TEXT_MAX];
+    struct simba_error error;
+
+    sb_error_set_backend(&error, why->code, why->backend_code, "the server at %s %.180s",
+                         sb_redis_place_text(&s->endpoint.place, place), why->text);
+    break_down(s, &error);
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+/* A connection that the server has ended: what it said last is still to be read, and tells more. */
+static bool is_told_by_reading(int number)
+{
+    return number == UV_EPIPE || number == UV_ECONNRESET;
+}
+
+static void break_writing(struct sb_stream *s, int number)
+{
+    if (!is_told_by_reading(number))
+        break_by(s, "cannot be written to", number);
+}
+
+static void on_write_failed(void *user, int number)
+{
+    break_writing(user, number);
+}
+
+static void write_plain(struct sb_stream *s, struct sb_buffer *bytes)
+{
+    int code;
+
+    if (bytes->length == 0 || s->state >= BROKEN)
+        return;
+    code = sb_outlet_write(&s->outlet, &s->socket.handle, bytes);
+    if (code < 0)
+        break_writing(s, code);
+    bytes->length = 0;
+}
+
+static void write_encrypted(struct sb_stream *s)
+{
+    if (!sb_tls_take(s->tls, &s->encrypted))
+        break_by(s, "cannot be written to", UV_ENOMEM);
+    write_plain(s, &s->encrypted);
+}
+
+void sb_stream_write(struct sb_stream *s, struct sb_buffer *bytes)
+{
+    if (s->tls == NULL || s->state >= BROKEN) {
+        write_plain(s, bytes);
+    } else if (sb_tls_write(s->tls, bytes->data, bytes->length)) {
+        write_encrypted(s);
+    } else {
+        break_by(s, "cannot be written to", UV_EPROTO);
+    }
+    bytes->length = 0;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+static void come_up(struct sb_stream *s)
+{
+    s->state = UP;
+    s->config.events->up(s->config.user);
+}
+
+static void read_decrypted(struct sb_stream *s)
+{
+    char plain[16 * 1024]; /* the most that one record holds */
+    struct simba_error error;
+    int count = 0;
+
+    while (s->state == UP && (count = sb_tls_read(s->tls, plain, sizeof plain, &error)) > 0)
+        s->config.events->data(s->config.user, plain, (size_t)count);
+    if (s->state == UP && count < 0)
+        break_because(s, &error);
+    if (s->state == UP)
+        write_encrypted(s); /* an answer of the protocol's own */
+}
+
+static void go_on_with_handshake(struct sb_stream *s)
+{
+    struct simba_error error;
+    bool done = false;
+    int code = sb_tls_handshake(s->tls, &done, &error);
+
+    write_encrypted(s); /* also the alert that says why it failed */
+    if (code != SIMBA_OK)
+        break_because(s, &error);
+    else if (done && s->state == HANDSHAKE)
+        come_up(s);
+}
+
+static void take_encrypted(struct sb_stream *s, const char *bytes, size_t length)
+{
+    if (!sb_tls_feed(s->tls, bytes, length)) {
+        break_by(s, "cannot be read from", UV_ENOMEM);
+        return;
+    }
+    if (s->state == HANDSHAKE)
+        go_on_with_handshake(s);
+    if (s->state == UP)
+        read_decrypted(s);
+}
+
+static void give_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+    struct sb_stream *s = handle->data;
+
+    (void)suggested;
+    *buffer = uv_buf_init(s->input, READ_SIZE);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+{
+    struct sb_stream *s = stream->data;
+
+    if (count < 0 && give_way(s, (int)count))
+        return;
+    if (count < 0 && s->state == HANDSHAKE)
+        break_by(s, "ended the TLS handshake", (int)count);
+    else if (count < 0)
+        break_by(s, "ended the connection", (int)count);
+    else if (count > 0 && s->tls != NULL)
+        take_encrypted(s, buffer->base, (size_t)count);
+    else if (count > 0)
+        s->config.events->data(s->config.user, buffer->base, (size_t)count);
+}
+
+/* ---- Connecting ----------------------------------------------------------------------------- */
+
+static void release(struct sb_stream *s)
+{
+    void (*closed)(void *user) = s->config.events->closed;
+    void *user = s->config.user;
+
+    if (--s->handles > 0)
+        return;
+    sb_tls_session_free(s->tls);
+    sb_buffer_free(&s->encrypted);
+    sb_free(s->input);
+    sb_free(s);
+    closed(user);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+/* Never the last of a stream that is not closed. */
+static void on_outlet_closed(void *user)
+{
+    release(user);
+}
+
+static void close_outlet(struct sb_stream *s)
+{
+    if (sb_outlet_close(&s->outlet, on_outlet_closed))
+        s->handles++;
+}
+
+/* The stream may have been closed while its socket was. */
+static void on_socket_closed(uv_handle_t *handle)
+{
+    struct sb_stream *s = handle->data;
+
+    if (s->state == CLOSING) {
+        on_closed(handle);
+        return;
+    }
+    s->has_socket = false;
+    s->handles--;
+    connect_next(s);
+}
+
+static void begin(struct sb_stream *s)
+{
+    int code;
+
+    code = uv_read_start(&s->socket.stream, give_input, on_read);
+    if (code < 0) {
+        break_by(s, "cannot be read from", code);
+        return;
+    }
+    if (s->config.tls == NULL) {
+        come_up(s);
+        return;
+    }
+    s->tls = sb_tls_session_create(s->config.tls, s->endpoint.place.host);
+    if (s->tls == NULL) {
+        break_by(s, "cannot be spoken to", UV_ENOMEM);
+        return;
+    }
+    s->state = HANDSHAKE;
+    go_on_with_handshake(s);
+}
+
+static bool is_last_address(const struct sb_stream *s)
+{
+    return s->next_address >= s->endpoint.address_count;
+}
+
+static void close_socket(struct sb_stream *s, uv_close_cb closed)
+{
+    close_outlet(s);
+    uv_close(&s->socket.handle, closed);
+}
+
+/* An address that does not answer gives way to the next one, on a socket of its own. */
+static void give_up_address(struct sb_stream *s, int number)
+{
+    uv_timer_stop(&s->later);
+    if (is_last_address(s))
+        break_by(s, "cannot be reached", number);
+    else if (s->has_socket)
+        close_socket(s, on_socket_closed);
+    else
+        connect_next(s);
+}
+
+static void on_connected(uv_connect_t *connect, int status)
+{
+    struct sb_stream *s = connect->data;
+
+    if (s->state != CONNECTING || status == UV_ECANCELED)
+        return;
+    if (status == 0)
+        begin(s);
+    else
+        give_up_address(s, status);
+}
+
+/* Somebody who listens and says nothing, or hangs up, is as bad as nobody, as long as there are other addresses
+ * and nobody has said anything that makes sense. Returns whether the next one is tried. */
+static bool give_way(struct sb_stream *s, int number)
+{
+    if (s->state >= BROKEN || s->is_settled || is_last_address(s))
+        return false;
+    if (s->state == UP)
+        s->config.events->again(s->config.user);
+    s->state = CONNECTING;
+    sb_tls_session_free(s->tls);
+    s->tls = NULL;
+    s->encrypted.length = 0;
+    give_up_address(s, number);
+    return true;
+}
+
+/* It may be the loop that is late: what has come is taken in before the address is judged. */
+static void on_attempt_over(uv_timer_t *timer)
+{
+    struct sb_stream *s = timer->data;
+
+    s->is_behind = !s->is_behind;
+    if (s->is_behind)
+        uv_timer_start(timer, on_attempt_over, 1, 0);
+    else
+        give_way(s, UV_ETIMEDOUT);
+}
+
+void sb_stream_settle(struct sb_stream *s)
+{
+    s->is_settled = true;
+    if (s->state == UP)
+        uv_timer_stop(&s->later);
+}
+
+static int connect_tcp(struct sb_stream *s, const struct sockaddr *address)
+{
+    int code = uv_tcp_init(s->config.loop, &s->socket.tcp);
+
+    if (code < 0)
+        return code;
+    s->has_socket = true;
+    s->handles++;
+    s->socket.handle.data = s;
+    code = uv_tcp_connect(&s->connect, &s->socket.tcp, address, on_connected);
+    if (code < 0)
+        return code;
+    uv_tcp_nodelay(&s->socket.tcp, 1);
+    if (s->config.keep_alive_ms > 0)
+        uv_tcp_keepalive(&s->socket.tcp, 1, (unsigned)((s->config.keep_alive_ms + 999) / 1000));
+    return 0;
+}
+
+static int connect_socket(struct sb_stream *s, const char *path)
+{
+    int code = uv_pipe_init(s->config.loop, &s->socket.pipe, 0);
+
+    if (code < 0)
+        return code;
+    s->has_socket = true;
+    s->handles++;
+    s->socket.handle.data = s;
+    uv_pipe_connect(&s->connect, &s->socket.pipe, path, on_connected);
+    return 0;
+}
+
+/* The last address has all the time that is left, and its limit is the owner's. */
+static void bound_attempt(struct sb_stream *s)
+{
+    size_t left = s->endpoint.address_count - s->next_address + 1;
+    int64_t share_ms = (s->connect_by_ms - simba_now_ms()) / (int64_t)left;
+
+    s->is_behind = false;
+    if (left > 1)
+        uv_timer_start(&s->later, on_attempt_over, share_ms > 0 ? (uint64_t)share_ms : 0, 0);
+}
+
+static int connect_to(struct sb_stream *s, const struct sockaddr_storage *address)
+{
+    s->connect.data = s;
+    return address->ss_family == AF_UNIX ? connect_socket(s, s->endpoint.place.host)
+                                         : connect_tcp(s, (const struct sockaddr *)address);
+}
+
+static void connect_next(struct sb_stream *s)
+{
+    int code;
+
+    if (s->state != CONNECTING)
+        return;
+    code = connect_to(s, &s->endpoint.addresses[s->next_address++]);
+    if (code == 0)
+        bound_attempt(s);
+    else
+        give_up_address(s, code);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+struct sb_stream *sb_stream_open(const struct sb_stream_config *config)
+{
+    struct sb_stream *s = sb_alloc_zero(sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    s->input = sb_alloc(READ_SIZE);
+    if (s->input == NULL) {
+        sb_free(s);
+        return NULL;
+    }
+    s->config = *config;
+    s->endpoint = *config->endpoint;
+    s->config.endpoint = &s->endpoint;
+    s->outlet.loop = config->loop;
+    s->outlet.failed = on_write_failed;
+    s->outlet.user = s;
+    uv_timer_init(config->loop, &s->later);
+    s->later.data = s;
+    s->handles = 1;
+    s->connect_by_ms = simba_now_ms() + config->connect_timeout_ms;
+    connect_next(s);
+    return s;
+}
+
+void sb_stream_close(struct sb_stream *s)
+{
+    s->state = CLOSING;
+    uv_close((uv_handle_t *)&s->later, on_closed);
+    if (s->has_socket && !uv_is_closing(&s->socket.handle))
+        close_socket(s, on_closed);
+}
