@@ -191,9 +191,9 @@ static int prepare_server(struct redis *raw, struct simba_error *error)
         code = load(raw->context, TRIVIAL, raw->trivial, error);
 
     if (code == SIMBA_OK)
-        code = load(raw->context, sb_scripts[SB_SCRIPT_ACQUIRE].text, NULL, error);
+        code = load(raw->context, sb_redis_scripts[SB_REDIS_SCRIPT_ACQUIRE].text, NULL, error);
     if (code == SIMBA_OK)
-        code = load(raw->context, sb_scripts[SB_SCRIPT_RELEASE].text, NULL, error);
+        code = load(raw->context, sb_redis_scripts[SB_REDIS_SCRIPT_RELEASE].text, NULL, error);
     if (code == SIMBA_OK)
         code = ask(raw->context, error, "SET %s id PX 600000", raw->key);
     return code;
@@ -278,8 +278,8 @@ static int call_acquire(struct redis *raw, const char *id, struct simba_error *e
     redisReply *reply = NULL;
     int code = check_reply(raw->context,
                            redisCommand(raw->context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
-                                        sb_scripts[SB_SCRIPT_ACQUIRE].sha1, raw->keys[0],
-                                        raw->keys[1], raw->keys[2], id),
+                                        sb_redis_scripts[SB_REDIS_SCRIPT_ACQUIRE].sha1,
+                                        raw->keys[0], raw->keys[1], raw->keys[2], id),
                            &reply, error);
 
     if (code != SIMBA_OK)
@@ -292,8 +292,8 @@ static int call_acquire(struct redis *raw, const char *id, struct simba_error *e
 static int call_release(struct redis *raw, const char *id, struct simba_error *error)
 {
     return ask(raw->context, error, "EVALSHA %s 3 %s %s %s %s %s",
-               sb_scripts[SB_SCRIPT_RELEASE].sha1, raw->keys[0], raw->keys[1], raw->keys[2], id,
-               raw->token);
+               sb_redis_scripts[SB_REDIS_SCRIPT_RELEASE].sha1, raw->keys[0], raw->keys[1],
+               raw->keys[2], id, raw->token);
 }
 
 static int cycle_scripts(void *handle, struct simba_error *error)

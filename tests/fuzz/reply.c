@@ -6,7 +6,7 @@
 
 #include "backend/redis/failure.h"
 #include "backend/redis/wire/greeting.h"
-#include "backend/redis/topology/question.h"
+#include "backend/redis/topology/sentinel_query.h"
 #include "backend/redis/request/request.h"
 
 #include <hiredis/hiredis.h>
@@ -21,10 +21,10 @@ static const struct sb_redis_place place = {"localhost", 6379};
 static void take_for_record(const redisReply *reply, enum simba_op op)
 {
     struct sb_redis_options options = {.lease_ms = 16000};
-    struct sb_record record;
+    struct sb_redis_record record;
     bool ours;
 
-    if (!sb_record_read(&record, reply, op, OUR_ID, &options))
+    if (!sb_redis_record_read(&record, reply, op, OUR_ID, &options))
         return;
     fuzz_demand(record.waiters >= -1 && record.since_us >= 0 && record.place >= 0,
                 "a queue has no negative numbers");
@@ -40,12 +40,13 @@ static void take_for_record(const redisReply *reply, enum simba_op op)
 
 static void take_for_greeting(const redisReply *reply)
 {
-    for (int step = SB_GREETING_AUTH; step <= SB_GREETING_ROLE; step++) {
-        struct sb_greeting greeting = {.steps = {(enum sb_greeting_step)step}, .count = 1};
+    for (int step = SB_REDIS_GREETING_AUTH; step <= SB_REDIS_GREETING_ROLE; step++) {
+        struct sb_redis_greeting greeting = {.steps = {(enum sb_redis_greeting_step)step},
+                                             .count = 1};
         struct simba_error error = {0};
         bool done = false;
 
-        if (sb_greeting_take(&greeting, &place, reply, &done, &error) == SIMBA_OK)
+        if (sb_redis_greeting_take(&greeting, &place, reply, &done, &error) == SIMBA_OK)
             fuzz_demand(done, "the last reply ends the greeting");
         else
             fuzz_demand(error.text[0] != '\0', "a refusal says why");
@@ -56,14 +57,15 @@ static void take_for_key(const redisReply *reply)
 {
     char mutex[SIMBA_MUTEX_MAX + 1];
 
-    if (reply->type == REDIS_REPLY_STRING && sb_key_mutex(reply->str, reply->len, mutex))
+    if (reply->type == REDIS_REPLY_STRING && sb_redis_key_mutex(reply->str, reply->len, mutex))
         fuzz_demand(simba_mutex_validate(mutex, NULL) == SIMBA_OK, "a mutex has a valid name");
 }
 
-static int keep_command(void *via, struct sb_command *command, const struct sb_argument *arguments,
-                        size_t count, struct simba_error *error)
+static int keep_command(void *via, struct sb_redis_command *command,
+                        const struct sb_redis_argument *arguments, size_t count,
+                        struct simba_error *error)
 {
-    struct sb_command ***next = via;
+    struct sb_redis_command ***next = via;
 
     (void)arguments;
     (void)count;
@@ -72,25 +74,25 @@ static int keep_command(void *via, struct sb_command *command, const struct sb_a
     return SIMBA_OK;
 }
 
-static void count_answer(struct sb_question *question)
+static void count_answer(struct sb_redis_sentinel_query *question)
 {
     ++*(int *)question->user;
 }
 
 /* What it takes for good has an end, and does not count for more than one sentinel. */
-static void check_word(const struct sb_question *question)
+static void check_word(const struct sb_redis_sentinel_query *question)
 {
     const struct sb_redis_options options = {.place_count = 3};
-    const struct sb_sentinel_word *word = &question->word;
-    static struct sb_votes votes;
+    const struct sb_redis_sentinel_answer *word = &question->word;
+    static struct sb_redis_votes votes;
 
-    fuzz_demand(word->peer_count <= SB_SENTINELS_MAX && word->peer_count < word->known,
+    fuzz_demand(word->peer_count <= SB_REDIS_SENTINELS_MAX && word->peer_count < word->known,
                 "nobody tells of more than it knows");
     fuzz_demand(word->master.port > 0 && word->master.host[0] != '\0', "a master has an address");
-    sb_votes_init(&votes, &options);
-    sb_votes_take(&votes, 0, word, 1);
-    sb_votes_add_peers(&votes, 1);
-    fuzz_demand(sb_votes_master(&votes, NULL, 0) == NULL, "one of three makes no master");
+    sb_redis_votes_init(&votes, &options);
+    sb_redis_votes_take(&votes, 0, word, 1);
+    sb_redis_votes_add_peers(&votes, 1);
+    fuzz_demand(sb_redis_votes_master(&votes, NULL, 0) == NULL, "one of three makes no master");
 }
 
 /* A sentinel that answers two of three steps as it should, and one with the reply. */
@@ -102,11 +104,11 @@ static void take_for_sentinel(const redisReply *reply, size_t tried)
     static redisReply master = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = pair};
     static redisReply nobody = {.type = REDIS_REPLY_ARRAY};
     static char name[] = "main";
-    const redisReply *replies[SB_QUESTION_STEPS] = {&master, &host, &nobody};
+    const redisReply *replies[SB_REDIS_SENTINEL_QUERY_STEPS] = {&master, &host, &nobody};
     const struct sb_redis_options options = {.master_name = name};
-    struct sb_command *commands[SB_QUESTION_STEPS];
-    struct sb_command **next = commands;
-    static struct sb_question question;
+    struct sb_redis_command *commands[SB_REDIS_SENTINEL_QUERY_STEPS];
+    struct sb_redis_command **next = commands;
+    static struct sb_redis_sentinel_query question;
     int answers = 0;
 
     replies[tried] = reply;
@@ -114,9 +116,10 @@ static void take_for_sentinel(const redisReply *reply, size_t tried)
     question.options = &options;
     question.answered = count_answer;
     question.user = &answers;
-    fuzz_demand(sb_question_ask(&question, keep_command, &next, 1, NULL) == SIMBA_OK, "it is sent");
-    for (size_t i = 0; i < SB_QUESTION_STEPS; i++) {
-        const struct sb_answer answer = {.reply = replies[i], .place = &place};
+    fuzz_demand(sb_redis_sentinel_query_start(&question, keep_command, &next, 1, NULL) == SIMBA_OK,
+                "it is sent");
+    for (size_t i = 0; i < SB_REDIS_SENTINEL_QUERY_STEPS; i++) {
+        const struct sb_redis_answer answer = {.reply = replies[i], .place = &place};
 
         commands[i]->answered(commands[i], &answer);
     }
@@ -142,7 +145,7 @@ static void take(const redisReply *reply)
     take_for_record(reply, SIMBA_OP_ACQUIRE);
     take_for_greeting(reply);
     take_for_key(reply);
-    for (size_t step = 0; step < SB_QUESTION_STEPS; step++)
+    for (size_t step = 0; step < SB_REDIS_SENTINEL_QUERY_STEPS; step++)
         take_for_sentinel(reply, step);
     take_for_error(reply);
 }

@@ -3,7 +3,7 @@
  * and nodes that die.
  */
 #include "backend/host.h"
-#include "backend/redis/names.h"
+#include "backend/redis/keys.h"
 #include "journal.h"
 #include "lib/port.h"
 #include "party.h"
@@ -76,7 +76,7 @@ static const char *cluster_url(const char *rest)
 
 static size_t node_of(const char *mutex)
 {
-    unsigned slot = sb_slot_of(mutex);
+    unsigned slot = sb_redis_slot_of(mutex);
 
     return slot <= 5460 ? 0 : slot <= 10922 ? 1 : 2;
 }
@@ -242,7 +242,7 @@ static void a_waiter_listens_where_the_release_publishes(void **state)
 
 static void begin_move(const char *mutex, size_t from, size_t to)
 {
-    unsigned slot = sb_slot_of(mutex);
+    unsigned slot = sb_redis_slot_of(mutex);
 
     server_do(&nodes[to], "CLUSTER SETSLOT %u IMPORTING %s", slot, ids[from]);
     server_do(&nodes[from], "CLUSTER SETSLOT %u MIGRATING %s", slot, ids[to]);
@@ -258,7 +258,7 @@ static void move_keys(const char *mutex, size_t from, size_t to)
 
 static void end_move(const char *mutex, size_t to)
 {
-    unsigned slot = sb_slot_of(mutex);
+    unsigned slot = sb_redis_slot_of(mutex);
 
     server_do(&nodes[to], "CLUSTER SETSLOT %u NODE %s", slot, ids[to]);
     for (size_t i = 0; i < NODES; i++)

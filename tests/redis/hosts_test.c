@@ -23,12 +23,12 @@ static int begin(void **state)
 static int find(const char *host)
 {
     struct sb_redis_place place = {.port = 6379};
-    struct sb_endpoint endpoint;
+    struct sb_redis_endpoint endpoint;
     struct simba_error error;
     int code;
 
     snprintf(place.host, sizeof place.host, "%s", host);
-    code = sb_hosts_find(&options, &credentials, &place, &endpoint, &error);
+    code = sb_redis_endpoint_find(&options, &credentials, &place, &endpoint, &error);
     if (code == SIMBA_OK)
         assert_true(endpoint.address_count > 0);
     else
@@ -42,7 +42,7 @@ static void allow(const char *list)
     struct simba_error error;
 
     snprintf(text, sizeof text, "%s", list);
-    assert_int_equal(sb_hosts_check_list(text, &error), SIMBA_OK);
+    assert_int_equal(sb_redis_hosts_check(text, &error), SIMBA_OK);
     options.allow_hosts = text;
 }
 
@@ -136,12 +136,12 @@ static void nothing_is_looked_up_on_the_loop(void **state)
     struct sb_redis_place name = {"localhost", 6379};
 
     (void)state;
-    assert_false(sb_hosts_find_blocks(&options, &credentials, &address));
-    assert_true(sb_hosts_find_blocks(&options, &credentials, &name));
+    assert_false(sb_redis_endpoint_find_blocks(&options, &credentials, &address));
+    assert_true(sb_redis_endpoint_find_blocks(&options, &credentials, &name));
     options.places[0] = name;
-    assert_true(sb_hosts_find_blocks(&options, &credentials, &address));
+    assert_true(sb_redis_endpoint_find_blocks(&options, &credentials, &address));
     credentials.password.text = NULL;
-    assert_false(sb_hosts_find_blocks(&options, &credentials, &address));
+    assert_false(sb_redis_endpoint_find_blocks(&options, &credentials, &address));
 }
 
 int main(void)

@@ -3,7 +3,7 @@
  * answers with a map of the past. And seeds that do not answer at all.
  */
 #include "backend/host.h"
-#include "backend/redis/names.h"
+#include "backend/redis/keys.h"
 #include "fake.h"
 #include "lib/port.h"
 #include "server.h"
@@ -147,7 +147,7 @@ static const char *mutex_of_first(void)
 
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "mutex-%d", i);
-        if (sb_slot_of(name) >= FIRST_SLOT)
+        if (sb_redis_slot_of(name) >= FIRST_SLOT)
             break;
     }
     return name;

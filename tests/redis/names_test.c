@@ -2,7 +2,7 @@
  * names_test.c - names of mutexes and ids that try to be something else, and owners that nobody could be.
  */
 #include "backend/host.h"
-#include "backend/redis/names.h"
+#include "backend/redis/keys.h"
 #include "server.h"
 
 static struct server server;
@@ -168,17 +168,17 @@ static void keys_tell_their_mutex_by_their_end(void **state)
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        bool is = sb_key_mutex(rows[i].key, strlen(rows[i].key), mutex);
+        bool is = sb_redis_key_mutex(rows[i].key, strlen(rows[i].key), mutex);
 
         if (is != (rows[i].mutex != NULL) || (is && strcmp(mutex, rows[i].mutex) != 0))
             fail_msg("%s", rows[i].key);
     }
     memset(name, 'n', sizeof name - 1);
     snprintf(key, sizeof key, "simba:{%s}", name);
-    assert_false(sb_key_mutex(key, strlen(key), mutex));
+    assert_false(sb_redis_key_mutex(key, strlen(key), mutex));
     name[SIMBA_MUTEX_MAX] = '\0';
     snprintf(key, sizeof key, "simba:{%s}", name);
-    assert_true(sb_key_mutex(key, strlen(key), mutex));
+    assert_true(sb_redis_key_mutex(key, strlen(key), mutex));
     assert_string_equal(mutex, name);
 }
 
@@ -192,11 +192,12 @@ static unsigned longest_chain(const char *mutex, const char *prefix)
     unsigned longest = 0;
 
     for (int i = 0; i < IDS; i++) {
-        char id[SIMBA_ID_MAX + 1], channel[SB_CHANNEL_MAX];
+        char id[SIMBA_ID_MAX + 1], channel[SB_REDIS_CHANNEL_MAX];
         unsigned *count;
 
         snprintf(id, sizeof id, "%s%03d", prefix, i);
-        count = &counts[sb_channel_hash(channel, sb_channel_make(channel, mutex, id)) % BUCKETS];
+        count = &counts[sb_redis_channel_hash(channel, sb_redis_channel_make(channel, mutex, id)) %
+                        BUCKETS];
         longest = ++*count > longest ? *count : longest;
     }
     return longest;
@@ -228,7 +229,7 @@ static void slots_are_those_of_the_server(void **state)
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        assert_int_equal(sb_slot_of(rows[i].mutex), rows[i].slot);
+        assert_int_equal(sb_redis_slot_of(rows[i].mutex), rows[i].slot);
 }
 
 int main(void)

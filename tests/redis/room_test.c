@@ -4,7 +4,7 @@
  *
  * On one end of a pair of sockets; the test reads the other end.
  */
-#include "backend/redis/wire/outlet.h"
+#include "backend/redis/wire/writer.h"
 #include "test.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 static uv_loop_t loop;
 static uv_pipe_t near_end;
 static int far_end;
-static struct sb_outlet outlet;
+static struct sb_redis_writer outlet;
 static int failure;      /* what the outlet was told of */
 static int refusal;      /* why the system refuses to send; 0: it does not */
 static uint32_t written; /* words */
@@ -55,7 +55,7 @@ static int begin(void **state)
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(uv_pipe_init(&loop, &near_end, 0), 0);
     assert_int_equal(uv_pipe_open(&near_end, ends[0]), 0);
-    outlet = (struct sb_outlet){.loop = &loop, .failed = on_failed};
+    outlet = (struct sb_redis_writer){.loop = &loop, .failed = on_failed};
     return 0;
 }
 
@@ -67,7 +67,7 @@ static void on_closed(void *user)
 static int end(void **state)
 {
     (void)state;
-    sb_outlet_close(&outlet, on_closed);
+    sb_redis_writer_close(&outlet, on_closed);
     uv_close((uv_handle_t *)&near_end, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     close(far_end);
@@ -77,13 +77,13 @@ static int end(void **state)
 /* Words that count on. */
 static int write_piece(void)
 {
-    struct sb_buffer piece = {0};
+    struct sb_redis_buffer piece = {0};
     int code;
 
     for (size_t i = 0; i < PIECE / sizeof written; i++, written++)
-        assert_true(sb_buffer_add(&piece, &written, sizeof written));
-    code = sb_outlet_write(&outlet, (uv_handle_t *)&near_end, &piece);
-    sb_buffer_free(&piece);
+        assert_true(sb_redis_buffer_add(&piece, &written, sizeof written));
+    code = sb_redis_writer_write(&outlet, (uv_handle_t *)&near_end, &piece);
+    sb_redis_buffer_free(&piece);
     return code;
 }
 

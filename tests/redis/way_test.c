@@ -71,7 +71,7 @@ static void a_password_is_never_told_even_when_the_server_quotes_it(void **state
 
 /* ---- Addresses ------------------------------------------------------------------------------ */
 
-static void add_address(struct sb_endpoint *endpoint, const char *text, int port)
+static void add_address(struct sb_redis_endpoint *endpoint, const char *text, int port)
 {
     struct sockaddr_in *address =
         (struct sockaddr_in *)&endpoint->addresses[endpoint->address_count++];
@@ -81,7 +81,7 @@ static void add_address(struct sb_endpoint *endpoint, const char *text, int port
     assert_int_equal(inet_pton(AF_INET, text, &address->sin_addr), 1);
 }
 
-static int ping(const struct sb_endpoint *endpoint, int64_t connect_timeout_ms,
+static int ping(const struct sb_redis_endpoint *endpoint, int64_t connect_timeout_ms,
                 struct simba_error *error)
 {
     static char name[] = "test";
@@ -91,9 +91,9 @@ static int ping(const struct sb_endpoint *endpoint, int64_t connect_timeout_ms,
         .command_timeout_ms = 2000,
         .idle_timeout_ms = 2000,
     };
-    const struct sb_probe_config config = {.options = &options,
-                                           .credentials = &options.credentials};
-    const struct sb_argument word = {"PING", 4};
+    const struct sb_redis_ask_config config = {.options = &options,
+                                               .credentials = &options.credentials};
+    const struct sb_redis_argument word = {"PING", 4};
 
     return sb_redis_ask(&config, endpoint, &word, 1, NULL, NULL, error);
 }
@@ -101,7 +101,7 @@ static int ping(const struct sb_endpoint *endpoint, int64_t connect_timeout_ms,
 /* A host has several addresses: one that cannot be, one that refuses, one that never answers. */
 static void an_address_that_fails_gives_way_to_the_next(void **state)
 {
-    struct sb_endpoint endpoint = {.place = {"many", 1}};
+    struct sb_redis_endpoint endpoint = {.place = {"many", 1}};
     struct tarpit tarpit;
     struct simba_error error = {0};
 
@@ -121,7 +121,7 @@ static void an_address_that_fails_gives_way_to_the_next(void **state)
 /* Its kernel takes connections, and nobody is behind it: a machine that hangs, a forwarder without a server. */
 static void an_address_that_connects_and_never_answers_gives_way_to_the_next(void **state)
 {
-    struct sb_endpoint endpoint = {.place = {"many", 1}};
+    struct sb_redis_endpoint endpoint = {.place = {"many", 1}};
     struct simba_error error = {0};
     struct server silent = {0};
 
@@ -143,7 +143,7 @@ static void an_address_that_connects_and_never_answers_gives_way_to_the_next(voi
 /* A forwarder whose server is gone. It is left at once, not when its share of the time is over. */
 static void an_address_that_connects_and_hangs_up_gives_way_to_the_next(void **state)
 {
-    struct sb_endpoint endpoint = {.place = {"many", 1}};
+    struct sb_redis_endpoint endpoint = {.place = {"many", 1}};
     struct simba_error error = {0};
     int64_t begin_ms = test_now_ms();
     struct fake fake;

@@ -22,7 +22,7 @@ static void on_master_moved(void *user)
     simba_backend *store = user;
 
     if (store->nodes != NULL)
-        sb_node_follow_master(store->nodes);
+        sb_redis_node_follow_master(store->nodes);
 }
 
 static void on_sentinels_closed(void *user)
@@ -30,22 +30,23 @@ static void on_sentinels_closed(void *user)
     simba_backend *store = user;
 
     store->sentinels = NULL;
-    sb_store_finish_close(store);
+    sb_redis_store_finish_close(store);
 }
 
-static const struct sb_sentinels_events sentinels_events = {on_master_moved, on_sentinels_closed};
+static const struct sb_redis_sentinels_events sentinels_events = {on_master_moved,
+                                                                  on_sentinels_closed};
 
 static int ask_sentinels(simba_backend *store, struct simba_error *error)
 {
-    struct sb_votes *votes = sb_alloc(sizeof *votes);
+    struct sb_redis_votes *votes = sb_alloc(sizeof *votes);
     int code;
 
     if (votes == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     code = sb_redis_ask_sentinels(&store->options, store->tls, votes, error);
     if (code == SIMBA_OK) {
-        store->sentinels = sb_sentinels_create(store->host, &store->options, store->tls, votes,
-                                               &sentinels_events, store);
+        store->sentinels = sb_redis_sentinels_create(store->host, &store->options, store->tls,
+                                                     votes, &sentinels_events, store);
         if (store->sentinels == NULL)
             code = sb_error_plain(error, SIMBA_ENOMEM);
     }
@@ -53,7 +54,7 @@ static int ask_sentinels(simba_backend *store, struct simba_error *error)
     return code;
 }
 
-static int find_server(simba_backend *store, struct sb_endpoint *ret_endpoint,
+static int find_server(simba_backend *store, struct sb_redis_endpoint *ret_endpoint,
                        struct simba_error *error)
 {
     const struct sb_redis_place *place = &store->options.places[0];
@@ -64,42 +65,43 @@ static int find_server(simba_backend *store, struct sb_endpoint *ret_endpoint,
     if (code != SIMBA_OK)
         return code;
     if (store->sentinels != NULL)
-        place = sb_sentinels_master(store->sentinels);
-    return sb_hosts_find(&store->options, &store->options.credentials, place, ret_endpoint, error);
+        place = sb_redis_sentinels_master(store->sentinels);
+    return sb_redis_endpoint_find(&store->options, &store->options.credentials, place, ret_endpoint,
+                                  error);
 }
 
 /* The server is asked whether it can be used before anything is put on the loop. */
 static int open_server(simba_backend *store, struct simba_error *error)
 {
-    struct sb_endpoint endpoint;
-    struct sb_node *node;
+    struct sb_redis_endpoint endpoint;
+    struct sb_redis_node *node;
     int code = find_server(store, &endpoint, error);
 
     if (code == SIMBA_OK)
         code = sb_redis_check(&store->options, store->tls, &endpoint, error);
     if (code != SIMBA_OK)
         return code;
-    node = sb_node_add(store, NULL);
+    node = sb_redis_node_add(store, NULL);
     if (node == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     uv_update_time(store->host->loop); /* the above may have taken long */
     if (store->sentinels != NULL)
-        sb_sentinels_start(store->sentinels);
-    sb_link_start(node->commands, &endpoint);
+        sb_redis_sentinels_start(store->sentinels);
+    sb_redis_reconnecting_start(node->commands, &endpoint);
     return SIMBA_OK;
 }
 
 static int open_cluster(simba_backend *store, struct simba_error *error)
 {
-    return sb_cluster_open(store, &store->cluster, error);
+    return sb_redis_cluster_open(store, &store->cluster, error);
 }
 
 static void free_store(simba_backend *store)
 {
     if (store->sentinels != NULL)
-        sb_sentinels_free(store->sentinels); /* not started: the client was not opened */
-    sb_listeners_free(&store->listeners);
-    sb_tls_free(store->tls);
+        sb_redis_sentinels_free(store->sentinels); /* not started: the client was not opened */
+    sb_redis_listeners_free(&store->listeners);
+    sb_redis_tls_free(store->tls);
     sb_redis_options_free(&store->options);
     sb_free(store);
 }
@@ -110,14 +112,14 @@ static int open_store(simba_backend *store, const struct simba_backend_config *c
     int code = sb_redis_options_read(&store->options, config, error);
 
     if (code == SIMBA_OK && store->options.allow_hosts != NULL)
-        code = sb_hosts_check_list(store->options.allow_hosts, error);
+        code = sb_redis_hosts_check(store->options.allow_hosts, error);
     if (code != SIMBA_OK)
         return code;
-    code = sb_listeners_init(&store->listeners, store->host);
+    code = sb_redis_listeners_init(&store->listeners, store->host);
     if (code != SIMBA_OK)
         return sb_error_plain(error, code);
     if (store->options.tls)
-        code = sb_tls_create(&store->options, &store->tls, error);
+        code = sb_redis_tls_create(&store->options, &store->tls, error);
     if (code != SIMBA_OK)
         return code;
     return store->options.mode == SB_REDIS_CLUSTER ? open_cluster(store, error)
@@ -151,48 +153,48 @@ static void submit(simba_backend *store, struct simba_request *batch)
         struct simba_request *next = batch->next; /* the request may be gone once it is started */
 
         if (batch->op == SIMBA_OP_LIST)
-            sb_list_start(store, batch);
+            sb_redis_list_start(store, batch);
         else if (batch->op == SIMBA_OP_QUEUE)
-            sb_queue_start(store, batch);
+            sb_redis_queue_start(store, batch);
         else
-            sb_request_start(store, batch, sb_request_reply);
+            sb_redis_request_start(store, batch, sb_redis_request_reply);
         batch = next;
     }
-    sb_request_batch_end(store);
+    sb_redis_request_batch_end(store);
 }
 
 /* A contender is only noted down: it listens when it has lost an attempt. */
 static void start_listening(simba_backend *store, const char *mutex, const char *id)
 {
-    struct sb_listener *listener = sb_listeners_add(&store->listeners, mutex, id);
+    struct sb_redis_listener *listener = sb_redis_listeners_add(&store->listeners, mutex, id);
 
     if (listener == NULL)
         store->host->log(store->host, SIMBA_LOG_WARN,
                          "redis: no memory to listen for '%s': it is polled", mutex);
     else if (listener->lingers)
-        sb_subscriber_resume(listener->at, listener);
+        sb_redis_subscriber_resume(listener->at, listener);
     else if (id == NULL)
-        sb_store_subscribe(store, listener);
+        sb_redis_store_subscribe(store, listener);
 }
 
 /* In a cluster a listener moves with its mutex, and must not be forgotten at a node that goes. */
-static bool may_linger(const simba_backend *store, const struct sb_listener *listener)
+static bool may_linger(const simba_backend *store, const struct sb_redis_listener *listener)
 {
     return store->cluster == NULL && listener->at != NULL;
 }
 
 static void stop_listening(simba_backend *store, const char *mutex, const char *id)
 {
-    struct sb_listener *listener = sb_listeners_find(&store->listeners, mutex, id);
+    struct sb_redis_listener *listener = sb_redis_listeners_find(&store->listeners, mutex, id);
 
     if (listener == NULL)
         return;
-    sb_listeners_end_wait(&store->listeners, listener);
-    if ((may_linger(store, listener) && sb_subscriber_linger(listener->at, listener)) ||
-        !sb_listeners_remove(&store->listeners, listener))
+    sb_redis_listeners_end_wait(&store->listeners, listener);
+    if ((may_linger(store, listener) && sb_redis_subscriber_linger(listener->at, listener)) ||
+        !sb_redis_listeners_remove(&store->listeners, listener))
         return;
     if (listener->at != NULL)
-        sb_subscriber_remove(listener->at, listener);
+        sb_redis_subscriber_remove(listener->at, listener);
     sb_free(listener);
 }
 
@@ -206,7 +208,7 @@ static void listen_to(simba_backend *store, const char *mutex, const char *id, b
 
 /* ---- Closing -------------------------------------------------------------------------------- */
 
-void sb_store_finish_close(simba_backend *store)
+void sb_redis_store_finish_close(simba_backend *store)
 {
     void (*closed)(void *argument) = store->closed;
     void *argument = store->argument;
@@ -223,12 +225,12 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
     store->closed = closed;
     store->argument = argument;
     while (store->nodes != NULL)
-        sb_node_remove(store->nodes);
+        sb_redis_node_remove(store->nodes);
     store->closing = true;
     if (store->cluster != NULL)
-        sb_cluster_close(store->cluster);
+        sb_redis_cluster_close(store->cluster);
     if (store->sentinels != NULL)
-        sb_sentinels_close(store->sentinels);
+        sb_redis_sentinels_close(store->sentinels);
 }
 
 static const struct simba_backend_ops ops = {

@@ -12,30 +12,30 @@
 #include <string.h>
 
 struct question {
-    struct sb_command command; /* first: INFO */
+    struct sb_redis_command command; /* first: INFO */
     simba_backend *store;
 };
 
 /* What stands behind "NAME:" in the text, up to the end of the line; its length is 0 where nothing does. */
-static struct sb_argument field(const char *text, const char *name)
+static struct sb_redis_argument field(const char *text, const char *name)
 {
     const char *found = strstr(text, name);
 
     if (found == NULL)
-        return (struct sb_argument){"", 0};
+        return (struct sb_redis_argument){"", 0};
     found += strlen(name);
-    return (struct sb_argument){found, strcspn(found, "\r\n")};
+    return (struct sb_redis_argument){found, strcspn(found, "\r\n")};
 }
 
-static bool is_text(const struct sb_argument *value, const char *text)
+static bool is_text(const struct sb_redis_argument *value, const char *text)
 {
     return value->length == strlen(text) && memcmp(value->bytes, text, value->length) == 0;
 }
 
 static void judge(simba_backend *store, const struct sb_redis_place *place, const char *info)
 {
-    struct sb_argument limit = field(info, "\nmaxmemory:");
-    struct sb_argument policy = field(info, "\nmaxmemory_policy:");
+    struct sb_redis_argument limit = field(info, "\nmaxmemory:");
+    struct sb_redis_argument policy = field(info, "\nmaxmemory_policy:");
     char where[SB_REDIS_PLACE_TEXT_MAX];
 
     if (limit.length == 0 || is_text(&limit, "0") || policy.length == 0 ||
@@ -48,7 +48,7 @@ static void judge(simba_backend *store, const struct sb_redis_place *place, cons
                      sb_redis_place_text(place, where), (int)policy.length, policy.bytes);
 }
 
-static void on_answered(struct sb_command *command, const struct sb_answer *answer)
+static void on_answered(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
     struct question *question = (struct question *)command;
 
@@ -57,9 +57,9 @@ static void on_answered(struct sb_command *command, const struct sb_answer *answ
     sb_free(question);
 }
 
-void sb_eviction_check(struct sb_node *node)
+void sb_redis_eviction_check(struct sb_redis_node *node)
 {
-    const struct sb_argument arguments[2] = {{"INFO", 4}, {"memory", 6}};
+    const struct sb_redis_argument arguments[2] = {{"INFO", 4}, {"memory", 6}};
     struct question *question;
     struct simba_error error;
 
@@ -71,7 +71,8 @@ void sb_eviction_check(struct sb_node *node)
     question->store = node->store;
     question->command.answered = on_answered;
     question->command.deadline_ms = simba_now_ms() + node->store->options.command_timeout_ms;
-    if (sb_link_send(node->commands, &question->command, arguments, 2, &error) == SIMBA_OK)
+    if (sb_redis_reconnecting_send(node->commands, &question->command, arguments, 2, &error) ==
+        SIMBA_OK)
         node->asked_about_eviction = true;
     else
         sb_free(question);

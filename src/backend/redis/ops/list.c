@@ -29,11 +29,11 @@ struct reading {
 };
 
 struct listing {
-    struct sb_command command; /* first: SCAN */
+    struct sb_redis_command command; /* first: SCAN */
     simba_backend *store;
     struct simba_request *request;
-    struct sb_node *node;      /* that is being scanned */
-    struct simba_request turn; /* on that node */
+    struct sb_redis_node *node; /* that is being scanned */
+    struct simba_request turn;  /* on that node */
     int64_t deadline_ms;
     struct simba_mutex_status *list;
     size_t count;
@@ -85,7 +85,7 @@ static void fail_memory(struct listing *l)
 
 static void read_more(struct listing *l);
 
-static void take_record(struct listing *l, size_t index, const struct sb_record *record)
+static void take_record(struct listing *l, size_t index, const struct sb_redis_record *record)
 {
     struct simba_mutex_status *status = &l->list[index];
     int64_t now_ms = simba_now_ms();
@@ -100,7 +100,7 @@ static void take_record(struct listing *l, size_t index, const struct sb_record 
 }
 
 static void on_read(simba_backend *store, struct simba_request *request,
-                    const struct sb_record *record, const struct simba_error *error)
+                    const struct sb_redis_record *record, const struct simba_error *error)
 {
     struct reading *reading = (struct reading *)request;
     struct listing *l = reading->listing;
@@ -127,7 +127,7 @@ static void read_next(struct listing *l, struct reading *reading)
     reading->request.mutex = l->list[index].mutex;
     reading->request.timeout_ms = left_ms > 0 ? left_ms : 0;
     l->under_way++;
-    sb_request_start(l->store, &reading->request, on_read);
+    sb_redis_request_start(l->store, &reading->request, on_read);
 }
 
 static bool is_complete(const struct listing *l)
@@ -150,7 +150,7 @@ static void read_more(struct listing *l)
     }
     if (l->under_way == 0)
         finish(l);
-    sb_store_flush(store);
+    sb_redis_store_flush(store);
 }
 
 static void read_all(struct listing *l)
@@ -208,7 +208,7 @@ static bool add_keys(struct listing *l, const redisReply *keys)
     for (size_t i = 0; i < keys->elements; i++) {
         const redisReply *key = keys->element[i];
 
-        if (key->type == REDIS_REPLY_STRING && sb_key_mutex(key->str, key->len, mutex) &&
+        if (key->type == REDIS_REPLY_STRING && sb_redis_key_mutex(key->str, key->len, mutex) &&
             !add_name(l, mutex))
             return false;
     }
@@ -237,7 +237,7 @@ static bool is_scan_reply(const redisReply *reply)
            reply->element[1]->type == REDIS_REPLY_ARRAY;
 }
 
-static void on_scanned(struct sb_command *command, const struct sb_answer *answer)
+static void on_scanned(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
     struct listing *l = (struct listing *)command;
     const redisReply *reply = answer->reply;
@@ -260,21 +260,21 @@ static void on_scanned(struct sb_command *command, const struct sb_answer *answe
 
 static void scan(struct listing *l, const char *cursor, size_t length)
 {
-    const struct sb_argument arguments[] = {
+    const struct sb_redis_argument arguments[] = {
         {"SCAN", 4},  {cursor, length},
-        {"MATCH", 5}, {SB_KEY_PATTERN, sizeof SB_KEY_PATTERN - 1},
+        {"MATCH", 5}, {SB_REDIS_KEY_PATTERN, sizeof SB_REDIS_KEY_PATTERN - 1},
         {"COUNT", 5}, {SCAN_COUNT, sizeof SCAN_COUNT - 1}};
-    struct sb_link *link = l->node->commands;
+    struct sb_redis_reconnecting *link = l->node->commands;
     struct simba_error error;
 
-    if (sb_link_send(link, &l->command, arguments, 6, &error) != SIMBA_OK)
+    if (sb_redis_reconnecting_send(link, &l->command, arguments, 6, &error) != SIMBA_OK)
         fail(l, &error);
     else
-        sb_link_flush(link);
+        sb_redis_reconnecting_flush(link);
 }
 
 static void on_turn(simba_backend *store, struct simba_request *request,
-                    const struct sb_record *record, const struct simba_error *error)
+                    const struct sb_redis_record *record, const struct simba_error *error)
 {
     struct listing *l = request->backend_data;
 
@@ -293,10 +293,10 @@ static void scan_node(struct listing *l)
 
     l->turn = (struct simba_request){
         .op = SIMBA_OP_LIST, .timeout_ms = left_ms > 0 ? left_ms : 0, .backend_data = l};
-    sb_request_await_turn(l->node, &l->turn, on_turn);
+    sb_redis_request_await_turn(l->node, &l->turn, on_turn);
 }
 
-void sb_list_start(simba_backend *store, struct simba_request *request)
+void sb_redis_list_start(simba_backend *store, struct simba_request *request)
 {
     struct listing *l = sb_alloc_zero(sizeof *l);
     struct simba_error error;
@@ -304,7 +304,7 @@ void sb_list_start(simba_backend *store, struct simba_request *request)
     if (l == NULL || store->nodes == NULL) {
         sb_free(l);
         sb_error_plain(&error, SIMBA_ENOMEM);
-        sb_request_reply(store, request, NULL, &error);
+        sb_redis_request_reply(store, request, NULL, &error);
         return;
     }
     l->store = store;

@@ -4,9 +4,9 @@
 #ifndef SB_REDIS_LIST_H
 #define SB_REDIS_LIST_H
 
-#include "backend/redis/request/store.h"
+#include "backend/redis/request/nodes.h"
 
 /* Answers the request by host->reply. */
-void sb_list_start(simba_backend *store, struct simba_request *request);
+void sb_redis_list_start(simba_backend *store, struct simba_request *request);
 
 #endif

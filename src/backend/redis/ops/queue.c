@@ -23,11 +23,11 @@
 #define WAYS_MAX 8        /* nodes that one ZRANGE is sent to */
 
 struct queue {
-    struct sb_command command; /* first: ZRANGE */
-    struct simba_request read; /* of the mutex */
+    struct sb_redis_command command; /* first: ZRANGE */
+    struct simba_request read;       /* of the mutex */
     simba_backend *store;
     struct simba_request *request;
-    struct sb_keys keys;
+    struct sb_redis_keys keys;
     unsigned ways; /* so far */
 };
 
@@ -35,7 +35,7 @@ struct queue {
 
 static void fail(struct queue *q, const struct simba_error *error)
 {
-    sb_request_reply(q->store, q->request, NULL, error);
+    sb_redis_request_reply(q->store, q->request, NULL, error);
     sb_free(q);
 }
 
@@ -83,34 +83,34 @@ static void take_ids(struct queue *q, const redisReply *reply)
     sb_free(list);
 }
 
-static void range(struct queue *q, struct sb_node *node, bool asking)
+static void range(struct queue *q, struct sb_redis_node *node, bool asking)
 {
-    const struct sb_argument arguments[] = {
+    const struct sb_redis_argument arguments[] = {
         {"ZRANGE", 6}, q->keys.arguments[1], {"0", 1}, {LAST_PLACE, sizeof LAST_PLACE - 1}};
     struct simba_error error;
     int code = SIMBA_OK;
 
     q->ways++;
     if (asking)
-        code = sb_request_send_asking(node, q->command.deadline_ms, &error);
+        code = sb_redis_request_send_asking(node, q->command.deadline_ms, &error);
     if (code == SIMBA_OK)
-        code = sb_link_send(node->commands, &q->command, arguments, 4, &error);
+        code = sb_redis_reconnecting_send(node->commands, &q->command, arguments, 4, &error);
     if (code != SIMBA_OK)
         fail(q, &error);
     else
-        sb_link_flush(node->commands);
+        sb_redis_reconnecting_flush(node->commands);
 }
 
-static void take_failure(struct queue *q, const struct sb_answer *answer)
+static void take_failure(struct queue *q, const struct sb_redis_answer *answer)
 {
-    struct sb_cluster *cluster = q->store->cluster;
+    struct sb_redis_cluster *cluster = q->store->cluster;
     const char *text = answer->reply->str;
-    struct sb_node *node = NULL;
+    struct sb_redis_node *node = NULL;
     struct simba_error error;
     bool asking = false;
 
     if (cluster != NULL && sb_redis_is_redirection(text) && q->ways < WAYS_MAX)
-        node = sb_cluster_redirect(cluster, text, answer->place, &asking, &error);
+        node = sb_redis_cluster_redirect(cluster, text, answer->place, &asking, &error);
     else
         sb_redis_fail(answer->place, text, &error);
     if (node == NULL)
@@ -119,7 +119,7 @@ static void take_failure(struct queue *q, const struct sb_answer *answer)
         range(q, node, asking);
 }
 
-static void on_ranged(struct sb_command *command, const struct sb_answer *answer)
+static void on_ranged(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
     struct queue *q = (struct queue *)command;
     const redisReply *reply = answer->reply;
@@ -140,41 +140,41 @@ static void on_ranged(struct sb_command *command, const struct sb_answer *answer
 /* ---- The way there -------------------------------------------------------------------------- */
 
 static void on_read(simba_backend *store, struct simba_request *request,
-                    const struct sb_record *record, const struct simba_error *error)
+                    const struct sb_redis_record *record, const struct simba_error *error)
 {
     struct queue *q = request->backend_data;
     struct simba_error no_route;
-    struct sb_node *node;
+    struct sb_redis_node *node;
 
     if (record == NULL) {
         fail(q, error);
         return;
     }
-    node = sb_store_route(store, q->request->mutex, &no_route);
+    node = sb_redis_store_route(store, q->request->mutex, &no_route);
     if (node == NULL)
         fail(q, &no_route);
     else
         range(q, node, false);
 }
 
-void sb_queue_start(simba_backend *store, struct simba_request *request)
+void sb_redis_queue_start(simba_backend *store, struct simba_request *request)
 {
     struct queue *q = sb_alloc_zero(sizeof *q);
     struct simba_error error;
 
     if (q == NULL) {
         sb_error_plain(&error, SIMBA_ENOMEM);
-        sb_request_reply(store, request, NULL, &error);
+        sb_redis_request_reply(store, request, NULL, &error);
         return;
     }
     q->store = store;
     q->request = request;
     q->command.answered = on_ranged;
     q->command.deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
-    sb_keys_make(&q->keys, request->mutex);
+    sb_redis_keys_make(&q->keys, request->mutex);
     q->read.op = SIMBA_OP_READ;
     q->read.mutex = request->mutex;
     q->read.timeout_ms = request->timeout_ms;
     q->read.backend_data = q;
-    sb_request_start(store, &q->read, on_read);
+    sb_redis_request_start(store, &q->read, on_read);
 }

@@ -4,9 +4,9 @@
 #ifndef SB_REDIS_QUEUE_H
 #define SB_REDIS_QUEUE_H
 
-#include "backend/redis/request/store.h"
+#include "backend/redis/request/nodes.h"
 
 /* Answers the request by host->reply. */
-void sb_queue_start(simba_backend *store, struct simba_request *request);
+void sb_redis_queue_start(simba_backend *store, struct simba_request *request);
 
 #endif

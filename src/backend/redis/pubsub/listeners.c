@@ -11,13 +11,13 @@
 
 #define FIRST_SIZE 64
 
-static struct sb_listener **bucket_of(const struct sb_listeners *t, const char *channel,
-                                      size_t length)
+static struct sb_redis_listener **bucket_of(const struct sb_redis_listeners *t, const char *channel,
+                                            size_t length)
 {
-    return &t->buckets[sb_channel_hash(channel, length) & (t->size - 1)];
+    return &t->buckets[sb_redis_channel_hash(channel, length) & (t->size - 1)];
 }
 
-int sb_listeners_init(struct sb_listeners *t, const struct simba_backend_host *host)
+int sb_redis_listeners_init(struct sb_redis_listeners *t, const struct simba_backend_host *host)
 {
     memset(t, 0, sizeof *t);
     t->host = host;
@@ -26,11 +26,11 @@ int sb_listeners_init(struct sb_listeners *t, const struct simba_backend_host *h
     return t->buckets != NULL ? SIMBA_OK : SIMBA_ENOMEM;
 }
 
-void sb_listeners_free(struct sb_listeners *t)
+void sb_redis_listeners_free(struct sb_redis_listeners *t)
 {
     for (size_t i = 0; t->buckets != NULL && i < t->size; i++) {
         while (t->buckets[i] != NULL) {
-            struct sb_listener *listener = t->buckets[i];
+            struct sb_redis_listener *listener = t->buckets[i];
 
             t->buckets[i] = listener->next;
             sb_free(listener);
@@ -41,17 +41,17 @@ void sb_listeners_free(struct sb_listeners *t)
 }
 
 /* Doubles the table. Without memory for it the chains just grow longer. */
-static void grow(struct sb_listeners *t)
+static void grow(struct sb_redis_listeners *t)
 {
-    struct sb_listeners larger = {.size = t->size * 2};
+    struct sb_redis_listeners larger = {.size = t->size * 2};
 
     larger.buckets = sb_alloc_zero(larger.size * sizeof *larger.buckets);
     if (larger.buckets == NULL)
         return;
     for (size_t i = 0; i < t->size; i++) {
         while (t->buckets[i] != NULL) {
-            struct sb_listener *listener = t->buckets[i];
-            struct sb_listener **to = bucket_of(&larger, listener->channel, listener->length);
+            struct sb_redis_listener *listener = t->buckets[i];
+            struct sb_redis_listener **to = bucket_of(&larger, listener->channel, listener->length);
 
             t->buckets[i] = listener->next;
             listener->next = *to;
@@ -63,15 +63,17 @@ static void grow(struct sb_listeners *t)
     t->size = larger.size;
 }
 
-bool sb_listener_is_observer(const struct sb_listener *listener)
+bool sb_redis_listener_is_observer(const struct sb_redis_listener *listener)
 {
-    return listener->length == SB_CHANNEL_MUTEX_AT + listener->mutex_length + 1;
+    return listener->length == SB_REDIS_CHANNEL_MUTEX_AT + listener->mutex_length + 1;
 }
 
-struct sb_listener *sb_listeners_next(const struct sb_listeners *t, const struct sb_listener *after,
-                                      const char *channel, size_t length)
+struct sb_redis_listener *sb_redis_listeners_next(const struct sb_redis_listeners *t,
+                                                  const struct sb_redis_listener *after,
+                                                  const char *channel, size_t length)
 {
-    struct sb_listener *listener = after != NULL ? after->next : *bucket_of(t, channel, length);
+    struct sb_redis_listener *listener =
+        after != NULL ? after->next : *bucket_of(t, channel, length);
 
     while (listener != NULL &&
            (listener->length != length || memcmp(listener->channel, channel, length) != 0))
@@ -79,26 +81,27 @@ struct sb_listener *sb_listeners_next(const struct sb_listeners *t, const struct
     return listener;
 }
 
-struct sb_listener *sb_listeners_find(const struct sb_listeners *t, const char *mutex,
-                                      const char *id)
+struct sb_redis_listener *sb_redis_listeners_find(const struct sb_redis_listeners *t,
+                                                  const char *mutex, const char *id)
 {
-    char channel[SB_CHANNEL_MAX];
-    size_t length = sb_channel_make(channel, mutex, id);
-    struct sb_listener *listener = NULL;
+    char channel[SB_REDIS_CHANNEL_MAX];
+    size_t length = sb_redis_channel_make(channel, mutex, id);
+    struct sb_redis_listener *listener = NULL;
 
     do {
-        listener = sb_listeners_next(t, listener, channel, length);
+        listener = sb_redis_listeners_next(t, listener, channel, length);
     } while (listener != NULL && (listener->mutex_length != strlen(mutex) ||
-                                  sb_listener_is_observer(listener) != (id == NULL)));
+                                  sb_redis_listener_is_observer(listener) != (id == NULL)));
     return listener;
 }
 
-static struct sb_listener *create(const char *mutex, const char *id)
+static struct sb_redis_listener *create(const char *mutex, const char *id)
 {
-    char channel[SB_CHANNEL_MAX];
-    size_t length = sb_channel_make(channel, mutex, id);
+    char channel[SB_REDIS_CHANNEL_MAX];
+    size_t length = sb_redis_channel_make(channel, mutex, id);
     size_t mutex_length = strnlen(mutex, SIMBA_MUTEX_MAX);
-    struct sb_listener *listener = sb_alloc_zero(offsetof(struct sb_listener, channel) + length);
+    struct sb_redis_listener *listener =
+        sb_alloc_zero(offsetof(struct sb_redis_listener, channel) + length);
 
     if (listener == NULL)
         return NULL;
@@ -108,10 +111,11 @@ static struct sb_listener *create(const char *mutex, const char *id)
     return listener;
 }
 
-struct sb_listener *sb_listeners_add(struct sb_listeners *t, const char *mutex, const char *id)
+struct sb_redis_listener *sb_redis_listeners_add(struct sb_redis_listeners *t, const char *mutex,
+                                                 const char *id)
 {
-    struct sb_listener *listener = sb_listeners_find(t, mutex, id);
-    struct sb_listener **bucket;
+    struct sb_redis_listener *listener = sb_redis_listeners_find(t, mutex, id);
+    struct sb_redis_listener **bucket;
 
     if (listener == NULL) {
         listener = create(mutex, id);
@@ -128,13 +132,13 @@ struct sb_listener *sb_listeners_add(struct sb_listeners *t, const char *mutex, 
     return listener;
 }
 
-bool sb_listeners_remove(struct sb_listeners *t, struct sb_listener *listener)
+bool sb_redis_listeners_remove(struct sb_redis_listeners *t, struct sb_redis_listener *listener)
 {
-    struct sb_listener **link = bucket_of(t, listener->channel, listener->length);
+    struct sb_redis_listener **link = bucket_of(t, listener->channel, listener->length);
 
     if (--listener->count > 0)
         return false;
-    sb_listeners_end_wait(t, listener);
+    sb_redis_listeners_end_wait(t, listener);
     while (*link != listener)
         link = &(*link)->next;
     *link = listener->next;
@@ -142,7 +146,8 @@ bool sb_listeners_remove(struct sb_listeners *t, struct sb_listener *listener)
     return true;
 }
 
-void sb_listeners_begin_wait(struct sb_listeners *t, struct sb_listener *listener, int64_t since_us)
+void sb_redis_listeners_begin_wait(struct sb_redis_listeners *t, struct sb_redis_listener *listener,
+                                   int64_t since_us)
 {
     if (listener->waits_since_us != 0 || since_us == 0)
         return;
@@ -150,7 +155,7 @@ void sb_listeners_begin_wait(struct sb_listeners *t, struct sb_listener *listene
     t->waiting++;
 }
 
-void sb_listeners_end_wait(struct sb_listeners *t, struct sb_listener *listener)
+void sb_redis_listeners_end_wait(struct sb_redis_listeners *t, struct sb_redis_listener *listener)
 {
     if (listener->waits_since_us == 0)
         return;
@@ -158,50 +163,54 @@ void sb_listeners_end_wait(struct sb_listeners *t, struct sb_listener *listener)
     t->waiting--;
 }
 
-bool sb_listeners_share(const struct sb_listeners *t, const struct sb_listener *listener)
+bool sb_redis_listeners_share(const struct sb_redis_listeners *t,
+                              const struct sb_redis_listener *listener)
 {
-    const struct sb_listener *other = NULL;
+    const struct sb_redis_listener *other = NULL;
 
     do {
-        other = sb_listeners_next(t, other, listener->channel, listener->length);
+        other = sb_redis_listeners_next(t, other, listener->channel, listener->length);
     } while (other != NULL && (other == listener || other->at == NULL));
     return other != NULL;
 }
 
-void sb_listeners_each(const struct sb_listeners *t,
-                       void (*visit)(void *argument, struct sb_listener *listener), void *argument)
+void sb_redis_listeners_each(const struct sb_redis_listeners *t,
+                             void (*visit)(void *argument, struct sb_redis_listener *listener),
+                             void *argument)
 {
     for (size_t i = 0; i < t->size; i++)
-        for (struct sb_listener *l = t->buckets[i]; l != NULL; l = l->next)
+        for (struct sb_redis_listener *l = t->buckets[i]; l != NULL; l = l->next)
             visit(argument, l);
 }
 
-void sb_listener_mutex(const struct sb_listener *listener, char ret_mutex[SIMBA_MUTEX_MAX + 1])
+void sb_redis_listener_mutex(const struct sb_redis_listener *listener,
+                             char ret_mutex[SIMBA_MUTEX_MAX + 1])
 {
-    memcpy(ret_mutex, listener->channel + SB_CHANNEL_MUTEX_AT, listener->mutex_length);
+    memcpy(ret_mutex, listener->channel + SB_REDIS_CHANNEL_MUTEX_AT, listener->mutex_length);
     ret_mutex[listener->mutex_length] = '\0';
 }
 
-void sb_listener_id(const struct sb_listener *listener, char ret_id[SIMBA_ID_MAX + 1])
+void sb_redis_listener_id(const struct sb_redis_listener *listener, char ret_id[SIMBA_ID_MAX + 1])
 {
     size_t at =
-        SB_CHANNEL_MUTEX_AT + listener->mutex_length + 2; /* behind the brace and the colon */
+        SB_REDIS_CHANNEL_MUTEX_AT + listener->mutex_length + 2; /* behind the brace and the colon */
     size_t length = listener->length - at;
 
     memcpy(ret_id, listener->channel + at, length);
     ret_id[length] = '\0';
 }
 
-void sb_listener_wake(const struct sb_listeners *t, const struct sb_listener *listener)
+void sb_redis_listener_wake(const struct sb_redis_listeners *t,
+                            const struct sb_redis_listener *listener)
 {
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
 
-    sb_listener_mutex(listener, mutex);
-    if (sb_listener_is_observer(listener)) {
+    sb_redis_listener_mutex(listener, mutex);
+    if (sb_redis_listener_is_observer(listener)) {
         t->host->notice(t->host, SIMBA_NOTICE_CHANGED, mutex, NULL);
         return;
     }
-    sb_listener_id(listener, id);
+    sb_redis_listener_id(listener, id);
     t->host->notice(t->host, SIMBA_NOTICE_RELEASED, mutex, id);
 }

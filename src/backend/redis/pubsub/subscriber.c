@@ -26,14 +26,14 @@
 #define ACQUIRED "acquired@@"
 
 struct lingerer {
-    struct sb_listener *listener;
+    struct sb_redis_listener *listener;
     int64_t until_ms;
 };
 
-struct sb_subscriber {
+struct sb_redis_subscriber {
     const struct simba_backend_host *host;
-    struct sb_listeners *listeners;
-    struct sb_link *link;
+    struct sb_redis_listeners *listeners;
+    struct sb_redis_reconnecting *link;
     uv_prepare_t
         flusher;      /* before the loop waits, what was said in this turn leaves in one write */
     uv_timer_t timer; /* ends the lingering */
@@ -43,11 +43,11 @@ struct sb_subscriber {
     uint64_t confirmed;
     uint64_t bulk; /* the last ticket of those given when the connection came up */
     bool dirty;
-    const struct sb_subscriber_events *events;
+    const struct sb_redis_subscriber_events *events;
     int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
     void *user;
 
-    struct sb_argument chunk[CHUNK + 1]; /* the word and the channels */
+    struct sb_redis_argument chunk[CHUNK + 1]; /* the word and the channels */
     size_t chunk_count;
     struct lingerer lingerers[LINGER_MAX]; /* the oldest first */
     size_t lingerer_count;
@@ -57,15 +57,15 @@ struct sb_subscriber {
 
 static void on_flush(uv_prepare_t *prepare)
 {
-    struct sb_subscriber *s = prepare->data;
+    struct sb_redis_subscriber *s = prepare->data;
 
     uv_prepare_stop(prepare);
     s->dirty = false;
-    sb_link_flush(s->link);
+    sb_redis_reconnecting_flush(s->link);
 }
 
 /* Whoever never listens has none. */
-static void have_handles(struct sb_subscriber *s)
+static void have_handles(struct sb_redis_subscriber *s)
 {
     if (s->has_handles)
         return;
@@ -77,7 +77,7 @@ static void have_handles(struct sb_subscriber *s)
     s->parts += 2;
 }
 
-static void flush_soon(struct sb_subscriber *s)
+static void flush_soon(struct sb_redis_subscriber *s)
 {
     have_handles(s);
     if (!s->dirty)
@@ -85,50 +85,51 @@ static void flush_soon(struct sb_subscriber *s)
     s->dirty = true;
 }
 
-static void say(struct sb_subscriber *s, const struct sb_argument *arguments, size_t count)
+static void say(struct sb_redis_subscriber *s, const struct sb_redis_argument *arguments,
+                size_t count)
 {
-    if (sb_link_push(s->link, arguments, count) != SIMBA_OK) {
+    if (sb_redis_reconnecting_push(s->link, arguments, count) != SIMBA_OK) {
         struct simba_error error;
 
         sb_error_set(&error, SIMBA_ENOMEM, "no memory for a subscription");
-        sb_link_drop(s->link,
-                     &error); /* to begin anew is the only way to know what is subscribed */
+        sb_redis_reconnecting_drop(
+            s->link, &error); /* to begin anew is the only way to know what is subscribed */
         return;
     }
     flush_soon(s);
 }
 
-void sb_subscriber_add(struct sb_subscriber *s, struct sb_listener *listener)
+void sb_redis_subscriber_add(struct sb_redis_subscriber *s, struct sb_redis_listener *listener)
 {
-    const struct sb_argument arguments[2] = {{"SUBSCRIBE", 9},
-                                             {listener->channel, listener->length}};
+    const struct sb_redis_argument arguments[2] = {{"SUBSCRIBE", 9},
+                                                   {listener->channel, listener->length}};
 
     listener->at = s;
     listener->ticket = 0;
-    if (sb_link_is_ready(s->link)) {
+    if (sb_redis_reconnecting_is_ready(s->link)) {
         listener->ticket = ++s->asked;
         say(s, arguments, 2);
     } else {
-        sb_link_start(s->link, NULL);
+        sb_redis_reconnecting_start(s->link, NULL);
     }
 }
 
-void sb_subscriber_remove(struct sb_subscriber *s, struct sb_listener *listener)
+void sb_redis_subscriber_remove(struct sb_redis_subscriber *s, struct sb_redis_listener *listener)
 {
-    const struct sb_argument arguments[2] = {{"UNSUBSCRIBE", 11},
-                                             {listener->channel, listener->length}};
+    const struct sb_redis_argument arguments[2] = {{"UNSUBSCRIBE", 11},
+                                                   {listener->channel, listener->length}};
 
     listener->at = NULL;
-    if (listener->ticket > 0 && sb_link_is_ready(s->link) &&
-        !sb_listeners_share(s->listeners, listener))
+    if (listener->ticket > 0 && sb_redis_reconnecting_is_ready(s->link) &&
+        !sb_redis_listeners_share(s->listeners, listener))
         say(s, arguments, 2);
 }
 
 /* ---- Lingering ------------------------------------------------------------------------------ */
 
-static struct sb_listener *take_lingerer(struct sb_subscriber *s, size_t index)
+static struct sb_redis_listener *take_lingerer(struct sb_redis_subscriber *s, size_t index)
 {
-    struct sb_listener *listener = s->lingerers[index].listener;
+    struct sb_redis_listener *listener = s->lingerers[index].listener;
 
     s->lingerer_count--;
     memmove(&s->lingerers[index], &s->lingerers[index + 1],
@@ -138,20 +139,20 @@ static struct sb_listener *take_lingerer(struct sb_subscriber *s, size_t index)
     return listener;
 }
 
-static void end_oldest(struct sb_subscriber *s)
+static void end_oldest(struct sb_redis_subscriber *s)
 {
-    struct sb_listener *listener = take_lingerer(s, 0);
+    struct sb_redis_listener *listener = take_lingerer(s, 0);
 
-    if (!sb_listeners_remove(s->listeners, listener))
+    if (!sb_redis_listeners_remove(s->listeners, listener))
         return;
     if (listener->at != NULL)
-        sb_subscriber_remove(s, listener);
+        sb_redis_subscriber_remove(s, listener);
     sb_free(listener);
 }
 
 static void on_lingered(uv_timer_t *timer)
 {
-    struct sb_subscriber *s = timer->data;
+    struct sb_redis_subscriber *s = timer->data;
     int64_t now_ms = simba_now_ms();
 
     while (s->lingerer_count > 0 && s->lingerers[0].until_ms <= now_ms)
@@ -160,10 +161,10 @@ static void on_lingered(uv_timer_t *timer)
         uv_timer_start(timer, on_lingered, (uint64_t)(s->lingerers[0].until_ms - now_ms), 0);
 }
 
-bool sb_subscriber_linger(struct sb_subscriber *s, struct sb_listener *listener)
+bool sb_redis_subscriber_linger(struct sb_redis_subscriber *s, struct sb_redis_listener *listener)
 {
-    if (sb_listener_is_observer(listener) || listener->count > 1 || listener->ticket == 0 ||
-        !sb_link_is_ready(s->link))
+    if (sb_redis_listener_is_observer(listener) || listener->count > 1 || listener->ticket == 0 ||
+        !sb_redis_reconnecting_is_ready(s->link))
         return false;
     if (s->lingerer_count == LINGER_MAX)
         end_oldest(s);
@@ -175,7 +176,7 @@ bool sb_subscriber_linger(struct sb_subscriber *s, struct sb_listener *listener)
     return true;
 }
 
-void sb_subscriber_resume(struct sb_subscriber *s, struct sb_listener *listener)
+void sb_redis_subscriber_resume(struct sb_redis_subscriber *s, struct sb_redis_listener *listener)
 {
     size_t index = 0;
 
@@ -183,48 +184,49 @@ void sb_subscriber_resume(struct sb_subscriber *s, struct sb_listener *listener)
         index++;
     assert(index < s->lingerer_count);
     take_lingerer(s, index);
-    sb_listeners_remove(s->listeners, listener); /* only the lingering: somebody listens again */
+    sb_redis_listeners_remove(s->listeners,
+                              listener); /* only the lingering: somebody listens again */
 }
 
 /* ---- Coming up ------------------------------------------------------------------------------ */
 
-static void say_chunk(struct sb_subscriber *s)
+static void say_chunk(struct sb_redis_subscriber *s)
 {
     if (s->chunk_count > 0)
         say(s, s->chunk, s->chunk_count + 1);
     s->chunk_count = 0;
 }
 
-static void add_to_chunk(void *argument, struct sb_listener *listener)
+static void add_to_chunk(void *argument, struct sb_redis_listener *listener)
 {
-    struct sb_subscriber *s = argument;
+    struct sb_redis_subscriber *s = argument;
 
     if (listener->at != s)
         return;
     listener->ticket = ++s->asked;
-    s->chunk[++s->chunk_count] = (struct sb_argument){listener->channel, listener->length};
+    s->chunk[++s->chunk_count] = (struct sb_redis_argument){listener->channel, listener->length};
     if (s->chunk_count == CHUNK)
         say_chunk(s);
 }
 
 static void on_ready(void *user)
 {
-    struct sb_subscriber *s = user;
+    struct sb_redis_subscriber *s = user;
 
     s->asked = 0;
     s->confirmed = 0;
-    s->chunk[0] = (struct sb_argument){"SUBSCRIBE", 9};
+    s->chunk[0] = (struct sb_redis_argument){"SUBSCRIBE", 9};
     s->chunk_count = 0;
-    sb_listeners_each(s->listeners, add_to_chunk, s);
+    sb_redis_listeners_each(s->listeners, add_to_chunk, s);
     say_chunk(s);
     s->bulk = s->asked;
 }
 
 /* ---- Hearing -------------------------------------------------------------------------------- */
 
-static void on_confirmed(struct sb_subscriber *s, const redisReply *channel)
+static void on_confirmed(struct sb_redis_subscriber *s, const redisReply *channel)
 {
-    struct sb_listener *listener = NULL;
+    struct sb_redis_listener *listener = NULL;
 
     s->confirmed++;
     if (s->confirmed == s->bulk)
@@ -232,10 +234,10 @@ static void on_confirmed(struct sb_subscriber *s, const redisReply *channel)
     if (s->confirmed <= s->bulk)
         return;
     do {
-        listener = sb_listeners_next(s->listeners, listener, channel->str, channel->len);
+        listener = sb_redis_listeners_next(s->listeners, listener, channel->str, channel->len);
     } while (listener != NULL && (listener->at != s || listener->ticket != s->confirmed));
     if (listener != NULL && !listener->lingers)
-        sb_listener_wake(s->listeners, listener);
+        sb_redis_listener_wake(s->listeners, listener);
 }
 
 static bool opens_with(const redisReply *text, const char *word)
@@ -245,16 +247,17 @@ static bool opens_with(const redisReply *text, const char *word)
 
 /* Anybody may have said it: it is a reason to look, and nothing in it is believed. Being told to look makes nobody stop
  * listening, so the table does not change meanwhile. Other words than the two are not for us. */
-static void on_message(struct sb_subscriber *s, const redisReply *channel, const redisReply *text)
+static void on_message(struct sb_redis_subscriber *s, const redisReply *channel,
+                       const redisReply *text)
 {
-    struct sb_listener *listener = NULL;
+    struct sb_redis_listener *listener = NULL;
 
-    while ((listener = sb_listeners_next(s->listeners, listener, channel->str, channel->len)) !=
-           NULL) {
-        if (!opens_with(text, sb_listener_is_observer(listener) ? ACQUIRED : RELEASED))
+    while ((listener = sb_redis_listeners_next(s->listeners, listener, channel->str,
+                                               channel->len)) != NULL) {
+        if (!opens_with(text, sb_redis_listener_is_observer(listener) ? ACQUIRED : RELEASED))
             continue;
-        if (sb_listener_is_observer(listener))
-            sb_listener_wake(s->listeners, listener);
+        if (sb_redis_listener_is_observer(listener))
+            sb_redis_listener_wake(s->listeners, listener);
         else
             s->events->released(s->user, listener);
     }
@@ -266,18 +269,18 @@ static bool is_text(const redisReply *reply)
 }
 
 /* A refused subscription would make the tickets wrong, so the connection ends and begins anew. */
-static void on_refused(struct sb_subscriber *s, const redisReply *reply)
+static void on_refused(struct sb_redis_subscriber *s, const redisReply *reply)
 {
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_EDENIED, "the server does not let this client listen: %s",
                  reply->str);
-    sb_link_drop(s->link, &error);
+    sb_redis_reconnecting_drop(s->link, &error);
 }
 
 static void on_pushed(void *user, const redisReply *reply)
 {
-    struct sb_subscriber *s = user;
+    struct sb_redis_subscriber *s = user;
 
     if (reply->type == REDIS_REPLY_ERROR) {
         on_refused(s, reply);
@@ -294,17 +297,17 @@ static void on_pushed(void *user, const redisReply *reply)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-void sb_subscriber_drop(struct sb_subscriber *s, const struct simba_error *error)
+void sb_redis_subscriber_drop(struct sb_redis_subscriber *s, const struct simba_error *error)
 {
-    sb_link_drop(s->link, error);
+    sb_redis_reconnecting_drop(s->link, error);
 }
 
-void sb_subscriber_look_again(struct sb_subscriber *s)
+void sb_redis_subscriber_look_again(struct sb_redis_subscriber *s)
 {
-    sb_link_look_again(s->link);
+    sb_redis_reconnecting_look_again(s->link);
 }
 
-static void release(struct sb_subscriber *s)
+static void release(struct sb_redis_subscriber *s)
 {
     void (*closed)(void *user) = s->events->closed;
     void *user = s->user;
@@ -327,19 +330,21 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static int where(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
 {
-    struct sb_subscriber *s = user;
+    struct sb_redis_subscriber *s = user;
 
     return s->where(s->user, ret_place, error);
 }
 
-static const struct sb_link_events link_events = {on_ready, on_pushed, on_link_closed, NULL};
+static const struct sb_redis_reconnecting_events link_events = {on_ready, on_pushed, on_link_closed,
+                                                                NULL};
 
-struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
-                                           struct sb_listeners *listeners,
-                                           const struct sb_subscriber_events *events)
+struct sb_redis_subscriber *
+sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *link,
+                           struct sb_redis_listeners *listeners,
+                           const struct sb_redis_subscriber_events *events)
 {
-    struct sb_subscriber *s = sb_alloc_zero(sizeof *s);
-    struct sb_link_config own = *link;
+    struct sb_redis_subscriber *s = sb_alloc_zero(sizeof *s);
+    struct sb_redis_reconnecting_config own = *link;
 
     if (s == NULL)
         return NULL;
@@ -351,7 +356,7 @@ struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
     own.where = where;
     own.events = &link_events;
     own.user = s;
-    s->link = sb_link_create(&own);
+    s->link = sb_redis_reconnecting_create(&own);
     if (s->link == NULL) {
         sb_free(s);
         return NULL;
@@ -360,11 +365,11 @@ struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
     return s;
 }
 
-void sb_subscriber_close(struct sb_subscriber *s)
+void sb_redis_subscriber_close(struct sb_redis_subscriber *s)
 {
     if (s->has_handles) {
         uv_close((uv_handle_t *)&s->flusher, on_handle_closed);
         uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     }
-    sb_link_close(s->link);
+    sb_redis_reconnecting_close(s->link);
 }

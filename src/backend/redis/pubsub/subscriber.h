@@ -7,43 +7,49 @@
 #ifndef SB_REDIS_SUBSCRIBER_H
 #define SB_REDIS_SUBSCRIBER_H
 
-#include "backend/redis/wire/link.h"
+#include "backend/redis/wire/reconnecting.h"
 #include "backend/redis/pubsub/listeners.h"
 
-struct sb_subscriber;
+struct sb_redis_subscriber;
 
-struct sb_subscriber_events {
+struct sb_redis_subscriber_events {
     void (*closed)(void *user); /* it is gone */
     /* A release has told a contender to try, whose listener may only linger. The table of listeners must not change. */
-    void (*released)(void *user, struct sb_listener *listener);
+    void (*released)(void *user, struct sb_redis_listener *listener);
 };
 
 /* `link` says how the server is reached; its events are the subscriber's own, and its user is told the others. NULL
  * when memory is short. */
-struct sb_subscriber *sb_subscriber_create(const struct sb_link_config *link,
-                                           struct sb_listeners *listeners,
-                                           const struct sb_subscriber_events *events);
+struct sb_redis_subscriber *
+sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *link,
+                           struct sb_redis_listeners *listeners,
+                           const struct sb_redis_subscriber_events *events);
 
 /* Subscribes for a listener that is nowhere yet, and tells it to look when that is done. */
-void sb_subscriber_add(struct sb_subscriber *subscriber, struct sb_listener *listener);
+void sb_redis_subscriber_add(struct sb_redis_subscriber *subscriber,
+                             struct sb_redis_listener *listener);
 
 /* The listener, which is at this subscriber, is not there any more. */
-void sb_subscriber_remove(struct sb_subscriber *subscriber, struct sb_listener *listener);
+void sb_redis_subscriber_remove(struct sb_redis_subscriber *subscriber,
+                                struct sb_redis_listener *listener);
 
 /* Nobody listens any more, but perhaps soon again: keeps the subscription of a contender for a while. True: the
  * listener is in the table until then, and is not the caller's to remove. Not at nodes that may go. */
-bool sb_subscriber_linger(struct sb_subscriber *subscriber, struct sb_listener *listener);
+bool sb_redis_subscriber_linger(struct sb_redis_subscriber *subscriber,
+                                struct sb_redis_listener *listener);
 
 /* Somebody was counted again at a listener that lingers. */
-void sb_subscriber_resume(struct sb_subscriber *subscriber, struct sb_listener *listener);
+void sb_redis_subscriber_resume(struct sb_redis_subscriber *subscriber,
+                                struct sb_redis_listener *listener);
 
 /* Finds its server anew. */
-void sb_subscriber_drop(struct sb_subscriber *subscriber, const struct simba_error *error);
+void sb_redis_subscriber_drop(struct sb_redis_subscriber *subscriber,
+                              const struct simba_error *error);
 
 /* Where its server is may be known by now. */
-void sb_subscriber_look_again(struct sb_subscriber *subscriber);
+void sb_redis_subscriber_look_again(struct sb_redis_subscriber *subscriber);
 
 /* Destroys it; at once, when nobody ever listened there. */
-void sb_subscriber_close(struct sb_subscriber *subscriber);
+void sb_redis_subscriber_close(struct sb_redis_subscriber *subscriber);
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include "backend/redis/request/backlog.h"
 
-#include "backend/redis/request/job.h"
+#include "backend/redis/request/call.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -13,21 +13,21 @@
 /* The first one with a job in it is next, but nobody is taken from the last one: it becomes PATIENT when it is due. */
 enum rank { GUARDS, RELEASES, PATIENT, HELD, RANKS };
 
-struct sb_backlog {
-    struct sb_job *first[RANKS]; /* the roots */
-    uv_timer_t timer;            /* when the first job of any is due, or before */
-    int64_t timer_at_ms;         /* SB_NEVER: it is not set */
-    const struct sb_backlog_events *events;
+struct sb_redis_backlog {
+    struct sb_redis_call *first[RANKS]; /* the roots */
+    uv_timer_t timer;                   /* when the first job of any is due, or before */
+    int64_t timer_at_ms;                /* SB_REDIS_NEVER: it is not set */
+    const struct sb_redis_backlog_events *events;
     void *user;
 };
 
 /* ---- Heaps ---------------------------------------------------------------------------------- */
 
 /* Both are roots, and either may be NULL. Among equals `older` is first. */
-static struct sb_job *meld(struct sb_job *older, struct sb_job *newer)
+static struct sb_redis_call *meld(struct sb_redis_call *older, struct sb_redis_call *newer)
 {
-    struct sb_job *root = older;
-    struct sb_job *child = newer;
+    struct sb_redis_call *root = older;
+    struct sb_redis_call *child = newer;
 
     if (older == NULL || newer == NULL)
         return older != NULL ? older : newer;
@@ -41,9 +41,9 @@ static struct sb_job *meld(struct sb_job *older, struct sb_job *newer)
 }
 
 /* Takes the first one off a list. */
-static struct sb_job *detach(struct sb_job **list)
+static struct sb_redis_call *detach(struct sb_redis_call **list)
 {
-    struct sb_job *job = *list;
+    struct sb_redis_call *job = *list;
 
     if (job != NULL) {
         *list = job->next;
@@ -53,14 +53,14 @@ static struct sb_job *detach(struct sb_job **list)
 }
 
 /* Pairs first and then one by one: that is what keeps the next calls cheap. */
-static struct sb_job *meld_list(struct sb_job *list)
+static struct sb_redis_call *meld_list(struct sb_redis_call *list)
 {
-    struct sb_job *pairs = NULL;
-    struct sb_job *root = NULL;
+    struct sb_redis_call *pairs = NULL;
+    struct sb_redis_call *root = NULL;
 
     while (list != NULL) {
-        struct sb_job *newer = detach(&list);
-        struct sb_job *pair = meld(detach(&list), newer);
+        struct sb_redis_call *newer = detach(&list);
+        struct sb_redis_call *pair = meld(detach(&list), newer);
 
         pair->next = pairs;
         pairs = pair;
@@ -70,16 +70,16 @@ static struct sb_job *meld_list(struct sb_job *list)
     return root;
 }
 
-static struct sb_job *take_first(struct sb_backlog *b, enum rank rank)
+static struct sb_redis_call *take_first(struct sb_redis_backlog *b, enum rank rank)
 {
-    struct sb_job *job = b->first[rank];
+    struct sb_redis_call *job = b->first[rank];
 
     b->first[rank] = meld_list(job->child);
     job->child = NULL;
     return job;
 }
 
-static bool has_due(const struct sb_backlog *b, enum rank rank, int64_t now_ms)
+static bool has_due(const struct sb_redis_backlog *b, enum rank rank, int64_t now_ms)
 {
     return b->first[rank] != NULL && b->first[rank]->due_ms <= now_ms;
 }
@@ -89,7 +89,7 @@ static bool has_due(const struct sb_backlog *b, enum rank rank, int64_t now_ms)
 static void on_timer(uv_timer_t *timer);
 
 /* Moves the timer forward only: when it fires too early it is set again. */
-static void set_timer(struct sb_backlog *b, int64_t at_ms)
+static void set_timer(struct sb_redis_backlog *b, int64_t at_ms)
 {
     int64_t now_ms;
 
@@ -100,7 +100,8 @@ static void set_timer(struct sb_backlog *b, int64_t at_ms)
     uv_timer_start(&b->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
 }
 
-static void add(struct sb_backlog *b, enum rank rank, struct sb_job *job, int64_t due_ms)
+static void add(struct sb_redis_backlog *b, enum rank rank, struct sb_redis_call *job,
+                int64_t due_ms)
 {
     job->due_ms = due_ms;
     b->first[rank] = meld(b->first[rank], job);
@@ -108,22 +109,22 @@ static void add(struct sb_backlog *b, enum rank rank, struct sb_job *job, int64_
 }
 
 /* Answers those of a rank that are due until then. */
-static void give_up(struct sb_backlog *b, enum rank rank, int64_t until_ms, const char *why)
+static void give_up(struct sb_redis_backlog *b, enum rank rank, int64_t until_ms, const char *why)
 {
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "%s", why);
     while (has_due(b, rank, until_ms))
-        sb_job_fail(take_first(b, rank), &error);
+        sb_redis_call_fail(take_first(b, rank), &error);
 }
 
 /* Lets those be taken that were held back until now; returns whether there were any. */
-static bool let_go(struct sb_backlog *b, int64_t now_ms)
+static bool let_go(struct sb_redis_backlog *b, int64_t now_ms)
 {
     bool any = has_due(b, HELD, now_ms);
 
     while (has_due(b, HELD, now_ms)) {
-        struct sb_job *job = take_first(b, HELD);
+        struct sb_redis_call *job = take_first(b, HELD);
 
         add(b, PATIENT, job, job->command.deadline_ms);
     }
@@ -132,11 +133,11 @@ static bool let_go(struct sb_backlog *b, int64_t now_ms)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct sb_backlog *b = timer->data;
+    struct sb_redis_backlog *b = timer->data;
     int64_t now_ms = simba_now_ms();
     bool any;
 
-    b->timer_at_ms = SB_NEVER;
+    b->timer_at_ms = SB_REDIS_NEVER;
     for (enum rank rank = GUARDS; rank <= PATIENT; rank++)
         give_up(b, rank, now_ms, "the server has too much to do: the request was not sent in time");
     any = let_go(b, now_ms);
@@ -149,7 +150,7 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- Use ------------------------------------------------------------------------------------ */
 
-bool sb_backlog_is_empty(const struct sb_backlog *b)
+bool sb_redis_backlog_is_empty(const struct sb_redis_backlog *b)
 {
     return b->first[GUARDS] == NULL && b->first[RELEASES] == NULL && b->first[PATIENT] == NULL;
 }
@@ -167,17 +168,17 @@ static enum rank rank_of(enum simba_op op)
     }
 }
 
-void sb_backlog_add(struct sb_backlog *b, struct sb_job *job)
+void sb_redis_backlog_add(struct sb_redis_backlog *b, struct sb_redis_call *job)
 {
     add(b, rank_of(job->op), job, job->command.deadline_ms);
 }
 
-void sb_backlog_hold(struct sb_backlog *b, struct sb_job *job, int64_t until_ms)
+void sb_redis_backlog_hold(struct sb_redis_backlog *b, struct sb_redis_call *job, int64_t until_ms)
 {
     add(b, HELD, job, until_ms);
 }
 
-struct sb_job *sb_backlog_take(struct sb_backlog *b)
+struct sb_redis_call *sb_redis_backlog_take(struct sb_redis_backlog *b)
 {
     for (enum rank rank = GUARDS; rank <= PATIENT; rank++)
         if (b->first[rank] != NULL)
@@ -187,16 +188,17 @@ struct sb_job *sb_backlog_take(struct sb_backlog *b)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, const struct sb_backlog_events *events,
-                                     void *user)
+struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
+                                                 const struct sb_redis_backlog_events *events,
+                                                 void *user)
 {
-    struct sb_backlog *b = sb_alloc_zero(sizeof *b);
+    struct sb_redis_backlog *b = sb_alloc_zero(sizeof *b);
 
     if (b == NULL)
         return NULL;
     uv_timer_init(loop, &b->timer);
     b->timer.data = b;
-    b->timer_at_ms = SB_NEVER;
+    b->timer_at_ms = SB_REDIS_NEVER;
     b->events = events;
     b->user = user;
     return b;
@@ -204,7 +206,7 @@ struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, const struct sb_bac
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct sb_backlog *b = handle->data;
+    struct sb_redis_backlog *b = handle->data;
     void (*closed)(void *user) = b->events->closed;
     void *user = b->user;
 
@@ -212,9 +214,9 @@ static void on_timer_closed(uv_handle_t *handle)
     closed(user);
 }
 
-void sb_backlog_close(struct sb_backlog *b)
+void sb_redis_backlog_close(struct sb_redis_backlog *b)
 {
     for (enum rank rank = GUARDS; rank < RANKS; rank++)
-        give_up(b, rank, SB_NEVER, "the server is not used any more");
+        give_up(b, rank, SB_REDIS_NEVER, "the server is not used any more");
     uv_close((uv_handle_t *)&b->timer, on_timer_closed);
 }

@@ -11,32 +11,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sb_backlog;
-struct sb_job;
+struct sb_redis_backlog;
+struct sb_redis_call;
 struct uv_loop_s;
 
-struct sb_backlog_events {
+struct sb_redis_backlog_events {
     void (*closed)(void *user); /* it is gone */
     void (*due)(void *user);    /* what was held back can be taken now */
 };
 
 /* Creates it, with nobody in it. NULL when memory is short. */
-struct sb_backlog *sb_backlog_create(struct uv_loop_s *loop, const struct sb_backlog_events *events,
-                                     void *user);
+struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
+                                                 const struct sb_redis_backlog_events *events,
+                                                 void *user);
 
 /* Whether nobody can be taken. */
-bool sb_backlog_is_empty(const struct sb_backlog *backlog);
+bool sb_redis_backlog_is_empty(const struct sb_redis_backlog *backlog);
 
 /* Adds a job; it is answered at its deadline, unless it has been taken by then. */
-void sb_backlog_add(struct sb_backlog *backlog, struct sb_job *job);
+void sb_redis_backlog_add(struct sb_redis_backlog *backlog, struct sb_redis_call *job);
 
 /* Adds a job that nobody takes before that time, which is earlier than its deadline. */
-void sb_backlog_hold(struct sb_backlog *backlog, struct sb_job *job, int64_t until_ms);
+void sb_redis_backlog_hold(struct sb_redis_backlog *backlog, struct sb_redis_call *job,
+                           int64_t until_ms);
 
 /* Takes the next one: guards first, then releases, among equals the earliest deadline. NULL: nobody waits. */
-struct sb_job *sb_backlog_take(struct sb_backlog *backlog);
+struct sb_redis_call *sb_redis_backlog_take(struct sb_redis_backlog *backlog);
 
 /* Destroys it; answers those that wait. */
-void sb_backlog_close(struct sb_backlog *backlog);
+void sb_redis_backlog_close(struct sb_redis_backlog *backlog);
 
 #endif

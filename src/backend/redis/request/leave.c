@@ -14,10 +14,11 @@ struct leave {
 };
 
 static void on_left(simba_backend *store, struct simba_request *request,
-                    const struct sb_record *record, const struct simba_error *error)
+                    const struct sb_redis_record *record, const struct simba_error *error)
 {
     struct leave *leave = (struct leave *)request;
-    struct sb_listener *listener = sb_listeners_find(&store->listeners, leave->mutex, leave->id);
+    struct sb_redis_listener *listener =
+        sb_redis_listeners_find(&store->listeners, leave->mutex, leave->id);
 
     (void)record;
     (void)error;
@@ -26,19 +27,19 @@ static void on_left(simba_backend *store, struct simba_request *request,
     sb_free(leave);
 }
 
-void sb_leave_queue(simba_backend *store, struct sb_listener *listener)
+void sb_redis_leave_queue(simba_backend *store, struct sb_redis_listener *listener)
 {
     struct leave *leave = listener->leaves ? NULL : sb_alloc_zero(sizeof *leave);
 
     if (leave == NULL)
         return;
     listener->leaves = true;
-    sb_listener_mutex(listener, leave->mutex);
-    sb_listener_id(listener, leave->id);
+    sb_redis_listener_mutex(listener, leave->mutex);
+    sb_redis_listener_id(listener, leave->id);
     leave->request.op = SIMBA_OP_RELEASE;
     leave->request.mutex = leave->mutex;
     leave->request.id = leave->id;
     leave->request.timeout_ms = store->options.command_timeout_ms;
-    sb_request_start_once(store, &leave->request, on_left);
-    sb_request_batch_end(store);
+    sb_redis_request_start_once(store, &leave->request, on_left);
+    sb_redis_request_batch_end(store);
 }

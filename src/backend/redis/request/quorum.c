@@ -16,16 +16,16 @@
 
 enum verdict { OPEN, ENOUGH, REFUSED, LOST };
 
-struct sb_quorum {
-    struct sb_command command; /* first: WAIT */
+struct sb_redis_quorum {
+    struct sb_redis_command command; /* first: WAIT */
     simba_backend *store;
     unsigned references; /* of the node or the WAIT, and of each job */
     enum verdict verdict;
-    struct simba_error reason; /* unless it is ENOUGH */
-    struct sb_job *held;       /* leases that wait for the verdict */
+    struct simba_error reason;  /* unless it is ENOUGH */
+    struct sb_redis_call *held; /* leases that wait for the verdict */
 };
 
-static void release(struct sb_quorum *quorum)
+static void release(struct sb_redis_quorum *quorum)
 {
     if (--quorum->references == 0)
         sb_free(quorum);
@@ -33,28 +33,28 @@ static void release(struct sb_quorum *quorum)
 
 /* ---- Verdict -------------------------------------------------------------------------------- */
 
-static void settle(struct sb_quorum *quorum, struct sb_job *job)
+static void settle(struct sb_redis_quorum *quorum, struct sb_redis_call *job)
 {
     if (quorum->verdict == ENOUGH)
-        sb_job_succeed(job, job->record);
+        sb_redis_call_succeed(job, job->record);
     else if (quorum->verdict == REFUSED && job->op == SIMBA_OP_ACQUIRE)
-        sb_job_give_back(job);
+        sb_redis_call_give_back(job);
     else
-        sb_job_lose(job, &quorum->reason);
+        sb_redis_call_lose(job, &quorum->reason);
 }
 
-static void decide(struct sb_quorum *quorum, enum verdict verdict)
+static void decide(struct sb_redis_quorum *quorum, enum verdict verdict)
 {
     quorum->verdict = verdict;
     while (quorum->held != NULL) {
-        struct sb_job *job = quorum->held;
+        struct sb_redis_call *job = quorum->held;
 
         quorum->held = job->next;
         settle(quorum, job);
     }
 }
 
-static void lose(struct sb_quorum *quorum)
+static void lose(struct sb_redis_quorum *quorum)
 {
     sb_error_set(&quorum->reason, SIMBA_EUNKNOWN,
                  "nobody knows whether %lld replicas have the lease",
@@ -62,7 +62,7 @@ static void lose(struct sb_quorum *quorum)
     decide(quorum, LOST);
 }
 
-static void count(struct sb_quorum *quorum, long long replicas)
+static void count(struct sb_redis_quorum *quorum, long long replicas)
 {
     long long wanted = quorum->store->options.wait_replicas;
 
@@ -71,9 +71,9 @@ static void count(struct sb_quorum *quorum, long long replicas)
     decide(quorum, replicas >= wanted ? ENOUGH : REFUSED);
 }
 
-static void on_answered(struct sb_command *command, const struct sb_answer *answer)
+static void on_answered(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
-    struct sb_quorum *quorum = (struct sb_quorum *)command;
+    struct sb_redis_quorum *quorum = (struct sb_redis_quorum *)command;
     const redisReply *reply = answer->reply;
 
     if (reply == NULL) {
@@ -87,14 +87,14 @@ static void on_answered(struct sb_command *command, const struct sb_answer *answ
     release(quorum);
 }
 
-const struct simba_error *sb_quorum_reason(const struct sb_quorum *quorum)
+const struct simba_error *sb_redis_quorum_reason(const struct sb_redis_quorum *quorum)
 {
     return &quorum->reason;
 }
 
-void sb_quorum_hold(struct sb_job *job, const struct sb_record *record)
+void sb_redis_quorum_hold(struct sb_redis_call *job, const struct sb_redis_record *record)
 {
-    struct sb_quorum *quorum = job->quorum;
+    struct sb_redis_quorum *quorum = job->quorum;
 
     *job->record = *record;
     if (quorum->verdict != OPEN) {
@@ -107,21 +107,21 @@ void sb_quorum_hold(struct sb_job *job, const struct sb_record *record)
 
 /* ---- Asking --------------------------------------------------------------------------------- */
 
-static bool is_concerned(const struct sb_job *job)
+static bool is_concerned(const struct sb_redis_call *job)
 {
     return job->store->options.wait_replicas > 0 &&
            (job->op == SIMBA_OP_ACQUIRE || job->op == SIMBA_OP_GUARD);
 }
 
 /* When the last moment of a command is, however often its deadline is put off. */
-static int64_t end_of(const struct sb_command *command)
+static int64_t end_of(const struct sb_redis_command *command)
 {
     return command->until_ms > command->deadline_ms ? command->until_ms : command->deadline_ms;
 }
 
-static struct sb_quorum *create(const struct sb_job *job)
+static struct sb_redis_quorum *create(const struct sb_redis_call *job)
 {
-    struct sb_quorum *quorum = sb_alloc_zero(sizeof *quorum);
+    struct sb_redis_quorum *quorum = sb_alloc_zero(sizeof *quorum);
 
     if (quorum == NULL)
         return NULL;
@@ -134,7 +134,7 @@ static struct sb_quorum *create(const struct sb_job *job)
     return quorum;
 }
 
-bool sb_quorum_prepare(struct sb_job *job)
+bool sb_redis_quorum_prepare(struct sb_redis_call *job)
 {
     if (!is_concerned(job))
         return true;
@@ -145,9 +145,9 @@ bool sb_quorum_prepare(struct sb_job *job)
     return job->record != NULL && job->node->quorum != NULL;
 }
 
-void sb_quorum_join(struct sb_job *job)
+void sb_redis_quorum_join(struct sb_redis_call *job)
 {
-    struct sb_quorum *quorum = job->node->quorum;
+    struct sb_redis_quorum *quorum = job->node->quorum;
 
     if (!is_concerned(job))
         return;
@@ -159,14 +159,14 @@ void sb_quorum_join(struct sb_job *job)
     job->quorum = quorum;
 }
 
-void sb_quorum_leave(struct sb_job *job)
+void sb_redis_quorum_leave(struct sb_redis_call *job)
 {
     if (job->quorum != NULL)
         release(job->quorum);
     job->quorum = NULL;
 }
 
-void sb_quorum_forget(struct sb_job *job)
+void sb_redis_quorum_forget(struct sb_redis_call *job)
 {
     if (job->refused_by != NULL)
         release(job->refused_by);
@@ -174,7 +174,7 @@ void sb_quorum_forget(struct sb_job *job)
 }
 
 /* No longer than those have who wait for it, with some time to give back what they got. */
-static int64_t patience_ms(const struct sb_quorum *quorum)
+static int64_t patience_ms(const struct sb_redis_quorum *quorum)
 {
     int64_t left_ms = quorum->command.deadline_ms - simba_now_ms();
     int64_t most_ms = left_ms - left_ms / GIVE_BACK_SHARE;
@@ -184,28 +184,28 @@ static int64_t patience_ms(const struct sb_quorum *quorum)
     return most_ms > 1 ? most_ms : 1; /* 0 would be for ever */
 }
 
-void sb_quorum_ask(struct sb_node *node)
+void sb_redis_quorum_ask(struct sb_redis_node *node)
 {
-    struct sb_quorum *quorum = node->quorum;
-    struct sb_digits replicas;
-    struct sb_digits timeout;
-    struct sb_argument arguments[3] = {{"WAIT", 4}};
+    struct sb_redis_quorum *quorum = node->quorum;
+    struct sb_redis_digits replicas;
+    struct sb_redis_digits timeout;
+    struct sb_redis_argument arguments[3] = {{"WAIT", 4}};
     struct simba_error error;
 
     if (quorum == NULL)
         return;
-    arguments[1] = sb_argument_number(quorum->store->options.wait_replicas, &replicas);
-    arguments[2] = sb_argument_number(patience_ms(quorum), &timeout);
-    if (quorum->references > 1 &&
-        sb_link_send(node->commands, &quorum->command, arguments, 3, &error) == SIMBA_OK)
+    arguments[1] = sb_redis_argument_number(quorum->store->options.wait_replicas, &replicas);
+    arguments[2] = sb_redis_argument_number(patience_ms(quorum), &timeout);
+    if (quorum->references > 1 && sb_redis_reconnecting_send(node->commands, &quorum->command,
+                                                             arguments, 3, &error) == SIMBA_OK)
         node->quorum = NULL;
     else
-        sb_quorum_abandon(node);
+        sb_redis_quorum_abandon(node);
 }
 
-void sb_quorum_abandon(struct sb_node *node)
+void sb_redis_quorum_abandon(struct sb_redis_node *node)
 {
-    struct sb_quorum *quorum = node->quorum;
+    struct sb_redis_quorum *quorum = node->quorum;
 
     if (quorum == NULL)
         return;

@@ -11,7 +11,7 @@
 #define TOKEN_END ((int64_t)1 << 53) /* no script counts so far */
 
 /* Whatever the key holds becomes a printable name of the length of an id. */
-static void read_owner(struct sb_record *record, const redisReply *text, const char *id)
+static void read_owner(struct sb_redis_record *record, const redisReply *text, const char *id)
 {
     size_t length = text->len < SIMBA_ID_MAX ? text->len : SIMBA_ID_MAX;
     char *owner = record->owner;
@@ -51,7 +51,7 @@ static int64_t read_number(const redisReply *reply, size_t index)
     return reply->element[index]->integer;
 }
 
-static void read_queue(struct sb_record *record, const redisReply *reply, enum simba_op op)
+static void read_queue(struct sb_redis_record *record, const redisReply *reply, enum simba_op op)
 {
     int64_t since_us = op == SIMBA_OP_ACQUIRE ? read_number(reply, 3) : 0;
     int64_t place = op == SIMBA_OP_ACQUIRE ? read_number(reply, 4) : 0;
@@ -62,8 +62,8 @@ static void read_queue(struct sb_record *record, const redisReply *reply, enum s
 }
 
 /* A key without an expiry is somebody's mistake: it is looked at again after a lease. */
-bool sb_record_read(struct sb_record *record, const redisReply *reply, enum simba_op op,
-                    const char *id, const struct sb_redis_options *options)
+bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *reply, enum simba_op op,
+                          const char *id, const struct sb_redis_options *options)
 {
     if (!is_record(reply))
         return false;
@@ -97,8 +97,8 @@ static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
     }
 }
 
-bool sb_record_done(struct sb_record *record, const redisReply *reply, enum simba_op op,
-                    uint64_t known, const struct simba_request *request)
+bool sb_redis_record_done(struct sb_redis_record *record, const redisReply *reply, enum simba_op op,
+                          uint64_t known, const struct simba_request *request)
 {
     bool owned = op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
     uint64_t token;

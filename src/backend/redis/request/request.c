@@ -13,7 +13,7 @@
 #include "backend/redis/request/backlog.h"
 #include "backend/redis/topology/cluster.h"
 #include "backend/redis/failure.h"
-#include "backend/redis/request/job.h"
+#include "backend/redis/request/call.h"
 #include "backend/redis/request/leave.h"
 #include "backend/redis/request/quorum.h"
 #include "backend/redis/topology/sentinels.h"
@@ -38,8 +38,8 @@ static void reply_error(simba_backend *store, struct simba_request *request,
     store->host->reply(store->host, request, &reply);
 }
 
-void sb_request_reply(simba_backend *store, struct simba_request *request,
-                      const struct sb_record *record, const struct simba_error *error)
+void sb_redis_request_reply(simba_backend *store, struct simba_request *request,
+                            const struct sb_redis_record *record, const struct simba_error *error)
 {
     struct simba_reply reply = SIMBA_REPLY_INIT;
     bool knows_its_times = request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_GUARD;
@@ -62,18 +62,18 @@ void sb_request_reply(simba_backend *store, struct simba_request *request,
     store->host->reply(store->host, request, &reply);
 }
 
-static void end_job(struct sb_job *job, const struct sb_record *record,
+static void end_job(struct sb_redis_call *job, const struct sb_redis_record *record,
                     const struct simba_error *error)
 {
     job->take(job->store, job->request, record, error);
-    sb_quorum_leave(job);
-    sb_quorum_forget(job);
+    sb_redis_quorum_leave(job);
+    sb_redis_quorum_forget(job);
     sb_free(job->record);
     sb_free(job);
 }
 
 /* It may or may not have been carried out; a READ changes nothing in either case. */
-void sb_job_lose(struct sb_job *job, const struct simba_error *why)
+void sb_redis_call_lose(struct sb_redis_call *job, const struct simba_error *why)
 {
     struct simba_error error = *why;
 
@@ -82,37 +82,37 @@ void sb_job_lose(struct sb_job *job, const struct simba_error *why)
     end_job(job, NULL, &error);
 }
 
-void sb_job_fail(struct sb_job *job, const struct simba_error *error)
+void sb_redis_call_fail(struct sb_redis_call *job, const struct simba_error *error)
 {
     if (job->refused_by != NULL) {
-        sb_job_lose(job, error); /* the lease is still there */
+        sb_redis_call_lose(job, error); /* the lease is still there */
         return;
     }
     end_job(job, NULL, error);
 }
 
-static bool is_mine(const struct sb_job *job, const struct sb_record *record)
+static bool is_mine(const struct sb_redis_call *job, const struct sb_redis_record *record)
 {
     return record->owned && job->request->id != NULL &&
            strcmp(record->owner, job->request->id) == 0;
 }
 
 /* What the release has left decides whether the lease was given back. */
-static void end_giving_back(struct sb_job *job, const struct sb_record *record)
+static void end_giving_back(struct sb_redis_call *job, const struct sb_redis_record *record)
 {
-    const struct simba_error *why = sb_quorum_reason(job->refused_by);
+    const struct simba_error *why = sb_redis_quorum_reason(job->refused_by);
     bool is_left = is_mine(job, record);
     struct simba_error error;
 
     sb_error_set_backend(&error, why->code, why->backend_code, "the lease %s given back: %.200s",
                          is_left ? "could not be" : "was", why->text);
     if (is_left)
-        sb_job_lose(job, &error);
+        sb_redis_call_lose(job, &error);
     else
         end_job(job, NULL, &error);
 }
 
-void sb_job_succeed(struct sb_job *job, const struct sb_record *record)
+void sb_redis_call_succeed(struct sb_redis_call *job, const struct sb_redis_record *record)
 {
     if (job->refused_by != NULL)
         end_giving_back(job, record);
@@ -124,31 +124,32 @@ void sb_job_succeed(struct sb_job *job, const struct sb_record *record)
 
 /* Who has lost waits, and listens, from now on: before, nobody had a reason to wake it. Who has gone meanwhile must
  * not stand in the queue, where the subscription that lingers makes it look alive. */
-static void begin_wait(struct sb_job *job, const struct sb_record *record)
+static void begin_wait(struct sb_redis_call *job, const struct sb_redis_record *record)
 {
-    struct sb_listener *listener = sb_job_listener(job);
+    struct sb_redis_listener *listener = sb_redis_call_listener(job);
 
     if (listener == NULL)
         return;
     if (listener->lingers) {
-        sb_leave_queue(job->store, listener);
+        sb_redis_leave_queue(job->store, listener);
         return;
     }
-    sb_listeners_begin_wait(&job->store->listeners, listener, record->since_us);
-    sb_store_subscribe(job->store, listener);
+    sb_redis_listeners_begin_wait(&job->store->listeners, listener, record->since_us);
+    sb_redis_store_subscribe(job->store, listener);
 }
 
 /* Where nobody waits nobody is looked up. */
-static void end_wait(struct sb_job *job)
+static void end_wait(struct sb_redis_call *job)
 {
-    struct sb_listeners *listeners = &job->store->listeners;
-    struct sb_listener *listener = listeners->waiting > 0 ? sb_job_listener(job) : NULL;
+    struct sb_redis_listeners *listeners = &job->store->listeners;
+    struct sb_redis_listener *listener =
+        listeners->waiting > 0 ? sb_redis_call_listener(job) : NULL;
 
     if (listener != NULL)
-        sb_listeners_end_wait(listeners, listener);
+        sb_redis_listeners_end_wait(listeners, listener);
 }
 
-static void note_attempt(struct sb_job *job, const struct sb_record *record)
+static void note_attempt(struct sb_redis_call *job, const struct sb_redis_record *record)
 {
     if (is_mine(job, record))
         end_wait(job);
@@ -157,7 +158,7 @@ static void note_attempt(struct sb_job *job, const struct sb_record *record)
 }
 
 /* A release that has told a waiter says whom behind the token. */
-static bool has_told(const struct sb_job *job, const redisReply *reply)
+static bool has_told(const struct sb_redis_call *job, const redisReply *reply)
 {
     return job->op == SIMBA_OP_RELEASE && reply->type == REDIS_REPLY_ARRAY &&
            reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
@@ -165,59 +166,60 @@ static bool has_told(const struct sb_job *job, const redisReply *reply)
 
 /* A lease on a server counts from when the sentinels confirmed that it is the master, where that is earlier. False:
  * they do not. */
-static bool is_vouched_for(const struct sb_job *job, const struct sb_redis_place *place,
-                           struct sb_record *record)
+static bool is_vouched_for(const struct sb_redis_call *job, const struct sb_redis_place *place,
+                           struct sb_redis_record *record)
 {
-    const struct sb_sentinels *sentinels = job->store->sentinels;
+    const struct sb_redis_sentinels *sentinels = job->store->sentinels;
 
     if (sentinels == NULL || !is_mine(job, record))
         return true;
-    record->as_of_ms = sb_sentinels_as_of(sentinels, place, job->made_ms);
+    record->as_of_ms = sb_redis_sentinels_as_of(sentinels, place, job->made_ms);
     return record->as_of_ms != 0;
 }
 
-static void take_record(struct sb_job *job, const struct sb_redis_place *place,
+static void take_record(struct sb_redis_call *job, const struct sb_redis_place *place,
                         const redisReply *reply)
 {
     const redisReply *token = has_told(job, reply) ? reply->element[0] : reply;
     struct simba_error error;
-    struct sb_record record;
-    bool done = sb_record_done(&record, token, job->op, job->revision, job->request);
+    struct sb_redis_record record;
+    bool done = sb_redis_record_done(&record, token, job->op, job->revision, job->request);
 
-    if (!done && !sb_record_read(&record, reply, job->op, job->request->id, &job->store->options)) {
+    if (!done &&
+        !sb_redis_record_read(&record, reply, job->op, job->request->id, &job->store->options)) {
         sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
-        sb_job_lose(job, &error);
+        sb_redis_call_lose(job, &error);
         return;
     }
     if (!is_vouched_for(job, place, &record)) {
         sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server that has answered is not the master");
-        sb_job_lose(job, &error);
+        sb_redis_call_lose(job, &error);
         return;
     }
     if (record.revision > job->store->seen)
         job->store->seen = record.revision;
     if (has_told(job, reply))
-        sb_told_note(&job->store->told, job->request->mutex, job->request->id);
+        sb_redis_yield_note(&job->store->told, job->request->mutex, job->request->id);
     if (job->op == SIMBA_OP_ACQUIRE)
         note_attempt(job, &record);
     if (job->quorum != NULL && done && is_mine(job, &record))
-        sb_quorum_hold(job, &record);
+        sb_redis_quorum_hold(job, &record);
     else
-        sb_job_succeed(job, &record);
+        sb_redis_call_succeed(job, &record);
 }
 
 /* ---- Error replies -------------------------------------------------------------------------- */
 
-static void send_again(struct sb_job *job, struct sb_node *node)
+static void send_again(struct sb_redis_call *job, struct sb_redis_node *node)
 {
     struct simba_error error;
     int code;
 
     job->node = node;
-    sb_quorum_leave(job);
-    sb_link_start(node->commands, NULL);
-    if (sb_link_is_starting(node->commands)) {
-        sb_backlog_add(node->backlog, job);
+    sb_redis_quorum_leave(job);
+    sb_redis_reconnecting_start(node->commands, NULL);
+    if (sb_redis_reconnecting_is_starting(node->commands)) {
+        sb_redis_backlog_add(node->backlog, job);
         return;
     }
     if (job->once)
@@ -226,21 +228,21 @@ static void send_again(struct sb_job *job, struct sb_node *node)
         code = sb_error_set(&error, SIMBA_EUNAVAILABLE,
                             "the store sent a request away again and again");
     else
-        code = sb_job_send(job, &error);
+        code = sb_redis_call_send(job, &error);
     if (code != SIMBA_OK)
-        sb_job_fail(job, &error);
-    sb_quorum_ask(node); /* also for those that had joined before the failure */
-    sb_link_flush(node->commands);
+        sb_redis_call_fail(job, &error);
+    sb_redis_quorum_ask(node); /* also for those that had joined before the failure */
+    sb_redis_reconnecting_flush(node->commands);
 }
 
-static void redirect(struct sb_job *job, const struct sb_redis_place *from, const char *text)
+static void redirect(struct sb_redis_call *job, const struct sb_redis_place *from, const char *text)
 {
     struct simba_error error;
-    struct sb_node *node =
-        sb_cluster_redirect(job->store->cluster, text, from, &job->asking, &error);
+    struct sb_redis_node *node =
+        sb_redis_cluster_redirect(job->store->cluster, text, from, &job->asking, &error);
 
     if (node == NULL)
-        sb_job_fail(job, &error);
+        sb_redis_call_fail(job, &error);
     else
         send_again(job, node);
 }
@@ -252,27 +254,29 @@ static bool is_replica(const char *text)
 
 /* The server is a replica by now, or has lost its place in the cluster. What a single URL leads to may be
  * another server when it is connected to again. */
-static void look_elsewhere(struct sb_node *node, const char *text, const struct simba_error *error)
+static void look_elsewhere(struct sb_redis_node *node, const char *text,
+                           const struct simba_error *error)
 {
     if (node->store->cluster == NULL && is_replica(text))
-        sb_node_drop(node, error);
+        sb_redis_node_drop(node, error);
     else if (node->store->cluster != NULL &&
              (is_replica(text) || sb_redis_failed_with(text, "CLUSTERDOWN")))
-        sb_cluster_doubt(node->store->cluster, &node->place);
+        sb_redis_cluster_doubt(node->store->cluster, &node->place);
 }
 
 /* Sentinels and clusters lead to the master. Where the URL names one server, that one is there and of no use. */
-static void fail_by_reply(struct sb_job *job, const struct sb_redis_place *place, const char *text,
-                          struct simba_error *error)
+static void fail_by_reply(struct sb_redis_call *job, const struct sb_redis_place *place,
+                          const char *text, struct simba_error *error)
 {
     sb_redis_fail(place, text, error);
     if (job->store->options.mode == SB_REDIS_SINGLE && is_replica(text))
         error->code = SIMBA_ESTORE;
 }
 
-static void take_failure(struct sb_job *job, const struct sb_redis_place *place, const char *text)
+static void take_failure(struct sb_redis_call *job, const struct sb_redis_place *place,
+                         const char *text)
 {
-    struct sb_node *node = job->node;
+    struct sb_redis_node *node = job->node;
     struct simba_error error;
 
     if (sb_redis_failed_with(text, "NOSCRIPT")) {
@@ -282,7 +286,7 @@ static void take_failure(struct sb_job *job, const struct sb_redis_place *place,
         redirect(job, place, text);
     } else {
         fail_by_reply(job, place, text, &error);
-        sb_job_fail(job, &error);
+        sb_redis_call_fail(job, &error);
         look_elsewhere(node, text, &error);
     }
 }
@@ -291,19 +295,19 @@ static void take_failure(struct sb_job *job, const struct sb_redis_place *place,
 static void suspect(simba_backend *store)
 {
     if (store->cluster != NULL)
-        sb_cluster_refresh(store->cluster);
+        sb_redis_cluster_refresh(store->cluster);
 }
 
-static void on_answered(struct sb_command *command, const struct sb_answer *answer)
+static void on_answered(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
-    struct sb_job *job = (struct sb_job *)command;
+    struct sb_redis_call *job = (struct sb_redis_call *)command;
 
     if (answer->reply == NULL)
         suspect(job->store);
     if (answer->reply == NULL && answer->sent)
-        sb_job_lose(job, answer->error);
+        sb_redis_call_lose(job, answer->error);
     else if (answer->reply == NULL)
-        sb_job_fail(job, answer->error);
+        sb_redis_call_fail(job, answer->error);
     else if (answer->reply->type == REDIS_REPLY_ERROR)
         take_failure(job, answer->place, answer->reply->str);
     else
@@ -312,7 +316,7 @@ static void on_answered(struct sb_command *command, const struct sb_answer *answ
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
 
-void sb_job_give_back(struct sb_job *job)
+void sb_redis_call_give_back(struct sb_redis_call *job)
 {
     job->refused_by = job->quorum;
     job->quorum = NULL;
@@ -322,9 +326,9 @@ void sb_job_give_back(struct sb_job *job)
 }
 
 /* For who keeps its turn beyond its time limit the limit begins with the turn. */
-static void begin_limit(struct sb_job *job)
+static void begin_limit(struct sb_redis_call *job)
 {
-    struct sb_command *command = &job->command;
+    struct sb_redis_command *command = &job->command;
 
     if (command->until_ms == 0)
         return;
@@ -334,7 +338,7 @@ static void begin_limit(struct sb_job *job)
 }
 
 /* The first time: what is sent again has had its turn. A LIST does the rest by itself. */
-static void begin(struct sb_job *job)
+static void begin(struct sb_redis_call *job)
 {
     struct simba_error error;
 
@@ -343,26 +347,28 @@ static void begin(struct sb_job *job)
         return;
     }
     begin_limit(job);
-    if (sb_job_send(job, &error) == SIMBA_OK)
+    if (sb_redis_call_send(job, &error) == SIMBA_OK)
         return;
     suspect(job->store);
-    sb_job_fail(job, &error);
+    sb_redis_call_fail(job, &error);
 }
 
 /* Now, when it is its turn, or when whoever its contender has told to try had the time for it. */
-static void schedule(struct sb_job *job, int64_t now_ms)
+static void schedule(struct sb_redis_call *job, int64_t now_ms)
 {
-    struct sb_backlog *backlog = job->node->backlog;
-    int64_t until_ms =
-        job->op == SIMBA_OP_ACQUIRE ? sb_told_until(&job->store->told, job->request, now_ms) : 0;
+    struct sb_redis_backlog *backlog = job->node->backlog;
+    int64_t until_ms = job->op == SIMBA_OP_ACQUIRE
+                           ? sb_redis_yield_until(&job->store->told, job->request, now_ms)
+                           : 0;
 
-    sb_link_start(job->node->commands, NULL); /* where this is its first use */
+    sb_redis_reconnecting_start(job->node->commands, NULL); /* where this is its first use */
     if (until_ms > now_ms)
-        sb_backlog_hold(backlog, job, until_ms);
-    else if (sb_backlog_is_empty(backlog) && sb_link_has_room(job->node->commands))
+        sb_redis_backlog_hold(backlog, job, until_ms);
+    else if (sb_redis_backlog_is_empty(backlog) &&
+             sb_redis_reconnecting_has_room(job->node->commands))
         begin(job);
     else
-        sb_backlog_add(backlog, job);
+        sb_redis_backlog_add(backlog, job);
 }
 
 /* A renewal is of use until its lease is over, but a stop waits for it and needs what is left for the release. One
@@ -384,10 +390,10 @@ static uint64_t token_of(const struct simba_request *request)
 }
 
 /* NULL when memory is short: then the request has been answered. */
-static struct sb_job *create_job(simba_backend *store, struct simba_request *request,
-                                 sb_request_take *take, int64_t now_ms)
+static struct sb_redis_call *create_job(simba_backend *store, struct simba_request *request,
+                                        sb_redis_request_take *take, int64_t now_ms)
 {
-    struct sb_job *job = sb_alloc_zero(sizeof *job);
+    struct sb_redis_call *job = sb_alloc_zero(sizeof *job);
     struct simba_error error;
 
     if (job == NULL) {
@@ -407,20 +413,20 @@ static struct sb_job *create_job(simba_backend *store, struct simba_request *req
     return job;
 }
 
-static void start(simba_backend *store, struct simba_request *request, sb_request_take *take,
+static void start(simba_backend *store, struct simba_request *request, sb_redis_request_take *take,
                   bool once)
 {
     int64_t now_ms = simba_now_ms();
-    struct sb_job *job = create_job(store, request, take, now_ms);
+    struct sb_redis_call *job = create_job(store, request, take, now_ms);
     struct simba_error error;
 
     if (job == NULL)
         return;
     job->once = once;
-    job->node = sb_store_route(store, request->mutex, &error);
+    job->node = sb_redis_store_route(store, request->mutex, &error);
     if (job->node == NULL) {
         suspect(store);
-        sb_job_fail(job, &error);
+        sb_redis_call_fail(job, &error);
     } else {
         schedule(job, now_ms);
     }
@@ -433,10 +439,11 @@ static int may_begin(const simba_backend *store, const struct simba_request *req
 {
     if (store->sentinels == NULL || request->op != SIMBA_OP_ACQUIRE)
         return SIMBA_OK;
-    return sb_sentinels_check(store->sentinels, request->ttl_ms, error);
+    return sb_redis_sentinels_check(store->sentinels, request->ttl_ms, error);
 }
 
-void sb_request_start(simba_backend *store, struct simba_request *request, sb_request_take *take)
+void sb_redis_request_start(simba_backend *store, struct simba_request *request,
+                            sb_redis_request_take *take)
 {
     struct simba_error error;
 
@@ -446,17 +453,17 @@ void sb_request_start(simba_backend *store, struct simba_request *request, sb_re
         take(store, request, NULL, &error);
 }
 
-void sb_request_start_once(simba_backend *store, struct simba_request *request,
-                           sb_request_take *take)
+void sb_redis_request_start_once(simba_backend *store, struct simba_request *request,
+                                 sb_redis_request_take *take)
 {
     start(store, request, take, true);
 }
 
-void sb_request_await_turn(struct sb_node *node, struct simba_request *request,
-                           sb_request_take *take)
+void sb_redis_request_await_turn(struct sb_redis_node *node, struct simba_request *request,
+                                 sb_redis_request_take *take)
 {
     int64_t now_ms = simba_now_ms();
-    struct sb_job *job = create_job(node->store, request, take, now_ms);
+    struct sb_redis_call *job = create_job(node->store, request, take, now_ms);
 
     if (job == NULL)
         return;
@@ -464,18 +471,19 @@ void sb_request_await_turn(struct sb_node *node, struct simba_request *request,
     schedule(job, now_ms);
 }
 
-void sb_request_go_on(struct sb_node *node)
+void sb_redis_request_go_on(struct sb_redis_node *node)
 {
-    struct sb_job *job;
+    struct sb_redis_call *job;
 
-    while (sb_link_has_room(node->commands) && (job = sb_backlog_take(node->backlog)) != NULL)
+    while (sb_redis_reconnecting_has_room(node->commands) &&
+           (job = sb_redis_backlog_take(node->backlog)) != NULL)
         begin(job);
-    sb_quorum_ask(node);
+    sb_redis_quorum_ask(node);
 }
 
-void sb_request_batch_end(simba_backend *store)
+void sb_redis_request_batch_end(simba_backend *store)
 {
-    for (struct sb_node *node = store->nodes; node != NULL; node = node->next)
-        sb_quorum_ask(node);
-    sb_store_flush(store);
+    for (struct sb_redis_node *node = store->nodes; node != NULL; node = node->next)
+        sb_redis_quorum_ask(node);
+    sb_redis_store_flush(store);
 }

@@ -30,7 +30,7 @@ def entry(path, lines):
 def main():
     common = read(sys.argv[1])
     print('#include "backend/redis/scripts/script.h"\n')
-    print("const struct sb_script sb_scripts[SB_SCRIPT_COUNT] = {")
+    print("const struct sb_redis_script sb_redis_scripts[SB_REDIS_SCRIPT_COUNT] = {")
     for path in sys.argv[2:]:
         print(entry(path, common + read(path)))
     print("};")

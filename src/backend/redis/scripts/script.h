@@ -4,20 +4,20 @@
 #ifndef SB_REDIS_SCRIPT_H
 #define SB_REDIS_SCRIPT_H
 
-enum sb_script_name {
-    SB_SCRIPT_ACQUIRE,
-    SB_SCRIPT_GUARD,
-    SB_SCRIPT_RELEASE,
-    SB_SCRIPT_READ,
-    SB_SCRIPT_COUNT
+enum sb_redis_script_name {
+    SB_REDIS_SCRIPT_ACQUIRE,
+    SB_REDIS_SCRIPT_GUARD,
+    SB_REDIS_SCRIPT_RELEASE,
+    SB_REDIS_SCRIPT_READ,
+    SB_REDIS_SCRIPT_COUNT
 };
 
-struct sb_script {
+struct sb_redis_script {
     const char *name;
     const char *sha1; /* 40 hex digits */
     const char *text;
 };
 
-extern const struct sb_script sb_scripts[SB_SCRIPT_COUNT];
+extern const struct sb_redis_script sb_redis_scripts[SB_REDIS_SCRIPT_COUNT];
 
 #endif

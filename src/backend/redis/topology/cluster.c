@@ -10,7 +10,7 @@
  */
 #include "backend/redis/topology/cluster.h"
 
-#include "backend/redis/wire/scout.h"
+#include "backend/redis/wire/blocking.h"
 #include "backend/redis/topology/slots.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -25,11 +25,11 @@
 #define REFRESH_MAX_MS 2000
 #define CALM_MS 10000 /* without a refresh: whatever it was is over */
 #define SEEDS_MAX (2 * SB_REDIS_PLACES_MAX)
-#define NODES_MAX (2 * SB_MASTERS_MAX) /* of two maps, while one replaces the other */
+#define NODES_MAX (2 * SB_REDIS_MASTERS_MAX) /* of two maps, while one replaces the other */
 
-struct sb_cluster {
+struct sb_redis_cluster {
     simba_backend *store;
-    struct sb_node *slots[SB_SLOTS];
+    struct sb_redis_node *slots[SB_REDIS_SLOTS];
     uv_timer_t timer;
     bool has_timer; /* the timer is open */
     bool is_due;    /* the timer runs */
@@ -41,11 +41,11 @@ struct sb_cluster {
     int64_t finished_ms;          /* when the last one ended */
     uint64_t random;
 
-    struct sb_scout scout;
+    struct sb_redis_blocking scout;
     bool is_out;
     struct sb_redis_place seeds[SEEDS_MAX]; /* the scout's, while it is out, like the next three */
     size_t seed_count;
-    struct sb_slot_map map;
+    struct sb_redis_slot_map map;
     int code;
     struct simba_error error;
 };
@@ -54,55 +54,55 @@ struct sb_cluster {
 
 /* The node at a place, added where it is new, and connected to when it is first used; NULL when memory is short, or
  * there are too many: redirections may name as many as they like until the map is asked for again. */
-static struct sb_node *node_at(struct sb_cluster *c, const struct sb_redis_place *place)
+static struct sb_redis_node *node_at(struct sb_redis_cluster *c, const struct sb_redis_place *place)
 {
-    struct sb_node *node = c->store->nodes;
+    struct sb_redis_node *node = c->store->nodes;
 
     while (node != NULL && !sb_redis_place_equals(&node->place, place))
         node = node->next;
     if (node != NULL || c->store->node_count >= NODES_MAX)
         return node;
-    return sb_node_add(c->store, place);
+    return sb_redis_node_add(c->store, place);
 }
 
-static void move_listener(void *argument, struct sb_listener *listener)
+static void move_listener(void *argument, struct sb_redis_listener *listener)
 {
-    struct sb_cluster *c = argument;
+    struct sb_redis_cluster *c = argument;
     char mutex[SIMBA_MUTEX_MAX + 1];
-    struct sb_node *node;
+    struct sb_redis_node *node;
 
     if (!listener->wanted)
         return;
-    sb_listener_mutex(listener, mutex);
-    node = c->slots[sb_slot_of(mutex)];
+    sb_redis_listener_mutex(listener, mutex);
+    node = c->slots[sb_redis_slot_of(mutex)];
     if (node == NULL || node->subscriber == listener->at)
         return;
     if (listener->at != NULL)
-        sb_subscriber_remove(listener->at, listener);
-    sb_subscriber_add(node->subscriber, listener);
+        sb_redis_subscriber_remove(listener->at, listener);
+    sb_redis_subscriber_add(node->subscriber, listener);
 }
 
 /* Nobody may be left at a node that goes: its listeners have no slot of their own any more. */
-static void forget_subscriber(void *argument, struct sb_listener *listener)
+static void forget_subscriber(void *argument, struct sb_redis_listener *listener)
 {
     if (listener->at == argument)
         listener->at = NULL;
 }
 
-static void remove_strangers(struct sb_cluster *c)
+static void remove_strangers(struct sb_redis_cluster *c)
 {
-    struct sb_node *next;
+    struct sb_redis_node *next;
 
-    for (struct sb_node *node = c->store->nodes; node != NULL; node = next) {
+    for (struct sb_redis_node *node = c->store->nodes; node != NULL; node = next) {
         next = node->next;
         if (!node->stays) {
-            sb_listeners_each(&c->store->listeners, forget_subscriber, node->subscriber);
-            sb_node_remove(node);
+            sb_redis_listeners_each(&c->store->listeners, forget_subscriber, node->subscriber);
+            sb_redis_node_remove(node);
         }
     }
 }
 
-static bool set_slot(struct sb_cluster *c, unsigned slot, struct sb_node *node)
+static bool set_slot(struct sb_redis_cluster *c, unsigned slot, struct sb_redis_node *node)
 {
     bool differs = c->slots[slot] != node;
 
@@ -111,13 +111,13 @@ static bool set_slot(struct sb_cluster *c, unsigned slot, struct sb_node *node)
 }
 
 /* Returns whether a slot has another node than before. */
-static bool set_slots(struct sb_cluster *c, const struct sb_slot_map *map)
+static bool set_slots(struct sb_redis_cluster *c, const struct sb_redis_slot_map *map)
 {
-    bool covered[SB_SLOTS] = {false};
+    bool covered[SB_REDIS_SLOTS] = {false};
     bool changed = false;
 
     for (size_t i = 0; i < map->count; i++) {
-        struct sb_node *node = node_at(c, &map->ranges[i].master);
+        struct sb_redis_node *node = node_at(c, &map->ranges[i].master);
 
         if (node == NULL)
             continue; /* the slots without a node bring about another refresh */
@@ -127,27 +127,27 @@ static bool set_slots(struct sb_cluster *c, const struct sb_slot_map *map)
             changed |= set_slot(c, slot, node);
         }
     }
-    for (unsigned slot = 0; slot < SB_SLOTS; slot++)
+    for (unsigned slot = 0; slot < SB_REDIS_SLOTS; slot++)
         if (!covered[slot])
             changed |= set_slot(c, slot, NULL);
     return changed;
 }
 
-static bool apply(struct sb_cluster *c, const struct sb_slot_map *map)
+static bool apply(struct sb_redis_cluster *c, const struct sb_redis_slot_map *map)
 {
     bool changed;
 
-    for (struct sb_node *node = c->store->nodes; node != NULL; node = node->next)
+    for (struct sb_redis_node *node = c->store->nodes; node != NULL; node = node->next)
         node->stays = false;
     changed = set_slots(c, map);
-    sb_listeners_each(&c->store->listeners, move_listener, c);
+    sb_redis_listeners_each(&c->store->listeners, move_listener, c);
     remove_strangers(c);
     return changed;
 }
 
 /* ---- Refreshing ----------------------------------------------------------------------------- */
 
-static void add_seed(struct sb_cluster *c, const struct sb_redis_place *place)
+static void add_seed(struct sb_redis_cluster *c, const struct sb_redis_place *place)
 {
     for (size_t i = 0; i < c->seed_count; i++)
         if (sb_redis_place_equals(&c->seeds[i], place))
@@ -157,7 +157,7 @@ static void add_seed(struct sb_cluster *c, const struct sb_redis_place *place)
 }
 
 /* The node that gave the map comes first, or last where its map is in doubt; those behind it follow it. */
-static void order_seeds(struct sb_cluster *c)
+static void order_seeds(struct sb_redis_cluster *c)
 {
     struct sb_redis_place seeds[SEEDS_MAX];
     size_t first = 0;
@@ -171,13 +171,13 @@ static void order_seeds(struct sb_cluster *c)
         c->seeds[i] = seeds[(first + i) % c->seed_count];
 }
 
-static void collect_seeds(struct sb_cluster *c)
+static void collect_seeds(struct sb_redis_cluster *c)
 {
     const struct sb_redis_options *o = &c->store->options;
 
     c->seed_count = 0;
-    for (const struct sb_node *node = c->store->nodes; node != NULL; node = node->next)
-        if (sb_link_is_ready(node->commands))
+    for (const struct sb_redis_node *node = c->store->nodes; node != NULL; node = node->next)
+        if (sb_redis_reconnecting_is_ready(node->commands))
             add_seed(c, &node->place);
     for (size_t i = 0; i < o->place_count; i++)
         add_seed(c, &o->places[i]);
@@ -186,13 +186,13 @@ static void collect_seeds(struct sb_cluster *c)
 
 static void run_refresh(void *user)
 {
-    struct sb_cluster *c = user;
+    struct sb_redis_cluster *c = user;
 
-    c->code = sb_slot_map_find(&c->store->options, c->store->tls, c->seeds, c->seed_count, &c->map,
-                               &c->error);
+    c->code = sb_redis_slot_map_find(&c->store->options, c->store->tls, c->seeds, c->seed_count,
+                                     &c->map, &c->error);
 }
 
-static void finish_close(struct sb_cluster *c)
+static void finish_close(struct sb_redis_cluster *c)
 {
     simba_backend *store = c->store;
 
@@ -200,17 +200,17 @@ static void finish_close(struct sb_cluster *c)
         return;
     sb_free(c);
     store->cluster = NULL;
-    sb_store_finish_close(store);
+    sb_redis_store_finish_close(store);
 }
 
-static void tell_lost(struct sb_cluster *c)
+static void tell_lost(struct sb_redis_cluster *c)
 {
     c->store->host->log(c->store->host, c->is_lost ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN,
                         "redis: no map of the cluster: %s", c->error.text);
     c->is_lost = true;
 }
 
-static void tell_found(struct sb_cluster *c)
+static void tell_found(struct sb_redis_cluster *c)
 {
     if (c->is_lost)
         c->store->host->log(c->store->host, SIMBA_LOG_INFO, "redis: the cluster answers again");
@@ -218,7 +218,7 @@ static void tell_found(struct sb_cluster *c)
 }
 
 /* A map that is the old one will not be another a moment later, whoever asks for it meanwhile. */
-static void take_map(struct sb_cluster *c)
+static void take_map(struct sb_redis_cluster *c)
 {
     bool changed = apply(c, &c->map);
 
@@ -230,37 +230,37 @@ static void take_map(struct sb_cluster *c)
 
 static void on_refreshed(void *user)
 {
-    struct sb_cluster *c = user;
+    struct sb_redis_cluster *c = user;
 
     c->is_out = false;
     c->finished_ms = simba_now_ms();
     if (c->code != SIMBA_OK && !c->closing) {
         c->fruitless++;
         tell_lost(c);
-        sb_cluster_refresh(c);
+        sb_redis_cluster_refresh(c);
     } else if (c->code == SIMBA_OK) {
         if (!c->closing)
             take_map(c);
-        sb_slot_map_free(&c->map);
+        sb_redis_slot_map_free(&c->map);
     }
     finish_close(c);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct sb_cluster *c = timer->data;
+    struct sb_redis_cluster *c = timer->data;
 
     c->is_due = false;
     collect_seeds(c);
-    c->is_out = sb_scout_send(&c->scout) == 0;
+    c->is_out = sb_redis_blocking_start(&c->scout) == 0;
     if (!c->is_out) {
         c->fruitless++;
-        sb_cluster_refresh(c);
+        sb_redis_cluster_refresh(c);
     }
 }
 
 /* Grows while nothing comes of it; half of what is beyond the least is random. */
-static int64_t delay_ms(struct sb_cluster *c)
+static int64_t delay_ms(struct sb_redis_cluster *c)
 {
     int64_t delay = REFRESH_MIN_MS;
     int64_t more;
@@ -272,7 +272,7 @@ static int64_t delay_ms(struct sb_cluster *c)
            sb_random_between(sb_random_next(&c->random), 0, more / 2 + 1);
 }
 
-void sb_cluster_refresh(struct sb_cluster *c)
+void sb_redis_cluster_refresh(struct sb_redis_cluster *c)
 {
     if (c->is_out || c->is_due || c->closing)
         return;
@@ -282,15 +282,15 @@ void sb_cluster_refresh(struct sb_cluster *c)
     uv_timer_start(&c->timer, on_timer, (uint64_t)delay_ms(c), 0);
 }
 
-void sb_cluster_doubt(struct sb_cluster *c, const struct sb_redis_place *place)
+void sb_redis_cluster_doubt(struct sb_redis_cluster *c, const struct sb_redis_place *place)
 {
     if (sb_redis_place_equals(place, &c->source))
         c->doubts = true;
-    sb_cluster_refresh(c);
+    sb_redis_cluster_refresh(c);
 }
 
 /* There is something new to be learnt, so that a long pause is over. */
-static void hurry(struct sb_cluster *c)
+static void hurry(struct sb_redis_cluster *c)
 {
     if (c->fruitless > 0)
         c->is_due = false;
@@ -299,19 +299,20 @@ static void hurry(struct sb_cluster *c)
 
 /* ---- Routing -------------------------------------------------------------------------------- */
 
-struct sb_node *sb_cluster_route(struct sb_cluster *c, const char *mutex, struct simba_error *error)
+struct sb_redis_node *sb_redis_cluster_route(struct sb_redis_cluster *c, const char *mutex,
+                                             struct simba_error *error)
 {
-    struct sb_node *node = c->slots[sb_slot_of(mutex)];
+    struct sb_redis_node *node = c->slots[sb_redis_slot_of(mutex)];
 
-    if (!sb_slot_is_one(mutex)) {
+    if (!sb_redis_slot_is_one(mutex)) {
         sb_error_set(error, SIMBA_EINVAL,
                      "on a cluster the name of a mutex must not begin with '}': \"%s\"", mutex);
         return NULL;
     }
     if (node == NULL) {
         sb_error_set(error, SIMBA_EUNAVAILABLE, "no node of the cluster serves slot %u",
-                     sb_slot_of(mutex));
-        sb_cluster_refresh(c);
+                     sb_redis_slot_of(mutex));
+        sb_redis_cluster_refresh(c);
     }
     return node;
 }
@@ -323,11 +324,11 @@ static bool read_redirection(const char *text, const struct sb_redis_place *from
     const char *slot = strchr(text, ' ');
     const char *host = slot != NULL ? strchr(slot + 1, ' ') : NULL;
     const char *colon = host != NULL ? strrchr(host, ':') : NULL;
-    unsigned long number = slot != NULL ? strtoul(slot + 1, NULL, 10) : SB_SLOTS;
+    unsigned long number = slot != NULL ? strtoul(slot + 1, NULL, 10) : SB_REDIS_SLOTS;
     long port = colon != NULL ? strtol(colon + 1, NULL, 10) : 0;
     struct sb_text name;
 
-    if (number >= SB_SLOTS || port < 1 || port > 65535)
+    if (number >= SB_REDIS_SLOTS || port < 1 || port > 65535)
         return false;
     *ret_slot = (unsigned)number;
     *ret_place = *from;
@@ -339,12 +340,12 @@ static bool read_redirection(const char *text, const struct sb_redis_place *from
     return !name.cut;
 }
 
-struct sb_node *sb_cluster_redirect(struct sb_cluster *c, const char *text,
-                                    const struct sb_redis_place *from, bool *ret_asking,
-                                    struct simba_error *error)
+struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, const char *text,
+                                                const struct sb_redis_place *from, bool *ret_asking,
+                                                struct simba_error *error)
 {
     struct sb_redis_place place;
-    struct sb_node *node;
+    struct sb_redis_node *node;
     unsigned slot;
 
     if (!read_redirection(text, from, &slot, &place)) {
@@ -355,33 +356,33 @@ struct sb_node *sb_cluster_redirect(struct sb_cluster *c, const char *text,
     if (node == NULL) {
         sb_error_set(error, SIMBA_EUNAVAILABLE,
                      "a node of the cluster sent us to one more than there is room for: %s", text);
-        sb_cluster_refresh(c); /* which takes those away that have no slots */
+        sb_redis_cluster_refresh(c); /* which takes those away that have no slots */
         return NULL;
     }
     *ret_asking = strncmp(text, "ASK ", 4) == 0;
     if (!*ret_asking) {
         c->slots[slot] = node;
         hurry(c);
-        sb_cluster_refresh(c);
+        sb_redis_cluster_refresh(c);
     }
     return node;
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-int sb_cluster_open(simba_backend *store, struct sb_cluster **ret_cluster,
-                    struct simba_error *error)
+int sb_redis_cluster_open(simba_backend *store, struct sb_redis_cluster **ret_cluster,
+                          struct simba_error *error)
 {
     struct sb_redis_options *o = &store->options;
-    struct sb_slot_map map;
-    struct sb_cluster *c;
-    int code = sb_slot_map_find(o, store->tls, o->places, o->place_count, &map, error);
+    struct sb_redis_slot_map map;
+    struct sb_redis_cluster *c;
+    int code = sb_redis_slot_map_find(o, store->tls, o->places, o->place_count, &map, error);
 
     if (code != SIMBA_OK)
         return code;
     c = sb_alloc_zero(sizeof *c);
     if (c == NULL) {
-        sb_slot_map_free(&map);
+        sb_redis_slot_map_free(&map);
         return sb_error_plain(error, SIMBA_ENOMEM);
     }
     c->store = store;
@@ -395,20 +396,20 @@ int sb_cluster_open(simba_backend *store, struct sb_cluster **ret_cluster,
     c->has_timer = true;
     apply(c, &map);
     c->source = map.source;
-    sb_slot_map_free(&map);
+    sb_redis_slot_map_free(&map);
     *ret_cluster = c;
     return SIMBA_OK;
 }
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct sb_cluster *c = handle->data;
+    struct sb_redis_cluster *c = handle->data;
 
     c->has_timer = false;
     finish_close(c);
 }
 
-void sb_cluster_close(struct sb_cluster *c)
+void sb_redis_cluster_close(struct sb_redis_cluster *c)
 {
     c->closing = true;
     uv_close((uv_handle_t *)&c->timer, on_timer_closed);

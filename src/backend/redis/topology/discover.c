@@ -5,24 +5,24 @@
 
 #include "backend/redis/wire/hosts.h"
 #include "backend/redis/wire/probe.h"
-#include "backend/redis/topology/question.h"
+#include "backend/redis/topology/sentinel_query.h"
 #include "base/alloc.h"
 #include "base/descriptors.h"
 #include "base/error.h"
 
 #include <uv.h>
 
-int sb_redis_check(const struct sb_redis_options *o, const struct sb_tls *tls,
-                   const struct sb_endpoint *endpoint, struct simba_error *error)
+int sb_redis_check(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
+                   const struct sb_redis_endpoint *endpoint, struct simba_error *error)
 {
-    const struct sb_probe_config config = {
+    const struct sb_redis_ask_config config = {
         .options = o,
         .tls = tls,
         .credentials = &o->credentials,
         .database = o->database,
         .master_only = o->mode == SB_REDIS_SENTINEL,
     };
-    const struct sb_argument word = {"PING", 4};
+    const struct sb_redis_argument word = {"PING", 4};
 
     return sb_redis_ask(&config, endpoint, &word, 1, NULL, NULL, error);
 }
@@ -35,16 +35,16 @@ struct asked {
     struct search *search;
     size_t index;
     bool begun;
-    struct sb_connection *connection; /* NULL: none */
-    struct sb_question question;
+    struct sb_redis_connection *connection; /* NULL: none */
+    struct sb_redis_sentinel_query question;
 };
 
 struct search {
     const struct sb_redis_options *options;
-    const struct sb_tls *tls;
+    const struct sb_redis_tls *tls;
     uv_loop_t loop;
-    struct sb_votes *votes;
-    struct asked asked[SB_SENTINELS_MAX];
+    struct sb_redis_votes *votes;
+    struct asked asked[SB_REDIS_SENTINELS_MAX];
     size_t open;             /* questions without an answer */
     struct simba_error most; /* the most telling reason of those that failed */
 };
@@ -57,23 +57,23 @@ static void note_failure(struct search *s, const struct simba_error *error)
         s->most = *error;
 }
 
-static void on_answered(struct sb_question *question)
+static void on_answered(struct sb_redis_sentinel_query *question)
 {
     struct asked *a = question->user;
     struct search *s = a->search;
 
     s->open--;
     if (question->code == SIMBA_OK)
-        sb_votes_take(s->votes, a->index, &question->word, question->asked_ms);
+        sb_redis_votes_take(s->votes, a->index, &question->word, question->asked_ms);
     else
         note_failure(s, &question->error);
 }
 
-static int send_on_connection(void *via, struct sb_command *command,
-                              const struct sb_argument *arguments, size_t count,
+static int send_on_connection(void *via, struct sb_redis_command *command,
+                              const struct sb_redis_argument *arguments, size_t count,
                               struct simba_error *error)
 {
-    int code = sb_connection_send(via, command, arguments, count);
+    int code = sb_redis_connection_send(via, command, arguments, count);
 
     return code == SIMBA_OK ? code : sb_error_plain(error, code);
 }
@@ -82,34 +82,35 @@ static int ask(struct asked *a, struct simba_error *error)
 {
     struct search *s = a->search;
     const struct sb_redis_options *o = s->options;
-    struct sb_connection_config config = {
+    struct sb_redis_connection_config config = {
         .loop = &s->loop,
         .options = o,
         .connect_timeout_ms = o->connect_timeout_ms,
-        .events = &sb_probe_events,
+        .events = &sb_redis_ask_events,
     };
-    struct sb_endpoint endpoint;
-    int code = sb_hosts_find(o, &o->sentinel_credentials, &s->votes->votes[a->index].place,
-                             &endpoint, error);
+    struct sb_redis_endpoint endpoint;
+    int code = sb_redis_endpoint_find(o, &o->sentinel_credentials, &s->votes->votes[a->index].place,
+                                      &endpoint, error);
 
     if (code != SIMBA_OK)
         return code;
-    config.login = sb_login_create(o, &o->sentinel_credentials, s->tls);
+    config.login = sb_redis_login_create(o, &o->sentinel_credentials, s->tls);
     uv_update_time(&s->loop); /* the above may have taken long */
-    a->connection = sb_connection_open(&config, &endpoint);
+    a->connection = sb_redis_connection_open(&config, &endpoint);
     if (a->connection == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     a->question.options = o;
     a->question.answered = on_answered;
     a->question.user = a;
-    return sb_question_ask(&a->question, send_on_connection, a->connection,
-                           simba_now_ms() + o->connect_timeout_ms + o->command_timeout_ms, error);
+    return sb_redis_sentinel_query_start(
+        &a->question, send_on_connection, a->connection,
+        simba_now_ms() + o->connect_timeout_ms + o->command_timeout_ms, error);
 }
 
 /* Asks those that have not been asked. */
 static void ask_new(struct search *s)
 {
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
         struct asked *a = &s->asked[i];
         struct simba_error error;
 
@@ -127,7 +128,7 @@ static void ask_new(struct search *s)
 
 static bool has_master(const struct search *s)
 {
-    return sb_votes_master(s->votes, NULL, 0) != NULL;
+    return sb_redis_votes_master(s->votes, NULL, 0) != NULL;
 }
 
 /* Those that the URL does not name are asked when all that it names have answered or failed: by then it is known
@@ -137,27 +138,27 @@ static void run(struct search *s)
     ask_new(s);
     while (!has_master(s)) {
         if (s->open == 0) {
-            sb_votes_add_peers(s->votes, simba_now_ms());
+            sb_redis_votes_add_peers(s->votes, simba_now_ms());
             ask_new(s);
         }
         if (s->open == 0)
             break;
         uv_run(&s->loop, UV_RUN_ONCE);
     }
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         if (s->asked[i].connection != NULL)
-            sb_connection_close(s->asked[i].connection);
+            sb_redis_connection_close(s->asked[i].connection);
     uv_run(&s->loop, UV_RUN_DEFAULT);
 }
 
 /* Most of what is told depends on whether any of them has answered. */
 static int tell_missing(const struct search *s, struct simba_error *error)
 {
-    size_t count = sb_votes_count(s->votes);
+    size_t count = sb_redis_votes_count(s->votes);
     int code = s->most.code != SIMBA_OK ? s->most.code : SIMBA_EUNAVAILABLE;
     size_t answered = 0;
 
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         answered += s->votes->votes[i].used && s->votes->votes[i].asked_ms != 0;
     if (answered == 0 && count == 1)
         return sb_error_set_backend(error, code, s->most.backend_code, "%s", s->most.text);
@@ -168,12 +169,12 @@ static int tell_missing(const struct search *s, struct simba_error *error)
     return sb_error_set(error, code,
                         "no master is named by %zu of %zu sentinels (sentinel-quorum); %zu "
                         "answered%s%.140s",
-                        sb_votes_needed(s->votes), count, answered,
+                        sb_redis_votes_needed(s->votes), count, answered,
                         s->most.code != SIMBA_OK ? "; another one: " : "", s->most.text);
 }
 
-int sb_redis_ask_sentinels(const struct sb_redis_options *o, const struct sb_tls *tls,
-                           struct sb_votes *ret_votes, struct simba_error *error)
+int sb_redis_ask_sentinels(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
+                           struct sb_redis_votes *ret_votes, struct simba_error *error)
 {
     struct search *s = sb_alloc_zero(sizeof *s);
     int code = sb_descriptors_check(SB_DESCRIPTORS_OF_LOOP);
@@ -190,7 +191,7 @@ int sb_redis_ask_sentinels(const struct sb_redis_options *o, const struct sb_tls
     s->options = o;
     s->tls = tls;
     s->votes = ret_votes;
-    sb_votes_init(ret_votes, o);
+    sb_redis_votes_init(ret_votes, o);
     run(s);
     uv_loop_close(&s->loop);
     code = has_master(s) ? SIMBA_OK : tell_missing(s, error);

@@ -10,11 +10,11 @@
 
 /* Asks all sentinels of the URL at once, and those that they tell of where these are needed, until enough of them
  * name the same master. Fills in what they said. */
-int sb_redis_ask_sentinels(const struct sb_redis_options *options, const struct sb_tls *tls,
-                           struct sb_votes *ret_votes, struct simba_error *error);
+int sb_redis_ask_sentinels(const struct sb_redis_options *options, const struct sb_redis_tls *tls,
+                           struct sb_redis_votes *ret_votes, struct simba_error *error);
 
 /* Whether the server can be used now: connects, authenticates, asks it. */
-int sb_redis_check(const struct sb_redis_options *options, const struct sb_tls *tls,
-                   const struct sb_endpoint *endpoint, struct simba_error *error);
+int sb_redis_check(const struct sb_redis_options *options, const struct sb_redis_tls *tls,
+                   const struct sb_redis_endpoint *endpoint, struct simba_error *error);
 
 #endif

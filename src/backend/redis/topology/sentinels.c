@@ -6,8 +6,8 @@
  */
 #include "backend/redis/topology/sentinels.h"
 
-#include "backend/redis/wire/link.h"
-#include "backend/redis/topology/question.h"
+#include "backend/redis/wire/reconnecting.h"
+#include "backend/redis/topology/sentinel_query.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -24,30 +24,30 @@
 
 /* One of them. */
 struct sentinel {
-    struct sb_sentinels *all;
+    struct sb_redis_sentinels *all;
     size_t index; /* among the votes */
     struct sb_redis_place place;
-    struct sb_link *commands;
-    struct sb_link *announcements;
+    struct sb_redis_reconnecting *commands;
+    struct sb_redis_reconnecting *announcements;
     unsigned links;  /* of these two: not closed yet */
     unsigned outage; /* and: down */
-    struct sb_question question;
+    struct sb_redis_sentinel_query question;
     bool is_asked;            /* its answer is to come */
     bool ask_again;           /* something may have changed since it was asked */
     bool is_heard;            /* its announcements are waited for */
     struct simba_error error; /* why it has not answered; its code is SIMBA_OK when it has */
 };
 
-struct sb_sentinels {
+struct sb_redis_sentinels {
     const struct simba_backend_host *host;
     const struct sb_redis_options *options;
-    const struct sb_tls *tls;
-    const struct sb_sentinels_events *events;
+    const struct sb_redis_tls *tls;
+    const struct sb_redis_sentinels_events *events;
     void *user;
-    struct sb_votes votes;
+    struct sb_redis_votes votes;
     struct sb_redis_place master;
-    int64_t confirmed_ms; /* sb_votes_confirmed_ms of it: every lease asks */
-    struct sentinel *sentinels[SB_SENTINELS_MAX];
+    int64_t confirmed_ms; /* sb_redis_votes_confirmed_ms of it: every lease asks */
+    struct sentinel *sentinels[SB_REDIS_SENTINELS_MAX];
     unsigned sentinel_count; /* with those that are being closed */
     uv_timer_t timer;
     bool has_timer;  /* the timer is open */
@@ -60,7 +60,7 @@ static void ask(struct sentinel *one);
 
 /* ---- What is known -------------------------------------------------------------------------- */
 
-static int64_t period_ms(const struct sb_sentinels *s)
+static int64_t period_ms(const struct sb_redis_sentinels *s)
 {
     int64_t period = (s->options->lease_ms - s->options->transition_ms) / PERIOD_SHARE;
 
@@ -69,13 +69,13 @@ static int64_t period_ms(const struct sb_sentinels *s)
     return period < PERIOD_MAX_MS ? period : PERIOD_MAX_MS;
 }
 
-const struct sb_redis_place *sb_sentinels_master(const struct sb_sentinels *s)
+const struct sb_redis_place *sb_redis_sentinels_master(const struct sb_redis_sentinels *s)
 {
     return &s->master;
 }
 
-int64_t sb_sentinels_as_of(const struct sb_sentinels *s, const struct sb_redis_place *place,
-                           int64_t made_ms)
+int64_t sb_redis_sentinels_as_of(const struct sb_redis_sentinels *s,
+                                 const struct sb_redis_place *place, int64_t made_ms)
 {
     if (!sb_redis_place_equals(place, &s->master))
         return 0;
@@ -83,15 +83,16 @@ int64_t sb_sentinels_as_of(const struct sb_sentinels *s, const struct sb_redis_p
 }
 
 /* Why one of them does not answer; "" where all do. */
-static const char *reason(const struct sb_sentinels *s)
+static const char *reason(const struct sb_redis_sentinels *s)
 {
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         if (s->sentinels[i] != NULL && s->sentinels[i]->error.code != SIMBA_OK)
             return s->sentinels[i]->error.text;
     return "";
 }
 
-int sb_sentinels_check(const struct sb_sentinels *s, int64_t age_ms, struct simba_error *error)
+int sb_redis_sentinels_check(const struct sb_redis_sentinels *s, int64_t age_ms,
+                             struct simba_error *error)
 {
     int64_t since_ms = simba_now_ms() - age_ms;
     char where[SB_REDIS_PLACE_TEXT_MAX];
@@ -103,17 +104,17 @@ int sb_sentinels_check(const struct sb_sentinels *s, int64_t age_ms, struct simb
     return sb_error_set(error, SIMBA_EUNAVAILABLE,
                         "%zu of %zu sentinels confirm the master at %.60s, %zu must "
                         "(sentinel-quorum)%s%.120s",
-                        sb_votes_for(&s->votes, &s->master, since_ms), sb_votes_count(&s->votes),
-                        sb_redis_place_text(&s->master, where), sb_votes_needed(&s->votes),
-                        why[0] != '\0' ? ": " : "", why);
+                        sb_redis_votes_for(&s->votes, &s->master, since_ms),
+                        sb_redis_votes_count(&s->votes), sb_redis_place_text(&s->master, where),
+                        sb_redis_votes_needed(&s->votes), why[0] != '\0' ? ": " : "", why);
 }
 
 /* One event, however long it lasts. */
-static void tell_whether_lost(struct sb_sentinels *s)
+static void tell_whether_lost(struct sb_redis_sentinels *s)
 {
     struct simba_error error;
-    bool is_lost =
-        sb_sentinels_check(s, s->options->lease_ms - s->options->transition_ms, &error) != SIMBA_OK;
+    bool is_lost = sb_redis_sentinels_check(s, s->options->lease_ms - s->options->transition_ms,
+                                            &error) != SIMBA_OK;
 
     if (is_lost && !s->is_lost)
         s->host->log(s->host, SIMBA_LOG_WARN, "redis: %s", error.text);
@@ -123,25 +124,25 @@ static void tell_whether_lost(struct sb_sentinels *s)
 }
 
 /* What they have said has changed. */
-static void look_for_master(struct sb_sentinels *s)
+static void look_for_master(struct sb_redis_sentinels *s)
 {
     int64_t since_ms = simba_now_ms() - 2 * PATIENCE * period_ms(s);
-    const struct sb_redis_place *master = sb_votes_master(&s->votes, &s->master, since_ms);
+    const struct sb_redis_place *master = sb_redis_votes_master(&s->votes, &s->master, since_ms);
     bool moves = master != NULL && !sb_redis_place_equals(master, &s->master);
 
     if (moves)
         s->master = *master;
-    s->confirmed_ms = sb_votes_confirmed_ms(&s->votes, &s->master);
+    s->confirmed_ms = sb_redis_votes_confirmed_ms(&s->votes, &s->master);
     if (moves)
         s->events->moved(s->user);
 }
 
 /* ---- Asking --------------------------------------------------------------------------------- */
 
-static void on_answered(struct sb_question *question)
+static void on_answered(struct sb_redis_sentinel_query *question)
 {
     struct sentinel *one = question->user;
-    struct sb_sentinels *s = one->all;
+    struct sb_redis_sentinels *s = one->all;
 
     one->is_asked = false;
     one->error.code = SIMBA_OK;
@@ -150,20 +151,21 @@ static void on_answered(struct sb_question *question)
     if (s->closing)
         return;
     if (question->code == SIMBA_OK) {
-        sb_votes_take(&s->votes, one->index, &question->word, question->asked_ms);
+        sb_redis_votes_take(&s->votes, one->index, &question->word, question->asked_ms);
         look_for_master(s);
     }
     if (one->ask_again)
         ask(one);
 }
 
-static int send_on_link(void *via, struct sb_command *command, const struct sb_argument *arguments,
-                        size_t count, struct simba_error *error)
+static int send_on_link(void *via, struct sb_redis_command *command,
+                        const struct sb_redis_argument *arguments, size_t count,
+                        struct simba_error *error)
 {
-    return sb_link_send(via, command, arguments, count, error);
+    return sb_redis_reconnecting_send(via, command, arguments, count, error);
 }
 
-static int64_t patience_ms(const struct sb_sentinels *s)
+static int64_t patience_ms(const struct sb_redis_sentinels *s)
 {
     int64_t patience = PATIENCE * period_ms(s);
 
@@ -175,18 +177,18 @@ static void ask(struct sentinel *one)
     one->ask_again = one->is_asked;
     if (one->is_asked)
         return;
-    sb_link_start(one->commands, NULL);
-    one->is_asked =
-        sb_question_ask(&one->question, send_on_link, one->commands,
-                        simba_now_ms() + patience_ms(one->all), &one->error) == SIMBA_OK;
-    sb_link_flush(one->commands);
+    sb_redis_reconnecting_start(one->commands, NULL);
+    one->is_asked = sb_redis_sentinel_query_start(&one->question, send_on_link, one->commands,
+                                                  simba_now_ms() + patience_ms(one->all),
+                                                  &one->error) == SIMBA_OK;
+    sb_redis_reconnecting_flush(one->commands);
     if (one->is_asked && one->error.code == SIMBA_OK)
-        sb_link_start(one->announcements, NULL);
+        sb_redis_reconnecting_start(one->announcements, NULL);
 }
 
-static void ask_all(struct sb_sentinels *s)
+static void ask_all(struct sb_redis_sentinels *s)
 {
-    for (size_t i = 0; i < SB_SENTINELS_MAX && !s->closing; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX && !s->closing; i++)
         if (s->sentinels[i] != NULL)
             ask(s->sentinels[i]);
 }
@@ -195,12 +197,13 @@ static void ask_all(struct sb_sentinels *s)
 
 static void on_announcements_ready(void *user)
 {
-    const struct sb_argument arguments[2] = {{"SUBSCRIBE", 9}, {CHANNEL, sizeof CHANNEL - 1}};
+    const struct sb_redis_argument arguments[2] = {{"SUBSCRIBE", 9}, {CHANNEL, sizeof CHANNEL - 1}};
     struct sentinel *one = user;
 
     one->is_heard = true;
-    sb_link_push(one->announcements, arguments, 2); /* where it fails the questions do */
-    sb_link_flush(one->announcements);
+    sb_redis_reconnecting_push(one->announcements, arguments,
+                               2); /* where it fails the questions do */
+    sb_redis_reconnecting_flush(one->announcements);
 }
 
 /* It goes on without them. */
@@ -231,7 +234,7 @@ static void on_announced(void *user, const redisReply *reply)
 
 /* ---- Sentinels -------------------------------------------------------------------------------- */
 
-static void finish_close(struct sb_sentinels *s)
+static void finish_close(struct sb_redis_sentinels *s)
 {
     void (*closed)(void *user) = s->events->closed;
     void *user = s->user;
@@ -254,7 +257,7 @@ static int where(void *user, struct sb_redis_place *ret_place, struct simba_erro
 static void on_link_closed(void *user)
 {
     struct sentinel *one = user;
-    struct sb_sentinels *s = one->all;
+    struct sb_redis_sentinels *s = one->all;
 
     if (--one->links > 0)
         return;
@@ -263,13 +266,15 @@ static void on_link_closed(void *user)
     finish_close(s);
 }
 
-static const struct sb_link_events command_events = {NULL, NULL, on_link_closed, NULL};
-static const struct sb_link_events announcement_events = {on_announcements_ready, on_announced,
-                                                          on_link_closed, NULL};
+static const struct sb_redis_reconnecting_events command_events = {NULL, NULL, on_link_closed,
+                                                                   NULL};
+static const struct sb_redis_reconnecting_events announcement_events = {
+    on_announcements_ready, on_announced, on_link_closed, NULL};
 
-static struct sb_link_config link_config(struct sentinel *one, const struct sb_link_events *events)
+static struct sb_redis_reconnecting_config
+link_config(struct sentinel *one, const struct sb_redis_reconnecting_events *events)
 {
-    return (struct sb_link_config){
+    return (struct sb_redis_reconnecting_config){
         .host = one->all->host,
         .options = one->all->options,
         .tls = one->all->tls,
@@ -282,25 +287,25 @@ static struct sb_link_config link_config(struct sentinel *one, const struct sb_l
 }
 
 /* At once, where a link was never started; one that could not be created counts as closed. */
-static void close_sentinel(struct sb_sentinels *s, size_t index)
+static void close_sentinel(struct sb_redis_sentinels *s, size_t index)
 {
     struct sentinel *one = s->sentinels[index];
-    struct sb_link *links[2] = {one->commands, one->announcements};
+    struct sb_redis_reconnecting *links[2] = {one->commands, one->announcements};
 
     s->sentinels[index] = NULL;
     for (size_t i = 0; i < 2; i++) {
         if (links[i] != NULL)
-            sb_link_close(links[i]); /* a question under way is answered */
+            sb_redis_reconnecting_close(links[i]); /* a question under way is answered */
         else
             on_link_closed(one);
     }
 }
 
 /* Not when memory is short: it is tried again at the next round. */
-static void add_sentinel(struct sb_sentinels *s, size_t index)
+static void add_sentinel(struct sb_redis_sentinels *s, size_t index)
 {
     struct sentinel *one = sb_alloc_zero(sizeof *one);
-    struct sb_link_config config;
+    struct sb_redis_reconnecting_config config;
 
     if (one == NULL)
         return;
@@ -311,9 +316,9 @@ static void add_sentinel(struct sb_sentinels *s, size_t index)
     one->question.answered = on_answered;
     one->question.user = one;
     config = link_config(one, &command_events);
-    one->commands = sb_link_create(&config);
+    one->commands = sb_redis_reconnecting_create(&config);
     config = link_config(one, &announcement_events);
-    one->announcements = sb_link_create(&config);
+    one->announcements = sb_redis_reconnecting_create(&config);
     s->sentinel_count++;
     one->links = 2;
     s->sentinels[index] = one;
@@ -323,12 +328,12 @@ static void add_sentinel(struct sb_sentinels *s, size_t index)
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
 
-static void forget_gone(struct sb_sentinels *s, int64_t now_ms)
+static void forget_gone(struct sb_redis_sentinels *s, int64_t now_ms)
 {
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
-        if (!sb_votes_may_forget(&s->votes, i, now_ms))
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
+        if (!sb_redis_votes_may_forget(&s->votes, i, now_ms))
             continue;
-        sb_votes_forget(&s->votes, i);
+        sb_redis_votes_forget(&s->votes, i);
         if (s->sentinels[i] != NULL)
             close_sentinel(s, i);
     }
@@ -336,15 +341,15 @@ static void forget_gone(struct sb_sentinels *s, int64_t now_ms)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct sb_sentinels *s = timer->data;
+    struct sb_redis_sentinels *s = timer->data;
     int64_t now_ms = simba_now_ms();
 
     forget_gone(s, now_ms);
     if (s->rounds < SETTLED)
         s->rounds++;
     else
-        sb_votes_add_peers(&s->votes, now_ms);
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+        sb_redis_votes_add_peers(&s->votes, now_ms);
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         if (s->votes.votes[i].used && s->sentinels[i] == NULL)
             add_sentinel(s, i);
     ask_all(s);
@@ -353,12 +358,14 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-struct sb_sentinels *sb_sentinels_create(const struct simba_backend_host *host,
-                                         const struct sb_redis_options *options,
-                                         const struct sb_tls *tls, const struct sb_votes *votes,
-                                         const struct sb_sentinels_events *events, void *user)
+struct sb_redis_sentinels *sb_redis_sentinels_create(const struct simba_backend_host *host,
+                                                     const struct sb_redis_options *options,
+                                                     const struct sb_redis_tls *tls,
+                                                     const struct sb_redis_votes *votes,
+                                                     const struct sb_redis_sentinels_events *events,
+                                                     void *user)
 {
-    struct sb_sentinels *s = sb_alloc_zero(sizeof *s);
+    struct sb_redis_sentinels *s = sb_alloc_zero(sizeof *s);
 
     if (s == NULL)
         return NULL;
@@ -366,19 +373,19 @@ struct sb_sentinels *sb_sentinels_create(const struct simba_backend_host *host,
     s->options = options;
     s->tls = tls;
     s->votes = *votes;
-    s->master = *sb_votes_master(votes, NULL, 0);
-    s->confirmed_ms = sb_votes_confirmed_ms(votes, &s->master);
+    s->master = *sb_redis_votes_master(votes, NULL, 0);
+    s->confirmed_ms = sb_redis_votes_confirmed_ms(votes, &s->master);
     s->events = events;
     s->user = user;
     return s;
 }
 
-void sb_sentinels_free(struct sb_sentinels *s)
+void sb_redis_sentinels_free(struct sb_redis_sentinels *s)
 {
     sb_free(s);
 }
 
-void sb_sentinels_start(struct sb_sentinels *s)
+void sb_redis_sentinels_start(struct sb_redis_sentinels *s)
 {
     uv_timer_init(s->host->loop, &s->timer);
     s->timer.data = s;
@@ -388,16 +395,16 @@ void sb_sentinels_start(struct sb_sentinels *s)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct sb_sentinels *s = handle->data;
+    struct sb_redis_sentinels *s = handle->data;
 
     s->has_timer = false;
     finish_close(s);
 }
 
-void sb_sentinels_close(struct sb_sentinels *s)
+void sb_redis_sentinels_close(struct sb_redis_sentinels *s)
 {
     s->closing = true;
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         if (s->sentinels[i] != NULL)
             close_sentinel(s, i);
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);

@@ -11,37 +11,39 @@
 #include "backend/redis/wire/tls.h"
 #include "backend/redis/topology/votes.h"
 
-struct sb_sentinels;
+struct sb_redis_sentinels;
 
-struct sb_sentinels_events {
+struct sb_redis_sentinels_events {
     void (*moved)(void *user);  /* another master than before is the one to use */
-    void (*closed)(void *user); /* after sb_sentinels_close; it is gone */
+    void (*closed)(void *user); /* after sb_redis_sentinels_close; it is gone */
 };
 
 /* Creates it, with nothing on the loop. `votes` is copied and has a master. NULL when memory is short. */
-struct sb_sentinels *sb_sentinels_create(const struct simba_backend_host *host,
-                                         const struct sb_redis_options *options,
-                                         const struct sb_tls *tls, const struct sb_votes *votes,
-                                         const struct sb_sentinels_events *events, void *user);
+struct sb_redis_sentinels *sb_redis_sentinels_create(const struct simba_backend_host *host,
+                                                     const struct sb_redis_options *options,
+                                                     const struct sb_redis_tls *tls,
+                                                     const struct sb_redis_votes *votes,
+                                                     const struct sb_redis_sentinels_events *events,
+                                                     void *user);
 
 /* Frees one that was not started. */
-void sb_sentinels_free(struct sb_sentinels *sentinels);
+void sb_redis_sentinels_free(struct sb_redis_sentinels *sentinels);
 
-void sb_sentinels_start(struct sb_sentinels *sentinels);
+void sb_redis_sentinels_start(struct sb_redis_sentinels *sentinels);
 
 /* The master to use. */
-const struct sb_redis_place *sb_sentinels_master(const struct sb_sentinels *sentinels);
+const struct sb_redis_place *sb_redis_sentinels_master(const struct sb_redis_sentinels *sentinels);
 
 /* SIMBA_OK when the master has been confirmed within `age_ms`; otherwise *error says what is missing. */
-int sb_sentinels_check(const struct sb_sentinels *sentinels, int64_t age_ms,
-                       struct simba_error *error);
+int sb_redis_sentinels_check(const struct sb_redis_sentinels *sentinels, int64_t age_ms,
+                             struct simba_error *error);
 
 /* The instant that a lease on this server may count from, which was asked for at `made_ms`: that, or when the
  * server was last confirmed, where that is earlier. 0: it is not the master. */
-int64_t sb_sentinels_as_of(const struct sb_sentinels *sentinels, const struct sb_redis_place *place,
-                           int64_t made_ms);
+int64_t sb_redis_sentinels_as_of(const struct sb_redis_sentinels *sentinels,
+                                 const struct sb_redis_place *place, int64_t made_ms);
 
 /* Destroys it. */
-void sb_sentinels_close(struct sb_sentinels *sentinels);
+void sb_redis_sentinels_close(struct sb_redis_sentinels *sentinels);
 
 #endif

@@ -12,11 +12,11 @@
 #include <string.h>
 
 struct reading {
-    struct sb_slot_map map;
+    struct sb_redis_slot_map map;
     const struct sb_redis_place *asked;
 };
 
-void sb_slot_map_free(struct sb_slot_map *map)
+void sb_redis_slot_map_free(struct sb_redis_slot_map *map)
 {
     sb_free(map->ranges);
     memset(map, 0, sizeof *map);
@@ -41,11 +41,13 @@ static bool read_master(struct reading *reading, const redisReply *node,
 
 static bool is_slot(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < SB_SLOTS;
+    return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 &&
+           reply->integer < SB_REDIS_SLOTS;
 }
 
 /* First slot, last slot, master, replicas. */
-static bool read_range(struct reading *reading, const redisReply *row, struct sb_slot_range *range)
+static bool read_range(struct reading *reading, const redisReply *row,
+                       struct sb_redis_slot_range *range)
 {
     if (row->type != REDIS_REPLY_ARRAY || row->elements < 3 || !is_slot(row->element[0]) ||
         !is_slot(row->element[1]))
@@ -56,12 +58,12 @@ static bool read_range(struct reading *reading, const redisReply *row, struct sb
 }
 
 /* Those that a map names again and again are counted once, up to one more than may be. */
-static size_t count_masters(const struct sb_slot_map *map)
+static size_t count_masters(const struct sb_redis_slot_map *map)
 {
-    const struct sb_redis_place *masters[SB_MASTERS_MAX + 1];
+    const struct sb_redis_place *masters[SB_REDIS_MASTERS_MAX + 1];
     size_t count = 0;
 
-    for (size_t i = 0; i < map->count && count <= SB_MASTERS_MAX; i++) {
+    for (size_t i = 0; i < map->count && count <= SB_REDIS_MASTERS_MAX; i++) {
         size_t known = 0;
 
         while (known < count && !sb_redis_place_equals(masters[known], &map->ranges[i].master))
@@ -72,28 +74,28 @@ static size_t count_masters(const struct sb_slot_map *map)
     return count;
 }
 
-static int check_map(struct sb_slot_map *map, struct simba_error *error)
+static int check_map(struct sb_redis_slot_map *map, struct simba_error *error)
 {
     int code = SIMBA_OK;
 
     if (map->count == 0)
         code = sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots makes no sense");
-    else if (count_masters(map) > SB_MASTERS_MAX)
+    else if (count_masters(map) > SB_REDIS_MASTERS_MAX)
         code = sb_error_set(error, SIMBA_ESTORE, "the cluster's map names more than %d masters",
-                            SB_MASTERS_MAX);
+                            SB_REDIS_MASTERS_MAX);
     if (code != SIMBA_OK)
-        sb_slot_map_free(map);
+        sb_redis_slot_map_free(map);
     return code;
 }
 
 static int take_map(void *user, const redisReply *reply, struct simba_error *error)
 {
     struct reading *reading = user;
-    struct sb_slot_map *map = &reading->map;
+    struct sb_redis_slot_map *map = &reading->map;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
         return sb_error_set(error, SIMBA_EUNAVAILABLE, "the cluster has no slots assigned yet");
-    if (reply->elements > SB_SLOTS)
+    if (reply->elements > SB_REDIS_SLOTS)
         return sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots makes no sense");
     map->ranges = sb_alloc_zero(reply->elements * sizeof *map->ranges);
     if (map->ranges == NULL)
@@ -103,17 +105,17 @@ static int take_map(void *user, const redisReply *reply, struct simba_error *err
     return check_map(map, error);
 }
 
-static int ask(const struct sb_redis_options *o, const struct sb_tls *tls,
+static int ask(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
                const struct sb_redis_place *place, int64_t connect_timeout_ms,
                struct reading *reading, struct simba_error *error)
 {
-    const struct sb_probe_config config = {.options = o,
-                                           .tls = tls,
-                                           .credentials = &o->credentials,
-                                           .connect_timeout_ms = connect_timeout_ms};
-    const struct sb_argument arguments[2] = {{"CLUSTER", 7}, {"SLOTS", 5}};
-    struct sb_endpoint endpoint;
-    int code = sb_hosts_find(o, &o->credentials, place, &endpoint, error);
+    const struct sb_redis_ask_config config = {.options = o,
+                                               .tls = tls,
+                                               .credentials = &o->credentials,
+                                               .connect_timeout_ms = connect_timeout_ms};
+    const struct sb_redis_argument arguments[2] = {{"CLUSTER", 7}, {"SLOTS", 5}};
+    struct sb_redis_endpoint endpoint;
+    int code = sb_redis_endpoint_find(o, &o->credentials, place, &endpoint, error);
 
     if (code != SIMBA_OK)
         return code;
@@ -129,9 +131,9 @@ static int64_t share_ms(int64_t end_ms, size_t left)
     return share > 0 ? share : 1;
 }
 
-int sb_slot_map_find(const struct sb_redis_options *o, const struct sb_tls *tls,
-                     const struct sb_redis_place *places, size_t count, struct sb_slot_map *ret_map,
-                     struct simba_error *error)
+int sb_redis_slot_map_find(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
+                           const struct sb_redis_place *places, size_t count,
+                           struct sb_redis_slot_map *ret_map, struct simba_error *error)
 {
     struct reading reading = {.asked = NULL};
     int64_t end_ms = simba_now_ms() + o->connect_timeout_ms;

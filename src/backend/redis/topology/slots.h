@@ -4,31 +4,31 @@
 #ifndef SB_REDIS_SLOTS_H
 #define SB_REDIS_SLOTS_H
 
-#include "backend/redis/names.h"
+#include "backend/redis/keys.h"
 #include "backend/redis/wire/probe.h"
 
-struct sb_slot_range {
+struct sb_redis_slot_range {
     unsigned first;
     unsigned last;
     struct sb_redis_place master;
 };
 
 /* Empty when it is all zeros. */
-struct sb_slot_map {
-    struct sb_slot_range *ranges;
+struct sb_redis_slot_map {
+    struct sb_redis_slot_range *ranges;
     size_t count;
     struct sb_redis_place source; /* the node that told it */
 };
 
 /* A map with more masters than that is refused. */
-#define SB_MASTERS_MAX 1000
+#define SB_REDIS_MASTERS_MAX 1000
 
-void sb_slot_map_free(struct sb_slot_map *map);
+void sb_redis_slot_map_free(struct sb_redis_slot_map *map);
 
 /* Blocks: asks the places in turn until one gives a map, which tells where it is from. They share one connect-timeout.
  * From any thread. */
-int sb_slot_map_find(const struct sb_redis_options *options, const struct sb_tls *tls,
-                     const struct sb_redis_place *places, size_t count, struct sb_slot_map *ret_map,
-                     struct simba_error *error);
+int sb_redis_slot_map_find(const struct sb_redis_options *options, const struct sb_redis_tls *tls,
+                           const struct sb_redis_place *places, size_t count,
+                           struct sb_redis_slot_map *ret_map, struct simba_error *error);
 
 #endif

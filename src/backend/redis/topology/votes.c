@@ -8,7 +8,7 @@
 #define SILENT_MS 60000 /* a sentinel that nobody has told of, or heard of, for so long is gone */
 #define FRESH_MS 10000  /* one that has answered since then need not be asked elsewhere */
 
-void sb_votes_init(struct sb_votes *v, const struct sb_redis_options *options)
+void sb_redis_votes_init(struct sb_redis_votes *v, const struct sb_redis_options *options)
 {
     memset(v, 0, sizeof *v);
     v->any = options->sentinel_any;
@@ -21,18 +21,19 @@ void sb_votes_init(struct sb_votes *v, const struct sb_redis_options *options)
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
-static bool is_peer(const struct sb_votes *v, size_t index, const struct sb_sentinel_peer *peer)
+static bool is_peer(const struct sb_redis_votes *v, size_t index,
+                    const struct sb_redis_sentinel_peer *peer)
 {
     return v->listed_ms[index] != 0 && strcmp(v->peers[index].id, peer->id) == 0 &&
            sb_redis_place_equals(&v->peers[index].place, &peer->place);
 }
 
 /* The place of a peer in the list: its own, an empty one, or that which was told of longest ago. */
-static size_t place_peer(struct sb_votes *v, const struct sb_sentinel_peer *peer)
+static size_t place_peer(struct sb_redis_votes *v, const struct sb_redis_sentinel_peer *peer)
 {
     size_t found = 0;
 
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
         if (is_peer(v, i, peer))
             return i;
         if (v->listed_ms[i] < v->listed_ms[found])
@@ -44,12 +45,12 @@ static size_t place_peer(struct sb_votes *v, const struct sb_sentinel_peer *peer
 }
 
 /* Only the word of those that the URL names counts here. */
-static void take_peers(struct sb_votes *v, size_t index, const struct sb_sentinel_word *word,
-                       int64_t asked_ms)
+static void take_peers(struct sb_redis_votes *v, size_t index,
+                       const struct sb_redis_sentinel_answer *word, int64_t asked_ms)
 {
     uint32_t bit = (uint32_t)1 << index;
 
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         v->listed_by[i] &= ~bit;
     for (size_t i = 0; i < word->peer_count; i++) {
         size_t peer = place_peer(v, &word->peers[i]);
@@ -59,10 +60,10 @@ static void take_peers(struct sb_votes *v, size_t index, const struct sb_sentine
     }
 }
 
-void sb_votes_take(struct sb_votes *v, size_t index, const struct sb_sentinel_word *word,
-                   int64_t asked_ms)
+void sb_redis_votes_take(struct sb_redis_votes *v, size_t index,
+                         const struct sb_redis_sentinel_answer *word, int64_t asked_ms)
 {
-    struct sb_vote *vote = &v->votes[index];
+    struct sb_redis_vote *vote = &v->votes[index];
 
     memcpy(vote->id, word->id, sizeof vote->id);
     vote->master = word->master;
@@ -74,10 +75,11 @@ void sb_votes_take(struct sb_votes *v, size_t index, const struct sb_sentinel_wo
 
 /* ---- Which sentinels there are -------------------------------------------------------------- */
 
-static bool is_asked(const struct sb_votes *v, const struct sb_sentinel_peer *peer, int64_t now_ms)
+static bool is_asked(const struct sb_redis_votes *v, const struct sb_redis_sentinel_peer *peer,
+                     int64_t now_ms)
 {
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
-        const struct sb_vote *vote = &v->votes[i];
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
+        const struct sb_redis_vote *vote = &v->votes[i];
 
         if (vote->used && (sb_redis_place_equals(&vote->place, &peer->place) ||
                            (strcmp(vote->id, peer->id) == 0 && vote->asked_ms + FRESH_MS > now_ms)))
@@ -86,9 +88,9 @@ static bool is_asked(const struct sb_votes *v, const struct sb_sentinel_peer *pe
     return false;
 }
 
-static void add(struct sb_votes *v, const struct sb_redis_place *place)
+static void add(struct sb_redis_votes *v, const struct sb_redis_place *place)
 {
-    for (size_t i = v->named; i < SB_SENTINELS_MAX; i++) {
+    for (size_t i = v->named; i < SB_REDIS_SENTINELS_MAX; i++) {
         if (v->votes[i].used)
             continue;
         memset(&v->votes[i], 0, sizeof v->votes[i]);
@@ -107,56 +109,56 @@ static size_t vouchers(uint32_t bits)
     return count;
 }
 
-void sb_votes_add_peers(struct sb_votes *v, int64_t now_ms)
+void sb_redis_votes_add_peers(struct sb_redis_votes *v, int64_t now_ms)
 {
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         if (2 * vouchers(v->listed_by[i]) >= v->named && v->listed_ms[i] + SILENT_MS > now_ms &&
             !is_asked(v, &v->peers[i], now_ms))
             add(v, &v->peers[i].place);
 }
 
-bool sb_votes_may_forget(const struct sb_votes *v, size_t index, int64_t now_ms)
+bool sb_redis_votes_may_forget(const struct sb_redis_votes *v, size_t index, int64_t now_ms)
 {
-    const struct sb_vote *vote = &v->votes[index];
+    const struct sb_redis_vote *vote = &v->votes[index];
 
     if (!vote->used || index < v->named || vote->asked_ms + SILENT_MS > now_ms)
         return false;
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         if (v->listed_ms[i] + SILENT_MS > now_ms &&
             sb_redis_place_equals(&v->peers[i].place, &vote->place))
             return false;
     return true;
 }
 
-void sb_votes_forget(struct sb_votes *v, size_t index)
+void sb_redis_votes_forget(struct sb_redis_votes *v, size_t index)
 {
     memset(&v->votes[index], 0, sizeof v->votes[index]);
 }
 
-size_t sb_votes_count(const struct sb_votes *v)
+size_t sb_redis_votes_count(const struct sb_redis_votes *v)
 {
     size_t count = v->named;
 
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         if (v->votes[i].used && v->votes[i].known > count)
             count = v->votes[i].known;
     return count;
 }
 
-size_t sb_votes_needed(const struct sb_votes *v)
+size_t sb_redis_votes_needed(const struct sb_redis_votes *v)
 {
-    return v->any ? 1 : sb_votes_count(v) / 2 + 1;
+    return v->any ? 1 : sb_redis_votes_count(v) / 2 + 1;
 }
 
 /* ---- Counting ------------------------------------------------------------------------------- */
 
 /* A sentinel that answers under two addresses counts once, with its newest word. */
-static bool is_outdone(const struct sb_votes *v, size_t index)
+static bool is_outdone(const struct sb_redis_votes *v, size_t index)
 {
-    const struct sb_vote *vote = &v->votes[index];
+    const struct sb_redis_vote *vote = &v->votes[index];
 
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
-        const struct sb_vote *other = &v->votes[i];
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
+        const struct sb_redis_vote *other = &v->votes[i];
 
         if (i != index && vote->id[0] != '\0' && other->used && strcmp(other->id, vote->id) == 0 &&
             (other->asked_ms > vote->asked_ms || (other->asked_ms == vote->asked_ms && i < index)))
@@ -165,33 +167,36 @@ static bool is_outdone(const struct sb_votes *v, size_t index)
     return false;
 }
 
-static bool counts_for(const struct sb_votes *v, size_t index, const struct sb_redis_place *master)
+static bool counts_for(const struct sb_redis_votes *v, size_t index,
+                       const struct sb_redis_place *master)
 {
-    const struct sb_vote *vote = &v->votes[index];
+    const struct sb_redis_vote *vote = &v->votes[index];
 
     return vote->used && vote->asked_ms != 0 && sb_redis_place_equals(&vote->master, master) &&
            !is_outdone(v, index);
 }
 
-size_t sb_votes_for(const struct sb_votes *v, const struct sb_redis_place *master, int64_t since_ms)
+size_t sb_redis_votes_for(const struct sb_redis_votes *v, const struct sb_redis_place *master,
+                          int64_t since_ms)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++)
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         count += v->votes[i].asked_ms >= since_ms && counts_for(v, i, master);
     return count;
 }
 
-int64_t sb_votes_confirmed_ms(const struct sb_votes *v, const struct sb_redis_place *master)
+int64_t sb_redis_votes_confirmed_ms(const struct sb_redis_votes *v,
+                                    const struct sb_redis_place *master)
 {
-    size_t needed = sb_votes_needed(v);
+    size_t needed = sb_redis_votes_needed(v);
     int64_t latest_ms = 0;
 
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
         int64_t asked_ms = v->votes[i].asked_ms;
 
         if (asked_ms > latest_ms && counts_for(v, i, master) &&
-            sb_votes_for(v, master, asked_ms) >= needed)
+            sb_redis_votes_for(v, master, asked_ms) >= needed)
             latest_ms = asked_ms;
     }
     return latest_ms;
@@ -199,14 +204,14 @@ int64_t sb_votes_confirmed_ms(const struct sb_votes *v, const struct sb_redis_pl
 
 /* What most of them name; `current` wins where as many name it. */
 static const struct sb_redis_place *
-most_named(const struct sb_votes *v, const struct sb_redis_place *current, int64_t since_ms)
+most_named(const struct sb_redis_votes *v, const struct sb_redis_place *current, int64_t since_ms)
 {
     const struct sb_redis_place *best = current;
-    size_t most = current != NULL ? sb_votes_for(v, current, since_ms) : 0;
+    size_t most = current != NULL ? sb_redis_votes_for(v, current, since_ms) : 0;
 
-    for (size_t i = 0; i < SB_SENTINELS_MAX; i++) {
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
         size_t count = v->votes[i].used && v->votes[i].asked_ms != 0
-                           ? sb_votes_for(v, &v->votes[i].master, since_ms)
+                           ? sb_redis_votes_for(v, &v->votes[i].master, since_ms)
                            : 0;
 
         if (count > most) {
@@ -217,10 +222,11 @@ most_named(const struct sb_votes *v, const struct sb_redis_place *current, int64
     return most > 0 ? best : NULL;
 }
 
-const struct sb_redis_place *sb_votes_master(const struct sb_votes *v,
-                                             const struct sb_redis_place *current, int64_t since_ms)
+const struct sb_redis_place *sb_redis_votes_master(const struct sb_redis_votes *v,
+                                                   const struct sb_redis_place *current,
+                                                   int64_t since_ms)
 {
     const struct sb_redis_place *best = most_named(v, current, v->any ? since_ms : 0);
 
-    return best != NULL && sb_votes_for(v, best, 0) >= sb_votes_needed(v) ? best : NULL;
+    return best != NULL && sb_redis_votes_for(v, best, 0) >= sb_redis_votes_needed(v) ? best : NULL;
 }

@@ -20,74 +20,75 @@
 
 #include "backend/redis/options.h"
 
-#define SB_SENTINELS_MAX 32
-#define SB_SENTINEL_ID_MAX 41 /* with the NUL */
+#define SB_REDIS_SENTINELS_MAX 32
+#define SB_REDIS_SENTINEL_ID_MAX 41 /* with the NUL */
 
 /* Another sentinel of the same master. */
-struct sb_sentinel_peer {
-    char id[SB_SENTINEL_ID_MAX];
+struct sb_redis_sentinel_peer {
+    char id[SB_REDIS_SENTINEL_ID_MAX];
     struct sb_redis_place place;
 };
 
 /* What one sentinel answers. With sentinel-quorum=any only the master is asked for. */
-struct sb_sentinel_word {
-    char id[SB_SENTINEL_ID_MAX]; /* its own */
+struct sb_redis_sentinel_answer {
+    char id[SB_REDIS_SENTINEL_ID_MAX]; /* its own */
     struct sb_redis_place master;
     size_t known; /* sentinels of that master, with itself */
-    struct sb_sentinel_peer peers[SB_SENTINELS_MAX];
+    struct sb_redis_sentinel_peer peers[SB_REDIS_SENTINELS_MAX];
     size_t peer_count;
 };
 
-struct sb_vote {
+struct sb_redis_vote {
     bool used; /* there is a sentinel at this index */
     struct sb_redis_place place;
-    char id[SB_SENTINEL_ID_MAX]; /* "": not known */
+    char id[SB_REDIS_SENTINEL_ID_MAX]; /* "": not known */
     struct sb_redis_place master;
     int64_t asked_ms; /* when it was asked for that; 0: it has not answered yet */
     size_t known;
 };
 
-struct sb_votes {
+struct sb_redis_votes {
     bool any; /* sentinel-quorum=any */
     size_t named;
-    struct sb_vote votes[SB_SENTINELS_MAX]; /* those that the URL names come first */
-    struct sb_sentinel_peer peers[SB_SENTINELS_MAX];
-    int64_t listed_ms[SB_SENTINELS_MAX];  /* when a peer was last told of; 0: there is none */
-    uint32_t listed_by[SB_SENTINELS_MAX]; /* a bit for each sentinel of the URL that did */
+    struct sb_redis_vote votes[SB_REDIS_SENTINELS_MAX]; /* those that the URL names come first */
+    struct sb_redis_sentinel_peer peers[SB_REDIS_SENTINELS_MAX];
+    int64_t listed_ms[SB_REDIS_SENTINELS_MAX];  /* when a peer was last told of; 0: there is none */
+    uint32_t listed_by[SB_REDIS_SENTINELS_MAX]; /* a bit for each sentinel of the URL that did */
 };
 
 /* Those of the URL, none of which has answered. */
-void sb_votes_init(struct sb_votes *votes, const struct sb_redis_options *options);
+void sb_redis_votes_init(struct sb_redis_votes *votes, const struct sb_redis_options *options);
 
 /* The sentinel at `index` has answered what it was asked at `asked_ms`. */
-void sb_votes_take(struct sb_votes *votes, size_t index, const struct sb_sentinel_word *word,
-                   int64_t asked_ms);
+void sb_redis_votes_take(struct sb_redis_votes *votes, size_t index,
+                         const struct sb_redis_sentinel_answer *word, int64_t asked_ms);
 
 /* Adds those that at least half of the sentinels of the URL tell of, under the same address, and that have not
  * answered under another one. So one of three that lies cannot win a vote by inventing sentinels. */
-void sb_votes_add_peers(struct sb_votes *votes, int64_t now_ms);
+void sb_redis_votes_add_peers(struct sb_redis_votes *votes, int64_t now_ms);
 
 /* Whether the sentinel at `index` is one that the URL does not name, that nobody tells of any more and that says
  * nothing. */
-bool sb_votes_may_forget(const struct sb_votes *votes, size_t index, int64_t now_ms);
-void sb_votes_forget(struct sb_votes *votes, size_t index);
+bool sb_redis_votes_may_forget(const struct sb_redis_votes *votes, size_t index, int64_t now_ms);
+void sb_redis_votes_forget(struct sb_redis_votes *votes, size_t index);
 
 /* How many sentinels there are, and how many must name the same master. */
-size_t sb_votes_count(const struct sb_votes *votes);
-size_t sb_votes_needed(const struct sb_votes *votes);
+size_t sb_redis_votes_count(const struct sb_redis_votes *votes);
+size_t sb_redis_votes_needed(const struct sb_redis_votes *votes);
 
 /* How many name it, in answers to what they were asked since `since_ms`. */
-size_t sb_votes_for(const struct sb_votes *votes, const struct sb_redis_place *master,
-                    int64_t since_ms);
+size_t sb_redis_votes_for(const struct sb_redis_votes *votes, const struct sb_redis_place *master,
+                          int64_t since_ms);
 
 /* The instant that the confirmation of a master counts from: each sentinel of a majority was asked then or later,
  * and has named it. 0: there is none. */
-int64_t sb_votes_confirmed_ms(const struct sb_votes *votes, const struct sb_redis_place *master);
+int64_t sb_redis_votes_confirmed_ms(const struct sb_redis_votes *votes,
+                                    const struct sb_redis_place *master);
 
 /* The master that a majority names; with `any`, that most of those name that were asked since `since_ms`, and
  * `current` rather than another. NULL: none. */
-const struct sb_redis_place *sb_votes_master(const struct sb_votes *votes,
-                                             const struct sb_redis_place *current,
-                                             int64_t since_ms);
+const struct sb_redis_place *sb_redis_votes_master(const struct sb_redis_votes *votes,
+                                                   const struct sb_redis_place *current,
+                                                   int64_t since_ms);
 
 #endif

@@ -10,13 +10,13 @@
 #define FIRST_CAPACITY 1024
 #define HEADER_MAX 24 /* '*' or '$', the digits, CR, LF */
 
-void sb_buffer_free(struct sb_buffer *buffer)
+void sb_redis_buffer_free(struct sb_redis_buffer *buffer)
 {
     sb_free(buffer->data);
     memset(buffer, 0, sizeof *buffer);
 }
 
-static bool reserve(struct sb_buffer *buffer, size_t more)
+static bool reserve(struct sb_redis_buffer *buffer, size_t more)
 {
     size_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY;
     char *data;
@@ -36,7 +36,7 @@ static bool reserve(struct sb_buffer *buffer, size_t more)
     return true;
 }
 
-bool sb_buffer_add(struct sb_buffer *buffer, const void *bytes, size_t length)
+bool sb_redis_buffer_add(struct sb_redis_buffer *buffer, const void *bytes, size_t length)
 {
     if (!reserve(buffer, length))
         return false;
@@ -46,9 +46,9 @@ bool sb_buffer_add(struct sb_buffer *buffer, const void *bytes, size_t length)
     return true;
 }
 
-struct sb_argument sb_argument_text(const char *text)
+struct sb_redis_argument sb_redis_argument_text(const char *text)
 {
-    return (struct sb_argument){text, strlen(text)};
+    return (struct sb_redis_argument){text, strlen(text)};
 }
 
 /* Writes a number so that it ends there; returns where it begins. */
@@ -61,18 +61,18 @@ static char *write_digits(char *end, uint64_t number)
     return end;
 }
 
-struct sb_argument sb_argument_number(int64_t number, struct sb_digits *digits)
+struct sb_redis_argument sb_redis_argument_number(int64_t number, struct sb_redis_digits *digits)
 {
     char *end = digits->text + sizeof digits->text;
     char *first = write_digits(end, number < 0 ? -(uint64_t)number : (uint64_t)number);
 
     if (number < 0)
         *--first = '-';
-    return (struct sb_argument){first, (size_t)(end - first)};
+    return (struct sb_redis_argument){first, (size_t)(end - first)};
 }
 
 /* The room has been reserved. */
-static void add_header(struct sb_buffer *buffer, char type, size_t number)
+static void add_header(struct sb_redis_buffer *buffer, char type, size_t number)
 {
     char digits[HEADER_MAX];
     char *first = digits + sizeof digits;
@@ -85,8 +85,8 @@ static void add_header(struct sb_buffer *buffer, char type, size_t number)
     buffer->length += (size_t)(digits + sizeof digits - first);
 }
 
-bool sb_buffer_add_command(struct sb_buffer *buffer, const struct sb_argument *arguments,
-                           size_t count)
+bool sb_redis_buffer_add_command(struct sb_redis_buffer *buffer,
+                                 const struct sb_redis_argument *arguments, size_t count)
 {
     size_t size = HEADER_MAX;
 

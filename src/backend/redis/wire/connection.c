@@ -29,24 +29,24 @@
 
 enum state { CONNECTING, GREETING, READY, DOWN, CLOSING };
 
-struct sb_connection {
-    struct sb_connection_config config;
+struct sb_redis_connection {
+    struct sb_redis_connection_config config;
     struct sb_redis_place place;
     enum state state;
-    struct sb_stream *stream;
-    struct sb_reader *reader;
+    struct sb_redis_stream *stream;
+    struct sb_redis_reader *reader;
     uv_timer_t timer;
     int64_t timer_at_ms; /* what it is set to */
     unsigned handles;    /* the stream and the timer */
 
-    struct sb_greeting greeting;
-    struct sb_pipeline pipeline;
+    struct sb_redis_greeting greeting;
+    struct sb_redis_pipeline pipeline;
     int64_t connect_by_ms; /* until READY */
     int64_t heard_at_ms;   /* the last byte */
     bool is_behind;        /* time is up, but something has come that is to be read first */
-    int64_t owed_since_ms; /* SB_NEVER: nothing is owed */
-    int64_t begun_ms;      /* a reply that is not complete; SB_NEVER: there is none */
-    struct sb_command ping;
+    int64_t owed_since_ms; /* SB_REDIS_NEVER: nothing is owed */
+    int64_t begun_ms;      /* a reply that is not complete; SB_REDIS_NEVER: there is none */
+    struct sb_redis_command ping;
     bool pinging;
 };
 
@@ -55,31 +55,32 @@ static int64_t earliest(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static bool is_pushed_to(const struct sb_connection *c)
+static bool is_pushed_to(const struct sb_redis_connection *c)
 {
     return c->config.events->pushed != NULL;
 }
 
 /* A server with encryption has nothing else to say to plain bytes. */
-static bool may_want_tls(const struct sb_connection *c)
+static bool may_want_tls(const struct sb_redis_connection *c)
 {
     return c->state == GREETING && c->config.login->tls == NULL && c->place.port != 0;
 }
 
-bool sb_connection_is_ready(const struct sb_connection *c)
+bool sb_redis_connection_is_ready(const struct sb_redis_connection *c)
 {
     return c->state == READY;
 }
 
-bool sb_connection_has_room(const struct sb_connection *c)
+bool sb_redis_connection_has_room(const struct sb_redis_connection *c)
 {
-    return sb_pipeline_depth(&c->pipeline) < DEPTH_MAX;
+    return sb_redis_pipeline_depth(&c->pipeline) < DEPTH_MAX;
 }
 
 /* ---- Going down ----------------------------------------------------------------------------- */
 
 /* A server cannot know that what it refuses was read from a file long ago. */
-static struct simba_error explain(const struct sb_connection *c, const struct simba_error *error)
+static struct simba_error explain(const struct sb_redis_connection *c,
+                                  const struct simba_error *error)
 {
     const struct simba_error *unread = &c->config.login->unread;
     struct simba_error explained = *error;
@@ -90,7 +91,7 @@ static struct simba_error explain(const struct sb_connection *c, const struct si
     return explained;
 }
 
-void sb_connection_drop(struct sb_connection *c, const struct simba_error *error)
+void sb_redis_connection_drop(struct sb_redis_connection *c, const struct simba_error *error)
 {
     struct simba_error why;
 
@@ -98,43 +99,43 @@ void sb_connection_drop(struct sb_connection *c, const struct simba_error *error
         return;
     why = explain(c, error);
     c->state = DOWN;
-    sb_stream_close(c->stream);
+    sb_redis_stream_close(c->stream);
     uv_timer_stop(&c->timer);
-    sb_pipeline_fail(&c->pipeline, &why);
+    sb_redis_pipeline_fail(&c->pipeline, &why);
     if (c->state == DOWN)
         c->config.events->down(c->config.user, &why);
 }
 
-static void drop_because(struct sb_connection *c, const char *what)
+static void drop_because(struct sb_redis_connection *c, const char *what)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s %s",
                  sb_redis_place_text(&c->place, place), what);
-    sb_connection_drop(c, &error);
+    sb_redis_connection_drop(c, &error);
 }
 
 /* ---- Time ----------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer);
 
-static int64_t next_check_ms(const struct sb_connection *c)
+static int64_t next_check_ms(const struct sb_redis_connection *c)
 {
     const struct sb_redis_options *o = c->config.options;
     int64_t at_ms = c->pipeline.first_due_ms;
 
     if (c->state < READY)
         return earliest(at_ms, c->connect_by_ms);
-    if (c->begun_ms != SB_NEVER)
+    if (c->begun_ms != SB_REDIS_NEVER)
         at_ms = earliest(at_ms, c->begun_ms + o->command_timeout_ms);
-    if (c->owed_since_ms != SB_NEVER)
+    if (c->owed_since_ms != SB_REDIS_NEVER)
         return earliest(at_ms, c->owed_since_ms + o->command_timeout_ms);
     return earliest(at_ms, c->heard_at_ms + o->idle_timeout_ms);
 }
 
 /* Moves the timer forward only: when it fires too early it is set again. */
-static void set_timer(struct sb_connection *c)
+static void set_timer(struct sb_redis_connection *c)
 {
     int64_t at_ms = next_check_ms(c);
     int64_t now_ms;
@@ -148,7 +149,7 @@ static void set_timer(struct sb_connection *c)
 
 /* Returns whether a command was due that the server has said nothing since. Behind many others one may be due
  * while replies come all the time: that is a server with much to do, not a dead one. */
-static bool expire(struct sb_connection *c, int64_t now_ms)
+static bool expire(struct sb_redis_connection *c, int64_t now_ms)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
     struct simba_error error;
@@ -157,47 +158,48 @@ static bool expire(struct sb_connection *c, int64_t now_ms)
         return false;
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s did not answer in time",
                  sb_redis_place_text(&c->place, place));
-    return sb_pipeline_expire(&c->pipeline, now_ms, c->heard_at_ms, &error);
+    return sb_redis_pipeline_expire(&c->pipeline, now_ms, c->heard_at_ms, &error);
 }
 
-static void on_ping_answered(struct sb_command *command, const struct sb_answer *answer)
+static void on_ping_answered(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
-    struct sb_connection *c =
-        (struct sb_connection *)((char *)command - offsetof(struct sb_connection, ping));
+    struct sb_redis_connection *c =
+        (struct sb_redis_connection *)((char *)command -
+                                       offsetof(struct sb_redis_connection, ping));
 
     (void)answer; /* the silence rule judges */
     c->pinging = false;
 }
 
 /* Nothing was heard for long: asks whether the server is still there. */
-static void ping(struct sb_connection *c, int64_t now_ms)
+static void ping(struct sb_redis_connection *c, int64_t now_ms)
 {
-    const struct sb_argument word = {"PING", 4};
+    const struct sb_redis_argument word = {"PING", 4};
 
     if (is_pushed_to(c)) {
-        sb_connection_push(c, &word, 1);
+        sb_redis_connection_push(c, &word, 1);
     } else if (!c->pinging) {
         c->ping.answered = on_ping_answered;
         c->ping.deadline_ms = now_ms + c->config.options->command_timeout_ms;
-        c->pinging = sb_connection_send(c, &c->ping, &word, 1) == SIMBA_OK;
+        c->pinging = sb_redis_connection_send(c, &c->ping, &word, 1) == SIMBA_OK;
     }
-    sb_connection_flush(c);
+    sb_redis_connection_flush(c);
 }
 
 /* A missed deadline makes silence suspicious, unless the server is silent because it was told to wait. */
-static int64_t silence_max_ms(const struct sb_connection *c, bool missed)
+static int64_t silence_max_ms(const struct sb_redis_connection *c, bool missed)
 {
-    return missed && !sb_pipeline_waits(&c->pipeline) ? SUSPICIOUS_MS
-                                                      : c->config.options->command_timeout_ms;
+    return missed && !sb_redis_pipeline_waits(&c->pipeline) ? SUSPICIOUS_MS
+                                                            : c->config.options->command_timeout_ms;
 }
 
-static void check_silence(struct sb_connection *c, bool missed, int64_t now_ms)
+static void check_silence(struct sb_redis_connection *c, bool missed, int64_t now_ms)
 {
     const struct sb_redis_options *o = c->config.options;
 
-    if (c->begun_ms != SB_NEVER && now_ms - c->begun_ms >= o->command_timeout_ms) {
+    if (c->begun_ms != SB_REDIS_NEVER && now_ms - c->begun_ms >= o->command_timeout_ms) {
         drop_because(c, "takes too long to end a reply");
-    } else if (c->owed_since_ms == SB_NEVER) {
+    } else if (c->owed_since_ms == SB_REDIS_NEVER) {
         if (now_ms - c->heard_at_ms >= o->idle_timeout_ms)
             ping(c, now_ms);
     } else if (now_ms - c->owed_since_ms >= silence_max_ms(c, missed)) {
@@ -206,11 +208,11 @@ static void check_silence(struct sb_connection *c, bool missed, int64_t now_ms)
 }
 
 /* The step that a connection is at says what to look at. */
-static void give_up_connecting(struct sb_connection *c)
+static void give_up_connecting(struct sb_redis_connection *c)
 {
     if (c->state == GREETING)
         drop_because(c, "did not answer the greeting within the connect-timeout");
-    else if (sb_stream_is_connected(c->stream))
+    else if (sb_redis_stream_is_connected(c->stream))
         drop_because(c, "did not finish the TLS handshake within the connect-timeout; does it "
                         "speak TLS there?");
     else
@@ -220,15 +222,15 @@ static void give_up_connecting(struct sb_connection *c)
 /* Whether what lies in the socket has to be read before anybody is judged: it may be the loop that is late,
  * and not the server. The loop reads before it looks at its timers again, so that once is enough; what comes
  * later, perhaps without end, is late. */
-static bool must_read_first(struct sb_connection *c)
+static bool must_read_first(struct sb_redis_connection *c)
 {
-    c->is_behind = !c->is_behind && sb_stream_has_unread(c->stream);
+    c->is_behind = !c->is_behind && sb_redis_stream_has_unread(c->stream);
     return c->is_behind;
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct sb_connection *c = timer->data;
+    struct sb_redis_connection *c = timer->data;
     int64_t now_ms = simba_now_ms();
     bool missed;
 
@@ -236,7 +238,7 @@ static void on_timer(uv_timer_t *timer)
         uv_timer_start(&c->timer, on_timer, 1, 0);
         return;
     }
-    c->timer_at_ms = SB_NEVER;
+    c->timer_at_ms = SB_REDIS_NEVER;
     if (c->state < READY && now_ms >= c->connect_by_ms) {
         give_up_connecting(c);
         return;
@@ -249,29 +251,31 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-int sb_connection_send(struct sb_connection *c, struct sb_command *command,
-                       const struct sb_argument *arguments, size_t count)
+int sb_redis_connection_send(struct sb_redis_connection *c, struct sb_redis_command *command,
+                             const struct sb_redis_argument *arguments, size_t count)
 {
     if (c->state >= DOWN)
         return SIMBA_EUNAVAILABLE;
-    return sb_pipeline_add(&c->pipeline, command, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
+    return sb_redis_pipeline_add(&c->pipeline, command, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
 }
 
-int sb_connection_push(struct sb_connection *c, const struct sb_argument *arguments, size_t count)
+int sb_redis_connection_push(struct sb_redis_connection *c,
+                             const struct sb_redis_argument *arguments, size_t count)
 {
     if (c->state != READY)
         return SIMBA_EUNAVAILABLE;
-    return sb_buffer_add_command(&c->pipeline.out, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
+    return sb_redis_buffer_add_command(&c->pipeline.out, arguments, count) ? SIMBA_OK
+                                                                           : SIMBA_ENOMEM;
 }
 
-void sb_connection_flush(struct sb_connection *c)
+void sb_redis_connection_flush(struct sb_redis_connection *c)
 {
     if (c->state == READY && c->pipeline.out.length > 0) {
         int64_t now_ms = simba_now_ms();
 
-        sb_stream_write(c->stream, &c->pipeline.out);
-        sb_pipeline_mark_sent(&c->pipeline, now_ms);
-        if (c->owed_since_ms == SB_NEVER)
+        sb_redis_stream_write(c->stream, &c->pipeline.out);
+        sb_redis_pipeline_mark_sent(&c->pipeline, now_ms);
+        if (c->owed_since_ms == SB_REDIS_NEVER)
             c->owed_since_ms = now_ms;
     }
     set_timer(c);
@@ -279,73 +283,73 @@ void sb_connection_flush(struct sb_connection *c)
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
-static void become_ready(struct sb_connection *c)
+static void become_ready(struct sb_redis_connection *c)
 {
-    sb_stream_settle(c->stream);
-    sb_pipeline_forget_expired(&c->pipeline);
+    sb_redis_stream_settle(c->stream);
+    sb_redis_pipeline_forget_expired(&c->pipeline);
     c->state = READY;
     c->config.events->ready(c->config.user);
     if (c->state == READY)
-        sb_connection_flush(c);
+        sb_redis_connection_flush(c);
 }
 
-static void take_greeting(struct sb_connection *c, const redisReply *reply)
+static void take_greeting(struct sb_redis_connection *c, const redisReply *reply)
 {
     struct simba_error error;
     bool done = false;
-    int code = sb_greeting_take(&c->greeting, &c->place, reply, &done, &error);
+    int code = sb_redis_greeting_take(&c->greeting, &c->place, reply, &done, &error);
 
     if (code != SIMBA_OK)
-        sb_connection_drop(c, &error);
+        sb_redis_connection_drop(c, &error);
     else if (done)
         become_ready(c);
 }
 
-static void take_reply(struct sb_connection *c, const redisReply *reply)
+static void take_reply(struct sb_redis_connection *c, const redisReply *reply)
 {
-    struct sb_answer answer = {.reply = reply, .place = &c->place};
+    struct sb_redis_answer answer = {.reply = reply, .place = &c->place};
 
     if (c->state == GREETING) {
         take_greeting(c, reply);
     } else if (is_pushed_to(c)) {
         c->config.events->pushed(c->config.user, reply);
-    } else if (!sb_pipeline_answer(&c->pipeline, &answer)) {
+    } else if (!sb_redis_pipeline_answer(&c->pipeline, &answer)) {
         drop_because(c, "sent a reply that nobody asked for");
     }
 }
 
 /* After all replies that were complete have been taken; `took` is whether there was one. */
-static void note_begun(struct sb_connection *c, bool took)
+static void note_begun(struct sb_redis_connection *c, bool took)
 {
-    if (sb_reader_is_empty(c->reader))
-        c->begun_ms = SB_NEVER;
-    else if (took || c->begun_ms == SB_NEVER)
+    if (sb_redis_reader_is_empty(c->reader))
+        c->begun_ms = SB_REDIS_NEVER;
+    else if (took || c->begun_ms == SB_REDIS_NEVER)
         c->begun_ms = c->heard_at_ms;
 }
 
-static void take_replies(struct sb_connection *c)
+static void take_replies(struct sb_redis_connection *c)
 {
     bool took = false;
 
     while (c->state == GREETING || c->state == READY) {
         redisReply *reply = NULL;
 
-        switch (sb_reader_next(c->reader, &reply)) {
-        case SB_READER_REPLY:
+        switch (sb_redis_reader_next(c->reader, &reply)) {
+        case SB_REDIS_READER_REPLY:
             take_reply(c, reply);
             freeReplyObject(reply);
             took = true;
             break;
-        case SB_READER_MORE:
+        case SB_REDIS_READER_MORE:
             note_begun(c, took);
             return;
-        case SB_READER_NONSENSE:
+        case SB_REDIS_READER_NONSENSE:
             drop_because(c, may_want_tls(c)
                                 ? "does not speak the protocol of Redis; where it wants TLS, use "
                                   "rediss://"
                                 : "does not speak the protocol of Redis");
             return;
-        case SB_READER_TOO_LONG:
+        case SB_REDIS_READER_TOO_LONG:
             drop_because(c, "sent a reply that is too long");
             return;
         }
@@ -353,19 +357,19 @@ static void take_replies(struct sb_connection *c)
 }
 
 /* What is owed after a byte has come: the replies of commands, or nothing that can be counted. */
-static void note_heard(struct sb_connection *c)
+static void note_heard(struct sb_redis_connection *c)
 {
-    bool owed = c->state == READY && !is_pushed_to(c) && sb_pipeline_is_owed(&c->pipeline);
+    bool owed = c->state == READY && !is_pushed_to(c) && sb_redis_pipeline_is_owed(&c->pipeline);
 
-    c->owed_since_ms = owed ? c->heard_at_ms : SB_NEVER;
+    c->owed_since_ms = owed ? c->heard_at_ms : SB_REDIS_NEVER;
 }
 
 static void on_data(void *user, const char *bytes, size_t length)
 {
-    struct sb_connection *c = user;
+    struct sb_redis_connection *c = user;
 
     c->heard_at_ms = simba_now_ms();
-    if (!sb_reader_feed(c->reader, bytes, length)) {
+    if (!sb_redis_reader_feed(c->reader, bytes, length)) {
         drop_because(c, "sent more than there is memory for");
         return;
     }
@@ -373,23 +377,23 @@ static void on_data(void *user, const char *bytes, size_t length)
     if (c->state >= DOWN)
         return;
     note_heard(c);
-    if (c->config.events->room != NULL && sb_pipeline_depth(&c->pipeline) <= DEPTH_LOW)
+    if (c->config.events->room != NULL && sb_redis_pipeline_depth(&c->pipeline) <= DEPTH_LOW)
         c->config.events->room(c->config.user);
-    sb_connection_flush(c);
+    sb_redis_connection_flush(c);
 }
 
 /* ---- The stream ----------------------------------------------------------------------------- */
 
 /* What an address that was given up has said is not the beginning of what the next one says. */
-static bool begin_greeting(struct sb_connection *c)
+static bool begin_greeting(struct sb_redis_connection *c)
 {
-    struct sb_reader *reader = sb_reader_create();
+    struct sb_redis_reader *reader = sb_redis_reader_create();
 
     if (reader == NULL)
         return false;
-    sb_reader_free(c->reader);
+    sb_redis_reader_free(c->reader);
     c->reader = reader;
-    c->begun_ms = SB_NEVER;
+    c->begun_ms = SB_REDIS_NEVER;
     memset(&c->greeting, 0, sizeof c->greeting);
     c->state = GREETING;
     return true;
@@ -397,45 +401,45 @@ static bool begin_greeting(struct sb_connection *c)
 
 static void on_up(void *user)
 {
-    struct sb_connection *c = user;
-    struct sb_buffer hello = {0};
+    struct sb_redis_connection *c = user;
+    struct sb_redis_buffer hello = {0};
 
-    if (!begin_greeting(c) || !sb_greeting_write(&c->greeting, &c->config, &hello))
+    if (!begin_greeting(c) || !sb_redis_greeting_write(&c->greeting, &c->config, &hello))
         drop_because(c, "cannot be greeted: out of memory");
     else if (hello.length == 0)
         become_ready(c);
     else
-        sb_stream_write(c->stream, &hello);
-    sb_buffer_free(&hello);
+        sb_redis_stream_write(c->stream, &hello);
+    sb_redis_buffer_free(&hello);
 }
 
 static void on_again(void *user)
 {
-    struct sb_connection *c = user;
+    struct sb_redis_connection *c = user;
 
     c->state = CONNECTING;
 }
 
 static void on_down(void *user, const struct simba_error *error)
 {
-    struct sb_connection *c = user;
+    struct sb_redis_connection *c = user;
 
     if (may_want_tls(c))
         drop_because(c, "ended the connection at the greeting; where it wants TLS, use rediss://");
     else
-        sb_connection_drop(c, error);
+        sb_redis_connection_drop(c, error);
 }
 
-static void release(struct sb_connection *c)
+static void release(struct sb_redis_connection *c)
 {
     void (*closed)(void *user) = c->config.events->closed;
     void *user = c->config.user;
 
     if (--c->handles > 0)
         return;
-    sb_reader_free(c->reader);
-    sb_pipeline_free(&c->pipeline);
-    sb_login_free(c->config.login);
+    sb_redis_reader_free(c->reader);
+    sb_redis_pipeline_free(&c->pipeline);
+    sb_redis_login_free(c->config.login);
     sb_free(c);
     closed(user);
 }
@@ -450,16 +454,17 @@ static void on_timer_closed(uv_handle_t *handle)
     release(handle->data);
 }
 
-static const struct sb_stream_events stream_events = {on_up, on_again, on_data, on_down,
-                                                      on_stream_closed};
+static const struct sb_redis_stream_events stream_events = {on_up, on_again, on_data, on_down,
+                                                            on_stream_closed};
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-struct sb_connection *sb_connection_open(const struct sb_connection_config *config,
-                                         const struct sb_endpoint *endpoint)
+struct sb_redis_connection *
+sb_redis_connection_open(const struct sb_redis_connection_config *config,
+                         const struct sb_redis_endpoint *endpoint)
 {
-    struct sb_connection *c = config->login != NULL ? sb_alloc_zero(sizeof *c) : NULL;
-    struct sb_stream_config stream = {
+    struct sb_redis_connection *c = config->login != NULL ? sb_alloc_zero(sizeof *c) : NULL;
+    struct sb_redis_stream_config stream = {
         .loop = config->loop,
         .endpoint = endpoint,
         .tls = config->login != NULL ? config->login->tls : NULL,
@@ -470,7 +475,7 @@ struct sb_connection *sb_connection_open(const struct sb_connection_config *conf
     };
 
     if (c == NULL) {
-        sb_login_free(config->login);
+        sb_redis_login_free(config->login);
         return NULL;
     }
     c->config = *config;
@@ -478,13 +483,13 @@ struct sb_connection *sb_connection_open(const struct sb_connection_config *conf
     c->state = CONNECTING;
     c->heard_at_ms = simba_now_ms();
     c->connect_by_ms = c->heard_at_ms + config->connect_timeout_ms;
-    sb_pipeline_init(&c->pipeline);
-    c->owed_since_ms = SB_NEVER;
-    c->begun_ms = SB_NEVER;
-    c->timer_at_ms = SB_NEVER;
-    c->stream = sb_stream_open(&stream);
+    sb_redis_pipeline_init(&c->pipeline);
+    c->owed_since_ms = SB_REDIS_NEVER;
+    c->begun_ms = SB_REDIS_NEVER;
+    c->timer_at_ms = SB_REDIS_NEVER;
+    c->stream = sb_redis_stream_open(&stream);
     if (c->stream == NULL) {
-        sb_login_free(config->login);
+        sb_redis_login_free(config->login);
         sb_free(c);
         return NULL;
     }
@@ -495,7 +500,7 @@ struct sb_connection *sb_connection_open(const struct sb_connection_config *conf
     return c;
 }
 
-void sb_connection_close(struct sb_connection *c)
+void sb_redis_connection_close(struct sb_redis_connection *c)
 {
     struct simba_error error;
     enum state before = c->state;
@@ -503,8 +508,8 @@ void sb_connection_close(struct sb_connection *c)
     assert(before != CLOSING);
     c->state = CLOSING;
     if (before != DOWN)
-        sb_stream_close(c->stream);
+        sb_redis_stream_close(c->stream);
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the client is being closed");
-    sb_pipeline_fail(&c->pipeline, &error);
+    sb_redis_pipeline_fail(&c->pipeline, &error);
     uv_close((uv_handle_t *)&c->timer, on_timer_closed);
 }

@@ -21,7 +21,7 @@ static int look_up(const struct sb_redis_place *place, int flags, struct addrinf
     return getaddrinfo(place->host, port, &hints, ret_list);
 }
 
-bool sb_endpoint_must_be_looked_up(const struct sb_redis_place *place)
+bool sb_redis_endpoint_must_be_looked_up(const struct sb_redis_place *place)
 {
     struct addrinfo *list = NULL;
 
@@ -33,7 +33,7 @@ bool sb_endpoint_must_be_looked_up(const struct sb_redis_place *place)
     return false;
 }
 
-static void take_socket(struct sb_endpoint *endpoint)
+static void take_socket(struct sb_redis_endpoint *endpoint)
 {
     struct sockaddr_un *address = (struct sockaddr_un *)&endpoint->addresses[0];
 
@@ -42,15 +42,15 @@ static void take_socket(struct sb_endpoint *endpoint)
     endpoint->address_count = 1;
 }
 
-static void take_list(struct sb_endpoint *endpoint, const struct addrinfo *list)
+static void take_list(struct sb_redis_endpoint *endpoint, const struct addrinfo *list)
 {
-    for (; list != NULL && endpoint->address_count < SB_ENDPOINT_ADDRESSES_MAX;
+    for (; list != NULL && endpoint->address_count < SB_REDIS_ENDPOINT_ADDRESSES_MAX;
          list = list->ai_next)
         memcpy(&endpoint->addresses[endpoint->address_count++], list->ai_addr, list->ai_addrlen);
 }
 
-int sb_endpoint_resolve(const struct sb_redis_place *place, struct sb_endpoint *ret_endpoint,
-                        struct simba_error *error)
+int sb_redis_endpoint_resolve(const struct sb_redis_place *place,
+                              struct sb_redis_endpoint *ret_endpoint, struct simba_error *error)
 {
     struct addrinfo *list = NULL;
     int code;

@@ -8,19 +8,19 @@
 
 #include <sys/socket.h>
 
-#define SB_ENDPOINT_ADDRESSES_MAX 8
+#define SB_REDIS_ENDPOINT_ADDRESSES_MAX 8
 
-struct sb_endpoint {
+struct sb_redis_endpoint {
     struct sb_redis_place place;
-    struct sockaddr_storage addresses[SB_ENDPOINT_ADDRESSES_MAX]; /* to be tried in turn */
+    struct sockaddr_storage addresses[SB_REDIS_ENDPOINT_ADDRESSES_MAX]; /* to be tried in turn */
     size_t address_count;
 };
 
 /* Whether the name has to be looked up, which may take long. */
-bool sb_endpoint_must_be_looked_up(const struct sb_redis_place *place);
+bool sb_redis_endpoint_must_be_looked_up(const struct sb_redis_place *place);
 
 /* Blocks where the name has to be looked up. From any thread. */
-int sb_endpoint_resolve(const struct sb_redis_place *place, struct sb_endpoint *ret_endpoint,
-                        struct simba_error *error);
+int sb_redis_endpoint_resolve(const struct sb_redis_place *place,
+                              struct sb_redis_endpoint *ret_endpoint, struct simba_error *error);
 
 #endif

@@ -9,51 +9,58 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-static bool add(struct sb_greeting *greeting, enum sb_greeting_step step, struct sb_buffer *target,
-                const struct sb_argument *arguments, size_t count)
+static bool add(struct sb_redis_greeting *greeting, enum sb_redis_greeting_step step,
+                struct sb_redis_buffer *target, const struct sb_redis_argument *arguments,
+                size_t count)
 {
     greeting->steps[greeting->count++] = step;
-    return sb_buffer_add_command(target, arguments, count);
+    return sb_redis_buffer_add_command(target, arguments, count);
 }
 
-static bool add_auth(struct sb_greeting *greeting, const struct sb_login *login,
-                     struct sb_buffer *target)
+static bool add_auth(struct sb_redis_greeting *greeting, const struct sb_redis_login *login,
+                     struct sb_redis_buffer *target)
 {
-    struct sb_argument arguments[3] = {{"AUTH", 4}};
+    struct sb_redis_argument arguments[3] = {{"AUTH", 4}};
     size_t count = 1;
 
     if (login->password == NULL)
         return true;
     if (login->user != NULL)
-        arguments[count++] = sb_argument_text(login->user);
-    arguments[count++] = sb_argument_text(login->password);
-    return add(greeting, SB_GREETING_AUTH, target, arguments, count);
+        arguments[count++] = sb_redis_argument_text(login->user);
+    arguments[count++] = sb_redis_argument_text(login->password);
+    return add(greeting, SB_REDIS_GREETING_AUTH, target, arguments, count);
 }
 
-static bool add_select(struct sb_greeting *greeting, int64_t database, struct sb_buffer *target)
+static bool add_select(struct sb_redis_greeting *greeting, int64_t database,
+                       struct sb_redis_buffer *target)
 {
-    struct sb_digits digits;
-    struct sb_argument arguments[2] = {{"SELECT", 6}, sb_argument_number(database, &digits)};
+    struct sb_redis_digits digits;
+    struct sb_redis_argument arguments[2] = {{"SELECT", 6},
+                                             sb_redis_argument_number(database, &digits)};
 
-    return database == 0 || add(greeting, SB_GREETING_SELECT, target, arguments, 2);
+    return database == 0 || add(greeting, SB_REDIS_GREETING_SELECT, target, arguments, 2);
 }
 
-static bool add_name(struct sb_greeting *greeting, const char *name, struct sb_buffer *target)
+static bool add_name(struct sb_redis_greeting *greeting, const char *name,
+                     struct sb_redis_buffer *target)
 {
-    struct sb_argument arguments[3] = {{"CLIENT", 6}, {"SETNAME", 7}, sb_argument_text(name)};
+    struct sb_redis_argument arguments[3] = {
+        {"CLIENT", 6}, {"SETNAME", 7}, sb_redis_argument_text(name)};
 
-    return add(greeting, SB_GREETING_NAME, target, arguments, 3);
+    return add(greeting, SB_REDIS_GREETING_NAME, target, arguments, 3);
 }
 
-static bool add_role(struct sb_greeting *greeting, bool wanted, struct sb_buffer *target)
+static bool add_role(struct sb_redis_greeting *greeting, bool wanted,
+                     struct sb_redis_buffer *target)
 {
-    const struct sb_argument word = {"ROLE", 4};
+    const struct sb_redis_argument word = {"ROLE", 4};
 
-    return !wanted || add(greeting, SB_GREETING_ROLE, target, &word, 1);
+    return !wanted || add(greeting, SB_REDIS_GREETING_ROLE, target, &word, 1);
 }
 
-bool sb_greeting_write(struct sb_greeting *greeting, const struct sb_connection_config *config,
-                       struct sb_buffer *target)
+bool sb_redis_greeting_write(struct sb_redis_greeting *greeting,
+                             const struct sb_redis_connection_config *config,
+                             struct sb_redis_buffer *target)
 {
     return add_auth(greeting, config->login, target) &&
            add_select(greeting, config->database, target) &&
@@ -76,23 +83,23 @@ static int check_role(const struct sb_redis_place *place, const redisReply *repl
 
 /* The name is a courtesy to whoever looks at the server, and a user may not have the right to it. But
  * this may also be the first reply to say that a password is wanted. */
-static bool is_forgiven(enum sb_greeting_step step, const redisReply *reply)
+static bool is_forgiven(enum sb_redis_greeting_step step, const redisReply *reply)
 {
-    return step == SB_GREETING_NAME && strncmp(reply->str, "NOAUTH", 6) != 0;
+    return step == SB_REDIS_GREETING_NAME && strncmp(reply->str, "NOAUTH", 6) != 0;
 }
 
-int sb_greeting_take(struct sb_greeting *greeting, const struct sb_redis_place *place,
-                     const redisReply *reply, bool *ret_done, struct simba_error *error)
+int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_redis_place *place,
+                           const redisReply *reply, bool *ret_done, struct simba_error *error)
 {
-    enum sb_greeting_step step = greeting->steps[greeting->taken++];
+    enum sb_redis_greeting_step step = greeting->steps[greeting->taken++];
     int code = SIMBA_OK;
 
     if (reply->type == REDIS_REPLY_ERROR) {
-        if (step == SB_GREETING_AUTH)
+        if (step == SB_REDIS_GREETING_AUTH)
             code = sb_redis_fail_quietly(place, reply->str, error);
         else if (!is_forgiven(step, reply))
             code = sb_redis_fail(place, reply->str, error);
-    } else if (step == SB_GREETING_ROLE) {
+    } else if (step == SB_REDIS_GREETING_ROLE) {
         code = check_role(place, reply, error);
     }
     if (code == SIMBA_OK)

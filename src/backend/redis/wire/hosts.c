@@ -130,7 +130,7 @@ static bool next_pattern(const char **list, struct pattern *pattern)
     return is_good;
 }
 
-int sb_hosts_check_list(const char *list, struct simba_error *error)
+int sb_redis_hosts_check(const char *list, struct simba_error *error)
 {
     const char *rest = list;
     size_t length = strlen(list);
@@ -196,9 +196,9 @@ static bool is_free(const struct sb_redis_options *o,
 /* Whether a name of the URL leads to the address now. */
 static bool leads_to(const struct sb_redis_place *place, const struct address *address)
 {
-    struct sb_endpoint endpoint;
+    struct sb_redis_endpoint endpoint;
 
-    if (sb_endpoint_resolve(place, &endpoint, NULL) != SIMBA_OK)
+    if (sb_redis_endpoint_resolve(place, &endpoint, NULL) != SIMBA_OK)
         return false;
     for (size_t i = 0; i < endpoint.address_count; i++) {
         struct address one = address_of_socket(&endpoint.addresses[i]);
@@ -239,11 +239,12 @@ static int refuse(const struct sb_redis_options *o, const struct sb_redis_place 
                         by, where, place->host);
 }
 
-int sb_hosts_find(const struct sb_redis_options *o, const struct sb_redis_credentials *credentials,
-                  const struct sb_redis_place *place, struct sb_endpoint *ret_endpoint,
-                  struct simba_error *error)
+int sb_redis_endpoint_find(const struct sb_redis_options *o,
+                           const struct sb_redis_credentials *credentials,
+                           const struct sb_redis_place *place,
+                           struct sb_redis_endpoint *ret_endpoint, struct simba_error *error)
 {
-    int code = sb_endpoint_resolve(place, ret_endpoint, error);
+    int code = sb_redis_endpoint_resolve(place, ret_endpoint, error);
     size_t count = 0;
 
     if (code != SIMBA_OK || is_named(o, place) || is_free(o, credentials))
@@ -258,16 +259,16 @@ int sb_hosts_find(const struct sb_redis_options *o, const struct sb_redis_creden
     return count > 0 ? SIMBA_OK : refuse(o, place, error);
 }
 
-bool sb_hosts_find_blocks(const struct sb_redis_options *o,
-                          const struct sb_redis_credentials *credentials,
-                          const struct sb_redis_place *place)
+bool sb_redis_endpoint_find_blocks(const struct sb_redis_options *o,
+                                   const struct sb_redis_credentials *credentials,
+                                   const struct sb_redis_place *place)
 {
-    if (sb_endpoint_must_be_looked_up(place))
+    if (sb_redis_endpoint_must_be_looked_up(place))
         return true;
     if (is_named(o, place) || is_free(o, credentials))
         return false;
     for (size_t i = 0; i < o->place_count; i++)
-        if (sb_endpoint_must_be_looked_up(&o->places[i]))
+        if (sb_redis_endpoint_must_be_looked_up(&o->places[i]))
             return true;
     return false;
 }

@@ -17,18 +17,18 @@
 
 /* SIMBA_OK when the value of allow-hosts can be understood: names, addresses, ADDRESS/BITS, *.SUFFIX, with commas
  * between. */
-int sb_hosts_check_list(const char *list, struct simba_error *error);
+int sb_redis_hosts_check(const char *list, struct simba_error *error);
 
 /* Looks a server up that is to be greeted with these credentials, and leaves out addresses that must not be used.
  * Blocks where a name has to be looked up. From any thread. */
-int sb_hosts_find(const struct sb_redis_options *options,
-                  const struct sb_redis_credentials *credentials,
-                  const struct sb_redis_place *place, struct sb_endpoint *ret_endpoint,
-                  struct simba_error *error);
+int sb_redis_endpoint_find(const struct sb_redis_options *options,
+                           const struct sb_redis_credentials *credentials,
+                           const struct sb_redis_place *place,
+                           struct sb_redis_endpoint *ret_endpoint, struct simba_error *error);
 
 /* Whether that may take long. */
-bool sb_hosts_find_blocks(const struct sb_redis_options *options,
-                          const struct sb_redis_credentials *credentials,
-                          const struct sb_redis_place *place);
+bool sb_redis_endpoint_find_blocks(const struct sb_redis_options *options,
+                                   const struct sb_redis_credentials *credentials,
+                                   const struct sb_redis_place *place);
 
 #endif

@@ -13,8 +13,8 @@ static bool has_certificates(const struct sb_redis_options *o)
     return o->tls_ca != NULL || o->tls_cert != NULL;
 }
 
-bool sb_login_has_files(const struct sb_redis_options *o,
-                        const struct sb_redis_credentials *credentials)
+bool sb_redis_login_has_files(const struct sb_redis_options *o,
+                              const struct sb_redis_credentials *credentials)
 {
     return credentials->password.path != NULL || has_certificates(o);
 }
@@ -31,10 +31,10 @@ static bool can_read_certificates(const struct sb_redis_options *o)
 }
 
 /* False when memory is short. Files that are of no use now leave what was read before. */
-static bool read_certificates(struct sb_login *login, const struct sb_redis_options *o)
+static bool read_certificates(struct sb_redis_login *login, const struct sb_redis_options *o)
 {
     struct simba_error error;
-    int code = sb_tls_create(o, &login->own_tls, &error);
+    int code = sb_redis_tls_create(o, &login->own_tls, &error);
 
     if (code == SIMBA_ENOMEM)
         return false;
@@ -45,29 +45,29 @@ static bool read_certificates(struct sb_login *login, const struct sb_redis_opti
     return true;
 }
 
-struct sb_login *sb_login_create(const struct sb_redis_options *o,
-                                 const struct sb_redis_credentials *credentials,
-                                 const struct sb_tls *tls)
+struct sb_redis_login *sb_redis_login_create(const struct sb_redis_options *o,
+                                             const struct sb_redis_credentials *credentials,
+                                             const struct sb_redis_tls *tls)
 {
-    struct sb_login *login = sb_alloc_zero(sizeof *login);
+    struct sb_redis_login *login = sb_alloc_zero(sizeof *login);
 
     if (login == NULL)
         return NULL;
     login->user = credentials->user;
     login->tls = tls;
     if (has_certificates(o) && can_read_certificates(o) && !read_certificates(login, o)) {
-        sb_login_free(login);
+        sb_redis_login_free(login);
         return NULL;
     }
     sb_secret_now(&credentials->password, login->text, &login->password, &login->unread);
     return login;
 }
 
-void sb_login_free(struct sb_login *login)
+void sb_redis_login_free(struct sb_redis_login *login)
 {
     if (login == NULL)
         return;
-    sb_tls_free(login->own_tls);
+    sb_redis_tls_free(login->own_tls);
     explicit_bzero(login->text, sizeof login->text);
     sb_free(login);
 }

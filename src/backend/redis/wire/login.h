@@ -11,25 +11,25 @@
 #include "backend/redis/options.h"
 #include "backend/redis/wire/tls.h"
 
-struct sb_login {
-    const char *user;          /* NULL: none */
-    const char *password;      /* NULL: none */
-    const struct sb_tls *tls;  /* NULL: plain */
-    struct sb_tls *own_tls;    /* NULL: `tls` is the client's */
-    struct simba_error unread; /* why a file could not be read again; SIMBA_OK: all could */
+struct sb_redis_login {
+    const char *user;               /* NULL: none */
+    const char *password;           /* NULL: none */
+    const struct sb_redis_tls *tls; /* NULL: plain */
+    struct sb_redis_tls *own_tls;   /* NULL: `tls` is the client's */
+    struct simba_error unread;      /* why a file could not be read again; SIMBA_OK: all could */
     char text[SB_SECRET_MAX + 2];
 };
 
 /* Whether something has to be read from a file, which may block. */
-bool sb_login_has_files(const struct sb_redis_options *options,
-                        const struct sb_redis_credentials *credentials);
+bool sb_redis_login_has_files(const struct sb_redis_options *options,
+                              const struct sb_redis_credentials *credentials);
 
 /* Reads it. `tls` is what the client was opened with, and outlives the login. NULL when memory is short. From any
  * thread. */
-struct sb_login *sb_login_create(const struct sb_redis_options *options,
-                                 const struct sb_redis_credentials *credentials,
-                                 const struct sb_tls *tls);
+struct sb_redis_login *sb_redis_login_create(const struct sb_redis_options *options,
+                                             const struct sb_redis_credentials *credentials,
+                                             const struct sb_redis_tls *tls);
 
-void sb_login_free(struct sb_login *login);
+void sb_redis_login_free(struct sb_redis_login *login);
 
 #endif

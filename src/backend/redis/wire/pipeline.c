@@ -9,83 +9,84 @@
 
 #define ANSWERING_MS 500 /* a server that was heard so recently goes on answering */
 
-void sb_pipeline_init(struct sb_pipeline *p)
+void sb_redis_pipeline_init(struct sb_redis_pipeline *p)
 {
     memset(p, 0, sizeof *p);
-    p->first_due_ms = SB_NEVER;
+    p->first_due_ms = SB_REDIS_NEVER;
 }
 
-void sb_pipeline_free(struct sb_pipeline *p)
+void sb_redis_pipeline_free(struct sb_redis_pipeline *p)
 {
-    sb_ring_free(&p->ring);
-    sb_buffer_free(&p->out);
+    sb_redis_ring_free(&p->ring);
+    sb_redis_buffer_free(&p->out);
 }
 
-static void note_due(struct sb_pipeline *p, int64_t deadline_ms)
+static void note_due(struct sb_redis_pipeline *p, int64_t deadline_ms)
 {
     if (deadline_ms < p->first_due_ms)
         p->first_due_ms = deadline_ms;
 }
 
-bool sb_pipeline_add(struct sb_pipeline *p, struct sb_command *command,
-                     const struct sb_argument *arguments, size_t count)
+bool sb_redis_pipeline_add(struct sb_redis_pipeline *p, struct sb_redis_command *command,
+                           const struct sb_redis_argument *arguments, size_t count)
 {
     size_t before = p->out.length;
 
-    if (!sb_ring_reserve(&p->ring) || !sb_buffer_add_command(&p->out, arguments, count))
+    if (!sb_redis_ring_reserve(&p->ring) || !sb_redis_buffer_add_command(&p->out, arguments, count))
         return false;
-    sb_ring_add(&p->ring, (struct sb_slot){.command = command,
-                                           .size = (uint32_t)(p->out.length - before),
-                                           .waits = command->waits});
+    sb_redis_ring_add(&p->ring,
+                      (struct sb_redis_ring_slot){.command = command,
+                                                  .size = (uint32_t)(p->out.length - before),
+                                                  .waits = command->waits});
     p->unsent++;
     note_due(p, command->deadline_ms);
     return true;
 }
 
-void sb_pipeline_mark_sent(struct sb_pipeline *p, int64_t now_ms)
+void sb_redis_pipeline_mark_sent(struct sb_redis_pipeline *p, int64_t now_ms)
 {
-    size_t count = sb_ring_count(&p->ring);
+    size_t count = sb_redis_ring_count(&p->ring);
 
     for (; p->unsent > 0; p->unsent--)
-        sb_ring_at(&p->ring, count - p->unsent)->sent_at_ms = now_ms;
+        sb_redis_ring_at(&p->ring, count - p->unsent)->sent_at_ms = now_ms;
 }
 
-size_t sb_pipeline_depth(const struct sb_pipeline *p)
+size_t sb_redis_pipeline_depth(const struct sb_redis_pipeline *p)
 {
-    return sb_ring_count(&p->ring);
+    return sb_redis_ring_count(&p->ring);
 }
 
-bool sb_pipeline_is_owed(const struct sb_pipeline *p)
+bool sb_redis_pipeline_is_owed(const struct sb_redis_pipeline *p)
 {
-    return sb_ring_count(&p->ring) > p->unsent;
+    return sb_redis_ring_count(&p->ring) > p->unsent;
 }
 
-bool sb_pipeline_waits(const struct sb_pipeline *p)
+bool sb_redis_pipeline_waits(const struct sb_redis_pipeline *p)
 {
-    return sb_pipeline_is_owed(p) && sb_ring_at(&p->ring, 0)->waits;
+    return sb_redis_pipeline_is_owed(p) && sb_redis_ring_at(&p->ring, 0)->waits;
 }
 
-bool sb_pipeline_answer(struct sb_pipeline *p, const struct sb_answer *answer)
+bool sb_redis_pipeline_answer(struct sb_redis_pipeline *p, const struct sb_redis_answer *answer)
 {
-    struct sb_command *command;
+    struct sb_redis_command *command;
 
-    if (!sb_pipeline_is_owed(p))
+    if (!sb_redis_pipeline_is_owed(p))
         return false;
-    command = sb_ring_take(&p->ring).command;
+    command = sb_redis_ring_take(&p->ring).command;
     if (command != NULL)
         command->answered(command, answer);
     return true;
 }
 
-void sb_pipeline_fail(struct sb_pipeline *p, const struct simba_error *error)
+void sb_redis_pipeline_fail(struct sb_redis_pipeline *p, const struct simba_error *error)
 {
-    struct sb_answer answer = {.error = error};
+    struct sb_redis_answer answer = {.error = error};
 
-    while (sb_ring_count(&p->ring) > 0) {
-        struct sb_command *command;
+    while (sb_redis_ring_count(&p->ring) > 0) {
+        struct sb_redis_command *command;
 
-        answer.sent = sb_pipeline_is_owed(p);
-        command = sb_ring_take(&p->ring).command;
+        answer.sent = sb_redis_pipeline_is_owed(p);
+        command = sb_redis_ring_take(&p->ring).command;
         if (command != NULL)
             command->answered(command, &answer);
     }
@@ -95,9 +96,9 @@ void sb_pipeline_fail(struct sb_pipeline *p, const struct simba_error *error)
 
 /* A server that has answered others since a command was sent is about to answer it. To ask again would only make it
  * slower. */
-static int64_t due_ms(const struct sb_slot *slot, bool sent, int64_t heard_at_ms)
+static int64_t due_ms(const struct sb_redis_ring_slot *slot, bool sent, int64_t heard_at_ms)
 {
-    const struct sb_command *command = slot->command;
+    const struct sb_redis_command *command = slot->command;
     int64_t at_ms = heard_at_ms + ANSWERING_MS;
 
     if (at_ms > command->until_ms)
@@ -108,20 +109,20 @@ static int64_t due_ms(const struct sb_slot *slot, bool sent, int64_t heard_at_ms
 }
 
 /* What an answer leads to may add commands, which are not due, or end the connection and with it all of them. */
-bool sb_pipeline_expire(struct sb_pipeline *p, int64_t now_ms, int64_t heard_at_ms,
-                        const struct simba_error *error)
+bool sb_redis_pipeline_expire(struct sb_redis_pipeline *p, int64_t now_ms, int64_t heard_at_ms,
+                              const struct simba_error *error)
 {
-    struct sb_answer answer = {.error = error};
+    struct sb_redis_answer answer = {.error = error};
     bool silent = false;
 
-    p->first_due_ms = SB_NEVER;
-    for (size_t i = 0; i < sb_ring_count(&p->ring); i++) {
-        struct sb_slot *slot = sb_ring_at(&p->ring, i);
-        struct sb_command *command = slot->command;
+    p->first_due_ms = SB_REDIS_NEVER;
+    for (size_t i = 0; i < sb_redis_ring_count(&p->ring); i++) {
+        struct sb_redis_ring_slot *slot = sb_redis_ring_at(&p->ring, i);
+        struct sb_redis_command *command = slot->command;
 
         if (command == NULL)
             continue;
-        answer.sent = i < sb_ring_count(&p->ring) - p->unsent;
+        answer.sent = i < sb_redis_ring_count(&p->ring) - p->unsent;
         if (due_ms(slot, answer.sent, heard_at_ms) > now_ms) {
             note_due(p, due_ms(slot, answer.sent, heard_at_ms));
             continue;
@@ -133,23 +134,23 @@ bool sb_pipeline_expire(struct sb_pipeline *p, int64_t now_ms, int64_t heard_at_
     return silent;
 }
 
-void sb_pipeline_forget_expired(struct sb_pipeline *p)
+void sb_redis_pipeline_forget_expired(struct sb_redis_pipeline *p)
 {
-    size_t count = sb_ring_count(&p->ring);
+    size_t count = sb_redis_ring_count(&p->ring);
     size_t from = 0;
     size_t to = 0;
 
     assert(p->unsent == count);
     for (size_t i = 0; i < count; i++) {
-        struct sb_slot slot = sb_ring_take(&p->ring);
+        struct sb_redis_ring_slot slot = sb_redis_ring_take(&p->ring);
 
         if (slot.command != NULL) {
             memmove(p->out.data + to, p->out.data + from, slot.size);
             to += slot.size;
-            sb_ring_add(&p->ring, slot);
+            sb_redis_ring_add(&p->ring, slot);
         }
         from += slot.size;
     }
     p->out.length = to;
-    p->unsent = sb_ring_count(&p->ring);
+    p->unsent = sb_redis_ring_count(&p->ring);
 }

@@ -12,42 +12,43 @@
 #include "backend/redis/wire/connection.h"
 #include "backend/redis/wire/ring.h"
 
-struct sb_pipeline {
-    struct sb_ring ring;
-    struct sb_buffer out;
+struct sb_redis_pipeline {
+    struct sb_redis_ring ring;
+    struct sb_redis_buffer out;
     size_t unsent;        /* of the newest commands in the ring: still in `out` */
-    int64_t first_due_ms; /* no deadline of a command is earlier; SB_NEVER: there is none */
+    int64_t first_due_ms; /* no deadline of a command is earlier; SB_REDIS_NEVER: there is none */
 };
 
-void sb_pipeline_init(struct sb_pipeline *pipeline);
-void sb_pipeline_free(struct sb_pipeline *pipeline);
+void sb_redis_pipeline_init(struct sb_redis_pipeline *pipeline);
+void sb_redis_pipeline_free(struct sb_redis_pipeline *pipeline);
 
 /* Takes a command; false when memory is short, and then nothing has changed. */
-bool sb_pipeline_add(struct sb_pipeline *pipeline, struct sb_command *command,
-                     const struct sb_argument *arguments, size_t count);
+bool sb_redis_pipeline_add(struct sb_redis_pipeline *pipeline, struct sb_redis_command *command,
+                           const struct sb_redis_argument *arguments, size_t count);
 
 /* What is in `out` has been sent. */
-void sb_pipeline_mark_sent(struct sb_pipeline *pipeline, int64_t now_ms);
+void sb_redis_pipeline_mark_sent(struct sb_redis_pipeline *pipeline, int64_t now_ms);
 
 /* Whether the server owes a reply; and whether it was told to wait before the next one. */
-bool sb_pipeline_is_owed(const struct sb_pipeline *pipeline);
-bool sb_pipeline_waits(const struct sb_pipeline *pipeline);
+bool sb_redis_pipeline_is_owed(const struct sb_redis_pipeline *pipeline);
+bool sb_redis_pipeline_waits(const struct sb_redis_pipeline *pipeline);
 
 /* Hands a reply to the oldest command. False: none is owed. */
-bool sb_pipeline_answer(struct sb_pipeline *pipeline, const struct sb_answer *answer);
+bool sb_redis_pipeline_answer(struct sb_redis_pipeline *pipeline,
+                              const struct sb_redis_answer *answer);
 
 /* Answers all with an error. Those in `out` certainly did not reach the server. */
-void sb_pipeline_fail(struct sb_pipeline *pipeline, const struct simba_error *error);
+void sb_redis_pipeline_fail(struct sb_redis_pipeline *pipeline, const struct simba_error *error);
 
 /* Answers those that are due with an error. Returns whether one of them was sent after the server was last
  * heard. */
-bool sb_pipeline_expire(struct sb_pipeline *pipeline, int64_t now_ms, int64_t heard_at_ms,
-                        const struct simba_error *error);
+bool sb_redis_pipeline_expire(struct sb_redis_pipeline *pipeline, int64_t now_ms,
+                              int64_t heard_at_ms, const struct simba_error *error);
 
 /* How many commands have no reply yet, with those that nobody waits for any more. */
-size_t sb_pipeline_depth(const struct sb_pipeline *pipeline);
+size_t sb_redis_pipeline_depth(const struct sb_redis_pipeline *pipeline);
 
 /* Takes those that were answered before anything was sent out of `out`. */
-void sb_pipeline_forget_expired(struct sb_pipeline *pipeline);
+void sb_redis_pipeline_forget_expired(struct sb_redis_pipeline *pipeline);
 
 #endif

@@ -11,15 +11,15 @@
 #include <uv.h>
 
 struct question {
-    struct sb_command command; /* first */
-    sb_probe_take *take;
+    struct sb_redis_command command; /* first */
+    sb_redis_ask_take *take;
     void *user;
     bool answered;
     int code;
     struct simba_error error;
 };
 
-static void on_answered(struct sb_command *command, const struct sb_answer *answer)
+static void on_answered(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
     struct question *q = (struct question *)command;
     const redisReply *reply = answer->reply;
@@ -47,33 +47,34 @@ static void ignore_down(void *user, const struct simba_error *error)
     (void)error;
 }
 
-const struct sb_connection_events sb_probe_events = {ignore, NULL, ignore_down, ignore, NULL};
+const struct sb_redis_connection_events sb_redis_ask_events = {ignore, NULL, ignore_down, ignore,
+                                                               NULL};
 
-static int64_t connect_timeout_of(const struct sb_probe_config *config)
+static int64_t connect_timeout_of(const struct sb_redis_ask_config *config)
 {
     return config->connect_timeout_ms > 0 ? config->connect_timeout_ms
                                           : config->options->connect_timeout_ms;
 }
 
-static int ask_on(uv_loop_t *loop, const struct sb_probe_config *config,
-                  const struct sb_endpoint *endpoint, struct question *q,
-                  const struct sb_argument *arguments, size_t count)
+static int ask_on(uv_loop_t *loop, const struct sb_redis_ask_config *config,
+                  const struct sb_redis_endpoint *endpoint, struct question *q,
+                  const struct sb_redis_argument *arguments, size_t count)
 {
-    const struct sb_connection_config connection_config = {
+    const struct sb_redis_connection_config connection_config = {
         .loop = loop,
         .options = config->options,
-        .login = sb_login_create(config->options, config->credentials, config->tls),
+        .login = sb_redis_login_create(config->options, config->credentials, config->tls),
         .database = config->database,
         .connect_timeout_ms = connect_timeout_of(config),
         .master_only = config->master_only,
-        .events = &sb_probe_events,
+        .events = &sb_redis_ask_events,
     };
-    struct sb_connection *connection = sb_connection_open(&connection_config, endpoint);
+    struct sb_redis_connection *connection = sb_redis_connection_open(&connection_config, endpoint);
     int code;
 
     if (connection == NULL)
         return sb_error_plain(&q->error, SIMBA_ENOMEM);
-    code = sb_connection_send(connection, &q->command, arguments, count);
+    code = sb_redis_connection_send(connection, &q->command, arguments, count);
     if (code == SIMBA_OK) {
         while (!q->answered)
             uv_run(loop, UV_RUN_ONCE);
@@ -81,14 +82,14 @@ static int ask_on(uv_loop_t *loop, const struct sb_probe_config *config,
     } else {
         sb_error_plain(&q->error, code);
     }
-    sb_connection_close(connection);
+    sb_redis_connection_close(connection);
     uv_run(loop, UV_RUN_DEFAULT);
     return code;
 }
 
-int sb_redis_ask(const struct sb_probe_config *config, const struct sb_endpoint *endpoint,
-                 const struct sb_argument *arguments, size_t count, sb_probe_take *take, void *user,
-                 struct simba_error *error)
+int sb_redis_ask(const struct sb_redis_ask_config *config, const struct sb_redis_endpoint *endpoint,
+                 const struct sb_redis_argument *arguments, size_t count, sb_redis_ask_take *take,
+                 void *user, struct simba_error *error)
 {
     struct question q = {.take = take, .user = user};
     uv_loop_t loop;

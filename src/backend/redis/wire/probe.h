@@ -9,9 +9,9 @@
 
 #include "backend/redis/wire/connection.h"
 
-struct sb_probe_config {
+struct sb_redis_ask_config {
     const struct sb_redis_options *options;
-    const struct sb_tls *tls;
+    const struct sb_redis_tls *tls;
     const struct sb_redis_credentials *credentials;
     int64_t database;
     int64_t connect_timeout_ms; /* 0: that of the options */
@@ -19,14 +19,15 @@ struct sb_probe_config {
 };
 
 /* Of a connection whose commands tell all that is to be known. */
-extern const struct sb_connection_events sb_probe_events;
+extern const struct sb_redis_connection_events sb_redis_ask_events;
 
 /* Takes the reply, which is no error reply; the result is that of the probe. */
-typedef int sb_probe_take(void *user, const struct redisReply *reply, struct simba_error *error);
+typedef int sb_redis_ask_take(void *user, const struct redisReply *reply,
+                              struct simba_error *error);
 
 /* Blocks, at most for the connect-timeout and the command-timeout. `take` may be NULL: any reply will do. */
-int sb_redis_ask(const struct sb_probe_config *config, const struct sb_endpoint *endpoint,
-                 const struct sb_argument *arguments, size_t count, sb_probe_take *take, void *user,
-                 struct simba_error *error);
+int sb_redis_ask(const struct sb_redis_ask_config *config, const struct sb_redis_endpoint *endpoint,
+                 const struct sb_redis_argument *arguments, size_t count, sb_redis_ask_take *take,
+                 void *user, struct simba_error *error);
 
 #endif

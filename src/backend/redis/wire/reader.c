@@ -23,7 +23,7 @@ typedef size_t element_count;
 typedef int element_count;
 #endif
 
-struct sb_reader {
+struct sb_redis_reader {
     redisReader *reader;
     redisReplyObjectFunctions functions;
     void *(*create_array)(const redisReadTask *task, element_count count); /* hiredis' own */
@@ -32,7 +32,7 @@ struct sb_reader {
 
 static void *create_array(const redisReadTask *task, element_count count)
 {
-    struct sb_reader *r = task->privdata;
+    struct sb_redis_reader *r = task->privdata;
 
     if ((size_t)count > PARTS_MAX - r->parts)
         return NULL;
@@ -40,9 +40,9 @@ static void *create_array(const redisReadTask *task, element_count count)
     return r->create_array(task, count);
 }
 
-struct sb_reader *sb_reader_create(void)
+struct sb_redis_reader *sb_redis_reader_create(void)
 {
-    struct sb_reader *r = sb_alloc_zero(sizeof *r);
+    struct sb_redis_reader *r = sb_alloc_zero(sizeof *r);
 
     if (r == NULL)
         return NULL;
@@ -59,7 +59,7 @@ struct sb_reader *sb_reader_create(void)
     return r;
 }
 
-void sb_reader_free(struct sb_reader *r)
+void sb_redis_reader_free(struct sb_redis_reader *r)
 {
     if (r == NULL)
         return;
@@ -67,7 +67,7 @@ void sb_reader_free(struct sb_reader *r)
     sb_free(r);
 }
 
-bool sb_reader_feed(struct sb_reader *r, const char *bytes, size_t length)
+bool sb_redis_reader_feed(struct sb_redis_reader *r, const char *bytes, size_t length)
 {
     return redisReaderFeed(r->reader, bytes, length) == REDIS_OK;
 }
@@ -81,20 +81,20 @@ static bool is_too_long(const redisReader *reader)
                                  memchr(reader->buf + reader->pos, '\n', LINE_MAX_BYTES) == NULL);
 }
 
-bool sb_reader_is_empty(const struct sb_reader *r)
+bool sb_redis_reader_is_empty(const struct sb_redis_reader *r)
 {
     return r->parts == 0 && r->reader->len == r->reader->pos;
 }
 
-enum sb_reader_verdict sb_reader_next(struct sb_reader *r, redisReply **ret_reply)
+enum sb_redis_reader_verdict sb_redis_reader_next(struct sb_redis_reader *r, redisReply **ret_reply)
 {
     void *reply = NULL;
 
     if (redisReaderGetReply(r->reader, &reply) != REDIS_OK)
-        return SB_READER_NONSENSE;
+        return SB_REDIS_READER_NONSENSE;
     if (reply == NULL)
-        return is_too_long(r->reader) ? SB_READER_TOO_LONG : SB_READER_MORE;
+        return is_too_long(r->reader) ? SB_REDIS_READER_TOO_LONG : SB_REDIS_READER_MORE;
     r->parts = 0;
     *ret_reply = reply;
-    return SB_READER_REPLY;
+    return SB_REDIS_READER_REPLY;
 }

@@ -11,27 +11,27 @@
 
 #define FIRST_CAPACITY 16
 
-void sb_ring_free(struct sb_ring *ring)
+void sb_redis_ring_free(struct sb_redis_ring *ring)
 {
     sb_free(ring->slots);
     memset(ring, 0, sizeof *ring);
 }
 
-size_t sb_ring_count(const struct sb_ring *ring)
+size_t sb_redis_ring_count(const struct sb_redis_ring *ring)
 {
     return ring->count;
 }
 
-struct sb_slot *sb_ring_at(const struct sb_ring *ring, size_t place)
+struct sb_redis_ring_slot *sb_redis_ring_at(const struct sb_redis_ring *ring, size_t place)
 {
     assert(place < ring->count);
     return &ring->slots[(ring->first + place) & (ring->capacity - 1)];
 }
 
-bool sb_ring_reserve(struct sb_ring *ring)
+bool sb_redis_ring_reserve(struct sb_redis_ring *ring)
 {
     size_t capacity = ring->capacity > 0 ? ring->capacity * 2 : FIRST_CAPACITY;
-    struct sb_slot *slots;
+    struct sb_redis_ring_slot *slots;
 
     if (ring->count < ring->capacity)
         return true;
@@ -41,7 +41,7 @@ bool sb_ring_reserve(struct sb_ring *ring)
     if (slots == NULL)
         return false;
     for (size_t i = 0; i < ring->count; i++)
-        slots[i] = *sb_ring_at(ring, i);
+        slots[i] = *sb_redis_ring_at(ring, i);
     sb_free(ring->slots);
     ring->slots = slots;
     ring->capacity = capacity;
@@ -49,16 +49,16 @@ bool sb_ring_reserve(struct sb_ring *ring)
     return true;
 }
 
-void sb_ring_add(struct sb_ring *ring, struct sb_slot slot)
+void sb_redis_ring_add(struct sb_redis_ring *ring, struct sb_redis_ring_slot slot)
 {
     assert(ring->count < ring->capacity);
     ring->count++;
-    *sb_ring_at(ring, ring->count - 1) = slot;
+    *sb_redis_ring_at(ring, ring->count - 1) = slot;
 }
 
-struct sb_slot sb_ring_take(struct sb_ring *ring)
+struct sb_redis_ring_slot sb_redis_ring_take(struct sb_redis_ring *ring)
 {
-    struct sb_slot slot = *sb_ring_at(ring, 0);
+    struct sb_redis_ring_slot slot = *sb_redis_ring_at(ring, 0);
 
     ring->first = (ring->first + 1) & (ring->capacity - 1);
     ring->count--;

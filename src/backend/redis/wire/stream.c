@@ -10,7 +10,7 @@
  */
 #include "backend/redis/wire/stream.h"
 
-#include "backend/redis/wire/outlet.h"
+#include "backend/redis/wire/writer.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -23,9 +23,9 @@
 
 enum state { CONNECTING, HANDSHAKE, UP, BROKEN, CLOSING };
 
-struct sb_stream {
-    struct sb_stream_config config;
-    struct sb_endpoint endpoint;
+struct sb_redis_stream {
+    struct sb_redis_stream_config config;
+    struct sb_redis_endpoint endpoint;
     size_t next_address;
     int64_t connect_by_ms;
     enum state state;
@@ -38,30 +38,30 @@ struct sb_stream {
         uv_tcp_t tcp;
         uv_pipe_t pipe;
     } socket;
-    struct sb_outlet outlet; /* of the socket */
+    struct sb_redis_writer outlet; /* of the socket */
     uv_connect_t connect;
     uv_timer_t later; /* ends an attempt; tells of a failure inside a call */
     unsigned handles;
-    struct sb_tls_session *tls;
-    struct sb_buffer encrypted;
+    struct sb_redis_tls_session *tls;
+    struct sb_redis_buffer encrypted;
     struct simba_error error; /* why it is BROKEN */
     char *input;
 };
 
-static void connect_next(struct sb_stream *s);
-static bool give_way(struct sb_stream *s, int number);
+static void connect_next(struct sb_redis_stream *s);
+static bool give_way(struct sb_redis_stream *s, int number);
 
-bool sb_stream_is_connected(const struct sb_stream *s)
+bool sb_redis_stream_is_connected(const struct sb_redis_stream *s)
 {
     return s->state == HANDSHAKE || s->state == UP;
 }
 
-bool sb_stream_has_unread(const struct sb_stream *s)
+bool sb_redis_stream_has_unread(const struct sb_redis_stream *s)
 {
     int count = 0;
     uv_os_fd_t fd;
 
-    return sb_stream_is_connected(s) && uv_fileno(&s->socket.handle, &fd) == 0 &&
+    return sb_redis_stream_is_connected(s) && uv_fileno(&s->socket.handle, &fd) == 0 &&
            ioctl(fd, FIONREAD, &count) == 0 && count > 0;
 }
 
@@ -69,14 +69,14 @@ bool sb_stream_has_unread(const struct sb_stream *s)
 
 static void tell_down(uv_timer_t *timer)
 {
-    struct sb_stream *s = timer->data;
+    struct sb_redis_stream *s = timer->data;
 
     if (s->state == BROKEN)
         s->config.events->down(s->config.user, &s->error);
 }
 
 /* Keeps the reason and tells it soon. */
-static void break_down(struct sb_stream *s, const struct simba_error *error)
+static void break_down(struct sb_redis_stream *s, const struct simba_error *error)
 {
     if (s->state >= BROKEN)
         return;
@@ -88,7 +88,7 @@ static void break_down(struct sb_stream *s, const struct simba_error *error)
 }
 
 /* `what` follows the name of the server, `number` is libuv's. */
-static void break_by(struct sb_stream *s, const char *what, int number)
+static void break_by(struct sb_redis_stream *s, const char *what, int number)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
     struct simba_error error;
@@ -98,7 +98,7 @@ static void break_by(struct sb_stream *s, const char *what, int number)
     break_down(s, &error);
 }
 
-static void break_because(struct sb_stream *s, const struct simba_error *why)
+static void break_because(struct sb_redis_stream *s, const struct simba_error *why)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
     struct simba_error error;
@@ -116,7 +116,7 @@ static bool is_told_by_reading(int number)
     return number == UV_EPIPE || number == UV_ECONNRESET;
 }
 
-static void break_writing(struct sb_stream *s, int number)
+static void break_writing(struct sb_redis_stream *s, int number)
 {
     if (!is_told_by_reading(number))
         break_by(s, "cannot be written to", number);
@@ -127,30 +127,30 @@ static void on_write_failed(void *user, int number)
     break_writing(user, number);
 }
 
-static void write_plain(struct sb_stream *s, struct sb_buffer *bytes)
+static void write_plain(struct sb_redis_stream *s, struct sb_redis_buffer *bytes)
 {
     int code;
 
     if (bytes->length == 0 || s->state >= BROKEN)
         return;
-    code = sb_outlet_write(&s->outlet, &s->socket.handle, bytes);
+    code = sb_redis_writer_write(&s->outlet, &s->socket.handle, bytes);
     if (code < 0)
         break_writing(s, code);
     bytes->length = 0;
 }
 
-static void write_encrypted(struct sb_stream *s)
+static void write_encrypted(struct sb_redis_stream *s)
 {
-    if (!sb_tls_take(s->tls, &s->encrypted))
+    if (!sb_redis_tls_take(s->tls, &s->encrypted))
         break_by(s, "cannot be written to", UV_ENOMEM);
     write_plain(s, &s->encrypted);
 }
 
-void sb_stream_write(struct sb_stream *s, struct sb_buffer *bytes)
+void sb_redis_stream_write(struct sb_redis_stream *s, struct sb_redis_buffer *bytes)
 {
     if (s->tls == NULL || s->state >= BROKEN) {
         write_plain(s, bytes);
-    } else if (sb_tls_write(s->tls, bytes->data, bytes->length)) {
+    } else if (sb_redis_tls_write(s->tls, bytes->data, bytes->length)) {
         write_encrypted(s);
     } else {
         break_by(s, "cannot be written to", UV_EPROTO);
@@ -160,19 +160,19 @@ void sb_stream_write(struct sb_stream *s, struct sb_buffer *bytes)
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-static void come_up(struct sb_stream *s)
+static void come_up(struct sb_redis_stream *s)
 {
     s->state = UP;
     s->config.events->up(s->config.user);
 }
 
-static void read_decrypted(struct sb_stream *s)
+static void read_decrypted(struct sb_redis_stream *s)
 {
     char plain[16 * 1024]; /* the most that one record holds */
     struct simba_error error;
     int count = 0;
 
-    while (s->state == UP && (count = sb_tls_read(s->tls, plain, sizeof plain, &error)) > 0)
+    while (s->state == UP && (count = sb_redis_tls_read(s->tls, plain, sizeof plain, &error)) > 0)
         s->config.events->data(s->config.user, plain, (size_t)count);
     if (s->state == UP && count < 0)
         break_because(s, &error);
@@ -180,11 +180,11 @@ static void read_decrypted(struct sb_stream *s)
         write_encrypted(s); /* an answer of the protocol's own */
 }
 
-static void go_on_with_handshake(struct sb_stream *s)
+static void go_on_with_handshake(struct sb_redis_stream *s)
 {
     struct simba_error error;
     bool done = false;
-    int code = sb_tls_handshake(s->tls, &done, &error);
+    int code = sb_redis_tls_handshake(s->tls, &done, &error);
 
     write_encrypted(s); /* also the alert that says why it failed */
     if (code != SIMBA_OK)
@@ -193,9 +193,9 @@ static void go_on_with_handshake(struct sb_stream *s)
         come_up(s);
 }
 
-static void take_encrypted(struct sb_stream *s, const char *bytes, size_t length)
+static void take_encrypted(struct sb_redis_stream *s, const char *bytes, size_t length)
 {
-    if (!sb_tls_feed(s->tls, bytes, length)) {
+    if (!sb_redis_tls_feed(s->tls, bytes, length)) {
         break_by(s, "cannot be read from", UV_ENOMEM);
         return;
     }
@@ -207,7 +207,7 @@ static void take_encrypted(struct sb_stream *s, const char *bytes, size_t length
 
 static void give_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 {
-    struct sb_stream *s = handle->data;
+    struct sb_redis_stream *s = handle->data;
 
     (void)suggested;
     *buffer = uv_buf_init(s->input, READ_SIZE);
@@ -215,7 +215,7 @@ static void give_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
-    struct sb_stream *s = stream->data;
+    struct sb_redis_stream *s = stream->data;
 
     if (count < 0 && give_way(s, (int)count))
         return;
@@ -231,15 +231,15 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
-static void release(struct sb_stream *s)
+static void release(struct sb_redis_stream *s)
 {
     void (*closed)(void *user) = s->config.events->closed;
     void *user = s->config.user;
 
     if (--s->handles > 0)
         return;
-    sb_tls_session_free(s->tls);
-    sb_buffer_free(&s->encrypted);
+    sb_redis_tls_session_free(s->tls);
+    sb_redis_buffer_free(&s->encrypted);
     sb_free(s->input);
     sb_free(s);
     closed(user);
@@ -256,16 +256,16 @@ static void on_outlet_closed(void *user)
     release(user);
 }
 
-static void close_outlet(struct sb_stream *s)
+static void close_outlet(struct sb_redis_stream *s)
 {
-    if (sb_outlet_close(&s->outlet, on_outlet_closed))
+    if (sb_redis_writer_close(&s->outlet, on_outlet_closed))
         s->handles++;
 }
 
 /* The stream may have been closed while its socket was. */
 static void on_socket_closed(uv_handle_t *handle)
 {
-    struct sb_stream *s = handle->data;
+    struct sb_redis_stream *s = handle->data;
 
     if (s->state == CLOSING) {
         on_closed(handle);
@@ -276,7 +276,7 @@ static void on_socket_closed(uv_handle_t *handle)
     connect_next(s);
 }
 
-static void begin(struct sb_stream *s)
+static void begin(struct sb_redis_stream *s)
 {
     int code;
 
@@ -289,7 +289,7 @@ static void begin(struct sb_stream *s)
         come_up(s);
         return;
     }
-    s->tls = sb_tls_session_create(s->config.tls, s->endpoint.place.host);
+    s->tls = sb_redis_tls_session_create(s->config.tls, s->endpoint.place.host);
     if (s->tls == NULL) {
         break_by(s, "cannot be spoken to", UV_ENOMEM);
         return;
@@ -298,19 +298,19 @@ static void begin(struct sb_stream *s)
     go_on_with_handshake(s);
 }
 
-static bool is_last_address(const struct sb_stream *s)
+static bool is_last_address(const struct sb_redis_stream *s)
 {
     return s->next_address >= s->endpoint.address_count;
 }
 
-static void close_socket(struct sb_stream *s, uv_close_cb closed)
+static void close_socket(struct sb_redis_stream *s, uv_close_cb closed)
 {
     close_outlet(s);
     uv_close(&s->socket.handle, closed);
 }
 
 /* An address that does not answer gives way to the next one, on a socket of its own. */
-static void give_up_address(struct sb_stream *s, int number)
+static void give_up_address(struct sb_redis_stream *s, int number)
 {
     uv_timer_stop(&s->later);
     if (is_last_address(s))
@@ -323,7 +323,7 @@ static void give_up_address(struct sb_stream *s, int number)
 
 static void on_connected(uv_connect_t *connect, int status)
 {
-    struct sb_stream *s = connect->data;
+    struct sb_redis_stream *s = connect->data;
 
     if (s->state != CONNECTING || status == UV_ECANCELED)
         return;
@@ -335,14 +335,14 @@ static void on_connected(uv_connect_t *connect, int status)
 
 /* Somebody who listens and says nothing, or hangs up, is as bad as nobody, as long as there are other addresses
  * and nobody has said anything that makes sense. Returns whether the next one is tried. */
-static bool give_way(struct sb_stream *s, int number)
+static bool give_way(struct sb_redis_stream *s, int number)
 {
     if (s->state >= BROKEN || s->is_settled || is_last_address(s))
         return false;
     if (s->state == UP)
         s->config.events->again(s->config.user);
     s->state = CONNECTING;
-    sb_tls_session_free(s->tls);
+    sb_redis_tls_session_free(s->tls);
     s->tls = NULL;
     s->encrypted.length = 0;
     give_up_address(s, number);
@@ -352,7 +352,7 @@ static bool give_way(struct sb_stream *s, int number)
 /* It may be the loop that is late: what has come is taken in before the address is judged. */
 static void on_attempt_over(uv_timer_t *timer)
 {
-    struct sb_stream *s = timer->data;
+    struct sb_redis_stream *s = timer->data;
 
     s->is_behind = !s->is_behind;
     if (s->is_behind)
@@ -361,14 +361,14 @@ static void on_attempt_over(uv_timer_t *timer)
         give_way(s, UV_ETIMEDOUT);
 }
 
-void sb_stream_settle(struct sb_stream *s)
+void sb_redis_stream_settle(struct sb_redis_stream *s)
 {
     s->is_settled = true;
     if (s->state == UP)
         uv_timer_stop(&s->later);
 }
 
-static int connect_tcp(struct sb_stream *s, const struct sockaddr *address)
+static int connect_tcp(struct sb_redis_stream *s, const struct sockaddr *address)
 {
     int code = uv_tcp_init(s->config.loop, &s->socket.tcp);
 
@@ -386,7 +386,7 @@ static int connect_tcp(struct sb_stream *s, const struct sockaddr *address)
     return 0;
 }
 
-static int connect_socket(struct sb_stream *s, const char *path)
+static int connect_socket(struct sb_redis_stream *s, const char *path)
 {
     int code = uv_pipe_init(s->config.loop, &s->socket.pipe, 0);
 
@@ -400,7 +400,7 @@ static int connect_socket(struct sb_stream *s, const char *path)
 }
 
 /* The last address has all the time that is left, and its limit is the owner's. */
-static void bound_attempt(struct sb_stream *s)
+static void bound_attempt(struct sb_redis_stream *s)
 {
     size_t left = s->endpoint.address_count - s->next_address + 1;
     int64_t share_ms = (s->connect_by_ms - simba_now_ms()) / (int64_t)left;
@@ -410,14 +410,14 @@ static void bound_attempt(struct sb_stream *s)
         uv_timer_start(&s->later, on_attempt_over, share_ms > 0 ? (uint64_t)share_ms : 0, 0);
 }
 
-static int connect_to(struct sb_stream *s, const struct sockaddr_storage *address)
+static int connect_to(struct sb_redis_stream *s, const struct sockaddr_storage *address)
 {
     s->connect.data = s;
     return address->ss_family == AF_UNIX ? connect_socket(s, s->endpoint.place.host)
                                          : connect_tcp(s, (const struct sockaddr *)address);
 }
 
-static void connect_next(struct sb_stream *s)
+static void connect_next(struct sb_redis_stream *s)
 {
     int code;
 
@@ -432,9 +432,9 @@ static void connect_next(struct sb_stream *s)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-struct sb_stream *sb_stream_open(const struct sb_stream_config *config)
+struct sb_redis_stream *sb_redis_stream_open(const struct sb_redis_stream_config *config)
 {
-    struct sb_stream *s = sb_alloc_zero(sizeof *s);
+    struct sb_redis_stream *s = sb_alloc_zero(sizeof *s);
 
     if (s == NULL)
         return NULL;
@@ -457,7 +457,7 @@ struct sb_stream *sb_stream_open(const struct sb_stream_config *config)
     return s;
 }
 
-void sb_stream_close(struct sb_stream *s)
+void sb_redis_stream_close(struct sb_redis_stream *s)
 {
     s->state = CLOSING;
     uv_close((uv_handle_t *)&s->later, on_closed);

@@ -15,12 +15,12 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
-struct sb_tls {
+struct sb_redis_tls {
     SSL_CTX *context;
     const struct sb_redis_options *options;
 };
 
-struct sb_tls_session {
+struct sb_redis_tls_session {
     SSL *ssl;
     BIO *in;  /* from the server; belongs to ssl */
     BIO *out; /* to the server; belongs to ssl */
@@ -93,10 +93,10 @@ static int load_identity(SSL_CTX *context, const struct sb_redis_options *o,
     return load_key(context, o, error);
 }
 
-int sb_tls_create(const struct sb_redis_options *o, struct sb_tls **ret_tls,
-                  struct simba_error *error)
+int sb_redis_tls_create(const struct sb_redis_options *o, struct sb_redis_tls **ret_tls,
+                        struct simba_error *error)
 {
-    struct sb_tls *tls = sb_alloc_zero(sizeof *tls);
+    struct sb_redis_tls *tls = sb_alloc_zero(sizeof *tls);
     int code = SIMBA_OK;
 
     if (tls == NULL)
@@ -113,14 +113,14 @@ int sb_tls_create(const struct sb_redis_options *o, struct sb_tls **ret_tls,
     if (code == SIMBA_OK)
         code = load_identity(tls->context, o, error);
     if (code != SIMBA_OK) {
-        sb_tls_free(tls);
+        sb_redis_tls_free(tls);
         return code;
     }
     *ret_tls = tls;
     return SIMBA_OK;
 }
 
-void sb_tls_free(struct sb_tls *tls)
+void sb_redis_tls_free(struct sb_redis_tls *tls)
 {
     if (tls == NULL)
         return;
@@ -147,7 +147,8 @@ static bool set_name(SSL *ssl, const char *name)
     return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
 }
 
-static bool init_session(struct sb_tls_session *session, const struct sb_tls *tls, const char *name)
+static bool init_session(struct sb_redis_tls_session *session, const struct sb_redis_tls *tls,
+                         const char *name)
 {
     session->ssl = SSL_new(tls->context);
     if (session->ssl == NULL)
@@ -164,22 +165,23 @@ static bool init_session(struct sb_tls_session *session, const struct sb_tls *tl
     return set_name(session->ssl, name);
 }
 
-struct sb_tls_session *sb_tls_session_create(const struct sb_tls *tls, const char *host)
+struct sb_redis_tls_session *sb_redis_tls_session_create(const struct sb_redis_tls *tls,
+                                                         const char *host)
 {
-    struct sb_tls_session *session = sb_alloc_zero(sizeof *session);
+    struct sb_redis_tls_session *session = sb_alloc_zero(sizeof *session);
     const char *name = tls->options->tls_server_name;
 
     if (session == NULL)
         return NULL;
     ERR_clear_error();
     if (!init_session(session, tls, name != NULL ? name : host)) {
-        sb_tls_session_free(session);
+        sb_redis_tls_session_free(session);
         return NULL;
     }
     return session;
 }
 
-void sb_tls_session_free(struct sb_tls_session *session)
+void sb_redis_tls_session_free(struct sb_redis_tls_session *session)
 {
     if (session == NULL)
         return;
@@ -187,7 +189,7 @@ void sb_tls_session_free(struct sb_tls_session *session)
     sb_free(session);
 }
 
-bool sb_tls_feed(struct sb_tls_session *session, const char *bytes, size_t length)
+bool sb_redis_tls_feed(struct sb_redis_tls_session *session, const char *bytes, size_t length)
 {
     return length <= INT_MAX && BIO_write(session->in, bytes, (int)length) == (int)length;
 }
@@ -216,7 +218,7 @@ static int fail_alert(int alert, const char *step, struct simba_error *error)
 
 /* The first error of this thread, which OpenSSL has just left. `step` opens the sentence where there is nothing
  * better to say; the server's name stands before it. */
-static int fail_session(const struct sb_tls_session *session, const char *step,
+static int fail_session(const struct sb_redis_tls_session *session, const char *step,
                         struct simba_error *error)
 {
     int why = ERR_GET_REASON(ERR_peek_error());
@@ -229,7 +231,8 @@ static int fail_session(const struct sb_tls_session *session, const char *step,
                                 X509_verify_cert_error_string(verdict));
 }
 
-int sb_tls_handshake(struct sb_tls_session *session, bool *ret_done, struct simba_error *error)
+int sb_redis_tls_handshake(struct sb_redis_tls_session *session, bool *ret_done,
+                           struct simba_error *error)
 {
     int result;
 
@@ -241,8 +244,8 @@ int sb_tls_handshake(struct sb_tls_session *session, bool *ret_done, struct simb
     return SIMBA_OK;
 }
 
-int sb_tls_read(struct sb_tls_session *session, char *target, size_t size,
-                struct simba_error *error)
+int sb_redis_tls_read(struct sb_redis_tls_session *session, char *target, size_t size,
+                      struct simba_error *error)
 {
     int count;
 
@@ -263,21 +266,21 @@ int sb_tls_read(struct sb_tls_session *session, char *target, size_t size,
 }
 
 /* A memory BIO takes all, so that a write is never partial. */
-bool sb_tls_write(struct sb_tls_session *session, const char *bytes, size_t length)
+bool sb_redis_tls_write(struct sb_redis_tls_session *session, const char *bytes, size_t length)
 {
     ERR_clear_error();
     return length == 0 ||
            (length <= INT_MAX && SSL_write(session->ssl, bytes, (int)length) == (int)length);
 }
 
-bool sb_tls_take(struct sb_tls_session *session, struct sb_buffer *target)
+bool sb_redis_tls_take(struct sb_redis_tls_session *session, struct sb_redis_buffer *target)
 {
     char *data = NULL;
     long length = BIO_get_mem_data(session->out, &data);
 
     if (length <= 0)
         return true;
-    if (!sb_buffer_add(target, data, (size_t)length))
+    if (!sb_redis_buffer_add(target, data, (size_t)length))
         return false;
     return BIO_reset(session->out) == 1;
 }

@@ -1,10 +1,10 @@
 /*
- * outlet.c - send with MSG_NOSIGNAL, and a poll where a socket is full. Owns what waits; must not know what is written.
+ * writer.c - send with MSG_NOSIGNAL, and a poll where a socket is full. Owns what waits; must not know what is written.
  *
  * libuv watches the socket for itself, so the poll has a descriptor of its own for it. It is made when the socket is full
  * for the first time, which few ever are.
  */
-#include "backend/redis/wire/outlet.h"
+#include "backend/redis/wire/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,15 +25,15 @@ static ssize_t send_some(int fd, const char *bytes, size_t length)
     return count < 0 ? 0 : count;
 }
 
-static void forget_rest(struct sb_outlet *o)
+static void forget_rest(struct sb_redis_writer *o)
 {
-    sb_buffer_free(&o->rest);
+    sb_redis_buffer_free(&o->rest);
     o->done = 0;
 }
 
 static void on_room(uv_poll_t *poll, int status, int events)
 {
-    struct sb_outlet *o = poll->data;
+    struct sb_redis_writer *o = poll->data;
     ssize_t count = send_some(o->fd, o->rest.data + o->done, o->rest.length - o->done);
 
     (void)events;
@@ -49,7 +49,7 @@ static void on_room(uv_poll_t *poll, int status, int events)
         o->failed(o->user, (int)count);
 }
 
-static int open_poll(struct sb_outlet *o, int socket_fd)
+static int open_poll(struct sb_redis_writer *o, int socket_fd)
 {
     int code;
 
@@ -67,7 +67,8 @@ static int open_poll(struct sb_outlet *o, int socket_fd)
 }
 
 /* Takes the buffer over. */
-static int write_later(struct sb_outlet *o, int socket_fd, struct sb_buffer *bytes, size_t done)
+static int write_later(struct sb_redis_writer *o, int socket_fd, struct sb_redis_buffer *bytes,
+                       size_t done)
 {
     int code = o->is_open ? 0 : open_poll(o, socket_fd);
 
@@ -81,7 +82,7 @@ static int write_later(struct sb_outlet *o, int socket_fd, struct sb_buffer *byt
 
 /* What is written has to go before the rest is, which a busy socket may never come to. Once it is the larger part, so
  * that less is moved than was written. */
-static void forget_done(struct sb_outlet *o)
+static void forget_done(struct sb_redis_writer *o)
 {
     if (o->done <= o->rest.length / 2)
         return;
@@ -90,13 +91,14 @@ static void forget_done(struct sb_outlet *o)
     o->done = 0;
 }
 
-static int write_behind(struct sb_outlet *o, const struct sb_buffer *bytes)
+static int write_behind(struct sb_redis_writer *o, const struct sb_redis_buffer *bytes)
 {
     forget_done(o);
-    return sb_buffer_add(&o->rest, bytes->data, bytes->length) ? 0 : UV_ENOMEM;
+    return sb_redis_buffer_add(&o->rest, bytes->data, bytes->length) ? 0 : UV_ENOMEM;
 }
 
-int sb_outlet_write(struct sb_outlet *o, const uv_handle_t *socket, struct sb_buffer *bytes)
+int sb_redis_writer_write(struct sb_redis_writer *o, const uv_handle_t *socket,
+                          struct sb_redis_buffer *bytes)
 {
     uv_os_fd_t fd;
     ssize_t count;
@@ -115,12 +117,12 @@ int sb_outlet_write(struct sb_outlet *o, const uv_handle_t *socket, struct sb_bu
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct sb_outlet *o = handle->data;
+    struct sb_redis_writer *o = handle->data;
 
     o->closed(o->user);
 }
 
-bool sb_outlet_close(struct sb_outlet *o, void (*closed)(void *user))
+bool sb_redis_writer_close(struct sb_redis_writer *o, void (*closed)(void *user))
 {
     bool was_open = o->is_open;
 

@@ -1,7 +1,7 @@
 /*
- * scout.c - a thread that runs one function and reports back to the loop.
+ * blocking.c - a thread that runs one function and reports back to the loop.
  */
-#include "backend/redis/wire/scout.h"
+#include "backend/redis/wire/blocking.h"
 
 #include "base/thread.h"
 
@@ -9,7 +9,8 @@
 
 static void come_back(struct simba_task *task)
 {
-    struct sb_scout *scout = (struct sb_scout *)((char *)task - offsetof(struct sb_scout, task));
+    struct sb_redis_blocking *scout =
+        (struct sb_redis_blocking *)((char *)task - offsetof(struct sb_redis_blocking, task));
 
     pthread_join(scout->thread, NULL);
     scout->back(scout->user);
@@ -17,14 +18,14 @@ static void come_back(struct simba_task *task)
 
 static void *run_thread(void *argument)
 {
-    struct sb_scout *scout = argument;
+    struct sb_redis_blocking *scout = argument;
 
     scout->run(scout->user);
     scout->host->post(scout->host, &scout->task);
     return NULL;
 }
 
-int sb_scout_send(struct sb_scout *scout)
+int sb_redis_blocking_start(struct sb_redis_blocking *scout)
 {
     scout->task.run = come_back;
     return sb_thread_start(&scout->thread, "simba-scout", run_thread, scout);

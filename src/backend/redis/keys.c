@@ -1,7 +1,7 @@
 /*
- * names.c - the names of keys and channels.
+ * keys.c - the names of keys and channels.
  */
-#include "backend/redis/names.h"
+#include "backend/redis/keys.h"
 
 #include <string.h>
 
@@ -9,15 +9,15 @@
 #define QUEUE "}:contender"
 #define FENCE "}:fence"
 
-static struct sb_argument make_key(char target[SB_KEY_MAX], const char *mutex, size_t length,
-                                   const char *suffix)
+static struct sb_redis_argument make_key(char target[SB_REDIS_KEY_MAX], const char *mutex,
+                                         size_t length, const char *suffix)
 {
     size_t suffix_length = strlen(suffix);
 
     memcpy(target, PREFIX, sizeof PREFIX - 1);
     memcpy(target + sizeof PREFIX - 1, mutex, length);
     memcpy(target + sizeof PREFIX - 1 + length, suffix, suffix_length);
-    return (struct sb_argument){target, sizeof PREFIX - 1 + length + suffix_length};
+    return (struct sb_redis_argument){target, sizeof PREFIX - 1 + length + suffix_length};
 }
 
 static size_t mutex_length(const char *mutex)
@@ -25,7 +25,7 @@ static size_t mutex_length(const char *mutex)
     return strnlen(mutex, SIMBA_MUTEX_MAX);
 }
 
-void sb_keys_make(struct sb_keys *keys, const char *mutex)
+void sb_redis_keys_make(struct sb_redis_keys *keys, const char *mutex)
 {
     size_t length = mutex_length(mutex);
 
@@ -48,7 +48,7 @@ static size_t suffix_length(const char *key, size_t length)
     return 0;
 }
 
-bool sb_key_mutex(const char *key, size_t length, char ret_mutex[SIMBA_MUTEX_MAX + 1])
+bool sb_redis_key_mutex(const char *key, size_t length, char ret_mutex[SIMBA_MUTEX_MAX + 1])
 {
     size_t around = sizeof PREFIX - 1 + suffix_length(key, length);
     char mutex[SIMBA_MUTEX_MAX + 1];
@@ -64,9 +64,9 @@ bool sb_key_mutex(const char *key, size_t length, char ret_mutex[SIMBA_MUTEX_MAX
     return true;
 }
 
-size_t sb_channel_make(char target[SB_CHANNEL_MAX], const char *mutex, const char *id)
+size_t sb_redis_channel_make(char target[SB_REDIS_CHANNEL_MAX], const char *mutex, const char *id)
 {
-    struct sb_argument channel = make_key(target, mutex, mutex_length(mutex), "}");
+    struct sb_redis_argument channel = make_key(target, mutex, mutex_length(mutex), "}");
     size_t length = channel.length;
     size_t id_length;
 
@@ -80,7 +80,7 @@ size_t sb_channel_make(char target[SB_CHANNEL_MAX], const char *mutex, const cha
 
 /* Eight bytes at a time: each step has to wait for the one before it, so the steps are what costs. A multiplication
  * carries upwards only; so one more brings the end of the last bytes, where ids differ, into the half that is used. */
-uint32_t sb_channel_hash(const char *channel, size_t length)
+uint32_t sb_redis_channel_hash(const char *channel, size_t length)
 {
     uint64_t hash = length;
 
@@ -111,12 +111,12 @@ static unsigned crc16(const char *bytes, size_t length)
 }
 
 /* The hash tag ends at the first brace, which may be one of the mutex itself. */
-unsigned sb_slot_of(const char *mutex)
+unsigned sb_redis_slot_of(const char *mutex)
 {
-    return crc16(mutex, strcspn(mutex, "}")) % SB_SLOTS;
+    return crc16(mutex, strcspn(mutex, "}")) % SB_REDIS_SLOTS;
 }
 
-bool sb_slot_is_one(const char *mutex)
+bool sb_redis_slot_is_one(const char *mutex)
 {
     return mutex[0] != '}';
 }

@@ -1,7 +1,7 @@
 /*
- * question.c - the words of a question, and what the replies mean. They come from outside.
+ * sentinel_query.c - the words of a question, and what the replies mean. They come from outside.
  */
-#include "backend/redis/topology/question.h"
+#include "backend/redis/topology/sentinel_query.h"
 
 #include "backend/redis/failure.h"
 #include "base/error.h"
@@ -30,7 +30,7 @@ static bool read_place(struct sb_redis_place *place, const char *host, const cha
 }
 
 /* The reply is the address and the port, both as strings, or nothing. */
-static int take_master(struct sb_question *q, const struct sb_redis_place *from,
+static int take_master(struct sb_redis_sentinel_query *q, const struct sb_redis_place *from,
                        const redisReply *reply)
 {
     char where[SB_REDIS_PLACE_TEXT_MAX];
@@ -47,7 +47,7 @@ static int take_master(struct sb_question *q, const struct sb_redis_place *from,
     return SIMBA_OK;
 }
 
-static int take_id(struct sb_question *q, const struct sb_redis_place *from,
+static int take_id(struct sb_redis_sentinel_query *q, const struct sb_redis_place *from,
                    const redisReply *reply)
 {
     char where[SB_REDIS_PLACE_TEXT_MAX];
@@ -71,7 +71,7 @@ static const char *field(const redisReply *fields, const char *name)
 }
 
 /* One that cannot be asked counts all the same. */
-static int take_peers(struct sb_question *q, const struct sb_redis_place *from,
+static int take_peers(struct sb_redis_sentinel_query *q, const struct sb_redis_place *from,
                       const redisReply *reply)
 {
     char where[SB_REDIS_PLACE_TEXT_MAX];
@@ -81,8 +81,8 @@ static int take_peers(struct sb_question *q, const struct sb_redis_place *from,
                             "the sentinel at %.80s gave a list of sentinels that is none",
                             sb_redis_place_text(from, where));
     q->word.known = reply->elements + 1;
-    for (size_t i = 0; i < reply->elements && q->word.peer_count < SB_SENTINELS_MAX; i++) {
-        struct sb_sentinel_peer *peer = &q->word.peers[q->word.peer_count];
+    for (size_t i = 0; i < reply->elements && q->word.peer_count < SB_REDIS_SENTINELS_MAX; i++) {
+        struct sb_redis_sentinel_peer *peer = &q->word.peers[q->word.peer_count];
         const char *id = field(reply->element[i], "runid");
 
         if (id[0] != '\0' && sb_text_copy(peer->id, sizeof peer->id, id) &&
@@ -94,8 +94,8 @@ static int take_peers(struct sb_question *q, const struct sb_redis_place *from,
 }
 
 /* Sentinels have ids to tell since 6.2. */
-static int fail(struct sb_question *q, enum step step, const struct sb_redis_place *from,
-                const char *text)
+static int fail(struct sb_redis_sentinel_query *q, enum step step,
+                const struct sb_redis_place *from, const char *text)
 {
     char where[SB_REDIS_PLACE_TEXT_MAX];
 
@@ -107,7 +107,8 @@ static int fail(struct sb_question *q, enum step step, const struct sb_redis_pla
     return sb_redis_fail(from, text, &q->error);
 }
 
-static int take(struct sb_question *q, enum step step, const struct sb_answer *answer)
+static int take(struct sb_redis_sentinel_query *q, enum step step,
+                const struct sb_redis_answer *answer)
 {
     if (answer->reply == NULL) {
         q->error = *answer->error;
@@ -125,10 +126,10 @@ static int take(struct sb_question *q, enum step step, const struct sb_answer *a
     }
 }
 
-static void on_answered(struct sb_command *command, const struct sb_answer *answer)
+static void on_answered(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
-    struct sb_question_step *step = (struct sb_question_step *)command;
-    struct sb_question *q = step->question;
+    struct sb_redis_sentinel_query_step *step = (struct sb_redis_sentinel_query_step *)command;
+    struct sb_redis_sentinel_query *q = step->question;
 
     if (q->code == SIMBA_OK)
         q->code = take(q, (enum step)(step - q->steps), answer);
@@ -136,23 +137,24 @@ static void on_answered(struct sb_command *command, const struct sb_answer *answ
         q->answered(q);
 }
 
-int sb_question_ask(struct sb_question *q, sb_question_send *send, void *via, int64_t deadline_ms,
-                    struct simba_error *error)
+int sb_redis_sentinel_query_start(struct sb_redis_sentinel_query *q,
+                                  sb_redis_sentinel_query_send *send, void *via,
+                                  int64_t deadline_ms, struct simba_error *error)
 {
-    const struct sb_argument name = sb_argument_text(q->options->master_name);
-    const struct sb_argument words[SB_QUESTION_STEPS][3] = {
+    const struct sb_redis_argument name = sb_redis_argument_text(q->options->master_name);
+    const struct sb_redis_argument words[SB_REDIS_SENTINEL_QUERY_STEPS][3] = {
         [MASTER] = {{"SENTINEL", 8}, {"get-master-addr-by-name", 23}, name},
         [MY_ID] = {{"SENTINEL", 8}, {"myid", 4}, {NULL, 0}},
         [PEERS] = {{"SENTINEL", 8}, {"sentinels", 9}, name},
     };
-    size_t steps = q->options->sentinel_any ? 1 : SB_QUESTION_STEPS;
+    size_t steps = q->options->sentinel_any ? 1 : SB_REDIS_SENTINEL_QUERY_STEPS;
 
     memset(&q->word, 0, sizeof q->word);
     q->code = SIMBA_OK;
     q->open = 0;
     q->asked_ms = simba_now_ms();
     for (size_t i = 0; i < steps && q->code == SIMBA_OK; i++) {
-        struct sb_question_step *step = &q->steps[i];
+        struct sb_redis_sentinel_query_step *step = &q->steps[i];
 
         memset(step, 0, sizeof *step);
         step->question = q;

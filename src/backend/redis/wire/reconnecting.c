@@ -1,15 +1,15 @@
 /*
- * link.c - when to connect. Owns the back-off and what is said of an outage; must not know what is said on
+ * reconnecting.c - when to connect. Owns the back-off and what is said of an outage; must not know what is said on
  * a connection, nor how a server is found.
  *
  *     CONNECTED --down--> PAUSED --> SEARCHING --> CONNECTED --stable--> the outage is over
  *         ^ warns         ^                            | down
  *                         +----------------------------+ says so to those who debug
  */
-#include "backend/redis/wire/link.h"
+#include "backend/redis/wire/reconnecting.h"
 
 #include "backend/redis/wire/hosts.h"
-#include "backend/redis/wire/scout.h"
+#include "backend/redis/wire/blocking.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -23,11 +23,11 @@
 
 enum state { IDLE, SEARCHING, CONNECTED, PAUSED, CLOSING };
 
-struct sb_link {
-    struct sb_link_config config;
+struct sb_redis_reconnecting {
+    struct sb_redis_reconnecting_config config;
     enum state state;
-    struct sb_connection *connection; /* CONNECTED: ready, or on its way to that */
-    unsigned connections;             /* with those that are being closed */
+    struct sb_redis_connection *connection; /* CONNECTED: ready, or on its way to that */
+    unsigned connections;                   /* with those that are being closed */
     uv_timer_t timer;
     bool has_timer; /* the timer is open */
     uint64_t random;
@@ -35,39 +35,40 @@ struct sb_link {
     bool is_down;      /* it has told so, and not of the end */
     struct simba_error last_error;
 
-    struct sb_scout scout;
+    struct sb_redis_blocking scout;
     bool is_out;
     /* The scout's, while it is out. */
-    struct sb_redis_place place; /* that is looked up */
-    struct sb_endpoint endpoint; /* where the server is */
-    struct sb_login *login;      /* for the next connection */
-    int found;                   /* the scout's code */
+    struct sb_redis_place place;       /* that is looked up */
+    struct sb_redis_endpoint endpoint; /* where the server is */
+    struct sb_redis_login *login;      /* for the next connection */
+    int found;                         /* the scout's code */
     struct simba_error search_error;
 };
 
-static void search(struct sb_link *l);
-static void come_back(struct sb_link *l);
+static void search(struct sb_redis_reconnecting *l);
+static void come_back(struct sb_redis_reconnecting *l);
 
-bool sb_link_is_ready(const struct sb_link *l)
+bool sb_redis_reconnecting_is_ready(const struct sb_redis_reconnecting *l)
 {
-    return l->state == CONNECTED && sb_connection_is_ready(l->connection);
+    return l->state == CONNECTED && sb_redis_connection_is_ready(l->connection);
 }
 
-bool sb_link_is_starting(const struct sb_link *l)
+bool sb_redis_reconnecting_is_starting(const struct sb_redis_reconnecting *l)
 {
     return l->state == SEARCHING && l->failures == 0;
 }
 
-bool sb_link_has_room(const struct sb_link *l)
+bool sb_redis_reconnecting_has_room(const struct sb_redis_reconnecting *l)
 {
-    return l->state == CONNECTED ? sb_connection_has_room(l->connection) : !sb_link_is_starting(l);
+    return l->state == CONNECTED ? sb_redis_connection_has_room(l->connection)
+                                 : !sb_redis_reconnecting_is_starting(l);
 }
 
 /* ---- Pauses --------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct sb_link *l = timer->data;
+    struct sb_redis_reconnecting *l = timer->data;
 
     if (l->state == PAUSED)
         search(l);
@@ -75,7 +76,7 @@ static void on_timer(uv_timer_t *timer)
         come_back(l);
 }
 
-static int64_t delay_ms(struct sb_link *l)
+static int64_t delay_ms(struct sb_redis_reconnecting *l)
 {
     int64_t delay = DELAY_MIN_MS;
 
@@ -87,7 +88,7 @@ static int64_t delay_ms(struct sb_link *l)
 }
 
 /* One server that is gone is one event, however many connections it had. */
-static void tell_down(struct sb_link *l, const struct simba_error *error)
+static void tell_down(struct sb_redis_reconnecting *l, const struct simba_error *error)
 {
     bool first = !l->is_down && (*l->config.outage)++ == 0;
 
@@ -96,7 +97,7 @@ static void tell_down(struct sb_link *l, const struct simba_error *error)
                         error->text);
 }
 
-static void tell_up(struct sb_link *l)
+static void tell_up(struct sb_redis_reconnecting *l)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
 
@@ -107,7 +108,7 @@ static void tell_up(struct sb_link *l)
 }
 
 /* The connection has proved to be a good one. */
-static void come_back(struct sb_link *l)
+static void come_back(struct sb_redis_reconnecting *l)
 {
     l->failures = 0;
     if (l->is_down)
@@ -116,13 +117,13 @@ static void come_back(struct sb_link *l)
 
 static void on_room(void *user)
 {
-    struct sb_link *l = user;
+    struct sb_redis_reconnecting *l = user;
 
     if (l->config.events->room != NULL)
         l->config.events->room(l->config.user);
 }
 
-static void pause_after(struct sb_link *l, const struct simba_error *error)
+static void pause_after(struct sb_redis_reconnecting *l, const struct simba_error *error)
 {
     l->failures++;
     tell_down(l, error);
@@ -134,21 +135,21 @@ static void pause_after(struct sb_link *l, const struct simba_error *error)
 
 /* ---- Connections ---------------------------------------------------------------------------- */
 
-static void finish_close(struct sb_link *l)
+static void finish_close(struct sb_redis_reconnecting *l)
 {
     void (*closed)(void *user) = l->config.events->closed;
     void *user = l->config.user;
 
     if (l->state != CLOSING || l->connections > 0 || l->has_timer || l->is_out)
         return;
-    sb_login_free(l->login);
+    sb_redis_login_free(l->login);
     sb_free(l);
     closed(user);
 }
 
 static void on_ready(void *user)
 {
-    struct sb_link *l = user;
+    struct sb_redis_reconnecting *l = user;
 
     if (l->failures > 0)
         uv_timer_start(&l->timer, on_timer, STABLE_MS, 0);
@@ -158,36 +159,36 @@ static void on_ready(void *user)
 
 static void on_pushed(void *user, const struct redisReply *reply)
 {
-    struct sb_link *l = user;
+    struct sb_redis_reconnecting *l = user;
 
     l->config.events->pushed(l->config.user, reply);
 }
 
 static void on_down(void *user, const struct simba_error *error)
 {
-    struct sb_link *l = user;
+    struct sb_redis_reconnecting *l = user;
 
-    sb_connection_close(l->connection);
+    sb_redis_connection_close(l->connection);
     l->connection = NULL;
     pause_after(l, error);
 }
 
 static void on_closed(void *user)
 {
-    struct sb_link *l = user;
+    struct sb_redis_reconnecting *l = user;
 
     l->connections--;
     finish_close(l);
 }
 
-static const struct sb_connection_events command_events = {on_ready, NULL, on_down, on_closed,
-                                                           on_room};
-static const struct sb_connection_events push_events = {on_ready, on_pushed, on_down, on_closed,
-                                                        NULL};
+static const struct sb_redis_connection_events command_events = {on_ready, NULL, on_down, on_closed,
+                                                                 on_room};
+static const struct sb_redis_connection_events push_events = {on_ready, on_pushed, on_down,
+                                                              on_closed, NULL};
 
-static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
+static void connect_to(struct sb_redis_reconnecting *l, const struct sb_redis_endpoint *endpoint)
 {
-    const struct sb_connection_config config = {
+    const struct sb_redis_connection_config config = {
         .loop = l->config.host->loop,
         .options = l->config.options,
         .login = l->login,
@@ -199,7 +200,7 @@ static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
     };
     struct simba_error error;
 
-    l->connection = sb_connection_open(&config, endpoint);
+    l->connection = sb_redis_connection_open(&config, endpoint);
     l->login = NULL; /* it was the connection's */
     if (l->connection == NULL) {
         sb_error_plain(&error, SIMBA_ENOMEM);
@@ -214,16 +215,17 @@ static void connect_to(struct sb_link *l, const struct sb_endpoint *endpoint)
 /* ---- Credentials ---------------------------------------------------------------------------- */
 
 /* What was left by an attempt that failed is read anew. */
-static int read_login(struct sb_link *l, struct simba_error *error)
+static int read_login(struct sb_redis_reconnecting *l, struct simba_error *error)
 {
-    sb_login_free(l->login);
-    l->login = sb_login_create(l->config.options, l->config.credentials, l->config.tls);
+    sb_redis_login_free(l->login);
+    l->login = sb_redis_login_create(l->config.options, l->config.credentials, l->config.tls);
     return l->login != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
 /* ---- The search ----------------------------------------------------------------------------- */
 
-static void act_on_search(struct sb_link *l, int code, const struct simba_error *error)
+static void act_on_search(struct sb_redis_reconnecting *l, int code,
+                          const struct simba_error *error)
 {
     if (code == SIMBA_OK)
         connect_to(l, &l->endpoint);
@@ -231,17 +233,17 @@ static void act_on_search(struct sb_link *l, int code, const struct simba_error 
         pause_after(l, error);
 }
 
-static int find(struct sb_link *l, struct simba_error *error)
+static int find(struct sb_redis_reconnecting *l, struct simba_error *error)
 {
-    int code =
-        sb_hosts_find(l->config.options, l->config.credentials, &l->place, &l->endpoint, error);
+    int code = sb_redis_endpoint_find(l->config.options, l->config.credentials, &l->place,
+                                      &l->endpoint, error);
 
     return code == SIMBA_OK ? read_login(l, error) : code;
 }
 
 static void run_search(void *user)
 {
-    struct sb_link *l = user;
+    struct sb_redis_reconnecting *l = user;
 
     l->found = find(l, &l->search_error);
 }
@@ -249,7 +251,7 @@ static void run_search(void *user)
 /* The server may be at another place by now. */
 static void on_search_back(void *user)
 {
-    struct sb_link *l = user;
+    struct sb_redis_reconnecting *l = user;
     struct sb_redis_place place = l->place;
 
     l->is_out = false;
@@ -264,18 +266,18 @@ static void on_search_back(void *user)
     finish_close(l);
 }
 
-static void look_up(struct sb_link *l)
+static void look_up(struct sb_redis_reconnecting *l)
 {
     struct simba_error error;
     int code;
 
-    if (!sb_hosts_find_blocks(l->config.options, l->config.credentials, &l->place) &&
-        !sb_login_has_files(l->config.options, l->config.credentials)) {
+    if (!sb_redis_endpoint_find_blocks(l->config.options, l->config.credentials, &l->place) &&
+        !sb_redis_login_has_files(l->config.options, l->config.credentials)) {
         code = find(l, &error);
         act_on_search(l, code, &error);
         return;
     }
-    code = sb_scout_send(&l->scout);
+    code = sb_redis_blocking_start(&l->scout);
     l->is_out = code == 0;
     if (code != 0) {
         sb_error_set_backend(&error, SIMBA_ENOMEM, code, "cannot start a thread: %s",
@@ -284,7 +286,7 @@ static void look_up(struct sb_link *l)
     }
 }
 
-static void search(struct sb_link *l)
+static void search(struct sb_redis_reconnecting *l)
 {
     struct simba_error error;
     int code;
@@ -297,7 +299,8 @@ static void search(struct sb_link *l)
         pause_after(l, &error);
 }
 
-void sb_link_start(struct sb_link *l, const struct sb_endpoint *known)
+void sb_redis_reconnecting_start(struct sb_redis_reconnecting *l,
+                                 const struct sb_redis_endpoint *known)
 {
     struct simba_error error;
 
@@ -316,14 +319,15 @@ void sb_link_start(struct sb_link *l, const struct sb_endpoint *known)
 
 /* ---- Use ------------------------------------------------------------------------------------ */
 
-int sb_link_send(struct sb_link *l, struct sb_command *command, const struct sb_argument *arguments,
-                 size_t count, struct simba_error *error)
+int sb_redis_reconnecting_send(struct sb_redis_reconnecting *l, struct sb_redis_command *command,
+                               const struct sb_redis_argument *arguments, size_t count,
+                               struct simba_error *error)
 {
     int code = SIMBA_EUNAVAILABLE;
 
-    sb_link_start(l, NULL);
+    sb_redis_reconnecting_start(l, NULL);
     if (l->state == CONNECTED) {
-        code = sb_connection_send(l->connection, command, arguments, count);
+        code = sb_redis_connection_send(l->connection, command, arguments, count);
         return code == SIMBA_OK ? code : sb_error_plain(error, code);
     }
     *error = l->last_error;
@@ -332,26 +336,27 @@ int sb_link_send(struct sb_link *l, struct sb_command *command, const struct sb_
     return error->code;
 }
 
-int sb_link_push(struct sb_link *l, const struct sb_argument *arguments, size_t count)
+int sb_redis_reconnecting_push(struct sb_redis_reconnecting *l,
+                               const struct sb_redis_argument *arguments, size_t count)
 {
     if (l->state != CONNECTED)
         return SIMBA_EUNAVAILABLE;
-    return sb_connection_push(l->connection, arguments, count);
+    return sb_redis_connection_push(l->connection, arguments, count);
 }
 
-void sb_link_flush(struct sb_link *l)
+void sb_redis_reconnecting_flush(struct sb_redis_reconnecting *l)
 {
     if (l->state == CONNECTED)
-        sb_connection_flush(l->connection);
+        sb_redis_connection_flush(l->connection);
 }
 
-void sb_link_drop(struct sb_link *l, const struct simba_error *error)
+void sb_redis_reconnecting_drop(struct sb_redis_reconnecting *l, const struct simba_error *error)
 {
     if (l->state == CONNECTED)
-        sb_connection_drop(l->connection, error);
+        sb_redis_connection_drop(l->connection, error);
 }
 
-void sb_link_look_again(struct sb_link *l)
+void sb_redis_reconnecting_look_again(struct sb_redis_reconnecting *l)
 {
     if (l->state != PAUSED)
         return;
@@ -361,9 +366,10 @@ void sb_link_look_again(struct sb_link *l)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-struct sb_link *sb_link_create(const struct sb_link_config *config)
+struct sb_redis_reconnecting *
+sb_redis_reconnecting_create(const struct sb_redis_reconnecting_config *config)
 {
-    struct sb_link *l = sb_alloc_zero(sizeof *l);
+    struct sb_redis_reconnecting *l = sb_alloc_zero(sizeof *l);
 
     if (l == NULL)
         return NULL;
@@ -378,19 +384,19 @@ struct sb_link *sb_link_create(const struct sb_link_config *config)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct sb_link *l = handle->data;
+    struct sb_redis_reconnecting *l = handle->data;
 
     l->has_timer = false;
     finish_close(l);
 }
 
-void sb_link_close(struct sb_link *l)
+void sb_redis_reconnecting_close(struct sb_redis_reconnecting *l)
 {
     l->state = CLOSING;
     if (l->is_down)
         --*l->config.outage;
     if (l->connection != NULL)
-        sb_connection_close(l->connection);
+        sb_redis_connection_close(l->connection);
     l->connection = NULL;
     if (l->has_timer)
         uv_close((uv_handle_t *)&l->timer, on_timer_closed);

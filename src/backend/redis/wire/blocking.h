@@ -1,17 +1,17 @@
 /*
- * scout.h - runs one function that may block on a short-lived thread of its own.
+ * blocking.h - runs one function that may block on a short-lived thread of its own.
  *
  * libuv's thread pool would do the same with four threads that stay.
  */
-#ifndef SB_REDIS_SCOUT_H
-#define SB_REDIS_SCOUT_H
+#ifndef SB_REDIS_BLOCKING_H
+#define SB_REDIS_BLOCKING_H
 
 #include <simba/backend.h>
 
 #include <pthread.h>
 
 /* Embedded by whoever sends it out; stays where it is until `back` is called. */
-struct sb_scout {
+struct sb_redis_blocking {
     const struct simba_backend_host *host;
     void (*run)(void *user);  /* on the thread */
     void (*back)(void *user); /* on the loop, when the thread has ended */
@@ -21,6 +21,6 @@ struct sb_scout {
 };
 
 /* Returns 0, or an errno; then nothing runs. Loop thread only. */
-int sb_scout_send(struct sb_scout *scout);
+int sb_redis_blocking_start(struct sb_redis_blocking *scout);
 
 #endif

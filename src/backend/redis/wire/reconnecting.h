@@ -1,27 +1,27 @@
 /*
- * link.h - keeps a connection to a server: finds out where it is, connects, and connects again with a
+ * reconnecting.h - keeps a connection to a server: finds out where it is, connects, and connects again with a
  * growing, jittered delay when the connection went down.
  */
-#ifndef SB_REDIS_LINK_H
-#define SB_REDIS_LINK_H
+#ifndef SB_REDIS_RECONNECTING_H
+#define SB_REDIS_RECONNECTING_H
 
 #include "backend/redis/wire/connection.h"
 
-struct sb_link;
+struct sb_redis_reconnecting;
 
-struct sb_link_events {
+struct sb_redis_reconnecting_events {
     void (*ready)(void *user);                                  /* may be NULL */
     void (*pushed)(void *user, const struct redisReply *reply); /* NULL: a link for commands */
-    void (*closed)(void *user); /* after sb_link_close; the link is gone */
+    void (*closed)(void *user); /* after sb_redis_reconnecting_close; the link is gone */
     /* Few commands are under way: more can be sent, or are refused at once since the connection is down. May be
      * NULL. */
     void (*room)(void *user);
 };
 
-struct sb_link_config {
+struct sb_redis_reconnecting_config {
     const struct simba_backend_host *host;
     const struct sb_redis_options *options;
-    const struct sb_tls *tls;
+    const struct sb_redis_tls *tls;
     const struct sb_redis_credentials *credentials;
     int64_t database;
     bool master_only;
@@ -29,37 +29,42 @@ struct sb_link_config {
      * of its own. */
     int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
     unsigned *outage; /* how many links to the server are down: the first one tells, for all */
-    const struct sb_link_events *events;
+    const struct sb_redis_reconnecting_events *events;
     void *user;
 };
 
 /* Creates it, connected to nothing. NULL when memory is short. */
-struct sb_link *sb_link_create(const struct sb_link_config *config);
+struct sb_redis_reconnecting *
+sb_redis_reconnecting_create(const struct sb_redis_reconnecting_config *config);
 
 /* Begins to connect, where it has not; `known` may be NULL, or where the server is. */
-void sb_link_start(struct sb_link *link, const struct sb_endpoint *known);
+void sb_redis_reconnecting_start(struct sb_redis_reconnecting *link,
+                                 const struct sb_redis_endpoint *known);
 
 /* Takes a command, and starts where it has not. SIMBA_OK: it will be answered. Otherwise it will not, and *error says why. */
-int sb_link_send(struct sb_link *link, struct sb_command *command,
-                 const struct sb_argument *arguments, size_t count, struct simba_error *error);
-int sb_link_push(struct sb_link *link, const struct sb_argument *arguments, size_t count);
-void sb_link_flush(struct sb_link *link);
+int sb_redis_reconnecting_send(struct sb_redis_reconnecting *link, struct sb_redis_command *command,
+                               const struct sb_redis_argument *arguments, size_t count,
+                               struct simba_error *error);
+int sb_redis_reconnecting_push(struct sb_redis_reconnecting *link,
+                               const struct sb_redis_argument *arguments, size_t count);
+void sb_redis_reconnecting_flush(struct sb_redis_reconnecting *link);
 
 /* The server is not the right one any more: takes the connection down and finds it anew. */
-void sb_link_drop(struct sb_link *link, const struct simba_error *error);
+void sb_redis_reconnecting_drop(struct sb_redis_reconnecting *link,
+                                const struct simba_error *error);
 
 /* Where the server is may be known by now, or be another place: ends a pause. */
-void sb_link_look_again(struct sb_link *link);
+void sb_redis_reconnecting_look_again(struct sb_redis_reconnecting *link);
 
-bool sb_link_is_ready(const struct sb_link *link);
+bool sb_redis_reconnecting_is_ready(const struct sb_redis_reconnecting *link);
 
 /* Whether the server is being looked for the first time: commands would be refused, and `room` tells when that is over. */
-bool sb_link_is_starting(const struct sb_link *link);
+bool sb_redis_reconnecting_is_starting(const struct sb_redis_reconnecting *link);
 
 /* Whether a command would have its reply soon, or be refused at once with a reason. */
-bool sb_link_has_room(const struct sb_link *link);
+bool sb_redis_reconnecting_has_room(const struct sb_redis_reconnecting *link);
 
 /* Destroys it; at once, when it was never started. */
-void sb_link_close(struct sb_link *link);
+void sb_redis_reconnecting_close(struct sb_redis_reconnecting *link);
 
 #endif
