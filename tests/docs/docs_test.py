@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from xml.etree import ElementTree
 
 ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 
@@ -259,6 +260,35 @@ def check_equivalents(migration):
         return list(filter(None, (run_command(command, folder) for command in commands)))
 
 
+# ---- The pictures ---------------------------------------------------------------------------
+
+def check_picture(text):
+    """A picture is XML, and refers to nothing outside of itself."""
+    try:
+        ElementTree.fromstring(text)
+    except ElementTree.ParseError as why:
+        return [f"the picture is not XML: {why}"]
+    return ["the picture refers to something outside"] if re.search(r"(?:href|src)=|url\(", text) else []
+
+
+def check_demo(path):
+    """The script records the demo, and the recording shows a leader after each end of another."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = os.path.join(folder, "demo.svg")
+        run = subprocess.run([os.path.join(ROOT, path), PROGRAM, made, "300"], check=False,
+                             capture_output=True, text=True, timeout=COMMAND_SECONDS)
+        if run.returncode != 0:
+            return [f"{path} ended with {run.returncode}: {run.stderr.strip()}"]
+        return check_recording(read(made))
+
+
+def check_recording(picture):
+    shown = re.findall(r">([^<>]+)</text>", picture)
+    wanted = ["LEADS, fence", "killed with SIGKILL", "stopped, handed over", "Shown: 3 processes"]
+    return [f"the recording does not show '{words}'" for words in wanted
+            if not any(words in line for line in shown)] + check_picture(picture)
+
+
 # ---- The cases -----------------------------------------------------------------------------
 
 def replaced(text, old, new):
@@ -304,6 +334,12 @@ def cases():
     yield "SECURITY.md: each line names its test", check_protections(security), False
     yield ("twin: a line without a test",
            check_protections(replaced(security, "| `tests/fuzz` |", "| |")), True)
+    yield "scripts/record-demo: the demo shows its leaders", check_demo("scripts/record-demo"), False
+    yield "docs/demo.svg: a recording of the demo", check_recording(read("docs/demo.svg")), False
+    yield "twin: a recording without a leader", check_recording("<svg><text>waits</text></svg>"), True
+    for picture in sorted(glob.glob("docs/**/*.svg", root_dir=ROOT, recursive=True)):
+        yield f"{picture}: a picture", check_picture(read(picture)), False
+    yield "twin: a picture that is cut off", check_picture("<svg>"), True
     yield from twins(readme, architecture)
     yield from testing_twins(testing)
 
