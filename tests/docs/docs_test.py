@@ -3,10 +3,11 @@
 
     docs_test.py ROOT PROGRAM COMPILER...
 
-The C program of the README is the example and compiles; the commands of its section on the command
-line run, and those of the first steps and of the page on migration; its exit codes are those of the program; the layers of the architecture are those that are
-checked; what a document names (a file, a make target, a function) exists; the pages on configuration have
-all options; the page on testing knows every folder of tests, every mutant, and no story that is not told.
+The README is short. Its C program is the example and compiles. Its commands run, and those of the pages on
+the command line, the first steps and migration. The exit codes are those of the program. The layers of the
+architecture are those that are checked. What a document names (a file, a heading, a make target, a
+function) exists. The pages on configuration have all options. The page on testing knows every folder of
+tests, every mutant, and no story that is not told. The pictures are whole, and the demo can be recorded.
 """
 import glob
 import os
@@ -21,8 +22,10 @@ ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              *sorted(glob.glob("docs/**/*.md", root_dir=ROOT, recursive=True))]
-COMMANDS_HEADING = "## Sixty seconds of the command line"
+COMMANDS_HEADING = "## From the shell"
 START, START_HEADING = "docs/guide/getting-started.md", "## On one machine"
+COMMAND_LINE, COMMAND_LINE_HEADING = "docs/guide/command-line.md", "## Sixty seconds"
+README_LINES = 130
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
                   r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")
 PATH = re.compile(r"(?<![\w/.-])(?:src|include|tests|examples|scripts|docs|\.ci)/[\w./-]*[\w]")
@@ -72,16 +75,21 @@ def check_compiles_cpp(text):
     return check_compiles(text, "cpp", "c++", "c++17")
 
 
-def check_exit_codes(readme):
-    """Compares the numbers of the README's table with those of enum cli_exit."""
+def check_exit_codes(page):
+    """Compares the numbers of the table with those of enum cli_exit."""
     codes = re.search(r"enum cli_exit \{(.*?)\};", read("src/cli/cli.h"), re.DOTALL).group(1)
     known = {int(number) for number in re.findall(r"= (\d+)", codes)}
     told = {int(number) for number in
-            re.findall(r"^\| (\d+)(?: \+ n)? \|", section(readme, "## Exit codes"), re.MULTILINE)}
+            re.findall(r"^\| (\d+)(?: \+ n)? \|", section(page, "## Exit codes"), re.MULTILINE)}
     if not known:
         return ["the exit codes in src/cli/cli.h are not understood"]
-    return [f"exit code {code} is only in {'src/cli/cli.h' if code in known else 'the README'}"
+    return [f"exit code {code} is only in {'src/cli/cli.h' if code in known else 'the page'}"
             for code in sorted(known ^ told)]
+
+
+def check_length(readme):
+    lines = len(readme.splitlines())
+    return [f"the README has {lines} lines"] if lines > README_LINES else []
 
 
 def check_layers(architecture):
@@ -109,11 +117,21 @@ def check_paths(text, document="README.md"):
     """Paths in the text, and what links point to, relative to the document."""
     faults = [f"there is no {path}" for path in sorted(set(PATH.findall(text)))
               if path not in PLACEHOLDERS and not os.path.exists(os.path.join(ROOT, path))]
-    for link in re.findall(r"\]\(([^)#\s]+)", text):
-        target = os.path.join(ROOT, os.path.dirname(document), link)
-        if not re.match(r"https?:", link) and not os.path.exists(target):
+    for link, heading in re.findall(r"\]\(([^)#\s]*)(#[^)\s]+)?\)", text):
+        target = os.path.join(os.path.dirname(document), link) if link else document
+        if re.match(r"https?:", link):
+            continue
+        if not os.path.exists(os.path.join(ROOT, target)):
             faults.append(f"the link to {link} leads nowhere")
+        elif heading and heading[1:] not in anchors(read(target) if link else text):
+            faults.append(f"{target} has no heading {heading}")
     return faults
+
+
+def anchors(text):
+    """The headings as links name them."""
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        yield re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def check_targets(text):
@@ -201,10 +219,10 @@ def check_protections(security):
     return faults if len(told) > 5 else ["the tables of SECURITY.md are not understood"]
 
 
-# ---- The commands of the README, run as they are printed -----------------------------------
+# ---- The commands of the documents, run as they are printed --------------------------------
 
 def run_command(command, folder):
-    """Runs it as a user would. `watch` goes on until it is interrupted, once it has printed."""
+    """Runs it as a user would. `watch` and `lead` go on until they are interrupted, once they printed."""
     environment = {"PATH": os.path.join(folder, "bin") + ":" + os.environ["PATH"], "HOME": folder}
     environment.update({name: value for name, value in os.environ.items()
                         if name.endswith("SAN_OPTIONS")})
@@ -212,7 +230,7 @@ def run_command(command, folder):
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True)
     output = ""
-    if " watch " in command:
+    if " watch " in command or " lead " in command:
         output = run.stdout.readline()
         run.send_signal(signal.SIGINT)
     try:
@@ -227,13 +245,14 @@ def run_command(command, folder):
 
 
 def prepare_folder(folder):
-    """The program, and the scripts that the README's commands run."""
+    """The program, and the scripts that the documents' commands run."""
     os.mkdir(os.path.join(folder, "bin"))
     os.symlink(PROGRAM, os.path.join(folder, "bin", "simba"))
-    for name in ("backup.sh", "report.sh"):
+    for name, script in (("backup.sh", "exit 0"), ("report.sh", "exit 0"),
+                         ("dispatcher", "echo leading; exec sleep 60")):
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\nexit 0\n")
+            file.write(f"#!/bin/sh\n{script}\n")
         os.chmod(path, 0o755)
 
 
@@ -302,6 +321,10 @@ def cases():
     yield "the C program is the example", check_quickstart(readme), False
     yield "the C program compiles", check_compiles(readme), False
     yield "the commands run", check_commands(readme), False
+    yield "the README is short", check_length(readme), False
+    yield "twin: a README with a line more", check_length("\n" * (README_LINES + 1)), True
+    yield (f"{COMMAND_LINE}: the commands run",
+           check_commands(read(COMMAND_LINE), COMMAND_LINE_HEADING), False)
     yield f"{START}: the commands run", check_commands(read(START), START_HEADING), False
     yield f"{START}: the C program compiles", check_compiles(read(START)), False
     if compile_program("int main() {}", "c++", "c++17") == "":
@@ -312,7 +335,8 @@ def cases():
     yield "docs/guide/migration.md: the commands run", check_equivalents(migration), False
     yield ("twin: a command with an unknown option",
            check_equivalents(replaced(migration, "simba lock -w 30s", "simba lock --waiting 30s")), True)
-    yield "the exit codes are the program's", check_exit_codes(readme), False
+    yield (f"{COMMAND_LINE}: the exit codes are the program's",
+           check_exit_codes(read(COMMAND_LINE)), False)
     yield "the layers are those that are checked", check_layers(architecture), False
     for document in DOCUMENTS:
         text = read(document)
@@ -353,14 +377,15 @@ def twins(readme, architecture):
            check_commands(f"{COMMANDS_HEADING}\n```sh\nsimba status --jason\n```\n"), True)
     yield "twin: no command", check_commands(""), True
     yield ("twin: an exit code is missing",
-           check_exit_codes(replaced(readme, "| 70 |", "| x |")), True)
+           check_exit_codes(replaced(read(COMMAND_LINE), "| 70 |", "| x |")), True)
     yield ("twin: an exit code too many",
-           check_exit_codes(replaced(readme, "| 70 |", "| 73 |")), True)
+           check_exit_codes(replaced(read(COMMAND_LINE), "| 70 |", "| 73 |")), True)
     yield ("twin: a layer is missing",
            check_layers(replaced(architecture, "`src/tck` |", "x |")), True)
     yield "twin: an unknown name", check_names("`simba_contender_begin`"), True
     yield "twin: an unknown path", check_paths("see src/core/clock.c"), True
     yield "twin: a dead link", check_paths("[x](docs/x.md)"), True
+    yield "twin: a heading that is not there", check_paths("[x](CONTRIBUTING.md#no-such-one)"), True
     yield "twin: an unknown target", check_targets("`make world`"), True
     yield ("twin: an unknown target with a known beginning",
            check_targets("    make sim-world      all of it"), True)
