@@ -571,14 +571,15 @@ enum simba_schedule_strategy {
 typedef struct simba_scheduler simba_scheduler;
 
 /* Does the work once. A return value other than 0 is counted and logged, and the schedule goes on.
- * Long work asks simba_scheduler_should_stop() from time to time. */
+ * Long work asks simba_scheduler_should_stop() from time to time. All runs of a term are on one thread, which a
+ * scheduler has while it leads; so long work delays no callbacks. With an executor they run there. */
 typedef int simba_work_fn(void *user, simba_scheduler *scheduler);
 
 struct simba_scheduler_options {
     size_t size;
     const char *mutex;   /* required */
     const char *id;      /* may be NULL */
-    const char *worker;  /* name of the work, in logs and as the thread's name; NULL: the mutex */
+    const char *worker;  /* names the work in logs, and its thread by 15 bytes; NULL: the mutex */
     simba_work_fn *work; /* required */
     void *user;
     enum simba_schedule_strategy strategy;

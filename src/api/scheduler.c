@@ -2,8 +2,9 @@
  * scheduler.c - periodic work on the leader only.
  *
  * The work runs on the lane of the contender, between its callbacks. So on_released waits for a run that is
- * under way, and with it the release of the mutex: the next leader's work begins after ours has ended. The
- * timer belongs to the loop; it decides, the lane works.
+ * under way, and with it the release of the mutex: the next leader's work begins after ours has ended. While it
+ * leads the lane has a thread of its own, so that work delays nobody else's callbacks. The timer belongs to the
+ * loop; it decides, the lane works.
  */
 #include "api/client.h"
 
@@ -12,8 +13,9 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "runtime/lane_thread.h"
 
-#define THREAD_NAME_SIZE 16
+#include <string.h>
 
 struct simba_scheduler {
     simba_client *client;
@@ -24,7 +26,7 @@ struct simba_scheduler {
     enum simba_schedule_strategy strategy;
     int64_t initial_delay_ms;
     int64_t period_ms;
-    char worker[THREAD_NAME_SIZE];
+    char worker[SB_LANE_THREAD_NAME_SIZE];
     _Atomic uint64_t runs;
     _Atomic uint64_t failures;
     _Atomic uint64_t skipped;
@@ -34,6 +36,7 @@ struct simba_scheduler {
     int64_t due_ms; /* of the run that the timer stands for */
     bool leading;
     bool running;
+    bool lacks_thread; /* the system gave none */
 
     struct sb_call run_call;
     struct simba_task lead_task;
@@ -65,6 +68,17 @@ static int64_t next_beat(simba_scheduler *s, int64_t now_ms)
     return s->due_ms + (missed + 1) * s->period_ms;
 }
 
+/* Without one the work runs on the threads of the callbacks, until the system gives one. */
+static void ensure_thread(simba_scheduler *s)
+{
+    bool lacked = s->lacks_thread;
+
+    s->lacks_thread = !sb_lane_begin_thread(&s->service->lane, s->worker);
+    if (s->lacks_thread && !lacked)
+        sb_log(&s->engine->log, SIMBA_LOG_WARN,
+               "there is no thread for the work '%s': it runs on one for callbacks", s->worker);
+}
+
 static void on_due(struct sb_timer *timer)
 {
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, timer, timer);
@@ -79,6 +93,7 @@ static void on_due(struct sb_timer *timer)
     if (s->running)
         return;
     s->running = true;
+    ensure_thread(s);
     sb_service_call(s->service, &s->run_call);
 }
 
@@ -87,8 +102,10 @@ static void run_lead(struct simba_task *task)
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, lead_task, task);
 
     s->leading = sb_service_is_owner(s->service); /* a stop may have been given up meanwhile */
-    if (s->leading)
+    if (s->leading) {
+        ensure_thread(s);
         plan(s, simba_now_ms() + s->initial_delay_ms);
+    }
     sb_service_drop(s->service);
 }
 
@@ -96,6 +113,7 @@ static void stop_leading(simba_scheduler *s)
 {
     s->leading = false;
     sb_loop_cancel(s->engine->loop, &s->timer);
+    sb_lane_end_thread(&s->service->lane);
 }
 
 /* A stop that is given up has no on_released. When it is over no timer is armed any more, so none outlives the
@@ -131,10 +149,10 @@ static void run_ended(struct simba_task *task)
 
 static void work(simba_scheduler *s)
 {
-    char name[THREAD_NAME_SIZE];
+    char name[SB_LANE_THREAD_NAME_SIZE];
     int code;
 
-    pthread_getname_np(pthread_self(), name, sizeof name);
+    pthread_getname_np(pthread_self(), name, sizeof name); /* an executor's thread */
     pthread_setname_np(pthread_self(), s->worker);
     code = s->work(s->user, s);
     pthread_setname_np(pthread_self(), name);
@@ -263,6 +281,18 @@ static int read_options(const struct simba_scheduler_options *given,
     return SIMBA_OK;
 }
 
+/* A character that does not fit is left out as a whole. */
+static void name_worker(simba_scheduler *s, const char *name)
+{
+    size_t length;
+
+    if (sb_text_copy(s->worker, sizeof s->worker, name))
+        return;
+    length = strlen(s->worker);
+    while (length > 0 && (name[length] & 0xC0) == 0x80)
+        s->worker[--length] = '\0';
+}
+
 static simba_scheduler *allocate(simba_client *client,
                                  const struct simba_scheduler_options *options)
 {
@@ -319,8 +349,7 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
         sb_free(s);
         return code;
     }
-    sb_text_copy(s->worker, sizeof s->worker,
-                 options.worker != NULL ? options.worker : options.mutex);
+    name_worker(s, options.worker != NULL ? options.worker : options.mutex);
     *ret_scheduler = s;
     return SIMBA_OK;
 }

@@ -3,7 +3,7 @@
  *
  * One lock for all lanes: callbacks are rare beside what they do. A lane is in the queue, or on a thread,
  * or idle; never in two places, which is what keeps its calls in order. With an executor the queue holds the lanes that
- * the executor has and has not begun.
+ * the executor has and has not begun. A lane with a thread of its own is never in the queue.
  */
 #include "runtime/dispatcher.h"
 
@@ -13,6 +13,7 @@
 #include "base/fork.h"
 #include "base/thread.h"
 #include "runtime/executor.h"
+#include "runtime/lane_thread.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -29,6 +30,7 @@ struct sb_dispatcher {
     struct sb_lane *first;
     struct sb_lane *last;
     struct worker *workers;
+    struct sb_lane_threads lane_threads;
     struct simba_executor executor;
     int most;    /* threads that may run at once */
     int running; /* threads that exist */
@@ -46,6 +48,7 @@ struct frame {
     const struct sb_lane *lane;
     struct frame *outer;
     unsigned forks;
+    bool shared; /* on one of the dispatcher's threads */
 };
 
 static _Thread_local struct frame *innermost;
@@ -101,9 +104,9 @@ static void dequeue(struct sb_dispatcher *d, struct sb_lane *lane)
 }
 
 /* Runs the first call of a lane. Returns whether the lane has more; if not, it is out of our hands. */
-static bool run_one(struct sb_dispatcher *d, struct sb_lane *lane)
+static bool run_one(struct sb_dispatcher *d, struct sb_lane *lane, bool shared)
 {
-    struct frame frame = {lane, innermost, sb_fork_count()};
+    struct frame frame = {lane, innermost, sb_fork_count(), shared};
     struct sb_call *call;
     bool more;
 
@@ -147,7 +150,7 @@ static void *run_worker(void *argument)
         lane = d->first;
         dequeue(d, lane);
         pthread_mutex_unlock(&d->lock);
-        more = run_one(d, lane);
+        more = run_one(d, lane, true);
         pthread_mutex_lock(&d->lock);
         if (more)
             enqueue(d, lane);
@@ -171,7 +174,7 @@ static void hand_over(struct sb_dispatcher *d, struct sb_lane *lane)
 
 static void run_handed_over(struct sb_dispatcher *d, struct sb_lane *lane)
 {
-    if (run_one(d, lane))
+    if (run_one(d, lane, false))
         hand_over(d, lane);
 }
 
@@ -282,7 +285,9 @@ bool sb_dispatcher_call(struct sb_lane *lane, struct sb_call *call)
     was_idle = !lane->busy;
     lane->busy = true;
     d->busy += was_idle ? 1 : 0;
-    if (was_idle && !has_executor(d)) {
+    if (was_idle && lane->thread != NULL) {
+        sb_lane_thread_give(lane->thread, lane);
+    } else if (was_idle && !has_executor(d)) {
         enqueue(d, lane);
         wake_or_add_worker(d);
     }
@@ -297,7 +302,7 @@ struct sb_dispatcher *sb_dispatcher_wait_begin(void)
     const struct frame *frame = current();
     struct sb_dispatcher *d = frame != NULL ? frame->lane->dispatcher : NULL;
 
-    if (d == NULL || has_executor(d))
+    if (d == NULL || !frame->shared)
         return NULL;
     pthread_mutex_lock(&d->lock);
     d->waiting++;
@@ -331,7 +336,42 @@ int sb_lane_init(struct sb_lane *lane, struct sb_dispatcher *d, void (*idle)(str
 void sb_lane_end(struct sb_lane *lane)
 {
     SB_CHECK(!lane->busy, "a lane is freed when nothing of it runs");
+    SB_CHECK(lane->thread == NULL, "a lane is freed when it has no thread of its own");
     sb_ticket_drop(lane->ticket);
+}
+
+static bool run_on_lane_thread(struct sb_lane *lane)
+{
+    return run_one(lane->dispatcher, lane, false);
+}
+
+bool sb_lane_begin_thread(struct sb_lane *lane, const char *name)
+{
+    struct sb_dispatcher *d = lane->dispatcher;
+    bool has_one;
+
+    if (has_executor(d))
+        return true;
+    pthread_mutex_lock(&d->lock);
+    if (lane->thread == NULL)
+        lane->thread = sb_lane_thread_start(&d->lane_threads, name);
+    has_one = lane->thread != NULL;
+    pthread_mutex_unlock(&d->lock);
+    return has_one;
+}
+
+/* Nothing is given to the thread any more once the lane has it no more. */
+void sb_lane_end_thread(struct sb_lane *lane)
+{
+    struct sb_dispatcher *d = lane->dispatcher;
+    struct sb_lane_thread *thread;
+
+    pthread_mutex_lock(&d->lock);
+    thread = lane->thread;
+    lane->thread = NULL;
+    pthread_mutex_unlock(&d->lock);
+    if (thread != NULL)
+        sb_lane_thread_end(thread);
 }
 
 bool sb_lane_is_busy(struct sb_lane *lane)
@@ -367,6 +407,7 @@ int sb_dispatcher_create(int threads, const struct simba_executor *executor,
         return sb_error_plain(error, SIMBA_ENOMEM);
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->ready, NULL);
+    sb_lane_threads_init(&d->lane_threads, run_on_lane_thread);
     d->most = threads;
     d->executor = *executor;
     code = has_executor(d) ? SIMBA_OK : add_worker(d);
@@ -384,6 +425,7 @@ void sb_dispatcher_destroy(struct sb_dispatcher *d)
         return;
     while (atomic_load(&d->handing) > 0)
         sched_yield();
+    sb_lane_threads_destroy(&d->lane_threads);
     pthread_mutex_lock(&d->lock);
     SB_CHECK(d->first == NULL, "a dispatcher is freed when nothing waits in it");
     d->closing = true;

@@ -2,7 +2,7 @@
  * dispatcher.h - runs the application's callbacks away from the loop.
  *
  * Calls of one lane run one at a time, in order; lanes run in parallel, on a few threads of the dispatcher
- * or on the application's executor.
+ * or on the application's executor. A lane whose calls may take long has a thread of its own.
  */
 #ifndef SB_RUNTIME_DISPATCHER_H
 #define SB_RUNTIME_DISPATCHER_H
@@ -25,7 +25,8 @@ struct sb_lane {
     struct sb_call *last;
     struct sb_lane *next; /* in the queue */
     struct sb_lane *previous;
-    struct sb_ticket *ticket; /* for the executor, where there is one */
+    struct sb_ticket *ticket;      /* for the executor, where there is one */
+    struct sb_lane_thread *thread; /* its own; NULL: it shares those of the dispatcher */
     bool busy;
 };
 
@@ -46,6 +47,12 @@ void sb_dispatcher_destroy(struct sb_dispatcher *dispatcher);
 int sb_lane_init(struct sb_lane *lane, struct sb_dispatcher *dispatcher,
                  void (*idle)(struct sb_lane *lane));
 void sb_lane_end(struct sb_lane *lane);
+
+/* Gives a lane a thread of its own, with the first 15 bytes of the name, unless it has one. False: the system gives no
+ * thread, so the lane shares those of the dispatcher. With an executor its calls stay there. The second takes the
+ * thread away, which ends when it has run what the lane has; a lane is without one when it ends. */
+bool sb_lane_begin_thread(struct sb_lane *lane, const char *name);
+void sb_lane_end_thread(struct sb_lane *lane);
 
 /* Whether calls of the lane wait or run; and whether those of any lane of the dispatcher do. */
 bool sb_lane_is_busy(struct sb_lane *lane);
