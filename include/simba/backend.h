@@ -241,7 +241,8 @@ struct simba_backend_ops {
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is
- * opened. `ops` must stay valid. A process can have SIMBA_BACKENDS_MAX of them. */
+ * opened. `ops` must stay valid. A process can have SIMBA_BACKENDS_MAX of them. Configuration files then may have a
+ * section `simba.NAME` for it, with its `options` as keys. */
 #define SIMBA_BACKENDS_MAX 32
 SIMBA_API int simba_backend_register(const struct simba_backend_ops *ops);
 

@@ -45,6 +45,9 @@ struct sb_config {
 int sb_config_load(struct sb_config *config, const char *text, size_t size,
                    struct simba_error *error);
 
+/* Appends a key as it is written: ".initial-delay" for initialDelay and initial_delay. False when it is too long. */
+bool sb_config_append_key(char path[SB_CONFIG_KEY_MAX], const char *key);
+
 /* Frees the entries, and leaves no password in memory. */
 void sb_config_clear(struct sb_config *config);
 

@@ -6,11 +6,13 @@
  *     simba.url, simba.OPTION         a store by its URL alone
  *     simba.SECTION.enabled           the sections of the JVM library: jdbc, redis, zookeeper
  *     simba.SECTION.url, .OPTION      OPTION: what a URL may have behind its '?', and user and password
+ *     simba.NAME...                   the same for a store that the program has registered under this name
  *
  * No sentence quotes the value of a url or of a password.
  */
 #include "api/config_section.h"
 
+#include "backend/registry.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -19,26 +21,43 @@
 #define ROOT "simba"
 #define URL_MAX 8192 /* bytes, more than a URL may have */
 
-/* What a section may be. The first is the root itself. */
-struct sb_section_kind {
-    const char *name;
-    const char *backends; /* whose URLs it takes, with spaces between; NULL: all */
-    const char *example;
+static const struct sb_section_kind own_kinds[] = {
+    {"", NULL, "sqlite:/var/lib/simba/simba.db", NULL},
+    {"jdbc", "mysql postgres sqlite", "mysql://USER@HOST/DATABASE", NULL},
+    {"redis", "redis", "redis://HOST:6379/0", NULL},
+    {"zookeeper", "zookeeper", "zookeeper://HOST:2181", NULL},
 };
 
-static const struct sb_section_kind kinds[SB_SECTION_COUNT] = {
-    {"", NULL, "sqlite:/var/lib/simba/simba.db"},
-    {"jdbc", "mysql postgres sqlite", "mysql://USER@HOST/DATABASE"},
-    {"redis", "redis", "redis://HOST:6379/0"},
-    {"zookeeper", "zookeeper", "zookeeper://HOST:2181"},
-};
+#define OWN_KINDS (sizeof own_kinds / sizeof own_kinds[0])
 
 static bool is_root(const struct sb_section *section)
 {
-    return section->kind == &kinds[0];
+    return section->kind == &section->all->kinds[0];
 }
 
 /* ---- Keys --------------------------------------------------------------------------------- */
+
+static bool is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+
+bool sb_config_append_key(char path[SB_CONFIG_KEY_MAX], const char *key)
+{
+    size_t length = strlen(path);
+
+    if (length > 0)
+        path[length++] = '.';
+    for (size_t i = 0; key[i] != '\0'; i++) {
+        if (length + 3 > SB_CONFIG_KEY_MAX)
+            return false;
+        if (is_upper(key[i]) && i > 0 && !is_upper(key[i - 1]) && strchr(".-_", key[i - 1]) == NULL)
+            path[length++] = '-';
+        path[length++] = key[i] == '_' ? '-' : is_upper(key[i]) ? (char)(key[i] + 32) : key[i];
+    }
+    path[length] = '\0';
+    return true;
+}
 
 static const char *after_root(const char *key)
 {
@@ -50,28 +69,31 @@ static const char *after_root(const char *key)
 }
 
 /* For what follows the root, as below. */
-static const struct sb_section_kind *split_rest(const char *rest, const char **ret_name)
+static const struct sb_section_kind *split_rest(const struct sb_sections *all, const char *rest,
+                                                const char **ret_name)
 {
-    for (size_t i = 1; i < SB_SECTION_COUNT; i++) {
-        size_t length = strlen(kinds[i].name);
+    for (size_t i = 1; i < all->count; i++) {
+        const char *name = all->kinds[i].name;
+        size_t length = strlen(name);
 
-        if (strncmp(rest, kinds[i].name, length) != 0)
+        if (strncmp(rest, name, length) != 0)
             continue;
         if (rest[length] == '.' || rest[length] == '\0') {
             *ret_name = rest[length] == '.' ? rest + length + 1 : "";
-            return &kinds[i];
+            return &all->kinds[i];
         }
     }
     *ret_name = rest;
-    return &kinds[0];
+    return &all->kinds[0];
 }
 
 /* Which section a key belongs to, and the name within it, "" for the section itself. NULL: to none. */
-static const struct sb_section_kind *split_key(const char *key, const char **ret_name)
+static const struct sb_section_kind *split_key(const struct sb_sections *all, const char *key,
+                                               const char **ret_name)
 {
     const char *rest = after_root(key);
 
-    return rest != NULL && key[strlen(key) - 1] != '.' ? split_rest(rest, ret_name) : NULL;
+    return rest != NULL && key[strlen(key) - 1] != '.' ? split_rest(all, rest, ret_name) : NULL;
 }
 
 /* The name of a key within the section; NULL: the key is another's. */
@@ -79,7 +101,7 @@ static const char *name_within(const struct sb_section *section, const char *key
 {
     const char *name = NULL;
 
-    return split_key(key, &name) == section->kind ? name : NULL;
+    return split_key(section->all, key, &name) == section->kind ? name : NULL;
 }
 
 const char *sb_section_key(const struct sb_section *section, char buffer[SB_CONFIG_KEY_MAX])
@@ -89,11 +111,6 @@ const char *sb_section_key(const struct sb_section *section, char buffer[SB_CONF
     sb_text_init(&text, buffer, SB_CONFIG_KEY_MAX);
     sb_text_add(&text, ROOT "%s%s", is_root(section) ? "" : ".", section->kind->name);
     return buffer;
-}
-
-const char *sb_section_example(const struct sb_section *section)
-{
-    return section->kind->example;
 }
 
 static bool is_url_or_enabled(const char *name)
@@ -119,6 +136,8 @@ static bool for_each_backend(const struct sb_section *section,
 {
     const char *word = section->kind->backends;
 
+    if (section->kind->ops != NULL)
+        return call(section->kind->ops, argument);
     while (word != NULL) {
         char scheme[32];
         struct sb_text text;
@@ -147,10 +166,11 @@ static bool offer_options(const struct simba_backend_ops *ops, void *argument)
 }
 
 /* "simba.redos.url": the section is what is misspelt. */
-static void offer_sections(struct offer *offer)
+static void offer_sections(const struct sb_sections *all, struct offer *offer)
 {
-    for (size_t i = 1; i < SB_SECTION_COUNT; i++)
-        sb_near_offer_part(&offer->near, offer->name, strcspn(offer->name, "."), kinds[i].name);
+    for (size_t i = 1; i < all->count; i++)
+        sb_near_offer_part(&offer->near, offer->name, strcspn(offer->name, "."),
+                           all->kinds[i].name);
 }
 
 static int fail_unknown(const struct sb_section *section, const struct sb_config_entry *entry,
@@ -165,7 +185,7 @@ static int fail_unknown(const struct sb_section *section, const struct sb_config
     if (section->ops == NULL)
         for_each_backend(section, offer_options, &offer);
     if (is_root(section))
-        offer_sections(&offer);
+        offer_sections(section->all, &offer);
     if (offer.near.name[0] == '\0')
         return sb_config_fail(section->config, entry->key_place, error, "unknown key '%s'",
                               entry->key);
@@ -175,21 +195,22 @@ static int fail_unknown(const struct sb_section *section, const struct sb_config
 }
 
 /* "redis.url": what stands below the root was written beside it. */
-static bool belongs_below_root(const char *key)
+static bool belongs_below_root(const struct sb_sections *all, const char *key)
 {
     const char *name;
 
-    return split_rest(key, &name) != &kinds[0] || is_url_or_enabled(key) ||
+    return split_rest(all, key, &name) != &all->kinds[0] || is_url_or_enabled(key) ||
            sb_config_find_option(NULL, key) != NULL;
 }
 
-static int fail_foreign(const struct sb_config *config, const struct sb_config_entry *entry,
+static int fail_foreign(const struct sb_section *section, const struct sb_config_entry *entry,
                         struct simba_error *error)
 {
+    const struct sb_config *config = section->config;
     size_t length = strcspn(entry->key, ".");
     struct sb_near near = {"", 0};
 
-    if (belongs_below_root(entry->key))
+    if (belongs_below_root(section->all, entry->key))
         return sb_config_fail(config, entry->key_place, error,
                               "unknown key '%s'; did you mean '" ROOT ".%s'?", entry->key,
                               entry->key);
@@ -368,6 +389,8 @@ bool sb_section_takes(const struct sb_section *section, const struct simba_backe
 {
     const char *backends = section->kind->backends;
 
+    if (section->kind->ops != NULL)
+        return ops == section->kind->ops;
     return ops != NULL && (backends == NULL || sb_config_has_word(backends, ops->name));
 }
 
@@ -420,10 +443,10 @@ static int read_section(struct sb_section *section, struct simba_error *error)
     for (size_t i = 0; i < section->config->count && code == SIMBA_OK; i++) {
         const struct sb_config_entry *entry = &section->config->entries[i];
         const char *name;
-        const struct sb_section_kind *kind = split_key(entry->key, &name);
+        const struct sb_section_kind *kind = split_key(section->all, entry->key, &name);
 
         if (kind == NULL)
-            code = fail_foreign(section->config, entry, error);
+            code = fail_foreign(section, entry, error);
         else if (kind == section->kind)
             code = take_entry(section, entry, name, error);
     }
@@ -432,14 +455,46 @@ static int read_section(struct sb_section *section, struct simba_error *error)
     return code == SIMBA_OK ? check_options(section, error) : code;
 }
 
-int sb_section_read_all(const struct sb_config *config, struct sb_section sections[],
-                        struct simba_error *error)
+/* ---- Kinds ---------------------------------------------------------------------------------- */
+
+/* A name that the library gives another meaning, or that no key can be, has no section: `url` serves its store. */
+static bool has_section(const struct sb_sections *all, const char *name)
+{
+    if (name[0] == '\0' || strchr(name, '.') != NULL || is_url_or_enabled(name) ||
+        sb_config_find_option(NULL, name) != NULL)
+        return false;
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->kinds[i].name, name) == 0)
+            return false;
+    return true;
+}
+
+static void add_registered(struct sb_sections *all)
+{
+    const struct simba_backend_ops *ops[SB_SECTION_MAX];
+    size_t count = sb_backend_registered(ops, SB_SECTION_MAX - all->count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct sb_section_kind *kind = &all->kinds[all->count];
+
+        *kind = (struct sb_section_kind){.ops = ops[i]};
+        if (sb_config_append_key(kind->name, ops[i]->name) && has_section(all, kind->name))
+            all->count++;
+    }
+}
+
+int sb_sections_read(const struct sb_config *config, struct sb_sections *all,
+                     struct simba_error *error)
 {
     int code = SIMBA_OK;
 
-    for (size_t i = 0; i < SB_SECTION_COUNT; i++)
-        sections[i] = (struct sb_section){.config = config, .kind = &kinds[i], .enabled = true};
-    for (size_t i = 0; i < SB_SECTION_COUNT && code == SIMBA_OK; i++)
-        code = read_section(&sections[i], error);
+    all->count = OWN_KINDS;
+    memcpy(all->kinds, own_kinds, sizeof own_kinds);
+    add_registered(all);
+    for (size_t i = 0; i < all->count; i++)
+        all->list[i] = (struct sb_section){
+            .config = config, .all = all, .kind = &all->kinds[i], .enabled = true};
+    for (size_t i = 0; i < all->count && code == SIMBA_OK; i++)
+        code = read_section(&all->list[i], error);
     return code;
 }

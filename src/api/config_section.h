@@ -1,5 +1,6 @@
 /*
- * config_section.h - the sections of a configuration: the root, and those that are named after the JVM library's.
+ * config_section.h - the sections of a configuration: the root, those that are named after the JVM library's, and one
+ * for each store that the program has registered, with its name.
  *
  * config_section.c reads their keys, config_url.c their urls.
  */
@@ -9,13 +10,22 @@
 #include "api/config.h"
 #include "base/url.h"
 
-#define SB_SECTION_COUNT 4
+#define SB_SECTION_MAX (SIMBA_BACKENDS_MAX + 4)
 
-struct sb_section_kind;
+/* What a section may be. */
+struct sb_section_kind {
+    char name[SB_CONFIG_KEY_MAX]; /* as a key has it; "": the root */
+    const char *backends; /* of the library whose URLs it takes, with spaces between; NULL: all */
+    const char *example;  /* a URL that it takes; NULL: not known */
+    const struct simba_backend_ops *ops; /* the registered store that it is for; NULL: none */
+};
+
+struct sb_sections;
 
 /* One section as the configuration has it. */
 struct sb_section {
     const struct sb_config *config;
+    const struct sb_sections *all; /* that it is one of */
     const struct sb_section_kind *kind;
     const struct sb_config_entry *first; /* NULL: it is not there */
     const struct sb_config_entry *url_entry;
@@ -26,15 +36,19 @@ struct sb_section {
     bool holds_secret; /* one of its values is a password */
 };
 
+/* All of them. The first is the root itself. */
+struct sb_sections {
+    size_t count;
+    struct sb_section_kind kinds[SB_SECTION_MAX];
+    struct sb_section list[SB_SECTION_MAX];
+};
+
 /* Reads all of them, and checks them. Those that were read have urls to be freed on failure, too. */
-int sb_section_read_all(const struct sb_config *config, struct sb_section sections[],
-                        struct simba_error *error);
+int sb_sections_read(const struct sb_config *config, struct sb_sections *ret_sections,
+                     struct simba_error *error);
 
 /* "simba" or "simba.redis". Returns `buffer`. */
 const char *sb_section_key(const struct sb_section *section, char buffer[SB_CONFIG_KEY_MAX]);
-
-/* A URL that the section takes. */
-const char *sb_section_example(const struct sb_section *section);
 
 /* Whether the section takes URLs of that backend; NULL is none. */
 bool sb_section_takes(const struct sb_section *section, const struct simba_backend_ops *ops);

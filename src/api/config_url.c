@@ -162,19 +162,30 @@ static int fail_two(const struct sb_section *first, const struct sb_section *sec
                           sb_section_key(second, second_key));
 }
 
-static int choose(const struct sb_config *config, struct sb_section sections[],
+static int fail_no_url(const struct sb_section *section, struct simba_error *error)
+{
+    const char *example = section->kind->example;
+    char key[SB_CONFIG_KEY_MAX];
+
+    return sb_config_fail(section->config, section->first->key_place, error, "%s has no url%s%s",
+                          sb_section_key(section, key),
+                          example != NULL ? "; write one such as " : "",
+                          example != NULL ? example : "");
+}
+
+static int choose(const struct sb_config *config, struct sb_sections *all,
                   struct sb_section **ret_section, struct simba_error *error)
 {
+    struct sb_section *sections = all->list;
     struct sb_section *chosen = NULL;
     struct simba_error disabled;
-    char key[SB_CONFIG_KEY_MAX];
 
     if (!sections[0].enabled) {
         sb_config_fail_value(config, sections[0].enabled_entry, &disabled,
                              "this is false, so that no store is enabled");
         return sb_error_set(error, SIMBA_EDISABLED, "%s", disabled.text);
     }
-    for (size_t i = 0; i < SB_SECTION_COUNT; i++) {
+    for (size_t i = 0; i < all->count; i++) {
         if (sections[i].first == NULL || !sections[i].enabled)
             continue;
         if (chosen != NULL)
@@ -184,9 +195,7 @@ static int choose(const struct sb_config *config, struct sb_section sections[],
     if (chosen == NULL)
         return fail_none(config, error);
     if (chosen->url == NULL)
-        return sb_config_fail(config, chosen->first->key_place, error,
-                              "%s has no url; write one such as %s", sb_section_key(chosen, key),
-                              sb_section_example(chosen));
+        return fail_no_url(chosen, error);
     *ret_section = chosen;
     return SIMBA_OK;
 }
@@ -269,19 +278,19 @@ static int compose(const struct sb_section *section, char **ret_url, struct simb
 int sb_config_to_url(const struct sb_config *config, struct sb_config_store *ret_store,
                      struct simba_error *error)
 {
-    struct sb_section sections[SB_SECTION_COUNT];
+    struct sb_sections sections;
     bool holds_secret = false;
     struct sb_section *chosen = NULL;
     char *url = NULL;
-    int code = sb_section_read_all(config, sections, error);
+    int code = sb_sections_read(config, &sections, error);
 
     if (code == SIMBA_OK)
-        code = choose(config, sections, &chosen, error);
+        code = choose(config, &sections, &chosen, error);
     if (code == SIMBA_OK)
         code = compose(chosen, &url, error);
-    for (size_t i = 0; i < SB_SECTION_COUNT; i++) {
-        holds_secret = holds_secret || sections[i].holds_secret;
-        sb_url_free(sections[i].url);
+    for (size_t i = 0; i < sections.count; i++) {
+        holds_secret = holds_secret || sections.list[i].holds_secret;
+        sb_url_free(sections.list[i].url);
     }
     if (code != SIMBA_OK)
         return code;

@@ -86,31 +86,6 @@ static bool is_text(const yaml_event_t *scalar)
     return tag == NULL || strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
 }
 
-/* ---- Keys --------------------------------------------------------------------------------- */
-
-static bool is_upper(char c)
-{
-    return c >= 'A' && c <= 'Z';
-}
-
-/* Appends ".initial-delay" for initialDelay and initial_delay. False when it is too long. */
-static bool append_key(char path[SB_CONFIG_KEY_MAX], const char *key)
-{
-    size_t length = strlen(path);
-
-    if (length > 0)
-        path[length++] = '.';
-    for (size_t i = 0; key[i] != '\0'; i++) {
-        if (length + 3 > SB_CONFIG_KEY_MAX)
-            return false;
-        if (is_upper(key[i]) && i > 0 && !is_upper(key[i - 1]) && strchr(".-_", key[i - 1]) == NULL)
-            path[length++] = '-';
-        path[length++] = key[i] == '_' ? '-' : is_upper(key[i]) ? (char)(key[i] + 32) : key[i];
-    }
-    path[length] = '\0';
-    return true;
-}
-
 /* ---- Entries ------------------------------------------------------------------------------ */
 
 /* Maps of one name merge where they stand in different maps: one of them has dots in its key. */
@@ -192,7 +167,7 @@ static int read_key(struct reader *r, const yaml_event_t *event, struct sb_confi
     if (event->type != YAML_SCALAR_EVENT || !is_whole_text(event))
         return sb_config_fail(r->config, entry->key_place, r->error, "a key must be plain text");
     text = (const char *)event->data.scalar.value;
-    if (!append_key(entry->key, text))
+    if (!sb_config_append_key(entry->key, text))
         return sb_config_fail(r->config, entry->key_place, r->error,
                               "the key '%.40s...' is longer than %d bytes", text,
                               SB_CONFIG_KEY_MAX - 3);

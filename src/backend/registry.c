@@ -55,6 +55,19 @@ int simba_backend_register(const struct simba_backend_ops *ops)
     return code;
 }
 
+size_t sb_backend_registered(const struct simba_backend_ops *ret_ops[], size_t most)
+{
+    size_t count;
+
+    sb_fork_guard(&lock_guard);
+    pthread_mutex_lock(&lock);
+    count = registered_count < most ? registered_count : most;
+    for (size_t i = 0; i < count; i++)
+        ret_ops[i] = registered[i];
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
 static const struct simba_backend_ops *find_registered(const char *scheme)
 {
     const struct simba_backend_ops *ops = NULL;
