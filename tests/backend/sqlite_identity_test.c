@@ -415,34 +415,12 @@ static void a_file_with_two_names_is_not_taken_for_that_of_the_other_name(void *
     create_folders(file, &inner, other_name);
     assert_int_equal(host_open(&host, inner.url), SIMBA_OK);
     held = acquire(&host, "m", "a");
-    assert_int_equal(link(inner.path, other_name), 0);
     rely_on_folder(&inner, &host);
+    assert_int_equal(link(inner.path, other_name), 0);
     exchange_folders(file);
     call = host_do(&host, SIMBA_OP_GUARD, "m", "a", held.revision);
     assert_true(call.code != SIMBA_OK || call.owner[0] == '\0');
     assert_true(host_close(&host));
-}
-
-/* The record is in the database, where those find it who see another log. */
-static void a_release_on_a_file_with_two_names_is_seen_by_the_other_name(void **state)
-{
-    struct file *file = *state;
-    struct file inner;
-    char other_name[TEST_PATH_MAX];
-    struct host host;
-    struct call held;
-
-    create_folders(file, &inner, other_name);
-    assert_int_equal(host_open(&host, inner.url), SIMBA_OK);
-    held = acquire(&host, "m", "a");
-    assert_true(file_sql(&inner, "PRAGMA wal_checkpoint(TRUNCATE)"));
-    assert_int_equal(link(inner.path, other_name), 0);
-    rely_on_folder(&inner, &host);
-    exchange_folders(file);
-    assert_int_equal(host_do(&host, SIMBA_OP_RELEASE, "m", "a", held.revision).code, SIMBA_OK);
-    assert_true(host_close(&host));
-    assert_int_equal(file_number(&inner, "SELECT count(*) FROM simba_mutex WHERE owner_id = 'a'"),
-                     0);
 }
 
 /* ---- What is noted of the folder ------------------------------------------------------------ */
@@ -497,13 +475,13 @@ static bool relies_on_folder(struct sb_sqlite_connection *c)
 }
 
 /* The other name is in another folder: nothing in that of the database tells of it. */
-static void a_folder_is_not_relied_upon_while_its_file_has_two_names(void **state)
+static void a_second_name_is_noticed_while_the_folder_is_relied_upon(void **state)
 {
     struct file *file = *state;
     char other_name[TEST_PATH_MAX];
     struct sb_sql_failure failure;
     struct paths paths;
-    bool moved = false;
+    bool moved = true;
 
     create_folder(file, "then");
     name_below(file, "then/x.db", other_name);
@@ -512,11 +490,9 @@ static void a_folder_is_not_relied_upon_while_its_file_has_two_names(void **stat
     assert_false(relies_on_folder(&paths.connection)); /* which is the first look at it */
     assert_true(relies_on_folder(&paths.connection));
     assert_int_equal(link(file->path, other_name), 0);
-    assert_false(relies_on_folder(&paths.connection));
-    assert_int_equal(sb_sqlite_check_name(&paths.connection, &moved, &failure), SIMBA_OK);
-    assert_int_equal(sb_sqlite_names_note(&paths.connection), 0);
+    assert_int_equal(sb_sqlite_check(&paths.connection, &moved, &failure), SIMBA_EDENIED);
+    assert_false(moved);
     assert_int_equal(unlink(other_name), 0);
-    assert_false(relies_on_folder(&paths.connection));
     assert_true(relies_on_folder(&paths.connection));
     sb_sqlite_forget_folder(&paths.connection);
 }
@@ -556,8 +532,7 @@ int main(void)
         ON_FILE(a_look_that_cannot_be_made_sure_of_is_refused),
         ON_FILE(an_exchange_further_up_is_hidden_from_releases_for_a_second_at_most),
         ON_FILE(a_file_with_two_names_is_not_taken_for_that_of_the_other_name),
-        ON_FILE(a_release_on_a_file_with_two_names_is_seen_by_the_other_name),
-        ON_FILE(a_folder_is_not_relied_upon_while_its_file_has_two_names),
+        ON_FILE(a_second_name_is_noticed_while_the_folder_is_relied_upon),
     };
 
     return cmocka_run_group_tests_name("sqlite_identity", tests, NULL, NULL);

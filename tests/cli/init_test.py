@@ -6,8 +6,8 @@ import subprocess
 import signal
 import sys
 
-from program import (PATIENCE, PROGRAM, Blocked, Simba, as_nobody, case, contains, equal, main,
-                     number, read, run, true, wait_until)
+from program import (PATIENCE, PROGRAM, Blocked, Simba, as_nobody, case, contains, equal, is_alive, main,
+                     number, read, run, true, wait_until, write)
 
 
 def said_by(program):
@@ -180,6 +180,54 @@ def a_folder_that_is_closed_under_a_holder_is_told_as_that():
     os.chmod("work", 0o700)
     contains(holder.said(), "Permission denied")
     true("deleted or replaced" not in holder.said(), holder.said())
+
+
+@case
+def a_database_with_a_hard_link_is_refused_by_either_name():
+    """SQLite has a log for each name, and each log could have an owner."""
+    os.mkdir("other", 0o700)
+    equal(run("-u", "sqlite:x.db", "lock", "m", "--", "true").code, 0)
+    os.link("x.db", "other/y.db")
+    for name in ("x.db", "other/y.db"):
+        for verb in (("lock", "m", "--", "true"), ("lock", "-w", "1h", "m", "--", "true"), ("status",)):
+            program = run("-u", "sqlite:" + name, *verb)
+            equal(program.code, 77)
+            contains(program.said(), f"find / -samefile {os.getcwd()}/{name}")
+    equal(os.listdir("other"), ["y.db"])
+    os.remove("other/y.db")
+    equal(run("-u", "sqlite:x.db", "lock", "m", "--", "true").code, 0)
+
+
+@case
+def a_hard_link_made_under_a_holder_ends_its_lease_and_lets_nobody_in():
+    lease = "?ttl=1s&transition=1s"
+    holder = Simba("-u", "sqlite:x.db" + lease, "lock", "m", "--", "sh", "-c", "echo $$ >pid; exec sleep 100")
+    command = number("pid")
+    os.link("x.db", "y.db")
+    while is_alive(command):
+        equal(run("-u", "sqlite:y.db" + lease, "lock", "-n", "m", "--", "true").code, 77)
+    equal(holder.wait(), 70)
+    contains(holder.said(), "find / -samefile")
+    os.remove("y.db")
+    equal(run("-u", "sqlite:x.db" + lease, "lock", "m", "--", "true").code, 0)
+
+
+@case
+def a_database_that_is_mounted_without_its_folder_is_refused():
+    os.mkdir("here", 0o700)
+    os.mkdir("there", 0o700)
+    write("there/x.db", "")
+    equal(run("-u", "sqlite:here/x.db", "lock", "m", "--", "true").code, 0)
+    namespace = ["unshare", "--mount"] + (["--map-root-user"] if os.getuid() != 0 else [])
+    for mount, code in (("mount --bind here/x.db there/x.db", 77), ("mount --bind here there", 0)):
+        if subprocess.run([*namespace, "sh", "-c", mount], check=False).returncode != 0:
+            print("# mounting is not allowed here")
+            return
+        done = subprocess.run([*namespace, "sh", "-c", mount + ' && exec "$0" "$@"', PROGRAM, "-u", "sqlite:there/x.db",
+                               "lock", "m", "--", "true"], check=False, capture_output=True, text=True, timeout=PATIENCE)
+        equal(done.returncode, code)
+        true(code == 0 or "mount the folder of the database" in done.stderr, done.stderr)
+        equal(os.listdir("there"), ["x.db"])
 
 
 @case

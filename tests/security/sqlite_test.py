@@ -311,6 +311,8 @@ def another_name_of_a_file_is_not_taken_for_the_database_of_a_shared_folder():
     make_shared((0o2770, 0, NOBODY), None)
     os.link("private/victim.db", "shared/jobs.db")  # as others can where fs.protected_hardlinks is off
     expect_refusal("shared/jobs.db", "more than one name")
+    expect_refusal("private/victim.db", "more than one name")
+    os.remove("shared/jobs.db")
     equal(lock_on("private/victim.db").code, 0)
 
 

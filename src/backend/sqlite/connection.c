@@ -9,6 +9,7 @@
 #include "backend/sqlite/functions.h"
 #include "backend/sqlite/identity.h"
 #include "backend/sqlite/log.h"
+#include "backend/sqlite/names.h"
 #include "backend/sqlite/planted.h"
 #include "backend/sqlite/process.h"
 #include "backend/sqlite/schema.h"
@@ -239,6 +240,8 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     if (code == SIMBA_OK)
         code = sb_sqlite_identify_log(c, failure);
     if (code == SIMBA_OK) /* once more: of what was opened */
+        code = sb_sqlite_check_names(settings, failure);
+    if (code == SIMBA_OK)
         code = sb_sqlite_check_folder(settings, failure);
     if (code != SIMBA_OK) {
         disconnect(&c->base);

@@ -8,6 +8,7 @@
 
 #include "backend/sqlite/failure.h"
 #include "backend/sqlite/identity.h"
+#include "backend/sqlite/names.h"
 #include "backend/sqlite/planted.h"
 #include "backend/sqlite/side.h"
 #include "base/error.h"
@@ -94,6 +95,8 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
     int code = c->settings->must_exist ? find_file(path, failure) : SIMBA_OK;
     int rc;
 
+    if (code == SIMBA_OK)
+        code = sb_sqlite_check_names(c->settings, failure);
     if (code == SIMBA_OK)
         code = sb_sqlite_check_folder(c->settings, failure);
     if (code == SIMBA_OK && !c->settings->must_exist)

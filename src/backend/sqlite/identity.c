@@ -12,9 +12,8 @@
  *     log and index      x                               x
  *                        |<----- at most RECHECK_MS ---->|
  *
- * The folder is asked by a descriptor, which takes a third of the time that its path takes. Where the database has but
- * one name, and the path leads to the database, it leads through that folder; with more names nothing is relied upon,
- * and all files are looked at each time.
+ * The folder is asked by a descriptor, which takes a third of the time that its path takes. The database has but one
+ * name, or is refused (names.h): so a path that leads to the database leads through that folder.
  *
  * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that had changed just before
  * it was looked at therefore tells nothing, however long ago that look is by now. Nor does one on a file system with
@@ -26,6 +25,7 @@
 #include "backend/sqlite/identity.h"
 
 #include "backend/sqlite/failure.h"
+#include "backend/sqlite/names.h"
 #include "backend/sqlite/side.h"
 #include "base/error.h"
 
@@ -83,6 +83,21 @@ static int check_file(const char *path, const struct sb_sqlite_identity *identit
     if (*ret_moved)
         return fail_moved(path, SB_SQL_RECONNECT, failure);
     return sb_sqlite_fail_system(path, system_code, failure);
+}
+
+/* A second name may have been made since it was opened. What was written is in the log of ours, where others may see it
+ * when the second name is gone. */
+static int check_database(const struct sb_sqlite_connection *c, bool *ret_moved,
+                          struct sb_sql_failure *failure)
+{
+    const char *path = c->settings->path;
+    struct stat now;
+    int code = check_file(path, &c->file, &now, ret_moved, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    *ret_moved = false;
+    return sb_sqlite_check_links(path, &now, failure);
 }
 
 static int check_log(const struct sb_sqlite_connection *c, bool *ret_moved,
@@ -207,41 +222,23 @@ static int check_log_and_note(struct sb_sqlite_connection *c, int64_t now_ms, bo
     return code;
 }
 
-/* By another name the path may lead to the database, and to another log. */
-static int check_log_of_many_names(struct sb_sqlite_connection *c, bool *ret_moved,
-                                   struct sb_sql_failure *failure)
-{
-    c->folder.good_until_ms = 0;
-    c->folder.quiet = false;
-    return check_log(c, ret_moved, failure);
-}
-
 int sb_sqlite_check(struct sb_sqlite_connection *c, bool *ret_moved, struct sb_sql_failure *failure)
 {
     int64_t now_ms = simba_now_ms();
     bool quiet = is_quiet(&c->folder, now_ms);
-    struct stat database;
-    int code = check_file(c->settings->path, &c->file, &database, ret_moved, failure);
+    int code = check_database(c, ret_moved, failure);
 
-    if (code != SIMBA_OK)
+    if (code != SIMBA_OK || quiet)
         return code;
-    if (database.st_nlink != 1)
-        return check_log_of_many_names(c, ret_moved, failure);
-    return quiet ? SIMBA_OK : check_log_and_note(c, now_ms, ret_moved, failure);
+    return check_log_and_note(c, now_ms, ret_moved, failure);
 }
 
 int sb_sqlite_check_name(struct sb_sqlite_connection *c, bool *ret_moved,
                          struct sb_sql_failure *failure)
 {
-    struct stat database;
-    int code;
-
     if (is_quiet(&c->folder, simba_now_ms()))
         return SIMBA_OK;
-    code = check_file(c->settings->path, &c->file, &database, ret_moved, failure);
-    if (code == SIMBA_OK && database.st_nlink != 1)
-        code = check_log_of_many_names(c, ret_moved, failure);
-    return code;
+    return check_database(c, ret_moved, failure);
 }
 
 uint64_t sb_sqlite_names_note(const struct sb_sqlite_connection *c)

@@ -13,12 +13,12 @@ int sb_sqlite_identify_file(struct sb_sqlite_connection *connection,
 /* Notes which files the log and its index are, once the set-up has opened them. */
 int sb_sqlite_identify_log(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
-/* Whether the names still lead to the files that were opened. On failure *ret_moved tells that they do not; otherwise
- * the system did not say. */
+/* Whether the names still lead to the files that were opened, and the database has but one. On failure *ret_moved tells
+ * that they do not; otherwise the system did not say, or there is another name. */
 int sb_sqlite_check(struct sb_sqlite_connection *connection, bool *ret_moved,
                     struct sb_sql_failure *failure);
 
-/* Whether that of the database does, for who believes nothing afterwards; and the others where it has more than one. */
+/* Whether that of the database does, for a client that believes nothing afterwards. */
 int sb_sqlite_check_name(struct sb_sqlite_connection *connection, bool *ret_moved,
                          struct sb_sql_failure *failure);
 

@@ -215,13 +215,10 @@ static int fail_names(const char *path, const char *why, struct sb_sql_failure *
 }
 
 /* Who may write the database may not write all that a link can name. */
-static int check_names(const struct sb_sqlite_settings *settings, const struct stat *database,
-                       struct sb_sql_failure *failure)
+static int check_names(const struct sb_sqlite_settings *settings, struct sb_sql_failure *failure)
 {
     static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
 
-    if (S_ISREG(database->st_mode) && database->st_nlink > 1)
-        return fail_names(settings->path, "has more than one name", failure);
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         char path[PATH_MAX];
         struct sb_text text;
@@ -265,5 +262,5 @@ int sb_sqlite_check_folder(const struct sb_sqlite_settings *settings,
     why = find_stranger(&folder, &database);
     if (why != NULL)
         return fail_folder(settings->folder_path, why, failure);
-    return is_private(&folder) ? SIMBA_OK : check_names(settings, &database, failure);
+    return is_private(&folder) ? SIMBA_OK : check_names(settings, failure);
 }
