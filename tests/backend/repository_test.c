@@ -29,6 +29,7 @@ static int open_store(void **state)
     snprintf(store->index_path, sizeof store->index_path, "%s-shm", store->file.path);
     snprintf(store->wake_path, sizeof store->wake_path, "%s-wake", store->file.path);
     store->settings.path = store->file.path;
+    store->settings.folder_path = store->file.folder;
     store->settings.log_path = store->log_path;
     store->settings.index_path = store->index_path;
     store->settings.wake_path = store->wake_path;

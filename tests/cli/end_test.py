@@ -130,7 +130,7 @@ def what_a_command_leaves_running_ends_before_the_next_owner_begins():
                         "sleep 100 & echo $! >near; " + DAEMON + "until [ -e left ]; do sleep 0.01; done")
         near, far = number("near"), number("left")
         wait_until(lambda: not is_alive(near) and not is_alive(far))
-        contains(program.said(), "the command has left processes running: killing them")
+        wait_until(lambda: "the command has left processes running: killing them" in program.said())
         if verb[0] == "schedule":
             program.send(signal.SIGTERM)
         equal(program.wait(), 0)
