@@ -3,6 +3,7 @@ import os
 import statistics
 
 import bench_plot as plot
+import wrap_documents
 
 NAMES = {"sqlite": "SQLite", "redis": "Redis", "postgres": "PostgreSQL", "mariadb": "MariaDB",
          "zookeeper": "ZooKeeper"}
@@ -25,7 +26,7 @@ not have to (see [the architecture](architecture.md)), Redis keeps nothing on di
 
 GAPS = """What lies between a number and its goal:
 
-- Redis: a trivial script does nothing, ours look at the owner, the counter and the queue and tell whoever listens, six
+- Redis: a trivial script does nothing, ours look at the owner, the counter and the queue and tell the listeners, six
   and four commands of the server's. On one core that alone is more than the goal leaves room for; the rows "by hand" show
   what the library adds to it. On all cores the kernel may put client and server on the same one, and does so in some
   runs: then that holds there as well. A hand-over is measured after a rest, when caches are cold for more code than a
@@ -73,7 +74,7 @@ class Page:
 
     def write(self):
         with open(os.path.join(self.folder, "benchmarks.md"), "w", encoding="utf-8") as file:
-            file.write("\n".join(self.parts))
+            file.write(wrap_documents.wrapped("\n".join(self.parts)))
 
 
 def answers(results, question, pin):

@@ -279,6 +279,33 @@ def check_equivalents(migration):
         return list(filter(None, (run_command(command, folder) for command in commands)))
 
 
+# ---- The width ------------------------------------------------------------------------------
+
+def wrap(text, *options):
+    """Runs the script on a document; returns its exit code and what the document is then."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "page.md")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        run = subprocess.run([os.path.join(ROOT, "scripts/wrap_documents.py"), *options, path],
+                             check=False, capture_output=True)
+        return run.returncode, read(path)
+
+
+def check_width(text):
+    return ["prose is too wide"] if wrap(text)[0] != 0 else []
+
+
+def check_wrapping():
+    """What is wrapped has the same words, keeps its list, and is not wrapped again."""
+    page = "# Page\n\n- " + "word " * 30 + "1 - 2\n- item\n\n| " + "cell " * 30 + "|\n"
+    code, fixed = wrap(page, "--fix")
+    faults = [] if code == 0 and fixed != page else ["a wide item was not wrapped"]
+    if fixed.split() != page.split() or fixed.count("\n- ") != 2:
+        faults.append(f"the page has changed: {fixed}")
+    return faults + check_width(fixed)
+
+
 # ---- The pictures ---------------------------------------------------------------------------
 
 def check_picture(text):
@@ -343,6 +370,7 @@ def cases():
         yield f"{document}: names exist", check_names(text), False
         yield f"{document}: paths and links exist", check_paths(text, document), False
         yield f"{document}: make targets exist", check_targets(text), False
+        yield f"{document}: width", check_width(text), False
     configuration = read("docs/guide/configuration.md")
     yield "docs/guide/configuration.md: all options", check_options(configuration), False
     yield "man/simba.yaml.5: all options", check_options(read("man/simba.yaml.5")), False
@@ -386,6 +414,8 @@ def twins(readme, architecture):
     yield "twin: an unknown path", check_paths("see src/core/clock.c"), True
     yield "twin: a dead link", check_paths("[x](docs/x.md)"), True
     yield "twin: a heading that is not there", check_paths("[x](CONTRIBUTING.md#no-such-one)"), True
+    yield "wide prose is wrapped", check_wrapping(), False
+    yield "twin: a line that is too wide", check_width("word " * 30), True
     yield "twin: an unknown target", check_targets("`make world`"), True
     yield ("twin: an unknown target with a known beginning",
            check_targets("    make sim-world      all of it"), True)
