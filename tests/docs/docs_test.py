@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from xml.etree import ElementTree
 
 ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
@@ -221,14 +222,19 @@ def check_protections(security):
 
 # ---- The commands of the documents, run as they are printed --------------------------------
 
-def run_command(command, folder):
-    """Runs it as a user would. `watch` and `lead` go on until they are interrupted, once they printed."""
+def start_command(command, folder):
+    """Starts it as a user would."""
     environment = {"PATH": os.path.join(folder, "bin") + ":" + os.environ["PATH"], "HOME": folder}
     environment.update({name: value for name, value in os.environ.items()
                         if name.endswith("SAN_OPTIONS")})
-    run = subprocess.Popen(["sh", "-c", "exec " + command], cwd=folder, env=environment,
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(["sh", "-c", "exec " + command], cwd=folder, env=environment,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
+
+
+def run_command(command, folder):
+    """Runs it to its end. `watch` and `lead` go on until they are interrupted, once they printed."""
+    run = start_command(command, folder)
     output = ""
     if " watch " in command or " lead " in command:
         output = run.stdout.readline()
@@ -244,11 +250,11 @@ def run_command(command, folder):
     return f"'{command}' ended with {run.returncode}: {output.strip()}"
 
 
-def prepare_folder(folder):
+def prepare_folder(folder, report="exit 0"):
     """The program, and the scripts that the documents' commands run."""
     os.mkdir(os.path.join(folder, "bin"))
     os.symlink(PROGRAM, os.path.join(folder, "bin", "simba"))
-    for name, script in (("backup.sh", "exit 0"), ("report.sh", "exit 0"),
+    for name, script in (("backup.sh", "exit 0"), ("report.sh", report),
                          ("dispatcher", "echo leading; exec sleep 60")):
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
@@ -265,6 +271,30 @@ def check_commands(text, heading=COMMANDS_HEADING):
     with tempfile.TemporaryDirectory() as folder:
         prepare_folder(folder)
         return list(filter(None, (run_command(command, folder) for command in commands)))
+
+
+def check_cron(page, machines=3):
+    """Where a page shows a crontab line, all machines start it and one of them runs the job."""
+    lines = set(re.findall(r"(simba lock [^`\n]*nightly -- \./report\.sh)", page))
+    faults = [] if lines else ["the page shows no crontab line"]
+    for line in lines:
+        with tempfile.TemporaryDirectory() as folder:
+            prepare_folder(folder, report="echo >>ran")
+            ran = os.path.join(folder, "ran")
+            open(ran, "w", encoding="utf-8").close()
+            runs = [start_command(line, folder) for _ in range(machines)]
+            deadline = time.monotonic() + COMMAND_SECONDS
+            while time.monotonic() < deadline and (
+                    sum(run.poll() is None for run in runs) > 1 or os.path.getsize(ran) == 0):
+                time.sleep(0.02)
+            codes = [run.poll() for run in runs if run.poll() is not None]
+            for run in runs:  # one of them holds the mutex for a minute
+                run.terminate()
+                run.communicate()
+            count = os.path.getsize(ran)
+        if count != 1 or codes != [0] * (machines - 1):
+            faults.append(f"'{line}' on {machines} machines ran {count} times; exit codes {codes}")
+    return faults
 
 
 def check_equivalents(migration):
@@ -362,6 +392,10 @@ def cases():
     yield "docs/guide/migration.md: the commands run", check_equivalents(migration), False
     yield ("twin: a command with an unknown option",
            check_equivalents(replaced(migration, "simba lock -w 30s", "simba lock --waiting 30s")), True)
+    for page in (COMMAND_LINE, START):
+        yield f"{page}: a crontab line runs the job once", check_cron(read(page)), False
+    yield ("twin: a crontab line that waits",
+           check_cron("simba lock nightly -- ./report.sh"), True)
     yield (f"{COMMAND_LINE}: the exit codes are the program's",
            check_exit_codes(read(COMMAND_LINE)), False)
     yield "the layers are those that are checked", check_layers(architecture), False
