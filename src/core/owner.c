@@ -14,15 +14,6 @@
 
 #include <string.h>
 
-int64_t sb_later(int64_t a_ms, int64_t b_ms)
-{
-    int64_t sum;
-
-    if (__builtin_add_overflow(a_ms, b_ms, &sum))
-        return b_ms > 0 ? SIMBA_INFINITE : INT64_MIN;
-    return sum;
-}
-
 struct simba_owner sb_owner_in_time_left(const char *id, int64_t from_ms, int64_t ttl_left_ms,
                                          int64_t transition_left_ms, int64_t ttl_ms, uint64_t fence)
 {

@@ -4,7 +4,7 @@
 #ifndef SB_CORE_OWNER_H
 #define SB_CORE_OWNER_H
 
-#include "base/shared.h"
+#include "base/time.h"
 
 #include <simba/simba.h>
 
@@ -13,8 +13,5 @@
 struct simba_owner sb_owner_in_time_left(const char *id, int64_t from_ms, int64_t ttl_left_ms,
                                          int64_t transition_left_ms, int64_t ttl_ms,
                                          uint64_t fence);
-
-/* a + b, held between INT64_MIN and SIMBA_INFINITE. `a` is a time, `b` a time left, which may be negative. */
-int64_t sb_later(int64_t a_ms, int64_t b_ms) SB_SHARED("later");
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "core/owner.h"
+#include "base/time.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #include "backend/redis/topology/sentinels.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "core/owner.h"
+#include "base/time.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
