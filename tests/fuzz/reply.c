@@ -7,7 +7,8 @@
 #include "backend/redis/failure.h"
 #include "backend/redis/wire/greeting.h"
 #include "backend/redis/topology/sentinel_query.h"
-#include "backend/redis/request/request.h"
+#include "backend/redis/keys.h"
+#include "backend/redis/request/record.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>

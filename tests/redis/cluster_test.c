@@ -3,7 +3,7 @@
  * and nodes that die.
  */
 #include "backend/host.h"
-#include "backend/redis/keys.h"
+#include "backend/redis/topology/slots.h"
 #include "journal.h"
 #include "lib/port.h"
 #include "party.h"

@@ -3,6 +3,7 @@
  */
 #include "backend/host.h"
 #include "backend/redis/keys.h"
+#include "backend/redis/topology/slots.h"
 #include "server.h"
 
 static struct server server;

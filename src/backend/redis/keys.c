@@ -95,28 +95,3 @@ uint32_t sb_redis_channel_hash(const char *channel, size_t length)
     hash *= UINT64_C(0xd6e8feb86659fd93);
     return (uint32_t)(hash >> 32);
 }
-
-/* CRC16-CCITT (XModem), as clusters count. */
-static unsigned crc16(const char *bytes, size_t length)
-{
-    unsigned crc = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        crc ^= (unsigned)(unsigned char)bytes[i] << 8;
-        for (int bit = 0; bit < 8; bit++)
-            crc = (crc & 0x8000) != 0 ? (crc << 1) ^ 0x1021 : crc << 1;
-        crc &= 0xffff;
-    }
-    return crc;
-}
-
-/* The hash tag ends at the first brace, which may be one of the mutex itself. */
-unsigned sb_redis_slot_of(const char *mutex)
-{
-    return crc16(mutex, strcspn(mutex, "}")) % SB_REDIS_SLOTS;
-}
-
-bool sb_redis_slot_is_one(const char *mutex)
-{
-    return mutex[0] != '}';
-}

@@ -38,11 +38,4 @@ size_t sb_redis_channel_make(char target[SB_REDIS_CHANNEL_MAX], const char *mute
 /* A number made of it, for tables: names are short, and nobody chooses them to collide. */
 uint32_t sb_redis_channel_hash(const char *channel, size_t length);
 
-/* The slot of a cluster that the mutex is in. */
-#define SB_REDIS_SLOTS 16384
-unsigned sb_redis_slot_of(const char *mutex);
-
-/* Without a first byte of its own the braces are no hash tag: the keys would be in different slots. */
-bool sb_redis_slot_is_one(const char *mutex);
-
 #endif

@@ -4,7 +4,7 @@
  * Every lease has an expiry, so each policy but noeviction, also those that spare keys without one, may end
  * a lease that somebody believes in.
  */
-#include "backend/redis/ops/eviction.h"
+#include "backend/redis/ops/ops.h"
 
 #include "base/alloc.h"
 
@@ -57,23 +57,18 @@ static void on_answered(struct sb_redis_command *command, const struct sb_redis_
     sb_free(question);
 }
 
-void sb_redis_eviction_check(struct sb_redis_node *node)
+void sb_redis_eviction_check(simba_backend *store, struct sb_redis_node *node)
 {
     const struct sb_redis_argument arguments[2] = {{"INFO", 4}, {"memory", 6}};
-    struct question *question;
+    struct question *question = sb_alloc_zero(sizeof *question);
     struct simba_error error;
 
-    if (node->asked_about_eviction)
-        return;
-    question = sb_alloc_zero(sizeof *question);
     if (question == NULL)
-        return; /* it is a courtesy */
-    question->store = node->store;
+        return; /* the warning is a courtesy */
+    question->store = store;
     question->command.answered = on_answered;
-    question->command.deadline_ms = simba_now_ms() + node->store->options.command_timeout_ms;
-    if (sb_redis_reconnecting_send(node->commands, &question->command, arguments, 2, &error) ==
+    question->command.deadline_ms = simba_now_ms() + store->options.command_timeout_ms;
+    if (sb_redis_reconnecting_send(node->commands, &question->command, arguments, 2, &error) !=
         SIMBA_OK)
-        node->asked_about_eviction = true;
-    else
         sb_free(question);
 }

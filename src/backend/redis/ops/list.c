@@ -4,7 +4,7 @@
  * The reads go the way of everybody's requests, so that scripts that are missing and nodes that moved are
  * no matter of this file.
  */
-#include "backend/redis/ops/list.h"
+#include "backend/redis/ops/ops.h"
 
 #include "backend/redis/failure.h"
 #include "backend/redis/request/request.h"
@@ -150,7 +150,7 @@ static void read_more(struct listing *l)
     }
     if (l->under_way == 0)
         finish(l);
-    sb_redis_store_flush(store);
+    sb_redis_nodes_flush(&store->nodes);
 }
 
 static void read_all(struct listing *l)
@@ -264,13 +264,13 @@ static void scan(struct listing *l, const char *cursor, size_t length)
         {"SCAN", 4},  {cursor, length},
         {"MATCH", 5}, {SB_REDIS_KEY_PATTERN, sizeof SB_REDIS_KEY_PATTERN - 1},
         {"COUNT", 5}, {SCAN_COUNT, sizeof SCAN_COUNT - 1}};
-    struct sb_redis_reconnecting *link = l->node->commands;
+    struct sb_redis_reconnecting *commands = l->node->commands;
     struct simba_error error;
 
-    if (sb_redis_reconnecting_send(link, &l->command, arguments, 6, &error) != SIMBA_OK)
+    if (sb_redis_reconnecting_send(commands, &l->command, arguments, 6, &error) != SIMBA_OK)
         fail(l, &error);
     else
-        sb_redis_reconnecting_flush(link);
+        sb_redis_reconnecting_flush(commands);
 }
 
 static void on_turn(simba_backend *store, struct simba_request *request,
@@ -293,7 +293,7 @@ static void scan_node(struct listing *l)
 
     l->turn = (struct simba_request){
         .op = SIMBA_OP_LIST, .timeout_ms = left_ms > 0 ? left_ms : 0, .backend_data = l};
-    sb_redis_request_await_turn(l->node, &l->turn, on_turn);
+    sb_redis_request_await_turn(l->node, l->store, &l->turn, on_turn);
 }
 
 void sb_redis_list_start(simba_backend *store, struct simba_request *request)
@@ -301,7 +301,7 @@ void sb_redis_list_start(simba_backend *store, struct simba_request *request)
     struct listing *l = sb_alloc_zero(sizeof *l);
     struct simba_error error;
 
-    if (l == NULL || store->nodes == NULL) {
+    if (l == NULL || store->nodes.first == NULL) {
         sb_free(l);
         sb_error_plain(&error, SIMBA_ENOMEM);
         sb_redis_request_reply(store, request, NULL, &error);
@@ -309,7 +309,7 @@ void sb_redis_list_start(simba_backend *store, struct simba_request *request)
     }
     l->store = store;
     l->request = request;
-    l->node = store->nodes;
+    l->node = store->nodes.first;
     l->deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
     l->command.answered = on_scanned;
     l->command.deadline_ms = l->deadline_ms;

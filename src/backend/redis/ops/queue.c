@@ -6,9 +6,8 @@
  * matter of this file; a slot that is on the move just now sends the ZRANGE on. What the set holds comes from
  * outside: anybody can write it.
  */
-#include "backend/redis/ops/queue.h"
+#include "backend/redis/ops/ops.h"
 
-#include "backend/redis/topology/cluster.h"
 #include "backend/redis/failure.h"
 #include "backend/redis/request/request.h"
 #include "base/alloc.h"
@@ -92,7 +91,7 @@ static void range(struct queue *q, struct sb_redis_node *node, bool asking)
 
     q->ways++;
     if (asking)
-        code = sb_redis_request_send_asking(node, q->command.deadline_ms, &error);
+        code = sb_redis_call_send_asking(node, q->command.deadline_ms, &error);
     if (code == SIMBA_OK)
         code = sb_redis_reconnecting_send(node->commands, &q->command, arguments, 4, &error);
     if (code != SIMBA_OK)
@@ -103,7 +102,7 @@ static void range(struct queue *q, struct sb_redis_node *node, bool asking)
 
 static void take_failure(struct queue *q, const struct sb_redis_answer *answer)
 {
-    struct sb_redis_cluster *cluster = q->store->cluster;
+    struct sb_redis_cluster *cluster = q->store->nodes.cluster;
     const char *text = answer->reply->str;
     struct sb_redis_node *node = NULL;
     struct simba_error error;
@@ -150,7 +149,7 @@ static void on_read(simba_backend *store, struct simba_request *request,
         fail(q, error);
         return;
     }
-    node = sb_redis_store_route(store, q->request->mutex, &no_route);
+    node = sb_redis_nodes_route(&store->nodes, q->request->mutex, &no_route);
     if (node == NULL)
         fail(q, &no_route);
     else

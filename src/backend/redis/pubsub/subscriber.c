@@ -302,9 +302,9 @@ void sb_redis_subscriber_drop(struct sb_redis_subscriber *s, const struct simba_
     sb_redis_reconnecting_drop(s->link, error);
 }
 
-void sb_redis_subscriber_look_again(struct sb_redis_subscriber *s)
+void sb_redis_subscriber_retry(struct sb_redis_subscriber *s)
 {
-    sb_redis_reconnecting_look_again(s->link);
+    sb_redis_reconnecting_retry(s->link);
 }
 
 static void release(struct sb_redis_subscriber *s)

@@ -47,7 +47,7 @@ void sb_redis_subscriber_drop(struct sb_redis_subscriber *subscriber,
                               const struct simba_error *error);
 
 /* Where its server is may be known by now. */
-void sb_redis_subscriber_look_again(struct sb_redis_subscriber *subscriber);
+void sb_redis_subscriber_retry(struct sb_redis_subscriber *subscriber);
 
 /* Destroys it; at once, when nobody ever listened there. */
 void sb_redis_subscriber_close(struct sb_redis_subscriber *subscriber);

@@ -1,22 +1,25 @@
 /*
- * backlog.c - pairing heaps of jobs, which live in the jobs: to wait needs no memory and cannot fail. Owns
- * who is next, who is not yet to be sent and who has waited too long; must not know when there is room.
+ * backlog.c - pairing heaps of requests. Owns which request is next, which is not to be sent yet and
+ * which has waited too long; must not know when there is room on the connection.
  */
 #include "backend/redis/request/backlog.h"
 
-#include "backend/redis/request/call.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 
 #include <uv.h>
 
-/* The first one with a job in it is next, but nobody is taken from the last one: it becomes PATIENT when it is due. */
+#define NEVER SIMBA_INFINITE
+
+/* The first rank with a request in it is next. Nothing is taken from HELD: what is due there becomes
+ * PATIENT. */
 enum rank { GUARDS, RELEASES, PATIENT, HELD, RANKS };
 
 struct sb_redis_backlog {
-    struct sb_redis_call *first[RANKS]; /* the roots */
-    uv_timer_t timer;                   /* when the first job of any is due, or before */
-    int64_t timer_at_ms;                /* SB_REDIS_NEVER: it is not set */
+    struct sb_redis_backlog_entry *first[RANKS]; /* the roots */
+    uv_timer_t timer;                            /* when the first of any is due, or before */
+    int64_t timer_at_ms;                         /* NEVER: it is not set */
     const struct sb_redis_backlog_events *events;
     void *user;
 };
@@ -24,10 +27,11 @@ struct sb_redis_backlog {
 /* ---- Heaps ---------------------------------------------------------------------------------- */
 
 /* Both are roots, and either may be NULL. Among equals `older` is first. */
-static struct sb_redis_call *meld(struct sb_redis_call *older, struct sb_redis_call *newer)
+static struct sb_redis_backlog_entry *meld(struct sb_redis_backlog_entry *older,
+                                           struct sb_redis_backlog_entry *newer)
 {
-    struct sb_redis_call *root = older;
-    struct sb_redis_call *child = newer;
+    struct sb_redis_backlog_entry *root = older;
+    struct sb_redis_backlog_entry *child = newer;
 
     if (older == NULL || newer == NULL)
         return older != NULL ? older : newer;
@@ -35,32 +39,33 @@ static struct sb_redis_call *meld(struct sb_redis_call *older, struct sb_redis_c
         root = newer;
         child = older;
     }
+    SB_CHECK(child->next == NULL, "only the root of a heap is put below another");
     child->next = root->child;
     root->child = child;
     return root;
 }
 
 /* Takes the first one off a list. */
-static struct sb_redis_call *detach(struct sb_redis_call **list)
+static struct sb_redis_backlog_entry *detach(struct sb_redis_backlog_entry **list)
 {
-    struct sb_redis_call *job = *list;
+    struct sb_redis_backlog_entry *entry = *list;
 
-    if (job != NULL) {
-        *list = job->next;
-        job->next = NULL;
+    if (entry != NULL) {
+        *list = entry->next;
+        entry->next = NULL;
     }
-    return job;
+    return entry;
 }
 
 /* Pairs first and then one by one: that is what keeps the next calls cheap. */
-static struct sb_redis_call *meld_list(struct sb_redis_call *list)
+static struct sb_redis_backlog_entry *meld_list(struct sb_redis_backlog_entry *list)
 {
-    struct sb_redis_call *pairs = NULL;
-    struct sb_redis_call *root = NULL;
+    struct sb_redis_backlog_entry *pairs = NULL;
+    struct sb_redis_backlog_entry *root = NULL;
 
     while (list != NULL) {
-        struct sb_redis_call *newer = detach(&list);
-        struct sb_redis_call *pair = meld(detach(&list), newer);
+        struct sb_redis_backlog_entry *newer = detach(&list);
+        struct sb_redis_backlog_entry *pair = meld(detach(&list), newer);
 
         pair->next = pairs;
         pairs = pair;
@@ -70,13 +75,15 @@ static struct sb_redis_call *meld_list(struct sb_redis_call *list)
     return root;
 }
 
-static struct sb_redis_call *take_first(struct sb_redis_backlog *b, enum rank rank)
+static struct sb_redis_backlog_entry *take_first(struct sb_redis_backlog *b, enum rank rank)
 {
-    struct sb_redis_call *job = b->first[rank];
+    struct sb_redis_backlog_entry *entry = b->first[rank];
 
-    b->first[rank] = meld_list(job->child);
-    job->child = NULL;
-    return job;
+    b->first[rank] = meld_list(entry->child);
+    entry->child = NULL;
+    SB_CHECK(b->first[rank] == NULL || b->first[rank]->due_ms >= entry->due_ms,
+             "the first of a heap is due before the others");
+    return entry;
 }
 
 static bool has_due(const struct sb_redis_backlog *b, enum rank rank, int64_t now_ms)
@@ -100,33 +107,37 @@ static void set_timer(struct sb_redis_backlog *b, int64_t at_ms)
     uv_timer_start(&b->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
 }
 
-static void add(struct sb_redis_backlog *b, enum rank rank, struct sb_redis_call *job,
+static void add(struct sb_redis_backlog *b, enum rank rank, struct sb_redis_backlog_entry *entry,
                 int64_t due_ms)
 {
-    job->due_ms = due_ms;
-    b->first[rank] = meld(b->first[rank], job);
+    SB_CHECK(entry->next == NULL && entry->child == NULL, "a request waits in one place only");
+    entry->due_ms = due_ms;
+    b->first[rank] = meld(b->first[rank], entry);
     set_timer(b, due_ms);
 }
 
-/* Answers those of a rank that are due until then. */
-static void give_up(struct sb_redis_backlog *b, enum rank rank, int64_t until_ms, const char *why)
+/* Ends the wait of those of a rank that are due until then. */
+static void expire(struct sb_redis_backlog *b, enum rank rank, int64_t until_ms, const char *why)
 {
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "%s", why);
-    while (has_due(b, rank, until_ms))
-        sb_redis_call_fail(take_first(b, rank), &error);
+    while (has_due(b, rank, until_ms)) {
+        struct sb_redis_backlog_entry *entry = take_first(b, rank);
+
+        entry->expired(entry, &error);
+    }
 }
 
 /* Lets those be taken that were held back until now; returns whether there were any. */
-static bool let_go(struct sb_redis_backlog *b, int64_t now_ms)
+static bool end_holding(struct sb_redis_backlog *b, int64_t now_ms)
 {
     bool any = has_due(b, HELD, now_ms);
 
     while (has_due(b, HELD, now_ms)) {
-        struct sb_redis_call *job = take_first(b, HELD);
+        struct sb_redis_backlog_entry *entry = take_first(b, HELD);
 
-        add(b, PATIENT, job, job->command.deadline_ms);
+        add(b, PATIENT, entry, entry->deadline_ms);
     }
     return any;
 }
@@ -137,10 +148,10 @@ static void on_timer(uv_timer_t *timer)
     int64_t now_ms = simba_now_ms();
     bool any;
 
-    b->timer_at_ms = SB_REDIS_NEVER;
+    b->timer_at_ms = NEVER;
     for (enum rank rank = GUARDS; rank <= PATIENT; rank++)
-        give_up(b, rank, now_ms, "the server has too much to do: the request was not sent in time");
-    any = let_go(b, now_ms);
+        expire(b, rank, now_ms, "the server has too much to do: the request was not sent in time");
+    any = end_holding(b, now_ms);
     for (enum rank rank = GUARDS; rank < RANKS; rank++)
         if (b->first[rank] != NULL)
             set_timer(b, b->first[rank]->due_ms);
@@ -168,17 +179,21 @@ static enum rank rank_of(enum simba_op op)
     }
 }
 
-void sb_redis_backlog_add(struct sb_redis_backlog *b, struct sb_redis_call *job)
+void sb_redis_backlog_add(struct sb_redis_backlog *b, struct sb_redis_backlog_entry *entry,
+                          enum simba_op op, int64_t deadline_ms)
 {
-    add(b, rank_of(job->op), job, job->command.deadline_ms);
+    entry->deadline_ms = deadline_ms;
+    add(b, rank_of(op), entry, deadline_ms);
 }
 
-void sb_redis_backlog_hold(struct sb_redis_backlog *b, struct sb_redis_call *job, int64_t until_ms)
+void sb_redis_backlog_hold(struct sb_redis_backlog *b, struct sb_redis_backlog_entry *entry,
+                           int64_t until_ms, int64_t deadline_ms)
 {
-    add(b, HELD, job, until_ms);
+    entry->deadline_ms = deadline_ms;
+    add(b, HELD, entry, until_ms);
 }
 
-struct sb_redis_call *sb_redis_backlog_take(struct sb_redis_backlog *b)
+struct sb_redis_backlog_entry *sb_redis_backlog_take(struct sb_redis_backlog *b)
 {
     for (enum rank rank = GUARDS; rank <= PATIENT; rank++)
         if (b->first[rank] != NULL)
@@ -198,7 +213,7 @@ struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
         return NULL;
     uv_timer_init(loop, &b->timer);
     b->timer.data = b;
-    b->timer_at_ms = SB_REDIS_NEVER;
+    b->timer_at_ms = NEVER;
     b->events = events;
     b->user = user;
     return b;
@@ -217,6 +232,6 @@ static void on_timer_closed(uv_handle_t *handle)
 void sb_redis_backlog_close(struct sb_redis_backlog *b)
 {
     for (enum rank rank = GUARDS; rank < RANKS; rank++)
-        give_up(b, rank, SB_REDIS_NEVER, "the server is not used any more");
+        expire(b, rank, NEVER, "the server is not used any more");
     uv_close((uv_handle_t *)&b->timer, on_timer_closed);
 }

@@ -1,16 +1,48 @@
 /*
- * call.c - a job becomes a call of a script. Owns the words of that; must not know answers, nor when it is a job's
- * turn.
+ * call.c - sends the call of a script, and ends it. Owns the words of that; must not know replies, nor
+ * when it is a call's turn.
  */
 #include "backend/redis/request/call.h"
-#include "backend/redis/request/quorum.h"
+
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 
-struct sb_redis_listener *sb_redis_call_listener(const struct sb_redis_call *job)
+#define ATTEMPTS_MAX 8 /* of one request, by scripts that are missing and nodes that moved */
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+void sb_redis_call_end(struct sb_redis_call *call, const struct sb_redis_record *record,
+                       const struct simba_error *error)
 {
-    return sb_redis_listeners_find(&job->store->listeners, job->request->mutex, job->request->id);
+    SB_CHECK(call->entry.next == NULL && call->entry.child == NULL,
+             "a call that waits for its turn does not end");
+    SB_CHECK(call->member.next == NULL, "a call that is held back by its quorum does not end");
+    call->take(call->store, call->request, record, error);
+    sb_redis_quorum_leave(&call->member);
+    sb_free(call->record);
+    sb_free(call);
 }
+
+/* A READ changes nothing in either case. */
+void sb_redis_call_lose(struct sb_redis_call *call, const struct simba_error *why)
+{
+    struct simba_error error = *why;
+
+    if (call->request->op != SIMBA_OP_READ)
+        error.code = SIMBA_EUNKNOWN;
+    sb_redis_call_end(call, NULL, &error);
+}
+
+void sb_redis_call_fail(struct sb_redis_call *call, const struct simba_error *error)
+{
+    if (call->gives_back)
+        sb_redis_call_lose(call, error); /* the lease is still there */
+    else
+        sb_redis_call_end(call, NULL, error);
+}
+
+/* ---- Words ---------------------------------------------------------------------------------- */
 
 static enum sb_redis_script_name script_of(enum simba_op op)
 {
@@ -26,45 +58,38 @@ static enum sb_redis_script_name script_of(enum simba_op op)
     }
 }
 
-/* EVALSHA, or EVAL when the server has said that it does not know the script, and the text has not been
- * sent since: many may be told so at once. */
-static void name_script(struct sb_redis_call *job, struct sb_redis_argument arguments[2])
+/* EVALSHA, or EVAL when the server has said that it does not know the script and the text has not
+ * been sent since: many calls may be told so at once. */
+static void name_script(struct sb_redis_call *call, struct sb_redis_argument arguments[2])
 {
-    enum sb_redis_script_name name = script_of(job->op);
-    struct sb_redis_node *node = job->node;
+    enum sb_redis_script_name name = script_of(call->op);
+    struct sb_redis_loaded_scripts *scripts = &call->node->scripts;
 
-    node->sent++;
-    if (job->needs_text && node->loaded[name] <= job->sent_as) {
+    scripts->calls++;
+    if (call->needs_text && scripts->sent_at[name] <= call->sent_as) {
         arguments[0] = (struct sb_redis_argument){"EVAL", 4};
         arguments[1] = sb_redis_argument_text(sb_redis_scripts[name].text);
-        node->loaded[name] = node->sent;
+        scripts->sent_at[name] = scripts->calls;
     } else {
         arguments[0] = (struct sb_redis_argument){"EVALSHA", 7};
         arguments[1] = (struct sb_redis_argument){sb_redis_scripts[name].sha1, 40};
     }
-    job->needs_text = false;
-    job->sent_as = node->sent;
+    call->needs_text = false;
+    call->sent_as = scripts->calls;
 }
 
-static int64_t waits_since(const struct sb_redis_call *job)
+/* What only some acquires need. The position of a value says what it is, so a later one needs those
+ * before it as well. */
+static size_t add_optional_values(const struct sb_redis_call *call,
+                                  struct sb_redis_argument *arguments,
+                                  struct sb_redis_digits digits[2])
 {
-    const struct sb_redis_listeners *listeners = &job->store->listeners;
-    const struct sb_redis_listener *listener =
-        listeners->waiting > 0 ? sb_redis_call_listener(job) : NULL;
-
-    return listener != NULL ? listener->waits_since_us : 0;
-}
-
-/* What only some acquires need; a later one needs those before it as well. */
-static size_t add_rest(const struct sb_redis_call *job, struct sb_redis_argument *arguments,
-                       struct sb_redis_digits digits[2])
-{
-    bool asks_place = job->request->asks_place;
-    int64_t since_us = waits_since(job);
+    bool asks_place = call->request->asks_place;
+    int64_t since_us = sb_redis_waiting_since_us(call->store, call->request);
     size_t count = 0;
 
-    if (job->revision > 0 || since_us > 0 || asks_place)
-        arguments[count++] = sb_redis_argument_number((int64_t)job->revision, &digits[0]);
+    if (call->revision > 0 || since_us > 0 || asks_place)
+        arguments[count++] = sb_redis_argument_number((int64_t)call->revision, &digits[0]);
     if (since_us > 0 || asks_place)
         arguments[count++] = sb_redis_argument_number(since_us, &digits[1]);
     if (asks_place)
@@ -73,24 +98,26 @@ static size_t add_rest(const struct sb_redis_call *job, struct sb_redis_argument
 }
 
 /* Behind the keys: what each script documents as its ARGV. */
-static size_t add_values(const struct sb_redis_call *job, struct sb_redis_argument *arguments,
+static size_t add_values(const struct sb_redis_call *call, struct sb_redis_argument *arguments,
                          struct sb_redis_digits digits[4])
 {
-    const struct simba_request *r = job->request;
+    const struct simba_request *r = call->request;
     size_t count = 0;
 
-    if (job->op == SIMBA_OP_READ)
+    if (call->op == SIMBA_OP_READ)
         return 0;
     arguments[count++] = sb_redis_argument_text(r->id);
-    if (job->op != SIMBA_OP_RELEASE)
+    if (call->op != SIMBA_OP_RELEASE)
         arguments[count++] = sb_redis_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
-    if (job->op != SIMBA_OP_ACQUIRE)
-        arguments[count++] = sb_redis_argument_number((int64_t)job->revision, &digits[1]);
-    if (job->op != SIMBA_OP_ACQUIRE)
+    if (call->op != SIMBA_OP_ACQUIRE) {
+        arguments[count++] = sb_redis_argument_number((int64_t)call->revision, &digits[1]);
         return count;
-    arguments[count++] = sb_redis_argument_number((int64_t)job->store->seen, &digits[1]);
-    return count + add_rest(job, arguments + count, digits + 2);
+    }
+    arguments[count++] = sb_redis_argument_number((int64_t)call->store->largest_token, &digits[1]);
+    return count + add_optional_values(call, arguments + count, digits + 2);
 }
+
+/* ---- Sending -------------------------------------------------------------------------------- */
 
 static void on_asked(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
@@ -98,8 +125,8 @@ static void on_asked(struct sb_redis_command *command, const struct sb_redis_ans
     sb_free(command);
 }
 
-int sb_redis_request_send_asking(struct sb_redis_node *node, int64_t deadline_ms,
-                                 struct simba_error *error)
+int sb_redis_call_send_asking(struct sb_redis_node *node, int64_t deadline_ms,
+                              struct simba_error *error)
 {
     const struct sb_redis_argument word = {"ASKING", 6};
     struct sb_redis_command *command = sb_alloc_zero(sizeof *command);
@@ -115,7 +142,24 @@ int sb_redis_request_send_asking(struct sb_redis_node *node, int64_t deadline_ms
     return code;
 }
 
-int sb_redis_call_send(struct sb_redis_call *job, struct simba_error *error)
+bool sb_redis_call_needs_quorum(const struct sb_redis_call *call)
+{
+    return call->store->options.wait_replicas > 0 &&
+           (call->op == SIMBA_OP_ACQUIRE || call->op == SIMBA_OP_GUARD);
+}
+
+/* False when memory is short. */
+static bool prepare_quorum(struct sb_redis_call *call)
+{
+    if (!sb_redis_call_needs_quorum(call))
+        return true;
+    if (call->record == NULL)
+        call->record = sb_alloc(sizeof *call->record);
+    return call->record != NULL &&
+           sb_redis_quorum_prepare(&call->node->quorum, &call->store->options, &call->command);
+}
+
+int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error)
 {
     struct sb_redis_argument arguments[12];
     struct sb_redis_digits digits[4];
@@ -123,20 +167,46 @@ int sb_redis_call_send(struct sb_redis_call *job, struct simba_error *error)
     size_t count = 3;
     int code = SIMBA_OK;
 
-    if (!sb_redis_quorum_prepare(job))
+    if (!prepare_quorum(call))
         return sb_error_plain(error, SIMBA_ENOMEM);
-    name_script(job, arguments);
+    name_script(call, arguments);
     arguments[2] = (struct sb_redis_argument){"3", 1};
-    sb_redis_keys_make(&keys, job->request->mutex);
+    sb_redis_keys_make(&keys, call->request->mutex);
     for (size_t i = 0; i < 3; i++)
         arguments[count++] = keys.arguments[i];
-    count += add_values(job, arguments + count, digits);
-    if (job->asking)
-        code = sb_redis_request_send_asking(job->node, job->command.deadline_ms, error);
+    count += add_values(call, arguments + count, digits);
+    if (call->asking)
+        code = sb_redis_call_send_asking(call->node, call->command.deadline_ms, error);
     if (code == SIMBA_OK)
-        code =
-            sb_redis_reconnecting_send(job->node->commands, &job->command, arguments, count, error);
-    if (code == SIMBA_OK)
-        sb_redis_quorum_join(job);
+        code = sb_redis_reconnecting_send(call->node->commands, &call->command, arguments, count,
+                                          error);
+    if (code == SIMBA_OK && sb_redis_call_needs_quorum(call))
+        sb_redis_quorum_join(call->node->quorum, &call->member, &call->command);
     return code;
+}
+
+/* A call that gives a lease back keeps its quorum, which knows the reason. */
+void sb_redis_call_send_again(struct sb_redis_call *call, struct sb_redis_node *node)
+{
+    struct simba_error error;
+    int code;
+
+    call->node = node;
+    if (!call->gives_back)
+        sb_redis_quorum_leave(&call->member);
+    sb_redis_reconnecting_start(node->commands, NULL);
+    if (sb_redis_reconnecting_is_starting(node->commands)) {
+        sb_redis_backlog_add(node->backlog, &call->entry, call->op, call->command.deadline_ms);
+        return;
+    }
+    if (call->once)
+        code = sb_error_set(&error, SIMBA_EUNAVAILABLE, "it would come behind later requests");
+    else if (++call->attempts > ATTEMPTS_MAX)
+        code = sb_error_set(&error, SIMBA_EUNAVAILABLE,
+                            "the store sent a request away again and again");
+    else
+        code = sb_redis_call_send(call, &error);
+    if (code != SIMBA_OK)
+        sb_redis_call_fail(call, &error);
+    sb_redis_node_flush(node); /* also for those that had joined a quorum before the failure */
 }

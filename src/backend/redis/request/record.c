@@ -1,7 +1,7 @@
 /*
  * record.c - reads the reply of a script. It comes from outside: anybody can write the keys.
  */
-#include "backend/redis/request/request.h"
+#include "backend/redis/request/record.h"
 
 #include "base/text.h"
 
@@ -80,9 +80,9 @@ bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *repl
     return true;
 }
 
-/* What the scripts promise: a new term has a larger token than the contender knows, one that was renewed or given back
- * the very same. A READ has nothing to get done. So a number that belongs to another command
- * is not taken for a lease. */
+/* What the scripts promise: a new term has a larger token than the contender knows, a term that was
+ * renewed or given back the very same. A READ has nothing to get done. So a number that belongs to
+ * another command is not taken for a lease. */
 static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
 {
     switch (op) {
@@ -97,24 +97,36 @@ static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
     }
 }
 
+/* A release that has woken a waiter says whom behind the token. */
+static bool has_woken(enum simba_op op, const redisReply *reply)
+{
+    return op == SIMBA_OP_RELEASE && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+           reply->element[1]->type == REDIS_REPLY_STRING;
+}
+
 bool sb_redis_record_done(struct sb_redis_record *record, const redisReply *reply, enum simba_op op,
                           uint64_t known, const struct simba_request *request)
 {
     bool owned = op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
-    uint64_t token;
+    bool woke = has_woken(op, reply);
+    const redisReply *token = woke ? reply->element[0] : reply;
 
-    if (!is_token(reply) || reply->integer == 0)
-        return false;
-    token = (uint64_t)reply->integer;
-    if (!is_promised(op, token, known))
+    if (!is_token(token) || token->integer == 0 ||
+        !is_promised(op, (uint64_t)token->integer, known))
         return false;
     memset(record, 0, sizeof *record);
     record->owned = owned;
-    record->revision = token;
+    record->revision = (uint64_t)token->integer;
     record->waiters = -1;
+    record->woke = woke;
     if (owned) {
         sb_text_copy(record->owner, sizeof record->owner, request->id);
         record->left_ms = request->ttl_ms + request->transition_ms;
     }
     return true;
+}
+
+bool sb_redis_record_is_owned_by(const struct sb_redis_record *record, const char *id)
+{
+    return record->owned && id != NULL && strcmp(record->owner, id) == 0;
 }

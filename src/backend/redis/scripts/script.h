@@ -4,6 +4,8 @@
 #ifndef SB_REDIS_SCRIPT_H
 #define SB_REDIS_SCRIPT_H
 
+#include <stdint.h>
+
 enum sb_redis_script_name {
     SB_REDIS_SCRIPT_ACQUIRE,
     SB_REDIS_SCRIPT_GUARD,
@@ -19,5 +21,11 @@ struct sb_redis_script {
 };
 
 extern const struct sb_redis_script sb_redis_scripts[SB_REDIS_SCRIPT_COUNT];
+
+/* Which texts one server has been sent, and when, counted in calls. */
+struct sb_redis_loaded_scripts {
+    uint64_t calls; /* so far */
+    uint64_t sent_at[SB_REDIS_SCRIPT_COUNT];
+};
 
 #endif

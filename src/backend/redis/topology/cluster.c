@@ -13,6 +13,7 @@
 #include "backend/redis/wire/blocking.h"
 #include "backend/redis/topology/slots.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -25,103 +26,55 @@
 #define REFRESH_MAX_MS 2000
 #define CALM_MS 10000 /* without a refresh: whatever it was is over */
 #define SEEDS_MAX (2 * SB_REDIS_PLACES_MAX)
-#define NODES_MAX (2 * SB_REDIS_MASTERS_MAX) /* of two maps, while one replaces the other */
 
 struct sb_redis_cluster {
-    simba_backend *store;
+    struct sb_redis_cluster_config config;
     struct sb_redis_node *slots[SB_REDIS_SLOTS];
     uv_timer_t timer;
     bool has_timer; /* the timer is open */
     bool is_due;    /* the timer runs */
     bool closing;
-    bool is_lost;                 /* no node gave a map, and that has been told */
+    bool is_lost;                 /* no node gave a map, and that has been logged */
     bool doubts;                  /* the node that gave the map is asked last */
     struct sb_redis_place source; /* that node */
     unsigned fruitless;           /* refreshes in a row that failed or brought nothing new */
     int64_t finished_ms;          /* when the last one ended */
     uint64_t random;
 
-    struct sb_redis_blocking scout;
-    bool is_out;
-    struct sb_redis_place seeds[SEEDS_MAX]; /* the scout's, while it is out, like the next three */
+    struct sb_redis_blocking query; /* asks for the map */
+    bool is_asking;
+    struct sb_redis_place seeds[SEEDS_MAX]; /* the query's while it runs, like the next four */
     size_t seed_count;
     struct sb_redis_slot_map map;
     int code;
     struct simba_error error;
 };
 
-/* ---- Nodes ---------------------------------------------------------------------------------- */
-
-/* The node at a place, added where it is new, and connected to when it is first used; NULL when memory is short, or
- * there are too many: redirections may name as many as they like until the map is asked for again. */
-static struct sb_redis_node *node_at(struct sb_redis_cluster *c, const struct sb_redis_place *place)
-{
-    struct sb_redis_node *node = c->store->nodes;
-
-    while (node != NULL && !sb_redis_place_equals(&node->place, place))
-        node = node->next;
-    if (node != NULL || c->store->node_count >= NODES_MAX)
-        return node;
-    return sb_redis_node_add(c->store, place);
-}
-
-static void move_listener(void *argument, struct sb_redis_listener *listener)
-{
-    struct sb_redis_cluster *c = argument;
-    char mutex[SIMBA_MUTEX_MAX + 1];
-    struct sb_redis_node *node;
-
-    if (!listener->wanted)
-        return;
-    sb_redis_listener_mutex(listener, mutex);
-    node = c->slots[sb_redis_slot_of(mutex)];
-    if (node == NULL || node->subscriber == listener->at)
-        return;
-    if (listener->at != NULL)
-        sb_redis_subscriber_remove(listener->at, listener);
-    sb_redis_subscriber_add(node->subscriber, listener);
-}
-
-/* Nobody may be left at a node that goes: its listeners have no slot of their own any more. */
-static void forget_subscriber(void *argument, struct sb_redis_listener *listener)
-{
-    if (listener->at == argument)
-        listener->at = NULL;
-}
-
-static void remove_strangers(struct sb_redis_cluster *c)
-{
-    struct sb_redis_node *next;
-
-    for (struct sb_redis_node *node = c->store->nodes; node != NULL; node = next) {
-        next = node->next;
-        if (!node->stays) {
-            sb_redis_listeners_each(&c->store->listeners, forget_subscriber, node->subscriber);
-            sb_redis_node_remove(node);
-        }
-    }
-}
+/* ---- The map -------------------------------------------------------------------------------- */
 
 static bool set_slot(struct sb_redis_cluster *c, unsigned slot, struct sb_redis_node *node)
 {
-    bool differs = c->slots[slot] != node;
+    struct sb_redis_node *before = c->slots[slot];
 
+    if (before == node)
+        return false;
     c->slots[slot] = node;
-    return differs;
+    c->config.events->slot_moved(c->config.user, before, node);
+    return true;
 }
 
 /* Returns whether a slot has another node than before. */
-static bool set_slots(struct sb_redis_cluster *c, const struct sb_redis_slot_map *map)
+static bool apply(struct sb_redis_cluster *c, const struct sb_redis_slot_map *map)
 {
     bool covered[SB_REDIS_SLOTS] = {false};
     bool changed = false;
 
     for (size_t i = 0; i < map->count; i++) {
-        struct sb_redis_node *node = node_at(c, &map->ranges[i].master);
+        struct sb_redis_node *node =
+            c->config.events->node_at(c->config.user, &map->ranges[i].master);
 
         if (node == NULL)
             continue; /* the slots without a node bring about another refresh */
-        node->stays = true;
         for (unsigned slot = map->ranges[i].first; slot <= map->ranges[i].last; slot++) {
             covered[slot] = true;
             changed |= set_slot(c, slot, node);
@@ -133,21 +86,9 @@ static bool set_slots(struct sb_redis_cluster *c, const struct sb_redis_slot_map
     return changed;
 }
 
-static bool apply(struct sb_redis_cluster *c, const struct sb_redis_slot_map *map)
-{
-    bool changed;
-
-    for (struct sb_redis_node *node = c->store->nodes; node != NULL; node = node->next)
-        node->stays = false;
-    changed = set_slots(c, map);
-    sb_redis_listeners_each(&c->store->listeners, move_listener, c);
-    remove_strangers(c);
-    return changed;
-}
-
 /* ---- Refreshing ----------------------------------------------------------------------------- */
 
-static void add_seed(struct sb_redis_cluster *c, const struct sb_redis_place *place)
+void sb_redis_cluster_add_seed(struct sb_redis_cluster *c, const struct sb_redis_place *place)
 {
     for (size_t i = 0; i < c->seed_count; i++)
         if (sb_redis_place_equals(&c->seeds[i], place))
@@ -173,14 +114,13 @@ static void order_seeds(struct sb_redis_cluster *c)
 
 static void collect_seeds(struct sb_redis_cluster *c)
 {
-    const struct sb_redis_options *o = &c->store->options;
+    const struct sb_redis_options *o = c->config.options;
 
+    SB_CHECK(!c->is_asking, "the seeds of a query do not change while it runs");
     c->seed_count = 0;
-    for (const struct sb_redis_node *node = c->store->nodes; node != NULL; node = node->next)
-        if (sb_redis_reconnecting_is_ready(node->commands))
-            add_seed(c, &node->place);
+    c->config.events->add_seeds(c->config.user, c);
     for (size_t i = 0; i < o->place_count; i++)
-        add_seed(c, &o->places[i]);
+        sb_redis_cluster_add_seed(c, &o->places[i]);
     order_seeds(c);
 }
 
@@ -188,32 +128,36 @@ static void run_refresh(void *user)
 {
     struct sb_redis_cluster *c = user;
 
-    c->code = sb_redis_slot_map_find(&c->store->options, c->store->tls, c->seeds, c->seed_count,
+    c->code = sb_redis_slot_map_find(c->config.options, c->config.tls, c->seeds, c->seed_count,
                                      &c->map, &c->error);
 }
 
 static void finish_close(struct sb_redis_cluster *c)
 {
-    simba_backend *store = c->store;
+    void (*closed)(void *user) = c->config.events->closed;
+    void *user = c->config.user;
 
-    if (!c->closing || c->is_out || c->has_timer)
+    if (!c->closing || c->is_asking || c->has_timer)
         return;
     sb_free(c);
-    store->cluster = NULL;
-    sb_redis_store_finish_close(store);
+    closed(user);
 }
 
-static void tell_lost(struct sb_redis_cluster *c)
+static void log_lost(struct sb_redis_cluster *c)
 {
-    c->store->host->log(c->store->host, c->is_lost ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN,
-                        "redis: no map of the cluster: %s", c->error.text);
+    const struct simba_backend_host *host = c->config.host;
+
+    host->log(host, c->is_lost ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN,
+              "redis: no map of the cluster: %s", c->error.text);
     c->is_lost = true;
 }
 
-static void tell_found(struct sb_redis_cluster *c)
+static void log_found(struct sb_redis_cluster *c)
 {
+    const struct simba_backend_host *host = c->config.host;
+
     if (c->is_lost)
-        c->store->host->log(c->store->host, SIMBA_LOG_INFO, "redis: the cluster answers again");
+        host->log(host, SIMBA_LOG_INFO, "redis: the cluster answers again");
     c->is_lost = false;
 }
 
@@ -222,21 +166,22 @@ static void take_map(struct sb_redis_cluster *c)
 {
     bool changed = apply(c, &c->map);
 
+    c->config.events->mapped(c->config.user);
     c->fruitless = changed ? 0 : c->fruitless + 1;
     c->doubts = !changed;
     c->source = c->map.source;
-    tell_found(c);
+    log_found(c);
 }
 
 static void on_refreshed(void *user)
 {
     struct sb_redis_cluster *c = user;
 
-    c->is_out = false;
+    c->is_asking = false;
     c->finished_ms = simba_now_ms();
     if (c->code != SIMBA_OK && !c->closing) {
         c->fruitless++;
-        tell_lost(c);
+        log_lost(c);
         sb_redis_cluster_refresh(c);
     } else if (c->code == SIMBA_OK) {
         if (!c->closing)
@@ -252,8 +197,8 @@ static void on_timer(uv_timer_t *timer)
 
     c->is_due = false;
     collect_seeds(c);
-    c->is_out = sb_redis_blocking_start(&c->scout) == 0;
-    if (!c->is_out) {
+    c->is_asking = sb_redis_blocking_start(&c->query) == 0;
+    if (!c->is_asking) {
         c->fruitless++;
         sb_redis_cluster_refresh(c);
     }
@@ -274,7 +219,7 @@ static int64_t delay_ms(struct sb_redis_cluster *c)
 
 void sb_redis_cluster_refresh(struct sb_redis_cluster *c)
 {
-    if (c->is_out || c->is_due || c->closing)
+    if (c->is_asking || c->is_due || c->closing)
         return;
     if (simba_now_ms() - c->finished_ms > CALM_MS)
         c->fruitless = 0;
@@ -299,10 +244,15 @@ static void hurry(struct sb_redis_cluster *c)
 
 /* ---- Routing -------------------------------------------------------------------------------- */
 
+struct sb_redis_node *sb_redis_cluster_node(const struct sb_redis_cluster *c, const char *mutex)
+{
+    return c->slots[sb_redis_slot_of(mutex)];
+}
+
 struct sb_redis_node *sb_redis_cluster_route(struct sb_redis_cluster *c, const char *mutex,
                                              struct simba_error *error)
 {
-    struct sb_redis_node *node = c->slots[sb_redis_slot_of(mutex)];
+    struct sb_redis_node *node = sb_redis_cluster_node(c, mutex);
 
     if (!sb_redis_slot_is_one(mutex)) {
         sb_error_set(error, SIMBA_EINVAL,
@@ -352,7 +302,7 @@ struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, cons
         sb_error_set(error, SIMBA_ESTORE, "a node of the cluster sent us nowhere: %s", text);
         return NULL;
     }
-    node = node_at(c, &place);
+    node = c->config.events->node_at(c->config.user, &place);
     if (node == NULL) {
         sb_error_set(error, SIMBA_EUNAVAILABLE,
                      "a node of the cluster sent us to one more than there is room for: %s", text);
@@ -361,7 +311,7 @@ struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, cons
     }
     *ret_asking = strncmp(text, "ASK ", 4) == 0;
     if (!*ret_asking) {
-        c->slots[slot] = node;
+        set_slot(c, slot, node);
         hurry(c);
         sb_redis_cluster_refresh(c);
     }
@@ -370,13 +320,13 @@ struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, cons
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-int sb_redis_cluster_open(simba_backend *store, struct sb_redis_cluster **ret_cluster,
-                          struct simba_error *error)
+int sb_redis_cluster_open(const struct sb_redis_cluster_config *config,
+                          struct sb_redis_cluster **ret_cluster, struct simba_error *error)
 {
-    struct sb_redis_options *o = &store->options;
+    const struct sb_redis_options *o = config->options;
     struct sb_redis_slot_map map;
     struct sb_redis_cluster *c;
-    int code = sb_redis_slot_map_find(o, store->tls, o->places, o->place_count, &map, error);
+    int code = sb_redis_slot_map_find(o, config->tls, o->places, o->place_count, &map, error);
 
     if (code != SIMBA_OK)
         return code;
@@ -385,13 +335,13 @@ int sb_redis_cluster_open(simba_backend *store, struct sb_redis_cluster **ret_cl
         sb_redis_slot_map_free(&map);
         return sb_error_plain(error, SIMBA_ENOMEM);
     }
-    c->store = store;
+    c->config = *config;
     c->random = sb_random_seed();
-    c->scout.host = store->host;
-    c->scout.run = run_refresh;
-    c->scout.back = on_refreshed;
-    c->scout.user = c;
-    uv_timer_init(store->host->loop, &c->timer);
+    c->query.host = config->host;
+    c->query.run = run_refresh;
+    c->query.finished = on_refreshed;
+    c->query.user = c;
+    uv_timer_init(config->host->loop, &c->timer);
     c->timer.data = c;
     c->has_timer = true;
     apply(c, &map);

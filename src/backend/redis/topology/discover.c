@@ -12,21 +12,6 @@
 
 #include <uv.h>
 
-int sb_redis_check(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
-                   const struct sb_redis_endpoint *endpoint, struct simba_error *error)
-{
-    const struct sb_redis_ask_config config = {
-        .options = o,
-        .tls = tls,
-        .credentials = &o->credentials,
-        .database = o->database,
-        .master_only = o->mode == SB_REDIS_SENTINEL,
-    };
-    const struct sb_redis_argument word = {"PING", 4};
-
-    return sb_redis_ask(&config, endpoint, &word, 1, NULL, NULL, error);
-}
-
 /* ---- Sentinels ------------------------------------------------------------------------------ */
 
 struct search;

@@ -13,8 +13,4 @@
 int sb_redis_ask_sentinels(const struct sb_redis_options *options, const struct sb_redis_tls *tls,
                            struct sb_redis_votes *ret_votes, struct simba_error *error);
 
-/* Whether the server can be used now: connects, authenticates, asks it. */
-int sb_redis_check(const struct sb_redis_options *options, const struct sb_redis_tls *tls,
-                   const struct sb_redis_endpoint *endpoint, struct simba_error *error);
-
 #endif

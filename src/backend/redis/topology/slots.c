@@ -1,5 +1,5 @@
 /*
- * slots.c - CLUSTER SLOTS, asked for and read.
+ * slots.c - the slot of a mutex, and CLUSTER SLOTS, asked for and read.
  */
 #include "backend/redis/topology/slots.h"
 
@@ -10,6 +10,35 @@
 
 #include <hiredis/hiredis.h>
 #include <string.h>
+
+/* ---- The slot of a mutex -------------------------------------------------------------------- */
+
+/* CRC16-CCITT (XModem), as clusters count. */
+static unsigned crc16(const char *bytes, size_t length)
+{
+    unsigned crc = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned)(unsigned char)bytes[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc & 0x8000) != 0 ? (crc << 1) ^ 0x1021 : crc << 1;
+        crc &= 0xffff;
+    }
+    return crc;
+}
+
+/* The hash tag ends at the first brace, which may be one of the mutex itself. */
+unsigned sb_redis_slot_of(const char *mutex)
+{
+    return crc16(mutex, strcspn(mutex, "}")) % SB_REDIS_SLOTS;
+}
+
+bool sb_redis_slot_is_one(const char *mutex)
+{
+    return mutex[0] != '}';
+}
+
+/* ---- The map -------------------------------------------------------------------------------- */
 
 struct reading {
     struct sb_redis_slot_map map;

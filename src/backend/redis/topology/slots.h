@@ -4,8 +4,16 @@
 #ifndef SB_REDIS_SLOTS_H
 #define SB_REDIS_SLOTS_H
 
-#include "backend/redis/keys.h"
 #include "backend/redis/wire/probe.h"
+
+#define SB_REDIS_SLOTS 16384
+
+/* The slot that a mutex is in. */
+unsigned sb_redis_slot_of(const char *mutex);
+
+/* Without a first byte of its own the braces are no hash tag: the keys would be in different
+ * slots. */
+bool sb_redis_slot_is_one(const char *mutex);
 
 struct sb_redis_slot_range {
     unsigned first;

@@ -13,7 +13,7 @@ static void come_back(struct simba_task *task)
         (struct sb_redis_blocking *)((char *)task - offsetof(struct sb_redis_blocking, task));
 
     pthread_join(scout->thread, NULL);
-    scout->back(scout->user);
+    scout->finished(scout->user);
 }
 
 static void *run_thread(void *argument)

@@ -13,8 +13,8 @@
 /* Embedded by whoever sends it out; stays where it is until `back` is called. */
 struct sb_redis_blocking {
     const struct simba_backend_host *host;
-    void (*run)(void *user);  /* on the thread */
-    void (*back)(void *user); /* on the loop, when the thread has ended */
+    void (*run)(void *user);      /* on the thread */
+    void (*finished)(void *user); /* on the loop, when the thread has ended */
     void *user;
     struct simba_task task;
     pthread_t thread;

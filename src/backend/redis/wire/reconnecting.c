@@ -356,7 +356,7 @@ void sb_redis_reconnecting_drop(struct sb_redis_reconnecting *l, const struct si
         sb_redis_connection_drop(l->connection, error);
 }
 
-void sb_redis_reconnecting_look_again(struct sb_redis_reconnecting *l)
+void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *l)
 {
     if (l->state != PAUSED)
         return;
@@ -377,7 +377,7 @@ sb_redis_reconnecting_create(const struct sb_redis_reconnecting_config *config)
     l->random = sb_random_seed();
     l->scout.host = config->host;
     l->scout.run = run_search;
-    l->scout.back = on_search_back;
+    l->scout.finished = on_search_back;
     l->scout.user = l;
     return l;
 }

@@ -54,7 +54,7 @@ void sb_redis_reconnecting_drop(struct sb_redis_reconnecting *link,
                                 const struct simba_error *error);
 
 /* Where the server is may be known by now, or be another place: ends a pause. */
-void sb_redis_reconnecting_look_again(struct sb_redis_reconnecting *link);
+void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *link);
 
 bool sb_redis_reconnecting_is_ready(const struct sb_redis_reconnecting *link);
 

@@ -1,0 +1,136 @@
+/*
+ * waiting.c - listeners of contenders and observers, and yields. Must not know how a request is sent.
+ */
+#include "backend/redis/request/waiting.h"
+
+#include "backend/redis/request/store.h"
+#include "base/alloc.h"
+#include "base/time.h"
+
+#define YIELD_MS 20   /* a waiter that has not come by then may be dead */
+#define YIELD_SHARE 4 /* what part of a lease or of a request's time may pass meanwhile */
+
+/* ---- Listening ------------------------------------------------------------------------------ */
+
+/* A contender is only noted down: it subscribes when it has lost an attempt. */
+static void start_listening(simba_backend *store, const char *mutex, const char *id)
+{
+    struct sb_redis_listener *listener = sb_redis_listeners_add(&store->listeners, mutex, id);
+
+    if (listener == NULL)
+        store->host->log(store->host, SIMBA_LOG_WARN,
+                         "redis: no memory to listen for '%s': it is polled", mutex);
+    else if (listener->lingers)
+        sb_redis_subscriber_resume(listener->at, listener);
+    else if (id == NULL)
+        sb_redis_nodes_subscribe(&store->nodes, listener);
+}
+
+/* In a cluster a listener moves with its mutex, and must not be forgotten at a node that goes. */
+static bool may_linger(const simba_backend *store, const struct sb_redis_listener *listener)
+{
+    return store->nodes.cluster == NULL && listener->at != NULL;
+}
+
+static void stop_listening(simba_backend *store, const char *mutex, const char *id)
+{
+    struct sb_redis_listener *listener = sb_redis_listeners_find(&store->listeners, mutex, id);
+
+    if (listener == NULL)
+        return;
+    sb_redis_listeners_end_wait(&store->listeners, listener);
+    if ((may_linger(store, listener) && sb_redis_subscriber_linger(listener->at, listener)) ||
+        !sb_redis_listeners_remove(&store->listeners, listener))
+        return;
+    if (listener->at != NULL)
+        sb_redis_subscriber_remove(listener->at, listener);
+    sb_free(listener);
+}
+
+void sb_redis_waiting_listen(simba_backend *store, const char *mutex, const char *id, bool on)
+{
+    if (on)
+        start_listening(store, mutex, id);
+    else
+        stop_listening(store, mutex, id);
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+static struct sb_redis_listener *listener_of(const simba_backend *store,
+                                             const struct simba_request *request)
+{
+    return sb_redis_listeners_find(&store->listeners, request->mutex, request->id);
+}
+
+/* Most clients have no waiter, and then nothing is looked up. */
+static struct sb_redis_listener *waiter_of(const simba_backend *store,
+                                           const struct simba_request *request)
+{
+    return store->listeners.waiting > 0 ? listener_of(store, request) : NULL;
+}
+
+int64_t sb_redis_waiting_since_us(const simba_backend *store, const struct simba_request *request)
+{
+    const struct sb_redis_listener *listener = waiter_of(store, request);
+
+    return listener != NULL ? listener->waits_since_us : 0;
+}
+
+void sb_redis_waiting_won(simba_backend *store, const struct simba_request *request)
+{
+    struct sb_redis_listener *listener = waiter_of(store, request);
+
+    if (listener != NULL)
+        sb_redis_listeners_end_wait(&store->listeners, listener);
+}
+
+struct sb_redis_listener *
+sb_redis_waiting_lost(simba_backend *store, const struct simba_request *request, int64_t since_us)
+{
+    struct sb_redis_listener *listener = listener_of(store, request);
+
+    if (listener == NULL || listener->lingers)
+        return listener;
+    sb_redis_listeners_begin_wait(&store->listeners, listener, since_us);
+    sb_redis_nodes_subscribe(&store->nodes, listener);
+    return NULL;
+}
+
+/* ---- Yields --------------------------------------------------------------------------------- */
+
+static uint32_t number_of(const struct simba_request *request)
+{
+    char channel[SB_REDIS_CHANNEL_MAX];
+
+    return sb_redis_channel_hash(channel,
+                                 sb_redis_channel_make(channel, request->mutex, request->id));
+}
+
+void sb_redis_waiting_woke(simba_backend *store, const struct simba_request *request)
+{
+    struct sb_redis_yields *yields = &store->yields;
+    uint32_t from = number_of(request);
+
+    yields->last_ms = simba_now_ms();
+    yields->table[from % SB_REDIS_YIELDS_MAX] = (struct sb_redis_yield){from, yields->last_ms};
+}
+
+/* A client that has woken nobody of late makes no number. */
+int64_t sb_redis_waiting_yields_until(const simba_backend *store,
+                                      const struct simba_request *request, int64_t now_ms)
+{
+    const struct sb_redis_yields *yields = &store->yields;
+    const struct sb_redis_yield *found;
+    int64_t most_ms;
+    uint32_t from;
+
+    if (now_ms >= yields->last_ms + YIELD_MS)
+        return 0;
+    from = number_of(request);
+    found = &yields->table[from % SB_REDIS_YIELDS_MAX];
+    if (found->from != from)
+        return 0;
+    most_ms = sb_earlier(request->ttl_ms + request->transition_ms, request->timeout_ms);
+    return found->at_ms + sb_earlier(YIELD_MS, most_ms / YIELD_SHARE);
+}
