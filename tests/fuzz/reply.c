@@ -5,10 +5,10 @@
 #include "fuzz.h"
 
 #include "backend/redis/failure.h"
-#include "backend/redis/wire/greeting.h"
+#include "backend/redis/wire/login.h"
 #include "backend/redis/topology/sentinel_query.h"
 #include "backend/redis/keys.h"
-#include "backend/redis/request/record.h"
+#include "backend/redis/request/call.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
@@ -75,23 +75,23 @@ static int keep_command(void *via, struct sb_redis_command *command,
     return SIMBA_OK;
 }
 
-static void count_answer(struct sb_redis_sentinel_query *question)
+static void count_answer(struct sb_redis_sentinel_query *query)
 {
-    ++*(int *)question->user;
+    ++*(int *)query->user;
 }
 
 /* What it takes for good has an end, and does not count for more than one sentinel. */
-static void check_word(const struct sb_redis_sentinel_query *question)
+static void check_answer(const struct sb_redis_sentinel_query *query)
 {
     const struct sb_redis_options options = {.place_count = 3};
-    const struct sb_redis_sentinel_answer *word = &question->word;
+    const struct sb_redis_sentinel_answer *said = &query->answer;
     static struct sb_redis_votes votes;
 
-    fuzz_demand(word->peer_count <= SB_REDIS_SENTINELS_MAX && word->peer_count < word->known,
+    fuzz_demand(said->peer_count <= SB_REDIS_SENTINELS_MAX && said->peer_count < said->known,
                 "nobody tells of more than it knows");
-    fuzz_demand(word->master.port > 0 && word->master.host[0] != '\0', "a master has an address");
+    fuzz_demand(said->master.port > 0 && said->master.host[0] != '\0', "a master has an address");
     sb_redis_votes_init(&votes, &options);
-    sb_redis_votes_take(&votes, 0, word, 1);
+    sb_redis_votes_take(&votes, 0, said, 1);
     sb_redis_votes_add_peers(&votes, 1);
     fuzz_demand(sb_redis_votes_master(&votes, NULL, 0) == NULL, "one of three makes no master");
 }
@@ -109,26 +109,26 @@ static void take_for_sentinel(const redisReply *reply, size_t tried)
     const struct sb_redis_options options = {.master_name = name};
     struct sb_redis_command *commands[SB_REDIS_SENTINEL_QUERY_STEPS];
     struct sb_redis_command **next = commands;
-    static struct sb_redis_sentinel_query question;
+    static struct sb_redis_sentinel_query query;
     int answers = 0;
 
     replies[tried] = reply;
-    memset(&question, 0, sizeof question);
-    question.options = &options;
-    question.answered = count_answer;
-    question.user = &answers;
-    fuzz_demand(sb_redis_sentinel_query_start(&question, keep_command, &next, 1, NULL) == SIMBA_OK,
+    memset(&query, 0, sizeof query);
+    query.options = &options;
+    query.answered = count_answer;
+    query.user = &answers;
+    fuzz_demand(sb_redis_sentinel_query_start(&query, keep_command, &next, 1, NULL) == SIMBA_OK,
                 "it is sent");
     for (size_t i = 0; i < SB_REDIS_SENTINEL_QUERY_STEPS; i++) {
         const struct sb_redis_answer answer = {.reply = replies[i], .place = &place};
 
         commands[i]->answered(commands[i], &answer);
     }
-    fuzz_demand(answers == 1, "a question is answered once");
-    if (question.code == SIMBA_OK)
-        check_word(&question);
+    fuzz_demand(answers == 1, "a query is answered once");
+    if (query.code == SIMBA_OK)
+        check_answer(&query);
     else
-        fuzz_demand(question.error.text[0] != '\0', "a failure says why");
+        fuzz_demand(query.error.text[0] != '\0', "a failure says why");
 }
 
 static void take_for_error(const redisReply *reply)

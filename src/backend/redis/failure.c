@@ -45,8 +45,8 @@ static const struct meaning meanings[] = {
     {"ERR unknown command", SIMBA_ESTORE, "does not know a command that is needed"},
 };
 
-/* Redis before 7 wraps an error of a script: "ERR Error running script (call to f_...): @user_script:7:
- * OOM command not allowed ...". */
+/* Redis before 7 wraps an error of a script: "ERR Error running script (call to f_...):
+ * @user_script:7: OOM command not allowed ...". */
 static const char *unwrap(const char *text)
 {
     static const char place[] = "@user_script:";
@@ -85,8 +85,8 @@ static size_t length_until(const char *text, const char *mark)
     return found != NULL ? (size_t)(found - text) : strlen(text);
 }
 
-/* Without where in a script it happened, which tells a user nothing, and without the arguments of a command
- * that the server does not know. */
+/* Without where in a script it happened, which tells a user nothing, and without the arguments of a
+ * command that the server does not know. */
 static int words_of(const char *text)
 {
     size_t script = length_until(text, " script: ");

@@ -78,8 +78,9 @@ size_t sb_redis_channel_make(char target[SB_REDIS_CHANNEL_MAX], const char *mute
     return length + id_length;
 }
 
-/* Eight bytes at a time: each step has to wait for the one before it, so the steps are what costs. A multiplication
- * carries upwards only; so one more brings the end of the last bytes, where ids differ, into the half that is used. */
+/* Eight bytes at a time: each step has to wait for the one before it, so the steps are what costs.
+ * A multiplication carries upwards only; so one more brings the end of the last bytes, where ids
+ * differ, into the half that is used. */
 uint32_t sb_redis_channel_hash(const char *channel, size_t length)
 {
     uint64_t hash = length;

@@ -9,7 +9,7 @@
 #ifndef SB_REDIS_KEYS_H
 #define SB_REDIS_KEYS_H
 
-#include "backend/redis/wire/buffer.h"
+#include "backend/redis/wire/resp.h"
 
 #include <simba/simba.h>
 
@@ -28,8 +28,8 @@ struct sb_redis_keys {
 
 void sb_redis_keys_make(struct sb_redis_keys *keys, const char *mutex);
 
-/* The mutex that a key belongs to, whichever of the three it is. False for other keys, and for what cannot
- * be the name of a mutex. */
+/* The mutex that a key belongs to, whichever of the three it is. False for other keys, and for what
+ * cannot be the name of a mutex. */
 bool sb_redis_key_mutex(const char *key, size_t length, char ret_mutex[SIMBA_MUTEX_MAX + 1]);
 
 /* The channel of a contender, or of the mutex (`id` NULL). Returns its length. */

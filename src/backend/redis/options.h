@@ -34,8 +34,8 @@ struct sb_redis_credentials {
 
 struct sb_redis_options {
     enum sb_redis_mode mode;
-    struct sb_redis_place
-        places[SB_REDIS_PLACES_MAX]; /* the server; sentinels; nodes to begin with */
+    /* The server; sentinels; or nodes to begin with. */
+    struct sb_redis_place places[SB_REDIS_PLACES_MAX];
     size_t place_count;
     char *master_name; /* sentinel mode */
     bool sentinel_any; /* sentinel-quorum=any */

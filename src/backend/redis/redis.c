@@ -1,16 +1,16 @@
 /*
- * redis.c - the backend's operations and the life of a client. request/store.h lists the stages that a
- * request passes, and the folders in the order in which they may call each other.
+ * redis.c - the backend's operations and the life of a client. request/store.h lists the stages
+ * that a request passes, and the folders in the order in which they may call each other.
  */
 #include "backend/redis/redis.h"
 
 #include "backend/redis/ops/ops.h"
 #include "backend/redis/request/request.h"
-#include "backend/redis/wire/hosts.h"
+#include "backend/redis/wire/endpoint.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* ---- What the nodes tell ---------------------------------------------------------------------- */
+/* ---- What the nodes tell -------------------------------------------------------------------- */
 
 static void free_store(simba_backend *store)
 {

@@ -1,8 +1,8 @@
 /*
  * eviction.c - INFO memory, asked and judged.
  *
- * Every lease has an expiry, so each policy but noeviction, also those that spare keys without one, may end
- * a lease that somebody believes in.
+ * Every lease has an expiry, so each policy but noeviction, also those that spare keys without one,
+ * may end a lease that somebody believes in.
  */
 #include "backend/redis/ops/ops.h"
 
@@ -16,7 +16,8 @@ struct question {
     simba_backend *store;
 };
 
-/* What stands behind "NAME:" in the text, up to the end of the line; its length is 0 where nothing does. */
+/* What stands behind "NAME:" in the text, up to the end of the line; its length is 0 where nothing
+ * does. */
 static struct sb_redis_argument field(const char *text, const char *name)
 {
     const char *found = strstr(text, name);

@@ -1,8 +1,8 @@
 /*
  * list.c - LIST: SCAN finds the names of the mutexes, node by node, and a READ tells about each.
  *
- * The reads go the way of everybody's requests, so that scripts that are missing and nodes that moved are
- * no matter of this file.
+ * The reads go the way of everybody's requests, so that scripts that are missing and nodes that
+ * moved are no matter of this file.
  */
 #include "backend/redis/ops/ops.h"
 
@@ -135,9 +135,9 @@ static bool is_complete(const struct listing *l)
     return l->next == l->count || l->error.code != SIMBA_OK;
 }
 
-/* As many as may be under way at once, and the next of them when all have ended: they are on all nodes, so
- * that one answer does not tell which connection is to be flushed. One more counts as under way until all
- * have begun, because reads can end at once. */
+/* As many as may be under way at once, and the next of them when all have ended: they are on all
+ * nodes, so that one answer does not tell which connection is to be flushed. One more counts as
+ * under way until all have begun, because reads can end at once. */
 static void read_more(struct listing *l)
 {
     simba_backend *store = l->store;

@@ -1,10 +1,10 @@
 /*
- * queue.c - QUEUE: a READ finds the server that the mutex is on, and ZRANGE tells who waits there, the oldest
- * first.
+ * queue.c - QUEUE: a READ finds the server that the mutex is on, and ZRANGE tells who waits there,
+ * the oldest first.
  *
- * The READ goes the way of everybody's requests, so that scripts, reconnections and nodes that moved long ago are no
- * matter of this file; a slot that is on the move just now sends the ZRANGE on. What the set holds comes from
- * outside: anybody can write it.
+ * The READ goes the way of everybody's requests, so that scripts, reconnections and nodes that
+ * moved long ago are no matter of this file; a slot that is on the move just now sends the ZRANGE
+ * on. What the set holds comes from outside: anybody can write it.
  */
 #include "backend/redis/ops/ops.h"
 

@@ -134,14 +134,14 @@ struct sb_redis_listener *sb_redis_listeners_add(struct sb_redis_listeners *t, c
 
 bool sb_redis_listeners_remove(struct sb_redis_listeners *t, struct sb_redis_listener *listener)
 {
-    struct sb_redis_listener **link = bucket_of(t, listener->channel, listener->length);
+    struct sb_redis_listener **place = bucket_of(t, listener->channel, listener->length);
 
     if (--listener->count > 0)
         return false;
     sb_redis_listeners_end_wait(t, listener);
-    while (*link != listener)
-        link = &(*link)->next;
-    *link = listener->next;
+    while (*place != listener)
+        place = &(*place)->next;
+    *place = listener->next;
     t->count--;
     return true;
 }

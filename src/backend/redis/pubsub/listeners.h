@@ -15,10 +15,10 @@ struct sb_redis_listener {
     struct sb_redis_listener *next;
     struct sb_redis_subscriber *at; /* where the channel is subscribed to; NULL: nowhere yet */
     uint64_t ticket; /* of the subscription at `at`, 0 while it has not been asked for */
-    int64_t
-        waits_since_us; /* a contender: since when, by the server's clock; 0: it does not wait */
-    unsigned count;     /* observers that share it */
-    uint16_t length;    /* of the channel */
+    /* A contender: since when it waits, by the server's clock; 0: it does not. */
+    int64_t waits_since_us;
+    unsigned count;  /* observers that share it */
+    uint16_t length; /* of the channel */
     uint8_t mutex_length;
     bool wanted;    /* it should be subscribed to */
     bool lingers;   /* nobody listens: the subscription is kept for a while, and counts as one */

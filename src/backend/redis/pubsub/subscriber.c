@@ -1,13 +1,13 @@
 /*
  * subscriber.c - SUBSCRIBE and what comes of it. Must not know why somebody listens.
  *
- * Confirmations come in the order of the subscriptions, one for each channel, so each subscription gets a
- * ticket: its number on this connection. A listener is told to look when its ticket is confirmed, since
- * what was published before went unheard.
+ * Confirmations come in the order of the subscriptions, one for each channel, so each subscription
+ * gets a ticket: its number on this connection. A listener is told to look when its ticket is
+ * confirmed, since what was published before went unheard.
  *
- * Whoever stops to listen often begins again at once: a thread that takes a mutex again and again. So the
- * subscription of a contender lingers for a while, and is there when it is wanted again. A server takes such a
- * contender for a live one, so what it is told meanwhile is not lost.
+ * Whoever stops to listen often begins again at once: a thread that takes a mutex again and again.
+ * So the subscription of a contender lingers for a while, and is there when it is wanted again. A
+ * server takes such a contender for a live one, so what it is told meanwhile is not lost.
  */
 #include "backend/redis/pubsub/subscriber.h"
 
@@ -33,12 +33,12 @@ struct lingerer {
 struct sb_redis_subscriber {
     const struct simba_backend_host *host;
     struct sb_redis_listeners *listeners;
-    struct sb_redis_reconnecting *link;
-    uv_prepare_t
-        flusher;      /* before the loop waits, what was said in this turn leaves in one write */
+    struct sb_redis_reconnecting *connection;
+    /* Before the loop waits, what was said in this turn is sent in one write. */
+    uv_prepare_t flusher;
     uv_timer_t timer; /* ends the lingering */
     bool has_handles; /* these two are handles of the loop */
-    unsigned parts;   /* the link and the handles */
+    unsigned parts;   /* the connection and the handles */
     uint64_t asked;   /* the last ticket */
     uint64_t confirmed;
     uint64_t bulk; /* the last ticket of those given when the connection came up */
@@ -61,10 +61,10 @@ static void on_flush(uv_prepare_t *prepare)
 
     uv_prepare_stop(prepare);
     s->dirty = false;
-    sb_redis_reconnecting_flush(s->link);
+    sb_redis_reconnecting_flush(s->connection);
 }
 
-/* Whoever never listens has none. */
+/* A client that never listens has none. */
 static void have_handles(struct sb_redis_subscriber *s)
 {
     if (s->has_handles)
@@ -88,12 +88,12 @@ static void flush_soon(struct sb_redis_subscriber *s)
 static void say(struct sb_redis_subscriber *s, const struct sb_redis_argument *arguments,
                 size_t count)
 {
-    if (sb_redis_reconnecting_push(s->link, arguments, count) != SIMBA_OK) {
+    if (sb_redis_reconnecting_push(s->connection, arguments, count) != SIMBA_OK) {
         struct simba_error error;
 
         sb_error_set(&error, SIMBA_ENOMEM, "no memory for a subscription");
         sb_redis_reconnecting_drop(
-            s->link, &error); /* to begin anew is the only way to know what is subscribed */
+            s->connection, &error); /* to begin anew is the only way to know what is subscribed */
         return;
     }
     flush_soon(s);
@@ -106,11 +106,11 @@ void sb_redis_subscriber_add(struct sb_redis_subscriber *s, struct sb_redis_list
 
     listener->at = s;
     listener->ticket = 0;
-    if (sb_redis_reconnecting_is_ready(s->link)) {
+    if (sb_redis_reconnecting_is_ready(s->connection)) {
         listener->ticket = ++s->asked;
         say(s, arguments, 2);
     } else {
-        sb_redis_reconnecting_start(s->link, NULL);
+        sb_redis_reconnecting_start(s->connection, NULL);
     }
 }
 
@@ -120,7 +120,7 @@ void sb_redis_subscriber_remove(struct sb_redis_subscriber *s, struct sb_redis_l
                                                    {listener->channel, listener->length}};
 
     listener->at = NULL;
-    if (listener->ticket > 0 && sb_redis_reconnecting_is_ready(s->link) &&
+    if (listener->ticket > 0 && sb_redis_reconnecting_is_ready(s->connection) &&
         !sb_redis_listeners_share(s->listeners, listener))
         say(s, arguments, 2);
 }
@@ -164,7 +164,7 @@ static void on_lingered(uv_timer_t *timer)
 bool sb_redis_subscriber_linger(struct sb_redis_subscriber *s, struct sb_redis_listener *listener)
 {
     if (sb_redis_listener_is_observer(listener) || listener->count > 1 || listener->ticket == 0 ||
-        !sb_redis_reconnecting_is_ready(s->link))
+        !sb_redis_reconnecting_is_ready(s->connection))
         return false;
     if (s->lingerer_count == LINGER_MAX)
         end_oldest(s);
@@ -245,8 +245,9 @@ static bool opens_with(const redisReply *text, const char *word)
     return text->len >= strlen(word) && memcmp(text->str, word, strlen(word)) == 0;
 }
 
-/* Anybody may have said it: it is a reason to look, and nothing in it is believed. Being told to look makes nobody stop
- * listening, so the table does not change meanwhile. Other words than the two are not for us. */
+/* Anybody may have said it: it is a reason to look, and nothing in it is believed. Being told to
+ * look makes nobody stop listening, so the table does not change meanwhile. Other words than the
+ * two are not for us. */
 static void on_message(struct sb_redis_subscriber *s, const redisReply *channel,
                        const redisReply *text)
 {
@@ -275,7 +276,7 @@ static void on_refused(struct sb_redis_subscriber *s, const redisReply *reply)
 
     sb_error_set(&error, SIMBA_EDENIED, "the server does not let this client listen: %s",
                  reply->str);
-    sb_redis_reconnecting_drop(s->link, &error);
+    sb_redis_reconnecting_drop(s->connection, &error);
 }
 
 static void on_pushed(void *user, const redisReply *reply)
@@ -299,12 +300,12 @@ static void on_pushed(void *user, const redisReply *reply)
 
 void sb_redis_subscriber_drop(struct sb_redis_subscriber *s, const struct simba_error *error)
 {
-    sb_redis_reconnecting_drop(s->link, error);
+    sb_redis_reconnecting_drop(s->connection, error);
 }
 
 void sb_redis_subscriber_retry(struct sb_redis_subscriber *s)
 {
-    sb_redis_reconnecting_retry(s->link);
+    sb_redis_reconnecting_retry(s->connection);
 }
 
 static void release(struct sb_redis_subscriber *s)
@@ -318,7 +319,7 @@ static void release(struct sb_redis_subscriber *s)
     closed(user);
 }
 
-static void on_link_closed(void *user)
+static void on_connection_closed(void *user)
 {
     release(user);
 }
@@ -335,29 +336,29 @@ static int where(void *user, struct sb_redis_place *ret_place, struct simba_erro
     return s->where(s->user, ret_place, error);
 }
 
-static const struct sb_redis_reconnecting_events link_events = {on_ready, on_pushed, on_link_closed,
-                                                                NULL};
+static const struct sb_redis_reconnecting_events connection_events = {on_ready, on_pushed,
+                                                                      on_connection_closed, NULL};
 
 struct sb_redis_subscriber *
-sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *link,
+sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *config,
                            struct sb_redis_listeners *listeners,
                            const struct sb_redis_subscriber_events *events)
 {
     struct sb_redis_subscriber *s = sb_alloc_zero(sizeof *s);
-    struct sb_redis_reconnecting_config own = *link;
+    struct sb_redis_reconnecting_config own = *config;
 
     if (s == NULL)
         return NULL;
-    s->host = link->host;
+    s->host = config->host;
     s->listeners = listeners;
     s->events = events;
-    s->where = link->where;
-    s->user = link->user;
+    s->where = config->where;
+    s->user = config->user;
     own.where = where;
-    own.events = &link_events;
+    own.events = &connection_events;
     own.user = s;
-    s->link = sb_redis_reconnecting_create(&own);
-    if (s->link == NULL) {
+    s->connection = sb_redis_reconnecting_create(&own);
+    if (s->connection == NULL) {
         sb_free(s);
         return NULL;
     }
@@ -371,5 +372,5 @@ void sb_redis_subscriber_close(struct sb_redis_subscriber *s)
         uv_close((uv_handle_t *)&s->flusher, on_handle_closed);
         uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     }
-    sb_redis_reconnecting_close(s->link);
+    sb_redis_reconnecting_close(s->connection);
 }

@@ -1,8 +1,8 @@
 /*
  * subscriber.h - the subscriptions at one server.
  *
- * Its connection is made for the first one. After each (re)connection everything is subscribed to again,
- * and then everybody is told once to look, because messages may have been missed.
+ * Its connection is made for the first one. After each (re)connection everything is subscribed to
+ * again, and then everybody is told once to look, because messages may have been missed.
  */
 #ifndef SB_REDIS_SUBSCRIBER_H
 #define SB_REDIS_SUBSCRIBER_H
@@ -14,14 +14,15 @@ struct sb_redis_subscriber;
 
 struct sb_redis_subscriber_events {
     void (*closed)(void *user); /* it is gone */
-    /* A release has told a contender to try, whose listener may only linger. The table of listeners must not change. */
+    /* A release has told a contender to try, whose listener may only linger. The table of listeners
+     * must not change. */
     void (*released)(void *user, struct sb_redis_listener *listener);
 };
 
-/* `link` says how the server is reached; its events are the subscriber's own, and its user is told the others. NULL
- * when memory is short. */
+/* `config` says how the server is reached; its events are the subscriber's own, and its user is
+ * told the others. NULL when memory is short. */
 struct sb_redis_subscriber *
-sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *link,
+sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *config,
                            struct sb_redis_listeners *listeners,
                            const struct sb_redis_subscriber_events *events);
 
@@ -33,8 +34,9 @@ void sb_redis_subscriber_add(struct sb_redis_subscriber *subscriber,
 void sb_redis_subscriber_remove(struct sb_redis_subscriber *subscriber,
                                 struct sb_redis_listener *listener);
 
-/* Nobody listens any more, but perhaps soon again: keeps the subscription of a contender for a while. True: the
- * listener is in the table until then, and is not the caller's to remove. Not at nodes that may go. */
+/* Nobody listens any more, but perhaps soon again: keeps the subscription of a contender for a
+ * while. True: the listener is in the table until then, and is not the caller's to remove. Not at
+ * nodes that may go. */
 bool sb_redis_subscriber_linger(struct sb_redis_subscriber *subscriber,
                                 struct sb_redis_listener *listener);
 

@@ -1,6 +1,6 @@
 /*
- * backlog.c - pairing heaps of requests. Owns which request is next, which is not to be sent yet and
- * which has waited too long; must not know when there is room on the connection.
+ * backlog.c - pairing heaps of requests. Owns which request is next, which is not to be sent yet
+ * and which has waited too long; must not know when there is room on the connection.
  */
 #include "backend/redis/request/backlog.h"
 
@@ -12,8 +12,8 @@
 
 #define NEVER SIMBA_INFINITE
 
-/* The first rank with a request in it is next. Nothing is taken from HELD: what is due there becomes
- * PATIENT. */
+/* The first rank with a request in it is next. Nothing is taken from HELD: what is due there
+ * becomes PATIENT. */
 enum rank { GUARDS, RELEASES, PATIENT, HELD, RANKS };
 
 struct sb_redis_backlog {

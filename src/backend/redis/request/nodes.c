@@ -1,16 +1,16 @@
 /*
- * nodes.c - which servers there are, and their connections. Owns the nodes and where each of them is;
- * must not know what is said there.
+ * nodes.c - which servers there are, and their connections. Owns the nodes and where each of them
+ * is; must not know what is said there.
  *
- * A release publishes on the node of the mutex, and PUBLISH counts the subscribers of that node only.
- * So a listener is subscribed there, and moves along when the slot does.
+ * A release publishes on the node of the mutex, and PUBLISH counts the subscribers of that node
+ * only. So a listener is subscribed there, and moves along when the slot does.
  */
 #include "backend/redis/request/nodes.h"
 
-#include "backend/redis/topology/discover.h"
+#include "backend/redis/topology/sentinel_query.h"
 #include "backend/redis/topology/slots.h"
-#include "backend/redis/wire/hosts.h"
-#include "backend/redis/wire/probe.h"
+#include "backend/redis/wire/endpoint.h"
+#include "backend/redis/wire/blocking.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -224,8 +224,8 @@ static struct sb_redis_node *add_node(struct sb_redis_nodes *nodes,
 
 /* ---- The nodes of a cluster ----------------------------------------------------------------- */
 
-/* A node is connected to when it is first used. Redirections may name as many as they like until the
- * map is asked for again, so there is a limit. */
+/* A node is connected to when it is first used. Redirections may name as many as they like until
+ * the map is asked for again, so there is a limit. */
 static struct sb_redis_node *node_at(void *user, const struct sb_redis_place *place)
 {
     struct sb_redis_nodes *nodes = user;
@@ -319,7 +319,7 @@ static int ask_sentinels(struct sb_redis_nodes *nodes, struct simba_error *error
 
     if (votes == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    code = sb_redis_ask_sentinels(nodes->options, nodes->tls, votes, error);
+    code = sb_redis_sentinel_query_all(nodes->options, nodes->tls, votes, error);
     if (code == SIMBA_OK) {
         nodes->sentinels = sb_redis_sentinels_create(nodes->host, nodes->options, nodes->tls, votes,
                                                      &sentinels_events, nodes);

@@ -66,8 +66,8 @@ void sb_redis_nodes_free(struct sb_redis_nodes *nodes);
 /* Takes all down; what is under way is answered. */
 void sb_redis_nodes_close(struct sb_redis_nodes *nodes);
 
-/* The node of a mutex; NULL when a cluster has none for it, and then *error (which may be NULL) says
- * so. */
+/* The node of a mutex; NULL when a cluster has none for it, and then *error (which may be NULL)
+ * says so. */
 struct sb_redis_node *sb_redis_nodes_route(const struct sb_redis_nodes *nodes, const char *mutex,
                                            struct simba_error *error);
 

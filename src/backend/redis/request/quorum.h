@@ -1,12 +1,12 @@
 /*
  * quorum.h - holds leases back until enough replicas have them (the option wait-replicas).
  *
- * The acquires and guards of a batch share one WAIT behind them, because WAIT speaks of all that its
- * connection has written before. They are the members of one quorum:
+ * The acquires and guards of a batch share one WAIT behind them, because WAIT speaks of all that
+ * its connection has written before. They are the members of one quorum:
  *
  *     prepare, send, join      for each request of the batch
  *     ask                      sends the WAIT behind them
- *     hold                     a request has its reply; `settled` is called when the WAIT has its own
+ *     hold                     a request has its reply; `settled` is called when the WAIT has one
  *     leave                    the request ends, or is sent again
  */
 #ifndef SB_REDIS_QUORUM_H

@@ -71,8 +71,9 @@ static void end_giving_back(struct sb_redis_call *call, const struct sb_redis_re
         sb_redis_call_end(call, NULL, &error);
 }
 
-/* A lease that too few replicas have: an acquire is given back and has failed. A guard stays, but the
- * owner must not believe in it: a replica that takes over may know the older end of the lease only. */
+/* A lease that too few replicas have: an acquire is given back and has failed. A guard stays, but
+ * the owner must not believe in it: a replica that takes over may know the older end of the lease
+ * only. */
 static void on_settled(struct sb_redis_quorum_member *member, enum sb_redis_verdict verdict)
 {
     struct sb_redis_call *call = SB_CONTAINER(struct sb_redis_call, member, member);
@@ -92,8 +93,9 @@ static void on_settled(struct sb_redis_quorum_member *member, enum sb_redis_verd
 
 /* ---- Leaving the queue ---------------------------------------------------------------------- */
 
-/* A RELEASE of the backend's own. Where it fails, those behind try at the end of the lease that they
- * know of. It is never sent again: its contender may be back by then, and alive in the queue. */
+/* A RELEASE of the backend's own. Where it fails, those behind try at the end of the lease that
+ * they know of. It is never sent again: its contender may be back by then, and alive in the
+ * queue. */
 struct leave {
     struct simba_request request; /* first: the request is the leave */
     char mutex[SIMBA_MUTEX_MAX + 1];
@@ -215,8 +217,8 @@ static bool is_replica(const char *text)
     return sb_redis_failed_with(text, "READONLY") || sb_redis_failed_with(text, "MASTERDOWN");
 }
 
-/* The server is a replica by now, or has lost its place in the cluster. What a single URL leads to may
- * be another server when it is connected to again. */
+/* The server is a replica by now, or has lost its place in the cluster. What a single URL leads to
+ * may be another server when it is connected to again. */
 static void look_elsewhere(struct sb_redis_node *node, const char *text,
                            const struct simba_error *error)
 {
@@ -228,8 +230,8 @@ static void look_elsewhere(struct sb_redis_node *node, const char *text,
         sb_redis_cluster_doubt(cluster, &node->place);
 }
 
-/* Sentinels and clusters lead to the master. Where the URL names one server, that one is there and of
- * no use. */
+/* Sentinels and clusters lead to the master. Where the URL names one server, that one is there and
+ * of no use. */
 static void take_failure(struct sb_redis_call *call, const struct sb_redis_place *place,
                          const char *text)
 {
@@ -268,8 +270,8 @@ static void on_answered(struct sb_redis_command *command, const struct sb_redis_
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
 
-/* Its turn has come for the first time: what is sent again has had its turn. A LIST does the rest by
- * itself. A call that keeps its turn beyond its time limit has its limit from now on. */
+/* Its turn has come for the first time: what is sent again has had its turn. A LIST does the rest
+ * by itself. A call that keeps its turn beyond its time limit has its limit from now on. */
 static void begin(struct sb_redis_call *call)
 {
     struct sb_redis_command *command = &call->command;
@@ -312,8 +314,8 @@ static void schedule(struct sb_redis_call *call)
         sb_redis_backlog_add(backlog, &call->entry, call->op, deadline_ms);
 }
 
-/* A renewal is of use until its lease is over, but a stop waits for it and needs what is left for the
- * release. One whose limit is that of a stop has no more time. */
+/* A renewal is of use until its lease is over, but a stop waits for it and needs what is left for
+ * the release. One whose limit is that of a stop has no more time. */
 static int64_t until_ms(const struct simba_request *request, int64_t now_ms)
 {
     int64_t third_ms = request->transition_ms / 3;
@@ -371,8 +373,8 @@ static void start(simba_backend *store, struct simba_request *request, sb_redis_
     }
 }
 
-/* On a master that the sentinels have not confirmed for long a term would be short, and perhaps one of
- * two. */
+/* On a master that the sentinels have not confirmed for long a term would be short, and perhaps one
+ * of two. */
 void sb_redis_request_start(simba_backend *store, struct simba_request *request,
                             sb_redis_call_take *take)
 {

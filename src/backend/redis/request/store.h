@@ -3,17 +3,17 @@
  *
  * The order in which a request passes the stages:
  *
- *      1. redis.c     takes the requests of a batch one by one; LIST and QUEUE go to ops/, which come
- *                     back to stage 2 with READs of their own
- *      2. request.c   makes a call of a script; refuses an ACQUIRE while the sentinels do not confirm
- *                     the master
+ *      1. redis.c     takes the requests of a batch one by one; LIST and QUEUE go to ops/, whose
+ *                     READs come back to stage 2
+ *      2. request.c   makes a call of a script; refuses an ACQUIRE while the sentinels do not
+ *                     confirm the master
  *      3. nodes.c     routes it to the node of its mutex
  *      4. waiting.c   holds an ACQUIRE back for a moment whose contender has just woken a waiter
  *      5. backlog.c   lets it wait for room on the node's connection, renewals first
  *      6. call.c      writes EVALSHA with keys and values
  *      7. quorum.c    makes an ACQUIRE or GUARD a member of the next WAIT
- *      8. record.c    reads the reply; request.c sends the call again where the script is missing (6)
- *                     or the slot has moved (6, at another node)
+ *      8. call.c      reads the reply; request.c sends the call again where the script is missing
+ *                     (6) or the slot has moved (6, at another node)
  *      9. waiting.c   an ACQUIRE that lost subscribes and waits
  *     10. quorum.c    holds a lease back until enough replicas have it; where too few have, an
  *                     ACQUIRE goes through 6 and 8 once more, as a RELEASE

@@ -1,5 +1,6 @@
 /*
- * waiting.c - listeners of contenders and observers, and yields. Must not know how a request is sent.
+ * waiting.c - listeners of contenders and observers, and yields. Must not know how a request is
+ * sent.
  */
 #include "backend/redis/request/waiting.h"
 

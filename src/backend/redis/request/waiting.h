@@ -1,9 +1,9 @@
 /*
- * waiting.h - contenders that wait for a mutex, as this client sees them: since when they wait, what
- * wakes them, and when they let others go first.
+ * waiting.h - contenders that wait for a mutex, as this client sees them: since when they wait,
+ * what wakes them, and when they let others go first.
  *
- * A contender that releases and competes again at once is faster than the waiter that its release has
- * woken, each time anew. So its next attempt yields: it is sent a moment later.
+ * A contender that releases and competes again at once is faster than the waiter that its release
+ * has woken, each time anew. So its next attempt yields: it is sent a moment later.
  *
  *     RELEASE answered: a waiter was woken           the yield is over
  *     |------------------ 20 ms -----------------------|
@@ -40,17 +40,17 @@ int64_t sb_redis_waiting_since_us(const simba_backend *store, const struct simba
 /* An attempt has been won: its contender waits no more. */
 void sb_redis_waiting_won(simba_backend *store, const struct simba_request *request);
 
-/* An attempt has been lost: its contender waits, and listens, since `since_us`. Returns NULL, or the
- * listener of a contender that has gone meanwhile: it must leave the queue on the server, where the
- * subscription that lingers makes it look alive. */
+/* An attempt has been lost: its contender waits, and listens, since `since_us`. Returns NULL, or
+ * the listener of a contender that has gone meanwhile: it must leave the queue on the server, where
+ * the subscription that lingers makes it look alive. */
 struct sb_redis_listener *
 sb_redis_waiting_lost(simba_backend *store, const struct simba_request *request, int64_t since_us);
 
 /* A release has woken a waiter. */
 void sb_redis_waiting_woke(simba_backend *store, const struct simba_request *request);
 
-/* Until when an ACQUIRE that was made at `now_ms` is held back; not later than `now_ms`: not at all.
- * Well before the request's deadline. */
+/* Until when an ACQUIRE that was made at `now_ms` is held back; not later than `now_ms`: not at
+ * all. Well before the request's deadline. */
 int64_t sb_redis_waiting_yields_until(const simba_backend *store,
                                       const struct simba_request *request, int64_t now_ms);
 

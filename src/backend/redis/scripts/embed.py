@@ -24,7 +24,8 @@ def entry(path, lines):
     text = "".join(line + "\n" for line in lines)
     name = os.path.splitext(os.path.basename(path))[0]
     sha1 = hashlib.sha1(text.encode()).hexdigest()
-    return f'    {{"{name}", "{sha1}",\n' + "\n".join("     " + quote(line) for line in lines) + "},"
+    quoted = "\n".join("     " + quote(line) for line in lines)
+    return f'    {{"{name}", "{sha1}",\n{quoted}}},'
 
 
 def main():

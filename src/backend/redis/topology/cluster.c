@@ -1,12 +1,9 @@
 /*
  * cluster.c - routes mutexes to masters. Owns the table of slots; must not know what is sent there.
  *
- * A master that is cut off from the others goes on telling the map that it knew. So a map that brings nothing new while
- * something is wrong is a reason to ask another node the next time, and a node whose map has helped is asked first from
- * then on.
- *
- * A release publishes on the node of the mutex, and PUBLISH counts the listeners of that node only. So
- * whoever listens is subscribed there, and moves along when the slot does.
+ * A master that is cut off from the others goes on telling the map that it knew. So a map that
+ * brings nothing new while something is wrong is a reason to ask another node the next time, and a
+ * node whose map has helped is asked first from then on.
  */
 #include "backend/redis/topology/cluster.h"
 
@@ -97,7 +94,8 @@ void sb_redis_cluster_add_seed(struct sb_redis_cluster *c, const struct sb_redis
         c->seeds[c->seed_count++] = *place;
 }
 
-/* The node that gave the map comes first, or last where its map is in doubt; those behind it follow it. */
+/* The node that gave the map comes first, or last where its map is in doubt; those behind it follow
+ * it. */
 static void order_seeds(struct sb_redis_cluster *c)
 {
     struct sb_redis_place seeds[SEEDS_MAX];
@@ -161,7 +159,7 @@ static void log_found(struct sb_redis_cluster *c)
     c->is_lost = false;
 }
 
-/* A map that is the old one will not be another a moment later, whoever asks for it meanwhile. */
+/* A map that is the old one will not be another a moment later, however often it is asked for. */
 static void take_map(struct sb_redis_cluster *c)
 {
     bool changed = apply(c, &c->map);

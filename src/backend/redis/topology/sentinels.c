@@ -1,6 +1,6 @@
 /*
- * sentinels.c - two connections to each sentinel: one to ask on, one that +switch-master is heard on. Owns when to
- * ask; must not know what for.
+ * sentinels.c - two connections to each sentinel: one to ask on, one that +switch-master is heard
+ * on. Owns when to ask; must not know what for.
  *
  * A message is a hint and nothing more: all are asked again, and their answers count.
  */
@@ -29,9 +29,9 @@ struct sentinel {
     struct sb_redis_place place;
     struct sb_redis_reconnecting *commands;
     struct sb_redis_reconnecting *announcements;
-    unsigned links;  /* of these two: not closed yet */
-    unsigned outage; /* and: down */
-    struct sb_redis_sentinel_query question;
+    unsigned connections; /* of these two: not closed yet */
+    unsigned outage;      /* and: down */
+    struct sb_redis_sentinel_query query;
     bool is_asked;            /* its answer is to come */
     bool ask_again;           /* something may have changed since it was asked */
     bool is_heard;            /* its announcements are waited for */
@@ -139,28 +139,28 @@ static void look_for_master(struct sb_redis_sentinels *s)
 
 /* ---- Asking --------------------------------------------------------------------------------- */
 
-static void on_answered(struct sb_redis_sentinel_query *question)
+static void on_answered(struct sb_redis_sentinel_query *query)
 {
-    struct sentinel *one = question->user;
+    struct sentinel *one = query->user;
     struct sb_redis_sentinels *s = one->all;
 
     one->is_asked = false;
     one->error.code = SIMBA_OK;
-    if (question->code != SIMBA_OK)
-        one->error = question->error;
+    if (query->code != SIMBA_OK)
+        one->error = query->error;
     if (s->closing)
         return;
-    if (question->code == SIMBA_OK) {
-        sb_redis_votes_take(&s->votes, one->index, &question->word, question->asked_ms);
+    if (query->code == SIMBA_OK) {
+        sb_redis_votes_take(&s->votes, one->index, &query->answer, query->asked_ms);
         look_for_master(s);
     }
     if (one->ask_again)
         ask(one);
 }
 
-static int send_on_link(void *via, struct sb_redis_command *command,
-                        const struct sb_redis_argument *arguments, size_t count,
-                        struct simba_error *error)
+static int send_on_connection(void *via, struct sb_redis_command *command,
+                              const struct sb_redis_argument *arguments, size_t count,
+                              struct simba_error *error)
 {
     return sb_redis_reconnecting_send(via, command, arguments, count, error);
 }
@@ -178,7 +178,7 @@ static void ask(struct sentinel *one)
     if (one->is_asked)
         return;
     sb_redis_reconnecting_start(one->commands, NULL);
-    one->is_asked = sb_redis_sentinel_query_start(&one->question, send_on_link, one->commands,
+    one->is_asked = sb_redis_sentinel_query_start(&one->query, send_on_connection, one->commands,
                                                   simba_now_ms() + patience_ms(one->all),
                                                   &one->error) == SIMBA_OK;
     sb_redis_reconnecting_flush(one->commands);
@@ -202,7 +202,7 @@ static void on_announcements_ready(void *user)
 
     one->is_heard = true;
     sb_redis_reconnecting_push(one->announcements, arguments,
-                               2); /* where it fails the questions do */
+                               2); /* where it fails the queries do */
     sb_redis_reconnecting_flush(one->announcements);
 }
 
@@ -232,7 +232,7 @@ static void on_announced(void *user, const redisReply *reply)
         ask_all(one->all);
 }
 
-/* ---- Sentinels -------------------------------------------------------------------------------- */
+/* ---- Sentinels ------------------------------------------------------------------------------ */
 
 static void finish_close(struct sb_redis_sentinels *s)
 {
@@ -254,25 +254,25 @@ static int where(void *user, struct sb_redis_place *ret_place, struct simba_erro
     return SIMBA_OK;
 }
 
-static void on_link_closed(void *user)
+static void on_connection_closed(void *user)
 {
     struct sentinel *one = user;
     struct sb_redis_sentinels *s = one->all;
 
-    if (--one->links > 0)
+    if (--one->connections > 0)
         return;
     sb_free(one);
     s->sentinel_count--;
     finish_close(s);
 }
 
-static const struct sb_redis_reconnecting_events command_events = {NULL, NULL, on_link_closed,
+static const struct sb_redis_reconnecting_events command_events = {NULL, NULL, on_connection_closed,
                                                                    NULL};
 static const struct sb_redis_reconnecting_events announcement_events = {
-    on_announcements_ready, on_announced, on_link_closed, NULL};
+    on_announcements_ready, on_announced, on_connection_closed, NULL};
 
 static struct sb_redis_reconnecting_config
-link_config(struct sentinel *one, const struct sb_redis_reconnecting_events *events)
+connection_config(struct sentinel *one, const struct sb_redis_reconnecting_events *events)
 {
     return (struct sb_redis_reconnecting_config){
         .host = one->all->host,
@@ -286,18 +286,18 @@ link_config(struct sentinel *one, const struct sb_redis_reconnecting_events *eve
     };
 }
 
-/* At once, where a link was never started; one that could not be created counts as closed. */
+/* At once, where a connection was never started; one that could not be created counts as closed. */
 static void close_sentinel(struct sb_redis_sentinels *s, size_t index)
 {
     struct sentinel *one = s->sentinels[index];
-    struct sb_redis_reconnecting *links[2] = {one->commands, one->announcements};
+    struct sb_redis_reconnecting *connections[2] = {one->commands, one->announcements};
 
     s->sentinels[index] = NULL;
     for (size_t i = 0; i < 2; i++) {
-        if (links[i] != NULL)
-            sb_redis_reconnecting_close(links[i]); /* a question under way is answered */
+        if (connections[i] != NULL)
+            sb_redis_reconnecting_close(connections[i]); /* a query under way is answered */
         else
-            on_link_closed(one);
+            on_connection_closed(one);
     }
 }
 
@@ -312,15 +312,15 @@ static void add_sentinel(struct sb_redis_sentinels *s, size_t index)
     one->all = s;
     one->index = index;
     one->place = s->votes.votes[index].place;
-    one->question.options = s->options;
-    one->question.answered = on_answered;
-    one->question.user = one;
-    config = link_config(one, &command_events);
+    one->query.options = s->options;
+    one->query.answered = on_answered;
+    one->query.user = one;
+    config = connection_config(one, &command_events);
     one->commands = sb_redis_reconnecting_create(&config);
-    config = link_config(one, &announcement_events);
+    config = connection_config(one, &announcement_events);
     one->announcements = sb_redis_reconnecting_create(&config);
     s->sentinel_count++;
-    one->links = 2;
+    one->connections = 2;
     s->sentinels[index] = one;
     if (one->commands == NULL || one->announcements == NULL)
         close_sentinel(s, index);

@@ -1,9 +1,9 @@
 /*
  * sentinels.h - keeps asking all sentinels of a master which server that is.
  *
- * Each is asked every quarter of a ttl (100 ms to 1 s), and at once when one of them announces a fail-over. What
- * they say is counted by votes.h. The first questions are those of discover.h, so that a client that lives for a
- * moment only asks once. All on the loop.
+ * Each is asked every quarter of a ttl (100 ms to 1 s), and at once when one of them announces a
+ * fail-over. What they say is counted by votes.h. The first questions are those of discover.h, so
+ * that a client that lives for a moment only asks once. All on the loop.
  */
 #ifndef SB_REDIS_SENTINELS_H
 #define SB_REDIS_SENTINELS_H
@@ -18,7 +18,8 @@ struct sb_redis_sentinels_events {
     void (*closed)(void *user); /* after sb_redis_sentinels_close; it is gone */
 };
 
-/* Creates it, with nothing on the loop. `votes` is copied and has a master. NULL when memory is short. */
+/* Creates it, with nothing on the loop. `votes` is copied and has a master. NULL when memory is
+ * short. */
 struct sb_redis_sentinels *sb_redis_sentinels_create(const struct simba_backend_host *host,
                                                      const struct sb_redis_options *options,
                                                      const struct sb_redis_tls *tls,
@@ -34,12 +35,13 @@ void sb_redis_sentinels_start(struct sb_redis_sentinels *sentinels);
 /* The master to use. */
 const struct sb_redis_place *sb_redis_sentinels_master(const struct sb_redis_sentinels *sentinels);
 
-/* SIMBA_OK when the master has been confirmed within `age_ms`; otherwise *error says what is missing. */
+/* SIMBA_OK when the master has been confirmed within `age_ms`; otherwise *error says what is
+ * missing. */
 int sb_redis_sentinels_check(const struct sb_redis_sentinels *sentinels, int64_t age_ms,
                              struct simba_error *error);
 
-/* The instant that a lease on this server may count from, which was asked for at `made_ms`: that, or when the
- * server was last confirmed, where that is earlier. 0: it is not the master. */
+/* The instant that a lease on this server may count from, which was asked for at `made_ms`: that,
+ * or when the server was last confirmed, where that is earlier. 0: it is not the master. */
 int64_t sb_redis_sentinels_as_of(const struct sb_redis_sentinels *sentinels,
                                  const struct sb_redis_place *place, int64_t made_ms);
 

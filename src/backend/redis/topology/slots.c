@@ -3,7 +3,7 @@
  */
 #include "backend/redis/topology/slots.h"
 
-#include "backend/redis/wire/hosts.h"
+#include "backend/redis/wire/endpoint.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -152,7 +152,8 @@ static int ask(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
     return sb_redis_ask(&config, &endpoint, arguments, 2, take_map, reading, error);
 }
 
-/* What is left is shared out among those that are left: one that refuses at once leaves its share to the others. */
+/* What is left is shared out among those that are left: one that refuses at once leaves its share
+ * to the others. */
 static int64_t share_ms(int64_t end_ms, size_t left)
 {
     int64_t share = (end_ms - simba_now_ms()) / (int64_t)left;

@@ -1,17 +1,19 @@
 /*
  * votes.h - what the sentinels of a master have said last, and what a majority of them confirms.
  *
- * Why a majority bounds the time of two owners by one lease: two majorities have a sentinel in common. Say that it
- * has named the old master to client A, which A had asked at `asked`, and the new one to client B:
+ * Why a majority bounds the time of two owners by one lease: two majorities have a sentinel in
+ * common. Say that it has named the old master to client A, which A had asked at `asked`, and the
+ * new one to client B:
  *
  *     A          asked --.                        belief ends: asked + lease, at the latest
  *     sentinel            `--> "old"  ...  "new" --.
  *     B                                             `--> may own from here on
  *
- * A sentinel goes from the old master to the new one and not back, unless another fail-over follows, and then the two
- * clients have changed places. So B begins after `asked`, and A ends within a lease of it. That holds in every
- * partition, as long as all clients count the same sentinels: so the number of all of them is the largest that any
- * of them tells, or what the URL names where that is more; and each counts once, by its own id.
+ * A sentinel goes from the old master to the new one and not back, unless another fail-over
+ * follows, and then the two clients have changed places. So B begins after `asked`, and A ends
+ * within a lease of it. That holds in every partition, as long as all clients count the same
+ * sentinels: so the number of all of them is the largest that any of them tells, or what the URL
+ * names where that is more; and each counts once, by its own id.
  *
  * Knows no connections. All times are on simba_now_ms().
  */
@@ -63,12 +65,13 @@ void sb_redis_votes_init(struct sb_redis_votes *votes, const struct sb_redis_opt
 void sb_redis_votes_take(struct sb_redis_votes *votes, size_t index,
                          const struct sb_redis_sentinel_answer *word, int64_t asked_ms);
 
-/* Adds those that at least half of the sentinels of the URL tell of, under the same address, and that have not
- * answered under another one. So one of three that lies cannot win a vote by inventing sentinels. */
+/* Adds those that at least half of the sentinels of the URL tell of, under the same address, and
+ * that have not answered under another one. So one of three that lies cannot win a vote by
+ * inventing sentinels. */
 void sb_redis_votes_add_peers(struct sb_redis_votes *votes, int64_t now_ms);
 
-/* Whether the sentinel at `index` is one that the URL does not name, that nobody tells of any more and that says
- * nothing. */
+/* Whether the sentinel at `index` is one that the URL does not name, that nobody tells of any more
+ * and that says nothing. */
 bool sb_redis_votes_may_forget(const struct sb_redis_votes *votes, size_t index, int64_t now_ms);
 void sb_redis_votes_forget(struct sb_redis_votes *votes, size_t index);
 
@@ -80,13 +83,13 @@ size_t sb_redis_votes_needed(const struct sb_redis_votes *votes);
 size_t sb_redis_votes_for(const struct sb_redis_votes *votes, const struct sb_redis_place *master,
                           int64_t since_ms);
 
-/* The instant that the confirmation of a master counts from: each sentinel of a majority was asked then or later,
- * and has named it. 0: there is none. */
+/* The instant that the confirmation of a master counts from: each sentinel of a majority was asked
+ * then or later, and has named it. 0: there is none. */
 int64_t sb_redis_votes_confirmed_ms(const struct sb_redis_votes *votes,
                                     const struct sb_redis_place *master);
 
-/* The master that a majority names; with `any`, that most of those name that were asked since `since_ms`, and
- * `current` rather than another. NULL: none. */
+/* The master that a majority names; with `any`, that most of those name that were asked since
+ * `since_ms`, and `current` rather than another. NULL: none. */
 const struct sb_redis_place *sb_redis_votes_master(const struct sb_redis_votes *votes,
                                                    const struct sb_redis_place *current,
                                                    int64_t since_ms);

@@ -1,29 +1,29 @@
 /*
- * connection.c - RESP on a stream. Owns the steps to a server that can be used and all time limits of a
- * connection; must not know mutexes, nor which server it is and why. Which reply is whose, pipeline.c knows.
+ * connection.c - RESP on a stream. Owns the steps to a server that can be used and all time limits
+ * of a connection; must not know mutexes, nor which server it is and why. Which reply is whose,
+ * pipeline.c knows.
  *
- * Silence is what tells a dead connection from a slow one. It is measured from when something became
- * owed, or from the last byte that came, and ends the connection when it lasts too long. A reply that has begun must be
- * complete within the same time, however many bytes come meanwhile.
+ * Silence is what tells a dead connection from a slow one. It is measured from when something
+ * became owed, or from the last byte that came, and ends the connection when it lasts too long. A
+ * reply that has begun must be complete within the same time, however many bytes come meanwhile.
  */
 #include "backend/redis/wire/connection.h"
 
-#include "backend/redis/wire/greeting.h"
-#include "backend/redis/wire/pipeline.h"
-#include "backend/redis/wire/reader.h"
 #include "base/alloc.h"
+#include "base/check.h"
+#include "base/container.h"
 #include "base/error.h"
+#include "base/time.h"
 
-#include <assert.h>
 #include <hiredis/hiredis.h>
 #include <string.h>
 #include <uv.h>
 
 #define SUSPICIOUS_MS 100 /* silence after which a missed deadline ends the connection */
 
-/* Commands under way at once: enough to keep a server busy that is far away, and few enough that a slow one
- * (thousands a second) answers the last of them in a fraction of a second. When half of them are answered as
- * many leave together. */
+/* Commands under way at once: enough to keep a server busy that is far away, and few enough that a
+ * slow one (thousands a second) answers the last of them in a fraction of a second. When half of
+ * them are answered as many leave together. */
 #define DEPTH_MAX 2048
 #define DEPTH_LOW (DEPTH_MAX / 2)
 
@@ -49,11 +49,6 @@ struct sb_redis_connection {
     struct sb_redis_command ping;
     bool pinging;
 };
-
-static int64_t earliest(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static bool is_pushed_to(const struct sb_redis_connection *c)
 {
@@ -126,12 +121,12 @@ static int64_t next_check_ms(const struct sb_redis_connection *c)
     int64_t at_ms = c->pipeline.first_due_ms;
 
     if (c->state < READY)
-        return earliest(at_ms, c->connect_by_ms);
+        return sb_earlier(at_ms, c->connect_by_ms);
     if (c->begun_ms != SB_REDIS_NEVER)
-        at_ms = earliest(at_ms, c->begun_ms + o->command_timeout_ms);
+        at_ms = sb_earlier(at_ms, c->begun_ms + o->command_timeout_ms);
     if (c->owed_since_ms != SB_REDIS_NEVER)
-        return earliest(at_ms, c->owed_since_ms + o->command_timeout_ms);
-    return earliest(at_ms, c->heard_at_ms + o->idle_timeout_ms);
+        return sb_earlier(at_ms, c->owed_since_ms + o->command_timeout_ms);
+    return sb_earlier(at_ms, c->heard_at_ms + o->idle_timeout_ms);
 }
 
 /* Moves the timer forward only: when it fires too early it is set again. */
@@ -147,8 +142,8 @@ static void set_timer(struct sb_redis_connection *c)
     uv_timer_start(&c->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
 }
 
-/* Returns whether a command was due that the server has said nothing since. Behind many others one may be due
- * while replies come all the time: that is a server with much to do, not a dead one. */
+/* Returns whether a command was due that the server has said nothing since. Behind many others one
+ * may be due while replies come all the time: that is a server with much to do, not a dead one. */
 static bool expire(struct sb_redis_connection *c, int64_t now_ms)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
@@ -163,9 +158,7 @@ static bool expire(struct sb_redis_connection *c, int64_t now_ms)
 
 static void on_ping_answered(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
-    struct sb_redis_connection *c =
-        (struct sb_redis_connection *)((char *)command -
-                                       offsetof(struct sb_redis_connection, ping));
+    struct sb_redis_connection *c = SB_CONTAINER(struct sb_redis_connection, ping, command);
 
     (void)answer; /* the silence rule judges */
     c->pinging = false;
@@ -186,7 +179,8 @@ static void ping(struct sb_redis_connection *c, int64_t now_ms)
     sb_redis_connection_flush(c);
 }
 
-/* A missed deadline makes silence suspicious, unless the server is silent because it was told to wait. */
+/* A missed deadline makes silence suspicious, unless the server is silent because it was told to
+ * wait. */
 static int64_t silence_max_ms(const struct sb_redis_connection *c, bool missed)
 {
     return missed && !sb_redis_pipeline_waits(&c->pipeline) ? SUSPICIOUS_MS
@@ -219,9 +213,9 @@ static void give_up_connecting(struct sb_redis_connection *c)
         drop_because(c, "could not be connected to within the connect-timeout");
 }
 
-/* Whether what lies in the socket has to be read before anybody is judged: it may be the loop that is late,
- * and not the server. The loop reads before it looks at its timers again, so that once is enough; what comes
- * later, perhaps without end, is late. */
+/* Whether what lies in the socket has to be read before anybody is judged: it may be the loop that
+ * is late, and not the server. The loop reads before it looks at its timers again, so that once is
+ * enough; what comes later, perhaps without end, is late. */
 static bool must_read_first(struct sb_redis_connection *c)
 {
     c->is_behind = !c->is_behind && sb_redis_stream_has_unread(c->stream);
@@ -402,9 +396,15 @@ static bool begin_greeting(struct sb_redis_connection *c)
 static void on_up(void *user)
 {
     struct sb_redis_connection *c = user;
+    const struct sb_redis_greeting_config config = {
+        .login = c->config.login,
+        .client_name = c->config.options->client_name,
+        .database = c->config.database,
+        .master_only = c->config.master_only,
+    };
     struct sb_redis_buffer hello = {0};
 
-    if (!begin_greeting(c) || !sb_redis_greeting_write(&c->greeting, &c->config, &hello))
+    if (!begin_greeting(c) || !sb_redis_greeting_write(&c->greeting, &config, &hello))
         drop_because(c, "cannot be greeted: out of memory");
     else if (hello.length == 0)
         become_ready(c);
@@ -505,7 +505,7 @@ void sb_redis_connection_close(struct sb_redis_connection *c)
     struct simba_error error;
     enum state before = c->state;
 
-    assert(before != CLOSING);
+    SB_CHECK(before != CLOSING, "a connection is closed once");
     c->state = CLOSING;
     if (before != DOWN)
         sb_redis_stream_close(c->stream);

@@ -1,37 +1,18 @@
 /*
- * connection.h - one connection to one server: the greeting, the commands without a reply, the limits
- * on silence.
+ * connection.h - one connection to one server: the greeting, the commands without a reply, the
+ * limits on silence.
  *
- * It connects once, becomes ready, goes down once, and is closed by its owner in any case. Whoever wants
- * another one makes it. All on the thread of its loop.
+ * It connects once, becomes ready, goes down once, and is closed by its owner in any case. It
+ * does not connect again. All on the thread of its loop.
  */
 #ifndef SB_REDIS_CONNECTION_H
 #define SB_REDIS_CONNECTION_H
 
 #include "backend/redis/wire/login.h"
+#include "backend/redis/wire/pipeline.h"
 #include "backend/redis/wire/stream.h"
 
-#define SB_REDIS_NEVER INT64_MAX /* a time that does not come */
-
-struct redisReply;
 struct sb_redis_connection;
-
-/* What became of a command. */
-struct sb_redis_answer {
-    const struct redisReply *reply;     /* NULL: none came, and `error` says why */
-    const struct sb_redis_place *place; /* the server that the reply is from */
-    const struct simba_error *error;    /* its code is SIMBA_EUNAVAILABLE or SIMBA_ENOMEM */
-    bool sent;                          /* without a reply: the server may have got it */
-};
-
-/* A command under way. Embedded in whatever its sender needs when the answer comes. */
-struct sb_redis_command {
-    int64_t deadline_ms; /* on simba_now_ms() */
-    int64_t until_ms;    /* a server that answers others puts the deadline off so far; 0: not */
-    bool waits;          /* the server is asked to wait, and may be silent meanwhile */
-    /* Called exactly once; from then on the connection does not touch the command. */
-    void (*answered)(struct sb_redis_command *command, const struct sb_redis_answer *answer);
-};
 
 struct sb_redis_connection_events {
     void (*ready)(void *user);
@@ -41,7 +22,8 @@ struct sb_redis_connection_events {
     void (*down)(void *user, const struct simba_error *error);
     /* After sb_redis_connection_close; the connection is gone. */
     void (*closed)(void *user);
-    /* Replies have come and few more are to come. What is sent from within it leaves by itself. May be NULL. */
+    /* Replies have come and few more are to come. What is sent from within it leaves by itself. May
+     * be NULL. */
     void (*room)(void *user);
 };
 
@@ -81,8 +63,8 @@ void sb_redis_connection_drop(struct sb_redis_connection *connection,
 
 bool sb_redis_connection_is_ready(const struct sb_redis_connection *connection);
 
-/* Whether another command would have its reply soon. Those that cannot wait for `room` may be sent in any case:
- * a few more do no harm. */
+/* Whether another command would have its reply soon. Those that cannot wait for `room` may be sent
+ * in any case: a few more do no harm. */
 bool sb_redis_connection_has_room(const struct sb_redis_connection *connection);
 
 /* Destroys it, also one that is down. No event but `closed` comes any more. */

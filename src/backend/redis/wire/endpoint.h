@@ -1,5 +1,16 @@
 /*
- * endpoint.h - from the name of a host to addresses that a socket can be connected to.
+ * endpoint.h - from the name of a host to addresses that a socket may be connected to.
+ *
+ * The user names some hosts in the URL. Sentinels and nodes of a cluster tell of others, and may
+ * lie. So:
+ *  - A host that the URL names, by its name or by an address that a name there leads to, may always
+ *    be used.
+ *  - With allow-hosts no other one may but those that it lists.
+ *  - Without it, a password goes to no other one, unless TLS proves who it is: by an authority that
+ *    the user names (tls-ca), or by a name that the user gives (tls-server-name). The authorities
+ *    of the system vouch for every host of the world, also for the attacker's.
+ *
+ * The addresses that were checked are those that are connected to.
  */
 #ifndef SB_REDIS_ENDPOINT_H
 #define SB_REDIS_ENDPOINT_H
@@ -16,11 +27,20 @@ struct sb_redis_endpoint {
     size_t address_count;
 };
 
-/* Whether the name has to be looked up, which may take long. */
-bool sb_redis_endpoint_must_be_looked_up(const struct sb_redis_place *place);
+/* SIMBA_OK when the value of allow-hosts can be understood: names, addresses, ADDRESS/BITS,
+ * *.SUFFIX, with commas between. */
+int sb_redis_hosts_check(const char *list, struct simba_error *error);
 
-/* Blocks where the name has to be looked up. From any thread. */
-int sb_redis_endpoint_resolve(const struct sb_redis_place *place,
-                              struct sb_redis_endpoint *ret_endpoint, struct simba_error *error);
+/* Looks a server up that is to be greeted with these credentials, and leaves out addresses that
+ * must not be used. Blocks where a name has to be looked up. From any thread. */
+int sb_redis_endpoint_find(const struct sb_redis_options *options,
+                           const struct sb_redis_credentials *credentials,
+                           const struct sb_redis_place *place,
+                           struct sb_redis_endpoint *ret_endpoint, struct simba_error *error);
+
+/* Whether that may take long. */
+bool sb_redis_endpoint_find_blocks(const struct sb_redis_options *options,
+                                   const struct sb_redis_credentials *credentials,
+                                   const struct sb_redis_place *place);
 
 #endif

@@ -1,12 +1,19 @@
 /*
- * login.c - a password and certificates as they stand in their files now. Owns them for one connection.
+ * login.c - passwords and certificates as they stand in their files now, and AUTH, SELECT, CLIENT
+ * SETNAME and ROLE in one write. Owns the credentials of one connection, and what of the greeting
+ * may fail.
  */
 #include "backend/redis/wire/login.h"
 
+#include "backend/redis/failure.h"
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/url_parts.h"
 
+#include <hiredis/hiredis.h>
 #include <string.h>
+
+/* ---- Credentials ---------------------------------------------------------------------------- */
 
 static bool has_certificates(const struct sb_redis_options *o)
 {
@@ -70,4 +77,104 @@ void sb_redis_login_free(struct sb_redis_login *login)
     sb_redis_tls_free(login->own_tls);
     explicit_bzero(login->text, sizeof login->text);
     sb_free(login);
+}
+
+/* ---- The greeting --------------------------------------------------------------------------- */
+
+static bool add(struct sb_redis_greeting *greeting, enum sb_redis_greeting_step step,
+                struct sb_redis_buffer *target, const struct sb_redis_argument *arguments,
+                size_t count)
+{
+    greeting->steps[greeting->count++] = step;
+    return sb_redis_buffer_add_command(target, arguments, count);
+}
+
+static bool add_auth(struct sb_redis_greeting *greeting, const struct sb_redis_login *login,
+                     struct sb_redis_buffer *target)
+{
+    struct sb_redis_argument arguments[3] = {{"AUTH", 4}};
+    size_t count = 1;
+
+    if (login->password == NULL)
+        return true;
+    if (login->user != NULL)
+        arguments[count++] = sb_redis_argument_text(login->user);
+    arguments[count++] = sb_redis_argument_text(login->password);
+    return add(greeting, SB_REDIS_GREETING_AUTH, target, arguments, count);
+}
+
+static bool add_select(struct sb_redis_greeting *greeting, int64_t database,
+                       struct sb_redis_buffer *target)
+{
+    struct sb_redis_digits digits;
+    struct sb_redis_argument arguments[2] = {{"SELECT", 6},
+                                             sb_redis_argument_number(database, &digits)};
+
+    return database == 0 || add(greeting, SB_REDIS_GREETING_SELECT, target, arguments, 2);
+}
+
+static bool add_name(struct sb_redis_greeting *greeting, const char *name,
+                     struct sb_redis_buffer *target)
+{
+    struct sb_redis_argument arguments[3] = {
+        {"CLIENT", 6}, {"SETNAME", 7}, sb_redis_argument_text(name)};
+
+    return add(greeting, SB_REDIS_GREETING_NAME, target, arguments, 3);
+}
+
+static bool add_role(struct sb_redis_greeting *greeting, bool wanted,
+                     struct sb_redis_buffer *target)
+{
+    const struct sb_redis_argument word = {"ROLE", 4};
+
+    return !wanted || add(greeting, SB_REDIS_GREETING_ROLE, target, &word, 1);
+}
+
+bool sb_redis_greeting_write(struct sb_redis_greeting *greeting,
+                             const struct sb_redis_greeting_config *config,
+                             struct sb_redis_buffer *target)
+{
+    return add_auth(greeting, config->login, target) &&
+           add_select(greeting, config->database, target) &&
+           add_name(greeting, config->client_name, target) &&
+           add_role(greeting, config->master_only, target);
+}
+
+static int check_role(const struct sb_redis_place *place, const redisReply *reply,
+                      struct simba_error *error)
+{
+    char text[SB_REDIS_PLACE_TEXT_MAX];
+
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+        reply->element[0]->type == REDIS_REPLY_STRING &&
+        strcmp(reply->element[0]->str, "master") == 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EUNAVAILABLE, "the server at %s is not the master",
+                        sb_redis_place_text(place, text));
+}
+
+/* The name is a courtesy to whoever looks at the server, and a user may not have the right to it.
+ * But this may also be the first reply to say that a password is wanted. */
+static bool is_forgiven(enum sb_redis_greeting_step step, const redisReply *reply)
+{
+    return step == SB_REDIS_GREETING_NAME && strncmp(reply->str, "NOAUTH", 6) != 0;
+}
+
+int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_redis_place *place,
+                           const redisReply *reply, bool *ret_done, struct simba_error *error)
+{
+    enum sb_redis_greeting_step step = greeting->steps[greeting->taken++];
+    int code = SIMBA_OK;
+
+    if (reply->type == REDIS_REPLY_ERROR) {
+        if (step == SB_REDIS_GREETING_AUTH)
+            code = sb_redis_fail_quietly(place, reply->str, error);
+        else if (!is_forgiven(step, reply))
+            code = sb_redis_fail(place, reply->str, error);
+    } else if (step == SB_REDIS_GREETING_ROLE) {
+        code = check_role(place, reply, error);
+    }
+    if (code == SIMBA_OK)
+        *ret_done = greeting->taken == greeting->count;
+    return code;
 }

@@ -1,13 +1,68 @@
 /*
- * pipeline.c - a ring of commands beside the bytes of those that have not been sent. Must not know time limits
- * other than the commands' own, nor the connection.
+ * pipeline.c - a ring of commands beside the bytes of those that have not been sent. Must not know
+ * time limits other than the commands' own, nor the connection.
  */
 #include "backend/redis/wire/pipeline.h"
 
-#include <assert.h>
+#include "base/alloc.h"
+#include "base/check.h"
+
+#include <stdint.h>
 #include <string.h>
 
 #define ANSWERING_MS 500 /* a server that was heard so recently goes on answering */
+#define FIRST_CAPACITY 16
+
+/* ---- The ring ------------------------------------------------------------------------------- */
+
+/* The slot at a place, the oldest being at 0. Valid until the ring changes. */
+static struct sb_redis_ring_slot *ring_at(const struct sb_redis_ring *ring, size_t place)
+{
+    SB_CHECK(place < ring->count, "a slot of the ring is in use");
+    return &ring->slots[(ring->first + place) & (ring->capacity - 1)];
+}
+
+/* Makes room for one more; false when memory is short. */
+static bool ring_reserve(struct sb_redis_ring *ring)
+{
+    size_t capacity = ring->capacity > 0 ? ring->capacity * 2 : FIRST_CAPACITY;
+    struct sb_redis_ring_slot *slots;
+
+    if (ring->count < ring->capacity)
+        return true;
+    if (capacity > SIZE_MAX / sizeof *slots)
+        return false;
+    slots = sb_alloc(capacity * sizeof *slots);
+    if (slots == NULL)
+        return false;
+    for (size_t i = 0; i < ring->count; i++)
+        slots[i] = *ring_at(ring, i);
+    sb_free(ring->slots);
+    ring->slots = slots;
+    ring->capacity = capacity;
+    ring->first = 0;
+    return true;
+}
+
+/* Adds the newest one; the room has been reserved. */
+static void ring_add(struct sb_redis_ring *ring, struct sb_redis_ring_slot slot)
+{
+    SB_CHECK(ring->count < ring->capacity, "room in the ring has been reserved");
+    ring->count++;
+    *ring_at(ring, ring->count - 1) = slot;
+}
+
+/* Takes the oldest one away. */
+static struct sb_redis_ring_slot ring_take(struct sb_redis_ring *ring)
+{
+    struct sb_redis_ring_slot slot = *ring_at(ring, 0);
+
+    ring->first = (ring->first + 1) & (ring->capacity - 1);
+    ring->count--;
+    return slot;
+}
+
+/* ---- The pipeline --------------------------------------------------------------------------- */
 
 void sb_redis_pipeline_init(struct sb_redis_pipeline *p)
 {
@@ -17,7 +72,7 @@ void sb_redis_pipeline_init(struct sb_redis_pipeline *p)
 
 void sb_redis_pipeline_free(struct sb_redis_pipeline *p)
 {
-    sb_redis_ring_free(&p->ring);
+    sb_free(p->ring.slots);
     sb_redis_buffer_free(&p->out);
 }
 
@@ -32,12 +87,11 @@ bool sb_redis_pipeline_add(struct sb_redis_pipeline *p, struct sb_redis_command 
 {
     size_t before = p->out.length;
 
-    if (!sb_redis_ring_reserve(&p->ring) || !sb_redis_buffer_add_command(&p->out, arguments, count))
+    if (!ring_reserve(&p->ring) || !sb_redis_buffer_add_command(&p->out, arguments, count))
         return false;
-    sb_redis_ring_add(&p->ring,
-                      (struct sb_redis_ring_slot){.command = command,
-                                                  .size = (uint32_t)(p->out.length - before),
-                                                  .waits = command->waits});
+    ring_add(&p->ring, (struct sb_redis_ring_slot){.command = command,
+                                                   .size = (uint32_t)(p->out.length - before),
+                                                   .waits = command->waits});
     p->unsent++;
     note_due(p, command->deadline_ms);
     return true;
@@ -45,25 +99,25 @@ bool sb_redis_pipeline_add(struct sb_redis_pipeline *p, struct sb_redis_command 
 
 void sb_redis_pipeline_mark_sent(struct sb_redis_pipeline *p, int64_t now_ms)
 {
-    size_t count = sb_redis_ring_count(&p->ring);
+    size_t count = p->ring.count;
 
     for (; p->unsent > 0; p->unsent--)
-        sb_redis_ring_at(&p->ring, count - p->unsent)->sent_at_ms = now_ms;
+        ring_at(&p->ring, count - p->unsent)->sent_at_ms = now_ms;
 }
 
 size_t sb_redis_pipeline_depth(const struct sb_redis_pipeline *p)
 {
-    return sb_redis_ring_count(&p->ring);
+    return p->ring.count;
 }
 
 bool sb_redis_pipeline_is_owed(const struct sb_redis_pipeline *p)
 {
-    return sb_redis_ring_count(&p->ring) > p->unsent;
+    return p->ring.count > p->unsent;
 }
 
 bool sb_redis_pipeline_waits(const struct sb_redis_pipeline *p)
 {
-    return sb_redis_pipeline_is_owed(p) && sb_redis_ring_at(&p->ring, 0)->waits;
+    return sb_redis_pipeline_is_owed(p) && ring_at(&p->ring, 0)->waits;
 }
 
 bool sb_redis_pipeline_answer(struct sb_redis_pipeline *p, const struct sb_redis_answer *answer)
@@ -72,7 +126,7 @@ bool sb_redis_pipeline_answer(struct sb_redis_pipeline *p, const struct sb_redis
 
     if (!sb_redis_pipeline_is_owed(p))
         return false;
-    command = sb_redis_ring_take(&p->ring).command;
+    command = ring_take(&p->ring).command;
     if (command != NULL)
         command->answered(command, answer);
     return true;
@@ -82,11 +136,11 @@ void sb_redis_pipeline_fail(struct sb_redis_pipeline *p, const struct simba_erro
 {
     struct sb_redis_answer answer = {.error = error};
 
-    while (sb_redis_ring_count(&p->ring) > 0) {
+    while (p->ring.count > 0) {
         struct sb_redis_command *command;
 
         answer.sent = sb_redis_pipeline_is_owed(p);
-        command = sb_redis_ring_take(&p->ring).command;
+        command = ring_take(&p->ring).command;
         if (command != NULL)
             command->answered(command, &answer);
     }
@@ -94,8 +148,8 @@ void sb_redis_pipeline_fail(struct sb_redis_pipeline *p, const struct simba_erro
     p->out.length = 0;
 }
 
-/* A server that has answered others since a command was sent is about to answer it. To ask again would only make it
- * slower. */
+/* A server that has answered others since a command was sent is about to answer it. To ask again
+ * would only make it slower. */
 static int64_t due_ms(const struct sb_redis_ring_slot *slot, bool sent, int64_t heard_at_ms)
 {
     const struct sb_redis_command *command = slot->command;
@@ -108,7 +162,8 @@ static int64_t due_ms(const struct sb_redis_ring_slot *slot, bool sent, int64_t 
     return at_ms;
 }
 
-/* What an answer leads to may add commands, which are not due, or end the connection and with it all of them. */
+/* What an answer leads to may add commands, which are not due, or end the connection and with it
+ * all of them. */
 bool sb_redis_pipeline_expire(struct sb_redis_pipeline *p, int64_t now_ms, int64_t heard_at_ms,
                               const struct simba_error *error)
 {
@@ -116,13 +171,13 @@ bool sb_redis_pipeline_expire(struct sb_redis_pipeline *p, int64_t now_ms, int64
     bool silent = false;
 
     p->first_due_ms = SB_REDIS_NEVER;
-    for (size_t i = 0; i < sb_redis_ring_count(&p->ring); i++) {
-        struct sb_redis_ring_slot *slot = sb_redis_ring_at(&p->ring, i);
+    for (size_t i = 0; i < p->ring.count; i++) {
+        struct sb_redis_ring_slot *slot = ring_at(&p->ring, i);
         struct sb_redis_command *command = slot->command;
 
         if (command == NULL)
             continue;
-        answer.sent = i < sb_redis_ring_count(&p->ring) - p->unsent;
+        answer.sent = i < p->ring.count - p->unsent;
         if (due_ms(slot, answer.sent, heard_at_ms) > now_ms) {
             note_due(p, due_ms(slot, answer.sent, heard_at_ms));
             continue;
@@ -136,21 +191,21 @@ bool sb_redis_pipeline_expire(struct sb_redis_pipeline *p, int64_t now_ms, int64
 
 void sb_redis_pipeline_forget_expired(struct sb_redis_pipeline *p)
 {
-    size_t count = sb_redis_ring_count(&p->ring);
+    size_t count = p->ring.count;
     size_t from = 0;
     size_t to = 0;
 
-    assert(p->unsent == count);
+    SB_CHECK(p->unsent == count, "nothing is sent before the greeting is over");
     for (size_t i = 0; i < count; i++) {
-        struct sb_redis_ring_slot slot = sb_redis_ring_take(&p->ring);
+        struct sb_redis_ring_slot slot = ring_take(&p->ring);
 
         if (slot.command != NULL) {
             memmove(p->out.data + to, p->out.data + from, slot.size);
             to += slot.size;
-            sb_redis_ring_add(&p->ring, slot);
+            ring_add(&p->ring, slot);
         }
         from += slot.size;
     }
     p->out.length = to;
-    p->unsent = sb_redis_ring_count(&p->ring);
+    p->unsent = p->ring.count;
 }

@@ -1,14 +1,14 @@
 /*
- * reconnecting.c - when to connect. Owns the back-off and what is said of an outage; must not know what is said on
- * a connection, nor how a server is found.
+ * reconnecting.c - when to connect. Owns the back-off and what is said of an outage; must not know
+ * what is said on a connection, nor how a server is found.
  *
  *     CONNECTED --down--> PAUSED --> SEARCHING --> CONNECTED --stable--> the outage is over
  *         ^ warns         ^                            | down
- *                         +----------------------------+ says so to those who debug
+ *                         +----------------------------+ logs it for debugging
  */
 #include "backend/redis/wire/reconnecting.h"
 
-#include "backend/redis/wire/hosts.h"
+#include "backend/redis/wire/endpoint.h"
 #include "backend/redis/wire/blocking.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -35,13 +35,13 @@ struct sb_redis_reconnecting {
     bool is_down;      /* it has told so, and not of the end */
     struct simba_error last_error;
 
-    struct sb_redis_blocking scout;
-    bool is_out;
-    /* The scout's, while it is out. */
+    struct sb_redis_blocking lookup;
+    bool is_looking_up;
+    /* The look-up's, while it runs. */
     struct sb_redis_place place;       /* that is looked up */
     struct sb_redis_endpoint endpoint; /* where the server is */
     struct sb_redis_login *login;      /* for the next connection */
-    int found;                         /* the scout's code */
+    int found;                         /* its code */
     struct simba_error search_error;
 };
 
@@ -140,7 +140,7 @@ static void finish_close(struct sb_redis_reconnecting *l)
     void (*closed)(void *user) = l->config.events->closed;
     void *user = l->config.user;
 
-    if (l->state != CLOSING || l->connections > 0 || l->has_timer || l->is_out)
+    if (l->state != CLOSING || l->connections > 0 || l->has_timer || l->is_looking_up)
         return;
     sb_redis_login_free(l->login);
     sb_free(l);
@@ -241,7 +241,7 @@ static int find(struct sb_redis_reconnecting *l, struct simba_error *error)
     return code == SIMBA_OK ? read_login(l, error) : code;
 }
 
-static void run_search(void *user)
+static void run_lookup(void *user)
 {
     struct sb_redis_reconnecting *l = user;
 
@@ -249,12 +249,12 @@ static void run_search(void *user)
 }
 
 /* The server may be at another place by now. */
-static void on_search_back(void *user)
+static void on_looked_up(void *user)
 {
     struct sb_redis_reconnecting *l = user;
     struct sb_redis_place place = l->place;
 
-    l->is_out = false;
+    l->is_looking_up = false;
     if (l->state == SEARCHING) {
         l->found = l->found == SIMBA_OK ? l->config.where(l->config.user, &place, &l->search_error)
                                         : l->found;
@@ -277,8 +277,8 @@ static void look_up(struct sb_redis_reconnecting *l)
         act_on_search(l, code, &error);
         return;
     }
-    code = sb_redis_blocking_start(&l->scout);
-    l->is_out = code == 0;
+    code = sb_redis_blocking_start(&l->lookup);
+    l->is_looking_up = code == 0;
     if (code != 0) {
         sb_error_set_backend(&error, SIMBA_ENOMEM, code, "cannot start a thread: %s",
                              strerror(code));
@@ -375,10 +375,10 @@ sb_redis_reconnecting_create(const struct sb_redis_reconnecting_config *config)
         return NULL;
     l->config = *config;
     l->random = sb_random_seed();
-    l->scout.host = config->host;
-    l->scout.run = run_search;
-    l->scout.finished = on_search_back;
-    l->scout.user = l;
+    l->lookup.host = config->host;
+    l->lookup.run = run_lookup;
+    l->lookup.finished = on_looked_up;
+    l->lookup.user = l;
     return l;
 }
 

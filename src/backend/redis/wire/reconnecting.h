@@ -1,6 +1,6 @@
 /*
- * reconnecting.h - keeps a connection to a server: finds out where it is, connects, and connects again with a
- * growing, jittered delay when the connection went down.
+ * reconnecting.h - keeps a connection to a server: finds out where it is, connects, and connects
+ * again with a growing, jittered delay when the connection went down.
  */
 #ifndef SB_REDIS_RECONNECTING_H
 #define SB_REDIS_RECONNECTING_H
@@ -10,11 +10,12 @@
 struct sb_redis_reconnecting;
 
 struct sb_redis_reconnecting_events {
-    void (*ready)(void *user);                                  /* may be NULL */
-    void (*pushed)(void *user, const struct redisReply *reply); /* NULL: a link for commands */
-    void (*closed)(void *user); /* after sb_redis_reconnecting_close; the link is gone */
-    /* Few commands are under way: more can be sent, or are refused at once since the connection is down. May be
-     * NULL. */
+    void (*ready)(void *user); /* may be NULL */
+    /* NULL: a connection for commands. */
+    void (*pushed)(void *user, const struct redisReply *reply);
+    void (*closed)(void *user); /* after sb_redis_reconnecting_close; it is gone */
+    /* Few commands are under way: more can be sent, or are refused at once since the connection is
+     * down. May be NULL. */
     void (*room)(void *user);
 };
 
@@ -25,10 +26,11 @@ struct sb_redis_reconnecting_config {
     const struct sb_redis_credentials *credentials;
     int64_t database;
     bool master_only;
-    /* Where the server is now. Must not block: a name is looked up later, and files of credentials are read, on a thread
-     * of its own. */
+    /* Where the server is now. Must not block: a name is looked up later, and files of credentials
+     * are read, on a thread of its own. */
     int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
-    unsigned *outage; /* how many links to the server are down: the first one tells, for all */
+    /* How many connections to the server are down: the first one logs it, for all. */
+    unsigned *outage;
     const struct sb_redis_reconnecting_events *events;
     void *user;
 };
@@ -38,33 +40,36 @@ struct sb_redis_reconnecting *
 sb_redis_reconnecting_create(const struct sb_redis_reconnecting_config *config);
 
 /* Begins to connect, where it has not; `known` may be NULL, or where the server is. */
-void sb_redis_reconnecting_start(struct sb_redis_reconnecting *link,
+void sb_redis_reconnecting_start(struct sb_redis_reconnecting *connection,
                                  const struct sb_redis_endpoint *known);
 
-/* Takes a command, and starts where it has not. SIMBA_OK: it will be answered. Otherwise it will not, and *error says why. */
-int sb_redis_reconnecting_send(struct sb_redis_reconnecting *link, struct sb_redis_command *command,
+/* Takes a command, and starts where it has not. SIMBA_OK: it will be answered. Otherwise it will
+ * not, and *error says why. */
+int sb_redis_reconnecting_send(struct sb_redis_reconnecting *connection,
+                               struct sb_redis_command *command,
                                const struct sb_redis_argument *arguments, size_t count,
                                struct simba_error *error);
-int sb_redis_reconnecting_push(struct sb_redis_reconnecting *link,
+int sb_redis_reconnecting_push(struct sb_redis_reconnecting *connection,
                                const struct sb_redis_argument *arguments, size_t count);
-void sb_redis_reconnecting_flush(struct sb_redis_reconnecting *link);
+void sb_redis_reconnecting_flush(struct sb_redis_reconnecting *connection);
 
 /* The server is not the right one any more: takes the connection down and finds it anew. */
-void sb_redis_reconnecting_drop(struct sb_redis_reconnecting *link,
+void sb_redis_reconnecting_drop(struct sb_redis_reconnecting *connection,
                                 const struct simba_error *error);
 
 /* Where the server is may be known by now, or be another place: ends a pause. */
-void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *link);
+void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *connection);
 
-bool sb_redis_reconnecting_is_ready(const struct sb_redis_reconnecting *link);
+bool sb_redis_reconnecting_is_ready(const struct sb_redis_reconnecting *connection);
 
-/* Whether the server is being looked for the first time: commands would be refused, and `room` tells when that is over. */
-bool sb_redis_reconnecting_is_starting(const struct sb_redis_reconnecting *link);
+/* Whether the server is being looked for the first time: commands would be refused, and `room`
+ * tells when that is over. */
+bool sb_redis_reconnecting_is_starting(const struct sb_redis_reconnecting *connection);
 
 /* Whether a command would have its reply soon, or be refused at once with a reason. */
-bool sb_redis_reconnecting_has_room(const struct sb_redis_reconnecting *link);
+bool sb_redis_reconnecting_has_room(const struct sb_redis_reconnecting *connection);
 
 /* Destroys it; at once, when it was never started. */
-void sb_redis_reconnecting_close(struct sb_redis_reconnecting *link);
+void sb_redis_reconnecting_close(struct sb_redis_reconnecting *connection);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * stream.c - a libuv stream and, where wanted, a TLS session on it. Must not know what is said on it.
+ * stream.c - a libuv stream and, where wanted, a TLS session on it. Must not know what is said on
+ * it.
  *
  *     next address --connect--> [handshake] --> up --data...--> settled --data...--> down
  *          ^           | failed  | hung up       | hung up, or its share of the time is over
  *          +-----------+---------+---------------+
  *
- * Failures inside a call are kept and told from the loop, so that nobody is called back from a call of
- * his own.
+ * Failures inside a call are kept and told from the loop, so that nobody is called back from a call
+ * of his own.
  */
 #include "backend/redis/wire/stream.h"
 
@@ -333,8 +334,9 @@ static void on_connected(uv_connect_t *connect, int status)
         give_up_address(s, status);
 }
 
-/* Somebody who listens and says nothing, or hangs up, is as bad as nobody, as long as there are other addresses
- * and nobody has said anything that makes sense. Returns whether the next one is tried. */
+/* Somebody who listens and says nothing, or hangs up, is as bad as nobody, as long as there are
+ * other addresses and nobody has said anything that makes sense. Returns whether the next one is
+ * tried. */
 static bool give_way(struct sb_redis_stream *s, int number)
 {
     if (s->state >= BROKEN || s->is_settled || is_last_address(s))

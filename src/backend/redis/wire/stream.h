@@ -7,7 +7,7 @@
 #ifndef SB_REDIS_STREAM_H
 #define SB_REDIS_STREAM_H
 
-#include "backend/redis/wire/buffer.h"
+#include "backend/redis/wire/resp.h"
 #include "backend/redis/wire/endpoint.h"
 #include "backend/redis/wire/tls.h"
 
@@ -41,8 +41,9 @@ struct sb_redis_stream *sb_redis_stream_open(const struct sb_redis_stream_config
 /* Whether an address has answered: what is missing then is the handshake. */
 bool sb_redis_stream_is_connected(const struct sb_redis_stream *stream);
 
-/* The server has proved to be one: its other addresses are not needed. Until then an address that hangs up, or
- * whose share of the time is over, gives way to the next, also one that was connected to. */
+/* The server has proved to be one: its other addresses are not needed. Until then an address that
+ * hangs up, or whose share of the time is over, gives way to the next, also one that was connected
+ * to. */
 void sb_redis_stream_settle(struct sb_redis_stream *stream);
 
 /* Whether something has come that `data` has not been called with yet. */

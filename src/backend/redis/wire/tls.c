@@ -1,7 +1,8 @@
 /*
  * tls.c - OpenSSL between two memory BIOs. Owns certificates and sessions; must not know streams.
  *
- * The server's certificate is checked, with its name, unless the application asked for the opposite.
+ * The server's certificate is checked, with its name, unless the application asked for the
+ * opposite.
  */
 #include "backend/redis/wire/tls.h"
 
@@ -194,8 +195,8 @@ bool sb_redis_tls_feed(struct sb_redis_tls_session *session, const char *bytes, 
     return length <= INT_MAX && BIO_write(session->in, bytes, (int)length) == (int)length;
 }
 
-/* With TLS 1.3 a server looks at the client's certificate when the client takes the handshake to be over,
- * so that its refusal comes where replies are expected. */
+/* With TLS 1.3 a server looks at the client's certificate when the client takes the handshake to be
+ * over, so that its refusal comes where replies are expected. */
 static int fail_alert(int alert, const char *step, struct simba_error *error)
 {
     switch (alert) {
@@ -216,8 +217,8 @@ static int fail_alert(int alert, const char *step, struct simba_error *error)
     }
 }
 
-/* The first error of this thread, which OpenSSL has just left. `step` opens the sentence where there is nothing
- * better to say; the server's name stands before it. */
+/* The first error of this thread, which OpenSSL has just left. `step` opens the sentence where
+ * there is nothing better to say; the server's name stands before it. */
 static int fail_session(const struct sb_redis_tls_session *session, const char *step,
                         struct simba_error *error)
 {

@@ -1,8 +1,9 @@
 /*
- * writer.c - send with MSG_NOSIGNAL, and a poll where a socket is full. Owns what waits; must not know what is written.
+ * writer.c - send with MSG_NOSIGNAL, and a poll where a socket is full. Owns what waits; must not
+ * know what is written.
  *
- * libuv watches the socket for itself, so the poll has a descriptor of its own for it. It is made when the socket is full
- * for the first time, which few ever are.
+ * libuv watches the socket for itself, so the poll has a descriptor of its own for it. It is made
+ * when the socket is full for the first time, which few ever are.
  */
 #include "backend/redis/wire/writer.h"
 
@@ -80,8 +81,8 @@ static int write_later(struct sb_redis_writer *o, int socket_fd, struct sb_redis
     return uv_poll_start(&o->poll, UV_WRITABLE, on_room);
 }
 
-/* What is written has to go before the rest is, which a busy socket may never come to. Once it is the larger part, so
- * that less is moved than was written. */
+/* What is written has to go before the rest is, which a busy socket may never come to. Once it is
+ * the larger part, so that less is moved than was written. */
 static void forget_done(struct sb_redis_writer *o)
 {
     if (o->done <= o->rest.length / 2)

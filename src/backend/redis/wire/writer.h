@@ -1,11 +1,12 @@
 /*
- * writer.h - writes to a socket of the loop without raising SIGPIPE, which libuv's own writes do: a thread of the
- * application may be the one that writes. What the socket does not take at once waits here.
+ * writer.h - writes to a socket of the loop without raising SIGPIPE, which libuv's own writes do: a
+ * thread of the application may be the one that writes. What the socket does not take at once waits
+ * here.
  */
 #ifndef SB_REDIS_WRITER_H
 #define SB_REDIS_WRITER_H
 
-#include "backend/redis/wire/buffer.h"
+#include "backend/redis/wire/resp.h"
 
 #include <uv.h>
 
@@ -22,11 +23,13 @@ struct sb_redis_writer {
     void (*closed)(void *user);
 };
 
-/* Writes, behind what waits. Takes the bytes, or also their memory; returns 0 or libuv's number of an error. */
+/* Writes, behind what waits. Takes the bytes, or also their memory; returns 0 or libuv's number of
+ * an error. */
 int sb_redis_writer_write(struct sb_redis_writer *outlet, const uv_handle_t *socket,
                           struct sb_redis_buffer *bytes);
 
-/* Forgets what waits. Returns whether there is something to close: then `closed` is called later. */
+/* Forgets what waits. Returns whether there is something to close: then `closed` is called
+ * later. */
 bool sb_redis_writer_close(struct sb_redis_writer *outlet, void (*closed)(void *user));
 
 #endif

@@ -1,0 +1,66 @@
+/*
+ * resp.h - the protocol of Redis: bytes on their way to the server, with commands in them, and
+ * replies out of the bytes that came. Replies are read within bounds: a server must not be able to
+ * make a client allocate what it likes.
+ */
+#ifndef SB_REDIS_RESP_H
+#define SB_REDIS_RESP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Empty when it is all zeros. */
+struct sb_redis_buffer {
+    char *data;
+    size_t length;
+    size_t capacity;
+};
+
+void sb_redis_buffer_free(struct sb_redis_buffer *buffer);
+
+/* Adds bytes; false when memory is short, and then nothing was added. */
+bool sb_redis_buffer_add(struct sb_redis_buffer *buffer, const void *bytes, size_t length);
+
+/* One argument of a command. */
+struct sb_redis_argument {
+    const char *bytes;
+    size_t length;
+};
+
+struct sb_redis_argument sb_redis_argument_text(const char *text);
+
+/* Room for the digits of a number that stands as an argument. */
+struct sb_redis_digits {
+    char text[24];
+};
+struct sb_redis_argument sb_redis_argument_number(int64_t number, struct sb_redis_digits *digits);
+
+/* Adds a command as an array of strings; false when memory is short, and then nothing was added. */
+bool sb_redis_buffer_add_command(struct sb_redis_buffer *buffer,
+                                 const struct sb_redis_argument *arguments, size_t count);
+
+struct redisReply;
+struct sb_redis_reader;
+
+enum sb_redis_reader_verdict {
+    SB_REDIS_READER_REPLY,    /* there is one, the caller's to give to freeReplyObject */
+    SB_REDIS_READER_MORE,     /* more bytes are needed */
+    SB_REDIS_READER_NONSENSE, /* that is no reply, or one of too many parts */
+    SB_REDIS_READER_TOO_LONG
+};
+
+/* NULL when memory is short. */
+struct sb_redis_reader *sb_redis_reader_create(void);
+void sb_redis_reader_free(struct sb_redis_reader *reader);
+
+/* Takes bytes in; false when memory is short. */
+bool sb_redis_reader_feed(struct sb_redis_reader *reader, const char *bytes, size_t length);
+
+/* Whether nothing has come of a reply that is not complete. */
+bool sb_redis_reader_is_empty(const struct sb_redis_reader *reader);
+
+enum sb_redis_reader_verdict sb_redis_reader_next(struct sb_redis_reader *reader,
+                                                  struct redisReply **ret_reply);
+
+#endif
