@@ -268,6 +268,15 @@ static void a_link_that_leads_nowhere_is_told_so(void **state)
     assert_non_null(strstr(host.open_error.text, "is a link that leads nowhere"));
 }
 
+static void a_path_that_leads_to_the_root_is_no_file(void **state)
+{
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_open(&host, "sqlite:/.."), SIMBA_EINVAL);
+    assert_non_null(strstr(host.open_error.text, "/.. names a folder"));
+}
+
 static void both_synchronous_modes_work(void **state)
 {
     struct file *file = *state;
@@ -453,6 +462,7 @@ int main(void)
         ON_FILE(a_relative_path_stays_the_same_file_when_the_process_moves),
         ON_FILE(a_link_to_the_file_is_the_same_store),
         ON_FILE(a_link_that_leads_nowhere_is_told_so),
+        cmocka_unit_test(a_path_that_leads_to_the_root_is_no_file),
         ON_FILE(both_synchronous_modes_work),
         ON_FILE(leases_outlive_a_client_that_tells_nothing_of_its_life),
         ON_FILE(a_batch_of_mixed_requests_is_one_commit),

@@ -25,6 +25,11 @@ static int fail_long(const char *path, struct simba_error *error)
                         PATH_BYTES_MAX, path);
 }
 
+static int fail_no_file(const char *path, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_EINVAL, "the path %s names a folder, not a file", path);
+}
+
 /* Where a folder is missing, nobody knows how long the path will be from the root. */
 static int fail_folder(const char *path, int system_code, struct simba_error *error)
 {
@@ -86,12 +91,14 @@ static int resolve_path(const char *path, bool must_exist, char **ret_path,
     int code = SIMBA_OK;
 
     if (name[0] == '\0')
-        return sb_error_set(error, SIMBA_EINVAL, "the path %s names a folder, not a file", path);
+        return fail_no_file(path, error);
     system_code = sb_sqlite_resolve(path, &way);
     if (system_code != 0)
         code = judge_way(path, &way, system_code, must_exist, error);
     if (code != SIMBA_OK)
         return code;
+    if (way.path[0] == '\0') /* "/.." */
+        return fail_no_file(path, error);
     if (strlen(way.path) > PATH_BYTES_MAX)
         return fail_long(way.path, error);
     *ret_path = sb_strdup(way.path);
