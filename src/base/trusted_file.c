@@ -1,14 +1,13 @@
 /*
- * trusted_file.c - walks to a file from descriptor to descriptor, so that nothing can change between a check and its
- * use.
+ * trusted_file.c - which files and folders are trusted. The way to them is path_walk.h's.
  */
 #include "base/trusted_file.h"
 
 #include "base/error.h"
+#include "base/path_walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/magic.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,15 +20,10 @@
 #define PIPEFS_MAGIC 0x50495045
 #endif
 
-#define LINKS_MAX 40 /* as the kernel has it */
 #define REASON_MAX 256
 
 struct walk {
-    int folder;         /* where the walk is */
-    bool folder_sticky; /* others may write it, but not rename what is not theirs */
-    char rest[PATH_MAX];
-    char name[NAME_MAX + 1]; /* of the entry that is looked at */
-    int links;
+    struct sb_path_walk at;
     int system_code; /* why it failed; 0: `reason` says it */
     char reason[REASON_MAX];
 };
@@ -52,10 +46,11 @@ __attribute__((format(printf, 2, 3))) static bool fail_rule(struct walk *walk, c
     return false;
 }
 
-static bool fail_code(struct walk *walk, int system_code)
+/* Whether a step of the walk has succeeded. */
+static bool take_code(struct walk *walk, int system_code)
 {
-    errno = system_code;
-    return fail_system(walk);
+    walk->system_code = system_code;
+    return system_code == 0;
 }
 
 /* ---- Rules -------------------------------------------------------------------------------- */
@@ -90,79 +85,31 @@ static bool check_file(struct walk *walk, const struct stat *status)
     return check_owner(walk, "it", status) && check_writers(walk, "it", status);
 }
 
-static bool check_folder(struct walk *walk, const struct stat *status)
+/* In a folder with the sticky bit others may write, but not rename what is not theirs. */
+static bool is_sticky(const struct walk *walk)
 {
+    return (walk->at.folder_status.st_mode & S_ISVTX) != 0;
+}
+
+static bool check_folder(struct walk *walk)
+{
+    const struct stat *status = &walk->at.folder_status;
     char what[128];
 
-    snprintf(what, sizeof what, "the folder '%.80s' on the way to it", walk->name);
-    walk->folder_sticky = (status->st_mode & S_ISVTX) != 0;
+    snprintf(what, sizeof what, "the folder '%.80s' on the way to it", walk->at.name);
     return check_owner(walk, what, status) &&
-           (walk->folder_sticky || check_writers(walk, what, status));
+           (is_sticky(walk) || check_writers(walk, what, status));
 }
 
-/* ---- Folders ------------------------------------------------------------------------------ */
-
-/* Takes the descriptor. */
-static bool enter(struct walk *walk, int folder)
-{
-    struct stat status;
-
-    if (walk->folder >= 0)
-        close(walk->folder);
-    walk->folder = folder;
-    if (folder < 0 || fstat(folder, &status) != 0)
-        return fail_system(walk);
-    return check_folder(walk, &status);
-}
-
-static bool enter_root(struct walk *walk)
-{
-    strcpy(walk->name, "/");
-    return enter(walk, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-}
-
-/* Takes the next name off the rest. What is left is empty for the last one; a slash behind it counts as nothing. */
-static bool take_name(struct walk *walk)
-{
-    size_t begin = strspn(walk->rest, "/");
-    size_t length = strcspn(walk->rest + begin, "/");
-    size_t next = begin + length + strspn(walk->rest + begin + length, "/");
-
-    if (length == 0 || length > NAME_MAX)
-        return fail_code(walk, length == 0 ? EISDIR : ENAMETOOLONG); /* "/" */
-    memcpy(walk->name, walk->rest + begin, length);
-    walk->name[length] = '\0';
-    memmove(walk->rest, walk->rest + next, strlen(walk->rest + next) + 1);
-    return true;
-}
-
-/* ---- Links -------------------------------------------------------------------------------- */
-
-static bool follow(struct walk *walk, int link)
-{
-    char target[PATH_MAX];
-    char whole[2 * PATH_MAX];
-    ssize_t length = readlinkat(link, "", target, sizeof target - 1);
-
-    if (length < 0)
-        return fail_system(walk);
-    if (length == 0 || ++walk->links > LINKS_MAX)
-        return fail_code(walk, length == 0 ? ENOENT : ELOOP);
-    target[length] = '\0';
-    snprintf(whole, sizeof whole, "%s%s%s", target, walk->rest[0] != '\0' ? "/" : "", walk->rest);
-    if (strlen(whole) >= sizeof walk->rest)
-        return fail_code(walk, ENAMETOOLONG);
-    strcpy(walk->rest, whole);
-    return walk->rest[0] != '/' || enter_root(walk);
-}
+/* ---- The file ------------------------------------------------------------------------------- */
 
 /* Whether the entry stands for a descriptor of a process: its text is no path. */
 static bool is_descriptor(const struct walk *walk)
 {
     struct statfs system;
 
-    return fstatfs(walk->folder, &system) == 0 && system.f_type == PROC_SUPER_MAGIC &&
-           walk->name[strspn(walk->name, "0123456789")] == '\0';
+    return fstatfs(walk->at.folder, &system) == 0 && system.f_type == PROC_SUPER_MAGIC &&
+           walk->at.name[strspn(walk->at.name, "0123456789")] == '\0';
 }
 
 static bool is_pipe(int fd, const struct stat *status)
@@ -172,12 +119,11 @@ static bool is_pipe(int fd, const struct stat *status)
     return S_ISFIFO(status->st_mode) && fstatfs(fd, &system) == 0 && system.f_type == PIPEFS_MAGIC;
 }
 
-/* ---- The file ----------------------------------------------------------------------------- */
-
 /* Without O_NONBLOCK the open of a FIFO would wait for a writer. A read of a pipe waits as usual. */
 static bool open_entry(struct walk *walk, int flags, int *ret_fd, struct stat *ret_status)
 {
-    int fd = openat(walk->folder, walk->name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
+    int fd = openat(walk->at.folder, walk->at.name,
+                    O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
     bool opened;
 
     if (fd < 0)
@@ -197,75 +143,45 @@ static bool open_entry(struct walk *walk, int flags, int *ret_fd, struct stat *r
     return opened;
 }
 
-enum step { STEP_FAILED, STEP_ON, STEP_ARRIVED };
+/* ---- The way -------------------------------------------------------------------------------- */
 
-static enum step on(bool succeeded)
+/* Each folder is checked when the walk is in it. */
+static bool go_on(struct walk *walk)
 {
-    return succeeded ? STEP_ON : STEP_FAILED;
+    struct sb_path_walk *at = &walk->at;
+    int code = sb_path_walk_is_link(at) ? sb_path_walk_follow(at) : sb_path_walk_enter(at);
+
+    return take_code(walk, code) && check_folder(walk);
 }
 
-static enum step arrive(bool opened)
+/* Opens the entry where it is what the path leads to; *ret_fd stays -1 where the way goes on. */
+static bool step(struct walk *walk, int *ret_fd, struct stat *ret_status)
 {
-    return opened ? STEP_ARRIVED : STEP_FAILED;
-}
+    const struct sb_path_walk *at = &walk->at;
+    const struct stat *status = &at->entry_status;
 
-/* The entry was looked at by a descriptor that opens nothing: a device could take that for a request. */
-static enum step look_at(struct walk *walk, int entry, int *ret_fd, struct stat *ret_status)
-{
-    struct stat status;
-
-    if (fstat(entry, &status) != 0)
-        return on(fail_system(walk));
-    if (walk->folder_sticky && !S_ISDIR(status.st_mode) && !check_owner(walk, "it", &status))
-        return STEP_FAILED;
-    if (S_ISLNK(status.st_mode) && is_descriptor(walk))
-        return arrive(open_entry(walk, 0, ret_fd, ret_status));
-    if (S_ISLNK(status.st_mode))
-        return on(follow(walk, entry));
-    if (walk->rest[0] != '\0')
-        return on(enter(
-            walk, openat(walk->folder, walk->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
-    return arrive(check_file(walk, &status) && open_entry(walk, O_NOFOLLOW, ret_fd, ret_status));
-}
-
-static enum step step(struct walk *walk, int *ret_fd, struct stat *ret_status)
-{
-    enum step outcome;
-    int entry;
-
-    if (!take_name(walk))
-        return STEP_FAILED;
-    entry = openat(walk->folder, walk->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (entry < 0)
-        return on(fail_system(walk));
-    outcome = look_at(walk, entry, ret_fd, ret_status);
-    close(entry);
-    return outcome;
-}
-
-/* From the root, also where the path is relative: the file may be opened again when this process is elsewhere. */
-static bool begin(struct walk *walk, const char *path)
-{
-    char here[PATH_MAX] = "";
-    int length;
-
-    if (path[0] == '\0')
-        return fail_code(walk, ENOENT);
-    if (path[0] != '/' && getcwd(here, sizeof here) == NULL)
-        return fail_system(walk);
-    length = snprintf(walk->rest, sizeof walk->rest, "%s/%s", here, path);
-    return length < (int)sizeof walk->rest || fail_code(walk, ENAMETOOLONG);
+    if (!take_code(walk, sb_path_walk_look(&walk->at)))
+        return false;
+    if (is_sticky(walk) && !S_ISDIR(status->st_mode) && !check_owner(walk, "it", status))
+        return false;
+    if (sb_path_walk_is_link(at) && is_descriptor(walk))
+        return open_entry(walk, 0, ret_fd, ret_status);
+    if (sb_path_walk_is_link(at) || at->rest[0] != '\0')
+        return go_on(walk);
+    return check_file(walk, status) && open_entry(walk, O_NOFOLLOW, ret_fd, ret_status);
 }
 
 static bool go(struct walk *walk, const char *path, int *ret_fd, struct stat *ret_status)
 {
-    enum step outcome = STEP_ON;
+    int fd = -1;
 
-    if (!begin(walk, path) || !enter_root(walk))
+    if (!take_code(walk, sb_path_walk_begin(&walk->at, path)) || !check_folder(walk))
         return false;
-    while (outcome == STEP_ON)
-        outcome = step(walk, ret_fd, ret_status);
-    return outcome == STEP_ARRIVED;
+    while (fd < 0)
+        if (!step(walk, &fd, ret_status))
+            return false;
+    *ret_fd = fd;
+    return true;
 }
 
 /* ---- Telling ------------------------------------------------------------------------------ */
@@ -307,12 +223,11 @@ static int tell(const struct walk *walk, const char *kind, const char *path,
 int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat *ret_status,
                     struct simba_error *error)
 {
-    struct walk walk = {.folder = -1};
+    struct walk walk;
     struct stat status;
     bool opened = go(&walk, path, ret_fd, &status);
 
-    if (walk.folder >= 0)
-        close(walk.folder);
+    sb_path_walk_end(&walk.at);
     if (!opened)
         return tell(&walk, kind, path, error);
     if (ret_status != NULL)

@@ -52,7 +52,7 @@ static bool is_shortage(int system_code)
     return system_code == EMFILE || system_code == ENFILE || system_code == ENOMEM;
 }
 
-static int code_of(int system_code)
+int sb_sqlite_code_of(int system_code)
 {
     if (is_denial(system_code))
         return SIMBA_EDENIED;
@@ -96,7 +96,7 @@ int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failu
     if (lacks_folder(path, system_code))
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
                                     "the folder of the database %s does not exist", path);
-    return sb_error_set_backend(error, code_of(system_code), system_code,
+    return sb_error_set_backend(error, sb_sqlite_code_of(system_code), system_code,
                                 "the database %s cannot be opened: %s", path,
                                 strerror(system_code));
 }
@@ -111,7 +111,7 @@ int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failu
     if (lacks_folder(path, system_code))
         return sb_sqlite_fail_system(path, system_code, failure);
     failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set_backend(&failure->error, code_of(system_code), system_code,
+    return sb_error_set_backend(&failure->error, sb_sqlite_code_of(system_code), system_code,
                                 "the database %s cannot be created in %.*s: %s",
                                 strrchr(path, '/') + 1, folder_length(path), path,
                                 strerror(system_code));

@@ -11,6 +11,9 @@
 int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
                    struct sb_sql_failure *failure);
 
+/* What an errno of the system means to a caller of the library. */
+int sb_sqlite_code_of(int system_code);
+
 /* Describes a failed system call on the file. */
 int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failure *failure);
 

@@ -9,8 +9,8 @@
 #include "backend/sqlite/failure.h"
 #include "backend/sqlite/identity.h"
 #include "backend/sqlite/names.h"
-#include "backend/sqlite/planted.h"
 #include "backend/sqlite/side.h"
+#include "backend/sqlite/trusted_folder.h"
 #include "base/error.h"
 #include "base/random.h"
 

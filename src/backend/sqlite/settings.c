@@ -3,8 +3,9 @@
  */
 #include "backend/sqlite/settings.h"
 
-#include "backend/sqlite/planted.h"
+#include "backend/sqlite/failure.h"
 #include "backend/sqlite/schema.h"
+#include "backend/sqlite/trusted_folder.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -38,9 +39,9 @@ static int fail_folder(const char *path, int system_code, struct simba_error *er
     if (system_code == ENOENT)
         return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, system_code,
                                     "the folder of the database %s does not exist", path);
-    return sb_error_set_backend(error, system_code == EACCES ? SIMBA_EDENIED : SIMBA_EUNAVAILABLE,
-                                system_code, "the folder of the database %s cannot be entered: %s",
-                                path, strerror(system_code));
+    return sb_error_set_backend(error, sb_sqlite_code_of(system_code), system_code,
+                                "the folder of the database %s cannot be entered: %s", path,
+                                strerror(system_code));
 }
 
 /* SQLite would create what the link names, and others would open it by another name. */

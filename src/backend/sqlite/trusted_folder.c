@@ -1,9 +1,10 @@
 /*
- * planted.c - tells what others may have placed beside the database. Must not know SQLite.
+ * trusted_folder.c - tells what others may have placed beside the database. Must not know SQLite.
  */
-#include "backend/sqlite/planted.h"
+#include "backend/sqlite/trusted_folder.h"
 
 #include "base/error.h"
+#include "base/path_walk.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINKS_MAX 40
 #define NAMES_MAX 4096 /* of an entry in the lists of users and groups */
 
 static bool is_trusted(uid_t user)
@@ -39,121 +39,39 @@ static bool is_placed_by_us(const struct stat *folder, const struct stat *entry)
 
 /* ---- Links ---------------------------------------------------------------------------------- */
 
-/* What is left of a path to be followed. */
-struct walk {
-    struct sb_sqlite_way *way;
-    char rest[PATH_MAX];
-    int links;
-};
-
-/* Takes the next name from the rest. */
-static void take_name(struct walk *walk, char name[NAME_MAX + 2])
+/* Goes to the last entry. */
+static int walk_to(struct sb_path_walk *walk, const char *path, struct sb_sqlite_way *way)
 {
-    size_t begin = strspn(walk->rest, "/");
-    size_t length = strcspn(walk->rest + begin, "/");
-    struct sb_text text;
+    int code = sb_path_walk_begin(walk, path);
 
-    sb_text_init(&text, name, NAME_MAX + 2);
-    sb_text_add(&text, "%.*s", (int)length, walk->rest + begin);
-    memmove(walk->rest, walk->rest + begin + length, strlen(walk->rest + begin + length) + 1);
-}
-
-static void go_up(char path[PATH_MAX])
-{
-    char *slash = strrchr(path, '/');
-
-    if (slash != NULL)
-        *slash = '\0';
-}
-
-static int go_down(char path[PATH_MAX], const char *name)
-{
-    size_t length = strlen(path);
-    struct sb_text text;
-
-    sb_text_init(&text, path + length, PATH_MAX - length);
-    sb_text_add(&text, "/%s", name);
-    return text.cut ? ENAMETOOLONG : 0;
-}
-
-/* The folder that the last name of the path is in. */
-static int stat_folder(const char *path, struct stat *ret_status)
-{
-    char folder[PATH_MAX];
-
-    sb_text_copy(folder, sizeof folder, path);
-    go_up(folder);
-    return stat(folder[0] != '\0' ? folder : "/", ret_status) == 0 ? 0 : errno;
-}
-
-/* Puts what the link says in the place of its name. */
-static int follow(struct walk *walk, const struct stat *entry)
-{
-    char target[PATH_MAX];
-    char rest[PATH_MAX];
-    struct stat folder;
-    struct sb_text text;
-    ssize_t length;
-    int code = stat_folder(walk->way->path, &folder);
-
-    if (code == 0 && !is_placed_by_us(&folder, entry)) {
-        sb_text_copy(walk->way->refused, sizeof walk->way->refused, walk->way->path);
-        return EPERM;
+    while (code == 0) {
+        code = sb_path_walk_look(walk);
+        way->missing = code == ENOENT && walk->rest[0] == '\0';
+        if (code != 0)
+            return code;
+        if (!sb_path_walk_is_link(walk) && walk->rest[0] == '\0')
+            return 0;
+        if (!sb_path_walk_is_link(walk)) {
+            code = sb_path_walk_enter(walk);
+        } else if (is_placed_by_us(&walk->folder_status, &walk->entry_status)) {
+            code = sb_path_walk_follow(walk);
+        } else {
+            sb_text_copy(way->refused, sizeof way->refused, walk->path);
+            code = EPERM;
+        }
     }
-    if (code != 0 || ++walk->links > LINKS_MAX)
-        return code != 0 ? code : ELOOP;
-    length = readlink(walk->way->path, target, sizeof target - 1);
-    if (length < 0)
-        return errno;
-    target[length] = '\0';
-    sb_text_init(&text, rest, sizeof rest);
-    sb_text_add(&text, "%s%s", target, walk->rest);
-    sb_text_copy(walk->rest, sizeof walk->rest, rest);
-    if (target[0] == '/')
-        walk->way->path[0] = '\0';
-    else
-        go_up(walk->way->path);
-    return text.cut ? ENAMETOOLONG : 0;
-}
-
-static int step(struct walk *walk, const char *name)
-{
-    char *path = walk->way->path;
-    struct stat entry;
-    int code;
-
-    if (strcmp(name, "..") == 0)
-        go_up(path);
-    if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return 0;
-    code = strlen(name) <= NAME_MAX ? go_down(path, name) : ENAMETOOLONG;
-    if (code != 0)
-        return code;
-    if (lstat(path, &entry) != 0) {
-        walk->way->missing = errno == ENOENT && strspn(walk->rest, "/") == strlen(walk->rest);
-        return errno;
-    }
-    return S_ISLNK(entry.st_mode) ? follow(walk, &entry) : 0;
+    return code;
 }
 
 int sb_sqlite_resolve(const char *path, struct sb_sqlite_way *way)
 {
-    struct walk walk = {.way = way};
-    int code = 0;
+    struct sb_path_walk walk;
+    int code;
 
     *way = (struct sb_sqlite_way){.missing = false};
-    if (!sb_text_copy(walk.rest, sizeof walk.rest, path))
-        return ENAMETOOLONG;
-    if (path[0] != '/' && getcwd(way->path, sizeof way->path) == NULL)
-        return errno;
-    if (strcmp(way->path, "/") == 0)
-        way->path[0] = '\0';
-    while (walk.rest[0] != '\0' && code == 0) {
-        char name[NAME_MAX + 2];
-
-        take_name(&walk, name);
-        code = step(&walk, name);
-    }
+    code = walk_to(&walk, path, way);
+    sb_path_walk_end(&walk);
+    sb_text_copy(way->path, sizeof way->path, walk.path);
     return code;
 }
 

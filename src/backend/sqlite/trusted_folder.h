@@ -1,5 +1,5 @@
 /*
- * planted.h - what another user of the machine may have put in the place of the database's files.
+ * trusted_folder.h - what another user of the machine may have put in the place of the database's files.
  *
  * Anybody who may create files in a folder can place a link there with the name of the database, or a file with the name
  * of its log, and have it followed or replayed with our rights. So a link is followed only where nobody but root and the
@@ -7,8 +7,8 @@
  * the database too. Root, the effective user and the owner of the database are trusted; so is a group that may write
  * both, and the group of a trusted user alone. No folder that everybody may write is used, sticky or not.
  */
-#ifndef SB_BACKEND_SQLITE_PLANTED_H
-#define SB_BACKEND_SQLITE_PLANTED_H
+#ifndef SB_BACKEND_SQLITE_TRUSTED_FOLDER_H
+#define SB_BACKEND_SQLITE_TRUSTED_FOLDER_H
 
 #include "backend/sqlite/connection.h"
 
