@@ -15,6 +15,9 @@
  * The folder is asked by a descriptor, which takes a third of the time that its path takes. The database has but one
  * name, or is refused (names.h): so a path that leads to the database leads through that folder.
  *
+ * Without the look at the folder in place of those at the files an uncontended cycle takes a fifth longer: 36 us instead
+ * of 30, where two committed UPDATEs take 21.
+ *
  * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that had changed just before
  * it was looked at therefore tells nothing, however long ago that look is by now. Nor does one on a file system with
  * coarse dates, or with names that others can change behind this kernel's back, such as those of a network. And neither
