@@ -13,27 +13,31 @@ INTRODUCTION = """# Benchmarks
 
 Written by `make bench`, which measures on the machine that it runs on; do not edit it by hand.
 
-How it is measured: `simba bench` uses the library as an application does, and in the same run, in turns, the store's own
-client library for the least that any client would have to do. The ratio of the two says more than either: a
-machine that is slow or busy is so for both. Where a row is there for the library's own scripts or statements, sent by
-hand, what lies between it and the least is the store's work, and what lies between it and Simba the library's. A cell
-has the median, and in brackets the lowest and the highest median of a round; where these are far apart the machine was
-busy with other things. Every table is there twice: on all cores, where a wake-up of a sleeping core is part of each
-round trip, and with clients and servers pinned to one core, which compares code with code. Servers run on the same
-machine, with the settings of their packages: SQL databases and ZooKeeper sync their disk at every commit, SQLite does
-not have to (see [the architecture](architecture.md)), Redis keeps nothing on disk.
+How to read the tables:
+
+- `simba bench` uses the library as an application does. In the same run, in turns, it uses the store's own
+  client library for the least that any client would have to do. The ratio of the two says more than either:
+  a slow or busy machine is slow for both.
+- A row "by hand" sends the library's own scripts or statements with the plain client. The difference to the
+  least is the store's work; the difference to Simba is the library's.
+- A cell has the median, and in brackets the lowest and the highest median of a round. If these are far apart,
+  the machine was busy.
+- Every table is there twice: on all cores, where each round trip wakes a sleeping core, and with clients and
+  servers pinned to one core, which compares code with code.
+- Servers run on the same machine, with the settings of their packages. SQL databases and ZooKeeper sync their
+  disk at every commit, SQLite does not have to ([why](sqlite.md)), Redis keeps nothing on disk.
 """
 
 GAPS = """What lies between a number and its goal:
 
-- Redis: a trivial script does nothing, ours look at the owner, the counter and the queue and tell the listeners, six
-  and four commands of the server's. On one core that alone is more than the goal leaves room for; the rows "by hand" show
-  what the library adds to it. On all cores the kernel may put client and server on the same one, and does so in some
-  runs: then that holds there as well. A hand-over is measured after a rest, when caches are cold for more code than a
-  plain client has; a waiter is told to try and then asks, as the plain client beside it does.
-- MariaDB: an UPDATE of ours changes five columns, the one beside it a single number.
-- ZooKeeper: its client library passes what it sends and hears through two threads of its own. A hand-over takes little
-  longer than a delete and a watch by hand, so that the goal beside Curator is about what that library leaves.
+- Redis: a trivial script does nothing. Ours look at the owner, the counter and the queue, and tell the
+  listeners: six and four commands of the server. On one core that alone is more than the goal allows; the
+  rows "by hand" show what the library adds. On all cores the kernel sometimes puts client and server on the
+  same core, with the same effect. A hand-over is measured after a rest, when caches are cold for more code
+  than a plain client has; a waiter is told to try and then asks, as the plain client does.
+- MariaDB: our UPDATE changes five columns, the one beside it a single number.
+- ZooKeeper: its client library passes everything through two threads of its own. A hand-over takes little
+  longer than a delete and a watch by hand, so the goal beside Curator is about what that library leaves.
 """
 
 
