@@ -273,6 +273,10 @@ struct simba_client_options {
     /* Default 0: none. From one waiter to the next, where the store has a queue (Redis, memory): in place of
      * the jitter. */
     int64_t turn_ms;
+    /* Default false. Opening succeeds also while the store is down or refuses: everything behaves as if the store had
+     * gone away after the opening, and owns, reads and works as soon as it can be used. What is wrong with the URL
+     * itself still fails at once. */
+    bool allow_store_down;
 };
 
 #define SIMBA_UNSET INT64_MIN
@@ -280,14 +284,14 @@ struct simba_client_options {
     {                                                                                              \
         sizeof(struct simba_client_options), SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET,   \
             SIMBA_UNSET, SIMBA_UNSET, 0, {NULL, NULL}, NULL, NULL, NULL, NULL, SIMBA_LOG_WARN,     \
-            NULL, SIMBA_UNSET                                                                      \
+            NULL, SIMBA_UNSET, false                                                               \
     }
 
 /* Creates a client: `sqlite:PATH`, `memory:NAME` ... with options behind a '?', such as
  * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&turn=0s&stop-timeout=10s`. A password need not
  * stand in the URL: `?password-file=PATH` and `?password-env=VARIABLE` say where it is.
- * `options` may be NULL. Fails when the URL or the timings are invalid and when the store cannot be
- * used now. Starts the client's threads. */
+ * `options` may be NULL. Fails when the URL or the timings are invalid and, unless options->allow_store_down, when
+ * the store cannot be used now. Starts the client's threads. */
 SIMBA_API int simba_client_open(const char *url, const struct simba_client_options *options,
                                 simba_client **ret_client, struct simba_error *error);
 

@@ -101,6 +101,7 @@ struct client_options {
     std::optional<milliseconds> turn;
     std::optional<milliseconds> stop_timeout;
     int dispatcher_threads = 0;
+    bool allow_store_down = false; /* opening succeeds also while the store cannot be used */
     ::simba_id_generator *id_generator = nullptr;
     enum ::simba_log_level log_level = SIMBA_LOG_WARN;
     const ::simba_backend_ops *backend = nullptr;
@@ -181,6 +182,7 @@ class core
         plain.turn_ms = count_or_unset(options.turn);
         plain.stop_timeout_ms = count_or_unset(options.stop_timeout);
         plain.dispatcher_threads = options.dispatcher_threads;
+        plain.allow_store_down = options.allow_store_down;
         plain.id_generator = options.id_generator;
         plain.log_level = options.log_level;
         plain.backend = options.backend;

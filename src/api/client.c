@@ -22,6 +22,7 @@
 #define DEFAULT_STOP_TIMEOUT_MS 10000
 #define DEFAULT_DISPATCHER_THREADS 4
 #define DISPATCHER_THREADS_MAX 1024
+#define URL_MAX 8192                                 /* bytes, more than a URL may have */
 #define LONGEST_MS ((int64_t)366 * 24 * 3600 * 1000) /* no duration may be longer than a year */
 
 /* ---- Times ---------------------------------------------------------------------------------- */
@@ -115,6 +116,14 @@ static int read_url_timing(simba_url *url, struct sb_timing *t, struct simba_err
     return code;
 }
 
+/* For the backend's URL that is read again. */
+static int ask_own_params(simba_url *url, struct simba_error *error)
+{
+    struct sb_timing ignored;
+
+    return read_url_timing(url, &ignored, error);
+}
+
 static void override(int64_t *value, int64_t option)
 {
     if (option != SIMBA_UNSET)
@@ -202,10 +211,13 @@ static int find_backend(const struct simba_client_options *options, const simba_
 }
 
 static int open_engine(const struct simba_client_options *options, simba_url *url,
-                       struct sb_engine **ret_engine, struct simba_error *error)
+                       const char *url_text, struct sb_engine **ret_engine,
+                       struct simba_error *error)
 {
     struct sb_engine_config config = {
         .url = url,
+        .url_text = url_text,
+        .ask_own = ask_own_params,
         .log = {options->log, options->log_user, options->log_level},
         .dispatcher_threads = options->dispatcher_threads,
         .executor = options->executor,
@@ -228,40 +240,68 @@ static int open_engine(const struct simba_client_options *options, simba_url *ur
     return SIMBA_OK;
 }
 
+/* `url_text`: that of the URL where the store may be down, otherwise NULL. */
+static int open_client(const struct simba_client_options *options, simba_url *url,
+                       const char *url_text, simba_client **ret_client, struct simba_error *error)
+{
+    simba_client *client;
+    int code = sb_url_resolve(url, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    client = sb_alloc_zero(sizeof *client);
+    if (client == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    code = open_engine(options, url, url_text, &client->engine, error);
+    if (code != SIMBA_OK) {
+        sb_free(client);
+        return code;
+    }
+    client->id_generator = options->id_generator != NULL ? options->id_generator : simba_id_default;
+    client->id_user = options->id_user;
+    *ret_client = client;
+    return SIMBA_OK;
+}
+
+/* A password that can be read only once must not be gone when the URL is opened again. */
+static int open_settled(const struct simba_client_options *options, const char *url_text,
+                        simba_client **ret_client, struct simba_error *error)
+{
+    char *settled = sb_alloc(URL_MAX);
+    simba_url *url = NULL;
+    int code;
+
+    if (settled == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    code = sb_url_settle(url_text, settled, URL_MAX, error);
+    if (code == SIMBA_OK)
+        code = sb_url_parse(settled, &url, error);
+    if (code == SIMBA_OK)
+        code = open_client(options, url, settled, ret_client, error);
+    sb_url_free(url);
+    explicit_bzero(settled, URL_MAX);
+    sb_free(settled);
+    return code;
+}
+
 int simba_client_open(const char *url_text, const struct simba_client_options *given,
                       simba_client **ret_client, struct simba_error *error)
 {
     struct simba_client_options options;
-    simba_client *client;
     simba_url *url = NULL;
     int code;
 
     if (url_text == NULL || ret_client == NULL)
         return sb_error_set(error, SIMBA_EMISUSE, "simba_client_open needs a URL and ret_client");
     code = read_options(given, &options, error);
+    if (code == SIMBA_OK && options.allow_store_down)
+        return open_settled(&options, url_text, ret_client, error);
     if (code == SIMBA_OK)
         code = sb_url_parse(url_text, &url, error);
-    if (code != SIMBA_OK)
-        return code;
-    code = sb_url_resolve(url, error);
-    if (code != SIMBA_OK) {
-        sb_url_free(url);
-        return code;
-    }
-    client = sb_alloc_zero(sizeof *client);
-    if (client == NULL)
-        code = sb_error_plain(error, SIMBA_ENOMEM);
     if (code == SIMBA_OK)
-        code = open_engine(&options, url, &client->engine, error);
+        code = open_client(&options, url, NULL, ret_client, error);
     sb_url_free(url);
-    if (code != SIMBA_OK) {
-        sb_free(client);
-        return code;
-    }
-    client->id_generator = options.id_generator != NULL ? options.id_generator : simba_id_default;
-    client->id_user = options.id_user;
-    *ret_client = client;
-    return SIMBA_OK;
+    return code;
 }
 
 int simba_client_close(simba_client *client, struct simba_error *error)
@@ -301,12 +341,14 @@ int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms, int64_t *ret_t
 int simba_client_life_fd(simba_client *client)
 {
     struct sb_engine *engine = client->engine;
+    simba_backend *backend = engine->backend;
 
-    if (sb_engine_check_process(engine, NULL) != SIMBA_OK || engine->ops->life_fd == NULL) {
+    if (sb_engine_check_process(engine, NULL) != SIMBA_OK || engine->ops->life_fd == NULL ||
+        backend == NULL) {
         errno = ENOTSUP;
         return -1;
     }
-    return engine->ops->life_fd(engine->backend);
+    return engine->ops->life_fd(backend);
 }
 
 int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)

@@ -382,7 +382,7 @@ static void set_listening(struct sb_service *s, bool on)
     if (s->listening == on)
         return;
     s->listening = on;
-    if (ops->listen != NULL)
+    if (ops->listen != NULL && s->engine->backend != NULL)
         ops->listen(s->engine->backend, s->member.mutex, s->member.id, on);
 }
 

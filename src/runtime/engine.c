@@ -14,6 +14,7 @@
 #include "base/fork.h"
 #include "base/text.h"
 #include "core/owner.h"
+#include "runtime/opener.h"
 #include "runtime/service.h"
 
 #include <stdarg.h>
@@ -241,6 +242,25 @@ void sb_engine_send_as_of(struct sb_engine *engine, struct sb_request *request, 
     sb_engine_pending_add(engine);
 }
 
+/* As long as the store is not open. Nothing is there yet that could be given back, so a release succeeds. */
+static void refuse(struct sb_engine *engine, struct simba_request *batch)
+{
+    const struct simba_reply released = SIMBA_REPLY_INIT;
+    struct simba_reply refused = SIMBA_REPLY_INIT;
+    struct simba_error error;
+
+    sb_opener_error(engine->opener, &error);
+    refused.code = error.code;
+    refused.error = &error;
+    while (batch != NULL) {
+        struct simba_request *next = batch->next; /* the request is gone when it is answered */
+
+        engine->host.reply(&engine->host, batch,
+                           batch->op == SIMBA_OP_RELEASE ? &released : &refused);
+        batch = next;
+    }
+}
+
 /* The end of a turn. Answers that come from within submit may bring new requests. */
 static void send_batch(void *argument)
 {
@@ -251,7 +271,10 @@ static void send_batch(void *argument)
 
         engine->batch = NULL;
         engine->batch_end = &engine->batch;
-        engine->ops->submit(engine->backend, batch);
+        if (engine->backend != NULL)
+            engine->ops->submit(engine->backend, batch);
+        else
+            refuse(engine, batch);
     }
 }
 
@@ -473,18 +496,37 @@ static void host_log(const struct simba_backend_host *host, enum simba_log_level
 
 struct opening {
     struct sb_engine *engine;
-    const struct sb_engine_config *config;
-    struct simba_error *error;
+    simba_url *url;
+    struct simba_error error;
     int code;
 };
+
+/* Those that listen have done so to nobody. */
+static void introduce_services(struct sb_engine *engine)
+{
+    const struct simba_backend_ops *ops = engine->ops;
+    struct sb_member *list = NULL;
+
+    sb_registry_visit(&engine->registry, NULL, NULL, collect_member, &list);
+    while (list != NULL) {
+        struct sb_member *member = list;
+        struct sb_service *service = sb_service_of_member(member);
+
+        list = member->found;
+        if (service->listening && ops->listen != NULL)
+            ops->listen(engine->backend, member->mutex, member->id, true);
+        sb_service_drop(service);
+    }
+}
 
 static void open_backend(void *argument)
 {
     struct opening *opening = argument;
     struct sb_engine *engine = opening->engine;
+    simba_backend *backend = NULL;
     struct simba_backend_config config = {
         .size = sizeof config,
-        .url = opening->config->url,
+        .url = opening->url,
         .ttl_ms = engine->timing.ttl_ms,
         .transition_ms = engine->timing.transition_ms,
     };
@@ -492,7 +534,49 @@ static void open_backend(void *argument)
     engine->host.loop = sb_loop_uv(engine->loop);
     if (engine->ops->no_sigpipe)
         sb_loop_set_no_sigpipe(engine->loop);
-    opening->code = engine->ops->open(&config, &engine->host, &engine->backend, opening->error);
+    opening->code = engine->ops->open(&config, &engine->host, &backend, &opening->error);
+    engine->backend = backend;
+    if (backend != NULL)
+        introduce_services(engine);
+}
+
+int sb_engine_open(struct sb_engine *engine, simba_url *url, struct simba_error *error)
+{
+    struct opening opening = {.engine = engine, .url = url};
+
+    sb_loop_call(engine->loop, open_backend, &opening);
+    if (opening.code != SIMBA_OK)
+        *error = opening.error;
+    return opening.code;
+}
+
+/* What is wrong with the URL does not heal. */
+static int open_later(struct sb_engine *engine, const struct sb_engine_config *config,
+                      const struct simba_error *why, struct simba_error *error)
+{
+    int code = simba_url_check_params(config->url, error);
+
+    if (code == SIMBA_OK)
+        code = sb_opener_start(engine, config, why, &engine->opener, error);
+    if (code == SIMBA_OK)
+        sb_log(&engine->log, SIMBA_LOG_WARN, "the store cannot be used yet, and is tried again: %s",
+               why->text);
+    return code;
+}
+
+static int open_first(struct sb_engine *engine, const struct sb_engine_config *config,
+                      struct simba_error *error)
+{
+    struct simba_error why = {0};
+    int code = sb_engine_open(engine, config->url, &why);
+
+    if (code == SIMBA_OK)
+        return SIMBA_OK;
+    if (config->url_text != NULL && sb_opener_may_heal(code))
+        return open_later(engine, config, &why, error);
+    if (error != NULL)
+        *error = why;
+    return code;
 }
 
 static void on_backend_closed(void *argument)
@@ -556,6 +640,7 @@ void sb_engine_destroy(struct sb_engine *engine)
     if (engine == NULL)
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    sb_opener_stop(engine->opener);
     sb_dispatcher_destroy(engine->dispatcher);
     if (engine->backend != NULL)
         shut_backend(engine);
@@ -572,7 +657,6 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
                      struct simba_error *error)
 {
     struct sb_engine *engine = sb_alloc_zero(sizeof *engine);
-    struct opening opening = {.engine = engine, .config = config, .error = error};
     int code;
 
     if (engine == NULL)
@@ -601,10 +685,8 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
                                     &engine->dispatcher, error);
     if (code == SIMBA_OK)
         code = sb_loop_create(send_batch, engine, &engine->loop, error);
-    if (code == SIMBA_OK) {
-        sb_loop_call(engine->loop, open_backend, &opening);
-        code = opening.code;
-    }
+    if (code == SIMBA_OK)
+        code = open_first(engine, config, error);
     if (code != SIMBA_OK) {
         sb_engine_destroy(engine);
         return code;

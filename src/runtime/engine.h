@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 
+struct sb_opener;
 struct sb_service;
 
 /* A request on its way through the backend. Its maker embeds it in whatever it needs when the answer comes,
@@ -49,7 +50,8 @@ struct sb_engine {
     struct sb_loop *loop;
     struct sb_dispatcher *dispatcher;
     const struct simba_backend_ops *ops;
-    simba_backend *backend;
+    _Atomic(simba_backend *) backend; /* NULL: the store is not open yet, and requests fail */
+    struct sb_opener *opener;         /* what opens it; NULL: it was open from the beginning */
     struct sb_log log;
     struct sb_timing timing;
     struct sb_metrics metrics;
@@ -73,6 +75,10 @@ struct sb_engine {
 struct sb_engine_config {
     const struct simba_backend_ops *ops;
     simba_url *url;
+    /* The same, to open the store later where it cannot be used now; NULL: then there is no engine. */
+    const char *url_text;
+    /* Asks a URL for the parameters that are not the backend's. */
+    int (*ask_own)(simba_url *url, struct simba_error *error);
     struct sb_timing timing;
     struct sb_log log;
     int dispatcher_threads;
@@ -81,6 +87,9 @@ struct sb_engine_config {
 
 int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,
                      struct simba_error *error);
+
+/* Opens the store of an engine that was created without. From any thread but the loop's. */
+int sb_engine_open(struct sb_engine *engine, simba_url *url, struct simba_error *error);
 
 /* Waits until all services are gone and all requests are answered. False: a callback has not returned for as long as
  * the stop timeout. */

@@ -1,0 +1,54 @@
+/*
+ * Clients that are opened while the server is down, or does not have what the URL names yet.
+ */
+#include "server.h"
+
+#include "lib/late.h"
+
+#define TIMES "ttl=2s&transition=2s&jitter=0ms..30ms&stop-timeout=5s"
+
+static void a_server_that_starts_later_is_used(void **state)
+{
+    struct late late;
+
+    (void)state;
+    server_kill(&server);
+    late_begin(&late, server_url(&server, dialect_admin, TIMES), SIMBA_GROUP_UNAVAILABLE);
+    server_start(&server);
+    late_end(&late);
+}
+
+static void a_user_that_is_added_later_is_used(void **state)
+{
+    struct late late;
+
+    (void)state;
+    late_begin(&late, server_url(&server, "plain:secret", TIMES), SIMBA_GROUP_DENIED);
+    server_sql(&server, "%s", dialect_create_user);
+    server_sql(&server, "%s", dialect_grant_use);
+    late_end(&late);
+}
+
+static void a_database_that_is_added_later_is_used(void **state)
+{
+    char url[512];
+    struct late late;
+
+    (void)state;
+    snprintf(url, sizeof url, "%s://%s@127.0.0.1:%d/later?" TIMES, dialect_scheme, dialect_admin,
+             server.port);
+    late_begin(&late, url, SIMBA_GROUP_CONFIG);
+    server_sql(&server, "CREATE DATABASE later");
+    late_end(&late);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_that_starts_later_is_used),
+        cmocka_unit_test(a_user_that_is_added_later_is_used),
+        cmocka_unit_test(a_database_that_is_added_later_is_used),
+    };
+
+    return server_run_tests("late", tests);
+}
