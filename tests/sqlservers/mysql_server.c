@@ -23,6 +23,8 @@ const char *const dialect_count_commits =
 const char *const dialect_create_user = "CREATE USER plain IDENTIFIED BY 'secret'";
 const char *const dialect_set_password = "IDENTIFIED BY";
 const char *const dialect_reload_certificate = "FLUSH SSL";
+const char *const dialect_widen_mutex =
+    "ALTER TABLE simba_mutex MODIFY mutex varchar(255) NOT NULL";
 const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba.simba_mutex TO plain";
 const char *const dialect_revoke_use = "REVOKE ALL ON simba.simba_mutex FROM plain";
 const char *const dialect_read_only = "SET GLOBAL read_only = 1";

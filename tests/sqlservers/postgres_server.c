@@ -22,6 +22,8 @@ const char *const dialect_create_user = "CREATE ROLE plain LOGIN PASSWORD 'secre
                                         "REVOKE CREATE ON SCHEMA public FROM PUBLIC";
 const char *const dialect_set_password = "PASSWORD";
 const char *const dialect_reload_certificate = "SELECT pg_reload_conf()";
+const char *const dialect_widen_mutex =
+    "ALTER TABLE simba_mutex ALTER COLUMN mutex TYPE varchar(255)";
 const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba_mutex TO plain";
 const char *const dialect_revoke_use = "REVOKE ALL ON simba_mutex FROM plain";
 const char *const dialect_read_only = "ALTER ROLE plain SET default_transaction_read_only = on";

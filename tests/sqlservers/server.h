@@ -115,6 +115,7 @@ extern const char *const dialect_count_commits;      /* that the server has made
 extern const char *const dialect_create_user;        /* `plain` with password `secret`, no rights */
 extern const char *const dialect_set_password;       /* behind ALTER USER, before the password */
 extern const char *const dialect_reload_certificate; /* the server's own */
+extern const char *const dialect_widen_mutex;        /* to 255 characters */
 extern const char *const dialect_grant_use; /* gives `plain` what the documents say it needs */
 extern const char *const dialect_revoke_use;
 extern const char *const dialect_read_only;  /* refuses writes of `plain` from now on */

@@ -228,6 +228,55 @@ static void a_name_has_as_many_characters_as_the_column_takes(void **state)
     assert_string_equal(call.owner, "");
 }
 
+/* Runs the whole course of a lease. */
+static void use_name(const char *name)
+{
+    struct call call = acquire(&host, name, "a");
+
+    assert_string_equal(call.owner, "a");
+    assert_string_equal(acquire(&host, name, "b").owner, "a");
+    call = host_do(&host, SIMBA_OP_GUARD, name, "a", 0);
+    assert_string_equal(call.owner, "a");
+    assert_owner(&host, name, "a");
+    call = host_do(&host, SIMBA_OP_RELEASE, name, "a", call.revision);
+    assert_string_equal(call.owner, "");
+    assert_string_equal(acquire(&host, name, "b").owner, "b");
+}
+
+static void a_wider_column_takes_longer_names(void **state)
+{
+    char plain[257];
+    char wide[88 * 3 + 1] = ""; /* characters of 3 bytes: as many bytes as a name can have */
+    struct call calls[2];
+    struct call call;
+
+    (void)state;
+    assert_true(host_close(&host));
+    server_sql(&server, "%s", dialect_widen_mutex);
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    memset(plain, 'x', 256);
+    plain[256] = '\0';
+    for (int i = 0; i < 88; i++)
+        strcat(wide, "\xe9\x94\x81");
+    call = host_do(&host, SIMBA_OP_ACQUIRE, plain, "a", 0);
+    assert_int_equal(call.code, SIMBA_EINVAL);
+    assert_non_null(strstr(call.error.text, "256 characters"));
+    assert_non_null(strstr(call.error.text, "takes 255"));
+    plain[255] = '\0';
+    use_name(plain);
+    use_name(wide);
+    calls[0] = host_call(SIMBA_OP_ACQUIRE, plain, "b", 0);
+    calls[1] = host_call(SIMBA_OP_ACQUIRE, wide, "b", 0);
+    host_submit(&host, calls, 2);
+    assert_true(host_wait(&host, calls, 2));
+    assert_string_equal(calls[0].owner, "b");
+    assert_string_equal(calls[1].owner, "b");
+    call = host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0);
+    assert_int_equal(call.list_count, 2);
+    assert_string_equal(call.list[0].mutex, plain);
+    assert_string_equal(call.list[1].mutex, wide);
+}
+
 static void many_names_at_once_work_on_an_older_table(void **state)
 {
     struct call calls[3];
@@ -555,6 +604,7 @@ int main(void)
         ON_STORE(a_space_at_the_end_is_kept_or_refused),
         ON_STORE(what_is_not_utf8_is_refused_as_invalid),
         ON_STORE(a_name_has_as_many_characters_as_the_column_takes),
+        ON_STORE(a_wider_column_takes_longer_names),
         ON_STORE(several_questions_about_one_mutex_get_one_answer),
         ON_STORE(an_older_table_works_unchanged),
         ON_STORE(an_id_that_does_not_fit_is_refused_before_it_is_sent),
