@@ -59,7 +59,7 @@ STORIES = [
      "430 believe lead w2-1/c 5 440", "one owner"),
     ("a scheduler leads while another does",
      "10 believe tick w0-1/s 1 0\n90 believe tick w0-1/s 1 0\n50 believe tick w1-1/s 2 0", "one owner"),
-    ("whoever owns past its own deadline is taken at its word",
+    ("an owner past its own deadline is taken at its word",
      "1000 believe lead w2-1/c 7 1100\n1300 believe lead w2-1/c 7 1100\n"
      "1200 believe lead w0-2/c 8 1290", "one owner"),
     ("a command outlives its lease",

@@ -157,7 +157,7 @@ class Proxy(threading.Thread):
             self._cut_server(pair)
 
     def _refuse_for_a_while(self):
-        """As the server itself does while it is down: whoever names several servers goes on to the next."""
+        """As the server itself does while it is down: a client with several servers goes on to the next."""
         self._unlisten()
         self._listen_at = time.monotonic() + REFUSE_SECONDS
 

@@ -88,7 +88,7 @@ def judge(folder, outcome):
 
 
 def keep(plan, folder, place, picture):
-    """Journals and picture, for whoever wants to understand the run."""
+    """Journals and picture, for a person who wants to understand the run."""
     place = os.path.join(place, f"simba-chaos-{plan.store}-{plan.seed}")
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(folder, place, ignore=shutil.ignore_patterns("store", "vault"))

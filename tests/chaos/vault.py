@@ -1,7 +1,7 @@
 """The fenced resource: a counter for each mutex behind a unix socket, as a storage service would keep it.
 
 It takes a read or a write whose token is not lower than any it has seen, and refuses the others. A read
-counts: whoever reads with a token and writes later must know that nobody older wrote in between. It checks nothing
+counts: a worker that reads with a token and writes later must know that nobody older wrote in between. It checks nothing
 else, so that an update can be lost when two use the same token; the checker finds that in its journal.
 """
 import os

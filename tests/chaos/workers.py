@@ -64,7 +64,7 @@ class LibraryWorker:
         self.process.go_on()
 
     def kill(self):
-        self.world.note("killed", self.title)  # first: whoever is told by the kernel succeeds at once
+        self.world.note("killed", self.title)  # first: the kernel tells a waiter, which succeeds at once
         self.process.kill()
 
     def revive(self):

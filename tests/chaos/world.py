@@ -13,7 +13,7 @@ from proxy import Proxy
 from vault import Vault
 from workers import EqualWorker, LIBRARY_NAMES, LibraryWorker, PROGRAM_NAMES, ProgramWorker
 
-FRESH_SECONDS = LEASE_SECONDS  # whoever wrote within this time is taken for the holder
+FRESH_SECONDS = LEASE_SECONDS  # a worker that wrote within this time is taken for the holder
 GONE_SECONDS = 10
 
 
@@ -115,7 +115,7 @@ class World:
         self.await_leaders(now() + LEASE_SECONDS)
 
     def await_leaders(self, since):
-        """Whoever leads has its writes accepted. A lease after all has healed, it has been renewed or won since; how
+        """The leader has its writes accepted. A lease after all has healed, it has been renewed or won since; how
         much longer that took is written down."""
         for mutex in MUTEXES:
             try:

@@ -63,7 +63,7 @@ def init_says_that_other_stores_need_nothing():
 
 
 @case
-def init_prints_the_statement_for_whoever_may_run_it():
+def init_prints_the_statement_for_an_administrator():
     for url in ("mysql://nowhere/jobs", "postgres://nowhere/jobs"):
         program = run("-u", url, "init", "--print")
         equal(program.code, 0)

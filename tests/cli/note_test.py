@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`--note`: what an owner says of itself is told to whoever asks."""
+"""`--note`: what an owner says of itself is shown by status and watch."""
 import json
 import signal
 import sys

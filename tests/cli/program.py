@@ -88,7 +88,7 @@ class Simba:
         return self.wait()
 
     def stop(self):
-        """Stops it where it is not writing to the store: whoever is stopped there keeps the file from all others."""
+        """Stops it where it is not writing to the store: a process stopped there keeps the file from all others."""
         def stands_still():
             self.send(signal.SIGSTOP)
             os.waitid(os.P_PID, self.pid, os.WSTOPPED)

@@ -249,7 +249,7 @@ def set_rights(path, mode, user, group):
 
 @case
 def a_database_is_refused_where_a_user_who_may_not_write_it_may_create_files():
-    """Files that lie beside it in time are taken by SQLite, whoever has put them there: so nobody else may."""
+    """Files that lie beside it in time are taken by SQLite, whichever user put them there: so no other user may."""
     if needs_two_users():
         return
     os.chmod(".", 0o755)
