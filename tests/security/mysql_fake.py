@@ -48,15 +48,16 @@ class FakeServer(Listener):
         self.sequence += 1
         return len(payload).to_bytes(3, "little") + bytes([self.sequence - 1 & 255]) + payload
 
-    def say_value(self, value):
-        """A result of one row and one column."""
+    def say_values(self, *values):
+        """A result of one row."""
         def text(data):
             return bytes([len(data)]) + data
         end = b"\xfe\0\0\2\0"
-        self.say(b"\1")
-        self.say(text(b"def") + text(b"") * 3 + text(b"v") + text(b"v") + b"\x0c\x2d\0\xff\0\0\0\xfd\0\0\0\0\0")
+        self.say(bytes([len(values)]))
+        for _ in values:
+            self.say(text(b"def") + text(b"") * 3 + text(b"v") + text(b"v") + b"\x0c\x2d\0\xff\0\0\0\xfd\0\0\0\0\0")
         self.say(end)
-        self.say(text(value))
+        self.say(b"".join(map(text, values)))
         self.say(end)
 
     def ask_for(self, plugin, data=SALT + b"\0"):

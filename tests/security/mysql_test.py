@@ -199,8 +199,11 @@ def read_only_is(word):
         server.say(OK)
         while True:
             statement = server.take()
+            if b"binlog_format" in statement:
+                server.say_values(b"binlog_format", b"ROW")
+                continue
             if b"@@global.read_only" in statement:
-                server.say_value(word)
+                server.say_values(word)
                 server.after = server.take()
                 return
             server.say(OK)

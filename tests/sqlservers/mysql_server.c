@@ -112,6 +112,8 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
     static char pid_file[TEST_PATH_MAX + 32];
     static char certificate[TEST_PATH_MAX + 32];
     static char key[TEST_PATH_MAX + 32];
+    static char id[32];
+    size_t count;
     const char *const list[] = {PROGRAM,
                                 "--no-defaults",
                                 data,
@@ -119,6 +121,7 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
                                 port,
                                 socket,
                                 pid_file,
+                                id,
                                 "--bind-address=127.0.0.1",
                                 "--skip-name-resolve",
                                 "--innodb-log-file-size=8M",
@@ -130,13 +133,19 @@ void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENT
     snprintf(port, sizeof port, "--port=%d", s->port);
     snprintf(socket, sizeof socket, "--socket=%s/sock", s->folder);
     snprintf(pid_file, sizeof pid_file, "--pid-file=%s/pid", s->folder);
+    snprintf(id, sizeof id, "--server-id=%d", s->port);
     memcpy(arguments, list, sizeof list);
+    count = TEST_COUNT(list);
+    if (s->logs_statements) {
+        arguments[count++] = "--log-bin=log-bin";
+        arguments[count++] = "--binlog-format=STATEMENT";
+    }
     if (!s->tls)
         return;
     snprintf(certificate, sizeof certificate, "--ssl-cert=%s/cert.pem", s->folder);
     snprintf(key, sizeof key, "--ssl-key=%s/key.pem", s->folder);
-    arguments[TEST_COUNT(list)] = certificate;
-    arguments[TEST_COUNT(list) + 1] = key;
+    arguments[count++] = certificate;
+    arguments[count] = key;
 }
 
 static MYSQL *connect_as(const struct server *s, const char *user)

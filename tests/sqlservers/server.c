@@ -345,9 +345,11 @@ void server_renew_certificate(const struct server *s)
 void server_create(struct server *s, bool faketime)
 {
     bool tls = s->tls;
+    bool logs_statements = s->logs_statements;
 
     memset(s, 0, sizeof *s);
     s->tls = tls;
+    s->logs_statements = logs_statements;
     test_folder_create(s->folder);
     give_folder(s);
     create_files(s);

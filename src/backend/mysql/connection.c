@@ -52,7 +52,7 @@ static int take_rows(struct sb_mysql_connection *c, MYSQL_STMT *statement,
 
     if (!sb_mysql_bind_row(statement, &row))
         return sb_mysql_fail_statement(c, statement, false, failure);
-    while (code == SIMBA_OK && sb_mysql_fetch_row(statement, &row)) {
+    while (code == SIMBA_OK && sb_mysql_fetch_row(c, statement, &row)) {
         count++;
         if (sink != NULL)
             code = sink->row(sink->user, &row.record);
@@ -65,6 +65,7 @@ static int take_rows(struct sb_mysql_connection *c, MYSQL_STMT *statement,
     return sb_error_plain(&failure->error, code);
 }
 
+/* A change of no row may be that because the server is read-only. */
 static int run(struct sb_sql_connection *connection, enum sb_sql_statement which,
                const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                int64_t *ret_count, struct sb_sql_failure *failure)
@@ -72,16 +73,19 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement which
     struct sb_mysql_connection *c = own(connection);
     MYSQL_STMT *statement = NULL;
     int64_t count = 0;
-    int code = c->read_only && sb_mysql_writes(which)
-                   ? sb_mysql_fail_read_only(failure)
-                   : sb_mysql_execute(c, which, values, &statement, failure);
+    bool adds = sb_mysql_writes(which) && !sb_mysql_updates(which);
+    int code = adds ? sb_mysql_check_writable(c, failure) : SIMBA_OK;
 
+    if (code == SIMBA_OK)
+        code = sb_mysql_execute(c, which, values, &statement, failure);
     if (code != SIMBA_OK)
         return code;
     if (sb_mysql_writes(which))
         count = (int64_t)mysql_stmt_affected_rows(statement);
     else
         code = take_rows(c, statement, sink, &count, failure);
+    if (count == 0 && sb_mysql_updates(which))
+        code = sb_mysql_check_writable(c, failure);
     if (code == SIMBA_OK && ret_count != NULL)
         *ret_count = count;
     return code;
@@ -136,29 +140,14 @@ static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
     return SIMBA_OK;
 }
 
-/* Newer servers have words for it. */
-static bool is_off(const char *value)
-{
-    return value != NULL && (strcmp(value, "0") == 0 || strcasecmp(value, "OFF") == 0);
-}
-
 /* A replica lets a privileged user write, where nobody else sees it: it holds no leases. Where there are several servers
  * to choose from it is passed over; a single one can still be read. */
-static int check_writable(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+static int choose_writable(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
-    MYSQL_RES *result;
-    MYSQL_ROW row;
+    int code = sb_mysql_ask_read_only(c, failure);
 
-    if (sb_mysql_call_query(c, "SELECT @@global.read_only") != 0)
-        return sb_mysql_fail(c, false, failure);
-    result = sb_mysql_call_store(c);
-    if (result == NULL)
-        return sb_mysql_fail(c, false, failure);
-    row = mysql_fetch_row(result);
-    c->read_only = row == NULL || !is_off(row[0]);
-    mysql_free_result(result);
-    if (!c->read_only || c->settings->address.host_count < 2)
-        return SIMBA_OK;
+    if (code != SIMBA_OK || !c->read_only || c->settings->address.host_count < 2)
+        return code;
     failure->remedy = SB_SQL_RECONNECT;
     return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
                         "MySQL: none of the hosts can be written to: the last is read-only");
@@ -188,7 +177,9 @@ static int connect_to_host(struct sb_mysql_connection *c, size_t host,
     set_up_socket(c);
     code = set_up(c, failure);
     if (code == SIMBA_OK)
-        code = check_writable(c, failure);
+        code = sb_mysql_ask_log_format(c, failure);
+    if (code == SIMBA_OK)
+        code = choose_writable(c, failure);
     return code;
 }
 

@@ -41,8 +41,11 @@ struct sb_mysql_connection {
     bool greets_wrong; /* the server does, so that it is not listened to */
     bool in_transaction;
     bool mariadb;
-    bool read_only;   /* the server is: it grants nothing, whatever the user may do there */
-    bool exact_names; /* names that differ in any byte are different rows */
+    bool read_only; /* the server was, when it was asked last: it grants nothing to any user */
+    char condition[SB_MYSQL_CONDITION_MAX]; /* that it is not; behind every UPDATE */
+    char server_id[SB_MYSQL_ANSWER_MAX]; /* where it sends statements to its replicas; else empty */
+    char text[SB_MYSQL_TEXT_MAX];        /* of the statement that was prepared last */
+    bool exact_names;                    /* names that differ in any byte are different rows */
     struct sb_mysql_parameters parameters; /* of the statement that was sent last */
     struct sb_mysql_lone lone;
 

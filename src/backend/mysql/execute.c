@@ -6,6 +6,7 @@
 
 #include "backend/mysql/call.h"
 #include "backend/mysql/failure.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -28,7 +29,7 @@ static void take_number(MYSQL_BIND *bind, void *target)
 bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
 {
     struct sb_sql_record *r = &row->record;
-    MYSQL_BIND binds[SB_SQL_COLUMN_FENCE + 2];
+    MYSQL_BIND binds[SB_SQL_COLUMN_FENCE + 3];
 
     memset(binds, 0, sizeof binds);
     take_text(&binds[SB_SQL_COLUMN_MUTEX], r->mutex, sizeof r->mutex, &row->mutex_length);
@@ -40,7 +41,9 @@ bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
     take_number(&binds[SB_SQL_COLUMN_VERSION], &r->version);
     take_number(&binds[SB_SQL_COLUMN_CURRENT_DB_AT], &r->current_db_at_ms);
     take_number(&binds[SB_SQL_COLUMN_FENCE], &r->fence);
-    take_number(&binds[SB_SQL_COLUMN_FENCE + 1], &row->place);
+    take_text(&binds[SB_SQL_COLUMN_FENCE + 1], row->read_only, sizeof row->read_only,
+              &row->read_only_length);
+    take_number(&binds[SB_SQL_COLUMN_FENCE + 2], &row->place);
     return mysql_stmt_bind_result(statement, binds) == 0;
 }
 
@@ -49,7 +52,8 @@ static void end_text(char *text, size_t size, unsigned long length)
     text[length < size ? length : size - 1] = '\0';
 }
 
-bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
+bool sb_mysql_fetch_row(struct sb_mysql_connection *c, MYSQL_STMT *statement,
+                        struct sb_mysql_row *row)
 {
     int fetched = mysql_stmt_fetch(statement);
 
@@ -57,7 +61,62 @@ bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
         return false;
     end_text(row->record.mutex, sizeof row->record.mutex, row->mutex_length);
     end_text(row->record.owner_id, sizeof row->record.owner_id, row->owner_id_length);
+    end_text(row->read_only, sizeof row->read_only, row->read_only_length);
+    c->read_only = !sb_mysql_is_off(row->read_only);
     return true;
+}
+
+/* ---- A server that is read-only ------------------------------------------------------------- */
+
+/* The last column; empty where the server has no answer. */
+static int ask(struct sb_mysql_connection *c, const char *question,
+               char ret_answer[SB_MYSQL_ANSWER_MAX], struct sb_sql_failure *failure)
+{
+    const char *answer = NULL;
+    MYSQL_RES *result;
+    MYSQL_ROW row;
+
+    if (sb_mysql_call_query(c, question) != 0)
+        return sb_mysql_fail(c, false, failure);
+    result = sb_mysql_call_store(c);
+    if (result == NULL)
+        return sb_mysql_fail(c, false, failure);
+    row = mysql_fetch_row(result);
+    if (row != NULL)
+        answer = row[mysql_num_fields(result) - 1];
+    sb_text_copy(ret_answer, SB_MYSQL_ANSWER_MAX, answer != NULL ? answer : "");
+    mysql_free_result(result);
+    return SIMBA_OK;
+}
+
+int sb_mysql_ask_log_format(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    char format[SB_MYSQL_ANSWER_MAX];
+    int code = ask(c, "SHOW VARIABLES LIKE 'binlog_format'", format, failure);
+
+    c->server_id[0] = '\0';
+    if (code != SIMBA_OK || strcasecmp(format, "STATEMENT") != 0)
+        return code;
+    return ask(c, "SELECT @@global.server_id", c->server_id, failure);
+}
+
+int sb_mysql_ask_read_only(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    char read_only[SB_MYSQL_ANSWER_MAX];
+    int code = ask(c, "SELECT @@global.read_only", read_only, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    c->read_only = !sb_mysql_is_off(read_only);
+    sb_mysql_write_condition(read_only, c->server_id, c->condition);
+    return SIMBA_OK;
+}
+
+int sb_mysql_check_writable(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    int code = sb_mysql_ask_read_only(c, failure);
+
+    return code == SIMBA_OK && c->read_only ? sb_mysql_fail_read_only(failure) : code;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -77,6 +136,15 @@ int sb_mysql_prepare(struct sb_mysql_connection *c, const char *text, MYSQL_STMT
     }
     *ret_statement = statement;
     return SIMBA_OK;
+}
+
+void sb_mysql_write_text(struct sb_mysql_connection *c, size_t which)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, c->text, sizeof c->text);
+    sb_text_add(&text, "%s%s", sb_mysql_statement_text(which),
+                sb_mysql_updates(which) ? c->condition : "");
 }
 
 int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYSQL_BIND *binds,
@@ -105,8 +173,10 @@ int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
 
     if (!c->in_transaction && sb_mysql_is_closed(c))
         return sb_mysql_fail_closed(failure);
-    if (c->statements[index] == NULL)
-        code = sb_mysql_prepare(c, sb_mysql_statement_text(index), &c->statements[index], failure);
+    if (c->statements[index] == NULL) {
+        sb_mysql_write_text(c, index);
+        code = sb_mysql_prepare(c, c->text, &c->statements[index], failure);
+    }
     if (code != SIMBA_OK)
         return code;
     sb_mysql_bind_values(index, values, c->base.version_max, &c->parameters);

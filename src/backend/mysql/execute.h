@@ -21,6 +21,9 @@ bool sb_mysql_bind(struct sb_mysql_connection *connection, size_t which,
 uint64_t sb_mysql_version_left(const struct sb_mysql_connection *connection, MYSQL_STMT *statement,
                                size_t which, const struct sb_sql_values *values);
 
+/* Writes the text of one of them, with its condition, to the connection's `text`. */
+void sb_mysql_write_text(struct sb_mysql_connection *connection, size_t which);
+
 /* The parts of that, for statements that are made as they are needed. */
 int sb_mysql_prepare(struct sb_mysql_connection *connection, const char *text,
                      MYSQL_STMT **ret_statement, struct sb_sql_failure *failure);
@@ -30,15 +33,26 @@ int sb_mysql_run_bound(struct sb_mysql_connection *connection, MYSQL_STMT *state
 /* Where the rows of a statement go to, one after the other. */
 struct sb_mysql_row {
     struct sb_sql_record record;
-    uint64_t place; /* sb_mysql_select_many: 1 is the first item */
+    char read_only[8]; /* what the server says of itself */
+    uint64_t place;    /* sb_mysql_select_many: 1 is the first item */
     unsigned long mutex_length;
     unsigned long owner_id_length;
+    unsigned long read_only_length;
 };
 
 /* Binds the columns of a record to `row`; false when memory is short. */
 bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row);
 
-/* Fetches the next row into what was bound: false when there is none left. */
-bool sb_mysql_fetch_row(MYSQL_STMT *statement, struct sb_mysql_row *row);
+/* Fetches the next row into what was bound: false when there is none left. Takes note of whether the server is
+ * read-only. */
+bool sb_mysql_fetch_row(struct sb_mysql_connection *connection, MYSQL_STMT *statement,
+                        struct sb_mysql_row *row);
+
+/* Asks for what the condition of UPDATEs depends on: how the server tells its replicas of them. */
+int sb_mysql_ask_log_format(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
+
+/* Asks whether the server is read-only; and the same as a failure where it is. */
+int sb_mysql_ask_read_only(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
+int sb_mysql_check_writable(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
 
 #endif

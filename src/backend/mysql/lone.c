@@ -26,15 +26,16 @@ static void begin_call(struct sb_mysql_connection *c, enum sb_mysql_stage stage)
 {
     struct sb_mysql_lone *lone = &c->lone;
     MYSQL_STMT *statement = statement_of(c);
-    const char *text = sb_mysql_statement_text(lone->which);
 
     lone->stage = stage;
-    if (stage == SB_MYSQL_PREPARE)
-        lone->wanted = mysql_stmt_prepare_start(&lone->result, statement, text, strlen(text));
-    else if (stage == SB_MYSQL_EXECUTE)
+    if (stage == SB_MYSQL_PREPARE) {
+        sb_mysql_write_text(c, lone->which);
+        lone->wanted = mysql_stmt_prepare_start(&lone->result, statement, c->text, strlen(c->text));
+    } else if (stage == SB_MYSQL_EXECUTE) {
         lone->wanted = mysql_stmt_execute_start(&lone->result, statement);
-    else
+    } else {
         lone->wanted = mysql_stmt_store_result_start(&lone->result, statement);
+    }
 }
 
 static void go_on_with_call(struct sb_mysql_connection *c, int occurred)
@@ -159,7 +160,7 @@ static int end_stage(struct sb_mysql_connection *c, struct sb_sql_failure *failu
         begin_call(c, SB_MYSQL_STORE);
         return SIMBA_OK;
     }
-    if (!sb_mysql_fetch_item(statement_of(c), lone->item))
+    if (!sb_mysql_fetch_item(c, statement_of(c), lone->item))
         return fail_call(c, failure);
     if (lone->behind && lone->item->hit)
         note_version(c, lone->item->record.version);

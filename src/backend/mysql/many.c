@@ -178,6 +178,7 @@ int sb_mysql_update_many(struct sb_mysql_connection *c, struct sb_sql_item *cons
             write_guard(&m);
         else
             write_release(&m);
+        sb_text_add(&m.text, "%s", c->condition);
         code = run(c, &m, true, failure);
     }
     if (code == SIMBA_OK)
@@ -207,13 +208,13 @@ int sb_mysql_insert_many(struct sb_mysql_connection *c, struct sb_sql_item *cons
 }
 
 /* A name that was asked for twice stands in the first place. */
-static bool take_rows(const struct many *m)
+static bool take_rows(struct sb_mysql_connection *c, const struct many *m)
 {
     struct sb_mysql_row row;
 
     if (!sb_mysql_bind_row(m->statement, &row))
         return false;
-    while (sb_mysql_fetch_row(m->statement, &row)) {
+    while (sb_mysql_fetch_row(c, m->statement, &row)) {
         struct sb_sql_item *item;
 
         if (row.place < 1 || row.place > m->count)
@@ -249,7 +250,7 @@ int sb_mysql_select_many(struct sb_mysql_connection *c, struct sb_sql_item *cons
         sb_text_add(&m.text, ")");
         code = run(c, &m, false, failure);
     }
-    if (code == SIMBA_OK && !take_rows(&m))
+    if (code == SIMBA_OK && !take_rows(c, &m))
         code = sb_mysql_fail_statement(c, m.statement, false, failure);
     end(&m);
     return code;

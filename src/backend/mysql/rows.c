@@ -15,13 +15,14 @@
 
 /* ---- Looks ---------------------------------------------------------------------------------- */
 
-bool sb_mysql_fetch_item(MYSQL_STMT *statement, struct sb_sql_item *item)
+bool sb_mysql_fetch_item(struct sb_mysql_connection *c, MYSQL_STMT *statement,
+                         struct sb_sql_item *item)
 {
     struct sb_mysql_row row;
 
     if (!sb_mysql_bind_row(statement, &row))
         return false;
-    item->hit = sb_mysql_fetch_row(statement, &row);
+    item->hit = sb_mysql_fetch_row(c, statement, &row);
     if (item->hit)
         item->record = row.record;
     mysql_stmt_free_result(statement);
@@ -34,7 +35,7 @@ static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     MYSQL_STMT *statement = NULL;
     int code = sb_mysql_execute(c, SB_SQL_SELECT, &item->values, &statement, failure);
 
-    if (code == SIMBA_OK && !sb_mysql_fetch_item(statement, item))
+    if (code == SIMBA_OK && !sb_mysql_fetch_item(c, statement, item))
         code = sb_mysql_fail_statement(c, statement, false, failure);
     return code;
 }
@@ -101,7 +102,8 @@ static bool is_changed(const struct sb_mysql_connection *c, const struct sb_sql_
            record->version < c->base.version_max;
 }
 
-/* The rows tell what became of the change: a lease of mine that runs is mine, whoever asks when. */
+/* The rows tell what became of the change: a lease of mine that runs is mine, whoever asks when. But where the server
+ * is read-only and nothing was changed, that is why. */
 static int change_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
                        size_t count, struct sb_sql_failure *failure)
 {
@@ -112,6 +114,8 @@ static int change_many(struct sb_mysql_connection *c, struct sb_sql_item *const 
         return code;
     if (sb_mysql_select_many(c, items, count, failure) != SIMBA_OK)
         return fail_behind(failure);
+    if (changed == 0 && c->read_only)
+        return sb_mysql_fail_read_only(failure);
     for (size_t i = 0; i < count; i++)
         items[i]->hit = items[i]->hit && ((size_t)changed == count || is_changed(c, items[i]));
     return SIMBA_OK;
@@ -156,6 +160,17 @@ static int change_some(struct sb_mysql_connection *c, struct sb_sql_item *const 
     return code;
 }
 
+/* ---- Additions ------------------------------------------------------------------------------ */
+
+/* A free row does no harm on a server that becomes read-only meanwhile. */
+static int insert_all(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
+                      struct sb_sql_failure *failure)
+{
+    int code = sb_mysql_check_writable(c, failure);
+
+    return code == SIMBA_OK ? sb_mysql_insert_many(c, items, count, failure) : code;
+}
+
 /* ---- The whole ------------------------------------------------------------------------------ */
 
 /* All of a call are of one kind: changes, looks or additions. */
@@ -172,7 +187,7 @@ int sb_mysql_run_all(struct sb_sql_connection *connection, struct sb_sql_item *c
     if (items[0]->statement == SB_SQL_SELECT)
         code = select_all(c, items, count, failure);
     else if (items[0]->statement == SB_SQL_INSERT_IF_MISSING)
-        code = sb_mysql_insert_many(c, items, count, failure);
+        code = insert_all(c, items, count, failure);
     else
         return change_some(c, items, count, failure);
     if (code == SIMBA_OK)

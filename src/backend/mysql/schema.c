@@ -4,6 +4,7 @@
 #include "backend/mysql/schema.h"
 
 #include "backend/mysql/call.h"
+#include "backend/mysql/execute.h"
 #include "backend/mysql/failure.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -78,10 +79,10 @@ static int look_for_table(struct sb_mysql_connection *c, bool *ret_there,
 
 static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
-    int code;
+    int code = sb_mysql_check_writable(c, failure);
 
-    if (c->read_only)
-        return sb_mysql_fail_read_only(failure);
+    if (code != SIMBA_OK)
+        return code;
     if (sb_mysql_call_query(c, sb_mysql_schema) == 0)
         return SIMBA_OK;
     code = sb_mysql_fail(c, false, failure);

@@ -10,6 +10,9 @@
  */
 #include "backend/mysql/statement.h"
 
+#include "base/text.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 #define NOW SB_MYSQL_NOW
@@ -65,6 +68,30 @@ const char *sb_mysql_statement_text(size_t which)
 bool sb_mysql_writes(size_t which)
 {
     return which != SB_SQL_SELECT && which != SB_SQL_SELECT_ALL && which != SB_MYSQL_SELECT_LATEST;
+}
+
+bool sb_mysql_updates(size_t which)
+{
+    return sb_mysql_writes(which) && which != SB_SQL_INSERT && which != SB_SQL_INSERT_IF_MISSING;
+}
+
+bool sb_mysql_is_off(const char *read_only)
+{
+    return strcmp(read_only, "0") == 0 || strcasecmp(read_only, "OFF") == 0;
+}
+
+/* As a number every word is 0; to compare all as texts, and to ask for the id, takes the server longer. */
+void sb_mysql_write_condition(const char *read_only, const char *server_id,
+                              char ret_condition[SB_MYSQL_CONDITION_MAX])
+{
+    bool is_number = strcmp(read_only, "0") == 0 || strcmp(read_only, "1") == 0;
+    struct sb_text text;
+
+    sb_text_init(&text, ret_condition, SB_MYSQL_CONDITION_MAX);
+    sb_text_add(&text, " AND (@@global.read_only = %s", is_number ? "0" : "'OFF'");
+    if (server_id[0] != '\0')
+        sb_text_add(&text, " OR @@global.server_id <> %llu", strtoull(server_id, NULL, 10));
+    sb_text_add(&text, ")");
 }
 
 bool sb_mysql_names_version(size_t which)

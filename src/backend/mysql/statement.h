@@ -17,7 +17,8 @@
 #define SB_MYSQL_SET_TIMES                                                                         \
     "acquired_at = " SB_MYSQL_NOW ", ttl_at = greatest(ttl_at, " SB_MYSQL_NOW " + ?),"             \
     " transition_at = greatest(transition_at, " SB_MYSQL_NOW " + ?)"
-#define SB_MYSQL_COLUMNS SB_SQL_COLUMNS ", " SB_MYSQL_NOW ", 0"
+/* The last column tells whether the server is read-only: sb_mysql_is_off. */
+#define SB_MYSQL_COLUMNS SB_SQL_COLUMNS ", " SB_MYSQL_NOW ", 0, @@global.read_only"
 #define SB_MYSQL_OWNER "cast(convert(owner_id USING utf8mb4) AS binary)"
 #define SB_MYSQL_INSERT "INSERT INTO simba_mutex (" SB_SQL_COLUMNS ") VALUES "
 #define SB_MYSQL_FREE_ROW "(?, '', 0, 0, 0, 0)"
@@ -34,6 +35,9 @@ enum sb_mysql_statement {
 };
 
 #define SB_MYSQL_PARAMETERS_MAX 6
+#define SB_MYSQL_CONDITION_MAX 128
+#define SB_MYSQL_ANSWER_MAX 32 /* of a server to a question about itself */
+#define SB_MYSQL_TEXT_MAX 1024 /* of a prepared statement with that */
 
 /* What a statement binds, in the order of its question marks. */
 struct sb_mysql_parameters {
@@ -47,6 +51,19 @@ const char *sb_mysql_statement_text(size_t which);
 
 /* Whether it may change anything. */
 bool sb_mysql_writes(size_t which);
+
+/* Whether it changes a row that is there. */
+bool sb_mysql_updates(size_t which);
+
+/* Whether that is the value of read_only at which a server takes changes. Newer servers have words for it. */
+bool sb_mysql_is_off(const char *read_only);
+
+/* What stands behind every UPDATE: that the server is not read-only. A server waits for statements that run before it
+ * becomes that, so it grants nothing from then on, also to users that may write there. `read_only` is what the server has
+ * said. `server_id`, unless it is empty, is for replicas that are sent the statement itself: they carry it out, because
+ * their id is another one. */
+void sb_mysql_write_condition(const char *read_only, const char *server_id,
+                              char ret_condition[SB_MYSQL_CONDITION_MAX]);
 
 /* Whether it changes only the row of the version that it is given. */
 bool sb_mysql_names_version(size_t which);
