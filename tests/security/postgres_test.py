@@ -333,6 +333,27 @@ def a_table_is_created_in_the_first_schema_of_the_path():
 
 
 @case
+def another_table_that_users_with_other_paths_find_is_warned_of():
+    database = Database()
+
+    def said():
+        program = database.lock("-n")
+        equal(program.wait(), 0)
+        return program.said()
+
+    database.sql("CREATE SCHEMA other; CREATE VIEW other.simba_mutex AS SELECT 1")
+    true("other" not in said(), "a view is no table")
+    database.sql(f"DROP VIEW other.simba_mutex; ALTER DATABASE {database.name} SET search_path = other")
+    for _ in range(2):
+        warning = said()
+        equal(warning.count("other.simba_mutex"), 1)
+        contains(warning, "public.simba_mutex")
+        contains(warning, "SET search_path")
+    database.sql("DROP TABLE public.simba_mutex")
+    true("search_path" not in said(), "there is one table only")
+
+
+@case
 def a_table_that_moves_to_another_schema_of_the_path_is_followed():
     database = Database()
     database.sql(f"CREATE SCHEMA other; ALTER DATABASE {database.name} SET search_path = public, other")

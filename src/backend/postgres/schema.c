@@ -50,6 +50,14 @@ static const char find_table[] =
     " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid" IS "c.oid AND a.attname" IS "'owner_id'"
     " WHERE c.oid" IS "pg_catalog.to_regclass('" NAME "')";
 
+/* Of the same name in another schema, where users with another path find it; temporary tables are nobody else's. */
+static const char find_other[] =
+    "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_class c"
+    " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
+    " WHERE c.relname" IS "'" NAME "' AND (c.relkind" IS "'r' OR c.relkind" IS "'p')"
+    " AND c.relpersistence OPERATOR(pg_catalog.<>) 't'"
+    " AND c.oid OPERATOR(pg_catalog.<>) pg_catalog.to_regclass('" NAME "') LIMIT 1";
+
 /* What was found. */
 struct look {
     struct sb_postgres_connection *connection;
@@ -62,6 +70,7 @@ struct look {
     long mutex_width; /* of the columns; not more than 0: without a limit */
     long owner_id_width;
     char persistence; /* 'p': for all and for good, 't': temporary, 'u': unlogged */
+    char other[SB_POSTGRES_TABLE_MAX]; /* the schema of another table; empty: there is none */
 };
 
 static int take_path(struct look *look, const PGresult *result)
@@ -98,7 +107,10 @@ static int take_look(void *user, size_t index, const PGresult *result)
         return SIMBA_OK;
     if (index == look->skip)
         return take_path(look, result);
-    take_table(look, result);
+    if (index == look->skip + 1)
+        take_table(look, result);
+    else if (PQntuples(result) > 0)
+        sb_text_copy(look->other, sizeof look->other, PQgetvalue(result, 0, 0));
     return SIMBA_OK;
 }
 
@@ -115,6 +127,7 @@ static int look_for_table(struct sb_postgres_connection *c, struct look *ret_loo
         sb_postgres_exchange_send_value(&exchange, restore_path, c->search_path);
     sb_postgres_exchange_send_text(&exchange, find_path);
     sb_postgres_exchange_send_text(&exchange, find_table);
+    sb_postgres_exchange_send_text(&exchange, find_other);
     return sb_postgres_exchange_end(&exchange, failure);
 }
 
@@ -207,6 +220,20 @@ static int check(struct sb_postgres_connection *c, const struct look *look,
     return look->persistence == 'u' ? fail_unlogged(look, failure) : SIMBA_OK;
 }
 
+/* Users that find the other table contend apart from those that find this one. Once in a client's life. */
+static void warn_of_other(struct sb_postgres_connection *c, const struct look *look)
+{
+    const struct simba_backend_host *host = c->settings->host;
+
+    if (look->other[0] == '\0' || atomic_exchange(&c->settings->warned_of_other, true))
+        return;
+    host->log(host, SIMBA_LOG_WARN,
+              "PostgreSQL: the table is %s, and there is %s." NAME " as well: users whose "
+              "search_path leads there own the same mutexes at the same time. Drop one of the "
+              "tables, or let all users find the same: ALTER ROLE ... SET search_path = ...",
+              look->table, look->other);
+}
+
 static void take_note(struct sb_postgres_connection *c, const struct look *look)
 {
     c->base.mutex_max = look->mutex_width > 0 ? (size_t)look->mutex_width : SIMBA_MUTEX_MAX;
@@ -231,7 +258,9 @@ int sb_postgres_init_schema(struct sb_postgres_connection *c, struct sb_sql_fail
     }
     if (code == SIMBA_OK)
         code = check(c, &look, failure);
-    if (code == SIMBA_OK)
-        take_note(c, &look);
-    return code;
+    if (code != SIMBA_OK)
+        return code;
+    take_note(c, &look);
+    warn_of_other(c, &look);
+    return SIMBA_OK;
 }

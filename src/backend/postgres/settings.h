@@ -33,6 +33,8 @@ struct sb_postgres_settings {
     /* A session did not answer in time, although its waits are limited: something may have undone the limit, and may
      * do it again. The next connection sends it with each request. */
     atomic_bool doubted;
+
+    atomic_bool warned_of_other; /* a second table, in another schema */
 };
 
 /* On failure `settings` holds nothing. */
