@@ -76,7 +76,7 @@ enum simba_op {
      * `id` leaves the wait queue. Where the queue itself makes owners (duty 9) that is so also for an entry
      * that has come first, as long as `id` was not told of it. */
     SIMBA_OP_RELEASE,
-    /* Tell the owner, change nothing. */
+    /* Tell the owner, change nothing. With an `id`: as to that contender, with the revision to release. */
     SIMBA_OP_READ,
     /* Tell all mutexes (mutex == NULL) in the order of their names' bytes, change nothing. */
     SIMBA_OP_LIST,

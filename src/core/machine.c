@@ -8,13 +8,15 @@
  *
  *     RUNNING, not held   ACQUIRE when due and no callback is owed
  *     RUNNING, held       GUARD from ttl_at on, with back-off, until lease_until ends the belief
- *     STOPPING            GUARD while on_released runs, then RELEASE of the exact record, then done
+ *     STOPPING            GUARD while on_released runs, then RELEASE of the exact record, then done;
+ *                         a READ before it where a lost reply left the record unknown
  *
  * Only a belief ends by the clock. Whoever stops believes in nothing any more; it guards in silence until
  * the store names another owner, so that a clean-up that outlasts a lapse can become exclusive again.
  *
- * A release always names the revision of the record. When a lost reply left that unknown, a GUARD asks
- * first. So a release that reaches the store late can never hit a later term of the same id.
+ * A release always names the revision of the record. When a lost reply left that unknown, a READ asks
+ * first. So a release that reaches the store late can never hit a later term of the same id. A GUARD would
+ * renew the record: when the wake-up of the release is lost, the waiters would come a whole lease later.
  *
  * Two contenders may have the same id by mistake. The store then grants each what the other holds. An owner
  * finds out at its next renewal, because the term on the store is not its own; it ends its term, and does not
@@ -59,6 +61,12 @@ static bool believes(const struct sb_machine *m)
 static bool guards(const struct sb_machine *m)
 {
     return m->held && (is_active(m) || m->callbacks > 0);
+}
+
+/* Whether a stop must learn first which record it is to release, if any. */
+static bool asks_before_release(const struct sb_machine *m)
+{
+    return m->status == SIMBA_STOPPING && m->claim == SB_CLAIM_UNKNOWN;
 }
 
 /* Whether it can leave a lease of mine on the store. */
@@ -266,12 +274,12 @@ static void finish(struct sb_machine *m, int code, struct sb_step *step)
 
 static bool finds_other_term(const struct sb_event *e)
 {
-    return e->op == SIMBA_OP_GUARD && e->named != 0 && e->fence != 0 && e->fence != e->named;
+    return e->named != 0 && e->fence != 0 && e->fence != e->named;
 }
 
 /* Whether the record that a reply calls mine is of another term than the one that I know: a rival with my id has
  * acquired it. A RELEASE may also find what a late ACQUIRE of my own has left, as long as one can be under way. For a
- * GUARD that makes no difference: it is not the term that was to be renewed.
+ * GUARD, or a READ of a stop, that makes no difference: it is not the term that was named.
  *
  *     revision   10        11         12         13      told: 10, and now 13; two of mine are open, and this GUARD
  *                 |- open --|-- open --|- GUARD --|      is one of them: one change was not mine
@@ -281,7 +289,7 @@ static bool is_foreign(const struct sb_machine *m, const struct sb_event *e)
     if (e->op == SIMBA_OP_RELEASE)
         return m->rival ||
                (e->fence != 0 && m->claimed != 0 && e->fence != m->claimed && m->open == 0);
-    if (e->op != SIMBA_OP_GUARD || e->named == 0)
+    if (e->named == 0)
         return false;
     if (e->revision < e->named)
         return true; /* a term never has a smaller revision than its token */
@@ -345,6 +353,8 @@ static void on_mine(struct sb_machine *m, const struct sb_event *e, struct sb_st
     m->claim = SB_CLAIM_MINE;
     m->revision = e->revision;
     m->claimed = e->fence;
+    if (e->op == SIMBA_OP_READ)
+        m->held = false; /* a stop has asked, and releases what it found */
     if (e->op == SIMBA_OP_RELEASE) {
         m->held = false;
         retry_later(m, e->now_ms); /* a late acquire of ours has raised the revision meanwhile */
@@ -415,8 +425,8 @@ static bool may_be_needed(const struct sb_machine *m)
 
 /* A reply of an older generation changes nothing here, but what it left on the store is given back. Where a
  * newer term may live in that record it stays. In any case the newer generation does not know any more what
- * the store has of it, and asks when it stops. A guard's answer is used only while nothing newer runs, which
- * could be what it found. */
+ * the store has of it, and asks when it stops. What a guard or a look has found is used only while nothing newer
+ * runs, which could be what it found. */
 static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     bool idle = m->status == SIMBA_INITIAL;
@@ -426,12 +436,12 @@ static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struc
     if (may_renew(e->op) && e->answer != SB_ANSWER_UNKNOWN &&
         (idle || e->answer == SB_ANSWER_FAILED))
         settle(m, e); /* otherwise it may have changed the record of the term that runs by now */
-    if (mine && ((news && !may_be_needed(m)) || (e->op == SIMBA_OP_GUARD && idle))) {
+    if (mine && ((news && !may_be_needed(m)) || (e->op == SIMBA_OP_GUARD && idle) ||
+                 (e->op == SIMBA_OP_READ && idle && !m->rival))) {
         step->request.op = SIMBA_OP_RELEASE;
         step->request.revision = e->revision;
     } else if (news && idle) {
-        step->request.op = SIMBA_OP_GUARD;
-        m->open++;
+        step->request.op = SIMBA_OP_READ;
     }
     if (news && mine && m->stray < e->revision)
         m->stray = e->revision;
@@ -470,7 +480,7 @@ static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_s
         on_foreign(m, e, step);
     else if (e->answer != SB_ANSWER_MINE)
         on_not_mine(m, e, step);
-    else if (e->op == SIMBA_OP_READ)
+    else if (e->op == SIMBA_OP_READ && !asks_before_release(m))
         wait_for_rival(m, e);
     else
         on_mine(m, e, step);
@@ -578,8 +588,9 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
 static int64_t request_timeout(const struct sb_machine *m, enum simba_op op, int64_t now_ms)
 {
     const struct sb_timing *t = m->timing;
-    int64_t timeout =
-        op == SIMBA_OP_GUARD ? t->transition_ms / 3 : sb_later(t->ttl_ms, t->transition_ms) / 2;
+    int64_t timeout = op == SIMBA_OP_GUARD || op == SIMBA_OP_READ
+                          ? t->transition_ms / 3
+                          : sb_later(t->ttl_ms, t->transition_ms) / 2;
 
     if (m->status == SIMBA_STOPPING)
         timeout = earliest(timeout, m->stop_at_ms - now_ms);
@@ -595,7 +606,7 @@ static void send(struct sb_machine *m, enum simba_op op, int64_t now_ms, struct 
     step->request.op = op;
     step->request.generation = m->generation;
     step->request.revision = m->claim == SB_CLAIM_MINE ? m->revision : 0;
-    step->request.fence = op == SIMBA_OP_GUARD && m->held ? m->fence : 0;
+    step->request.fence = m->held && op != SIMBA_OP_RELEASE ? m->fence : 0;
     step->request.timeout_ms = request_timeout(m, op, now_ms);
 }
 
@@ -610,7 +621,7 @@ static enum simba_op next_op(const struct sb_machine *m)
         return SIMBA_OP_NONE;
     if (is_active(m))
         return m->rival ? SIMBA_OP_READ : SIMBA_OP_ACQUIRE;
-    return m->claim == SB_CLAIM_UNKNOWN ? SIMBA_OP_GUARD : SIMBA_OP_RELEASE;
+    return asks_before_release(m) ? SIMBA_OP_READ : SIMBA_OP_RELEASE;
 }
 
 /* When it is due. The last requests of a stop wait for nothing but the back-off. */

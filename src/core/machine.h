@@ -60,7 +60,7 @@ struct sb_event {
     enum simba_op op;
     enum sb_answer answer;
     int code;           /* FAILED and UNKNOWN: SIMBA_E... */
-    uint64_t named;     /* GUARD: the fence of the request */
+    uint64_t named;     /* GUARD and READ: the fence of the request */
     int64_t sent_at_ms; /* when the request was sent, or the instant that its lease counts from */
     const char *owner;  /* MINE and OTHER */
     int64_t ttl_left_ms;
@@ -77,7 +77,7 @@ struct sb_step {
         enum simba_op op; /* SIMBA_OP_NONE: nothing to send */
         uint32_t generation;
         uint64_t revision;
-        uint64_t fence; /* GUARD: of the term that is meant; 0: any of mine */
+        uint64_t fence; /* GUARD and READ: of the term that is meant; 0: any of mine */
         int64_t timeout_ms;
     } request;
     bool changed;  /* the owner changed: `state` tells from whom to whom */

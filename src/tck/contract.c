@@ -139,6 +139,15 @@ static bool check_wrong_revision(struct contract *c, uint64_t revision)
            expect(c, "RELEASE without a revision", SIMBA_OP_RELEASE, X, 0, X);
 }
 
+/* A stop that does not know what it left looks for it, and then releases that revision. */
+static bool check_own_look(struct contract *c, uint64_t revision)
+{
+    return expect(c, "READ by the owner", SIMBA_OP_READ, X, 0, X) &&
+           sb_kit_check(c->kit, c->answer.revision == revision,
+                        "READ by the owner: revision %" PRIu64 ", not %" PRIu64, c->answer.revision,
+                        revision);
+}
+
 /* Leaves X as the owner; *ret_revision is the record's. */
 static bool check_owned(struct contract *c, uint64_t *ret_revision)
 {
@@ -149,7 +158,8 @@ static bool check_owned(struct contract *c, uint64_t *ret_revision)
         !check_larger(c, "ACQUIRE of a free mutex", 0) || !check_time_left(c, "ACQUIRE"))
         return false;
     first = c->answer.revision;
-    if (!is_listed(c) || !check_stranger(c, first) || !check_wrong_revision(c, first) ||
+    if (!is_listed(c) || !check_own_look(c, first) || !check_stranger(c, first) ||
+        !check_wrong_revision(c, first) ||
         !expect(c, "GUARD by the owner", SIMBA_OP_GUARD, X, 0, X) || !check_time_left(c, "GUARD"))
         return false;
     guarded = c->answer.revision;

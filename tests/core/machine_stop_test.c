@@ -206,7 +206,7 @@ static void an_attempt_with_an_unknown_end_is_asked_about_and_then_released(void
     drive_event(&d, SB_EVENT_STOP);
     drive_unknown(&d);
     drive_tick_at(&d, d.step.deadline_ms);
-    assert_int_equal(d.step.request.op, SIMBA_OP_GUARD);
+    assert_int_equal(d.step.request.op, SIMBA_OP_READ);
     drive_mine(&d, 12);
     assert_int_equal(d.step.request.op, SIMBA_OP_RELEASE);
     assert_int_equal(d.step.request.revision, 12);
@@ -225,7 +225,7 @@ static void a_guard_with_an_unknown_end_is_asked_about_before_the_release(void *
     drive_unknown(&d);
     drive_event(&d, SB_EVENT_STOP);
     drive_returned(&d, 1);
-    assert_int_equal(d.step.request.op, SIMBA_OP_GUARD);
+    assert_int_equal(d.step.request.op, SIMBA_OP_READ);
     drive_mine(&d, 8);
     assert_int_equal(d.step.request.op, SIMBA_OP_RELEASE);
     assert_int_equal(d.step.request.revision, 8);
@@ -348,7 +348,7 @@ static void an_unknown_end_after_the_stop_is_asked_about_and_released(void **sta
     (void)state;
     abandon_an_attempt(&d);
     drive_unknown(&d);
-    assert_int_equal(d.step.request.op, SIMBA_OP_GUARD);
+    assert_int_equal(d.step.request.op, SIMBA_OP_READ);
     drive_mine(&d, 3);
     assert_int_equal(d.step.request.op, SIMBA_OP_RELEASE);
     assert_int_equal(d.step.request.revision, 3);
@@ -463,7 +463,7 @@ static void what_an_old_attempt_may_have_left_is_asked_about_at_the_next_stop(vo
         assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
         drive_failed(&d);
         drive_event(&d, SB_EVENT_STOP);
-        assert_int_equal(d.step.request.op, SIMBA_OP_GUARD);
+        assert_int_equal(d.step.request.op, SIMBA_OP_READ);
     }
 }
 

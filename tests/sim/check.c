@@ -260,8 +260,7 @@ static bool could_know(const struct sim_world *w, const struct sim_request *r)
  * before, which had the same id. */
 bool sim_check_may_mistake(const struct sim_world *w, const struct sim_request *r)
 {
-    return !w->store.tells_fence && r->op == SIMBA_OP_GUARD && r->fence != 0 &&
-           (r->life > 0 || sim_has_twins(w));
+    return !w->store.tells_fence && r->fence != 0 && (r->life > 0 || sim_has_twins(w));
 }
 
 /* What it found may be its own, of a request whose outcome it does not know. It leaves that alone as it leaves a
@@ -286,7 +285,7 @@ void sim_check_foreign(struct sim_world *w, const struct sim_request *r,
 
     if (!sim_request_is_current(w, r) || w->members[r->member].observer)
         return;
-    if (event->answer != SB_ANSWER_MINE || event->op != SIMBA_OP_GUARD)
+    if (event->answer != SB_ANSWER_MINE || r->fence == 0)
         return;
     if (r->foreign) {
         w->counts[SIM_FOREIGN]++;

@@ -158,7 +158,8 @@ static void check_rival(struct sim_world *w, int member, const struct sb_step *s
     const struct sim_seen *seen = &w->check.seen[member];
     enum simba_op op = step->request.op;
 
-    if (op == SIMBA_OP_GUARD && sim_check_believes(w, member) && step->request.fence != seen->token)
+    if (op == SIMBA_OP_GUARD && (step->request.fence == 0 || (sim_check_believes(w, member) &&
+                                                              step->request.fence != seen->token)))
         sim_violate(w, "6: %s does not name the term that it guards", id_of(w, member));
     if (seen->rival && step->request.generation == w->members[member].generation &&
         (op == SIMBA_OP_ACQUIRE || (op == SIMBA_OP_RELEASE && step->request.revision != 0)))
@@ -179,11 +180,12 @@ void sim_check_sent(struct sim_world *w, int member, const struct sb_step *step)
     if (op == SIMBA_OP_GUARD) {
         check_guard(w, member);
         seen->guard_from_us = 0;
-        seen->probes++;
         if (timeout_ms > m->timing.transition_ms / 2 && timeout_ms > GUARD_TIMEOUT_LEAST_MS &&
             sim_check_believes(w, member))
             sim_violate(w, "10: %s waits so long for a guard that no other one fits in", m->id);
     }
+    if (op == SIMBA_OP_READ)
+        seen->probes++;
     if (op == SIMBA_OP_ACQUIRE)
         check_turn(w, member);
     if (op == SIMBA_OP_RELEASE && step->request.revision != 0)
@@ -207,19 +209,20 @@ void sim_check_answered(struct sim_world *w, const struct sim_request *r, enum s
         seen->prodded = true;
     else if (r->op == SIMBA_OP_ACQUIRE && answer == SB_ANSWER_OTHER && r->place > 0)
         await_turn(w, r);
+    if (r->op == SIMBA_OP_ACQUIRE && answer == SB_ANSWER_MINE &&
+        (!sim_request_is_current(w, r) || seen->phase == SIM_DOWN) &&
+        seen->stray < r->reply_revision)
+        seen->stray = r->reply_revision;
     if (!sim_request_is_current(w, r)) {
         if (r->op == SIMBA_OP_ACQUIRE) {
             seen->rival = false; /* it may have been no rival, but an older start of its own */
             seen->doubt = true;
         }
-        if (r->op == SIMBA_OP_ACQUIRE && answer == SB_ANSWER_MINE &&
-            seen->stray < r->reply_revision)
-            seen->stray = r->reply_revision;
         return;
     }
     if (answer == SB_ANSWER_OTHER || answer == SB_ANSWER_NOBODY)
         seen->rival = false;
-    if (r->op != SIMBA_OP_GUARD)
+    if (r->fence == 0)
         return;
     seen->rival |= answer == SB_ANSWER_MINE && r->foreign && r->reply_fence != 0 &&
                    r->reply_fence != seen->stray && !seen->doubt;

@@ -329,7 +329,7 @@ struct sim_seen {
     uint64_t acquiring;    /* the serial of its ACQUIRE that has no answer yet; 0: none */
     uint64_t released;     /* the last revision that it has sent a RELEASE for */
     bool woken;            /* while it waited for that answer */
-    uint64_t probes;       /* guards that it has sent */
+    uint64_t probes;       /* looks that it has sent */
     int64_t guard_from_us; /* since when a guard has been due; 0: none is */
     int64_t guard_due_us;  /* when it is too late */
     int64_t burst_us;      /* since when requests are counted */

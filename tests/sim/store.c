@@ -135,7 +135,7 @@ static void acquire(struct sim_world *w, const struct sim_request *r)
 
 static bool is_foreign(const struct sim_world *w, const struct sim_request *r)
 {
-    return r->op == SIMBA_OP_GUARD && r->fence != 0 && r->fence != w->store.record.fence;
+    return r->fence != 0 && r->fence != w->store.record.fence;
 }
 
 static void guard(struct sim_world *w, const struct sim_request *r)

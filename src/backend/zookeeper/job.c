@@ -276,7 +276,7 @@ static void refuse(simba_backend *store, struct simba_request *request,
     sb_zk_job_reply(&job, &reply);
 }
 
-/* Only an ACQUIRE makes a latch; the others find one, or do without. */
+/* Only an ACQUIRE makes a latch; the others find one, or do without. Who only looks has no id. */
 static int find(simba_backend *store, const struct simba_request *request,
                 struct sb_zk_place **ret_place, struct sb_zk_latch **ret_latch,
                 struct simba_error *error)
@@ -291,7 +291,7 @@ static int find(simba_backend *store, const struct simba_request *request,
         return sb_error_plain(error, SIMBA_ENOMEM);
     if (request->op == SIMBA_OP_ACQUIRE)
         *ret_latch = sb_zk_latch_ensure(*ret_place, request->id);
-    else if (request->op != SIMBA_OP_READ)
+    else if (request->id != NULL)
         *ret_latch = sb_zk_latch_find(*ret_place, request->id);
     if (request->op != SIMBA_OP_ACQUIRE || *ret_latch != NULL)
         return SIMBA_OK;

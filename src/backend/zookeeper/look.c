@@ -261,7 +261,7 @@ void sb_zk_job_judge(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
 
-    if (latch == NULL || job->op == SIMBA_OP_READ || job->op == SIMBA_OP_LIST)
+    if (latch == NULL)
         sb_zk_job_look(job);
     else if (!job->ranks.found)
         on_missing(job);
