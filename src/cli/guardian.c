@@ -96,7 +96,7 @@ static void pause_longer(struct timespec *interval)
 
 /* The lease is over. Whom it may not kill, because of another user, it leaves: there is nobody to tell. A process that
  * ends gives its children to the parent, which stands still and collects nobody, maybe after that one's list was read.
- * So nobody is left when two looks find all dead, and lists of the same length. */
+ * So nobody is left when two looks that have not failed find all dead, and lists of the same length. */
 static void kill_all(pid_t group, pid_t parent)
 {
     struct timespec interval = {.tv_nsec = SETTLE_MIN_MS * 1000000L};
@@ -106,7 +106,8 @@ static void kill_all(pid_t group, pid_t parent)
     while (parent != 0 && getppid() == parent) {
         struct cli_tree_look look = cli_orphans_kill_tree(parent, getpid());
 
-        if (look.alive + before.alive == 0 && look.listed == before.listed)
+        if (!look.failed && !before.failed && look.alive + before.alive == 0 &&
+            look.listed == before.listed)
             return;
         if (look.listed != before.listed)
             interval.tv_nsec = SETTLE_MIN_MS * 1000000L;

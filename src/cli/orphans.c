@@ -57,8 +57,8 @@ bool cli_orphans_group_lives(pid_t group)
 {
     struct search search = {group, false};
 
-    cli_numbered_each("/proc", find_member, &search);
-    return search.lives;
+    bool failed = !cli_numbered_each("/proc", find_member, &search) && errno != ENOENT;
+    return search.lives || failed;
 }
 
 /* ---- Adopting ----------------------------------------------------------------------------- */
@@ -85,8 +85,7 @@ static bool remember_earlier(void)
     bool fits = false;
 
     earlier.count = 0;
-    cli_processes_each_child(getpid(), remember_one, &fits);
-    return fits;
+    return cli_processes_each_child(getpid(), remember_one, &fits) && fits;
 }
 
 bool cli_orphans_adopt(void)
@@ -132,15 +131,15 @@ static bool add_living(int pid, void *user)
 struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared)
 {
     struct branch branch = {.parent = root, .spared = spared, .listed = 0};
-    struct cli_tree_look look = {0, 0};
+    struct cli_tree_look look = {0};
 
     tree.count = 0;
-    cli_processes_each_child(root, add_living, &branch);
+    look.failed = !cli_processes_each_child(root, add_living, &branch);
     look.listed = branch.listed;
     for (size_t i = 0; i < tree.count && tree.count < TREE_MAX; i++) {
         branch.parent = tree.pids[i];
         kill(branch.parent, SIGSTOP);
-        cli_processes_each_child(branch.parent, add_living, &branch);
+        look.failed |= !cli_processes_each_child(branch.parent, add_living, &branch);
     }
     for (size_t i = tree.count; i > 0; i--)
         look.alive += kill(tree.pids[i - 1], SIGKILL) == 0 || errno != EPERM;
@@ -160,8 +159,9 @@ static enum fate end_one(pid_t pid, int signal)
 }
 
 /* What one look at the children has found. A process that ends gives its children to this one before it can be
- * collected, but maybe after the look. So nobody is left only when a look has found nobody at all. */
+ * collected, but maybe after the look. So nobody is left only when a look that has not failed found nobody at all. */
 struct look {
+    bool failed;   /* for want of descriptors or memory: there may be more */
     size_t found;  /* with those that were collected */
     size_t alive;  /* after the look */
     size_t beyond; /* of these, the ones that cannot be killed */
@@ -190,7 +190,7 @@ static struct look end_all(const struct cli_relatives *relatives, int signal)
 {
     struct ending ending = {.relatives = relatives, .signal = signal};
 
-    cli_processes_each_child(getpid(), end_child, &ending);
+    ending.look.failed = !cli_processes_each_child(getpid(), end_child, &ending);
     return ending.look;
 }
 
@@ -216,8 +216,8 @@ bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms)
     int64_t until_ms = simba_now_ms() + limit_ms;
     struct look look = end_all(relatives, 0);
 
-    while (look.found > 0 && simba_now_ms() < until_ms) {
-        if (look.alive > 0)
+    while ((look.failed || look.found > 0) && simba_now_ms() < until_ms) {
+        if (look.failed || look.alive > 0)
             pause_briefly();
         look = end_all(relatives, 0);
     }
@@ -242,14 +242,20 @@ static struct look kill_all(const struct cli_relatives *relatives)
     return end_all(relatives, SIGKILL);
 }
 
-/* A process that is killed may leave orphans of its own, which the next look finds. */
+/* A process that is killed may leave orphans of its own, which the next look finds. While looks fail somebody may run,
+ * and the mutex stays with this process. */
 bool cli_orphans_kill(const struct cli_relatives *relatives)
 {
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
     struct look look = kill_all(relatives);
 
-    while (look.found > look.beyond && simba_now_ms() < until_ms) {
-        if (look.alive > 0)
+    if (look.failed)
+        cli_say("warning: without more descriptors or memory nobody can tell what the command has "
+                "left running: trying again");
+    while (look.failed || (look.found > look.beyond && simba_now_ms() < until_ms)) {
+        if (look.failed)
+            until_ms = simba_now_ms() + CLI_PATIENCE_MS;
+        if (look.failed || look.alive > 0)
             pause_briefly();
         look = kill_all(relatives);
     }

@@ -20,6 +20,7 @@ bool cli_orphans_adopt(void);
 struct cli_tree_look {
     size_t listed; /* below the root itself, the dead included that it has not collected */
     size_t alive;  /* and killed; they need a moment to be dead */
+    bool failed;   /* for want of descriptors or memory: there may be more */
 };
 
 /* Kills all that it finds below a process, in all generations, but `spared` and those that cli_orphans_adopt remembers:
@@ -27,7 +28,8 @@ struct cli_tree_look {
  * Async-signal-safe. */
 struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared);
 
-/* Whether anybody of a process group runs; who has ended and was not collected does not. Async-signal-safe. */
+/* Whether anybody of a process group runs, or may run because it cannot look; who has ended and was not collected does
+ * not. Async-signal-safe. */
 bool cli_orphans_group_lives(pid_t group);
 
 /* Those who are no orphans: the command and its guardian. */
@@ -46,7 +48,8 @@ bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms);
  * whether some have not. */
 bool cli_orphans_await_unlisted(int64_t limit_ms);
 
-/* Kills and collects until none is left that this process may kill. Returns whether some are left. */
+/* Kills and collects until none is left that this process may kill, for as long as it takes while it cannot look for
+ * want of descriptors or memory. Returns whether some are left. */
 bool cli_orphans_kill(const struct cli_relatives *relatives);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "cli/processes.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
@@ -49,10 +50,23 @@ static void write_children_path(char *path, pid_t pid, pid_t thread)
     append_text(append_number(at, thread), "/children");
 }
 
+/* What failed for want of descriptors or memory tells nothing; all else means that there is nothing to see. */
+static bool is_shortage(void)
+{
+    return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+}
+
 /* ---- Children ----------------------------------------------------------------------------- */
 
+struct listing {
+    pid_t parent;
+    cli_numbered_visit *visit;
+    void *user;
+    bool failed;
+};
+
 /* Each number has a space behind it. */
-static bool visit_numbers(int fd, cli_numbered_visit *visit, void *user)
+static bool visit_numbers(int fd, struct listing *listing)
 {
     char text[PAGE_BYTES];
     ssize_t length;
@@ -64,41 +78,39 @@ static bool visit_numbers(int fd, cli_numbered_visit *visit, void *user)
                 number = number * 10 + (text[i] - '0');
                 continue;
             }
-            if (!visit(number, user))
+            if (!listing->visit(number, listing->user))
                 return false;
             number = 0;
         }
     }
+    listing->failed = listing->failed || (length < 0 && is_shortage());
     return true;
 }
 
-struct listing {
-    pid_t parent;
-    cli_numbered_visit *visit;
-    void *user;
-};
-
 static bool list_of_thread(int thread, void *user)
 {
-    const struct listing *listing = user;
+    struct listing *listing = user;
     char path[PATH_BYTES];
 
     write_children_path(path, listing->parent, thread);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
+        listing->failed = listing->failed || is_shortage();
         return true;
-    bool goes_on = visit_numbers(fd, listing->visit, listing->user);
+    }
+    bool goes_on = visit_numbers(fd, listing);
     close(fd);
     return goes_on;
 }
 
-void cli_processes_each_child(pid_t parent, cli_numbered_visit *visit, void *user)
+bool cli_processes_each_child(pid_t parent, cli_numbered_visit *visit, void *user)
 {
-    struct listing listing = {parent, visit, user};
+    struct listing listing = {parent, visit, user, false};
     char path[PATH_BYTES];
 
     append_text(append_process(path, parent), "/task");
-    cli_numbered_each(path, list_of_thread, &listing);
+    bool read = cli_numbered_each(path, list_of_thread, &listing) || !is_shortage();
+    return read && !listing.failed;
 }
 
 bool cli_processes_are_listed(void)
@@ -137,7 +149,7 @@ static struct state parse_state(const char *text)
     return state;
 }
 
-/* Returns false when it is gone. */
+/* Returns false when it is gone, or cannot be looked at. */
 static bool read_state(pid_t pid, struct state *state)
 {
     char path[PATH_BYTES];
@@ -149,6 +161,8 @@ static bool read_state(pid_t pid, struct state *state)
         return false;
     ssize_t length = read(fd, text, sizeof text - 1);
     close(fd);
+    if (length == 0)
+        errno = ESRCH;
     text[length > 0 ? length : 0] = 0;
     *state = parse_state(text);
     return length > 0;
@@ -164,12 +178,12 @@ bool cli_processes_runs(pid_t pid)
 {
     struct state state;
 
-    return read_state(pid, &state) && runs(&state);
+    return read_state(pid, &state) ? runs(&state) : is_shortage();
 }
 
 bool cli_processes_is_living_child(pid_t pid, pid_t parent)
 {
     struct state state;
 
-    return read_state(pid, &state) && state.parent == parent && runs(&state);
+    return read_state(pid, &state) ? state.parent == parent && runs(&state) : is_shortage();
 }

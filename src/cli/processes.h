@@ -10,13 +10,15 @@
 #include <sys/types.h>
 
 /* Visits the children of all threads of a process, those included that have ended and were not collected. A list that
- * gets shorter meanwhile may hide some of the others. None where the kernel does not tell. */
-void cli_processes_each_child(pid_t parent, cli_numbered_visit *visit, void *user);
+ * gets shorter meanwhile may hide some of the others. None where the kernel does not tell. False: for want of
+ * descriptors or memory it has not seen all. */
+bool cli_processes_each_child(pid_t parent, cli_numbered_visit *visit, void *user);
 
 /* Whether the kernel tells of the children of this process: not without /proc. */
 bool cli_processes_are_listed(void);
 
-/* Whether any thread of it runs, or could; one that has ended and was not collected does not. */
+/* Whether any thread of it runs, or could; one that has ended and was not collected does not. True also where it cannot
+ * look for want of descriptors or memory. */
 bool cli_processes_runs(pid_t pid);
 
 /* The same, and whether it is a child of that process. */

@@ -7,6 +7,7 @@ CROWD is the program of crowd.c.
 """
 import os
 import platform
+import re
 import resource
 import signal
 import sys
@@ -43,6 +44,11 @@ def runs(pid):
         return False
 
 
+def switches(pid):
+    """How often it has gone to sleep."""
+    return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)$", read(f"/proc/{pid}/status"), re.M).group(1))
+
+
 def end_while_it_stands_still(count, *command):
     program = Simba("lock", "m", "--", *command)
     try:
@@ -69,6 +75,27 @@ def many_children_end_with_the_lease():
 @case
 def a_daemon_whose_first_thread_has_ended_ends_with_the_lease():
     end_while_it_stands_still(1, sys.executable, "-c", THREADED)
+
+
+@case
+def a_guardian_without_descriptors_goes_on_looking():
+    daemon = "setsid bash -c 'echo $$ >left; exec sleep 100' & echo $$ >pid; wait"
+    os.environ["SIMBA_URL"] = url(ttl="2s", transition="1s")
+    program = Simba("lock", "m", "--", "bash", "-c", daemon)
+    command, left = number("pid"), number("left")
+    guardian = (children(program) - {command}).pop()
+    _, most = resource.prlimit(guardian, resource.RLIMIT_NOFILE)
+    resource.prlimit(guardian, resource.RLIMIT_NOFILE, (2, most))
+    program.stop()
+    try:
+        wait_until(lambda: not is_alive(command), "the guardian ends the group of the command", patience=15)
+        pauses = switches(guardian)
+        wait_until(lambda: switches(guardian) > pauses + 5, "the guardian goes on looking")
+        resource.prlimit(guardian, resource.RLIMIT_NOFILE, (most, most))
+        wait_until(lambda: not is_alive(left), "the guardian ends the daemon")
+    finally:
+        program.send(signal.SIGCONT)
+    contains((70, 128 + signal.SIGKILL), program.wait())
 
 
 @case

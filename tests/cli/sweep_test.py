@@ -7,12 +7,14 @@ LATE_REAP is the library of late_reap.c, or empty where nothing can be preloaded
 """
 import ctypes
 import os
+import resource
 import signal
 import struct
 import subprocess
 import sys
 
-from program import PROGRAM, case, contains, equal, is_alive, main, number, read, run, true, url, wait_until
+from program import (PROGRAM, Simba, case, contains, equal, is_alive, is_free, main, number, read, run, true, url,
+                     wait_until, write)
 from stores import Redis
 
 LATE_REAP = sys.argv[1]
@@ -84,6 +86,25 @@ def the_guardian_spares_what_was_there_before():
     equal(program.wait(), 70)
     true(is_alive(number("old")), "a process that was there before was killed")
     os.kill(number("old"), signal.SIGKILL)
+
+
+# ---- Where nobody can look ----------------------------------------------------------------------
+
+@case
+def a_sweep_that_cannot_look_for_want_of_descriptors_keeps_the_mutex():
+    os.environ["SIMBA_URL"] = url(ttl="60s", transition="60s")
+    program = Simba("lock", "m", "--", "bash", "-c", DAEMON + "; until [ -e end ]; do sleep 0.01; done")
+    daemon = number("left")
+    _, most = resource.prlimit(program.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (3, most))
+    write("end", "")
+    wait_until(lambda: program.said() or not is_alive(program.pid), "it says that it cannot look")
+    true(is_alive(daemon) and not is_free(), "the mutex was given back before its daemon was found")
+    resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (most, most))
+    equal(program.wait(), 0)
+    true(not is_alive(daemon), "the daemon outlived the mutex")
+    contains(program.said(), "nobody can tell what the command has left running: trying again")
+    equal(len(program.said().splitlines()), 1)
 
 
 # ---- Where close_range is refused ---------------------------------------------------------------
