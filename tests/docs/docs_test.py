@@ -27,6 +27,7 @@ COMMANDS_HEADING = "## From the shell"
 START, START_HEADING = "docs/guide/getting-started.md", "## On one machine"
 COMMAND_LINE, COMMAND_LINE_HEADING = "docs/guide/command-line.md", "## Sixty seconds"
 README_LINES = 130
+ARCHITECTURE_WORDS = 2500
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
                   r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")
 PATH = re.compile(r"(?<![\w/.-])(?:src|include|tests|examples|scripts|docs|\.ci)/[\w./-]*[\w]")
@@ -322,6 +323,11 @@ def wrap(text, *options):
         return run.returncode, read(path)
 
 
+def check_words(architecture):
+    words = len(architecture.split())
+    return [f"the page has {words} words"] if words > ARCHITECTURE_WORDS else []
+
+
 def check_width(text):
     return ["prose is too wide"] if wrap(text)[0] != 0 else []
 
@@ -380,6 +386,8 @@ def cases():
     yield "the commands run", check_commands(readme), False
     yield "the README is short", check_length(readme), False
     yield "twin: a README with a line more", check_length("\n" * (README_LINES + 1)), True
+    yield "the architecture is short", check_words(architecture), False
+    yield "twin: a word more", check_words("word " * (ARCHITECTURE_WORDS + 1)), True
     yield (f"{COMMAND_LINE}: the commands run",
            check_commands(read(COMMAND_LINE), COMMAND_LINE_HEADING), False)
     yield f"{START}: the commands run", check_commands(read(START), START_HEADING), False
