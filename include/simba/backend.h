@@ -238,6 +238,11 @@ struct simba_backend_ops {
     /* Whether an owner holds by a session and not by a lease (duty 9). The library still plans by the finite times of
      * the answers, but it tells the application SIMBA_INFINITE as the times of every owner. */
     bool has_sessions;
+
+    /* May be NULL. Whether the store takes a mutex of this name, and an id (NULL: an observer), as far as that is known
+     * without asking it; otherwise SIMBA_EINVAL. A start fails with that at once. Any thread, must not block. */
+    int (*check_names)(simba_backend *backend, const char *mutex, const char *id,
+                       struct simba_error *error);
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

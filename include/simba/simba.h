@@ -168,8 +168,8 @@ SIMBA_API const char *simba_duration_format(int64_t ms, char *buffer, size_t siz
 
 /* Whether a name or an id keeps the rules: not blank, within its length, no control characters, and
  * no "@@" in an id. Stores may add rules of their own: MySQL and PostgreSQL take as many characters as the
- * column of the table `simba_mutex` has, 66 where the library made it. A request with a name that the store does not
- * take fails with SIMBA_EINVAL. */
+ * column of the table `simba_mutex` has, 66 where the library made it. A start, an acquire or a question with a
+ * name that the store does not take fails with SIMBA_EINVAL. */
 SIMBA_API int simba_mutex_validate(const char *mutex, struct simba_error *error);
 SIMBA_API int simba_id_validate(const char *id, struct simba_error *error);
 
@@ -443,7 +443,9 @@ SIMBA_API int simba_contender_create(simba_client *client,
                                      const struct simba_contender_options *options,
                                      simba_contender **ret_contender, struct simba_error *error);
 
-/* INITIAL to STARTING. Otherwise SIMBA_ESTATE, and nothing changes. Does not wait for the store. */
+/* INITIAL to STARTING. Otherwise SIMBA_ESTATE, and nothing changes. Does not wait for the store. SIMBA_EINVAL: the
+ * store is known not to take the name or the id. Where that is found out only later, the contender goes on trying, and
+ * logs it as an error. */
 SIMBA_API int simba_contender_start(simba_contender *contender, struct simba_error *error);
 
 /* From STARTING or RUNNING, otherwise SIMBA_ESTATE. is_owner turns false at once; on_released runs

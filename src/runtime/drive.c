@@ -208,7 +208,8 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
 {
     int64_t now_ms = simba_now_ms();
     bool away = is_away(s, now_ms);
-    enum simba_log_level level = away ? SIMBA_LOG_ERROR : SIMBA_LOG_WARN;
+    bool refused = reply->code == SIMBA_EINVAL; /* the name, which no waiting heals */
+    enum simba_log_level level = away || refused ? SIMBA_LOG_ERROR : SIMBA_LOG_WARN;
     bool warn;
 
     pthread_mutex_lock(&s->engine->rest_lock);

@@ -321,11 +321,26 @@ int sb_service_begin_start(struct sb_service *s, struct simba_error *error)
     return begin_start(s, true, error);
 }
 
+/* A store that is not open yet is asked by the first request. */
+static int check_names(const struct sb_service *s, struct simba_error *error)
+{
+    const struct simba_backend_ops *ops = s->engine->ops;
+    simba_backend *backend = s->engine->backend;
+
+    if (ops->check_names == NULL || backend == NULL)
+        return SIMBA_OK;
+    return ops->check_names(backend, s->member.mutex, s->member.id, error);
+}
+
 /* It is held meanwhile, because a callback of what begins here may close it. */
 int sb_service_start(struct sb_service *s, struct simba_error *error)
 {
-    int code;
+    int code = sb_engine_check_process(s->engine, error);
 
+    if (code == SIMBA_OK)
+        code = check_names(s, error);
+    if (code != SIMBA_OK)
+        return code;
     sb_service_hold(s);
     code = begin_start(s, false, error);
     if (code == SIMBA_OK)

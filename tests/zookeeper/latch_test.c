@@ -553,6 +553,24 @@ static void names_that_cannot_be_nodes_are_refused(void **state)
     host_do(&host, SIMBA_OP_RELEASE, "...", "me", dots.revision);
 }
 
+static void a_start_with_such_a_name_fails_at_once(void **state)
+{
+    struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
+    struct simba_error error = {0};
+    simba_contender *contender;
+    simba_client *client;
+
+    (void)state;
+    assert_int_equal(simba_client_open(short_url(), NULL, &client, &error), SIMBA_OK);
+    options.mutex = "a/b";
+    assert_int_equal(simba_contender_create(client, &options, &contender, NULL), SIMBA_OK);
+    assert_int_equal(simba_contender_start(contender, &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "a/b"));
+    assert_int_equal(simba_contender_status(contender), SIMBA_INITIAL);
+    simba_contender_close(contender);
+    assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
+}
+
 static void the_list_tells_owners_and_waiters(void **state)
 {
     struct call first = acquire(&host, "first");
@@ -664,6 +682,7 @@ int main(void)
         CASE(an_owner_is_removed_by_force_and_the_next_one_leads),
         CASE(the_longest_name_is_a_mutex),
         CASE(names_that_cannot_be_nodes_are_refused),
+        CASE(a_start_with_such_a_name_fails_at_once),
         CASE(the_list_tells_owners_and_waiters),
         CASE(a_list_of_many_takes_one_sync),
         CASE(descriptors_are_closed_on_exec),

@@ -163,6 +163,12 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
     sb_worker_stop(b->worker, on_worker_stopped, b);
 }
 
+static int check_names(simba_backend *b, const char *mutex, const char *id,
+                       struct simba_error *error)
+{
+    return sb_worker_check_names(b->worker, mutex, id, error);
+}
+
 static const struct simba_backend_option options[] = {
     SB_SQL_ADDRESS_OPTIONS,
     {NULL, SIMBA_OPTION_TEXT, NULL},
@@ -178,6 +184,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     .options = options,
     .no_sigpipe = true,
+    .check_names = check_names,
 };
 
 const struct sb_module sb_mysql_module = {SB_MODULE_LIBRARY, &ops, &dialect};

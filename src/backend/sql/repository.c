@@ -31,31 +31,29 @@ static size_t count_characters(const char *text)
     return count;
 }
 
-static int check_spaces(const struct sb_repository *r, const char *what, const char *text,
-                        struct sb_sql_failure *failure)
+static int check_spaces(const struct sb_sql_names *names, const char *what, const char *text,
+                        struct simba_error *error)
 {
-    size_t length = r->connection->drops_spaces && text != NULL ? strlen(text) : 0;
+    size_t length = names->drops_spaces && text != NULL ? strlen(text) : 0;
 
     if (length == 0 || text[length - 1] != ' ')
         return SIMBA_OK;
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_EINVAL,
+    return sb_error_set(error, SIMBA_EINVAL,
                         "the %s \"%s\" ends with a space, which this database may drop", what,
                         text);
 }
 
-static int check_bytes(const struct sb_repository *r, const char *what, const char *text,
-                       struct sb_sql_failure *failure)
+static int check_bytes(const struct sb_sql_names *names, const char *what, const char *text,
+                       struct simba_error *error)
 {
-    if (!r->connection->needs_utf8 || text == NULL || sb_utf8_is_valid(text))
+    if (!names->needs_utf8 || text == NULL || sb_utf8_is_valid(text))
         return SIMBA_OK;
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_EINVAL,
+    return sb_error_set(error, SIMBA_EINVAL,
                         "the %s \"%s\" is not valid UTF-8, which this database needs", what, text);
 }
 
 static int check_length(const char *what, const char *text, const char *column, size_t most,
-                        struct sb_sql_failure *failure)
+                        struct simba_error *error)
 {
     size_t length;
 
@@ -64,28 +62,44 @@ static int check_length(const char *what, const char *text, const char *column, 
     length = count_characters(text);
     if (length <= most)
         return SIMBA_OK;
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_EINVAL,
+    return sb_error_set(error, SIMBA_EINVAL,
                         "the %s \"%.60s\" has %zu characters and the column %s of the table "
                         "simba_mutex takes %zu",
                         what, text, length, column, most);
 }
 
+struct sb_sql_names sb_sql_names_of(const struct sb_sql_connection *connection)
+{
+    return (struct sb_sql_names){connection->mutex_max, connection->owner_id_max,
+                                 connection->drops_spaces, connection->needs_utf8};
+}
+
+int sb_sql_names_check(const struct sb_sql_names *names, const char *mutex, const char *id,
+                       struct simba_error *error)
+{
+    int code = check_spaces(names, "name", mutex, error);
+
+    if (code == SIMBA_OK)
+        code = check_spaces(names, "id", id, error);
+    if (code == SIMBA_OK)
+        code = check_bytes(names, "name", mutex, error);
+    if (code == SIMBA_OK)
+        code = check_bytes(names, "id", id, error);
+    if (code == SIMBA_OK)
+        code = check_length("name", mutex, "mutex", names->mutex_max, error);
+    if (code == SIMBA_OK)
+        code = check_length("id", id, "owner_id", names->id_max, error);
+    return code;
+}
+
 int sb_repository_check_names(struct sb_repository *r, const char *mutex, const char *id,
                               struct sb_sql_failure *failure)
 {
-    int code = check_spaces(r, "name", mutex, failure);
+    const struct sb_sql_names names = sb_sql_names_of(r->connection);
+    int code = sb_sql_names_check(&names, mutex, id, &failure->error);
 
-    if (code == SIMBA_OK)
-        code = check_spaces(r, "id", id, failure);
-    if (code == SIMBA_OK)
-        code = check_bytes(r, "name", mutex, failure);
-    if (code == SIMBA_OK)
-        code = check_bytes(r, "id", id, failure);
-    if (code == SIMBA_OK)
-        code = check_length("name", mutex, "mutex", r->connection->mutex_max, failure);
-    if (code == SIMBA_OK)
-        code = check_length("id", id, "owner_id", r->connection->owner_id_max, failure);
+    if (code != SIMBA_OK)
+        failure->remedy = SB_SQL_GIVE_UP;
     return code;
 }
 

@@ -30,6 +30,20 @@ struct sb_sql_claim {
 /* The values that a claim binds. */
 struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim);
 
+/* What a table takes as names and ids. */
+struct sb_sql_names {
+    size_t mutex_max; /* characters */
+    size_t id_max;
+    bool drops_spaces; /* at their ends, or does not see them */
+    bool needs_utf8;
+};
+
+struct sb_sql_names sb_sql_names_of(const struct sb_sql_connection *connection);
+
+/* SIMBA_EINVAL for a mutex or an id that these cannot hold. Each may be NULL. */
+int sb_sql_names_check(const struct sb_sql_names *names, const char *mutex, const char *id,
+                       struct simba_error *error);
+
 /* SIMBA_EINVAL for a mutex or an id that the table's columns cannot hold. Each may be NULL. */
 int sb_repository_check_names(struct sb_repository *repository, const char *mutex, const char *id,
                               struct sb_sql_failure *failure);

@@ -213,6 +213,27 @@ bool sb_worker_take_back(struct sb_worker *w, int64_t began_ms)
 
 /* ---- Work ----------------------------------------------------------------------------------- */
 
+/* Of a new connection: somebody may have altered the table. */
+static void note_names(struct sb_worker *w)
+{
+    const struct sb_sql_names names = sb_sql_names_of(w->link.repository.connection);
+
+    pthread_mutex_lock(&w->lock);
+    w->names = names;
+    pthread_mutex_unlock(&w->lock);
+}
+
+int sb_worker_check_names(struct sb_worker *w, const char *mutex, const char *id,
+                          struct simba_error *error)
+{
+    struct sb_sql_names names;
+
+    pthread_mutex_lock(&w->lock);
+    names = w->names;
+    pthread_mutex_unlock(&w->lock);
+    return sb_sql_names_check(&names, mutex, id, error);
+}
+
 static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *failure)
 {
     const struct sb_sql_driver *driver = w->config.driver;
@@ -221,6 +242,7 @@ static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *f
 
     if (code != SIMBA_OK)
         return code;
+    note_names(w);
     if (driver->looks_first && deadline_ms > now_ms + LOOK_AGAIN_MS)
         deadline_ms = now_ms + LOOK_AGAIN_MS;
     if (driver->run_all != NULL && deadline_ms < now_ms + SB_WORKER_ANSWER_MIN_MS)
@@ -351,6 +373,7 @@ static int connect_and_start(struct sb_worker *w, struct simba_error *error)
             *error = failure.error;
         return code;
     }
+    note_names(w);
     code = sb_thread_start(&w->thread, w->config.name, run_thread, w);
     if (code == 0)
         return SIMBA_OK;

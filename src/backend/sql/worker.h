@@ -39,6 +39,10 @@ void sb_worker_submit(struct sb_worker *worker, struct simba_request *batch)
  * this returns, unless somebody else's lock is in the way or the disk has been slow of late. */
 void sb_worker_submit_here(struct sb_worker *worker, struct simba_request *batch);
 
+/* SIMBA_EINVAL where the table did not take the name or the id when it was last connected to. From any thread. */
+int sb_worker_check_names(struct sb_worker *worker, const char *mutex, const char *id,
+                          struct simba_error *error) SB_SHARED("worker_check_names");
+
 /* The waiters have something new to look at. From any thread. */
 void sb_worker_nudge(struct sb_worker *worker) SB_SHARED("worker_nudge");
 

@@ -31,6 +31,7 @@ struct sb_worker {
     bool broken;                        /* `failure` has made the connection useless */
     int64_t wakes_at_ms;                /* the thread, unless it is called */
     struct sb_flight *flight;           /* made when there is a lone request */
+    struct sb_sql_names names;          /* what the table took when it was last connected to */
     enum { NOBODY, THREAD, LOOP } user; /* of the connection */
 
     /* The user's own: */

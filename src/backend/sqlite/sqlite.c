@@ -254,6 +254,12 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
     sb_worker_stop(b->worker, on_worker_stopped, b);
 }
 
+static int check_names(simba_backend *b, const char *mutex, const char *id,
+                       struct simba_error *error)
+{
+    return sb_worker_check_names(b->worker, mutex, id, error);
+}
+
 static const struct simba_backend_option options[] = {
     {"busy-timeout", SIMBA_OPTION_DURATION, NULL},
     {"synchronous", SIMBA_OPTION_CHOICE, "normal full"},
@@ -272,6 +278,7 @@ static const struct simba_backend_ops ops = {
     .options = options,
     .path_is_file = true,
     .no_sigpipe = true,
+    .check_names = check_names,
     .life_fd = life_fd,
 };
 

@@ -328,6 +328,14 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
 }
 
+static int check_names(simba_backend *store, const char *mutex, const char *id,
+                       struct simba_error *error)
+{
+    (void)store;
+    (void)id;
+    return sb_zk_check_mutex(mutex, error);
+}
+
 static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "zookeeper",
@@ -339,6 +347,7 @@ static const struct simba_backend_ops ops = {
     .options = sb_zk_option_table,
     .has_queue = true,
     .has_sessions = true,
+    .check_names = check_names,
 };
 
 const struct sb_module sb_zookeeper_module = {SB_MODULE_LIBRARY, &ops, NULL};
