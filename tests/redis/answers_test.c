@@ -1,6 +1,6 @@
 /*
- * answers_test.c - what the backend answers when the server refuses, is late, or is gone: each kind of
- * failure told apart, and each request answered for what is known of it.
+ * answers_test.c - what the backend answers when the server refuses, is late, or is gone: each kind
+ * of failure told apart, and each request answered for what is known of it.
  */
 #include "backend/host.h"
 #include "lib/port.h"
@@ -198,7 +198,8 @@ static struct call late_read(const char *mutex, int64_t timeout_ms)
     return call;
 }
 
-/* The request is given up soon, so that the connection lives on: the reply comes and is nobody's. */
+/* The request is given up soon, so that the connection lives on: the reply comes and is
+ * nobody's. */
 static void a_reply_after_its_deadline_is_not_taken_for_a_later_one(void **state)
 {
     struct call call;
@@ -421,8 +422,8 @@ static bool is_acquired(void *user)
     return server_number(&server, "EXISTS simba:{%s}", (const char *)user) == 1;
 }
 
-/* The answer has long been there when the loop is turned again, past the limit of the request and past the
- * silence that ends a connection. */
+/* The answer has long been there when the loop is turned again, past the limit of the request and
+ * past the silence that ends a connection. */
 static void a_loop_that_was_held_up_does_not_blame_the_server(void **state)
 {
     struct call call = host_call(SIMBA_OP_ACQUIRE, "late", "a", 0);

@@ -1,6 +1,6 @@
 /*
- * busy_test.c - a contender asks for nothing while a callback of its own runs. A mutex that it is told of meanwhile is
- * free for others; its place it has again when the callback has returned.
+ * busy_test.c - a contender asks for nothing while a callback of its own runs. A mutex that it is
+ * told of meanwhile is free for others; its place it has again when the callback has returned.
  */
 #include "party.h"
 #include "server.h"

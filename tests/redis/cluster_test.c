@@ -1,6 +1,6 @@
 /*
- * cluster_test.c - three masters: each mutex on its slot's node, slots that move while a mutex is held,
- * and nodes that die.
+ * cluster_test.c - three masters: each mutex on its slot's node, slots that move while a mutex is
+ * held, and nodes that die.
  */
 #include "backend/host.h"
 #include "backend/redis/topology/slots.h"
@@ -166,8 +166,8 @@ static void name_by_node(size_t number, char name[32])
     } while (node_of(name) != node);
 }
 
-/* More than are read at once, the nodes one after the other, so that the end of reads on one node begins
- * those on another where nothing is under way. */
+/* More than are read at once, the nodes one after the other, so that the end of reads on one node
+ * begins those on another where nothing is under way. */
 static void the_list_of_many_mutexes_on_all_nodes_comes_to_an_end(void **state)
 {
     struct call *calls = calloc(MANY, sizeof *calls);
@@ -478,8 +478,8 @@ static void a_dead_node_takes_only_its_own_mutexes_with_it(void **state)
 
 #define OUTAGE_MS 3000
 
-/* The whole cluster is gone for a while: one warning for each node and one for the map, few attempts, and
- * the end of it told. */
+/* The whole cluster is gone for a while: one warning for each node and one for the map, few
+ * attempts, and the end of it told. */
 static void an_outage_of_all_nodes_is_neither_shouted_nor_hammered(void **state)
 {
     static struct journal journal;

@@ -1,6 +1,7 @@
 /*
- * crowd_test.c - more requests at once than the server can answer soon: those that keep a lease pass the others,
- * what was never sent is known not to be done, and a server with much to do is not taken for a dead one.
+ * crowd_test.c - more requests at once than the server can answer soon: those that keep a lease
+ * pass the others, what was never sent is known not to be done, and a server with much to do is not
+ * taken for a dead one.
  */
 #include "backend/host.h"
 #include "proxy.h"
@@ -126,8 +127,8 @@ static struct call *own(struct host *host, size_t count)
     return calls;
 }
 
-/* Most of those that own stop at once, and a release has an earlier deadline than a guard has. Those that stay would
- * lose their leases to the ones that go. */
+/* Most of those that own stop at once, and a release has an earlier deadline than a guard has.
+ * Those that stay would lose their leases to the ones that go. */
 static void renewals_pass_releases_that_came_before_them(void **state)
 {
     struct call *guards;
@@ -183,8 +184,8 @@ static void what_had_no_turn_is_known_not_to_be_done(void **state)
     free(calls);
 }
 
-/* A server that says something all the time, but too little: those that wait are answered at their own
- * deadlines, and the connection stays. */
+/* A server that says something all the time, but too little: those that wait are answered at their
+ * own deadlines, and the connection stays. */
 static void a_turn_that_does_not_come_in_time_is_told(void **state)
 {
     struct call *calls = crowd(SIMBA_OP_ACQUIRE, 3 * UNDER_WAY, 700);
@@ -249,7 +250,8 @@ static struct call *renew_slowly(struct host *host, int64_t transition_ms, int64
     return guards;
 }
 
-/* A stop has to wait for the renewal under way, and must come to its release while the lease is still there. */
+/* A stop has to wait for the renewal under way, and must come to its release while the lease is
+ * still there. */
 static void a_renewal_keeps_its_turn_for_a_part_of_the_transition_only(void **state)
 {
     int64_t begun_ms = test_now_ms();
@@ -366,8 +368,9 @@ static void no_lease_is_lost_to_a_crowd_of_newcomers(void **state)
     free(contenders);
 }
 
-/* In four seconds the server gets round to all of them once, which is more than a renewal's time limit and less than a
- * transition. Whoever gave up what the server is about to answer and asked again would double its work. */
+/* In four seconds the server gets round to all of them once, which is more than a renewal's time
+ * limit and less than a transition. Whoever gave up what the server is about to answer and asked
+ * again would double its work. */
 static void no_lease_is_lost_to_a_server_that_has_become_slow(void **state)
 {
     simba_contender **contenders = calloc(TERMS, sizeof(simba_contender *));

@@ -1,6 +1,6 @@
 /*
- * descriptor_test.c - a client that has to find its server again while descriptors are short: it says so, leaks
- * none, and goes on when there are enough.
+ * descriptor_test.c - a client that has to find its server again while descriptors are short: it
+ * says so, leaks none, and goes on when there are enough.
  */
 #include "lib/port.h"
 #include "party.h"

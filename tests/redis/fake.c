@@ -72,7 +72,8 @@ void fake_stop(struct fake *fake)
     close(fake->listener);
 }
 
-/* The queue of a listener that accepts nobody is full at once, and the kernel drops what comes then. */
+/* The queue of a listener that accepts nobody is full at once, and the kernel drops what comes
+ * then. */
 void tarpit_open(struct tarpit *tarpit)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};

@@ -1,5 +1,6 @@
 /*
- * fault_test.c - what a leader and a waiter go through when the server, its data or the way to it fail.
+ * fault_test.c - what a leader and a waiter go through when the server, its data or the way to it
+ * fail.
  */
 #include "party.h"
 #include "proxy.h"
@@ -157,7 +158,8 @@ static bool has_subscriber(void *user)
     return subscribed;
 }
 
-/* The lease is so long that only a message, or the look after a reconnection, can wake the waiter. */
+/* The lease is so long that only a message, or the look after a reconnection, can wake the
+ * waiter. */
 static void a_waiter_whose_subscriptions_are_killed_is_subscribed_again(void **state)
 {
     struct party owner;
@@ -175,7 +177,8 @@ static void a_waiter_whose_subscriptions_are_killed_is_subscribed_again(void **s
     party_leave(&waiter);
 }
 
-/* The release comes while nobody can hear it: the look after the reconnection finds the mutex free. */
+/* The release comes while nobody can hear it: the look after the reconnection finds the mutex
+ * free. */
 static void a_release_that_was_not_heard_is_found_after_the_reconnection(void **state)
 {
     struct proxy proxy;
@@ -201,7 +204,8 @@ static void a_release_that_was_not_heard_is_found_after_the_reconnection(void **
     proxy_stop(&proxy);
 }
 
-/* The grant is on the store and its reply is gone: the contender must not be locked out by itself. */
+/* The grant is on the store and its reply is gone: the contender must not be locked out by
+ * itself. */
 static void a_grant_whose_reply_was_lost_does_not_lock_its_contender_out(void **state)
 {
     struct proxy proxy;
@@ -365,7 +369,8 @@ static void a_release_wakes_one_live_waiter(void **state)
 #define TURN_MS 300
 #define TURNS "?ttl=20s&transition=20s&jitter=900ms..3s&turn=300ms" /* the jitter would be seen */
 
-/* An owner that died: its key is there until its lease ends. Returns when that is, by the server's clock. */
+/* An owner that died: its key is there until its lease ends. Returns when that is, by the server's
+ * clock. */
 static int64_t bury_owner(void)
 {
     server_do(&server, "SET simba:{m} dead PX 1000");

@@ -1,6 +1,6 @@
 /*
- * isolated_test.c - a master of a cluster that its own network still reaches, and the bus of the others does not: it
- * answers with a map of the past. And seeds that do not answer at all.
+ * isolated_test.c - a master of a cluster that its own network still reaches, and the bus of the
+ * others does not: it answers with a map of the past. And seeds that do not answer at all.
  */
 #include "backend/host.h"
 #include "backend/redis/topology/slots.h"
@@ -65,7 +65,8 @@ static void start_cluster(void)
         assert_true(test_wait(is_known_as_replica, &nodes[i]));
 }
 
-/* A line for each node: "ID HOST:PORT@BUS,...". On the bus of all others nobody listens from now on. */
+/* A line for each node: "ID HOST:PORT@BUS,...". On the bus of all others nobody listens from now
+ * on. */
 static void forget_buses(const char *folder)
 {
     char path[TEST_PATH_MAX + 32];
@@ -110,7 +111,8 @@ static bool is_down(void *user)
     return down;
 }
 
-/* The first master comes back where the others do not find it, nor it them. Meanwhile its replica has taken over. */
+/* The first master comes back where the others do not find it, nor it them. Meanwhile its replica
+ * has taken over. */
 static void cut_first_master_off(void)
 {
     server_kill(&nodes[0], SIGKILL);
@@ -172,7 +174,8 @@ static void a_client_that_asks_the_isolated_master_first_finds_the_new_one(void 
     assert_true(host_close(&host));
 }
 
-/* It has the right map, and something else brings about a refresh: the isolated master is not asked first again. */
+/* It has the right map, and something else brings about a refresh: the isolated master is not asked
+ * first again. */
 static void a_client_that_has_the_new_map_does_not_go_back_to_the_old_one(void **state)
 {
     struct host host;

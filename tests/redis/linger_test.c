@@ -1,5 +1,6 @@
 /*
- * linger_test.c - subscriptions that outlive their listener for a while, for whoever comes back soon.
+ * linger_test.c - subscriptions that outlive their listener for a while, for whoever comes back
+ * soon.
  */
 #include "backend/host.h"
 #include "server.h"
@@ -109,7 +110,8 @@ static void a_message_to_whoever_has_stopped_wakes_nobody(void **state)
     assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", NULL), 0);
 }
 
-/* A server takes whoever is subscribed for alive: without a word from us it would tell nobody else. */
+/* A server takes whoever is subscribed for alive: without a word from us it would tell nobody
+ * else. */
 static void what_is_told_to_whoever_has_stopped_reaches_the_next_waiter(void **state)
 {
     struct call owner;
@@ -143,7 +145,8 @@ static bool has_called_a_script(void *user)
     return calls_of("evalsha") > 0;
 }
 
-/* Sent again it could come behind an attempt of a contender that is back, and take that one out of the queue. */
+/* Sent again it could come behind an attempt of a contender that is back, and take that one out of
+ * the queue. */
 static void a_leave_that_a_server_does_not_know_is_not_sent_again(void **state)
 {
     (void)state;
@@ -160,7 +163,8 @@ static void a_leave_that_a_server_does_not_know_is_not_sent_again(void **state)
     assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), 1);
 }
 
-/* It is answered when its contender has stopped, and is neither in the queue then nor where a later contest begins. */
+/* It is answered when its contender has stopped, and is neither in the queue then nor where a later
+ * contest begins. */
 static void an_attempt_that_came_late_leaves_the_queue_again(void **state)
 {
     double before;

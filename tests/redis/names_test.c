@@ -1,5 +1,6 @@
 /*
- * names_test.c - names of mutexes and ids that try to be something else, and owners that nobody could be.
+ * names_test.c - names of mutexes and ids that try to be something else, and owners that nobody
+ * could be.
  */
 #include "backend/host.h"
 #include "backend/redis/keys.h"
@@ -81,8 +82,8 @@ static bool has_channels(void *user)
     return all;
 }
 
-/* Two contenders whose channels have the same name: each is woken, and neither takes the channel away
- * from the other. */
+/* Two contenders whose channels have the same name: each is woken, and neither takes the channel
+ * away from the other. */
 static void channels_that_are_one_are_shared(void **state)
 {
     size_t one = 1;

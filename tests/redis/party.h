@@ -29,7 +29,8 @@ void party_join_with(struct party *party, const struct simba_client_options *cli
 void party_join_notified(struct party *party, simba_state_fn *on_notify, const char *url,
                          const char *mutex, const char *id);
 
-/* Stops the contender and closes everything; a stop that the store does not answer is no failure. */
+/* Stops the contender and closes everything; a stop that the store does not answer is no
+ * failure. */
 void party_leave(struct party *party);
 
 /* Wait until so many terms have begun or ended, and fail the test when they do not. */

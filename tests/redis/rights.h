@@ -6,8 +6,8 @@
 
 #include "server.h"
 
-/* Makes the user "simba" with the password "secret" on the server, from the line of the page and what is to be
- * added to it. */
+/* Makes the user "simba" with the password "secret" on the server, from the line of the page and
+ * what is to be added to it. */
 void rights_grant(struct server *server, const char *more);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * sentinel_test.c - a master, a replica and three sentinels: fail-over is followed, and acknowledgement by
- * replicas is demanded where it is asked for.
+ * sentinel_test.c - a master, a replica and three sentinels: fail-over is followed, and
+ * acknowledgement by replicas is demanded where it is asked for.
  */
 #include "backend/host.h"
 #include "fake.h"
@@ -15,8 +15,8 @@ static struct server master;
 static struct server replica;
 static struct server sentinels[3];
 
-/* The replica has what was written and has said so; more than once, because the first time it may have
- * got it with the copy of everything and not be listening yet. */
+/* The replica has what was written and has said so; more than once, because the first time it may
+ * have got it with the copy of everything and not be listening yet. */
 static bool is_acknowledged(void *user)
 {
     static int round;
@@ -290,7 +290,8 @@ static void a_client_is_not_opened_without_a_majority(void **state)
     server_go_on(&sentinels[2]);
 }
 
-/* An order to fail over leaves the old master alive for a moment; the announcement is heard before the next question. */
+/* An order to fail over leaves the old master alive for a moment; the announcement is heard before
+ * the next question. */
 static bool is_on_replica(void *user)
 {
     (void)user;
@@ -318,8 +319,8 @@ static void an_ordered_failover_is_followed(void **state)
     assert_true(host_close(&host));
 }
 
-/* Two that never answer stand before those that live, and must not cost a connect-timeout each. The third one that
- * lives, which a majority of four needs, is told of by the others. */
+/* Two that never answer stand before those that live, and must not cost a connect-timeout each. The
+ * third one that lives, which a majority of four needs, is told of by the others. */
 static void sentinels_that_do_not_answer_cost_little_and_are_passed_over(void **state)
 {
     struct tarpit tarpits[2];
@@ -455,8 +456,8 @@ static void an_acquire_that_replicas_do_not_have_is_given_back(void **state)
     assert_true(host_close(&host));
 }
 
-/* The request has less time than the replicas are given: it is given back all the same, on a connection
- * that stays. */
+/* The request has less time than the replicas are given: it is given back all the same, on a
+ * connection that stays. */
 static void a_request_that_has_less_time_than_the_replicas_is_given_back(void **state)
 {
     struct host host;
@@ -508,8 +509,8 @@ static void silence_behind_a_wait_does_not_end_the_connection(void **state)
     assert_true(host_close(&host));
 }
 
-/* The server has forgotten the script, so the acquire is sent twice, each time with a WAIT behind it. The
- * first one is answered at once, since there is nothing that replicas do not have. */
+/* The server has forgotten the script, so the acquire is sent twice, each time with a WAIT behind
+ * it. The first one is answered at once, since there is nothing that replicas do not have. */
 static void what_replicas_have_acknowledged_before_a_second_attempt_does_not_count(void **state)
 {
     struct host host;
@@ -553,7 +554,8 @@ static bool is_waiting(void *user)
     return strstr(server_text(&master, "INFO clients"), "blocked_clients:1") != NULL;
 }
 
-/* The counter goes back behind our back, so that the release is refused: the lease is still there. */
+/* The counter goes back behind our back, so that the release is refused: the lease is still
+ * there. */
 static void a_lease_that_could_not_be_given_back_is_not_told_to_be(void **state)
 {
     struct host host;
@@ -624,7 +626,8 @@ static struct call *own_terms(struct host *host, char (*names)[16])
     return calls;
 }
 
-/* The server needs three seconds for all of them, and says what the replicas have behind the last one. */
+/* The server needs three seconds for all of them, and says what the replicas have behind the last
+ * one. */
 static void renewals_that_keep_their_turn_wait_for_the_replicas_as_long(void **state)
 {
     char(*names)[16] = calloc(TERMS, sizeof *names);

@@ -1,6 +1,6 @@
 /*
- * server.h - a private redis-server on a free loopback port in a folder of its own, and a client that is
- * not ours to look at it with.
+ * server.h - a private redis-server on a free loopback port in a folder of its own, and a client
+ * that is not ours to look at it with.
  */
 #ifndef SIMBA_TEST_REDIS_SERVER_H
 #define SIMBA_TEST_REDIS_SERVER_H
@@ -23,8 +23,8 @@ struct server {
     redisContext *context;
 };
 
-/* Starts it with more arguments, NULL behind the last one (strings that stay valid), and waits until it
- * answers. */
+/* Starts it with more arguments, NULL behind the last one (strings that stay valid), and waits
+ * until it answers. */
 void server_start(struct server *server, ...) __attribute__((sentinel));
 
 /* Starts a sentinel that watches a master under the name "main", which two must find dead. */
@@ -49,8 +49,8 @@ void server_stop(struct server *server);
 /* A command, in the form of hiredis; fails the test when there is no reply. The caller frees it. */
 redisReply *server_ask(struct server *server, const char *format, ...);
 
-/* The same where the reply is a number, or a text (valid until the next call; "" for nil), or does not
- * matter. */
+/* The same where the reply is a number, or a text (valid until the next call; "" for nil), or does
+ * not matter. */
 long long server_number(struct server *server, const char *format, ...);
 const char *server_text(struct server *server, const char *format, ...);
 void server_do(struct server *server, const char *format, ...);

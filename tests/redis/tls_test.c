@@ -1,6 +1,6 @@
 /*
- * tls_test.c - encrypted connections, certificates on both sides, and a user that may do just what is
- * needed.
+ * tls_test.c - encrypted connections, certificates on both sides, and a user that may do just what
+ * is needed.
  */
 #include "backend/host.h"
 #include "lib/port.h"

@@ -1,6 +1,7 @@
 /*
- * turn_test.c - whose turn it is: the releaser lets the waiter that it has told go first and is still answered with what
- * the store has, a waiter keeps its place, and the dead do not keep theirs.
+ * turn_test.c - whose turn it is: the releaser lets the waiter that it has told go first and is
+ * still answered with what the store has, a waiter keeps its place, and the dead do not keep
+ * theirs.
  */
 #include "backend/host.h"
 #include "server.h"
@@ -8,7 +9,8 @@
 #define ACQUIRE SIMBA_OP_ACQUIRE
 #define RELEASE SIMBA_OP_RELEASE
 
-/* Of which one must be in time: a releaser is held back for 20 ms, and the machine may be slow for a while. */
+/* Of which one must be in time: a releaser is held back for 20 ms, and the machine may be slow for
+ * a while. */
 #define TRIES 20
 
 static struct server server;
@@ -179,7 +181,8 @@ static void others_are_not_held_back(void **state)
 
 /* ---- Places --------------------------------------------------------------------------------- */
 
-/* A release takes the oldest waiter out of the queue; then somebody who came later is faster than it. */
+/* A release takes the oldest waiter out of the queue; then somebody who came later is faster than
+ * it. */
 static void a_waiter_that_was_told_in_vain_keeps_its_place(void **state)
 {
     double place;

@@ -129,7 +129,8 @@ static void sentinels_that_others_tell_of_are_added_once(void **state)
     assert_string_equal(votes.votes[2].place.host, "10.0.0.9");
 }
 
-/* One of three tells of sentinels of its own; or tells another address of one that the others tell of. */
+/* One of three tells of sentinels of its own; or tells another address of one that the others tell
+ * of. */
 static void what_one_of_three_tells_of_is_not_asked(void **state)
 {
     (void)state;

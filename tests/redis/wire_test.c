@@ -1,6 +1,6 @@
 /*
- * wire_test.c - the wire itself, step by step: keys, expiries, the wait queue, channels and messages as
- * somebody else sees them, and what somebody else writes by hand understood.
+ * wire_test.c - the wire itself, step by step: keys, expiries, the wait queue, channels and
+ * messages as somebody else sees them, and what somebody else writes by hand understood.
  *
  * "We" are the backend; the others use plain commands, as a contender of the JVM library would.
  */
@@ -50,7 +50,8 @@ static void hear(const char *channel)
     freeReplyObject(reply);
 }
 
-/* The next message must be this one. A PING of our own comes behind all that was published before. */
+/* The next message must be this one. A PING of our own comes behind all that was published
+ * before. */
 static void assert_heard(const char *channel, const char *text)
 {
     void *next = NULL;
@@ -181,7 +182,8 @@ static void a_waiter_that_wins_leaves_the_queue(void **state)
     assert_int_equal(server_number(&server, "EXISTS simba:{m}:contender"), 0);
 }
 
-/* The one that was told gives up, so the next one is told and keeps its place; the dead lose theirs. */
+/* The one that was told gives up, so the next one is told and keeps its place; the dead lose
+ * theirs. */
 static void a_waiter_that_gives_up_a_free_mutex_passes_the_word_on(void **state)
 {
     (void)state;
@@ -340,7 +342,8 @@ static void the_token_is_the_time_in_microseconds_in_plain_digits(void **state)
     assert_true(ask(ACQUIRE, "b", 0).revision > call.revision);
 }
 
-/* Behind a proxy, or after a fail-over, the server may be another one than that of the term before. */
+/* Behind a proxy, or after a fail-over, the server may be another one than that of the term
+ * before. */
 static void whoever_acquires_again_at_once_has_a_token_that_is_at_least_the_time(void **state)
 {
     uint64_t token = 0;

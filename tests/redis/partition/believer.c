@@ -3,9 +3,9 @@
  *
  *     believer URL ID
  *
- * It asks every millisecond. A line "own T" has the first instant of a belief, "end T" the last one, in
- * milliseconds of the clock that all processes of the host share. Both were seen true: what a busy machine delays
- * makes a belief shorter here, never longer. SIGTERM ends it.
+ * It asks every millisecond. A line "own T" has the first instant of a belief, "end T" the last
+ * one, in milliseconds of the clock that all processes of the host share. Both were seen true: what
+ * a busy machine delays makes a belief shorter here, never longer. SIGTERM ends it.
  */
 #include <simba/simba.h>
 

@@ -9,6 +9,7 @@
 #include "backend/redis/failure.h"
 #include "backend/redis/request/request.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -106,6 +107,7 @@ static void on_read(simba_backend *store, struct simba_request *request,
     struct listing *l = reading->listing;
 
     (void)store;
+    SB_CHECK(l->under_way > 0, "a read is answered once");
     l->under_way--;
     if (record != NULL)
         take_record(l, reading->index, record);
@@ -151,15 +153,6 @@ static void read_more(struct listing *l)
     if (l->under_way == 0)
         finish(l);
     sb_redis_nodes_flush(&store->nodes);
-}
-
-static void read_all(struct listing *l)
-{
-    l->readings = sb_alloc_zero(READS_MAX * sizeof *l->readings);
-    if (l->readings == NULL)
-        fail_memory(l);
-    else
-        read_more(l);
 }
 
 /* ---- Names ---------------------------------------------------------------------------------- */
@@ -226,7 +219,11 @@ static void go_on(struct listing *l, const redisReply *cursor)
         scan_node(l);
     } else {
         sort_names(l);
-        read_all(l);
+        l->readings = sb_alloc_zero(READS_MAX * sizeof *l->readings);
+        if (l->readings == NULL)
+            fail_memory(l);
+        else
+            read_more(l);
     }
 }
 

@@ -38,17 +38,6 @@ static void fail(struct queue *q, const struct simba_error *error)
     sb_free(q);
 }
 
-static void succeed(struct queue *q, const struct simba_mutex_status *list, size_t count)
-{
-    const struct simba_backend_host *host = q->store->host;
-    struct simba_reply reply = SIMBA_REPLY_INIT;
-
-    reply.list = list;
-    reply.list_count = count;
-    host->reply(host, q->request, &reply);
-    sb_free(q);
-}
-
 /* ---- The set -------------------------------------------------------------------------------- */
 
 static void read_id(const redisReply *text, char id[SIMBA_ID_MAX + 1])
@@ -64,9 +53,11 @@ static void read_id(const redisReply *text, char id[SIMBA_ID_MAX + 1])
         memcpy(id, "?", 2);
 }
 
-static void take_ids(struct queue *q, const redisReply *reply)
+static void take_ids(struct queue *q, const redisReply *ids)
 {
-    struct simba_mutex_status *list = sb_alloc_zero((reply->elements + 1) * sizeof *list);
+    struct simba_mutex_status *list = sb_alloc_zero((ids->elements + 1) * sizeof *list);
+    const struct simba_backend_host *host = q->store->host;
+    struct simba_reply reply = SIMBA_REPLY_INIT;
     struct simba_error error;
     size_t count = 0;
 
@@ -75,11 +66,14 @@ static void take_ids(struct queue *q, const redisReply *reply)
         fail(q, &error);
         return;
     }
-    for (size_t i = 0; i < reply->elements; i++)
-        if (reply->element[i]->type == REDIS_REPLY_STRING)
-            read_id(reply->element[i], list[count++].owner.id);
-    succeed(q, list, count);
+    for (size_t i = 0; i < ids->elements; i++)
+        if (ids->element[i]->type == REDIS_REPLY_STRING)
+            read_id(ids->element[i], list[count++].owner.id);
+    reply.list = list;
+    reply.list_count = count;
+    host->reply(host, q->request, &reply);
     sb_free(list);
+    sb_free(q);
 }
 
 static void range(struct queue *q, struct sb_redis_node *node, bool asking)

@@ -5,6 +5,7 @@
 #include "backend/redis/pubsub/listeners.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -136,11 +137,13 @@ bool sb_redis_listeners_remove(struct sb_redis_listeners *t, struct sb_redis_lis
 {
     struct sb_redis_listener **place = bucket_of(t, listener->channel, listener->length);
 
+    SB_CHECK(listener->count > 0, "a listener is counted as often as it is added");
     if (--listener->count > 0)
         return false;
     sb_redis_listeners_end_wait(t, listener);
-    while (*place != listener)
+    while (*place != NULL && *place != listener)
         place = &(*place)->next;
+    SB_CHECK(*place == listener, "a listener is in the table");
     *place = listener->next;
     t->count--;
     return true;
@@ -159,6 +162,7 @@ void sb_redis_listeners_end_wait(struct sb_redis_listeners *t, struct sb_redis_l
 {
     if (listener->waits_since_us == 0)
         return;
+    SB_CHECK(t->waiting > 0, "a contender that waits is counted");
     listener->waits_since_us = 0;
     t->waiting--;
 }

@@ -1,20 +1,20 @@
 /*
- * subscriber.c - SUBSCRIBE and what comes of it. Must not know why somebody listens.
+ * subscriber.c - SUBSCRIBE and what comes of it. Must not know why a channel is listened to.
  *
  * Confirmations come in the order of the subscriptions, one for each channel, so each subscription
  * gets a ticket: its number on this connection. A listener is told to look when its ticket is
  * confirmed, since what was published before went unheard.
  *
- * Whoever stops to listen often begins again at once: a thread that takes a mutex again and again.
- * So the subscription of a contender lingers for a while, and is there when it is wanted again. A
- * server takes such a contender for a live one, so what it is told meanwhile is not lost.
+ * A thread that takes a mutex again and again stops to listen and begins again at once. So the
+ * subscription of a contender lingers for a while, and is there when it is wanted again. A server
+ * takes such a contender for a live one: what it is told meanwhile leads to `released`.
  */
 #include "backend/redis/pubsub/subscriber.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 
-#include <assert.h>
 #include <hiredis/hiredis.h>
 #include <string.h>
 #include <uv.h>
@@ -77,14 +77,6 @@ static void have_handles(struct sb_redis_subscriber *s)
     s->parts += 2;
 }
 
-static void flush_soon(struct sb_redis_subscriber *s)
-{
-    have_handles(s);
-    if (!s->dirty)
-        uv_prepare_start(&s->flusher, on_flush);
-    s->dirty = true;
-}
-
 static void say(struct sb_redis_subscriber *s, const struct sb_redis_argument *arguments,
                 size_t count)
 {
@@ -92,11 +84,14 @@ static void say(struct sb_redis_subscriber *s, const struct sb_redis_argument *a
         struct simba_error error;
 
         sb_error_set(&error, SIMBA_ENOMEM, "no memory for a subscription");
-        sb_redis_reconnecting_drop(
-            s->connection, &error); /* to begin anew is the only way to know what is subscribed */
+        /* To begin anew is the only way to know what is subscribed. */
+        sb_redis_reconnecting_drop(s->connection, &error);
         return;
     }
-    flush_soon(s);
+    have_handles(s);
+    if (!s->dirty)
+        uv_prepare_start(&s->flusher, on_flush);
+    s->dirty = true;
 }
 
 void sb_redis_subscriber_add(struct sb_redis_subscriber *s, struct sb_redis_listener *listener)
@@ -104,6 +99,7 @@ void sb_redis_subscriber_add(struct sb_redis_subscriber *s, struct sb_redis_list
     const struct sb_redis_argument arguments[2] = {{"SUBSCRIBE", 9},
                                                    {listener->channel, listener->length}};
 
+    SB_CHECK(listener->at == NULL, "a listener is at one subscriber");
     listener->at = s;
     listener->ticket = 0;
     if (sb_redis_reconnecting_is_ready(s->connection)) {
@@ -119,6 +115,7 @@ void sb_redis_subscriber_remove(struct sb_redis_subscriber *s, struct sb_redis_l
     const struct sb_redis_argument arguments[2] = {{"UNSUBSCRIBE", 11},
                                                    {listener->channel, listener->length}};
 
+    SB_CHECK(listener->at == s, "a listener is removed where it is");
     listener->at = NULL;
     if (listener->ticket > 0 && sb_redis_reconnecting_is_ready(s->connection) &&
         !sb_redis_listeners_share(s->listeners, listener))
@@ -135,7 +132,7 @@ static struct sb_redis_listener *take_lingerer(struct sb_redis_subscriber *s, si
     memmove(&s->lingerers[index], &s->lingerers[index + 1],
             (s->lingerer_count - index) * sizeof s->lingerers[0]);
     listener->lingers = false;
-    assert(listener->waits_since_us == 0);
+    SB_CHECK(listener->waits_since_us == 0, "a contender that has gone does not wait");
     return listener;
 }
 
@@ -182,10 +179,9 @@ void sb_redis_subscriber_resume(struct sb_redis_subscriber *s, struct sb_redis_l
 
     while (index < s->lingerer_count && s->lingerers[index].listener != listener)
         index++;
-    assert(index < s->lingerer_count);
+    SB_CHECK(index < s->lingerer_count, "a listener that lingers is in the list");
     take_lingerer(s, index);
-    sb_redis_listeners_remove(s->listeners,
-                              listener); /* only the lingering: somebody listens again */
+    sb_redis_listeners_remove(s->listeners, listener); /* the lingering was counted, too */
 }
 
 /* ---- Coming up ------------------------------------------------------------------------------ */
@@ -313,6 +309,7 @@ static void release(struct sb_redis_subscriber *s)
     void (*closed)(void *user) = s->events->closed;
     void *user = s->user;
 
+    SB_CHECK(s->parts > 0, "a part of a subscriber is closed once");
     if (--s->parts > 0)
         return;
     sb_free(s);

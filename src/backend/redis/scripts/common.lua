@@ -20,7 +20,7 @@ end
 local function refusal(known)
     if known > token and known > call('TIME')[1] * 1000000 + 86400000000 then
         return {
-            err = "ERR the client knows a token that is more than a day ahead of the server's clock",
+            err = "ERR the client knows a token that is more than a day ahead of the server's clock"
         }
     end
 end

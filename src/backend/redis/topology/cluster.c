@@ -7,8 +7,8 @@
  */
 #include "backend/redis/topology/cluster.h"
 
-#include "backend/redis/wire/blocking.h"
 #include "backend/redis/topology/slots.h"
+#include "backend/redis/wire/blocking.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -21,7 +21,7 @@
 
 #define REFRESH_MIN_MS 200 /* the shortest time between two refreshes */
 #define REFRESH_MAX_MS 2000
-#define CALM_MS 10000 /* without a refresh: whatever it was is over */
+#define FORGET_MS 10000 /* without a refresh: earlier ones that brought nothing do not count */
 #define SEEDS_MAX (2 * SB_REDIS_PLACES_MAX)
 
 struct sb_redis_cluster {
@@ -51,8 +51,10 @@ struct sb_redis_cluster {
 
 static bool set_slot(struct sb_redis_cluster *c, unsigned slot, struct sb_redis_node *node)
 {
-    struct sb_redis_node *before = c->slots[slot];
+    struct sb_redis_node *before;
 
+    SB_CHECK(slot < SB_REDIS_SLOTS, "a slot is in the table");
+    before = c->slots[slot];
     if (before == node)
         return false;
     c->slots[slot] = node;
@@ -141,24 +143,6 @@ static void finish_close(struct sb_redis_cluster *c)
     closed(user);
 }
 
-static void log_lost(struct sb_redis_cluster *c)
-{
-    const struct simba_backend_host *host = c->config.host;
-
-    host->log(host, c->is_lost ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN,
-              "redis: no map of the cluster: %s", c->error.text);
-    c->is_lost = true;
-}
-
-static void log_found(struct sb_redis_cluster *c)
-{
-    const struct simba_backend_host *host = c->config.host;
-
-    if (c->is_lost)
-        host->log(host, SIMBA_LOG_INFO, "redis: the cluster answers again");
-    c->is_lost = false;
-}
-
 /* A map that is the old one will not be another a moment later, however often it is asked for. */
 static void take_map(struct sb_redis_cluster *c)
 {
@@ -168,18 +152,23 @@ static void take_map(struct sb_redis_cluster *c)
     c->fruitless = changed ? 0 : c->fruitless + 1;
     c->doubts = !changed;
     c->source = c->map.source;
-    log_found(c);
+    if (c->is_lost)
+        c->config.host->log(c->config.host, SIMBA_LOG_INFO, "redis: the cluster answers again");
+    c->is_lost = false;
 }
 
 static void on_refreshed(void *user)
 {
     struct sb_redis_cluster *c = user;
 
+    SB_CHECK(c->is_asking, "a query ends once");
     c->is_asking = false;
     c->finished_ms = simba_now_ms();
     if (c->code != SIMBA_OK && !c->closing) {
         c->fruitless++;
-        log_lost(c);
+        c->config.host->log(c->config.host, c->is_lost ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN,
+                            "redis: no map of the cluster: %s", c->error.text);
+        c->is_lost = true;
         sb_redis_cluster_refresh(c);
     } else if (c->code == SIMBA_OK) {
         if (!c->closing)
@@ -219,7 +208,7 @@ void sb_redis_cluster_refresh(struct sb_redis_cluster *c)
 {
     if (c->is_asking || c->is_due || c->closing)
         return;
-    if (simba_now_ms() - c->finished_ms > CALM_MS)
+    if (simba_now_ms() - c->finished_ms > FORGET_MS)
         c->fruitless = 0;
     c->is_due = true;
     uv_timer_start(&c->timer, on_timer, (uint64_t)delay_ms(c), 0);
@@ -230,14 +219,6 @@ void sb_redis_cluster_doubt(struct sb_redis_cluster *c, const struct sb_redis_pl
     if (sb_redis_place_equals(place, &c->source))
         c->doubts = true;
     sb_redis_cluster_refresh(c);
-}
-
-/* There is something new to be learnt, so that a long pause is over. */
-static void hurry(struct sb_redis_cluster *c)
-{
-    if (c->fruitless > 0)
-        c->is_due = false;
-    c->fruitless = 0;
 }
 
 /* ---- Routing -------------------------------------------------------------------------------- */
@@ -310,7 +291,9 @@ struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, cons
     *ret_asking = strncmp(text, "ASK ", 4) == 0;
     if (!*ret_asking) {
         set_slot(c, slot, node);
-        hurry(c);
+        if (c->fruitless > 0)
+            c->is_due = false; /* there is something new to be learnt: a long pause is over */
+        c->fruitless = 0;
         sb_redis_cluster_refresh(c);
     }
     return node;
@@ -359,6 +342,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 void sb_redis_cluster_close(struct sb_redis_cluster *c)
 {
+    SB_CHECK(!c->closing, "a cluster is closed once");
     c->closing = true;
     uv_close((uv_handle_t *)&c->timer, on_timer_closed);
 }

@@ -9,7 +9,9 @@
 #include "backend/redis/wire/reconnecting.h"
 #include "backend/redis/topology/sentinel_query.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
+#include "base/time.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
@@ -17,8 +19,8 @@
 
 #define PERIOD_MIN_MS 100
 #define PERIOD_MAX_MS 1000
-#define PERIOD_SHARE 4 /* of a ttl */
-#define PATIENCE 4     /* periods that a sentinel has for its answer */
+#define PERIOD_SHARE 4   /* of a ttl */
+#define ANSWER_PERIODS 4 /* periods that a sentinel has for its answer */
 #define SETTLED 3 /* rounds after which those that the URL names have told their ids, if they can */
 #define CHANNEL "+switch-master"
 
@@ -110,7 +112,7 @@ int sb_redis_sentinels_check(const struct sb_redis_sentinels *s, int64_t age_ms,
 }
 
 /* One event, however long it lasts. */
-static void tell_whether_lost(struct sb_redis_sentinels *s)
+static void log_whether_lost(struct sb_redis_sentinels *s)
 {
     struct simba_error error;
     bool is_lost = sb_redis_sentinels_check(s, s->options->lease_ms - s->options->transition_ms,
@@ -126,7 +128,7 @@ static void tell_whether_lost(struct sb_redis_sentinels *s)
 /* What they have said has changed. */
 static void look_for_master(struct sb_redis_sentinels *s)
 {
-    int64_t since_ms = simba_now_ms() - 2 * PATIENCE * period_ms(s);
+    int64_t since_ms = simba_now_ms() - 2 * ANSWER_PERIODS * period_ms(s);
     const struct sb_redis_place *master = sb_redis_votes_master(&s->votes, &s->master, since_ms);
     bool moves = master != NULL && !sb_redis_place_equals(master, &s->master);
 
@@ -144,6 +146,7 @@ static void on_answered(struct sb_redis_sentinel_query *query)
     struct sentinel *one = query->user;
     struct sb_redis_sentinels *s = one->all;
 
+    SB_CHECK(one->is_asked, "a query is answered once");
     one->is_asked = false;
     one->error.code = SIMBA_OK;
     if (query->code != SIMBA_OK)
@@ -165,22 +168,18 @@ static int send_on_connection(void *via, struct sb_redis_command *command,
     return sb_redis_reconnecting_send(via, command, arguments, count, error);
 }
 
-static int64_t patience_ms(const struct sb_redis_sentinels *s)
-{
-    int64_t patience = PATIENCE * period_ms(s);
-
-    return patience < s->options->command_timeout_ms ? patience : s->options->command_timeout_ms;
-}
-
 static void ask(struct sentinel *one)
 {
+    int64_t answer_ms =
+        sb_earlier(ANSWER_PERIODS * period_ms(one->all), one->all->options->command_timeout_ms);
+
     one->ask_again = one->is_asked;
     if (one->is_asked)
         return;
     sb_redis_reconnecting_start(one->commands, NULL);
-    one->is_asked = sb_redis_sentinel_query_start(&one->query, send_on_connection, one->commands,
-                                                  simba_now_ms() + patience_ms(one->all),
-                                                  &one->error) == SIMBA_OK;
+    one->is_asked =
+        sb_redis_sentinel_query_start(&one->query, send_on_connection, one->commands,
+                                      simba_now_ms() + answer_ms, &one->error) == SIMBA_OK;
     sb_redis_reconnecting_flush(one->commands);
     if (one->is_asked && one->error.code == SIMBA_OK)
         sb_redis_reconnecting_start(one->announcements, NULL);
@@ -259,6 +258,7 @@ static void on_connection_closed(void *user)
     struct sentinel *one = user;
     struct sb_redis_sentinels *s = one->all;
 
+    SB_CHECK(one->connections > 0 && s->sentinel_count > 0, "a connection is closed once");
     if (--one->connections > 0)
         return;
     sb_free(one);
@@ -353,7 +353,7 @@ static void on_timer(uv_timer_t *timer)
         if (s->votes.votes[i].used && s->sentinels[i] == NULL)
             add_sentinel(s, i);
     ask_all(s);
-    tell_whether_lost(s);
+    log_whether_lost(s);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -382,6 +382,7 @@ struct sb_redis_sentinels *sb_redis_sentinels_create(const struct simba_backend_
 
 void sb_redis_sentinels_free(struct sb_redis_sentinels *s)
 {
+    SB_CHECK(!s->has_timer, "sentinels that were started are closed, not freed");
     sb_free(s);
 }
 
@@ -403,6 +404,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 void sb_redis_sentinels_close(struct sb_redis_sentinels *s)
 {
+    SB_CHECK(!s->closing && s->has_timer, "sentinels that were started are closed once");
     s->closing = true;
     for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         if (s->sentinels[i] != NULL)

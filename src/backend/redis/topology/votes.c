@@ -3,6 +3,8 @@
  */
 #include "backend/redis/topology/votes.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define SILENT_MS 60000 /* a sentinel that nobody has told of, or heard of, for so long is gone */
@@ -46,14 +48,14 @@ static size_t place_peer(struct sb_redis_votes *v, const struct sb_redis_sentine
 
 /* Only the word of those that the URL names counts here. */
 static void take_peers(struct sb_redis_votes *v, size_t index,
-                       const struct sb_redis_sentinel_answer *word, int64_t asked_ms)
+                       const struct sb_redis_sentinel_answer *answer, int64_t asked_ms)
 {
     uint32_t bit = (uint32_t)1 << index;
 
     for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         v->listed_by[i] &= ~bit;
-    for (size_t i = 0; i < word->peer_count; i++) {
-        size_t peer = place_peer(v, &word->peers[i]);
+    for (size_t i = 0; i < answer->peer_count; i++) {
+        size_t peer = place_peer(v, &answer->peers[i]);
 
         v->listed_ms[peer] = asked_ms;
         v->listed_by[peer] |= bit;
@@ -61,16 +63,17 @@ static void take_peers(struct sb_redis_votes *v, size_t index,
 }
 
 void sb_redis_votes_take(struct sb_redis_votes *v, size_t index,
-                         const struct sb_redis_sentinel_answer *word, int64_t asked_ms)
+                         const struct sb_redis_sentinel_answer *answer, int64_t asked_ms)
 {
     struct sb_redis_vote *vote = &v->votes[index];
 
-    memcpy(vote->id, word->id, sizeof vote->id);
-    vote->master = word->master;
-    vote->known = word->known;
+    SB_CHECK(index < SB_REDIS_SENTINELS_MAX && vote->used, "a sentinel that is known has answered");
+    memcpy(vote->id, answer->id, sizeof vote->id);
+    vote->master = answer->master;
+    vote->known = answer->known;
     vote->asked_ms = asked_ms;
     if (index < v->named)
-        take_peers(v, index, word, asked_ms);
+        take_peers(v, index, answer, asked_ms);
 }
 
 /* ---- Which sentinels there are -------------------------------------------------------------- */
@@ -100,20 +103,11 @@ static void add(struct sb_redis_votes *v, const struct sb_redis_place *place)
     }
 }
 
-static size_t vouchers(uint32_t bits)
-{
-    size_t count = 0;
-
-    for (; bits != 0; bits &= bits - 1)
-        count++;
-    return count;
-}
-
 void sb_redis_votes_add_peers(struct sb_redis_votes *v, int64_t now_ms)
 {
     for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
-        if (2 * vouchers(v->listed_by[i]) >= v->named && v->listed_ms[i] + SILENT_MS > now_ms &&
-            !is_asked(v, &v->peers[i], now_ms))
+        if (2 * (size_t)__builtin_popcount(v->listed_by[i]) >= v->named &&
+            v->listed_ms[i] + SILENT_MS > now_ms && !is_asked(v, &v->peers[i], now_ms))
             add(v, &v->peers[i].place);
 }
 
@@ -153,7 +147,7 @@ size_t sb_redis_votes_needed(const struct sb_redis_votes *v)
 /* ---- Counting ------------------------------------------------------------------------------- */
 
 /* A sentinel that answers under two addresses counts once, with its newest word. */
-static bool is_outdone(const struct sb_redis_votes *v, size_t index)
+static bool is_superseded(const struct sb_redis_votes *v, size_t index)
 {
     const struct sb_redis_vote *vote = &v->votes[index];
 
@@ -173,7 +167,7 @@ static bool counts_for(const struct sb_redis_votes *v, size_t index,
     const struct sb_redis_vote *vote = &v->votes[index];
 
     return vote->used && vote->asked_ms != 0 && sb_redis_place_equals(&vote->master, master) &&
-           !is_outdone(v, index);
+           !is_superseded(v, index);
 }
 
 size_t sb_redis_votes_for(const struct sb_redis_votes *v, const struct sb_redis_place *master,

@@ -63,7 +63,7 @@ void sb_redis_votes_init(struct sb_redis_votes *votes, const struct sb_redis_opt
 
 /* The sentinel at `index` has answered what it was asked at `asked_ms`. */
 void sb_redis_votes_take(struct sb_redis_votes *votes, size_t index,
-                         const struct sb_redis_sentinel_answer *word, int64_t asked_ms);
+                         const struct sb_redis_sentinel_answer *answer, int64_t asked_ms);
 
 /* Adds those that at least half of the sentinels of the URL tell of, under the same address, and
  * that have not answered under another one. So one of three that lies cannot win a vote by

@@ -248,6 +248,7 @@ static void on_timer(uv_timer_t *timer)
 int sb_redis_connection_send(struct sb_redis_connection *c, struct sb_redis_command *command,
                              const struct sb_redis_argument *arguments, size_t count)
 {
+    SB_CHECK(command->answered != NULL, "a command says what its answer leads to");
     if (c->state >= DOWN)
         return SIMBA_EUNAVAILABLE;
     return sb_redis_pipeline_add(&c->pipeline, command, arguments, count) ? SIMBA_OK : SIMBA_ENOMEM;
@@ -256,6 +257,7 @@ int sb_redis_connection_send(struct sb_redis_connection *c, struct sb_redis_comm
 int sb_redis_connection_push(struct sb_redis_connection *c,
                              const struct sb_redis_argument *arguments, size_t count)
 {
+    SB_CHECK(is_pushed_to(c), "a reply that no command waits for has a receiver");
     if (c->state != READY)
         return SIMBA_EUNAVAILABLE;
     return sb_redis_buffer_add_command(&c->pipeline.out, arguments, count) ? SIMBA_OK
@@ -435,6 +437,7 @@ static void release(struct sb_redis_connection *c)
     void (*closed)(void *user) = c->config.events->closed;
     void *user = c->config.user;
 
+    SB_CHECK(c->handles > 0, "a handle of a connection is closed once");
     if (--c->handles > 0)
         return;
     sb_redis_reader_free(c->reader);

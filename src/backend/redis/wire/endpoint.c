@@ -40,44 +40,31 @@ static bool must_be_looked_up(const struct sb_redis_place *place)
     return false;
 }
 
-static void take_socket(struct sb_redis_endpoint *endpoint)
-{
-    struct sockaddr_un *address = (struct sockaddr_un *)&endpoint->addresses[0];
-
-    address->sun_family = AF_UNIX;
-    sb_text_copy(address->sun_path, sizeof address->sun_path, endpoint->place.host);
-    endpoint->address_count = 1;
-}
-
-static void take_list(struct sb_redis_endpoint *endpoint, const struct addrinfo *list)
-{
-    for (; list != NULL && endpoint->address_count < SB_REDIS_ENDPOINT_ADDRESSES_MAX;
-         list = list->ai_next)
-        memcpy(&endpoint->addresses[endpoint->address_count++], list->ai_addr, list->ai_addrlen);
-}
-
 /* Blocks where the name has to be looked up. */
 static int resolve(const struct sb_redis_place *place, struct sb_redis_endpoint *ret_endpoint,
                    struct simba_error *error)
 {
+    struct sb_redis_endpoint endpoint = {.place = *place};
+    struct sockaddr_un *socket = (struct sockaddr_un *)&endpoint.addresses[0];
     struct addrinfo *list = NULL;
-    int code;
+    int code = place->port != 0 ? look_up(place, 0, &list) : 0;
 
-    if (place->port != 0) {
-        code = look_up(place, 0, &list);
-        if (code != 0)
-            return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
-                                        "the host %s cannot be found: %s", place->host,
-                                        gai_strerror(code));
+    if (code != 0)
+        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
+                                    "the host %s cannot be found: %s", place->host,
+                                    gai_strerror(code));
+    if (place->port == 0) {
+        socket->sun_family = AF_UNIX;
+        sb_text_copy(socket->sun_path, sizeof socket->sun_path, place->host);
+        endpoint.address_count = 1;
     }
-    memset(ret_endpoint, 0, sizeof *ret_endpoint);
-    ret_endpoint->place = *place;
-    if (place->port == 0)
-        take_socket(ret_endpoint);
-    else
-        take_list(ret_endpoint, list);
+    for (const struct addrinfo *one = list;
+         one != NULL && endpoint.address_count < SB_REDIS_ENDPOINT_ADDRESSES_MAX;
+         one = one->ai_next)
+        memcpy(&endpoint.addresses[endpoint.address_count++], one->ai_addr, one->ai_addrlen);
     if (list != NULL)
         freeaddrinfo(list);
+    *ret_endpoint = endpoint;
     return SIMBA_OK;
 }
 
@@ -253,16 +240,14 @@ static bool is_named(const struct sb_redis_options *o, const struct sb_redis_pla
     return false;
 }
 
-static bool is_proved_by_tls(const struct sb_redis_options *o)
-{
-    return o->tls && o->tls_verify && (o->tls_ca != NULL || o->tls_server_name != NULL);
-}
-
 /* Whether any host may be used, whatever its address is. */
 static bool is_free(const struct sb_redis_options *o,
                     const struct sb_redis_credentials *credentials)
 {
-    return o->allow_hosts == NULL && (credentials->password.text == NULL || is_proved_by_tls(o));
+    bool is_proved_by_tls =
+        o->tls && o->tls_verify && (o->tls_ca != NULL || o->tls_server_name != NULL);
+
+    return o->allow_hosts == NULL && (credentials->password.text == NULL || is_proved_by_tls);
 }
 
 /* Whether a name of the URL leads to the address now. */

@@ -7,6 +7,7 @@
 
 #include "backend/redis/failure.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/url_parts.h"
 
@@ -30,11 +31,6 @@ bool sb_redis_login_has_files(const struct sb_redis_options *o,
 static bool can_be_read(const char *path)
 {
     return path == NULL || sb_url_can_be_read_twice(path);
-}
-
-static bool can_read_certificates(const struct sb_redis_options *o)
-{
-    return can_be_read(o->tls_ca) && can_be_read(o->tls_cert) && can_be_read(o->tls_key);
 }
 
 /* False when memory is short. Files that are of no use now leave what was read before. */
@@ -62,7 +58,8 @@ struct sb_redis_login *sb_redis_login_create(const struct sb_redis_options *o,
         return NULL;
     login->user = credentials->user;
     login->tls = tls;
-    if (has_certificates(o) && can_read_certificates(o) && !read_certificates(login, o)) {
+    if (has_certificates(o) && can_be_read(o->tls_ca) && can_be_read(o->tls_cert) &&
+        can_be_read(o->tls_key) && !read_certificates(login, o)) {
         sb_redis_login_free(login);
         return NULL;
     }
@@ -85,6 +82,7 @@ static bool add(struct sb_redis_greeting *greeting, enum sb_redis_greeting_step 
                 struct sb_redis_buffer *target, const struct sb_redis_argument *arguments,
                 size_t count)
 {
+    SB_CHECK(greeting->count < SB_REDIS_GREETING_MAX, "a greeting has room for all its steps");
     greeting->steps[greeting->count++] = step;
     return sb_redis_buffer_add_command(target, arguments, count);
 }
@@ -103,41 +101,22 @@ static bool add_auth(struct sb_redis_greeting *greeting, const struct sb_redis_l
     return add(greeting, SB_REDIS_GREETING_AUTH, target, arguments, count);
 }
 
-static bool add_select(struct sb_redis_greeting *greeting, int64_t database,
-                       struct sb_redis_buffer *target)
-{
-    struct sb_redis_digits digits;
-    struct sb_redis_argument arguments[2] = {{"SELECT", 6},
-                                             sb_redis_argument_number(database, &digits)};
-
-    return database == 0 || add(greeting, SB_REDIS_GREETING_SELECT, target, arguments, 2);
-}
-
-static bool add_name(struct sb_redis_greeting *greeting, const char *name,
-                     struct sb_redis_buffer *target)
-{
-    struct sb_redis_argument arguments[3] = {
-        {"CLIENT", 6}, {"SETNAME", 7}, sb_redis_argument_text(name)};
-
-    return add(greeting, SB_REDIS_GREETING_NAME, target, arguments, 3);
-}
-
-static bool add_role(struct sb_redis_greeting *greeting, bool wanted,
-                     struct sb_redis_buffer *target)
-{
-    const struct sb_redis_argument word = {"ROLE", 4};
-
-    return !wanted || add(greeting, SB_REDIS_GREETING_ROLE, target, &word, 1);
-}
-
 bool sb_redis_greeting_write(struct sb_redis_greeting *greeting,
                              const struct sb_redis_greeting_config *config,
                              struct sb_redis_buffer *target)
 {
+    struct sb_redis_digits digits;
+    const struct sb_redis_argument database[2] = {
+        {"SELECT", 6}, sb_redis_argument_number(config->database, &digits)};
+    const struct sb_redis_argument name[3] = {
+        {"CLIENT", 6}, {"SETNAME", 7}, sb_redis_argument_text(config->client_name)};
+    const struct sb_redis_argument role = {"ROLE", 4};
+
     return add_auth(greeting, config->login, target) &&
-           add_select(greeting, config->database, target) &&
-           add_name(greeting, config->client_name, target) &&
-           add_role(greeting, config->master_only, target);
+           (config->database == 0 ||
+            add(greeting, SB_REDIS_GREETING_SELECT, target, database, 2)) &&
+           add(greeting, SB_REDIS_GREETING_NAME, target, name, 3) &&
+           (!config->master_only || add(greeting, SB_REDIS_GREETING_ROLE, target, &role, 1));
 }
 
 static int check_role(const struct sb_redis_place *place, const redisReply *reply,
@@ -153,23 +132,19 @@ static int check_role(const struct sb_redis_place *place, const redisReply *repl
                         sb_redis_place_text(place, text));
 }
 
-/* The name is a courtesy to whoever looks at the server, and a user may not have the right to it.
- * But this may also be the first reply to say that a password is wanted. */
-static bool is_forgiven(enum sb_redis_greeting_step step, const redisReply *reply)
-{
-    return step == SB_REDIS_GREETING_NAME && strncmp(reply->str, "NOAUTH", 6) != 0;
-}
-
+/* The client's name is only for those who look at the server, and a user may lack the right to set
+ * it. But this may also be the first reply to say that a password is wanted. */
 int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_redis_place *place,
                            const redisReply *reply, bool *ret_done, struct simba_error *error)
 {
     enum sb_redis_greeting_step step = greeting->steps[greeting->taken++];
     int code = SIMBA_OK;
 
+    SB_CHECK(greeting->taken <= greeting->count, "each step of a greeting has one reply");
     if (reply->type == REDIS_REPLY_ERROR) {
         if (step == SB_REDIS_GREETING_AUTH)
             code = sb_redis_fail_quietly(place, reply->str, error);
-        else if (!is_forgiven(step, reply))
+        else if (step != SB_REDIS_GREETING_NAME || strncmp(reply->str, "NOAUTH", 6) == 0)
             code = sb_redis_fail(place, reply->str, error);
     } else if (step == SB_REDIS_GREETING_ROLE) {
         code = check_role(place, reply, error);

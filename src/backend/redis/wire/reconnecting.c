@@ -11,6 +11,7 @@
 #include "backend/redis/wire/endpoint.h"
 #include "backend/redis/wire/blocking.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -45,140 +46,142 @@ struct sb_redis_reconnecting {
     struct simba_error search_error;
 };
 
-static void search(struct sb_redis_reconnecting *l);
-static void come_back(struct sb_redis_reconnecting *l);
+static void search(struct sb_redis_reconnecting *r);
+static void become_stable(struct sb_redis_reconnecting *r);
 
-bool sb_redis_reconnecting_is_ready(const struct sb_redis_reconnecting *l)
+bool sb_redis_reconnecting_is_ready(const struct sb_redis_reconnecting *r)
 {
-    return l->state == CONNECTED && sb_redis_connection_is_ready(l->connection);
+    return r->state == CONNECTED && sb_redis_connection_is_ready(r->connection);
 }
 
-bool sb_redis_reconnecting_is_starting(const struct sb_redis_reconnecting *l)
+bool sb_redis_reconnecting_is_starting(const struct sb_redis_reconnecting *r)
 {
-    return l->state == SEARCHING && l->failures == 0;
+    return r->state == SEARCHING && r->failures == 0;
 }
 
-bool sb_redis_reconnecting_has_room(const struct sb_redis_reconnecting *l)
+bool sb_redis_reconnecting_has_room(const struct sb_redis_reconnecting *r)
 {
-    return l->state == CONNECTED ? sb_redis_connection_has_room(l->connection)
-                                 : !sb_redis_reconnecting_is_starting(l);
+    return r->state == CONNECTED ? sb_redis_connection_has_room(r->connection)
+                                 : !sb_redis_reconnecting_is_starting(r);
 }
 
 /* ---- Pauses --------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct sb_redis_reconnecting *l = timer->data;
+    struct sb_redis_reconnecting *r = timer->data;
 
-    if (l->state == PAUSED)
-        search(l);
-    else if (l->state == CONNECTED)
-        come_back(l);
+    if (r->state == PAUSED)
+        search(r);
+    else if (r->state == CONNECTED)
+        become_stable(r);
 }
 
-static int64_t delay_ms(struct sb_redis_reconnecting *l)
+static int64_t delay_ms(struct sb_redis_reconnecting *r)
 {
     int64_t delay = DELAY_MIN_MS;
 
-    for (unsigned i = 1; i < l->failures && delay < DELAY_MAX_MS; i++)
+    for (unsigned i = 1; i < r->failures && delay < DELAY_MAX_MS; i++)
         delay *= 2;
     if (delay > DELAY_MAX_MS)
         delay = DELAY_MAX_MS;
-    return delay / 2 + sb_random_between(sb_random_next(&l->random), 0, delay / 2 + 1);
+    return delay / 2 + sb_random_between(sb_random_next(&r->random), 0, delay / 2 + 1);
 }
 
 /* One server that is gone is one event, however many connections it had. */
-static void tell_down(struct sb_redis_reconnecting *l, const struct simba_error *error)
+static void log_down(struct sb_redis_reconnecting *r, const struct simba_error *error)
 {
-    bool first = !l->is_down && (*l->config.outage)++ == 0;
+    bool first = !r->is_down && (*r->config.outage)++ == 0;
 
-    l->is_down = true;
-    l->config.host->log(l->config.host, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "redis: %s",
+    r->is_down = true;
+    r->config.host->log(r->config.host, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "redis: %s",
                         error->text);
 }
 
-static void tell_up(struct sb_redis_reconnecting *l)
+static void log_up(struct sb_redis_reconnecting *r)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
 
-    l->is_down = false;
-    if (--*l->config.outage == 0)
-        l->config.host->log(l->config.host, SIMBA_LOG_INFO, "redis: connected to %s again",
-                            sb_redis_place_text(&l->endpoint.place, place));
+    r->is_down = false;
+    if (--*r->config.outage == 0)
+        r->config.host->log(r->config.host, SIMBA_LOG_INFO, "redis: connected to %s again",
+                            sb_redis_place_text(&r->endpoint.place, place));
 }
 
 /* The connection has proved to be a good one. */
-static void come_back(struct sb_redis_reconnecting *l)
+static void become_stable(struct sb_redis_reconnecting *r)
 {
-    l->failures = 0;
-    if (l->is_down)
-        tell_up(l);
+    r->failures = 0;
+    if (r->is_down)
+        log_up(r);
 }
 
 static void on_room(void *user)
 {
-    struct sb_redis_reconnecting *l = user;
+    struct sb_redis_reconnecting *r = user;
 
-    if (l->config.events->room != NULL)
-        l->config.events->room(l->config.user);
+    if (r->config.events->room != NULL)
+        r->config.events->room(r->config.user);
 }
 
-static void pause_after(struct sb_redis_reconnecting *l, const struct simba_error *error)
+static void pause_after(struct sb_redis_reconnecting *r, const struct simba_error *error)
 {
-    l->failures++;
-    tell_down(l, error);
-    l->last_error = *error;
-    l->state = PAUSED;
-    uv_timer_start(&l->timer, on_timer, (uint64_t)delay_ms(l), 0);
-    on_room(l);
+    r->failures++;
+    log_down(r, error);
+    r->last_error = *error;
+    r->state = PAUSED;
+    uv_timer_start(&r->timer, on_timer, (uint64_t)delay_ms(r), 0);
+    on_room(r);
 }
 
 /* ---- Connections ---------------------------------------------------------------------------- */
 
-static void finish_close(struct sb_redis_reconnecting *l)
+static void finish_close(struct sb_redis_reconnecting *r)
 {
-    void (*closed)(void *user) = l->config.events->closed;
-    void *user = l->config.user;
+    void (*closed)(void *user) = r->config.events->closed;
+    void *user = r->config.user;
 
-    if (l->state != CLOSING || l->connections > 0 || l->has_timer || l->is_looking_up)
+    if (r->state != CLOSING || r->connections > 0 || r->has_timer || r->is_looking_up)
         return;
-    sb_redis_login_free(l->login);
-    sb_free(l);
+    sb_redis_login_free(r->login);
+    sb_free(r);
     closed(user);
 }
 
 static void on_ready(void *user)
 {
-    struct sb_redis_reconnecting *l = user;
+    struct sb_redis_reconnecting *r = user;
 
-    if (l->failures > 0)
-        uv_timer_start(&l->timer, on_timer, STABLE_MS, 0);
-    if (l->config.events->ready != NULL)
-        l->config.events->ready(l->config.user);
+    if (r->failures > 0)
+        uv_timer_start(&r->timer, on_timer, STABLE_MS, 0);
+    if (r->config.events->ready != NULL)
+        r->config.events->ready(r->config.user);
 }
 
 static void on_pushed(void *user, const struct redisReply *reply)
 {
-    struct sb_redis_reconnecting *l = user;
+    struct sb_redis_reconnecting *r = user;
 
-    l->config.events->pushed(l->config.user, reply);
+    r->config.events->pushed(r->config.user, reply);
 }
 
 static void on_down(void *user, const struct simba_error *error)
 {
-    struct sb_redis_reconnecting *l = user;
+    struct sb_redis_reconnecting *r = user;
 
-    sb_redis_connection_close(l->connection);
-    l->connection = NULL;
-    pause_after(l, error);
+    SB_CHECK(r->state == CONNECTED && r->connection != NULL, "only what is connected goes down");
+    sb_redis_connection_close(r->connection);
+    r->connection = NULL;
+    pause_after(r, error);
 }
 
 static void on_closed(void *user)
 {
-    struct sb_redis_reconnecting *l = user;
+    struct sb_redis_reconnecting *r = user;
 
-    l->connections--;
-    finish_close(l);
+    SB_CHECK(r->connections > 0, "a connection is closed once");
+    r->connections--;
+    finish_close(r);
 }
 
 static const struct sb_redis_connection_events command_events = {on_ready, NULL, on_down, on_closed,
@@ -186,182 +189,183 @@ static const struct sb_redis_connection_events command_events = {on_ready, NULL,
 static const struct sb_redis_connection_events push_events = {on_ready, on_pushed, on_down,
                                                               on_closed, NULL};
 
-static void connect_to(struct sb_redis_reconnecting *l, const struct sb_redis_endpoint *endpoint)
+static void connect_to(struct sb_redis_reconnecting *r, const struct sb_redis_endpoint *endpoint)
 {
     const struct sb_redis_connection_config config = {
-        .loop = l->config.host->loop,
-        .options = l->config.options,
-        .login = l->login,
-        .database = l->config.database,
-        .connect_timeout_ms = l->config.options->connect_timeout_ms,
-        .master_only = l->config.master_only,
-        .events = l->config.events->pushed != NULL ? &push_events : &command_events,
-        .user = l,
+        .loop = r->config.host->loop,
+        .options = r->config.options,
+        .login = r->login,
+        .database = r->config.database,
+        .connect_timeout_ms = r->config.options->connect_timeout_ms,
+        .master_only = r->config.master_only,
+        .events = r->config.events->pushed != NULL ? &push_events : &command_events,
+        .user = r,
     };
     struct simba_error error;
 
-    l->connection = sb_redis_connection_open(&config, endpoint);
-    l->login = NULL; /* it was the connection's */
-    if (l->connection == NULL) {
+    SB_CHECK(r->connection == NULL, "there is one connection at a time");
+    r->connection = sb_redis_connection_open(&config, endpoint);
+    r->login = NULL; /* it was the connection's */
+    if (r->connection == NULL) {
         sb_error_plain(&error, SIMBA_ENOMEM);
-        pause_after(l, &error);
+        pause_after(r, &error);
         return;
     }
-    l->connections++;
-    l->state = CONNECTED;
-    on_room(l);
+    r->connections++;
+    r->state = CONNECTED;
+    on_room(r);
 }
 
 /* ---- Credentials ---------------------------------------------------------------------------- */
 
 /* What was left by an attempt that failed is read anew. */
-static int read_login(struct sb_redis_reconnecting *l, struct simba_error *error)
+static int read_login(struct sb_redis_reconnecting *r, struct simba_error *error)
 {
-    sb_redis_login_free(l->login);
-    l->login = sb_redis_login_create(l->config.options, l->config.credentials, l->config.tls);
-    return l->login != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
+    sb_redis_login_free(r->login);
+    r->login = sb_redis_login_create(r->config.options, r->config.credentials, r->config.tls);
+    return r->login != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
 /* ---- The search ----------------------------------------------------------------------------- */
 
-static void act_on_search(struct sb_redis_reconnecting *l, int code,
+static void act_on_search(struct sb_redis_reconnecting *r, int code,
                           const struct simba_error *error)
 {
     if (code == SIMBA_OK)
-        connect_to(l, &l->endpoint);
+        connect_to(r, &r->endpoint);
     else
-        pause_after(l, error);
+        pause_after(r, error);
 }
 
-static int find(struct sb_redis_reconnecting *l, struct simba_error *error)
+static int find(struct sb_redis_reconnecting *r, struct simba_error *error)
 {
-    int code = sb_redis_endpoint_find(l->config.options, l->config.credentials, &l->place,
-                                      &l->endpoint, error);
+    int code = sb_redis_endpoint_find(r->config.options, r->config.credentials, &r->place,
+                                      &r->endpoint, error);
 
-    return code == SIMBA_OK ? read_login(l, error) : code;
+    return code == SIMBA_OK ? read_login(r, error) : code;
 }
 
 static void run_lookup(void *user)
 {
-    struct sb_redis_reconnecting *l = user;
+    struct sb_redis_reconnecting *r = user;
 
-    l->found = find(l, &l->search_error);
+    r->found = find(r, &r->search_error);
 }
 
 /* The server may be at another place by now. */
 static void on_looked_up(void *user)
 {
-    struct sb_redis_reconnecting *l = user;
-    struct sb_redis_place place = l->place;
+    struct sb_redis_reconnecting *r = user;
+    struct sb_redis_place place = r->place;
 
-    l->is_looking_up = false;
-    if (l->state == SEARCHING) {
-        l->found = l->found == SIMBA_OK ? l->config.where(l->config.user, &place, &l->search_error)
-                                        : l->found;
-        if (l->found == SIMBA_OK && !sb_redis_place_equals(&place, &l->place))
-            search(l);
+    r->is_looking_up = false;
+    if (r->state == SEARCHING) {
+        r->found = r->found == SIMBA_OK ? r->config.where(r->config.user, &place, &r->search_error)
+                                        : r->found;
+        if (r->found == SIMBA_OK && !sb_redis_place_equals(&place, &r->place))
+            search(r);
         else
-            act_on_search(l, l->found, &l->search_error);
+            act_on_search(r, r->found, &r->search_error);
     }
-    finish_close(l);
+    finish_close(r);
 }
 
-static void look_up(struct sb_redis_reconnecting *l)
+static void look_up(struct sb_redis_reconnecting *r)
 {
     struct simba_error error;
     int code;
 
-    if (!sb_redis_endpoint_find_blocks(l->config.options, l->config.credentials, &l->place) &&
-        !sb_redis_login_has_files(l->config.options, l->config.credentials)) {
-        code = find(l, &error);
-        act_on_search(l, code, &error);
+    if (!sb_redis_endpoint_find_blocks(r->config.options, r->config.credentials, &r->place) &&
+        !sb_redis_login_has_files(r->config.options, r->config.credentials)) {
+        code = find(r, &error);
+        act_on_search(r, code, &error);
         return;
     }
-    code = sb_redis_blocking_start(&l->lookup);
-    l->is_looking_up = code == 0;
+    code = sb_redis_blocking_start(&r->lookup);
+    r->is_looking_up = code == 0;
     if (code != 0) {
         sb_error_set_backend(&error, SIMBA_ENOMEM, code, "cannot start a thread: %s",
                              strerror(code));
-        pause_after(l, &error);
+        pause_after(r, &error);
     }
 }
 
-static void search(struct sb_redis_reconnecting *l)
+static void search(struct sb_redis_reconnecting *r)
 {
     struct simba_error error;
     int code;
 
-    l->state = SEARCHING;
-    code = l->config.where(l->config.user, &l->place, &error);
+    r->state = SEARCHING;
+    code = r->config.where(r->config.user, &r->place, &error);
     if (code == SIMBA_OK)
-        look_up(l);
+        look_up(r);
     else
-        pause_after(l, &error);
+        pause_after(r, &error);
 }
 
-void sb_redis_reconnecting_start(struct sb_redis_reconnecting *l,
+void sb_redis_reconnecting_start(struct sb_redis_reconnecting *r,
                                  const struct sb_redis_endpoint *known)
 {
     struct simba_error error;
 
-    if (l->state != IDLE)
+    if (r->state != IDLE)
         return;
-    uv_timer_init(l->config.host->loop, &l->timer);
-    l->timer.data = l;
-    l->has_timer = true;
+    uv_timer_init(r->config.host->loop, &r->timer);
+    r->timer.data = r;
+    r->has_timer = true;
     if (known == NULL) {
-        search(l);
+        search(r);
         return;
     }
-    l->endpoint = *known;
-    act_on_search(l, read_login(l, &error), &error);
+    r->endpoint = *known;
+    act_on_search(r, read_login(r, &error), &error);
 }
 
 /* ---- Use ------------------------------------------------------------------------------------ */
 
-int sb_redis_reconnecting_send(struct sb_redis_reconnecting *l, struct sb_redis_command *command,
+int sb_redis_reconnecting_send(struct sb_redis_reconnecting *r, struct sb_redis_command *command,
                                const struct sb_redis_argument *arguments, size_t count,
                                struct simba_error *error)
 {
     int code = SIMBA_EUNAVAILABLE;
 
-    sb_redis_reconnecting_start(l, NULL);
-    if (l->state == CONNECTED) {
-        code = sb_redis_connection_send(l->connection, command, arguments, count);
+    sb_redis_reconnecting_start(r, NULL);
+    if (r->state == CONNECTED) {
+        code = sb_redis_connection_send(r->connection, command, arguments, count);
         return code == SIMBA_OK ? code : sb_error_plain(error, code);
     }
-    *error = l->last_error;
+    *error = r->last_error;
     if (error->code == SIMBA_OK)
         sb_error_set(error, code, "the server is being looked for");
     return error->code;
 }
 
-int sb_redis_reconnecting_push(struct sb_redis_reconnecting *l,
+int sb_redis_reconnecting_push(struct sb_redis_reconnecting *r,
                                const struct sb_redis_argument *arguments, size_t count)
 {
-    if (l->state != CONNECTED)
+    if (r->state != CONNECTED)
         return SIMBA_EUNAVAILABLE;
-    return sb_redis_connection_push(l->connection, arguments, count);
+    return sb_redis_connection_push(r->connection, arguments, count);
 }
 
-void sb_redis_reconnecting_flush(struct sb_redis_reconnecting *l)
+void sb_redis_reconnecting_flush(struct sb_redis_reconnecting *r)
 {
-    if (l->state == CONNECTED)
-        sb_redis_connection_flush(l->connection);
+    if (r->state == CONNECTED)
+        sb_redis_connection_flush(r->connection);
 }
 
-void sb_redis_reconnecting_drop(struct sb_redis_reconnecting *l, const struct simba_error *error)
+void sb_redis_reconnecting_drop(struct sb_redis_reconnecting *r, const struct simba_error *error)
 {
-    if (l->state == CONNECTED)
-        sb_redis_connection_drop(l->connection, error);
+    if (r->state == CONNECTED)
+        sb_redis_connection_drop(r->connection, error);
 }
 
-void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *l)
+void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *r)
 {
-    if (l->state != PAUSED)
+    if (r->state != PAUSED)
         return;
-    uv_timer_stop(&l->timer);
-    search(l);
+    uv_timer_stop(&r->timer);
+    search(r);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -369,37 +373,38 @@ void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *l)
 struct sb_redis_reconnecting *
 sb_redis_reconnecting_create(const struct sb_redis_reconnecting_config *config)
 {
-    struct sb_redis_reconnecting *l = sb_alloc_zero(sizeof *l);
+    struct sb_redis_reconnecting *r = sb_alloc_zero(sizeof *r);
 
-    if (l == NULL)
+    if (r == NULL)
         return NULL;
-    l->config = *config;
-    l->random = sb_random_seed();
-    l->lookup.host = config->host;
-    l->lookup.run = run_lookup;
-    l->lookup.finished = on_looked_up;
-    l->lookup.user = l;
-    return l;
+    r->config = *config;
+    r->random = sb_random_seed();
+    r->lookup.host = config->host;
+    r->lookup.run = run_lookup;
+    r->lookup.finished = on_looked_up;
+    r->lookup.user = r;
+    return r;
 }
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct sb_redis_reconnecting *l = handle->data;
+    struct sb_redis_reconnecting *r = handle->data;
 
-    l->has_timer = false;
-    finish_close(l);
+    r->has_timer = false;
+    finish_close(r);
 }
 
-void sb_redis_reconnecting_close(struct sb_redis_reconnecting *l)
+void sb_redis_reconnecting_close(struct sb_redis_reconnecting *r)
 {
-    l->state = CLOSING;
-    if (l->is_down)
-        --*l->config.outage;
-    if (l->connection != NULL)
-        sb_redis_connection_close(l->connection);
-    l->connection = NULL;
-    if (l->has_timer)
-        uv_close((uv_handle_t *)&l->timer, on_timer_closed);
+    SB_CHECK(r->state != CLOSING, "a reconnecting connection is closed once");
+    r->state = CLOSING;
+    if (r->is_down)
+        --*r->config.outage;
+    if (r->connection != NULL)
+        sb_redis_connection_close(r->connection);
+    r->connection = NULL;
+    if (r->has_timer)
+        uv_close((uv_handle_t *)&r->timer, on_timer_closed);
     else
-        finish_close(l);
+        finish_close(r);
 }

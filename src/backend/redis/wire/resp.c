@@ -10,6 +10,7 @@
 #include "backend/redis/wire/resp.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
@@ -33,6 +34,7 @@ static bool reserve(struct sb_redis_buffer *buffer, size_t more)
     size_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY;
     char *data;
 
+    SB_CHECK(buffer->length <= buffer->capacity, "a buffer holds what is in it");
     if (more <= buffer->capacity - buffer->length)
         return true;
     while (capacity - buffer->length < more) {
@@ -137,6 +139,7 @@ static void *create_array(const redisReadTask *task, element_count count)
 {
     struct sb_redis_reader *r = task->privdata;
 
+    SB_CHECK(r->parts <= PARTS_MAX, "the parts of a reply are bounded");
     if ((size_t)count > PARTS_MAX - r->parts)
         return NULL;
     r->parts += (size_t)count;

@@ -13,6 +13,7 @@
 
 #include "backend/redis/wire/writer.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ struct sb_redis_stream {
         uv_tcp_t tcp;
         uv_pipe_t pipe;
     } socket;
-    struct sb_redis_writer outlet; /* of the socket */
+    struct sb_redis_writer writer; /* of the socket */
     uv_connect_t connect;
     uv_timer_t later; /* ends an attempt; tells of a failure inside a call */
     unsigned handles;
@@ -111,21 +112,12 @@ static void break_because(struct sb_redis_stream *s, const struct simba_error *w
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-/* A connection that the server has ended: what it said last is still to be read, and tells more. */
-static bool is_told_by_reading(int number)
-{
-    return number == UV_EPIPE || number == UV_ECONNRESET;
-}
-
-static void break_writing(struct sb_redis_stream *s, int number)
-{
-    if (!is_told_by_reading(number))
-        break_by(s, "cannot be written to", number);
-}
-
+/* Where the server has ended the connection, what it said last is still to be read, and tells
+ * more. */
 static void on_write_failed(void *user, int number)
 {
-    break_writing(user, number);
+    if (number != UV_EPIPE && number != UV_ECONNRESET)
+        break_by(user, "cannot be written to", number);
 }
 
 static void write_plain(struct sb_redis_stream *s, struct sb_redis_buffer *bytes)
@@ -134,9 +126,9 @@ static void write_plain(struct sb_redis_stream *s, struct sb_redis_buffer *bytes
 
     if (bytes->length == 0 || s->state >= BROKEN)
         return;
-    code = sb_redis_writer_write(&s->outlet, &s->socket.handle, bytes);
+    code = sb_redis_writer_write(&s->writer, &s->socket.handle, bytes);
     if (code < 0)
-        break_writing(s, code);
+        on_write_failed(s, code);
     bytes->length = 0;
 }
 
@@ -163,6 +155,7 @@ void sb_redis_stream_write(struct sb_redis_stream *s, struct sb_redis_buffer *by
 
 static void come_up(struct sb_redis_stream *s)
 {
+    SB_CHECK(s->state == CONNECTING || s->state == HANDSHAKE, "an address comes up once");
     s->state = UP;
     s->config.events->up(s->config.user);
 }
@@ -237,6 +230,7 @@ static void release(struct sb_redis_stream *s)
     void (*closed)(void *user) = s->config.events->closed;
     void *user = s->config.user;
 
+    SB_CHECK(s->handles > 0, "a handle of a stream is closed once");
     if (--s->handles > 0)
         return;
     sb_redis_tls_session_free(s->tls);
@@ -252,15 +246,9 @@ static void on_closed(uv_handle_t *handle)
 }
 
 /* Never the last of a stream that is not closed. */
-static void on_outlet_closed(void *user)
+static void on_writer_closed(void *user)
 {
     release(user);
-}
-
-static void close_outlet(struct sb_redis_stream *s)
-{
-    if (sb_redis_writer_close(&s->outlet, on_outlet_closed))
-        s->handles++;
 }
 
 /* The stream may have been closed while its socket was. */
@@ -279,9 +267,8 @@ static void on_socket_closed(uv_handle_t *handle)
 
 static void begin(struct sb_redis_stream *s)
 {
-    int code;
+    int code = uv_read_start(&s->socket.stream, give_input, on_read);
 
-    code = uv_read_start(&s->socket.stream, give_input, on_read);
     if (code < 0) {
         break_by(s, "cannot be read from", code);
         return;
@@ -306,7 +293,8 @@ static bool is_last_address(const struct sb_redis_stream *s)
 
 static void close_socket(struct sb_redis_stream *s, uv_close_cb closed)
 {
-    close_outlet(s);
+    if (sb_redis_writer_close(&s->writer, on_writer_closed))
+        s->handles++;
     uv_close(&s->socket.handle, closed);
 }
 
@@ -334,9 +322,8 @@ static void on_connected(uv_connect_t *connect, int status)
         give_up_address(s, status);
 }
 
-/* Somebody who listens and says nothing, or hangs up, is as bad as nobody, as long as there are
- * other addresses and nobody has said anything that makes sense. Returns whether the next one is
- * tried. */
+/* A server that says nothing, or hangs up, is as bad as none, as long as there are other addresses
+ * and no server has said anything that makes sense. Returns whether the next one is tried. */
 static bool give_way(struct sb_redis_stream *s, int number)
 {
     if (s->state >= BROKEN || s->is_settled || is_last_address(s))
@@ -370,34 +357,29 @@ void sb_redis_stream_settle(struct sb_redis_stream *s)
         uv_timer_stop(&s->later);
 }
 
-static int connect_tcp(struct sb_redis_stream *s, const struct sockaddr *address)
+static int connect_to(struct sb_redis_stream *s, const struct sockaddr_storage *address)
 {
-    int code = uv_tcp_init(s->config.loop, &s->socket.tcp);
+    bool is_path = address->ss_family == AF_UNIX;
+    int code = is_path ? uv_pipe_init(s->config.loop, &s->socket.pipe, 0)
+                       : uv_tcp_init(s->config.loop, &s->socket.tcp);
 
     if (code < 0)
         return code;
     s->has_socket = true;
     s->handles++;
     s->socket.handle.data = s;
-    code = uv_tcp_connect(&s->connect, &s->socket.tcp, address, on_connected);
+    s->connect.data = s;
+    if (is_path) {
+        uv_pipe_connect(&s->connect, &s->socket.pipe, s->endpoint.place.host, on_connected);
+        return 0;
+    }
+    code =
+        uv_tcp_connect(&s->connect, &s->socket.tcp, (const struct sockaddr *)address, on_connected);
     if (code < 0)
         return code;
     uv_tcp_nodelay(&s->socket.tcp, 1);
     if (s->config.keep_alive_ms > 0)
         uv_tcp_keepalive(&s->socket.tcp, 1, (unsigned)((s->config.keep_alive_ms + 999) / 1000));
-    return 0;
-}
-
-static int connect_socket(struct sb_redis_stream *s, const char *path)
-{
-    int code = uv_pipe_init(s->config.loop, &s->socket.pipe, 0);
-
-    if (code < 0)
-        return code;
-    s->has_socket = true;
-    s->handles++;
-    s->socket.handle.data = s;
-    uv_pipe_connect(&s->connect, &s->socket.pipe, path, on_connected);
     return 0;
 }
 
@@ -410,13 +392,6 @@ static void bound_attempt(struct sb_redis_stream *s)
     s->is_behind = false;
     if (left > 1)
         uv_timer_start(&s->later, on_attempt_over, share_ms > 0 ? (uint64_t)share_ms : 0, 0);
-}
-
-static int connect_to(struct sb_redis_stream *s, const struct sockaddr_storage *address)
-{
-    s->connect.data = s;
-    return address->ss_family == AF_UNIX ? connect_socket(s, s->endpoint.place.host)
-                                         : connect_tcp(s, (const struct sockaddr *)address);
 }
 
 static void connect_next(struct sb_redis_stream *s)
@@ -448,9 +423,9 @@ struct sb_redis_stream *sb_redis_stream_open(const struct sb_redis_stream_config
     s->config = *config;
     s->endpoint = *config->endpoint;
     s->config.endpoint = &s->endpoint;
-    s->outlet.loop = config->loop;
-    s->outlet.failed = on_write_failed;
-    s->outlet.user = s;
+    s->writer.loop = config->loop;
+    s->writer.failed = on_write_failed;
+    s->writer.user = s;
     uv_timer_init(config->loop, &s->later);
     s->later.data = s;
     s->handles = 1;
@@ -461,6 +436,7 @@ struct sb_redis_stream *sb_redis_stream_open(const struct sb_redis_stream_config
 
 void sb_redis_stream_close(struct sb_redis_stream *s)
 {
+    SB_CHECK(s->state != CLOSING, "a stream is closed once");
     s->state = CLOSING;
     uv_close((uv_handle_t *)&s->later, on_closed);
     if (s->has_socket && !uv_is_closing(&s->socket.handle))

@@ -7,6 +7,8 @@
  */
 #include "backend/redis/wire/writer.h"
 
+#include "base/check.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -73,6 +75,7 @@ static int write_later(struct sb_redis_writer *o, int socket_fd, struct sb_redis
 {
     int code = o->is_open ? 0 : open_poll(o, socket_fd);
 
+    SB_CHECK(o->rest.length == 0, "what waits to be written is not overwritten");
     if (code < 0)
         return code;
     o->rest = *bytes;
@@ -83,18 +86,13 @@ static int write_later(struct sb_redis_writer *o, int socket_fd, struct sb_redis
 
 /* What is written has to go before the rest is, which a busy socket may never come to. Once it is
  * the larger part, so that less is moved than was written. */
-static void forget_done(struct sb_redis_writer *o)
-{
-    if (o->done <= o->rest.length / 2)
-        return;
-    o->rest.length -= o->done;
-    memmove(o->rest.data, o->rest.data + o->done, o->rest.length);
-    o->done = 0;
-}
-
 static int write_behind(struct sb_redis_writer *o, const struct sb_redis_buffer *bytes)
 {
-    forget_done(o);
+    if (o->done > o->rest.length / 2) {
+        o->rest.length -= o->done;
+        memmove(o->rest.data, o->rest.data + o->done, o->rest.length);
+        o->done = 0;
+    }
     return sb_redis_buffer_add(&o->rest, bytes->data, bytes->length) ? 0 : UV_ENOMEM;
 }
 

@@ -25,11 +25,11 @@ struct sb_redis_writer {
 
 /* Writes, behind what waits. Takes the bytes, or also their memory; returns 0 or libuv's number of
  * an error. */
-int sb_redis_writer_write(struct sb_redis_writer *outlet, const uv_handle_t *socket,
+int sb_redis_writer_write(struct sb_redis_writer *writer, const uv_handle_t *socket,
                           struct sb_redis_buffer *bytes);
 
 /* Forgets what waits. Returns whether there is something to close: then `closed` is called
  * later. */
-bool sb_redis_writer_close(struct sb_redis_writer *outlet, void (*closed)(void *user));
+bool sb_redis_writer_close(struct sb_redis_writer *writer, void (*closed)(void *user));
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * outlet_test.c - what is written to a server: it may be more than the socket takes, and a server that is gone raises no
- * signal.
+ * write_test.c - what is written to a server: it may be more than the socket takes, and a server
+ * that is gone raises no signal.
  *
  * Over a unix socket, whose room is small and always the same.
  */

@@ -1,6 +1,6 @@
 /*
- * way_test.c - the way to a server: which of its addresses, which step of it failed, who is at the end of
- * it, and what is said about that and how often.
+ * connect_test.c - the way to a server: which of its addresses, which step of it failed, who is at
+ * the end of it, and what is said about that and how often.
  */
 #include "backend/host.h"
 #include "backend/redis/wire/blocking.h"
@@ -118,7 +118,8 @@ static void an_address_that_fails_gives_way_to_the_next(void **state)
     tarpit_close(&tarpit);
 }
 
-/* Its kernel takes connections, and nobody is behind it: a machine that hangs, a forwarder without a server. */
+/* Its kernel takes connections, and nobody is behind it: a machine that hangs, a forwarder without
+ * a server. */
 static void an_address_that_connects_and_never_answers_gives_way_to_the_next(void **state)
 {
     struct sb_redis_endpoint endpoint = {.place = {"many", 1}};

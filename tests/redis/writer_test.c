@@ -1,6 +1,6 @@
 /*
- * room_test.c - what an outlet keeps while its socket has no room: no more than what waits, in order, and not beyond an
- * error.
+ * writer_test.c - what a writer keeps while its socket has no room: no more than what waits, in
+ * order, and not beyond an error.
  *
  * On one end of a pair of sockets; the test reads the other end.
  */
@@ -19,8 +19,8 @@
 static uv_loop_t loop;
 static uv_pipe_t near_end;
 static int far_end;
-static struct sb_redis_writer outlet;
-static int failure;      /* what the outlet was told of */
+static struct sb_redis_writer writer;
+static int failure;      /* what the writer was told of */
 static int refusal;      /* why the system refuses to send; 0: it does not */
 static uint32_t written; /* words */
 static uint32_t heard;
@@ -55,7 +55,7 @@ static int begin(void **state)
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(uv_pipe_init(&loop, &near_end, 0), 0);
     assert_int_equal(uv_pipe_open(&near_end, ends[0]), 0);
-    outlet = (struct sb_redis_writer){.loop = &loop, .failed = on_failed};
+    writer = (struct sb_redis_writer){.loop = &loop, .failed = on_failed};
     return 0;
 }
 
@@ -67,7 +67,7 @@ static void on_closed(void *user)
 static int end(void **state)
 {
     (void)state;
-    sb_redis_writer_close(&outlet, on_closed);
+    sb_redis_writer_close(&writer, on_closed);
     uv_close((uv_handle_t *)&near_end, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     close(far_end);
@@ -82,12 +82,12 @@ static int write_piece(void)
 
     for (size_t i = 0; i < PIECE / sizeof written; i++, written++)
         assert_true(sb_redis_buffer_add(&piece, &written, sizeof written));
-    code = sb_redis_writer_write(&outlet, (uv_handle_t *)&near_end, &piece);
+    code = sb_redis_writer_write(&writer, (uv_handle_t *)&near_end, &piece);
     sb_redis_buffer_free(&piece);
     return code;
 }
 
-/* Reads one piece, and lets the outlet see the room. */
+/* Reads one piece, and lets the writer see the room. */
 static void hear_piece(void)
 {
     uint32_t words[PIECE / sizeof written];
@@ -123,12 +123,12 @@ static void a_socket_that_is_never_quite_empty_keeps_only_what_waits(void **stat
     for (int i = 0; i < ROUNDS; i++) {
         assert_int_equal(write_piece(), 0);
         hear_piece();
-        assert_true(outlet.rest.length > 0);
-        assert_true(outlet.rest.capacity <= (size_t)8 * WAITING * PIECE);
+        assert_true(writer.rest.length > 0);
+        assert_true(writer.rest.capacity <= (size_t)8 * WAITING * PIECE);
     }
     while (heard < written)
         hear_piece();
-    assert_int_equal(outlet.rest.length, 0);
+    assert_int_equal(writer.rest.length, 0);
     assert_int_equal(failure, 0);
 }
 
@@ -137,7 +137,7 @@ static void a_system_without_memory_for_it_is_told_at_once(void **state)
     (void)state;
     refusal = ENOBUFS;
     assert_int_equal(write_piece(), UV_ENOBUFS);
-    assert_int_equal(outlet.rest.length, 0);
+    assert_int_equal(writer.rest.length, 0);
 }
 
 static void a_system_that_has_no_memory_for_the_rest_is_told(void **state)
@@ -148,7 +148,7 @@ static void a_system_that_has_no_memory_for_the_rest_is_told(void **state)
     refusal = ENOBUFS;
     hear_all();
     assert_int_equal(failure, UV_ENOBUFS);
-    assert_int_equal(outlet.rest.length, 0);
+    assert_int_equal(writer.rest.length, 0);
 }
 
 int main(void)

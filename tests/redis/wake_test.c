@@ -1,6 +1,7 @@
 /*
- * told_test.c - a release tells a waiter to try. What a message says is a reason to look and nothing else, a waiter that
- * was told and does not come strands nobody, and no token is believed that nobody can have given.
+ * wake_test.c - a release tells a waiter to try. What a message says is a reason to look and
+ * nothing else, a waiter that was told and does not come strands nobody, and no token is believed
+ * that nobody can have given.
  */
 #include "backend/host.h"
 #include "party.h"
@@ -246,7 +247,8 @@ static void a_waiter_that_stops_while_it_is_told_strands_nobody(void **state)
     }
 }
 
-/* Somebody listens for it, so that it looks alive, but nobody tries: those behind come at the end of the lease. */
+/* Somebody listens for it, so that it looks alive, but nobody tries: those behind come at the end
+ * of the lease. */
 static void a_waiter_that_is_told_and_does_not_come_costs_a_lease_at_most(void **state)
 {
     redisContext *ear = redisConnect("127.0.0.1", server.port);
