@@ -126,10 +126,19 @@ def start(preexec=None, command=(PROGRAM,)):
     return program, pids.pop(), number("near")
 
 
+def link_of(path):
+    """Where it leads; None where it is gone."""
+    try:
+        return os.readlink(path)
+    except FileNotFoundError:
+        return None
+
+
 def open_files(pid):
-    """What a process keeps open, without the numbers that differ from run to run."""
+    """What a process keeps open, without the numbers that differ from run to run. It may close some meanwhile."""
     folder = f"/proc/{pid}/fd"
-    return sorted(os.readlink(f"{folder}/{fd}").split(":")[0] for fd in os.listdir(folder))
+    links = [link_of(f"{folder}/{fd}") for fd in os.listdir(folder)]
+    return sorted(link.split(":")[0] for link in links if link is not None)
 
 
 def end_by_kill(program, inner):
