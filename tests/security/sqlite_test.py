@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What hostile commands and hostile users of the same machine can do to a mutex on SQLite. The user is nobody (65534),
-which root becomes for the attack; tests that need two users say so where they are not run by root.
+"""What hostile commands and hostile users of the same machine can do to a mutex on SQLite. The hostile user is nobody
+(65534), which root becomes for the attack. The victim is root, or another user (1) where root uses no such database.
+Tests that need two users say so where they are not run by root.
 """
 import ctypes
 import os
@@ -158,6 +159,7 @@ def links(pid):
 # ---- Files that another user has planted ----
 
 NOBODY = 65534
+VICTIM = 1  # of Debian: daemon, which has a group of its own
 
 
 def needs_two_users():
@@ -170,6 +172,11 @@ def needs_two_users():
 def as_nobody(statement):
     """Runs a line of the shell as the hostile user."""
     subprocess.run(["sh", "-ec", statement], check=True, user=NOBODY, group=NOBODY, extra_groups=[])
+
+
+def run_by(user, group=None):
+    """For run: as that user."""
+    return {} if user == 0 else {"user": user, "group": user if group is None else group, "extra_groups": []}
 
 
 def make_folder(name, mode, user=0):
@@ -191,8 +198,8 @@ def make_store(path):
     os.chmod(path, 0o600)
 
 
-def expect_refusal(path, word):
-    program = lock_on(path)
+def expect_refusal(path, word, **more):
+    program = lock_on(path, **more)
     equal(program.code, 77)
     contains(program.said(), word)
 
@@ -253,21 +260,68 @@ def a_database_is_refused_where_a_user_who_may_not_write_it_may_create_files():
     if needs_two_users():
         return
     os.chmod(".", 0o755)
-    private, of_group, of_nobody = (0o600, 0, 0), (0o660, 0, NOBODY), (0o600, NOBODY, NOBODY)
-    for folder, database in (((0o1777, 0, 0), None), ((0o1777, 0, 0), private), ((0o777, 0, 0), private),
-                             ((0o757, 0, 0), None), ((0o1777, 0, 0), (0o666, NOBODY, NOBODY)),
-                             ((0o3777, 0, NOBODY), of_group), ((0o770, 0, NOBODY), None),
-                             ((0o770, 0, NOBODY), private), ((0o770, 0, NOBODY), (0o660, 0, 0)),
-                             ((0o770, 0, NOBODY), (0o640, 0, NOBODY)),
-                             ((0o755, NOBODY, NOBODY), None), ((0o755, NOBODY, NOBODY), private)):
-        make_shared(folder, database)
-        before = os.listdir("shared")
-        expect_refusal("shared/jobs.db", "mkdir -m 700")
-        equal(os.listdir("shared"), before)
-    for folder, database in (((0o755, 0, 0), None), ((0o770, 0, 0), None), ((0o2770, 0, NOBODY), of_group),
-                             ((0o700, NOBODY, NOBODY), of_nobody), ((0o755, 0, 0), of_nobody)):
-        make_shared(folder, database)
-        equal(lock_on("shared/jobs.db").code, 0)
+    for me in (0, VICTIM):
+        private, of_group = (0o600, me, me), (0o660, me, NOBODY)
+        for folder, database in (((0o1777, 0, 0), None), ((0o1777, 0, 0), private), ((0o777, me, me), private),
+                                 ((0o757, me, me), None), ((0o1777, 0, 0), (0o666, NOBODY, NOBODY)),
+                                 ((0o3777, 0, NOBODY), of_group), ((0o770, me, NOBODY), None),
+                                 ((0o770, me, NOBODY), private), ((0o770, me, NOBODY), (0o660, me, me)),
+                                 ((0o770, me, NOBODY), (0o640, me, NOBODY)),
+                                 ((0o755, NOBODY, NOBODY), None), ((0o755, NOBODY, NOBODY), private)):
+            make_shared(folder, database)
+            before = os.listdir("shared")
+            expect_refusal("shared/jobs.db", "mkdir -m 700", **run_by(me))
+            equal(os.listdir("shared"), before)
+        for folder, database in (((0o755, me, me), None), ((0o770, me, me), None), ((0o755, me, me), private)):
+            make_shared(folder, database)
+            equal(lock_on("shared/jobs.db", **run_by(me)).code, 0)
+
+
+@case
+def root_uses_a_database_of_another_user_in_a_folder_of_its_own():
+    """As root SQLite gives the files beside it to that user: nobody else can have placed them."""
+    if needs_two_users():
+        return
+    os.chmod(".", 0o755)
+    make_shared((0o755, 0, 0), (0o600, NOBODY, NOBODY))
+    equal(lock_on("shared/jobs.db").code, 0)
+
+
+def make_used(folder, database):
+    """The same with a database that its users have used."""
+    make_shared(folder, database)
+    equal(lock_on("shared/jobs.db", **run_by(NOBODY)).code, 0)
+    store = sqlite3.connect("shared/jobs.db")
+    store.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    store.close()
+    as_nobody("rm -f shared/jobs.db-*")
+
+
+@case
+def root_gives_no_file_of_its_own_to_users_who_may_rename_it():
+    """As root SQLite gives the files beside a database to its owner and group, whatever they were before."""
+    if needs_two_users():
+        return
+    os.chmod(".", 0o755)
+    for folder, database in (((0o700, NOBODY, NOBODY), (0o600, NOBODY, NOBODY)),
+                             ((0o755, NOBODY, NOBODY), (0o600, NOBODY, NOBODY)),
+                             ((0o2770, 0, NOBODY), (0o660, NOBODY, NOBODY)),
+                             ((0o2770, 0, NOBODY), (0o660, 0, NOBODY)),
+                             ((0o3770, 0, NOBODY), (0o660, 0, NOBODY))):
+        for suffix in ("-wal", "-shm", "-journal", "-wake", "-life"):
+            make_used(folder, database)
+            make_folder("his", 0o755, NOBODY)
+            write("his/secret", "precious")
+            set_rights("his/secret", 0o640, 0, 0)
+            as_nobody(f"mv his/secret shared/jobs.db{suffix}")
+            for verb in (["status"], ["lock", "-n", "m", "--", "true"]):
+                program = run("-u", "sqlite:shared/jobs.db", *verb)
+                status = os.stat(f"shared/jobs.db{suffix}")
+                equal((status.st_uid, status.st_gid, status.st_mode & 0o777), (0, 0, 0o640))
+                equal(read(f"shared/jobs.db{suffix}"), "precious")
+                equal(program.code, 77)
+                contains(program.said(), "sudo -u")
+            os.rmdir("his")
 
 
 @case
@@ -275,14 +329,15 @@ def files_that_another_user_has_planted_beside_the_database_are_not_used():
     if needs_two_users():
         return
     os.chmod(".", 0o755)
-    for suffix in ("-wal", "-shm", "-journal", "-wake", "-life"):
-        for folder, database in (((0o1777, 0, 0), (0o600, 0, 0)), ((0o3777, 0, 4), (0o660, 0, 4))):
-            make_shared(folder, database)
-            as_nobody(f"umask 0; : >shared/jobs.db{suffix}")
-            before = content("shared/jobs.db")
-            expect_refusal("shared/jobs.db", "mkdir -m 700")
-            equal(content("shared/jobs.db"), before)
-            equal(os.stat(f"shared/jobs.db{suffix}").st_uid, NOBODY)
+    for me in (0, VICTIM):
+        for suffix in ("-wal", "-shm", "-journal", "-wake", "-life"):
+            for folder, database in (((0o1777, 0, 0), (0o600, me, me)), ((0o3777, 0, 4), (0o660, me, 4))):
+                make_shared(folder, database)
+                as_nobody(f"umask 0; : >shared/jobs.db{suffix}")
+                before = content("shared/jobs.db")
+                expect_refusal("shared/jobs.db", "mkdir -m 700", **run_by(me))
+                equal(content("shared/jobs.db"), before)
+                equal(os.stat(f"shared/jobs.db{suffix}").st_uid, NOBODY)
 
 
 @case
@@ -290,14 +345,17 @@ def what_members_of_its_group_put_beside_the_database_leads_nobody_to_another_fi
     """They may write the database, but not what is named by a link."""
     if needs_two_users():
         return
-    make_folder("private", 0o700)
+    make_folder("private", 0o700, VICTIM)
     for make_link in (lambda to, name: os.symlink("../" + to, name), os.link):  # fs.protected_hardlinks may be off
         for suffix in ("-wal", "-shm", "-journal", "-wake", "-life"):
             write("private/victim", "precious")
-            make_shared((0o2770, 0, NOBODY), (0o660, 0, NOBODY))
+            os.chown("private/victim", VICTIM, VICTIM)
+            make_shared((0o2770, 0, NOBODY), (0o660, VICTIM, NOBODY))
             make_link("private/victim", f"shared/jobs.db{suffix}")
-            os.lchown(f"shared/jobs.db{suffix}", NOBODY, NOBODY)
-            equal(lock_on("shared/jobs.db").code, 0 if suffix in ("-wake", "-life") else 77)  # done without
+            if os.path.islink(f"shared/jobs.db{suffix}"):
+                os.lchown(f"shared/jobs.db{suffix}", NOBODY, NOBODY)
+            done = lock_on("shared/jobs.db", **run_by(VICTIM, NOBODY))
+            equal(done.code, 0 if suffix in ("-wake", "-life") else 77)  # done without
             equal(read("private/victim"), "precious")
 
 
@@ -322,10 +380,20 @@ def users_who_share_a_database_by_its_group_are_not_kept_from_it():
         return
     os.chmod(".", 0o755)
     make_shared((0o2770, 0, NOBODY), (0o660, 0, NOBODY))
-    member = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-    equal(lock_on("shared/jobs.db", **member).code, 0)
-    equal(lock_on("shared/jobs.db").code, 0)
-    equal(lock_on("shared/jobs.db", **member).code, 0)
+    for user in (NOBODY, VICTIM, NOBODY):
+        equal(lock_on("shared/jobs.db", **run_by(user, NOBODY)).code, 0)
+
+
+@case
+def root_shares_a_database_with_a_group_in_a_folder_that_root_alone_may_write():
+    if needs_two_users():
+        return
+    os.chmod(".", 0o755)
+    make_shared((0o755, 0, 0), (0o660, 0, NOBODY))
+    for user in (0, NOBODY, VICTIM, 0, NOBODY):
+        equal(lock_on("shared/jobs.db", **run_by(user, NOBODY)).code, 0)
+    equal({os.stat(f"shared/{name}").st_gid for name in os.listdir("shared")}, {NOBODY})
+    equal(len(os.listdir("shared")), 5)
 
 
 # ---- The default store in the home of another user ----

@@ -114,6 +114,26 @@ static const char *find_stranger(const struct stat *folder, const struct stat *d
     return NULL;
 }
 
+/* Whether root alone can create and rename files in it. */
+static bool is_roots_alone(const struct stat *folder)
+{
+    if (folder->st_uid != 0 || (folder->st_mode & S_IWOTH) != 0)
+        return false;
+    return (folder->st_mode & S_IWGRP) == 0 || (folder->st_gid == 0 && is_group_of_one(0));
+}
+
+/* As root SQLite gives the log and its index to the owner of the database, whatever they were before. */
+static int fail_root(const char *folder_path, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EDENIED,
+                        "root uses no database in a folder that others may write, as they may "
+                        "write %s, because SQLite could give them files of root's: run this as the "
+                        "user of the database (sudo -u USER), or put the database in a folder of "
+                        "root's own (mkdir -m 700 FOLDER)",
+                        folder_path);
+}
+
 static int fail_folder(const char *folder_path, const char *why, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
@@ -177,6 +197,8 @@ int sb_sqlite_check_folder(const struct sb_sqlite_settings *settings,
 
     if (look(settings, &folder, &database) != 0)
         return SIMBA_OK; /* what cannot be looked at cannot be opened either, and that says why */
+    if (geteuid() == 0 && !is_roots_alone(&folder))
+        return fail_root(settings->folder_path, failure);
     why = find_stranger(&folder, &database);
     if (why != NULL)
         return fail_folder(settings->folder_path, why, failure);

@@ -6,6 +6,10 @@
  * effective user can have placed it, and a database is used only in a folder where all who may create files may write
  * the database too. Root, the effective user and the owner of the database are trusted; so is a group that may write
  * both, and the group of a trusted user alone. No folder that everybody may write is used, sticky or not.
+ *
+ * Root trusts nobody: SQLite, as root, gives the log and its index to the owner of the database, so users who may rename
+ * a file of root's to such a name would own it. To look at the owner of that file before would not help: it can be put
+ * there just afterwards.
  */
 #ifndef SB_BACKEND_SQLITE_TRUSTED_FOLDER_H
 #define SB_BACKEND_SQLITE_TRUSTED_FOLDER_H
@@ -26,7 +30,7 @@ struct sb_sqlite_way {
 int sb_sqlite_resolve(const char *path, struct sb_sqlite_way *ret_way);
 
 /* Refuses a folder where others may create files, whether the database exists or not, and what members of the group can
- * have placed there to have another file written. */
+ * have placed there to have another file written. For root all are others. */
 int sb_sqlite_check_folder(const struct sb_sqlite_settings *settings,
                            struct sb_sql_failure *failure);
 
