@@ -121,8 +121,9 @@ def start(preexec=None, command=(PROGRAM,)):
             os.remove(name)
     program = subprocess.Popen([*command, "lock", "m", "--", "bash", "-c", NEAR], preexec_fn=preexec,
                                start_new_session=True)
+    shell = number("pid")  # once it is there, nothing is left of what came before the program
     pids = wait_until(lambda: {int(pid) for pid in read(f"/proc/{program.pid}/task/{program.pid}/children").split()}
-                      - {number("pid")}, "there is a guardian")
+                      - {shell}, "there is a guardian")
     return program, pids.pop(), number("near")
 
 
