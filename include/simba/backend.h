@@ -74,7 +74,7 @@ enum simba_op {
     /* If the owner is `id` and the record's revision is `revision`: nobody owns, the next waiter is
      * woken. With revision 0 nothing is given back, and the answer need not name the owner. Always:
      * `id` leaves the wait queue. Where the queue itself makes owners (duty 9) that is so also for an entry
-     * that has come first, as long as `id` was not told of it. */
+     * that has come first, as long as `id` was not told of it by an ACQUIRE or a GUARD. */
     SIMBA_OP_RELEASE,
     /* Tell the owner, change nothing. With an `id`: as to that contender, with the revision to release. */
     SIMBA_OP_READ,
@@ -211,7 +211,8 @@ struct simba_backend_ops {
     /* Takes a batch: requests that became due together, linked by `next`. */
     void (*submit)(simba_backend *backend, struct simba_request *batch);
 
-    /* May be NULL. A contender (`id`) or an observer (`id` NULL) of the mutex comes or goes. */
+    /* May be NULL. A contender (`id`) or an observer (`id` NULL) of the mutex comes or goes. A contender that has
+     * on_notify and has had to wait comes and goes as both. Where it is NULL such a contender reads once a second. */
     void (*listen)(simba_backend *backend, const char *mutex, const char *id, bool on);
 
     /* Destroys. All requests have been answered. Calls closed(argument) on the loop thread, at once or

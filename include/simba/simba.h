@@ -423,7 +423,10 @@ struct simba_contender_options {
     const char *id;              /* NULL: made by the client's id generator */
     simba_state_fn *on_acquired; /* may be NULL, like the others */
     simba_state_fn *on_released;
-    simba_state_fn *on_notify; /* changes of owner, also between others; runs first */
+    /* Changes of owner, also between others; runs first. A contender that waits hears of them at once where the store
+     * pushes them: in memory, on SQLite, Redis and ZooKeeper, and on PostgreSQL those that a release brings; on MySQL
+     * within its poll, 200 ms. For that it listens and reads as an observer does; others cost the store nothing more. */
+    simba_state_fn *on_notify;
     void *user;
     int64_t ttl_ms; /* SIMBA_UNSET: the client's; the same for the next */
     int64_t transition_ms;
@@ -473,8 +476,10 @@ SIMBA_API const char *simba_contender_id(const simba_contender *contender);
 SIMBA_API const char *simba_contender_mutex(const simba_contender *contender);
 
 /* What the store said last: `after` is the owner as far as this contender knows, `before` the owner that it
- * knew until then. After a renewal, and when the store names the same owner again, both are the same. A start begins
- * with nobody in both; a stop ends with nobody in `after`, which on_notify is told. */
+ * knew until then. After a renewal, and when an attempt finds the same owner again, both are the same. A start begins
+ * with nobody in both; a stop ends with nobody in `after`, which on_notify is told. Without on_notify a contender that
+ * waits learns of changes between others by its own attempts: a lease later at most. Set it, or use an observer, to know
+ * at once. */
 SIMBA_API void simba_contender_state(simba_contender *contender, struct simba_state *ret_state);
 
 /* What the last request failed with, SIMBA_OK when it did not fail. */

@@ -6,7 +6,7 @@
  * the next request is planned, then the deadline is named. So no order of events can stretch a belief,
  * and no event has to think of requests.
  *
- *     RUNNING, not held   ACQUIRE when due and no callback is owed
+ *     RUNNING, not held   ACQUIRE when due and no callback is owed; READ where it follows, in between
  *     RUNNING, held       GUARD from ttl_at on, with back-off, until lease_until ends the belief
  *     STOPPING            GUARD while on_released runs, then RELEASE of the exact record, then done;
  *                         a READ before it where a lost reply left the record unknown
@@ -21,6 +21,9 @@
  * Two contenders may have the same id by mistake. The store then grants each what the other holds. An owner
  * finds out at its next renewal, because the term on the store is not its own; it ends its term, and does not
  * acquire again while its rival lives. It looks by READ, because the store would grant any ACQUIRE.
+ *
+ * A contender that follows looks by READ, too, while it waits. Such a look tells of changes between others and changes
+ * nothing else: it makes nobody an owner, and the next ACQUIRE comes when it would have come.
  */
 #include "core/machine.h"
 
@@ -87,11 +90,17 @@ void sb_machine_init(struct sb_machine *m, const struct sb_timing *timing, uint6
     m->timing = timing;
     m->random = seed;
     m->status = SIMBA_INITIAL;
+    m->look_at_ms = SIMBA_INFINITE;
 }
 
 void sb_machine_tell_renewals(struct sb_machine *m)
 {
     m->tells_renewals = true;
+}
+
+void sb_machine_follow(struct sb_machine *m)
+{
+    m->follows = true;
 }
 
 int64_t sb_machine_belief_ms(const struct sb_machine *m)
@@ -202,12 +211,20 @@ static void contend_later(struct sb_machine *m, int64_t place, int64_t now_ms)
         wait_for(m, &m->owner, now_ms);
 }
 
+/* Where the store does not tell when to look. */
+static void look_later(struct sb_machine *m, int64_t now_ms)
+{
+    if (m->follows && m->timing->look_ms > 0)
+        m->look_at_ms = earliest(m->look_at_ms, sb_later(now_ms, m->timing->look_ms));
+}
+
 /* ---- Winning, renewing, losing ------------------------------------------------------------- */
 
 static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     struct simba_owner me = owner_of(m, e);
 
+    m->look_at_ms = SIMBA_INFINITE;
     SB_CHECK(m->callbacks == 0, "nobody wins while callbacks of its last term run");
     m->held = true;
     m->fence = e->revision;
@@ -402,6 +419,32 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
         contend_later(m, e->place, e->now_ms);
     else
         retry_later(m, e->now_ms);
+    look_later(m, e->now_ms);
+}
+
+/* The answer to the look of a contender that follows. It came after the answers before it and before those behind it, because
+ * one request is under way at a time: so what is told is in order. Where it names me, an ACQUIRE of mine has come late, or
+ * a rival has my id: the next ACQUIRE finds out. A mutex that is free is left to the waiter that the store has woken. */
+static void on_look(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
+{
+    struct simba_owner owner = SIMBA_OWNER_NONE;
+
+    m->last_code = e->code;
+    if (e->answer == SB_ANSWER_FAILED || e->answer == SB_ANSWER_UNKNOWN) {
+        int64_t delay_ms =
+            sb_random_between(sb_random_next(&m->random), RETRY_MAX_MS / 2, RETRY_MAX_MS);
+
+        m->look_at_ms = earliest(m->look_at_ms, sb_later(e->now_ms, delay_ms));
+    } else if (e->answer != SB_ANSWER_MINE) {
+        if (e->answer == SB_ANSWER_OTHER)
+            owner = owner_of(m, e);
+        set_owner(m, &owner, step);
+        step->confirmed = false; /* without a change the state stays as the last callback told it */
+    }
+    look_later(m, e->now_ms);
+    if (m->woken)
+        m->attempt_at_ms = e->now_ms;
+    m->doubt = false; /* it was about the answer to an ACQUIRE */
 }
 
 static void on_failure(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
@@ -464,6 +507,10 @@ static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_s
         return;
     }
     m->in_flight = SIMBA_OP_NONE;
+    if (e->op == SIMBA_OP_READ && m->looking) {
+        on_look(m, e, step);
+        return;
+    }
     if (e->op == SIMBA_OP_RELEASE)
         m->give_back = false;
     foreign = e->answer == SB_ANSWER_MINE && is_foreign(m, e);
@@ -502,6 +549,7 @@ static void on_start(struct sb_machine *m, int64_t now_ms)
     m->give_back = false;
     m->doubt = false;
     m->rival = false;
+    m->look_at_ms = SIMBA_INFINITE;
     m->last_code = SIMBA_OK;
     m->owner = nobody;
     m->attempt_at_ms = sb_later(now_ms, m->timing->initial_delay_ms);
@@ -538,6 +586,13 @@ static void on_wake(struct sb_machine *m, int64_t now_ms)
         m->attempt_at_ms = earliest(m->attempt_at_ms, now_ms);
 }
 
+/* An owner knows who owns, and a start will be told. */
+static void on_changed(struct sb_machine *m, int64_t now_ms)
+{
+    if (m->follows && m->status == SIMBA_RUNNING && !m->held)
+        m->look_at_ms = earliest(m->look_at_ms, now_ms);
+}
+
 /* Whatever is still in flight belongs to the session that ended, hence the new generation. */
 static void on_session_lost(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 {
@@ -572,6 +627,9 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
     case SB_EVENT_WAKE:
         on_wake(m, e->now_ms);
         break;
+    case SB_EVENT_CHANGED:
+        on_changed(m, e->now_ms);
+        break;
     case SB_EVENT_RETURNED:
         on_returned(m, e->returned);
         break;
@@ -594,7 +652,16 @@ static int64_t request_timeout(const struct sb_machine *m, enum simba_op op, int
 
     if (m->status == SIMBA_STOPPING)
         timeout = earliest(timeout, m->stop_at_ms - now_ms);
+    if (m->looking)
+        timeout = earliest(timeout, m->attempt_at_ms - now_ms); /* no attempt waits for a look */
     return latest(timeout, REQUEST_TIMEOUT_MIN_MS);
+}
+
+/* Whether a look comes before the next attempt. */
+static bool looks(const struct sb_machine *m)
+{
+    return is_active(m) && !m->held && !m->rival && !m->give_back &&
+           m->look_at_ms < m->attempt_at_ms;
 }
 
 static void send(struct sb_machine *m, enum simba_op op, int64_t now_ms, struct sb_step *step)
@@ -602,6 +669,8 @@ static void send(struct sb_machine *m, enum simba_op op, int64_t now_ms, struct 
     m->in_flight = op;
     m->touched = true;
     m->woken = false;
+    m->looking = op == SIMBA_OP_READ && looks(m);
+    m->look_at_ms = SIMBA_INFINITE; /* the answer names the owner */
     m->open += may_renew(op);
     step->request.op = op;
     step->request.generation = m->generation;
@@ -620,7 +689,7 @@ static enum simba_op next_op(const struct sb_machine *m)
     if (m->callbacks > 0)
         return SIMBA_OP_NONE;
     if (is_active(m))
-        return m->rival ? SIMBA_OP_READ : SIMBA_OP_ACQUIRE;
+        return m->rival || looks(m) ? SIMBA_OP_READ : SIMBA_OP_ACQUIRE;
     return asks_before_release(m) ? SIMBA_OP_READ : SIMBA_OP_RELEASE;
 }
 
@@ -629,7 +698,7 @@ static int64_t next_at(const struct sb_machine *m)
 {
     if (m->status == SIMBA_STOPPING && m->callbacks == 0 && m->failures == 0)
         return 0;
-    return m->attempt_at_ms;
+    return looks(m) ? m->look_at_ms : m->attempt_at_ms;
 }
 
 static void plan(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
@@ -649,6 +718,8 @@ static void plan(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
     if (m->status == SIMBA_INITIAL || m->in_flight != SIMBA_OP_NONE ||
         step->request.op != SIMBA_OP_NONE)
         return;
+    if (m->attempt_at_ms <= now_ms)
+        m->look_at_ms = SIMBA_INFINITE; /* an attempt is a look, too */
     op = next_op(m);
     if (op != SIMBA_OP_NONE && next_at(m) <= now_ms)
         send(m, op, now_ms, step);
@@ -712,6 +783,8 @@ const char *sb_machine_broken_rule(const struct sb_machine *m)
                "application";
     if (m->give_back && (m->held || m->claim != SB_CLAIM_MINE))
         return "only a record that is not believed in is given back";
+    if (m->look_at_ms != SIMBA_INFINITE && (!m->follows || m->held))
+        return "only a contender that follows looks, and only while it waits";
     if (believes(m) && m->owner.id[0] == '\0')
         return "who holds is known as the owner";
     return NULL;

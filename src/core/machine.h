@@ -31,6 +31,7 @@ struct sb_timing {
     int64_t jitter_max_ms;
     int64_t turn_ms; /* from one waiter to the next in the queue; 0: the jitter keeps them apart */
     int64_t stop_timeout_ms;
+    int64_t look_ms; /* between two looks of a follower; 0: the store tells it when to look */
 };
 
 enum sb_event_type {
@@ -39,6 +40,7 @@ enum sb_event_type {
     SB_EVENT_TICK,
     SB_EVENT_REPLY,
     SB_EVENT_WAKE,        /* somebody says that the mutex was released */
+    SB_EVENT_CHANGED,     /* somebody says that the owner changed */
     SB_EVENT_RETURNED,    /* `returned` callbacks have returned */
     SB_EVENT_SESSION_LOST /* the store has forgotten all that was held */
 };
@@ -114,10 +116,13 @@ struct sb_machine {
     bool woken;          /* a wake-up came while a request was in flight */
     bool give_back;      /* a grant came too late to be believed: release it */
     bool tells_renewals; /* each is told like a change */
+    bool follows;        /* while it waits it looks when the owner is said to have changed */
+    bool looking;        /* the last request was such a look */
     bool doubt;    /* an older acquire came to light that may be later than the one in flight */
     bool rival;    /* the store has a term of my id that is not mine: it is waited for */
     int last_code; /* of the last request */
     int64_t attempt_at_ms;  /* when the next request is due */
+    int64_t look_at_ms;     /* when the next look is due; SIMBA_INFINITE: never */
     int64_t lease_until_ms; /* the end of the belief while held */
     int64_t stop_at_ms;     /* the end of a stop's patience */
     uint64_t fence;         /* of the term, while held */
@@ -133,6 +138,10 @@ void sb_machine_init(struct sb_machine *machine, const struct sb_timing *timing,
 
 /* Before the first step. Each renewal is told then; otherwise none is. */
 void sb_machine_tell_renewals(struct sb_machine *machine);
+
+/* Before the first step. While it waits it looks by READ when somebody says that the owner changed; otherwise it learns of
+ * a change between others by its next attempt. */
+void sb_machine_follow(struct sb_machine *machine);
 
 /* Returns SIMBA_OK, or SIMBA_ESTATE when START or STOP does not fit the status; then nothing has
  * changed. *step is always filled in. */

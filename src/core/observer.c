@@ -127,6 +127,7 @@ static void take_in(struct sb_observer *o, const struct sb_event *e, struct sb_s
         on_reply(o, e, step);
         break;
     case SB_EVENT_WAKE:
+    case SB_EVENT_CHANGED:
     case SB_EVENT_SESSION_LOST:
         on_look(o, e->now_ms);
         break;

@@ -169,6 +169,7 @@ struct service_request {
 
 static void drive(struct sb_service *s, const struct sb_event *event, struct sb_name *name,
                   int64_t now_us);
+static void drive_plain(struct sb_service *s, enum sb_event_type type, int64_t now_us);
 
 static enum sb_answer answer_of(const struct sb_service *s, const struct simba_reply *reply)
 {
@@ -387,10 +388,36 @@ static void set_listening(struct sb_service *s, bool on)
         ops->listen(s->engine->backend, s->member.mutex, s->member.id, on);
 }
 
+bool sb_service_hears_changes(const struct sb_service *s)
+{
+    return is_observer(s) || s->following;
+}
+
+/* To the store it is then one of the observers of the mutex. */
+static void set_following(struct sb_service *s, bool on)
+{
+    const struct simba_backend_ops *ops = s->engine->ops;
+
+    if (s->following == on || ops->listen == NULL)
+        return;
+    s->following = on;
+    ops->listen(s->engine->backend, s->member.mutex, NULL, on);
+}
+
+/* A contender with on_notify is told of changes from the first attempt that it has lost until it stops. One that wins
+ * at once costs the store nothing more. */
+static bool begins_to_follow(const struct sb_service *s, const struct sb_event *event)
+{
+    return s->calls.on_notify != NULL && !is_observer(s) && s->listening && !s->following &&
+           s->engine->ops->listen != NULL && event->type == SB_EVENT_REPLY &&
+           event->op == SIMBA_OP_ACQUIRE && event->answer == SB_ANSWER_OTHER;
+}
+
 static void on_stopped(struct sb_service *s, int code)
 {
     struct sb_engine *engine = s->engine;
 
+    set_following(s, false);
     set_listening(s, false);
     if (!is_observer(s))
         sb_metrics_uncount(&engine->metrics.contenders);
@@ -484,6 +511,10 @@ static void drive(struct sb_service *s, const struct sb_event *event, struct sb_
     }
     if (step.stopped)
         on_stopped(s, step.stop_code);
+    if (begins_to_follow(s, event)) {
+        set_following(s, true);
+        drive_plain(s, SB_EVENT_CHANGED, now_us); /* what came before that went unheard */
+    }
 }
 
 static void drive_plain(struct sb_service *s, enum sb_event_type type, int64_t now_us)

@@ -386,7 +386,6 @@ struct news {
     struct simba_task task; /* first */
     struct sb_engine *engine;
     enum sb_event_type event;
-    bool observers_only;
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
 };
@@ -413,7 +412,7 @@ static void tell(struct news *news)
         struct sb_service *service = sb_service_of_member(member);
 
         list = member->found;
-        if (!news->observers_only || member->id == NULL)
+        if (news->event != SB_EVENT_CHANGED || sb_service_hears_changes(service))
             sb_service_event(service, news->event);
         sb_service_drop(service);
     }
@@ -452,9 +451,10 @@ static bool spread(const struct news *news)
 static void host_notice(const struct simba_backend_host *host, enum simba_notice notice,
                         const char *mutex, const char *id)
 {
-    struct news news = make_news(engine_of(host), SB_EVENT_WAKE, mutex, id);
+    struct news news =
+        make_news(engine_of(host),
+                  notice == SIMBA_NOTICE_CHANGED ? SB_EVENT_CHANGED : SB_EVENT_WAKE, mutex, id);
 
-    news.observers_only = notice == SIMBA_NOTICE_CHANGED;
     spread(&news); /* a courtesy: without memory the next scheduled attempt finds out */
 }
 
@@ -493,6 +493,8 @@ static void host_log(const struct simba_backend_host *host, enum simba_log_level
 }
 
 /* ---- Creation ------------------------------------------------------------------------------- */
+
+#define LOOK_MS 1000 /* between two looks of a follower, if the store cannot tell of changes */
 
 struct opening {
     struct sb_engine *engine;
@@ -672,6 +674,7 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     engine->line.timer.fire = check_line;
     engine->ops = config->ops;
     engine->timing = config->timing;
+    engine->timing.look_ms = config->ops->listen != NULL ? 0 : LOOK_MS;
     engine->log = config->log;
     engine->batch_end = &engine->batch;
     pthread_mutex_init(&engine->rest_lock, NULL);

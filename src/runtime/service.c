@@ -502,6 +502,8 @@ static bool init_machine(struct sb_service *s, const struct sb_service_config *c
         sb_machine_init(&mind.contender, sb_service_timing(s), seed);
     if (!is_observer(s) && s->calls.on_renewed != NULL)
         sb_machine_tell_renewals(&mind.contender);
+    if (!is_observer(s) && s->calls.on_notify != NULL)
+        sb_machine_follow(&mind.contender);
     sb_rest_init(&s->rest, s->member.id, &mind);
     return true;
 }

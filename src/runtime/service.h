@@ -70,6 +70,7 @@ struct sb_service {
     bool close_when_stopped;
     bool away_told; /* that the store fails for longer than a lease */
     bool listening;
+    bool following; /* a contender that has had to wait is told of changes, as observers are */
 
     /* What other threads may ask without a lock. */
     _Atomic int64_t belief_ms;
@@ -115,6 +116,9 @@ void sb_service_begin_waiting(struct sb_service *service);
 
 /* Feeds an event that has nothing but a time. Loop thread only. */
 void sb_service_event(struct sb_service *service, enum sb_event_type type);
+
+/* Whether it wants to hear of changes of the owner: an observer, or a contender that follows. Loop thread only. */
+bool sb_service_hears_changes(const struct sb_service *service);
 
 /* Keep it alive for a task of the owner's that is on its way. */
 void sb_service_hold(struct sb_service *service);

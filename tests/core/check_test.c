@@ -165,8 +165,8 @@ static struct sb_event draw_reply(struct talk *t)
 static struct sb_event draw_event(struct talk *t)
 {
     static const enum sb_event_type types[] = {
-        SB_EVENT_START, SB_EVENT_STOP,     SB_EVENT_TICK,        SB_EVENT_RETURNED,
-        SB_EVENT_WAKE,  SB_EVENT_RETURNED, SB_EVENT_SESSION_LOST};
+        SB_EVENT_START, SB_EVENT_STOP,    SB_EVENT_TICK,     SB_EVENT_RETURNED,
+        SB_EVENT_WAKE,  SB_EVENT_CHANGED, SB_EVENT_RETURNED, SB_EVENT_SESSION_LOST};
     struct sb_event e = {.type = types[draw(t, sizeof types / sizeof types[0])]};
 
     t->now_ms += (int64_t)draw(t, 400);
@@ -186,6 +186,7 @@ static void no_answer_of_a_store_breaks_a_rule(void **state)
 
     (void)state;
     sb_machine_init(&t.machine, &timing, 7);
+    sb_machine_follow(&t.machine);
     for (int i = 0; i < STEPS; i++) {
         struct sb_event e = draw_event(&t);
         struct sb_step step;

@@ -285,7 +285,7 @@ static void walk_one_step(struct walk *w)
     if (choice < 2)
         lose_session(w, machine);
     else if (choice < 12)
-        feed(w, machine, (struct sb_event){.type = SB_EVENT_WAKE});
+        feed(w, machine, (struct sb_event){.type = choice < 7 ? SB_EVENT_WAKE : SB_EVENT_CHANGED});
     else if (choice < 22 && simba_status_is_active(status))
         feed(w, machine, (struct sb_event){.type = SB_EVENT_STOP});
     else if (choice < 60 && status == SIMBA_INITIAL)
@@ -318,6 +318,7 @@ static void begin(struct walk *w, uint64_t seed, bool reorders)
     for (int i = 0; i < MACHINES; i++) {
         w->contenders[i].deadline_ms = SIMBA_INFINITE;
         sb_machine_init(&w->contenders[i].machine, &w->timing, seed + (uint64_t)i);
+        sb_machine_follow(&w->contenders[i].machine);
     }
 }
 

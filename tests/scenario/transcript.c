@@ -181,6 +181,7 @@ static void make_machine(struct replay *r, char *words[], size_t count)
     t->initial_delay_ms = option_ms(r, words, count, "initial-delay", 0);
     t->stop_timeout_ms = option_ms(r, words, count, "stop-timeout", 10000);
     t->turn_ms = option_ms(r, words, count, "turn", 0);
+    t->look_ms = option_ms(r, words, count, "look", 0);
     read_jitter(r, words, count);
     if (r->observer)
         sb_observer_init(&r->watcher, t, option_ms(r, words, count, "poll", 1000), 1);
@@ -188,6 +189,8 @@ static void make_machine(struct replay *r, char *words[], size_t count)
         sb_machine_init(&r->machine, t, 1);
     if (!r->observer && strcmp(words[count - 1], "renewals") == 0)
         sb_machine_tell_renewals(&r->machine);
+    if (!r->observer && strcmp(words[count - 1], "follows") == 0)
+        sb_machine_follow(&r->machine);
     r->made = true;
 }
 
@@ -273,9 +276,13 @@ static void read_event(struct replay *r, char *words[], size_t count, struct sb_
         const char *name;
         enum sb_event_type type;
     } plain[] = {
-        {"start", SB_EVENT_START},       {"stop", SB_EVENT_STOP},
-        {"tick", SB_EVENT_TICK},         {"wake", SB_EVENT_WAKE},
-        {"returned", SB_EVENT_RETURNED}, {"session-lost", SB_EVENT_SESSION_LOST},
+        {"start", SB_EVENT_START},
+        {"stop", SB_EVENT_STOP},
+        {"tick", SB_EVENT_TICK},
+        {"wake", SB_EVENT_WAKE},
+        {"changed", SB_EVENT_CHANGED},
+        {"returned", SB_EVENT_RETURNED},
+        {"session-lost", SB_EVENT_SESSION_LOST},
     };
 
     event->now_ms = read_time(r, words[0]);

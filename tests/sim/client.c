@@ -97,8 +97,8 @@ void sim_client_answered(struct sim_world *w, const struct sim_request *r)
         r->session != p->session)
         return;
     learn(p, r->sent_at_ms, r->applied_us);
-    if (r->owner != r->member || r->foreign)
-        return;
+    if (r->owner != r->member || r->foreign || r->op == SIMBA_OP_READ)
+        return; /* a look is no grant: a contender that has only looked leaves the queue as any waiter */
     sim_session_told(w, r);
     if (r->start == w->members[r->member].starts)
         w->members[r->member].told_revision = r->reply_revision;

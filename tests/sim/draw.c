@@ -169,6 +169,27 @@ static void draw_turns(struct sim_world *w)
             w->members[i].timing.turn_ms = turn_ms;
 }
 
+/* Contenders that follow, in some worlds; dice of their own, as above. In half of these the store tells them nothing, or
+ * not all, and they look by themselves. */
+static void draw_followers(struct sim_world *w)
+{
+    uint64_t dice = w->seed ^ UINT64_C(0x2545f4914f6cdd1d);
+    int64_t look_ms = sb_random_between(sb_random_next(&dice), 20, 1000);
+    bool tells = sb_random_between(sb_random_next(&dice), 0, 2) > 0;
+
+    if (sb_random_between(sb_random_next(&dice), 0, 8) > 0)
+        return;
+    for (int i = 0; i < w->member_count; i++) {
+        struct sim_member *m = &w->members[i];
+
+        m->follows = !m->observer && sb_random_between(sb_random_next(&dice), 0, 3) > 0;
+        if (!m->follows)
+            continue;
+        m->timing.look_ms = tells ? 0 : look_ms;
+        sb_machine_follow(&m->machine.contender);
+    }
+}
+
 /* A contender gets the id of another one. A client has one entry for an id, so on a store of sessions they are in two
  * processes. */
 static void draw_twins(struct sim_world *w, uint64_t *dice)
@@ -223,6 +244,7 @@ void sim_draw(struct sim_world *w)
     draw_places(w);
     draw_members(w);
     draw_turns(w);
+    draw_followers(w);
     w->store.session_ms = w->lease_ms;
     w->store.endless = w->store.kind == SIM_SESSION && sim_chance(w, 500);
     w->store.recalls = w->store.kind == SIM_SESSION && sim_chance(w, 500);

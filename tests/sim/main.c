@@ -70,6 +70,7 @@ static const char *const count_names[SIM_COUNTS] = {
     [SIM_OWNERS_KILLED] = "owners killed when the faults heal",
     [SIM_HICCUPS] = "hiccups on good days",
     [SIM_PLACES] = "places told to those who take turns",
+    [SIM_LOOKS] = "looks of contenders that follow",
     [SIM_BLOCKED] = "requests that waited inside the store",
     [SIM_STOLEN] = "terms taken by a contender with the same id",
     [SIM_FOREIGN] = "guards that found another term of the same id",

@@ -142,6 +142,7 @@ void sim_member_drive(struct sim_world *w, int member, const struct sb_event *ev
     sim_check_step(w, member, event, &step);
     arm_timer(w, member, step.deadline_ms);
     queue_report(w, member);
+    w->counts[SIM_LOOKS] += step.request.op == SIMBA_OP_READ && m->follows;
     if (step.request.op != SIMBA_OP_NONE)
         sim_net_send(w, member, &step);
     if (untold > 0) {
@@ -181,6 +182,8 @@ void sim_member_reset(struct sim_world *w, int member)
         sb_machine_init(&m->machine.contender, &m->timing, seed);
     if (!m->observer && seed % 2 == 0)
         sb_machine_tell_renewals(&m->machine.contender);
+    if (m->follows)
+        sb_machine_follow(&m->machine.contender);
     m->timer++;
     m->generation = 0;
     m->deadline_ms = SIMBA_INFINITE;

@@ -439,6 +439,21 @@ void sim_net_wake(struct sim_world *w, int member)
     sim_after(w, in_us, SIM_WAKE, member, 0);
 }
 
+/* Lost, late and repeated, like any message: a follower is told none, one or two of them. */
+void sim_net_change(struct sim_world *w)
+{
+    for (int i = 0; i < w->member_count; i++) {
+        int64_t notices = w->members[i].follows ? sim_roll(w, 0, 3) : 0;
+
+        for (int64_t n = 0; n < notices; n++) {
+            int64_t in_us = sim_net_delay(w);
+
+            if (pass_cut(w, w->members[i].process, &in_us))
+                sim_after(w, in_us, SIM_CHANGED, i, 0);
+        }
+    }
+}
+
 /* The client has learned it: all its members are told, and the next request opens a new session. */
 void sim_net_expelled(struct sim_world *w, int process)
 {

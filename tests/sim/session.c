@@ -72,6 +72,7 @@ static void tell_first(struct sim_world *w)
     first->touched_ms = sim_process_ms(w, w->members[first->origin.member].process);
     sim_check_grant(w, first->origin.member, first->revision, first->origin.given_up);
     sim_net_wake(w, first->origin.member);
+    sim_net_change(w);
 }
 
 static void remove_node(struct sim_world *w, size_t index)

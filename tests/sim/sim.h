@@ -44,6 +44,7 @@ enum sim_event_type {
     SIM_ANSWER,   /* a reply reaches the process */
     SIM_TIMEOUT,  /* the backend gives a request up */
     SIM_WAKE,     /* a notice that the mutex was released, true or not */
+    SIM_CHANGED,  /* a notice that the owner changed, true or not */
     SIM_BEGIN,    /* a callback begins */
     SIM_RETURN,   /* a callback returns */
     SIM_RETURNED, /* the machine is told so */
@@ -165,7 +166,8 @@ struct sim_habits {
 struct sim_member {
     int process;
     bool observer;
-    bool stuck; /* a callback will never return */
+    bool follows; /* a contender that wants to know of changes between others */
+    bool stuck;   /* a callback will never return */
     uint32_t starts;
     uint32_t generation; /* the newest that is known from outside: a start and a request tell it */
     uint32_t timer;      /* only the newest SIM_TICK counts */
@@ -399,6 +401,7 @@ enum sim_count {
     SIM_OWNERS_KILLED,
     SIM_HICCUPS,
     SIM_PLACES, /* told to those who take turns */
+    SIM_LOOKS,  /* of contenders that follow, when they were told of a change or by themselves */
     SIM_BLOCKED,
     SIM_STOLEN,  /* terms, by a contender with the same id */
     SIM_FOREIGN, /* guards that found another term of the same id */
@@ -498,6 +501,9 @@ void sim_net_answer(struct sim_world *w, size_t request);
 void sim_net_timeout(struct sim_world *w, size_t request);
 void sim_net_drop(struct sim_world *w, size_t request); /* an event that referred to it is gone */
 void sim_net_wake(struct sim_world *w, int member);
+
+/* Tells contenders that follow that the owner changed. */
+void sim_net_change(struct sim_world *w);
 void sim_net_expelled(struct sim_world *w, int process);
 
 /* store.c and session.c: carries a request out and fills in the answer. */

@@ -131,6 +131,7 @@ static void acquire(struct sim_world *w, const struct sim_request *r)
     set_lease(w, r, mine);
     w->store.waiters[r->member].waiting = false;
     sim_check_grant(w, r->member, record->revision, sim_request_is_old(w, r));
+    sim_net_change(w);
 }
 
 static bool is_foreign(const struct sim_world *w, const struct sim_request *r)
@@ -197,6 +198,7 @@ static void clear(struct sim_world *w)
     if (w->store.kind == SIM_SQL)
         record->revision = sim_store_new_revision(w);
     wake(w);
+    sim_net_change(w);
 }
 
 /* A probe may have found the record of a twin, and taken it for the sender's. */

@@ -202,6 +202,9 @@ static void happen_to_process(struct sim_world *w, const struct sim_event *event
         sim_check_woken(w, event->who);
         sim_member_event(w, event->who, SB_EVENT_WAKE);
         break;
+    case SIM_CHANGED:
+        sim_member_event(w, event->who, SB_EVENT_CHANGED);
+        break;
     case SIM_BEGIN:
         sim_member_begin(w, event->who);
         break;

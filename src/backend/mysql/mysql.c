@@ -139,11 +139,10 @@ static void submit(simba_backend *b, struct simba_request *batch)
     sb_worker_submit(b->worker, batch);
 }
 
-/* Observers look by themselves. */
+/* Observers look by themselves, and hear of what the looks for those that wait find. */
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
 {
-    if (id != NULL)
-        sb_waiters_listen(b->waiters, mutex, on);
+    sb_waiters_listen(b->waiters, mutex, id == NULL, on);
 }
 
 static void on_worker_stopped(void *argument)

@@ -188,9 +188,8 @@ static void submit(simba_backend *b, struct simba_request *batch)
 
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
 {
-    if (id != NULL)
-        sb_waiters_listen(b->waiters, mutex, on);
-    else if (on)
+    sb_waiters_listen(b->waiters, mutex, id == NULL, on);
+    if (id == NULL && on)
         sb_postgres_listener_want(b->listener);
 }
 

@@ -22,8 +22,10 @@ struct waited {
     struct waited *left; /* in the ring of those that are waited for */
     struct waited *right;
     unsigned contenders; /* that have come and not gone */
+    unsigned observers;  /* the same; they are told of what the looks for the contenders find */
     bool waits;          /* is in the ring */
     char mutex[SIMBA_MUTEX_MAX + 1];
+    char owner[SIMBA_ID_MAX + 1]; /* that the last look found while somebody observed */
 };
 
 struct sb_waiters {
@@ -38,7 +40,7 @@ struct sb_waiters {
 
     /* The worker's own: */
     uint64_t random;
-    bool news; /* the look has found a mutex that is free */
+    bool news; /* the look has found a mutex that is free, or another owner */
     struct sb_sql_item items[SB_WAITERS_LOOK_MAX];
     struct sb_sql_item *pointers[SB_WAITERS_LOOK_MAX];
     char names[SB_WAITERS_LOOK_MAX][SIMBA_MUTEX_MAX + 1];
@@ -75,7 +77,7 @@ static void leave_ring(struct sb_waiters *w, struct waited *waited)
     w->waiting--;
 }
 
-static void add_contender(struct sb_waiters *w, const char *mutex)
+static void add_listener(struct sb_waiters *w, const char *mutex, bool observer)
 {
     struct waited **link = find(w, mutex);
 
@@ -85,28 +87,36 @@ static void add_contender(struct sb_waiters *w, const char *mutex)
             return; /* it is not looked for; its own attempts find out */
         sb_text_copy((*link)->mutex, sizeof(*link)->mutex, mutex);
     }
-    (*link)->contenders++;
+    (*link)->contenders += !observer;
+    (*link)->observers += observer;
 }
 
-static void remove_contender(struct sb_waiters *w, const char *mutex)
+/* A count is 0 here if there was no memory when the listener came. */
+static void remove_listener(struct sb_waiters *w, const char *mutex, bool observer)
 {
     struct waited **link = find(w, mutex);
     struct waited *waited = *link;
+    unsigned *count;
 
-    if (waited == NULL || --waited->contenders > 0)
+    if (waited == NULL)
         return;
-    leave_ring(w, waited);
+    count = observer ? &waited->observers : &waited->contenders;
+    *count -= *count > 0;
+    if (waited->contenders == 0)
+        leave_ring(w, waited);
+    if (waited->contenders > 0 || waited->observers > 0)
+        return;
     *link = waited->next;
     sb_free(waited);
 }
 
-void sb_waiters_listen(struct sb_waiters *w, const char *mutex, bool on)
+void sb_waiters_listen(struct sb_waiters *w, const char *mutex, bool observer, bool on)
 {
     pthread_mutex_lock(&w->lock);
     if (on)
-        add_contender(w, mutex);
+        add_listener(w, mutex, observer);
     else
-        remove_contender(w, mutex);
+        remove_listener(w, mutex, observer);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -124,7 +134,7 @@ void sb_waiters_note(struct sb_waiters *w, const char *mutex, bool waits)
 
     pthread_mutex_lock(&w->lock);
     waited = *find(w, mutex);
-    if (waited != NULL && waits && !waited->waits) {
+    if (waited != NULL && waits && !waited->waits && waited->contenders > 0) {
         first = w->waiting == 0;
         enter_ring(w, waited);
         look_soon(w);
@@ -185,15 +195,35 @@ static size_t take_names(struct sb_waiters *w, size_t most)
     return count;
 }
 
+/* Whether somebody wants to know that another one owns than when it was looked at last. "": nobody. */
+static bool is_new_owner(struct sb_waiters *w, const char *mutex, const char *owner)
+{
+    struct waited *waited;
+    bool is_new;
+
+    pthread_mutex_lock(&w->lock);
+    waited = *find(w, mutex);
+    is_new = waited != NULL && waited->observers > 0 && strcmp(waited->owner, owner) != 0;
+    if (is_new)
+        sb_text_copy(waited->owner, sizeof waited->owner, owner);
+    pthread_mutex_unlock(&w->lock);
+    return is_new;
+}
+
 static void give_notice(struct sb_waiters *w, size_t count)
 {
     const struct simba_backend_host *host = w->config.host;
 
     for (size_t i = 0; i < count; i++) {
-        if (w->items[i].hit && sb_sql_record_is_owned(&w->items[i].record))
+        const struct sb_sql_item *item = &w->items[i];
+        bool is_owned = item->hit && sb_sql_record_is_owned(&item->record);
+        bool is_new = is_new_owner(w, w->names[i], is_owned ? item->record.owner_id : "");
+
+        if (is_owned && !is_new)
             continue;
         w->news = true;
-        host->notice(host, SIMBA_NOTICE_RELEASED, w->names[i], NULL);
+        host->notice(host, is_owned ? SIMBA_NOTICE_CHANGED : SIMBA_NOTICE_RELEASED, w->names[i],
+                     NULL);
     }
 }
 

@@ -29,8 +29,8 @@ int sb_waiters_create(const struct sb_waiters_config *config, struct sb_waiters 
                       struct simba_error *error) SB_SHARED("waiters_create");
 void sb_waiters_destroy(struct sb_waiters *waiters) SB_SHARED("waiters_destroy"); /* takes NULL */
 
-/* Loop thread: a contender of the mutex comes or goes. */
-void sb_waiters_listen(struct sb_waiters *waiters, const char *mutex, bool on)
+/* Loop thread: a contender or an observer of the mutex comes or goes. Nobody looks for observers alone. */
+void sb_waiters_listen(struct sb_waiters *waiters, const char *mutex, bool observer, bool on)
     SB_SHARED("waiters_listen");
 
 /* Loop thread: while releases are pushed, nobody has to look. */
@@ -42,7 +42,8 @@ void sb_waiters_note(struct sb_waiters *waiters, const char *mutex, bool waits);
 /* Worker: when the next look is due; SIMBA_INFINITE: never. */
 int64_t sb_waiters_due_ms(struct sb_waiters *waiters);
 
-/* Worker: takes the look that is due: reads all that is waited for and gives notice of what is free. */
+/* Worker: takes the look that is due: reads all that is waited for, and gives notice of what is free and, where somebody
+ * observes, of what has another owner. */
 int sb_waiters_look(struct sb_waiters *waiters, struct sb_sql_connection *connection,
                     struct sb_sql_failure *failure);
 

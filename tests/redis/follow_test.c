@@ -1,0 +1,187 @@
+/*
+ * follow_test.c - a contender that waits and has on_notify is told of the owners between others by the mutex's own
+ * channel; what that costs the server, and that others cost it nothing.
+ */
+#include "server.h"
+#include "tck/follow.h"
+
+static struct server server;
+
+static int start(void **state)
+{
+    (void)state;
+    server_start(&server, NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    server_stop(&server);
+    return 0;
+}
+
+/* How often it has carried out a command. Of the scripts, only reading calls ZCARD, and only an attempt that lost ZADD. */
+static long long calls(const char *command)
+{
+    char key[64];
+    const char *found;
+
+    snprintf(key, sizeof key, "cmdstat_%s:calls=", command);
+    found = strstr(server_text(&server, "INFO commandstats"), key);
+    return found != NULL ? atoll(found + strlen(key)) : 0;
+}
+
+static long long followers(void)
+{
+    redisReply *reply = server_ask(&server, "PUBSUB NUMSUB simba:{" FOLLOW_MUTEX "}");
+    long long count = reply->element[1]->integer;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+static bool has_followers(void *user)
+{
+    return followers() == *(long long *)user;
+}
+
+static bool is_queued(void *user)
+{
+    return server_number(&server, "ZCOUNT simba:{" FOLLOW_MUTEX "}:contender -inf +inf") ==
+           *(long long *)user;
+}
+
+static bool has_tried(void *user)
+{
+    return calls("zadd") >= *(long long *)user;
+}
+
+static bool has_read(void *user)
+{
+    return calls("zcard") >= *(long long *)user;
+}
+
+static void a_waiter_is_told_who_owns(void **state)
+{
+    (void)state;
+    follow_assert_told(server_url(&server, ""), NULL, FOLLOW_SOON_MS);
+}
+
+/* The channel is that of the mutex: the message of another library is as good as ours. What it says
+ * is not believed; the key is. */
+static void a_message_is_only_a_reason_to_look(void **state)
+{
+    struct follower waiter;
+    struct follow_belief belief = {&waiter, "jvm"};
+    long long one = 1;
+    long long reads;
+
+    (void)state;
+    server_do(&server, "SET simba:{" FOLLOW_MUTEX "} other PX 60000");
+    follow_create(&waiter, server_url(&server, ""), NULL, "waiter", true);
+    assert_int_equal(simba_contender_start(waiter.contender, NULL), SIMBA_OK);
+    assert_true(test_wait(has_followers, &one));
+    belief.owner = "other";
+    assert_true(test_wait(follow_is_told, &belief));
+    reads = calls("zcard") + 1;
+    server_do(&server, "PUBLISH simba:{" FOLLOW_MUTEX "} acquired@@liar");
+    assert_true(test_wait(has_read, &reads));
+    assert_true(follow_is_told(&belief));
+    server_do(&server, "SET simba:{" FOLLOW_MUTEX "} jvm PX 60000");
+    server_do(&server, "PUBLISH simba:{" FOLLOW_MUTEX "} acquired@@jvm");
+    belief.owner = "jvm";
+    assert_true(test_wait_within(FOLLOW_SOON_MS, follow_is_told, &belief));
+    server_do(&server, "DEL simba:{" FOLLOW_MUTEX "}");
+    follow_end(&waiter);
+}
+
+/* One hands over to the next, and the others look: they do not try. */
+static void a_follower_does_not_try(void **state)
+{
+    struct follower party[5];
+    size_t count = TEST_COUNT(party);
+    long long waiting = (long long)count - 1;
+    long long tries = calls("zadd") + 2 * waiting; /* each tries again when it is heard */
+
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        char id[8];
+
+        snprintf(id, sizeof id, "c%zu", i);
+        follow_create(&party[i], server_url(&server, ""), NULL, id, true);
+        follow_start(&party[i], i == 0 ? NULL : &party[0]);
+    }
+    assert_true(test_wait(has_followers, &waiting));
+    assert_true(test_wait(has_tried, &tries));
+    assert_int_equal(simba_contender_stop(party[0].contender, NULL), SIMBA_OK);
+    for (size_t i = 2; i < count; i++) {
+        struct follow_belief belief = {&party[i], "c1"};
+
+        assert_true(test_wait_within(FOLLOW_SOON_MS, follow_is_told, &belief));
+    }
+    assert_int_equal(calls("zadd"), tries);
+    for (size_t i = 0; i < count; i++)
+        follow_end(&party[i]);
+}
+
+/* Neither a subscription nor a look more than before. */
+static void a_contender_that_does_not_ask_costs_nothing(void **state)
+{
+    struct follower owner;
+    struct follower heir;
+    struct follower waiter;
+    long long reads = calls("zcard");
+    long long two = 2;
+
+    (void)state;
+    follow_create(&owner, server_url(&server, ""), NULL, "owner", false);
+    follow_create(&heir, server_url(&server, ""), NULL, "heir", false);
+    follow_create(&waiter, server_url(&server, ""), NULL, "waiter", false);
+    follow_start(&owner, NULL);
+    follow_start(&heir, &owner);
+    follow_start(&waiter, &owner);
+    assert_true(test_wait(is_queued, &two));
+    assert_int_equal(followers(), 0);
+    assert_int_equal(simba_contender_stop(owner.contender, NULL), SIMBA_OK);
+    assert_true(test_wait(follow_owns, &heir));
+    assert_int_equal(followers(), 0);
+    assert_int_equal(calls("zcard"), reads);
+    follow_end(&owner);
+    follow_end(&heir);
+    follow_end(&waiter);
+}
+
+/* A contender that has not had to wait listens to nothing, and one that has stopped does no more. */
+static void a_winner_listens_to_nothing(void **state)
+{
+    struct follower winner;
+    struct follower waiter;
+    long long one = 1;
+    long long none = 0;
+
+    (void)state;
+    follow_create(&winner, server_url(&server, ""), NULL, "winner", true);
+    follow_create(&waiter, server_url(&server, ""), NULL, "waiter", true);
+    follow_start(&winner, NULL);
+    assert_int_equal(followers(), 0);
+    follow_start(&waiter, &winner);
+    assert_true(test_wait(has_followers, &one));
+    assert_int_equal(simba_contender_stop(waiter.contender, NULL), SIMBA_OK);
+    assert_true(test_wait(has_followers, &none));
+    follow_end(&winner);
+    follow_end(&waiter);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_waiter_is_told_who_owns),
+        cmocka_unit_test(a_message_is_only_a_reason_to_look),
+        cmocka_unit_test(a_follower_does_not_try),
+        cmocka_unit_test(a_contender_that_does_not_ask_costs_nothing),
+        cmocka_unit_test(a_winner_listens_to_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, start, stop);
+}
