@@ -226,16 +226,19 @@ static struct sb_redis_node *add_node(struct sb_redis_nodes *nodes,
 
 /* A node is connected to when it is first used. Redirections may name as many as they like until
  * the map is asked for again, so there is a limit. */
-static struct sb_redis_node *node_at(void *user, const struct sb_redis_place *place)
+static bool find_node(void *user, const struct sb_redis_place *place,
+                      struct sb_redis_node **ret_node)
 {
     struct sb_redis_nodes *nodes = user;
     struct sb_redis_node *node = nodes->first;
 
     while (node != NULL && !sb_redis_place_equals(&node->place, place))
         node = node->next;
-    if (node != NULL || nodes->count >= NODES_MAX)
-        return node;
-    return add_node(nodes, place);
+    if (node == NULL && nodes->count < NODES_MAX)
+        node = add_node(nodes, place);
+    if (node != NULL)
+        *ret_node = node;
+    return node != NULL;
 }
 
 static void on_slot_moved(void *user, struct sb_redis_node *from, struct sb_redis_node *to)
@@ -304,7 +307,7 @@ static void on_cluster_closed(void *user)
     finish_close(nodes);
 }
 
-static const struct sb_redis_cluster_events cluster_events = {node_at, on_slot_moved, on_mapped,
+static const struct sb_redis_cluster_events cluster_events = {find_node, on_slot_moved, on_mapped,
                                                               add_seeds, on_cluster_closed};
 
 /* ---- Opening -------------------------------------------------------------------------------- */

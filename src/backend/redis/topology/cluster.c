@@ -69,10 +69,9 @@ static bool apply(struct sb_redis_cluster *c, const struct sb_redis_slot_map *ma
     bool changed = false;
 
     for (size_t i = 0; i < map->count; i++) {
-        struct sb_redis_node *node =
-            c->config.events->node_at(c->config.user, &map->ranges[i].master);
+        struct sb_redis_node *node;
 
-        if (node == NULL)
+        if (!c->config.events->find_node(c->config.user, &map->ranges[i].master, &node))
             continue; /* the slots without a node bring about another refresh */
         for (unsigned slot = map->ranges[i].first; slot <= map->ranges[i].last; slot++) {
             covered[slot] = true;
@@ -281,8 +280,7 @@ struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, cons
         sb_error_set(error, SIMBA_ESTORE, "a node of the cluster sent us nowhere: %s", text);
         return NULL;
     }
-    node = c->config.events->node_at(c->config.user, &place);
-    if (node == NULL) {
+    if (!c->config.events->find_node(c->config.user, &place, &node)) {
         sb_error_set(error, SIMBA_EUNAVAILABLE,
                      "a node of the cluster sent us to one more than there is room for: %s", text);
         sb_redis_cluster_refresh(c); /* which takes those away that have no slots */

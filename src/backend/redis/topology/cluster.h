@@ -16,9 +16,10 @@ struct sb_redis_cluster;
 struct sb_redis_node;
 
 struct sb_redis_cluster_events {
-    /* The node at a place, added where it is new; NULL when memory is short or there are too
-     * many. */
-    struct sb_redis_node *(*node_at)(void *user, const struct sb_redis_place *place);
+    /* Finds the node at a place, and adds it where it is new; false when memory is short or there
+     * are too many. */
+    bool (*find_node)(void *user, const struct sb_redis_place *place,
+                      struct sb_redis_node **ret_node);
     /* A slot goes from one node to another; either may be NULL. */
     void (*slot_moved)(void *user, struct sb_redis_node *from, struct sb_redis_node *to);
     /* A map has been applied. Comes for every map but the first one. */
