@@ -69,7 +69,7 @@ static int64_t count_of(const PGresult *result)
 {
     const char *changed = PQcmdTuples((PGresult *)(uintptr_t)result);
 
-    if (PQresultStatus(result) == PGRES_TUPLES_OK)
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
         return PQntuples(result);
     return changed[0] != '\0' ? strtoll(changed, NULL, 10) : 0;
 }
@@ -82,7 +82,7 @@ static int take_rows(void *user, size_t index, const PGresult *result)
 
     if (index < rows->skip)
         return SIMBA_OK;
-    rows->count = count_of(result);
+    rows->count += count_of(result);
     for (int row = 0; rows->sink != NULL && row < PQntuples(result) && code == SIMBA_OK; row++) {
         sb_postgres_read_record(result, row, &record);
         code = rows->sink->row(rows->sink->user, &record);
@@ -318,7 +318,8 @@ static void send_session_limit(struct sb_postgres_exchange *exchange)
     char text[SB_POSTGRES_LIMIT_TEXT_MAX];
 
     sb_postgres_limit_session(PQbackendPID(exchange->connection->pg), text);
-    sb_postgres_exchange_send_text(exchange, text);
+    sb_postgres_exchange_send_text(exchange, text, NULL,
+                                   (struct sb_postgres_shape){2, SB_POSTGRES_ROW_OR_NONE});
 }
 
 /* What is prepared waits for the table's lock, also behind a pooler. */

@@ -7,6 +7,7 @@
 #include "backend/postgres/connection.h"
 #include "backend/postgres/failure.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -37,29 +38,37 @@ bool sb_postgres_wait(const PGconn *pg, short events, int64_t deadline_ms)
 
 /* ---- Limits --------------------------------------------------------------------------------- */
 
-bool sb_postgres_count(const PGconn *pg, size_t *received, size_t max)
+static const char too_much[] = "the server sends more than anybody has asked for";
+
+/* libpq may leave most of what waits in a large buffer for its next call, where it counts again. So no single
+ * look uses up the limit: a server whose rows arrive is never left for what waits behind them. */
+bool sb_postgres_count(const PGconn *pg, size_t *received)
 {
+    const size_t most = SB_POSTGRES_RECEIVED_MAX / 2;
     int waiting = 0;
 
     if (PQsocket(pg) >= 0 && ioctl(PQsocket(pg), FIONREAD, &waiting) == 0 && waiting > 0)
-        *received += (size_t)waiting;
-    return *received <= max;
+        *received += (size_t)waiting < most ? (size_t)waiting : most;
+    return *received <= SB_POSTGRES_RECEIVED_MAX;
 }
 
-bool sb_postgres_consume(PGconn *pg, size_t *received, size_t max)
+bool sb_postgres_consume(PGconn *pg, size_t *received)
 {
-    return sb_postgres_count(pg, received, max) && PQconsumeInput(pg) != 0;
+    return sb_postgres_count(pg, received) && PQconsumeInput(pg) != 0;
 }
 
 static bool consume(struct sb_postgres_exchange *e)
 {
-    return sb_postgres_consume(e->connection->pg, &e->received, e->receive_max);
+    if (!sb_postgres_count(e->connection->pg, &e->received)) {
+        e->wrong = too_much;
+        return false;
+    }
+    return PQconsumeInput(e->connection->pg) != 0;
 }
 
 static const char *why_lost(const struct sb_postgres_exchange *e)
 {
-    return e->received > e->receive_max ? "the server sends more than anybody has asked for"
-                                        : "the connection was lost";
+    return e->wrong != NULL ? e->wrong : "the connection was lost";
 }
 
 /* ---- Sending -------------------------------------------------------------------------------- */
@@ -70,10 +79,12 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgre
     e->connection = c;
     e->writes = false;
     e->broken = false;
-    e->receive_max = SB_POSTGRES_RECEIVED_MAX;
+    e->sent = 0;
     e->received = 0;
+    e->rows = 0;
     e->index = 0;
     e->synced = false;
+    e->wrong = NULL;
     e->failed = false;
     e->code = SIMBA_OK;
     while (poll_socket(c->pg, POLLIN, 0) != 0)
@@ -84,6 +95,21 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgre
     if (c->distrusted)
         return sb_postgres_fail_lost(c, false, "the table is another user's", failure);
     return SIMBA_OK;
+}
+
+static void note_sent(struct sb_postgres_exchange *e, bool sent, struct sb_postgres_shape shape)
+{
+    assert(e->sent < SB_POSTGRES_RESULTS_MAX);
+    e->shapes[e->sent++] = shape;
+    e->broken = e->broken || !sent;
+}
+
+static struct sb_postgres_shape shape_of(int statement)
+{
+    return (struct sb_postgres_shape){
+        sb_postgres_columns(statement),
+        statement == SB_SQL_SELECT_ALL ? SB_POSTGRES_ROWS : SB_POSTGRES_ROW_OR_NONE,
+    };
 }
 
 void sb_postgres_exchange_send(struct sb_postgres_exchange *e, int statement,
@@ -101,23 +127,17 @@ void sb_postgres_exchange_send(struct sb_postgres_exchange *e, int statement,
         sb_postgres_statement_text(statement, c->table, text);
         sent = PQsendQueryParams(c->pg, text, p.count, NULL, p.values, NULL, NULL, 0);
     }
-    e->broken = e->broken || sent == 0;
+    note_sent(e, sent != 0, shape_of(statement));
     e->writes = e->writes || sb_postgres_writes(statement);
-    if (statement == SB_SQL_SELECT_ALL)
-        e->receive_max = SB_POSTGRES_LIST_MAX;
 }
 
-void sb_postgres_exchange_send_text(struct sb_postgres_exchange *e, const char *text)
+void sb_postgres_exchange_send_text(struct sb_postgres_exchange *e, const char *text,
+                                    const char *value, struct sb_postgres_shape shape)
 {
-    if (PQsendQueryParams(e->connection->pg, text, 0, NULL, NULL, NULL, NULL, 0) == 0)
-        e->broken = true;
-}
+    int count = value != NULL ? 1 : 0;
+    int sent = PQsendQueryParams(e->connection->pg, text, count, NULL, &value, NULL, NULL, 0);
 
-void sb_postgres_exchange_send_value(struct sb_postgres_exchange *e, const char *text,
-                                     const char *value)
-{
-    if (PQsendQueryParams(e->connection->pg, text, 1, NULL, &value, NULL, NULL, 0) == 0)
-        e->broken = true;
+    note_sent(e, sent != 0, shape);
 }
 
 /* A little less, so that the server tells what was in the way before it is left. */
@@ -127,7 +147,7 @@ void sb_postgres_exchange_limit(struct sb_postgres_exchange *e)
     int64_t left_ms = e->connection->deadline_ms - simba_now_ms();
 
     sb_postgres_limit_transaction(left_ms - left_ms / 8, text);
-    sb_postgres_exchange_send_text(e, text);
+    sb_postgres_exchange_send_text(e, text, NULL, shape_of(SB_POSTGRES_LIMIT_WAIT));
 }
 
 void sb_postgres_exchange_prepare(struct sb_postgres_exchange *e, int statement)
@@ -136,8 +156,15 @@ void sb_postgres_exchange_prepare(struct sb_postgres_exchange *e, int statement)
     char text[SB_POSTGRES_TEXT_MAX];
 
     sb_postgres_statement_text(statement, c->table, text);
-    if (PQsendPrepare(c->pg, c->names[statement], text, 0, NULL) == 0)
-        e->broken = true;
+    note_sent(e, PQsendPrepare(c->pg, c->names[statement], text, 0, NULL) != 0,
+              (struct sb_postgres_shape){.columns = 0});
+}
+
+/* Asks libpq for the rows of the next statement one by one, where there may be many: it would keep them all. */
+static void expect_next(const struct sb_postgres_exchange *e)
+{
+    if (e->index < e->sent && e->shapes[e->index].rows == SB_POSTGRES_ROWS)
+        PQsetSingleRowMode(e->connection->pg);
 }
 
 /* Without the synchronisation point nothing of what was sent can be committed. */
@@ -147,10 +174,44 @@ int sb_postgres_exchange_sync(struct sb_postgres_exchange *e, struct sb_sql_fail
 
     if (e->broken || PQpipelineSync(c->pg) == 0)
         return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
+    expect_next(e);
     return SIMBA_OK;
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
+
+/* Whether it is an answer to the statement. A server may send any number of columns, rows and results; what is
+ * taken is looked at no further. */
+static bool fits(const struct sb_postgres_exchange *e, const PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    const struct sb_postgres_shape *shape;
+
+    if (e->index >= e->sent)
+        return false;
+    shape = &e->shapes[e->index];
+    if (shape->columns == 0)
+        return status == PGRES_COMMAND_OK;
+    if (PQnfields(result) < shape->columns)
+        return false;
+    if (shape->rows == SB_POSTGRES_ROWS)
+        return status == PGRES_SINGLE_TUPLE ||
+               (status == PGRES_TUPLES_OK && PQntuples(result) == 0);
+    return status == PGRES_TUPLES_OK && PQntuples(result) <= 1 &&
+           (PQntuples(result) == 1 || shape->rows == SB_POSTGRES_ROW_OR_NONE);
+}
+
+static void take(struct sb_postgres_exchange *e, const PGresult *result)
+{
+    if (PQresultStatus(result) == PGRES_SINGLE_TUPLE) {
+        e->received = 0;
+        e->rows++;
+    }
+    if (e->rows > SB_POSTGRES_ROWS_MAX)
+        e->wrong = too_much;
+    else if (e->take != NULL && e->code == SIMBA_OK)
+        e->code = e->take(e->user, e->index, result);
+}
 
 /* The first error is the one that counts: those behind it are its consequences. */
 static void receive(struct sb_postgres_exchange *e, const PGresult *result,
@@ -158,21 +219,24 @@ static void receive(struct sb_postgres_exchange *e, const PGresult *result,
 {
     ExecStatusType status = PQresultStatus(result);
 
-    if (status == PGRES_PIPELINE_SYNC) {
+    if (status == PGRES_PIPELINE_SYNC && (e->failed || e->index == e->sent)) {
         e->synced = true;
         return;
     }
-    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-        if (e->take != NULL && e->code == SIMBA_OK)
-            e->code = e->take(e->user, e->index, result);
-    } else if (status != PGRES_PIPELINE_ABORTED && !e->failed) {
+    if (status == PGRES_FATAL_ERROR && !e->failed) {
         e->failed = true;
         e->code = sb_postgres_fail_result(e->connection, result, failure);
+    } else if (status != PGRES_FATAL_ERROR && status != PGRES_PIPELINE_ABORTED) {
+        if (fits(e, result))
+            take(e, result);
+        else
+            e->wrong = "the server answers something else than it was asked";
     }
-    e->index++;
+    if (status != PGRES_SINGLE_TUPLE)
+        e->index++;
 }
 
-/* Takes the results that have come. False: the connection is lost. */
+/* Takes the results that have come. False: the connection is lost, or not to be used any more. */
 static bool receive_some(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
 {
     PGconn *pg = e->connection->pg;
@@ -182,8 +246,10 @@ static bool receive_some(struct sb_postgres_exchange *e, struct sb_sql_failure *
 
         if (result != NULL)
             receive(e, result, failure);
+        else
+            expect_next(e);
         PQclear(result);
-        if (PQstatus(pg) != CONNECTION_OK)
+        if (PQstatus(pg) != CONNECTION_OK || e->wrong != NULL)
             return false;
     }
     return true;
@@ -212,7 +278,7 @@ int sb_postgres_exchange_proceed(struct sb_postgres_exchange *e, short *ret_want
 
     *ret_wants = 0;
     if (unsent < 0 || !receive_some(e, failure))
-        return fail_lost(e, "the connection was lost", failure);
+        return fail_lost(e, why_lost(e), failure);
     if (!e->synced) {
         *ret_wants = unsent > 0 ? POLLIN | POLLOUT : POLLIN;
         return SIMBA_OK;

@@ -205,7 +205,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
-    if (!sb_postgres_consume(l->pg, &l->received, SB_POSTGRES_RECEIVED_MAX))
+    if (!sb_postgres_consume(l->pg, &l->received))
         try_later(l, backoff(l), "the connection was lost");
     else
         hear(l);

@@ -177,7 +177,7 @@ static bool has_to_look(PGconn *pg)
 
 enum sb_postgres_login sb_postgres_login_poll(PGconn *pg, size_t *received)
 {
-    if (!sb_postgres_count(pg, received, SB_POSTGRES_RECEIVED_MAX))
+    if (!sb_postgres_count(pg, received))
         return SB_POSTGRES_LOGIN_FLOOD;
     return has_to_look(pg) ? poll_looking(pg) : outcome_of(PQconnectPoll(pg));
 }

@@ -124,10 +124,14 @@ static int look_for_table(struct sb_postgres_connection *c, struct look *ret_loo
         return code;
     *ret_look = (struct look){.connection = c, .skip = c->search_path != NULL ? 1 : 0};
     if (c->search_path != NULL)
-        sb_postgres_exchange_send_value(&exchange, restore_path, c->search_path);
-    sb_postgres_exchange_send_text(&exchange, find_path);
-    sb_postgres_exchange_send_text(&exchange, find_table);
-    sb_postgres_exchange_send_text(&exchange, find_other);
+        sb_postgres_exchange_send_text(&exchange, restore_path, c->search_path,
+                                       (struct sb_postgres_shape){1, SB_POSTGRES_ROW});
+    sb_postgres_exchange_send_text(&exchange, find_path, NULL,
+                                   (struct sb_postgres_shape){2, SB_POSTGRES_ROW});
+    sb_postgres_exchange_send_text(&exchange, find_table, NULL,
+                                   (struct sb_postgres_shape){6, SB_POSTGRES_ROW_OR_NONE});
+    sb_postgres_exchange_send_text(&exchange, find_other, NULL,
+                                   (struct sb_postgres_shape){1, SB_POSTGRES_ROW_OR_NONE});
     return sb_postgres_exchange_end(&exchange, failure);
 }
 
@@ -153,7 +157,7 @@ static int create(struct sb_postgres_connection *c, const char *schema,
         return code;
     write_creation(schema, text);
     sb_postgres_exchange_limit(&exchange);
-    sb_postgres_exchange_send_text(&exchange, text);
+    sb_postgres_exchange_send_text(&exchange, text, NULL, (struct sb_postgres_shape){.columns = 0});
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set(

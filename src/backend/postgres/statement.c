@@ -194,6 +194,24 @@ bool sb_postgres_writes(int statement)
            statement < SB_POSTGRES_LIMIT_WAIT;
 }
 
+unsigned char sb_postgres_columns(int statement)
+{
+    switch (statement) {
+    case SB_SQL_INSERT:
+    case SB_SQL_INSERT_IF_MISSING:
+    case SB_POSTGRES_RELEASE_EXACT_LONE:
+    case SB_POSTGRES_ACQUIRE_AGAIN:
+        return 0;
+    case SB_POSTGRES_ACQUIRE_LONE:
+        return 1;
+    case SB_POSTGRES_LIMIT_WAIT:
+    case SB_POSTGRES_LIMIT_WAIT_MORE:
+        return 2;
+    default:
+        return SB_SQL_COLUMN_FENCE + 1;
+    }
+}
+
 uint64_t sb_postgres_next_version(uint64_t version)
 {
     return version < INT64_MAX ? version + 1 : version;

@@ -70,6 +70,9 @@ uint64_t sb_postgres_next_version(uint64_t version);
 /* Whether it may change anything. */
 bool sb_postgres_writes(int statement);
 
+/* How many columns its rows have; 0: it yields none. */
+unsigned char sb_postgres_columns(int statement);
+
 void sb_postgres_read_record(const PGresult *result, int row, struct sb_sql_record *ret_record);
 
 #endif

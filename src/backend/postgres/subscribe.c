@@ -82,16 +82,36 @@ static bool await_connection(const struct attempt *a, PGconn *pg)
 
 static bool consume(const struct attempt *a, PGconn *pg)
 {
-    return sb_postgres_consume(pg, &a->s->received, SB_POSTGRES_RECEIVED_MAX);
+    return sb_postgres_consume(pg, &a->s->received);
 }
 
-/* The next result of what was asked; NULL when there is none, or none came. */
+/* Of a row the first column is read. A result that begins to copy data would come again and again. */
+static bool fits(const PGresult *result)
+{
+    switch (PQresultStatus(result)) {
+    case PGRES_TUPLES_OK:
+        return PQnfields(result) > 0;
+    case PGRES_COMMAND_OK:
+    case PGRES_FATAL_ERROR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The next result of what was asked; NULL when there is none, or none came that is an answer. */
 static PGresult *await_result(const struct attempt *a, PGconn *pg)
 {
+    PGresult *result;
+
     while (PQisBusy(pg) != 0)
         if (!await(a, pg, POLLIN) || !consume(a, pg))
             return NULL;
-    return PQgetResult(pg);
+    result = PQgetResult(pg);
+    if (result == NULL || fits(result))
+        return result;
+    PQclear(result);
+    return NULL;
 }
 
 /* ---- Asking --------------------------------------------------------------------------------- */

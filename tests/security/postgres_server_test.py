@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""A server in the place of PostgreSQL answers something else than it was asked: too few columns, too many rows or results,
+a proof of the password that takes hours. The client leaves it, and neither crashes nor hangs nor fills the memory.
+"""
+import base64
+import contextlib
+import os
+import resource
+import struct
+import sys
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
+from program import PROGRAM, Simba, case, contains, equal, main, run, true, wait_until
+from postgres_fake import (DONE, PATH, SASL, SASL_CONTINUE, TABLE, Answering, FakeServer, ask_for, columns, end,
+                           message, one_row, row)
+
+LOCK = ["lock", "-n", "m", "--", "true"]
+COPIES = [message(kind, b"\0\0\1\0\0") for kind in (b"G", b"H", b"W")]
+
+
+def url(fake, more="connect-timeout=5s&timeout=5s"):
+    return f"postgres://u:secret@127.0.0.1:{fake.port}/d?{more}"
+
+
+@case
+def a_server_that_answers_as_it_was_asked_is_used():
+    """The test itself: what the other cases see is what they change."""
+    with Answering() as fake:
+        equal(run("-u", url(fake), "status").code, 0)
+        equal(run("-u", url(fake), *LOCK).code, 75)
+
+
+@case
+def answers_of_another_shape_are_refused():
+    nothing = columns(0) + message(b"D", b"\0\0") + end()
+    odd = [("current_schema", answer, "status") for answer in
+           (columns(2) + end(), one_row("x"), DONE, nothing, PATH + PATH, columns(2) + row("a", "b") * 2 + end())]
+    odd += [("to_regclass", answer, "status") for answer in (one_row("public"), nothing, DONE, TABLE + end(), *COPIES)]
+    odd += [("ORDER BY mutex", answer, "status") for answer in (nothing, one_row("m", "a", "1"), DONE, *COPIES)]
+    odd += [("UPDATE", answer, "lock") for answer in (nothing, DONE, columns(1) + end() + end(), *COPIES)]
+    with contextlib.ExitStack() as stack:
+        started = []
+        for statement, answer, verb in odd:
+            fake = stack.enter_context(Answering({statement: answer}))
+            started.append((Simba("-u", url(fake), *(LOCK if verb == "lock" else [verb])), statement, answer))
+        for client, statement, answer in started:
+            code = client.wait()
+            true(code > 0, f"{statement}: {answer}: ended by signal {-code}")
+            contains(client.said(), "answers something else than it was asked")
+
+
+@case
+def the_connection_that_hears_of_releases_is_left_as_well():
+    for chat in (columns(0) + message(b"D", b"\0\0") + end(), *COPIES):
+        with Answering(chat=chat) as fake:
+            waiter = Simba("-u", url(fake), "--log-level", "info", "lock", "m", "--", "true")
+            wait_until(lambda: "releases are looked for" in waiter.said(), "it has tried to listen")
+            equal(waiter.end(), 143)
+
+
+# ---- Memory ---------------------------------------------------------------------------------------
+
+
+def is_sanitized():
+    with open(PROGRAM, "rb") as file:
+        program = file.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
+
+
+def status_in(fake, mebibytes):
+    """`simba status` with no more addresses than that; a sanitizer reserves terabytes of them."""
+    def limit():
+        if not is_sanitized():
+            resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
+    return run("-u", url(fake, "timeout=40s"), "status", "--json", preexec_fn=limit)
+
+
+def say_rows(fake, count):
+    few = row(*[""] * 2, *["0"] * 6) * 1000
+    fake.say(columns(8))
+    for _ in range(count // 1000):
+        fake.say(few)
+    fake.say(end())
+
+
+@case
+def a_long_list_is_taken_however_much_of_it_waits():
+    """It comes faster than it is read."""
+    with Answering({"ORDER BY mutex": lambda fake: say_rows(fake, 300000)}) as fake:
+        equal(status_in(fake, 1536).code, 0)
+
+
+@case
+def a_list_of_more_than_a_million_rows_is_refused():
+    with Answering({"ORDER BY mutex": lambda fake: say_rows(fake, 1100000)}) as fake:
+        client = status_in(fake, 1536)
+        equal(client.code, 69)
+        true("the server sends more than anybody has asked for" in client.said() or
+             "did not answer within" in client.said(), client.said())  # a slow machine takes long for so many
+
+
+@case
+def a_row_without_end_in_the_list_is_refused():
+    def talk(fake):
+        fake.say(columns(8), row(*["0"] * 8), b"D", struct.pack(">IHI", 0x0fffffff, 8, 0x0ffffff0))
+        while True:
+            fake.say(bytes(65536))
+    with Answering({"ORDER BY mutex": talk}) as fake:
+        client = status_in(fake, 512)
+        equal(client.code, 69)
+        contains(client.said(), "the server sends more than anybody has asked for")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
