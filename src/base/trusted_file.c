@@ -234,3 +234,22 @@ int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat
         *ret_status = status;
     return SIMBA_OK;
 }
+
+int sb_trusted_check(const char *kind, const char *path, struct simba_error *error)
+{
+    struct walk walk = {.system_code = 0};
+    struct stat status;
+    int fd;
+    bool opened = go(&walk, path, &fd, &status);
+    bool missing = !opened && walk.system_code == ENOENT;
+    bool shared = (walk.at.folder_status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+
+    sb_path_walk_end(&walk.at);
+    if (opened)
+        close(fd);
+    if (opened || (missing && !shared && !has_other_rights()))
+        return SIMBA_OK;
+    if (missing && shared)
+        fail_rule(&walk, "it is missing, and another user could create it");
+    return tell(&walk, kind, path, error);
+}

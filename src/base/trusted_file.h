@@ -24,4 +24,9 @@
 int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat *ret_status,
                     struct simba_error *error) SB_SHARED("trusted_open");
 
+/* For a file that a library opens by itself, now or later: SIMBA_OK where it is trusted, and where it is missing and no
+ * other user could create it. */
+int sb_trusted_check(const char *kind, const char *path, struct simba_error *error)
+    SB_SHARED("trusted_check");
+
 #endif

@@ -1,5 +1,6 @@
 /*
- * raw_postgres.c - PostgreSQL as libpq alone uses it.
+ * raw_postgres.c - PostgreSQL as libpq alone uses it, but for logging in: no server is told more than the library would
+ * tell it.
  *
  * The waiter listens from the first hand-over on: the server wakes whoever listens to anything, and
  * nobody does where a mutex is measured that nobody else wants.
@@ -7,6 +8,7 @@
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
+#include "backend/postgres/login.h"
 #include "backend/postgres/statement.h"
 #include "base/error.h"
 
@@ -21,7 +23,9 @@
 
 struct postgres {
     struct bench_sql sql; /* first: the client is one */
-    PGconn *connection;
+    struct sb_postgres_settings settings;
+    struct sb_postgres_connection login;
+    PGconn *connection; /* that it has made */
     bool listens;
     struct sb_sql_values values; /* for the library's statements, with the row's version */
     char names[SB_POSTGRES_STATEMENTS][SB_POSTGRES_NAME_MAX]; /* of those that are prepared */
@@ -59,22 +63,30 @@ static int execute(void *handle, const char *sql, struct simba_error *error)
     return finish(raw->connection, PQexec(raw->connection, sql), error);
 }
 
-static PGconn *connect_to(simba_url *url)
+/* In the usual form of messages, which the library's log-in changes. */
+static int connect_to(struct postgres *raw, simba_url *url, struct simba_error *error)
 {
-    const char *path = simba_url_path(url);
-    char port[16] = "";
-    const char *const keywords[] = {"host", "port", "user", "password", "dbname", NULL};
-    const char *const values[] = {simba_url_host_count(url) > 0 ? simba_url_host(url, 0)
-                                                                : simba_url_param(url, "socket"),
-                                  port,
-                                  simba_url_user(url),
-                                  simba_url_password(url),
-                                  path[0] == '/' ? path + 1 : path,
-                                  NULL};
+    struct sb_postgres_connection *c = &raw->login;
+    struct sb_sql_failure failure;
+    int code = sb_postgres_settings_read(&raw->settings, url, error);
 
-    if (simba_url_host_count(url) > 0 && simba_url_port(url, 0) != 0)
-        snprintf(port, sizeof port, "%d", simba_url_port(url, 0));
-    return PQconnectdbParams(keywords, values, 0);
+    if (code != SIMBA_OK)
+        return code;
+    c->settings = &raw->settings;
+    c->deadline_ms = simba_now_ms() + raw->settings.address.connect_timeout_ms;
+    code = sb_postgres_log_in(c, &failure);
+    raw->connection = c->pg;
+    if (code != SIMBA_OK)
+        return sb_error_set(error, code, "by hand: %s", failure.error.text);
+    PQsetErrorVerbosity(raw->connection, PQERRORS_DEFAULT);
+    return SIMBA_OK;
+}
+
+/* Whether the server has answered with one row of so many columns. */
+static bool is_row(const PGresult *result, int columns)
+{
+    return PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 &&
+           PQnfields(result) == columns;
 }
 
 /* The table as the library has found it. Then names are looked up in the system's schema alone: in others there may be
@@ -87,7 +99,7 @@ static int find_table(struct postgres *raw, struct simba_error *error)
         " ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
         " WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('simba_mutex')";
     PGresult *result = PQexec(raw->connection, find);
-    bool found = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+    bool found = is_row(result, 2);
 
     if (found)
         snprintf(raw->sql.table, sizeof raw->sql.table, "%s.simba_mutex", PQgetvalue(result, 0, 0));
@@ -100,6 +112,7 @@ static void close_raw(void *handle)
     struct postgres *raw = handle;
 
     PQfinish(raw->connection);
+    sb_postgres_settings_clear(&raw->settings);
     free(raw);
 }
 
@@ -170,8 +183,6 @@ static void set_up(struct postgres *raw, const char *prefix)
 
 static int prepare_all(struct postgres *raw, struct simba_error *error)
 {
-    if (PQstatus(raw->connection) != CONNECTION_OK)
-        return fail(raw->connection, error);
     int code = find_table(raw, error);
     if (code == SIMBA_OK)
         code = bench_sql_create_rows(raw, error);
@@ -193,8 +204,9 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     set_up(raw, prefix);
-    raw->connection = connect_to(url);
-    code = prepare_all(raw, error);
+    code = connect_to(raw, url, error);
+    if (code == SIMBA_OK)
+        code = prepare_all(raw, error);
     if (code != SIMBA_OK)
         close_raw(raw);
     else
@@ -259,7 +271,7 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
     PGresult *result =
         PQexec(raw->connection,
                "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()");
-    bool good = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+    bool good = is_row(result, 1);
 
     if (good)
         *ret_value = strtod(PQgetvalue(result, 0, 0), NULL);

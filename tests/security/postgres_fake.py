@@ -161,11 +161,18 @@ class Middle(Answering):
             if self.connections == 1:
                 self._pass_on()
             else:
-                self.say(ask_for(CLEARTEXT))
-                self.told.append(self.client.recv(200))
+                self.told.append(self._ask())
         except (OSError, EOFError):
             pass
         self.client.close()
+
+    def _ask(self):
+        """What the client says to that; nothing where it leaves."""
+        self.say(ask_for(CLEARTEXT))
+        try:
+            return self.client.recv(200)
+        except ConnectionError:
+            return b""
 
     def _pass_on(self):
         server = socket.create_connection(("127.0.0.1", self.behind_port))

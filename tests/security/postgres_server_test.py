@@ -59,6 +59,34 @@ def the_connection_that_hears_of_releases_is_left_as_well():
             equal(waiter.end(), 143)
 
 
+# ---- Logging in -----------------------------------------------------------------------------------
+
+
+def ask_for_iterations(count):
+    def talk(fake):
+        fake.say(ask_for(SASL, b"SCRAM-SHA-256\0\0"))
+        nonce = fake.take().split(b"r=")[1]
+        fake.say(ask_for(SASL_CONTINUE, b"r=" + nonce + b"XYZ,s=" + base64.b64encode(b"salt") + b",i=" + count))
+        fake.proof = fake.take()
+    return talk
+
+
+@case
+def a_proof_of_the_password_that_takes_hours_is_refused():
+    for count in (b"2147483647", b"4294967295000", b" +1000001"):
+        with FakeServer(ask_for_iterations(count)) as fake:
+            client = run("-u", url(fake), "status")
+            equal(client.code, 77)
+            contains(client.said(), "iterations")
+
+
+@case
+def a_proof_that_takes_a_moment_is_given():
+    with FakeServer(ask_for_iterations(b"4096")) as fake:
+        true(run("-u", url(fake), "status").code != 0, "the server is no server")
+        contains(fake.proof.decode(), ",p=")
+
+
 # ---- Memory ---------------------------------------------------------------------------------------
 
 

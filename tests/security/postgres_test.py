@@ -9,6 +9,7 @@ where root connects to.
 import atexit
 import os
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -17,7 +18,7 @@ TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
 from program import (PATIENCE, PROGRAM, Simba, case, contains, equal, main, read, run, true, wait_until,
                      write)
-from postgres_fake import CLEARTEXT, MD5, SASL, WELCOME, FakeServer, ask_for, message
+from postgres_fake import CLEARTEXT, MD5, SASL, WELCOME, FakeServer, Middle, ask_for, message
 from servers import Postgres, as_user, free_port
 
 POOLER = "/usr/sbin/pgbouncer"
@@ -434,6 +435,19 @@ def a_request_for_the_password_behind_another_one_is_not_answered():
 
 
 @case
+def the_plain_client_of_bench_does_not_tell_it_either():
+    """Between a client and its server: the library's own first connection goes through, so that the bench begins."""
+    database = Database()
+    with Middle(server.port) as middle:
+        bench = run("-u", f"postgres://simba:{SECRET}@127.0.0.1:{middle.port}/{database.name}?{LEASE}",
+                    "bench", "--count", "5", "--rounds", "1", "cycle")
+        wait_until(lambda: len(middle.told) == middle.connections - 1, "all have been asked")
+        true(middle.told != [], "no one was asked")
+        equal([told for told in middle.told if told], [])
+    contains(bench.said() + read(bench.out), "asks for the password itself")
+
+
+@case
 def passwords_are_proved_to_a_server_without_tls():
     database = Database()
     equal(database.lock("-n").wait(), 0)
@@ -533,6 +547,7 @@ def a_password_file_of_another_user_is_refused():
         client = run("-u", database.url(), "status", env=environment)
         equal(client.code, 78)
         contains(client.said(), ".pgpass is not used: it belongs to user 65534")
+    equal(run("-u", database.url("simba:"), "status", env=here).code, 78)
     equal(run("-u", database.url("simba:x"), "status", env=here).code, 0)
     os.chown(".pgpass", 0, 0)
     equal(run("-u", database.url(), "status", env=here).code, 0)
@@ -554,6 +569,76 @@ def a_service_file_of_another_user_is_refused():
     equal(run("-u", database.url(), "status", env=here).code, 0)
     os.chown(".pg_service.conf", 0, 0)
     equal(run("-u", "postgres:///?service=s", "status", env=here).code, 0)
+
+
+def service(database, port):
+    return f"[s]\nhost=127.0.0.1\nport={port}\nuser=simba\ndbname={database.name}\n"
+
+
+@case
+def a_service_file_of_another_user_in_the_folder_of_the_system_is_refused():
+    if os.getuid() != 0:
+        return
+    database = Database()
+    of_another_user(os.path.abspath("system/pg_service.conf"), service(database, server.port))
+    there = {"HOME": os.getcwd(), "PGSYSCONFDIR": os.path.abspath("system")}
+    client = run("-u", "postgres:///?service=s", "status", env=there)
+    equal(client.code, 78)
+    contains(client.said(), "pg_service.conf is not used: it belongs to user 65534")
+    os.chown("system/pg_service.conf", 0, 0)
+    equal(run("-u", "postgres:///?service=s", "status", env=there).code, 0)
+
+
+@case
+def a_service_file_that_another_user_could_create_later_is_refused():
+    """libpq would read it at the next connection."""
+    if os.getuid() != 0:
+        return
+    database = Database()
+    os.makedirs("system")
+    write("system/pg_service.conf", service(database, server.port))
+    os.makedirs("open")
+    os.chmod("open", 0o1777)
+    for home in ("open", "open/later"):
+        client = run("-u", "postgres:///?service=s", "status",
+                     env={"HOME": os.path.abspath(home), "PGSYSCONFDIR": os.path.abspath("system")})
+        equal(client.code, 78)
+        contains(client.said(), "another user could create it")
+
+
+@case
+def a_service_file_is_checked_again_for_each_connection():
+    """The user that runs simba makes its folder another user's; root does so here."""
+    if os.getuid() != 0:
+        return
+    database = Database()
+    os.makedirs("system")
+    write("system/pg_service.conf", service(database, server.port))
+    os.makedirs("home")
+    owner = Simba("-u", f"postgres:///?service=s&stop-timeout=1s&{LEASE}", "lock", "m", "--", "sh", "-c",
+                  "echo >owns; while [ ! -e go ]; do sleep 0.01; done",
+                  env={"HOME": os.path.abspath("home"), "PGSYSCONFDIR": os.path.abspath("system")})
+    wait_until(lambda: os.path.exists("owns"), "the owner has it")
+    with FakeServer(lambda fake: fake.take()) as fake:
+        of_another_user(os.path.abspath("home/.pg_service.conf"), service(database, fake.port))
+        os.chown("home", OTHER, OTHER)
+        database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'simba'"
+                     f" AND datname = '{database.name}'")
+        wait_until(lambda: "belongs to user 65534" in owner.said(), "it has seen the file")
+        equal(fake.connections, 0)
+    owner.send(signal.SIGTERM)
+    owner.wait()
+
+
+@case
+def tls_is_not_left_out_on_a_socket():
+    database = Database()
+    for url in (f"postgres://simba@/{database.name}?socket={server.folder}/.s.PGSQL.{server.port}&tls=on",
+                f"postgres://simba@{server.folder.replace('/', '%2F')}:{server.port}/{database.name}?tls=on",
+                f"postgres://simba@/{database.name}?tls-verify=no"):
+        client = run("-u", url, "status", env={"PGHOST": server.folder, "PGPORT": str(server.port)})
+        equal(client.code, 78)
+        contains(client.said(), "no TLS on a socket")
 
 
 class Tls:

@@ -12,7 +12,6 @@
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -343,33 +342,13 @@ static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *
     return code;
 }
 
-static int await_connection(struct sb_postgres_connection *c, const struct simba_error *unread,
-                            struct sb_sql_failure *failure)
+static int log_in(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
 {
-    enum sb_postgres_login login = SB_POSTGRES_LOGIN_WRITING;
-    size_t received = 0;
+    int code = sb_postgres_log_in(c, failure);
 
-    while (login == SB_POSTGRES_LOGIN_WRITING || login == SB_POSTGRES_LOGIN_READING) {
-        short events = login == SB_POSTGRES_LOGIN_WRITING ? POLLOUT : POLLIN;
-
-        if (PQstatus(c->pg) == CONNECTION_BAD)
-            break;
-        if (!sb_postgres_wait(c->pg, events, c->deadline_ms))
-            return sb_postgres_fail_lost(c, false, "cannot connect in time", failure);
-        login = sb_postgres_login_poll(c->pg, &received);
-    }
-    if (login == SB_POSTGRES_LOGIN_TELLING)
-        return sb_postgres_fail_telling(failure);
-    if (login == SB_POSTGRES_LOGIN_SHORT)
-        return sb_postgres_fail_short(failure);
-    if (login == SB_POSTGRES_LOGIN_FLOOD)
-        return sb_postgres_fail_lost(c, false, "the server sends more than anybody has asked for",
-                                     failure);
-    if (login != SB_POSTGRES_LOGIN_DONE)
-        return sb_postgres_fail_connect(c->pg, unread, failure);
-    if (PQsetnonblocking(c->pg, 1) != 0 || PQenterPipelineMode(c->pg) != 1)
-        return sb_postgres_fail_lost(c, false, "the connection cannot be used", failure);
-    return SIMBA_OK;
+    if (code == SIMBA_OK && (PQsetnonblocking(c->pg, 1) != 0 || PQenterPipelineMode(c->pg) != 1))
+        code = sb_postgres_fail_lost(c, false, "the connection cannot be used", failure);
+    return code;
 }
 
 static void disconnect(struct sb_sql_connection *connection)
@@ -393,7 +372,6 @@ static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_
                         struct sb_sql_connection **ret_connection, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = sb_alloc_zero(sizeof *c);
-    struct simba_error unread = {.code = SIMBA_OK};
     int code;
 
     if (c == NULL)
@@ -402,8 +380,7 @@ static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_
     c->base.version_max = INT64_MAX;
     c->settings = settings;
     c->deadline_ms = deadline_ms;
-    c->pg = sb_postgres_settings_connect(settings, &unread);
-    code = c->pg != NULL ? await_connection(c, &unread, failure) : sb_postgres_fail_memory(failure);
+    code = log_in(c, failure);
     if (code == SIMBA_OK)
         c->base.needs_utf8 = checks_encoding(c->pg);
     if (code == SIMBA_OK)

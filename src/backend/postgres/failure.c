@@ -157,6 +157,22 @@ int sb_postgres_fail_telling(struct sb_sql_failure *failure)
                         "in clear; that needs TLS and a certificate that is verified (tls=on)");
 }
 
+int sb_postgres_fail_costly(struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_EDENIED,
+                        "PostgreSQL: the server asks for a proof of the password (SCRAM) with more "
+                        "iterations than a client computes; see scram_iterations");
+}
+
+int sb_postgres_fail_plain(struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_RECONNECT;
+    return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                        "PostgreSQL: the URL asks for TLS, and there is no TLS on a socket of the "
+                        "file system: name a host, or leave out tls");
+}
+
 int sb_postgres_fail_short(struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;

@@ -21,6 +21,12 @@ int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
 /* The server wants to be told the password. */
 int sb_postgres_fail_telling(struct sb_sql_failure *failure);
 
+/* The server wants a proof of the password that takes too long. */
+int sb_postgres_fail_costly(struct sb_sql_failure *failure);
+
+/* The URL asks for TLS, and the connection has none. */
+int sb_postgres_fail_plain(struct sb_sql_failure *failure);
+
 /* The process cannot open a descriptor. */
 int sb_postgres_fail_short(struct sb_sql_failure *failure);
 

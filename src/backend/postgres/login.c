@@ -12,10 +12,13 @@
 #include "backend/postgres/login.h"
 
 #include "backend/postgres/exchange.h"
+#include "backend/postgres/failure.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,18 +29,34 @@
 #define MESSAGE_MAX 2048 /* of a request; libpq takes no more than 2000 */
 #define ANSWER_MAX 4096
 #define CLEARTEXT 3
+#define SCRAM_CONTINUE 11
+#define ITERATIONS_MAX 1000000 /* about a second; a server's own default is 4096 */
 
 /* What stands at the beginning of what the server has sent. */
 enum first {
     FIRST_NOTHING,    /* it is not there yet */
     FIRST_OTHER,      /* libpq sends no password for it */
     FIRST_ANSWERABLE, /* of a length that is known */
-    FIRST_TELLING
+    FIRST_TELLING,
+    FIRST_COSTLY
 };
 
 static uint32_t read_number(const unsigned char *bytes)
 {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+/* The text is like "r=NONCE,s=SALT,i=4096". libpq computes as often as it says there, without a look at the clock. */
+static bool is_costly(const unsigned char *bytes, size_t length)
+{
+    char text[MESSAGE_MAX + 1];
+
+    memcpy(text, bytes, length);
+    text[length] = '\0';
+    for (const char *found = text; (found = strstr(found, ",i=")) != NULL; found += 3)
+        if (strtoll(found + 3, NULL, 10) > ITERATIONS_MAX)
+            return true;
+    return false;
 }
 
 static enum first read_request(const unsigned char *bytes, size_t count, size_t *ret_length)
@@ -54,7 +73,14 @@ static enum first read_request(const unsigned char *bytes, size_t count, size_t 
     if (count < length)
         return FIRST_NOTHING;
     *ret_length = length;
-    return read_number(bytes + HEADER) == CLEARTEXT ? FIRST_TELLING : FIRST_ANSWERABLE;
+    switch (read_number(bytes + HEADER)) {
+    case CLEARTEXT:
+        return FIRST_TELLING;
+    case SCRAM_CONTINUE:
+        return is_costly(bytes + HEADER + 4, length - HEADER - 4) ? FIRST_COSTLY : FIRST_ANSWERABLE;
+    default:
+        return FIRST_ANSWERABLE;
+    }
 }
 
 /* A server that does not offer what was asked for says so with one byte, and libpq goes on in the clear. */
@@ -158,6 +184,8 @@ static enum sb_postgres_login poll_looking(PGconn *pg)
         return SB_POSTGRES_LOGIN_READING;
     case FIRST_TELLING:
         return SB_POSTGRES_LOGIN_TELLING;
+    case FIRST_COSTLY:
+        return SB_POSTGRES_LOGIN_COSTLY;
     case FIRST_ANSWERABLE:
         return poll_with(pg, bytes, length);
     default:
@@ -175,9 +203,61 @@ static bool has_to_look(PGconn *pg)
             status == CONNECTION_GSS_STARTUP);
 }
 
-enum sb_postgres_login sb_postgres_login_poll(PGconn *pg, size_t *received)
+/* On a socket of the file system libpq leaves out TLS without a word. */
+enum sb_postgres_login sb_postgres_login_poll(const struct sb_postgres_settings *settings,
+                                              PGconn *pg, size_t *received)
 {
+    enum sb_postgres_login login;
+
     if (!sb_postgres_count(pg, received))
         return SB_POSTGRES_LOGIN_FLOOD;
-    return has_to_look(pg) ? poll_looking(pg) : outcome_of(PQconnectPoll(pg));
+    login = has_to_look(pg) ? poll_looking(pg) : outcome_of(PQconnectPoll(pg));
+    if (login == SB_POSTGRES_LOGIN_DONE && sb_postgres_settings_need_tls(settings) &&
+        PQsslInUse(pg) == 0)
+        return SB_POSTGRES_LOGIN_PLAIN;
+    return login;
+}
+
+static int finish(const struct sb_postgres_connection *c, enum sb_postgres_login login,
+                  const struct simba_error *unread, struct sb_sql_failure *failure)
+{
+    switch (login) {
+    case SB_POSTGRES_LOGIN_DONE:
+        return SIMBA_OK;
+    case SB_POSTGRES_LOGIN_TELLING:
+        return sb_postgres_fail_telling(failure);
+    case SB_POSTGRES_LOGIN_COSTLY:
+        return sb_postgres_fail_costly(failure);
+    case SB_POSTGRES_LOGIN_PLAIN:
+        return sb_postgres_fail_plain(failure);
+    case SB_POSTGRES_LOGIN_SHORT:
+        return sb_postgres_fail_short(failure);
+    case SB_POSTGRES_LOGIN_FLOOD:
+        return sb_postgres_fail_lost(c, false, "the server sends more than anybody has asked for",
+                                     failure);
+    default:
+        return sb_postgres_fail_connect(c->pg, unread, failure);
+    }
+}
+
+int sb_postgres_log_in(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
+{
+    enum sb_postgres_login login = SB_POSTGRES_LOGIN_WRITING;
+    struct simba_error unread = {.code = SIMBA_OK};
+    size_t received = 0;
+    int code = sb_postgres_settings_connect(c->settings, &c->pg, &unread, &failure->error);
+
+    failure->remedy = SB_SQL_RECONNECT;
+    if (code != SIMBA_OK)
+        return code;
+    while (login == SB_POSTGRES_LOGIN_WRITING || login == SB_POSTGRES_LOGIN_READING) {
+        short events = login == SB_POSTGRES_LOGIN_WRITING ? POLLOUT : POLLIN;
+
+        if (PQstatus(c->pg) == CONNECTION_BAD)
+            break;
+        if (!sb_postgres_wait(c->pg, events, c->deadline_ms))
+            return sb_postgres_fail_lost(c, false, "cannot connect in time", failure);
+        login = sb_postgres_login_poll(c->settings, c->pg, &received);
+    }
+    return finish(c, login, &unread, failure);
 }

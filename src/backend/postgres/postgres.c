@@ -34,6 +34,19 @@ static bool serves(const char *scheme)
     return strcmp(scheme, "postgres") == 0 || strcmp(scheme, "postgresql") == 0;
 }
 
+static int read_settings(struct sb_postgres_settings *settings, simba_url *url,
+                         struct simba_error *error)
+{
+    int code = sb_postgres_settings_read(settings, url, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = simba_url_check_params(url, error);
+    if (code != SIMBA_OK)
+        sb_postgres_settings_clear(settings);
+    return code;
+}
+
 /* ---- The dialect ---------------------------------------------------------------------------- */
 
 static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
@@ -44,7 +57,7 @@ static int open_settings(simba_url *url, const struct simba_backend_host *host, 
 
     if (settings == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    code = sb_postgres_settings_read(settings, url, error);
+    code = read_settings(settings, url, error);
     if (code != SIMBA_OK) {
         sb_free(settings);
         return code;
@@ -169,7 +182,7 @@ static int open_client(const struct simba_backend_config *config,
         return sb_error_plain(error, SIMBA_ENOMEM);
     b->host = host;
     b->wait_task.run = run_wait;
-    code = sb_postgres_settings_read(&b->settings, config->url, error);
+    code = read_settings(&b->settings, config->url, error);
     b->settings.host = host;
     if (code == SIMBA_OK)
         code = start(b, error);

@@ -9,7 +9,6 @@
 #include "base/trusted_file.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,43 +97,51 @@ static bool find_own_file(const char *variable, const char *name, char ret_path[
     return text.length > 0 && !text.cut;
 }
 
-/* What is trusted stays so until libpq reads it: nobody else can exchange it. */
-static int check_own_file(const char *kind, const char *path, struct simba_error *error)
+/* An empty password counts as none to libpq. */
+static bool has_password(const struct sb_postgres_settings *s)
 {
-    int fd;
-    int code = sb_trusted_open(kind, path, &fd, NULL, error);
-
-    if (code == SIMBA_OK)
-        close(fd);
-    return code;
+    return s->address.password.text != NULL && s->address.password.text[0] != '\0';
 }
 
 static int find_password_file(struct sb_postgres_settings *s, struct simba_error *error)
 {
     char path[PATH_MAX];
-    int code;
 
-    if (s->address.password.text != NULL || !find_own_file("PGPASSFILE", ".pgpass", path))
+    if (has_password(s) || !find_own_file("PGPASSFILE", ".pgpass", path))
         return SIMBA_OK;
-    if (access(path, F_OK) != 0)
-        return sb_sql_copy(&s->password_file, NO_FILE, error);
-    code = check_own_file("password file", path, error);
-    return code == SIMBA_OK ? sb_sql_copy(&s->password_file, path, error) : code;
+    return sb_sql_copy(&s->password_file, access(path, F_OK) == 0 ? path : NO_FILE, error);
 }
 
-/* Where there is none libpq looks for the system's. */
-static int check_service_file(const struct sb_postgres_settings *s, struct simba_error *error)
+/* libpq looks into the user's file, and then into the system's, where a service is named. Without the variable the
+ * system's is in a folder that libpq was built with. */
+static int check_service_files(const struct sb_postgres_settings *s, struct simba_error *error)
 {
-    const char *asked = getenv("PGSERVICE");
-    struct simba_error why = {.code = SIMBA_OK};
+    static const char kind[] = "service file";
+    const char *system = getenv("PGSYSCONFDIR");
     char path[PATH_MAX];
+    struct sb_text text;
+    int code = SIMBA_OK;
 
-    if ((s->service == NULL && asked == NULL) ||
-        !find_own_file("PGSERVICEFILE", ".pg_service.conf", path))
+    if (s->service == NULL && getenv("PGSERVICE") == NULL)
         return SIMBA_OK;
-    if (check_own_file("service file", path, &why) == SIMBA_OK || why.backend_code == ENOENT)
-        return SIMBA_OK;
-    return sb_error_set(error, why.code, "%s", why.text);
+    if (find_own_file("PGSERVICEFILE", ".pg_service.conf", path))
+        code = sb_trusted_check(kind, path, error);
+    if (code != SIMBA_OK || system == NULL)
+        return code;
+    sb_text_init(&text, path, sizeof path);
+    sb_text_add(&text, "%s/pg_service.conf", system);
+    return sb_trusted_check(kind, path, error);
+}
+
+/* libpq opens them by itself for each connection. What is trusted stays so until then: nobody else can exchange
+ * it, or create it where it is missing. */
+static int check_own_files(const struct sb_postgres_settings *s, struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    if (s->password_file != NULL && strcmp(s->password_file, NO_FILE) != 0)
+        code = sb_trusted_check("password file", s->password_file, error);
+    return code == SIMBA_OK ? check_service_files(s, error) : code;
 }
 
 /* ---- Keywords ------------------------------------------------------------------------------- */
@@ -151,6 +158,11 @@ static const char *ssl_mode(enum sb_sql_tls tls)
     default:
         return NULL;
     }
+}
+
+bool sb_postgres_settings_need_tls(const struct sb_postgres_settings *s)
+{
+    return s->address.tls == SB_SQL_TLS_ENCRYPT || s->address.tls == SB_SQL_TLS_VERIFY;
 }
 
 static void add_keyword(struct sb_postgres_settings *s, size_t *count, const char *keyword,
@@ -194,6 +206,8 @@ static void list_keywords(struct sb_postgres_settings *s)
     add_keyword(s, &count, "password", a->password.text);
     add_keyword(s, &count, "dbname", a->database);
     add_keyword(s, &count, "sslmode", ssl_mode(a->tls));
+    if (sb_postgres_settings_need_tls(s)) /* which Kerberos would take the place of */
+        add_keyword(s, &count, "gssencmode", "disable");
     add_or_else(s, &count, "sslrootcert", a->tls_ca, "PGSSLROOTCERT", authorities(a));
     add_or_else(s, &count, "sslcert", a->tls_cert, "PGSSLCERT", NO_FILE);
     add_or_else(s, &count, "sslkey", a->tls_key, "PGSSLKEY", NO_FILE);
@@ -223,11 +237,9 @@ int sb_postgres_settings_read(struct sb_postgres_settings *s, simba_url *url,
     if (code == SIMBA_OK)
         code = sb_sql_copy(&s->service, simba_url_param(url, "service"), error);
     if (code == SIMBA_OK)
-        code = simba_url_check_params(url, error);
-    if (code == SIMBA_OK)
         code = find_password_file(s, error);
     if (code == SIMBA_OK)
-        code = check_service_file(s, error);
+        code = check_own_files(s, error);
     if (code != SIMBA_OK) {
         sb_postgres_settings_clear(s);
         return code;
@@ -252,8 +264,9 @@ static void log_notice(void *user, const char *message)
 {
     const struct sb_postgres_settings *s = user;
 
-    s->host->log(s->host, SIMBA_LOG_DEBUG, "PostgreSQL: %.*s", (int)strcspn(message, "\n"),
-                 message);
+    if (s->host != NULL)
+        s->host->log(s->host, SIMBA_LOG_DEBUG, "PostgreSQL: %.*s", (int)strcspn(message, "\n"),
+                     message);
 }
 
 /* libpq reads certificates and keys from their files by itself, for each connection; it copies what it is given. */
@@ -274,14 +287,19 @@ static PGconn *start_connecting(const struct sb_postgres_settings *s,
 }
 
 /* The verbose form of messages holds the state, by which a refusal is told from an absence. */
-PGconn *sb_postgres_settings_connect(const struct sb_postgres_settings *s,
-                                     struct simba_error *ret_unread)
+int sb_postgres_settings_connect(const struct sb_postgres_settings *s, PGconn **ret_pg,
+                                 struct simba_error *ret_unread, struct simba_error *error)
 {
-    PGconn *pg = start_connecting(s, ret_unread);
+    int code = check_own_files(s, error);
+    PGconn *pg;
 
-    if (pg != NULL) {
-        PQsetErrorVerbosity(pg, PQERRORS_VERBOSE);
-        PQsetNoticeProcessor(pg, log_notice, (void *)(uintptr_t)s);
-    }
-    return pg;
+    if (code != SIMBA_OK)
+        return code;
+    pg = start_connecting(s, ret_unread);
+    if (pg == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    PQsetErrorVerbosity(pg, PQERRORS_VERBOSE);
+    PQsetNoticeProcessor(pg, log_notice, (void *)(uintptr_t)s);
+    *ret_pg = pg;
+    return SIMBA_OK;
 }

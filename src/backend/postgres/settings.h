@@ -16,7 +16,7 @@
 #define SB_POSTGRES_KEYWORDS_MAX 28
 
 struct sb_postgres_settings {
-    const struct simba_backend_host *host; /* for its log; set behind the reading */
+    const struct simba_backend_host *host; /* for its log; set behind the reading, may be NULL */
     struct sb_sql_address address;
     char *hosts; /* separated by commas, like the ports */
     char *ports;
@@ -37,15 +37,18 @@ struct sb_postgres_settings {
     atomic_bool warned_of_other; /* a second table, in another schema */
 };
 
-/* On failure `settings` holds nothing. */
+/* On failure `settings` holds nothing. The caller looks for options that nobody knows. */
 int sb_postgres_settings_read(struct sb_postgres_settings *settings, simba_url *url,
                               struct simba_error *error);
 void sb_postgres_settings_clear(struct sb_postgres_settings *settings);
 
-/* Begins to connect, with what stands in the password file now; see PQconnectPoll. NULL when memory is short. Where the
- * file cannot be read any more the password of before is used, and *ret_unread tells why: of interest when the
- * server refuses it. NULL: nobody asks. */
-PGconn *sb_postgres_settings_connect(const struct sb_postgres_settings *settings,
-                                     struct simba_error *ret_unread);
+/* Whether the URL asks for TLS, verified or not. */
+bool sb_postgres_settings_need_tls(const struct sb_postgres_settings *settings);
+
+/* Begins to connect, with what stands in the password file now; see PQconnectPoll. Fails where libpq would open a file
+ * that is not to be trusted, and when memory is short. Where the file cannot be read any more the password of before
+ * is used, and *ret_unread tells why: of interest when the server refuses it. NULL: nobody asks. */
+int sb_postgres_settings_connect(const struct sb_postgres_settings *settings, PGconn **ret_pg,
+                                 struct simba_error *ret_unread, struct simba_error *error);
 
 #endif

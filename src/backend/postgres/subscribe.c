@@ -66,6 +66,18 @@ static bool await(const struct attempt *a, const PGconn *pg, short events)
     return false;
 }
 
+/* NULL: there is no hope of a connection; the reason is told. The caller finishes what it gets, also where the
+ * connection has failed. */
+static PGconn *start_connecting(struct sb_postgres_subscription *s)
+{
+    struct simba_error error;
+    PGconn *pg = NULL;
+
+    if (sb_postgres_settings_connect(s->settings, &pg, NULL, &error) != SIMBA_OK)
+        set_why(s, SB_POSTGRES_LATER, "cannot connect", error.text);
+    return pg;
+}
+
 static bool await_connection(const struct attempt *a, PGconn *pg)
 {
     enum sb_postgres_login login = SB_POSTGRES_LOGIN_WRITING;
@@ -75,7 +87,7 @@ static bool await_connection(const struct attempt *a, PGconn *pg)
     while (login == SB_POSTGRES_LOGIN_WRITING || login == SB_POSTGRES_LOGIN_READING) {
         if (!await(a, pg, login == SB_POSTGRES_LOGIN_WRITING ? POLLOUT : POLLIN))
             return false;
-        login = sb_postgres_login_poll(pg, &a->s->received);
+        login = sb_postgres_login_poll(a->s->settings, pg, &a->s->received);
     }
     return login == SB_POSTGRES_LOGIN_DONE;
 }
@@ -160,7 +172,7 @@ static bool is_taken_away(const struct attempt *a, PGconn *pg, PGconn *rival)
  * may come in between. */
 static bool shares_sessions(const struct attempt *a, PGconn *pg)
 {
-    PGconn *rival = sb_postgres_settings_connect(a->s->settings, NULL);
+    PGconn *rival = start_connecting(a->s);
     bool shares = false;
 
     if (rival != NULL && await_connection(a, rival)) {
@@ -178,7 +190,7 @@ static bool shares_sessions(const struct attempt *a, PGconn *pg)
 static bool tell(const struct attempt *a, const char *text)
 {
     const char *const values[] = {SB_POSTGRES_CHANNEL, text};
-    PGconn *pg = sb_postgres_settings_connect(a->s->settings, NULL);
+    PGconn *pg = start_connecting(a->s);
     bool told = false;
     PGresult *result;
 
@@ -254,14 +266,12 @@ static void subscribe_on(const struct attempt *a, PGconn *pg)
 void sb_postgres_subscribe(struct sb_postgres_subscription *s)
 {
     struct attempt attempt = {s, simba_now_ms() + s->settings->address.connect_timeout_ms};
-    PGconn *pg = sb_postgres_settings_connect(s->settings, NULL);
+    PGconn *pg = start_connecting(s);
 
     s->pg = NULL;
     s->received = 0;
-    if (pg == NULL) {
-        set_why(s, SB_POSTGRES_LATER, "out of memory", "");
+    if (pg == NULL)
         return;
-    }
     subscribe_on(&attempt, pg);
     if (s->outcome == SB_POSTGRES_HEARS)
         s->pg = pg;
