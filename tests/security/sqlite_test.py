@@ -396,6 +396,59 @@ def root_shares_a_database_with_a_group_in_a_folder_that_root_alone_may_write():
     equal(len(os.listdir("shared")), 5)
 
 
+# ---- A schema of a user who may write the database ----
+
+ENDLESS = "(WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r)"
+HUGE = "length(hex(randomblob(100000000)))"
+
+
+def change_schema(*statements):
+    """Of a new database; returns its URL."""
+    if os.path.exists("jobs.db"):
+        for name in os.listdir("."):
+            if name.startswith("jobs.db"):
+                os.remove(name)
+    equal(lock_on("jobs.db").code, 0)
+    store = sqlite3.connect("jobs.db")
+    for statement in statements:
+        store.execute(statement)
+    store.commit()
+    store.close()
+    return "sqlite:jobs.db?busy-timeout=300ms"
+
+
+def put_view(name):
+    return (f"ALTER TABLE {name} RENAME TO real", f"CREATE VIEW {name.upper()} AS SELECT * FROM real WHERE {ENDLESS}")
+
+
+def ends(place, words, *command):
+    """The program fails, and says why."""
+    program = run("-u", place, *command)
+    true(program.code > 0, f"exit code {program.code}")
+    contains(program.said(), words)
+
+
+@case
+def a_view_in_the_place_of_a_table_is_not_used():
+    for name in ("simba_mutex", "simba_meta"):
+        place = change_schema(*put_view(name))
+        for command in (["status"], ["lock", "-w", "2s", "m", "--", "true"], ["init"]):
+            ends(place, "view", *command)
+
+
+@case
+def a_trigger_that_does_not_end_holds_up_no_client():
+    for event in ("UPDATE", "INSERT"):
+        place = change_schema(f"CREATE TRIGGER t BEFORE {event} ON simba_mutex BEGIN SELECT {ENDLESS}; END")
+        ends(place, "did not end a statement", "lock", "-w", "2s", "m" if event == "UPDATE" else "new", "--", "true")
+
+
+@case
+def a_trigger_makes_no_huge_values():
+    place = change_schema(f"CREATE TRIGGER t BEFORE UPDATE ON simba_mutex BEGIN SELECT {HUGE}; END")
+    ends(place, "too long", "lock", "-w", "2s", "m", "--", "true")
+
+
 # ---- The default store in the home of another user ----
 
 

@@ -8,6 +8,7 @@
 #include "backend/sqlite/file.h"
 #include "backend/sqlite/functions.h"
 #include "backend/sqlite/identity.h"
+#include "backend/sqlite/limits.h"
 #include "backend/sqlite/log.h"
 #include "backend/sqlite/names.h"
 #include "backend/sqlite/process.h"
@@ -40,6 +41,7 @@ static int on_busy(void *argument, int count)
     if (simba_now_ms() >= c->deadline_ms)
         return 0;
     sb_sqlite_pause(c, most_us < SB_SQLITE_PAUSE_MAX_US ? most_us : SB_SQLITE_PAUSE_MAX_US);
+    sb_sqlite_start_time(c);
     return 1;
 }
 
@@ -74,6 +76,7 @@ static int run_plain(struct sb_sqlite_connection *c, const char *text, sqlite3_s
     if (sb_sqlite_prepare_once(c, text, statement) != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
     c->committing = false;
+    sb_sqlite_start_time(c);
     if (sqlite3_step(*statement) != SQLITE_DONE)
         code = sb_sqlite_fail(c, c->committing, failure);
     sqlite3_reset(*statement);
@@ -127,7 +130,7 @@ static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *fail
     sqlite3_commit_hook(c->db, on_committing, c);
     if (sqlite3_busy_handler(c->db, on_busy, c) != SQLITE_OK ||
         sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK ||
-        sb_sqlite_add_functions(c) != SQLITE_OK ||
+        sb_sqlite_add_functions(c) != SQLITE_OK || sb_sqlite_set_limits(c) != SQLITE_OK ||
         sqlite3_exec(c->db, sync, NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_exec(c->db, "PRAGMA trusted_schema = OFF", NULL, NULL, NULL) != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);

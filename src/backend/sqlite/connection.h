@@ -68,11 +68,12 @@ struct sb_sqlite_connection {
     struct sb_sqlite_identity log;
     struct sb_sqlite_identity index;
     struct sb_sqlite_folder folder;
-    int64_t deadline_ms;     /* for waiting on locks */
-    int64_t clock_ms;        /* of the statement that runs; 0: nobody has asked yet */
-    int64_t clock_offset_ms; /* of this process's clock, ahead of the host's */
-    int64_t noted_version;   /* of the row that was changed last */
-    bool committing;         /* the statement that runs has begun to commit */
+    int64_t deadline_ms;      /* for waiting on locks */
+    int64_t running_since_ms; /* the statement, or since its last wait */
+    int64_t clock_ms;         /* of the statement that runs; 0: nobody has asked yet */
+    int64_t clock_offset_ms;  /* of this process's clock, ahead of the host's */
+    int64_t noted_version;    /* of the row that was changed last */
+    bool committing;          /* the statement that runs has begun to commit */
     uint64_t random;
     int commits; /* counted while the connection is young */
     struct sb_wake_writer wake;

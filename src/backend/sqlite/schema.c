@@ -19,6 +19,7 @@
 #include "backend/sqlite/schema.h"
 
 #include "backend/sqlite/failure.h"
+#include "backend/sqlite/limits.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -153,6 +154,7 @@ static int ask(struct sb_sqlite_connection *c, struct question *question)
         rc = question->text != NULL
                  ? sqlite3_bind_text(statement, 1, question->text, -1, SQLITE_STATIC)
                  : sqlite3_bind_int64(statement, 1, (sqlite3_int64)question->number);
+    sb_sqlite_start_time(c);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(statement);
     question->none = rc != SQLITE_ROW;
@@ -165,6 +167,7 @@ static int ask(struct sb_sqlite_connection *c, struct question *question)
 static int execute(struct sb_sqlite_connection *c, const char *sql)
 {
     c->clock_ms = 0;
+    sb_sqlite_start_time(c);
     return sqlite3_exec(c->db, sql, NULL, NULL, NULL);
 }
 

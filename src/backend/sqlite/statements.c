@@ -6,6 +6,7 @@
 
 #include "backend/sqlite/failure.h"
 #include "backend/sqlite/functions.h"
+#include "backend/sqlite/limits.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -229,6 +230,7 @@ int sb_sqlite_run(struct sb_sqlite_connection *c, enum sb_sql_statement which,
     c->clock_ms = 0;
     c->committing = false;
     c->folder.quiet = false;
+    sb_sqlite_start_time(c);
     while (rc == SQLITE_OK && code == SIMBA_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
         rows++;
         if (which == SB_SQL_SELECT)
