@@ -8,13 +8,14 @@ import os
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import time
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
-from program import Simba, case, contains, equal, is_alive, main, now, number, read, run, true, url, wait_until, write
+from program import PROGRAM, Simba, case, contains, equal, is_alive, main, now, number, read, run, true, url, wait_until, write
 
 AT_ONCE = 0.8  # seconds; what a waiter does without being told takes longer
 
@@ -275,6 +276,59 @@ def a_database_is_refused_where_a_user_who_may_not_write_it_may_create_files():
         for folder, database in (((0o755, me, me), None), ((0o770, me, me), None), ((0o755, me, me), private)):
             make_shared(folder, database)
             equal(lock_on("shared/jobs.db", **run_by(me)).code, 0)
+
+
+def lock_where(mount, path, me):
+    """As that user, in a mount namespace of its own; None where the machine does not let us."""
+    namespace = ["unshare", "--mount", "sh", "-c", mount + ' && exec "$@"', "sh"]
+    if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode != 0:
+        print("# mounting is not allowed here")
+        return None
+    user = ["setpriv", f"--reuid={me}", f"--regid={me}", "--clear-groups"]
+    return subprocess.run([*namespace, *user, PROGRAM, "-u", f"sqlite:{path}", "lock", "-n", "m", "--", "true"],
+                          check=False, capture_output=True, text=True)
+
+
+@case
+def a_group_that_is_also_another_users_is_not_one_users_alone():
+    """As the group of his that stands with his name; the list of the group's members does not name him."""
+    if needs_two_users():
+        return
+    os.chmod(".", 0o755)
+    for me in (0, VICTIM):
+        write("passwd", read("/etc/passwd") + f"bob:x:4242:{me}::/:/bin/sh\n")
+        make_shared((0o770, me, me), None)
+        alone = lock_where("true", "shared/jobs.db", me)
+        both = lock_where("mount --bind passwd /etc/passwd", "shared/jobs.db", me)
+        if alone is None or both is None:
+            return
+        equal((alone.returncode, alone.stderr), (0, ""))
+        equal(both.returncode, 77)
+        contains(both.stderr, "mkdir -m 700")
+
+
+def give_right(path, user):
+    """An access control list: that user may write the folder, beside its owner."""
+    entries = ((1, 7, 2 ** 32 - 1), (2, 7, user), (4, 0, 2 ** 32 - 1), (16, 7, 2 ** 32 - 1), (32, 0, 2 ** 32 - 1))
+    os.setxattr(path, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries))
+
+
+@case
+def a_folder_that_another_user_may_write_by_a_list_is_not_one_users_alone():
+    """Such a list shows as rights of the group."""
+    if needs_two_users():
+        return
+    os.chmod(".", 0o755)
+    for me in (0, VICTIM):
+        make_shared((0o700, me, me), None)
+        try:
+            give_right("shared", NOBODY)
+        except OSError as error:
+            print(f"# no access control lists here: {error}")
+            return
+        as_nobody(": >shared/jobs.db-wal")
+        expect_refusal("shared/jobs.db", "mkdir -m 700", **run_by(me))
+        equal(os.listdir("shared"), ["jobs.db-wal"])
 
 
 @case

@@ -11,10 +11,13 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#define USERS_FILE "/etc/passwd"
 #define NAMES_MAX 4096 /* of an entry in the lists of users and groups */
 
 static bool is_trusted(uid_t user)
@@ -77,6 +80,30 @@ int sb_sqlite_resolve(const char *path, struct sb_sqlite_way *way)
 
 /* ---- The folder and what is in it ------------------------------------------------------------ */
 
+struct place {
+    const char *path; /* of the folder */
+    struct stat folder;
+    struct stat database; /* as it would be created where it is missing */
+};
+
+/* Whether the list of users has no other user with that group. It says nothing of users whom only a server knows. */
+static bool is_nobody_elses(gid_t group, uid_t user)
+{
+    FILE *users = fopen(USERS_FILE, "re");
+    char text[NAMES_MAX];
+    struct passwd entry;
+    struct passwd *found = NULL;
+    bool others = false;
+    int code = ENOENT;
+
+    if (users == NULL)
+        return false;
+    while (!others && (code = fgetpwent_r(users, &entry, text, sizeof text, &found)) == 0)
+        others = entry.pw_gid == group && entry.pw_uid != user;
+    fclose(users);
+    return !others && code == ENOENT; /* the end of the list */
+}
+
 /* Many systems give each user a group of the same number and name, and with it the right to write new folders. */
 static bool is_group_of_one(gid_t group)
 {
@@ -90,36 +117,50 @@ static bool is_group_of_one(gid_t group)
     return getpwuid_r(group, &user, user_text, sizeof user_text, &found_user) == 0 &&
            getgrgid_r(group, &members, group_text, sizeof group_text, &found_group) == 0 &&
            found_user != NULL && found_group != NULL && user.pw_gid == group &&
-           strcmp(user.pw_name, members.gr_name) == 0 && members.gr_mem[0] == NULL;
+           strcmp(user.pw_name, members.gr_name) == 0 && members.gr_mem[0] == NULL &&
+           is_nobody_elses(group, user.pw_uid);
+}
+
+/* Whether what shows as the right of the folder's group is one user's alone. An access control list shows so, too, where
+ * it lets others write. */
+static bool is_right_of_one(const struct place *place)
+{
+    return getxattr(place->path, "system.posix_acl_access", NULL, 0) < 0 &&
+           is_group_of_one(place->folder.st_gid);
 }
 
 /* Whether all members of the folder's group may write the database anyway. */
-static bool is_group_trusted(const struct stat *folder, const struct stat *database)
+static bool is_group_trusted(const struct place *place)
 {
-    if ((database->st_mode & S_IWGRP) != 0 && database->st_gid == folder->st_gid)
+    gid_t group = place->folder.st_gid;
+
+    if ((place->database.st_mode & S_IWGRP) != 0 && place->database.st_gid == group)
         return true;
-    return (is_trusted(folder->st_gid) || folder->st_gid == database->st_uid) &&
-           is_group_of_one(folder->st_gid);
+    return (is_trusted(group) || group == place->database.st_uid) && is_right_of_one(place);
 }
 
 /* Tells of a user who may create files in the folder and may not write the database; NULL: there is none. */
-static const char *find_stranger(const struct stat *folder, const struct stat *database)
+static const char *find_stranger(const struct place *place)
 {
-    if (!is_trusted(folder->st_uid) && folder->st_uid != database->st_uid)
+    const struct stat *folder = &place->folder;
+
+    if (!is_trusted(folder->st_uid) && folder->st_uid != place->database.st_uid)
         return "belongs to another user";
     if ((folder->st_mode & S_IWOTH) != 0)
         return "can be written by everybody";
-    if ((folder->st_mode & S_IWGRP) != 0 && !is_group_trusted(folder, database))
-        return "can be written by a group that may not write the database";
+    if ((folder->st_mode & S_IWGRP) != 0 && !is_group_trusted(place))
+        return "can be written by a group whose users may not all write the database (chmod g-w)";
     return NULL;
 }
 
 /* Whether root alone can create and rename files in it. */
-static bool is_roots_alone(const struct stat *folder)
+static bool is_roots_alone(const struct place *place)
 {
+    const struct stat *folder = &place->folder;
+
     if (folder->st_uid != 0 || (folder->st_mode & S_IWOTH) != 0)
         return false;
-    return (folder->st_mode & S_IWGRP) == 0 || (folder->st_gid == 0 && is_group_of_one(0));
+    return (folder->st_mode & S_IWGRP) == 0 || (folder->st_gid == 0 && is_right_of_one(place));
 }
 
 /* As root SQLite gives the log and its index to the owner of the database, whatever they were before. */
@@ -171,36 +212,36 @@ static int check_names(const struct sb_sqlite_settings *settings, struct sb_sql_
 }
 
 /* Looks at both from one descriptor of the folder. Returns 0 or an errno. */
-static int look(const struct sb_sqlite_settings *settings, struct stat *ret_folder,
-                struct stat *ret_database)
+static int look(const struct sb_sqlite_settings *settings, struct place *ret_place)
 {
+    struct stat *database = &ret_place->database;
     int fd = open(settings->folder_path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int code = fd >= 0 && fstat(fd, ret_folder) == 0 ? 0 : errno;
+    int code = fd >= 0 && fstat(fd, &ret_place->folder) == 0 ? 0 : errno;
 
+    ret_place->path = settings->folder_path;
     if (code == 0 &&
-        fstatat(fd, strrchr(settings->path, '/') + 1, ret_database, AT_SYMLINK_NOFOLLOW) != 0)
+        fstatat(fd, strrchr(settings->path, '/') + 1, database, AT_SYMLINK_NOFOLLOW) != 0)
         code = errno;
     if (fd >= 0)
         close(fd);
     if (code != ENOENT || fd < 0)
         return code;
-    *ret_database = (struct stat){.st_uid = geteuid(), .st_mode = S_IFREG | SB_SQLITE_FILE_MODE};
+    *database = (struct stat){.st_uid = geteuid(), .st_mode = S_IFREG | SB_SQLITE_FILE_MODE};
     return 0;
 }
 
 int sb_sqlite_check_folder(const struct sb_sqlite_settings *settings,
                            struct sb_sql_failure *failure)
 {
-    struct stat database;
-    struct stat folder;
+    struct place place;
     const char *why;
 
-    if (look(settings, &folder, &database) != 0)
+    if (look(settings, &place) != 0)
         return SIMBA_OK; /* what cannot be looked at cannot be opened either, and that says why */
-    if (geteuid() == 0 && !is_roots_alone(&folder))
+    if (geteuid() == 0 && !is_roots_alone(&place))
         return fail_root(settings->folder_path, failure);
-    why = find_stranger(&folder, &database);
+    why = find_stranger(&place);
     if (why != NULL)
         return fail_folder(settings->folder_path, why, failure);
-    return is_private(&folder) ? SIMBA_OK : check_names(settings, failure);
+    return is_private(&place.folder) ? SIMBA_OK : check_names(settings, failure);
 }
