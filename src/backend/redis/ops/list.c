@@ -55,6 +55,7 @@ static void finish(struct listing *l)
     struct simba_reply reply = SIMBA_REPLY_INIT;
     const struct simba_backend_host *host = l->store->host;
 
+    SB_CHECK(l->under_way == 0, "a list ends behind its reads");
     reply.code = l->error.code;
     if (reply.code == SIMBA_OK) {
         reply.list = l->list;

@@ -11,6 +11,7 @@
 #include "backend/redis/failure.h"
 #include "backend/redis/request/request.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -83,6 +84,7 @@ static void range(struct queue *q, struct sb_redis_node *node, bool asking)
     struct simba_error error;
     int code = SIMBA_OK;
 
+    SB_CHECK(q->ways < WAYS_MAX, "the nodes that a ZRANGE is sent to are bounded");
     q->ways++;
     if (asking)
         code = sb_redis_call_send_asking(node, q->command.deadline_ms, &error);

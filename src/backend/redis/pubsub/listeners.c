@@ -196,10 +196,11 @@ void sb_redis_listener_mutex(const struct sb_redis_listener *listener,
 
 void sb_redis_listener_id(const struct sb_redis_listener *listener, char ret_id[SIMBA_ID_MAX + 1])
 {
-    size_t at =
-        SB_REDIS_CHANNEL_MUTEX_AT + listener->mutex_length + 2; /* behind the brace and the colon */
+    size_t at = SB_REDIS_CHANNEL_MUTEX_AT + listener->mutex_length + 2; /* behind "}:" */
     size_t length = listener->length - at;
 
+    SB_CHECK(!sb_redis_listener_is_observer(listener) && length <= SIMBA_ID_MAX,
+             "the channel of a contender ends in its id");
     memcpy(ret_id, listener->channel + at, length);
     ret_id[length] = '\0';
 }

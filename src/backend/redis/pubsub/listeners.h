@@ -1,5 +1,5 @@
 /*
- * listeners.h - who of this client listens to which channel, by the name of the channel.
+ * listeners.h - which contenders and observers of this client listen, by the name of the channel.
  */
 #ifndef SB_REDIS_LISTENERS_H
 #define SB_REDIS_LISTENERS_H
@@ -21,7 +21,7 @@ struct sb_redis_listener {
     uint16_t length; /* of the channel */
     uint8_t mutex_length;
     bool wanted;    /* it should be subscribed to */
-    bool lingers;   /* nobody listens: the subscription is kept for a while, and counts as one */
+    bool lingers;   /* its contender has gone; the subscription is kept for a while, and counts */
     bool leaves;    /* it is being taken out of the wait queue */
     char channel[]; /* without a NUL */
 };
@@ -60,13 +60,14 @@ struct sb_redis_listener *sb_redis_listeners_add(struct sb_redis_listeners *list
 bool sb_redis_listeners_remove(struct sb_redis_listeners *listeners,
                                struct sb_redis_listener *listener);
 
-/* A contender has lost an attempt, and waits since then unless it does; or it waits no more. */
+/* A contender has lost an attempt and waits, unless it waits already; or it waits no more. */
 void sb_redis_listeners_begin_wait(struct sb_redis_listeners *listeners,
                                    struct sb_redis_listener *listener, int64_t since_us);
 void sb_redis_listeners_end_wait(struct sb_redis_listeners *listeners,
                                  struct sb_redis_listener *listener);
 
-/* Whether somebody else listens to the same channel: names can be made so that two are one. */
+/* Whether another listener has the same channel: a mutex and an id can be named so that two
+ * channels are one. */
 bool sb_redis_listeners_share(const struct sb_redis_listeners *listeners,
                               const struct sb_redis_listener *listener);
 
@@ -80,7 +81,7 @@ struct sb_redis_listener *sb_redis_listeners_next(const struct sb_redis_listener
                                                   const struct sb_redis_listener *after,
                                                   const char *channel, size_t length);
 
-/* Tells the listener that it should look: the mutex was released, or has changed. */
+/* Tells the host that the mutex was released, or has changed. */
 void sb_redis_listener_wake(const struct sb_redis_listeners *listeners,
                             const struct sb_redis_listener *listener);
 

@@ -1,8 +1,8 @@
 /*
  * subscriber.h - the subscriptions at one server.
  *
- * Its connection is made for the first one. After each (re)connection everything is subscribed to
- * again, and then everybody is told once to look, because messages may have been missed.
+ * Its connection is made for the first one. After each (re)connection it subscribes to all channels
+ * again and then tells all listeners once to look, because messages may have been missed.
  */
 #ifndef SB_REDIS_SUBSCRIBER_H
 #define SB_REDIS_SUBSCRIBER_H
@@ -30,17 +30,17 @@ sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *config,
 void sb_redis_subscriber_add(struct sb_redis_subscriber *subscriber,
                              struct sb_redis_listener *listener);
 
-/* The listener, which is at this subscriber, is not there any more. */
+/* Unsubscribes for a listener that is at this subscriber. */
 void sb_redis_subscriber_remove(struct sb_redis_subscriber *subscriber,
                                 struct sb_redis_listener *listener);
 
-/* Nobody listens any more, but perhaps soon again: keeps the subscription of a contender for a
- * while. True: the listener is in the table until then, and is not the caller's to remove. Not at
- * nodes that may go. */
+/* A contender has gone, but perhaps comes back soon: keeps its subscription for a while. True: the
+ * listener stays in the table until then, and is not the caller's to remove. Not at nodes of a
+ * cluster, which may be removed. */
 bool sb_redis_subscriber_linger(struct sb_redis_subscriber *subscriber,
                                 struct sb_redis_listener *listener);
 
-/* Somebody was counted again at a listener that lingers. */
+/* The contender of a listener that lingers is back, and has been counted. */
 void sb_redis_subscriber_resume(struct sb_redis_subscriber *subscriber,
                                 struct sb_redis_listener *listener);
 
@@ -48,10 +48,10 @@ void sb_redis_subscriber_resume(struct sb_redis_subscriber *subscriber,
 void sb_redis_subscriber_drop(struct sb_redis_subscriber *subscriber,
                               const struct simba_error *error);
 
-/* Where its server is may be known by now. */
+/* Ends a pause: the place of the server may be known by now. */
 void sb_redis_subscriber_retry(struct sb_redis_subscriber *subscriber);
 
-/* Destroys it; at once, when nobody ever listened there. */
+/* Destroys it; at once, when it never had a listener. */
 void sb_redis_subscriber_close(struct sb_redis_subscriber *subscriber);
 
 #endif

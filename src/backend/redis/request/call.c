@@ -296,6 +296,7 @@ int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error)
     size_t count = 3;
     int code = SIMBA_OK;
 
+    SB_CHECK(call->node != NULL && call->op != SIMBA_OP_LIST, "a script is called on a node");
     if (!prepare_quorum(call))
         return sb_error_plain(error, SIMBA_ENOMEM);
     name_script(call, arguments);

@@ -45,8 +45,9 @@ static void remove_node(struct sb_redis_node *node)
 {
     struct sb_redis_node **place = &node->nodes->first;
 
-    while (*place != node)
+    while (*place != NULL && *place != node)
         place = &(*place)->next;
+    SB_CHECK(*place == node, "a node that is open is in the list");
     *place = node->next;
     sb_redis_quorum_abandon(&node->quorum);
     sb_redis_reconnecting_close(node->commands);

@@ -88,6 +88,7 @@ static bool apply(struct sb_redis_cluster *c, const struct sb_redis_slot_map *ma
 
 void sb_redis_cluster_add_seed(struct sb_redis_cluster *c, const struct sb_redis_place *place)
 {
+    SB_CHECK(!c->is_asking, "the seeds of a query do not change while it runs");
     for (size_t i = 0; i < c->seed_count; i++)
         if (sb_redis_place_equals(&c->seeds[i], place))
             return;
@@ -115,7 +116,6 @@ static void collect_seeds(struct sb_redis_cluster *c)
 {
     const struct sb_redis_options *o = c->config.options;
 
-    SB_CHECK(!c->is_asking, "the seeds of a query do not change while it runs");
     c->seed_count = 0;
     c->config.events->add_seeds(c->config.user, c);
     for (size_t i = 0; i < o->place_count; i++)

@@ -2,8 +2,8 @@
  * sentinels.h - keeps asking all sentinels of a master which server that is.
  *
  * Each is asked every quarter of a ttl (100 ms to 1 s), and at once when one of them announces a
- * fail-over. What they say is counted by votes.h. The first questions are those of discover.h, so
- * that a client that lives for a moment only asks once. All on the loop.
+ * fail-over. votes.h counts what they say. The first queries are those of sentinel_query.h, made
+ * before: a client that lives for a moment asks once only. All on the loop.
  */
 #ifndef SB_REDIS_SENTINELS_H
 #define SB_REDIS_SENTINELS_H

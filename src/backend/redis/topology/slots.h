@@ -25,7 +25,7 @@ struct sb_redis_slot_range {
 struct sb_redis_slot_map {
     struct sb_redis_slot_range *ranges;
     size_t count;
-    struct sb_redis_place source; /* the node that told it */
+    struct sb_redis_place source; /* the node that gave it */
 };
 
 /* A map with more masters than that is refused. */
@@ -33,8 +33,8 @@ struct sb_redis_slot_map {
 
 void sb_redis_slot_map_free(struct sb_redis_slot_map *map);
 
-/* Blocks: asks the places in turn until one gives a map, which tells where it is from. They share
- * one connect-timeout. From any thread. */
+/* Blocks: asks the places in turn until one gives a map. They share one
+ * connect-timeout. From any thread. */
 int sb_redis_slot_map_find(const struct sb_redis_options *options, const struct sb_redis_tls *tls,
                            const struct sb_redis_place *places, size_t count,
                            struct sb_redis_slot_map *ret_map, struct simba_error *error);

@@ -70,8 +70,8 @@ void sb_redis_votes_take(struct sb_redis_votes *votes, size_t index,
  * inventing sentinels. */
 void sb_redis_votes_add_peers(struct sb_redis_votes *votes, int64_t now_ms);
 
-/* Whether the sentinel at `index` is one that the URL does not name, that nobody tells of any more
- * and that says nothing. */
+/* Whether the sentinel at `index` is one that the URL does not name, that no other sentinel
+ * tells of any more and that does not answer. */
 bool sb_redis_votes_may_forget(const struct sb_redis_votes *votes, size_t index, int64_t now_ms);
 void sb_redis_votes_forget(struct sb_redis_votes *votes, size_t index);
 

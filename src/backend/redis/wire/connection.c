@@ -281,6 +281,7 @@ void sb_redis_connection_flush(struct sb_redis_connection *c)
 
 static void become_ready(struct sb_redis_connection *c)
 {
+    SB_CHECK(c->state == GREETING, "a connection is ready after its greeting");
     sb_redis_stream_settle(c->stream);
     sb_redis_pipeline_forget_expired(&c->pipeline);
     c->state = READY;

@@ -127,6 +127,7 @@ bool sb_redis_pipeline_answer(struct sb_redis_pipeline *p, const struct sb_redis
     if (!sb_redis_pipeline_is_owed(p))
         return false;
     command = ring_take(&p->ring).command;
+    SB_CHECK(p->unsent <= p->ring.count, "what was not sent has no reply");
     if (command != NULL)
         command->answered(command, answer);
     return true;

@@ -79,7 +79,7 @@ void sb_redis_pipeline_fail(struct sb_redis_pipeline *pipeline, const struct sim
 bool sb_redis_pipeline_expire(struct sb_redis_pipeline *pipeline, int64_t now_ms,
                               int64_t heard_at_ms, const struct simba_error *error);
 
-/* How many commands have no reply yet, with those that nobody waits for any more. */
+/* How many commands have no reply yet, with those that were answered at their deadline. */
 size_t sb_redis_pipeline_depth(const struct sb_redis_pipeline *pipeline);
 
 /* Takes those that were answered before anything was sent out of `out`. */

@@ -258,6 +258,7 @@ static void on_looked_up(void *user)
     struct sb_redis_reconnecting *r = user;
     struct sb_redis_place place = r->place;
 
+    SB_CHECK(r->is_looking_up, "a look-up ends once");
     r->is_looking_up = false;
     if (r->state == SEARCHING) {
         r->found = r->found == SIMBA_OK ? r->config.where(r->config.user, &place, &r->search_error)

@@ -141,6 +141,7 @@ static void write_encrypted(struct sb_redis_stream *s)
 
 void sb_redis_stream_write(struct sb_redis_stream *s, struct sb_redis_buffer *bytes)
 {
+    SB_CHECK(s->state == UP || s->state == BROKEN, "a stream is written to while it is up");
     if (s->tls == NULL || s->state >= BROKEN) {
         write_plain(s, bytes);
     } else if (sb_redis_tls_write(s->tls, bytes->data, bytes->length)) {

@@ -1,7 +1,7 @@
 /*
  * stream.h - bytes to and from a server over TCP or a unix socket, plain or encrypted.
  *
- * A stream is made, comes up or goes down once, and is closed by its owner in any case. All on the
+ * A stream comes up or goes down once, and its owner closes it in any case. All on the
  * thread of its loop.
  */
 #ifndef SB_REDIS_STREAM_H
