@@ -5,6 +5,7 @@
 #include "backend/host.h"
 #include "backend/redis/keys.h"
 #include "backend/redis/topology/slots.h"
+#include "base/hash.h"
 #include "server.h"
 
 static struct server server;
@@ -198,14 +199,14 @@ static unsigned longest_chain(const char *mutex, const char *prefix)
         unsigned *count;
 
         snprintf(id, sizeof id, "%s%03d", prefix, i);
-        count = &counts[sb_redis_channel_hash(channel, sb_redis_channel_make(channel, mutex, id)) %
-                        BUCKETS];
+        count =
+            &counts[sb_hash_bytes(channel, sb_redis_channel_make(channel, mutex, id)) % BUCKETS];
         longest = ++*count > longest ? *count : longest;
     }
     return longest;
 }
 
-/* Wherever in a word of eight bytes the numbers end. By chance the longest chain has some six. */
+/* By chance the longest chain has some six. */
 static void numbered_ids_spread_over_a_table(void **state)
 {
     static const char *const mutexes[] = {"m", "mutex", "a-mutex-with-a-longer-name"};

@@ -77,22 +77,3 @@ size_t sb_redis_channel_make(char target[SB_REDIS_CHANNEL_MAX], const char *mute
     memcpy(target + length, id, id_length);
     return length + id_length;
 }
-
-/* Eight bytes at a time: each step has to wait for the one before it, so the steps are what costs.
- * A multiplication carries upwards only; so one more brings the end of the last bytes, where ids
- * differ, into the half that is used. */
-uint32_t sb_redis_channel_hash(const char *channel, size_t length)
-{
-    uint64_t hash = length;
-
-    for (size_t at = 0; at < length; at += sizeof hash) {
-        size_t left = length - at;
-        uint64_t word = 0;
-
-        memcpy(&word, channel + at, left < sizeof word ? left : sizeof word);
-        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 32;
-    }
-    hash *= UINT64_C(0xd6e8feb86659fd93);
-    return (uint32_t)(hash >> 32);
-}

@@ -35,7 +35,4 @@ bool sb_redis_key_mutex(const char *key, size_t length, char ret_mutex[SIMBA_MUT
 /* The channel of a contender, or of the mutex (`id` NULL). Returns its length. */
 size_t sb_redis_channel_make(char target[SB_REDIS_CHANNEL_MAX], const char *mutex, const char *id);
 
-/* A hash for tables. Names are short, and no attacker chooses them. */
-uint32_t sb_redis_channel_hash(const char *channel, size_t length);
-
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/hash.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 static struct sb_redis_listener **bucket_of(const struct sb_redis_listeners *t, const char *channel,
                                             size_t length)
 {
-    return &t->buckets[sb_redis_channel_hash(channel, length) & (t->size - 1)];
+    return &t->buckets[sb_hash_bytes(channel, length) & (t->size - 1)];
 }
 
 int sb_redis_listeners_init(struct sb_redis_listeners *t, const struct simba_backend_host *host)

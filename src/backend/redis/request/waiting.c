@@ -6,6 +6,7 @@
 
 #include "backend/redis/request/store.h"
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/time.h"
 
 #define YIELD_MS 20   /* a waiter that has not come by then may be dead */
@@ -104,8 +105,7 @@ static uint32_t number_of(const struct simba_request *request)
 {
     char channel[SB_REDIS_CHANNEL_MAX];
 
-    return sb_redis_channel_hash(channel,
-                                 sb_redis_channel_make(channel, request->mutex, request->id));
+    return sb_hash_bytes(channel, sb_redis_channel_make(channel, request->mutex, request->id));
 }
 
 void sb_redis_waiting_woke(simba_backend *store, const struct simba_request *request)
