@@ -39,6 +39,7 @@ struct sb_mysql_connection {
     bool timed_out;                              /* it came */
     bool lacks_tls;                              /* the server does, by its greeting */
     bool greets_wrong; /* the server does, so that it is not listened to */
+    bool distrusted;   /* what is in the table's place is none: nothing is sent any more */
     bool in_transaction;
     bool mariadb;
     bool read_only; /* the server was, when it was asked last: it grants nothing to any user */

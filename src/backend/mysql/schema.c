@@ -1,5 +1,8 @@
 /*
- * schema.c - the table on a MySQL or MariaDB server.
+ * schema.c - the table on a MySQL or MariaDB server: what it is, and its creation.
+ *
+ * A view in its place would run what its creator has written with the rights of every client. A table cannot: its
+ * triggers run with the rights of their creators, and its columns can call no function that a user has written.
  */
 #include "backend/mysql/schema.h"
 
@@ -22,11 +25,33 @@ const char sb_mysql_schema[] =
     " owner_id varchar(128) NOT NULL, version bigint unsigned NOT NULL) ENGINE = InnoDB"
     " COLLATE utf8mb4_bin";
 
+/* One row for each of the columns, or one without a column. */
 static const char describe_table[] =
-    "SELECT column_name, character_maximum_length, collation_name LIKE '%\\_bin' OR"
-    " collation_name LIKE 'binary', data_type, column_type LIKE '%unsigned%' FROM"
-    " information_schema.columns WHERE table_schema = database() AND table_name = 'simba_mutex' AND"
-    " column_name IN ('mutex', 'owner_id', 'version')";
+    "SELECT c.column_name, c.character_maximum_length, c.collation_name LIKE '%\\_bin' OR"
+    " c.collation_name LIKE 'binary', c.data_type, c.column_type LIKE '%unsigned%', t.table_type,"
+    " t.engine FROM information_schema.tables t LEFT JOIN information_schema.columns c"
+    " ON c.table_schema = database() AND c.table_name = 'simba_mutex' AND"
+    " c.column_name IN ('mutex', 'owner_id', 'version')"
+    " WHERE t.table_schema = database() AND t.table_name = 'simba_mutex'";
+
+enum {
+    COLUMN_NAME,
+    COLUMN_WIDTH,
+    COLUMN_IS_BINARY,
+    COLUMN_TYPE,
+    COLUMN_IS_UNSIGNED,
+    TABLE_TYPE,
+    TABLE_ENGINE
+};
+
+#define WORD_MAX 32
+
+/* What was found. */
+struct look {
+    bool found;
+    char type[WORD_MAX];
+    char engine[WORD_MAX]; /* a view has none */
+};
 
 /* Tables that others have created count in 32 bits. */
 static const char widen_version[] =
@@ -45,36 +70,83 @@ static void take_width(size_t *width, const char *text)
         *width = strtoul(text, NULL, 10);
 }
 
-static void take_columns(struct sb_mysql_connection *c, MYSQL_RES *result)
+/* Whatever the server says is NULL is not so. */
+static bool is(const char *text, const char *word)
+{
+    return text != NULL && strcasecmp(text, word) == 0;
+}
+
+static void take_column(struct sb_mysql_connection *c, MYSQL_ROW row)
+{
+    if (is(row[COLUMN_NAME], "mutex")) {
+        c->exact_names = is(row[COLUMN_IS_BINARY], "1");
+        take_width(&c->base.mutex_max, row[COLUMN_WIDTH]);
+    } else if (is(row[COLUMN_NAME], "version")) {
+        take_version(c, is(row[COLUMN_TYPE], "bigint"), is(row[COLUMN_IS_UNSIGNED], "1"));
+    } else if (is(row[COLUMN_NAME], "owner_id")) {
+        take_width(&c->base.owner_id_max, row[COLUMN_WIDTH]);
+    }
+}
+
+static void take_word(char word[WORD_MAX], const char *text)
+{
+    sb_text_copy(word, WORD_MAX, text != NULL ? text : "");
+}
+
+static void take_look(struct sb_mysql_connection *c, MYSQL_RES *result, struct look *ret_look)
 {
     MYSQL_ROW row;
 
     while ((row = mysql_fetch_row(result)) != NULL) {
-        if (strcmp(row[0], "mutex") == 0) {
-            c->exact_names = row[2] != NULL && strcmp(row[2], "1") == 0;
-            take_width(&c->base.mutex_max, row[1]);
-        } else if (strcmp(row[0], "version") == 0) {
-            take_version(c, strcmp(row[3], "bigint") == 0, strcmp(row[4], "1") == 0);
-        } else {
-            take_width(&c->base.owner_id_max, row[1]);
-        }
+        ret_look->found = true;
+        take_word(ret_look->type, row[TABLE_TYPE]);
+        take_word(ret_look->engine, row[TABLE_ENGINE]);
+        take_column(c, row);
     }
 }
 
-static int look_for_table(struct sb_mysql_connection *c, bool *ret_there,
+static int look_for_table(struct sb_mysql_connection *c, struct look *ret_look,
                           struct sb_sql_failure *failure)
 {
     MYSQL_RES *result;
 
+    ret_look->found = false;
     if (sb_mysql_call_query(c, describe_table) != 0)
         return sb_mysql_fail(c, false, failure);
     result = sb_mysql_call_store(c);
     if (result == NULL)
         return sb_mysql_fail(c, false, failure);
-    *ret_there = mysql_num_rows(result) > 0;
-    take_columns(c, result);
+    take_look(c, result, ret_look);
     mysql_free_result(result);
     return SIMBA_OK;
+}
+
+static int refuse_type(struct sb_mysql_connection *c, const struct look *look,
+                       struct sb_sql_failure *failure)
+{
+    c->distrusted = true;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_EDENIED,
+                        "MySQL: simba_mutex is a %s and not a BASE TABLE: what a view calls would "
+                        "run with the user's rights",
+                        look->type);
+}
+
+static int refuse_engine(const struct look *look, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                        "MySQL: the table simba_mutex has the engine %s, which does not keep what "
+                        "was committed as InnoDB does: ALTER TABLE simba_mutex ENGINE = InnoDB",
+                        look->engine);
+}
+
+static int check_table(struct sb_mysql_connection *c, const struct look *look,
+                       struct sb_sql_failure *failure)
+{
+    if (!is(look->type, "BASE TABLE"))
+        return refuse_type(c, look, failure);
+    return is(look->engine, "InnoDB") ? SIMBA_OK : refuse_engine(look, failure);
 }
 
 static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
@@ -117,17 +189,19 @@ static int64_t seconds_left(const struct sb_mysql_connection *c)
     return left_s < 1 ? 1 : left_s < WAIT_MAX_S ? left_s : WAIT_MAX_S;
 }
 
-/* Who may not see the table in the catalogue may not use it either. */
+/* A user who may not see the table in the catalogue may not use it either. */
 static int find_or_create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
-    bool there = false;
-    int code = look_for_table(c, &there, failure);
+    struct look look;
+    int code = look_for_table(c, &look, failure);
 
-    if (code != SIMBA_OK || there)
-        return code;
-    code = create(c, failure);
-    c->base.created_table = c->base.created_table || code == SIMBA_OK;
-    return code == SIMBA_OK ? look_for_table(c, &there, failure) : code;
+    if (code == SIMBA_OK && !look.found) {
+        code = create(c, failure);
+        c->base.created_table = c->base.created_table || code == SIMBA_OK;
+        if (code == SIMBA_OK)
+            code = look_for_table(c, &look, failure);
+    }
+    return code == SIMBA_OK && look.found ? check_table(c, &look, failure) : code;
 }
 
 /* Without its limit a connection is of no use. */

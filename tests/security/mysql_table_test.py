@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""A user of a MySQL server who may create tables, views, triggers and functions in Simba's database, but not read the
+victim's data, wants code to run with the victim's rights: by what stands in the place of Simba's table. The code copies a
+secret to where that user can read it, so that the server tells whether it ran.
+"""
+import atexit
+import os
+import subprocess
+import sys
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
+from program import case, contains, equal, main, run, true
+from servers import Mariadb
+
+OK, DENIED, CONFIG = 0, 77, 78
+COLUMNS = ("mutex varchar(66) PRIMARY KEY, acquired_at bigint unsigned NOT NULL, ttl_at bigint unsigned NOT NULL,"
+           " transition_at bigint unsigned NOT NULL, owner_id varchar(128) NOT NULL, version bigint unsigned NOT NULL")
+TIMES = "mutex, acquired_at, ttl_at, transition_at, owner_id"
+VIEW = "CREATE SQL SECURITY INVOKER VIEW simba_mutex AS SELECT "
+SET_UP = [
+    "DROP DATABASE IF EXISTS locks", "DROP DATABASE IF EXISTS payroll",
+    "CREATE DATABASE locks", "CREATE DATABASE payroll", "CREATE TABLE payroll.salaries (secret varchar(80))",
+    "INSERT INTO payroll.salaries VALUES ('top secret')",
+    "CREATE OR REPLACE USER victim@'127.0.0.1'", "CREATE OR REPLACE USER mallory@'127.0.0.1'",
+    "GRANT ALL ON payroll.* TO victim@'127.0.0.1'",
+    "GRANT SELECT, INSERT, UPDATE, CREATE, EXECUTE ON locks.* TO victim@'127.0.0.1'",
+    "GRANT SELECT, INSERT, UPDATE, EXECUTE, CREATE, ALTER, CREATE VIEW, CREATE ROUTINE, TRIGGER ON locks.*"
+    " TO mallory@'127.0.0.1'"]
+STEAL = ("CREATE FUNCTION steal() RETURNS bigint unsigned SQL SECURITY INVOKER MODIFIES SQL DATA"
+         " BEGIN INSERT INTO locks.loot SELECT secret FROM payroll.salaries; RETURN 0; END")
+
+server = Mariadb()
+
+
+def sql(statement, user="mallory", database="locks"):
+    return server.prepare("mariadb", "--no-defaults", "--protocol=tcp", "-h", "127.0.0.1", "-P", str(server.port), "-u",
+                          user, "-N", "-e", f"DELIMITER //\n{statement}//", database)
+
+
+def plant(*statements):
+    """In a new database, before the victim comes."""
+    for statement in SET_UP:
+        sql(statement, "root", "mysql")
+    for statement in ("CREATE TABLE loot (what varchar(80))", STEAL, *statements):
+        sql(statement)
+
+
+def victim(*command):
+    return run("-u", f"mysql://victim@127.0.0.1:{server.port}/locks?ttl=2s&transition=2s", *command)
+
+
+def expect_refused(code, *words):
+    for command in (["status"], ["status", "m"], ["lock", "-n", "m", "--", "true"], ["release", "--force", "m"],
+                    ["init"]):
+        program = victim(*command)
+        equal((command, program.code), (command, code))
+        for word in words:
+            contains(program.said(), word)
+
+
+def expect_safe():
+    """Mallory's code works, and did not run."""
+    equal(sql("SELECT * FROM loot"), "")
+    sql("SELECT steal()", "victim")
+    equal(sql("SELECT * FROM loot"), "top secret\n")
+
+
+@case
+def a_view_in_the_place_of_the_table_does_not_run():
+    for view in ("* FROM base WHERE steal() = 0", f"{TIMES}, version + steal() AS version FROM base",
+                 f"{TIMES}, steal() AS version FROM (SELECT *, steal() FROM base LIMIT 9) AS inner_one"):
+        plant(f"CREATE TABLE base ({COLUMNS})", "INSERT INTO base VALUES ('m', 0, 0, 0, '', 0)", VIEW + view)
+        expect_refused(DENIED, "simba_mutex", "VIEW")
+        expect_safe()
+
+
+@case
+def nor_does_one_without_the_columns():
+    plant(VIEW + "steal() AS other")
+    expect_refused(DENIED, "simba_mutex", "VIEW")
+    expect_safe()
+
+
+@case
+def a_trigger_runs_with_the_rights_of_its_creator():
+    """So it can stop the victim, and not rob it."""
+    plant(f"CREATE TABLE simba_mutex ({COLUMNS})",
+          "CREATE TRIGGER t BEFORE INSERT ON simba_mutex FOR EACH ROW SET NEW.version = steal()")
+    equal(victim("lock", "-n", "m", "--", "true").code, DENIED)
+    expect_safe()
+
+
+@case
+def a_column_cannot_call_a_function():
+    plant()
+    for column in ("x bigint DEFAULT (steal())", "x bigint AS (steal())", "x bigint AS (steal()) STORED",
+                   "x bigint CHECK (steal() = 0)"):
+        try:
+            sql(f"CREATE TABLE simba_mutex ({COLUMNS}, {column})")
+        except subprocess.CalledProcessError as refused:
+            contains(refused.stderr, "steal")
+        else:
+            raise AssertionError(f"the server takes {column}")
+
+
+@case
+def a_table_of_an_engine_without_transactions_is_refused():
+    for engine in ("MyISAM", "MEMORY", "Aria"):
+        plant(f"CREATE TABLE simba_mutex ({COLUMNS}) ENGINE = {engine}")
+        expect_refused(CONFIG, engine, "ALTER TABLE simba_mutex ENGINE = InnoDB")
+    sql("ALTER TABLE simba_mutex ENGINE = InnoDB", "root")
+    equal(victim("lock", "-n", "m", "--", "true").code, OK)
+
+
+@case
+def a_table_of_the_engine_that_is_the_default_is_used():
+    """As that of the JVM library, which names none."""
+    plant(f"CREATE TABLE simba_mutex ({COLUMNS})")
+    equal(victim("lock", "-n", "m", "--", "true").code, OK)
+    true("m" in sql("SELECT mutex FROM simba_mutex"), "the table was not used")
+
+
+if __name__ == "__main__":
+    if "mariadb" not in os.environ.get("SIMBA_STORES", "mariadb").split() or server.missing() is not None:
+        print("1..0 # SKIP there is no MySQL in this build, or no server")
+        sys.exit(0)
+    atexit.register(server.stop)
+    server.start()
+    sys.exit(main())
