@@ -120,7 +120,7 @@ static int change(struct mysql *raw, MYSQL_STMT *statement, size_t which, struct
     struct sb_mysql_parameters parameters;
 
     sb_mysql_bind_values(which, &raw->values, INT64_MAX, &parameters);
-    if (mysql_stmt_bind_param(statement, parameters.binds) != 0 ||
+    if (!sb_mysql_bind_parameters(statement, parameters.binds, parameters.count) ||
         mysql_stmt_execute(statement) != 0)
         return refuse(statement, error);
     if (mysql_stmt_affected_rows(statement) != 1)
@@ -178,7 +178,7 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
     if (code != SIMBA_OK)
         return code;
     MYSQL_RES *rows = mysql_store_result(raw->connection);
-    MYSQL_ROW row = rows != NULL ? mysql_fetch_row(rows) : NULL;
+    MYSQL_ROW row = rows != NULL && mysql_num_fields(rows) == 2 ? mysql_fetch_row(rows) : NULL;
     if (row != NULL && row[1] != NULL)
         *ret_value = strtod(row[1], NULL);
     else

@@ -9,6 +9,11 @@ CLIENT_LOCAL_FILES, CLIENT_SSL = 0x80, 0x800
 CAPABILITIES = 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x20000 | 0x80000
 SALT = b"abcdefghijklmnopqrst"
 OK = b"\0\0\0\2\0\0\0"
+END = b"\xfe\0\0\2\0"
+
+
+def _text(data):
+    return bytes([len(data)]) + data
 
 
 class FakeServer(Listener):
@@ -50,15 +55,22 @@ class FakeServer(Listener):
 
     def say_values(self, *values):
         """A result of one row."""
-        def text(data):
-            return bytes([len(data)]) + data
-        end = b"\xfe\0\0\2\0"
-        self.say(bytes([len(values)]))
-        for _ in values:
-            self.say(text(b"def") + text(b"") * 3 + text(b"v") + text(b"v") + b"\x0c\x2d\0\xff\0\0\0\xfd\0\0\0\0\0")
-        self.say(end)
-        self.say(b"".join(map(text, values)))
-        self.say(end)
+        self.say_rows([values])
+
+    def say_rows(self, rows):
+        """A result of texts; None is NULL."""
+        self.say(bytes([len(rows[0])]))
+        self.say_columns(len(rows[0]))
+        for row in rows:
+            self.say(b"".join(b"\xfb" if value is None else _text(value) for value in row))
+        self.say(END)
+
+    def say_columns(self, count):
+        """What the columns of a result are, or the parameters of a statement: texts."""
+        for _ in range(count):
+            self.say(_text(b"def") + _text(b"") * 3 + _text(b"v") * 2 + b"\x0c\x2d\0\xff\0\0\0\xfd\0\0\0\0\0")
+        if count > 0:
+            self.say(END)
 
     def ask_for(self, plugin, data=SALT + b"\0"):
         """Another way to log in; returns what the client says to that."""

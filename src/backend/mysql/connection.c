@@ -50,7 +50,7 @@ static int take_rows(struct sb_mysql_connection *c, MYSQL_STMT *statement,
     int64_t count = 0;
     int code = SIMBA_OK;
 
-    if (!sb_mysql_bind_row(statement, &row))
+    if (!sb_mysql_bind_row(statement, SB_MYSQL_ROW_COLUMNS, &row))
         return sb_mysql_fail_statement(c, statement, false, failure);
     while (code == SIMBA_OK && sb_mysql_fetch_row(c, statement, &row)) {
         count++;

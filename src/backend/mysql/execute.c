@@ -26,10 +26,10 @@ static void take_number(MYSQL_BIND *bind, void *target)
     bind->buffer = target;
 }
 
-bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
+bool sb_mysql_bind_row(MYSQL_STMT *statement, size_t columns, struct sb_mysql_row *row)
 {
     struct sb_sql_record *r = &row->record;
-    MYSQL_BIND binds[SB_SQL_COLUMN_FENCE + 3];
+    MYSQL_BIND binds[SB_MYSQL_ROW_COLUMNS + 1];
 
     memset(binds, 0, sizeof binds);
     take_text(&binds[SB_SQL_COLUMN_MUTEX], r->mutex, sizeof r->mutex, &row->mutex_length);
@@ -43,8 +43,9 @@ bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row)
     take_number(&binds[SB_SQL_COLUMN_FENCE], &r->fence);
     take_text(&binds[SB_SQL_COLUMN_FENCE + 1], row->read_only, sizeof row->read_only,
               &row->read_only_length);
-    take_number(&binds[SB_SQL_COLUMN_FENCE + 2], &row->place);
-    return mysql_stmt_bind_result(statement, binds) == 0;
+    take_number(&binds[SB_MYSQL_ROW_COLUMNS], &row->place);
+    return mysql_stmt_field_count(statement) == columns &&
+           mysql_stmt_bind_result(statement, binds) == 0;
 }
 
 static void end_text(char *text, size_t size, unsigned long length)
@@ -55,8 +56,10 @@ static void end_text(char *text, size_t size, unsigned long length)
 bool sb_mysql_fetch_row(struct sb_mysql_connection *c, MYSQL_STMT *statement,
                         struct sb_mysql_row *row)
 {
-    int fetched = mysql_stmt_fetch(statement);
+    int fetched;
 
+    *row = (struct sb_mysql_row){.place = 0};
+    fetched = mysql_stmt_fetch(statement);
     if (fetched != 0 && fetched != MYSQL_DATA_TRUNCATED)
         return false;
     end_text(row->record.mutex, sizeof row->record.mutex, row->mutex_length);
@@ -148,9 +151,9 @@ void sb_mysql_write_text(struct sb_mysql_connection *c, size_t which)
 }
 
 int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYSQL_BIND *binds,
-                       bool writes, struct sb_sql_failure *failure)
+                       size_t count, bool writes, struct sb_sql_failure *failure)
 {
-    if (mysql_stmt_bind_param(statement, binds) != 0)
+    if (!sb_mysql_bind_parameters(statement, binds, count))
         return sb_mysql_fail_statement(c, statement, false, failure);
     if (sb_mysql_call_execute(c, statement) != 0 ||
         (!writes && sb_mysql_call_store_rows(c, statement) != 0))
@@ -161,7 +164,7 @@ int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYS
 bool sb_mysql_bind(struct sb_mysql_connection *c, size_t which, const struct sb_sql_values *values)
 {
     sb_mysql_bind_values(which, values, c->base.version_max, &c->parameters);
-    return mysql_stmt_bind_param(c->statements[which], c->parameters.binds) == 0;
+    return sb_mysql_bind_parameters(c->statements[which], c->parameters.binds, c->parameters.count);
 }
 
 int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
@@ -180,8 +183,8 @@ int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
     if (code != SIMBA_OK)
         return code;
     sb_mysql_bind_values(index, values, c->base.version_max, &c->parameters);
-    code = sb_mysql_run_bound(c, c->statements[index], c->parameters.binds, sb_mysql_writes(which),
-                              failure);
+    code = sb_mysql_run_bound(c, c->statements[index], c->parameters.binds, c->parameters.count,
+                              sb_mysql_writes(which), failure);
     if (code == SIMBA_OK)
         *ret_statement = c->statements[index];
     return code;

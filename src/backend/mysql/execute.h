@@ -12,8 +12,8 @@ int sb_mysql_execute(struct sb_mysql_connection *connection, enum sb_sql_stateme
                      const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
                      struct sb_sql_failure *failure);
 
-/* Gives a statement that is prepared its values, which stay where they are until it has been sent. False when
- * memory is short. */
+/* Gives a statement that is prepared its values, which stay where they are until it has been sent. False as
+ * sb_mysql_bind_parameters. */
 bool sb_mysql_bind(struct sb_mysql_connection *connection, size_t which,
                    const struct sb_sql_values *values);
 
@@ -28,7 +28,8 @@ void sb_mysql_write_text(struct sb_mysql_connection *connection, size_t which);
 int sb_mysql_prepare(struct sb_mysql_connection *connection, const char *text,
                      MYSQL_STMT **ret_statement, struct sb_sql_failure *failure);
 int sb_mysql_run_bound(struct sb_mysql_connection *connection, MYSQL_STMT *statement,
-                       MYSQL_BIND *binds, bool writes, struct sb_sql_failure *failure);
+                       MYSQL_BIND *binds, size_t count, bool writes,
+                       struct sb_sql_failure *failure);
 
 /* Where the rows of a statement go to, one after the other. */
 struct sb_mysql_row {
@@ -40,10 +41,13 @@ struct sb_mysql_row {
     unsigned long read_only_length;
 };
 
-/* Binds the columns of a record to `row`; false when memory is short. */
-bool sb_mysql_bind_row(MYSQL_STMT *statement, struct sb_mysql_row *row);
+#define SB_MYSQL_ROW_COLUMNS (SB_SQL_COLUMN_FENCE + 2) /* of SB_MYSQL_COLUMNS */
 
-/* Fetches the next row into what was bound: false when there is none left. Takes note of whether the server is
+/* Binds the columns of a result to `row`: SB_MYSQL_ROW_COLUMNS, and one more where there is a place. False when memory is
+ * short, or when the server sends another number of them: the library would fill as many as the server says. */
+bool sb_mysql_bind_row(MYSQL_STMT *statement, size_t columns, struct sb_mysql_row *row);
+
+/* Fetches the next row into what was bound, NULL as 0 or empty: false when there is none left. Takes note of whether the server is
  * read-only. */
 bool sb_mysql_fetch_row(struct sb_mysql_connection *connection, MYSQL_STMT *statement,
                         struct sb_mysql_row *row);

@@ -23,7 +23,10 @@ struct meaning {
     const char *text;
 };
 
+#define NONE 0 /* the library finds nothing wrong; the caller does */
+
 static const struct meaning meanings[] = {
+    {NONE, SIMBA_ESTORE, SB_SQL_RECONNECT, "the server's answer is not what was asked for"},
     {ER_NO_SUCH_TABLE, SIMBA_ESTORE, SB_SQL_SCHEMA, "the table is not there"},
     {ER_DUP_ENTRY, SIMBA_EEXISTS, SB_SQL_GIVE_UP, "it is there already"},
     {ER_TABLE_EXISTS_ERROR, SIMBA_EEXISTS, SB_SQL_GIVE_UP, "it is there already"},
@@ -110,9 +113,9 @@ static int fail(const struct sb_mysql_connection *c, unsigned number, const char
     int code = meaning == &lost && sent ? SIMBA_EUNKNOWN : meaning->code;
 
     failure->remedy = meaning->remedy;
-    return sb_error_set_backend(&failure->error, code, (int)number, "MySQL: %s: %s",
+    return sb_error_set_backend(&failure->error, code, (int)number, "MySQL: %s%s%s",
                                 c->timed_out ? "the server did not answer in time" : meaning->text,
-                                message);
+                                message[0] != '\0' ? ": " : "", message);
 }
 
 int sb_mysql_fail(const struct sb_mysql_connection *c, bool sent, struct sb_sql_failure *failure)

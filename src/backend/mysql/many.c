@@ -65,7 +65,9 @@ static int run(struct sb_mysql_connection *c, struct many *m, bool writes,
 {
     int code = sb_mysql_prepare(c, m->buffer, &m->statement, failure);
 
-    return code == SIMBA_OK ? sb_mysql_run_bound(c, m->statement, m->binds, writes, failure) : code;
+    if (code != SIMBA_OK)
+        return code;
+    return sb_mysql_run_bound(c, m->statement, m->binds, m->bound, writes, failure);
 }
 
 /* ---- Lists ---------------------------------------------------------------------------------- */
@@ -212,7 +214,7 @@ static bool take_rows(struct sb_mysql_connection *c, const struct many *m)
 {
     struct sb_mysql_row row;
 
-    if (!sb_mysql_bind_row(m->statement, &row))
+    if (!sb_mysql_bind_row(m->statement, SB_MYSQL_ROW_COLUMNS + 1, &row))
         return false;
     while (sb_mysql_fetch_row(c, m->statement, &row)) {
         struct sb_sql_item *item;

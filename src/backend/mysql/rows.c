@@ -20,7 +20,7 @@ bool sb_mysql_fetch_item(struct sb_mysql_connection *c, MYSQL_STMT *statement,
 {
     struct sb_mysql_row row;
 
-    if (!sb_mysql_bind_row(statement, &row))
+    if (!sb_mysql_bind_row(statement, SB_MYSQL_ROW_COLUMNS, &row))
         return false;
     item->hit = sb_mysql_fetch_row(c, statement, &row);
     if (item->hit)

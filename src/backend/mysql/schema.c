@@ -41,7 +41,8 @@ enum {
     COLUMN_TYPE,
     COLUMN_IS_UNSIGNED,
     TABLE_TYPE,
-    TABLE_ENGINE
+    TABLE_ENGINE,
+    DESCRIPTION_COLUMNS
 };
 
 #define WORD_MAX 32
@@ -109,6 +110,7 @@ static int look_for_table(struct sb_mysql_connection *c, struct look *ret_look,
                           struct sb_sql_failure *failure)
 {
     MYSQL_RES *result;
+    bool is_whole;
 
     ret_look->found = false;
     if (sb_mysql_call_query(c, describe_table) != 0)
@@ -116,9 +118,11 @@ static int look_for_table(struct sb_mysql_connection *c, struct look *ret_look,
     result = sb_mysql_call_store(c);
     if (result == NULL)
         return sb_mysql_fail(c, false, failure);
-    take_look(c, result, ret_look);
+    is_whole = mysql_num_fields(result) == DESCRIPTION_COLUMNS;
+    if (is_whole)
+        take_look(c, result, ret_look);
     mysql_free_result(result);
-    return SIMBA_OK;
+    return is_whole ? SIMBA_OK : sb_mysql_fail(c, false, failure);
 }
 
 static int refuse_type(struct sb_mysql_connection *c, const struct look *look,

@@ -140,12 +140,12 @@ static const void *number_of(char parameter, const struct sb_sql_values *values,
 void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values, uint64_t version_max,
                           struct sb_mysql_parameters *p)
 {
-    MYSQL_BIND *bind = p->binds;
-
     memset(p, 0, sizeof *p);
     p->version_max = version_max;
     p->next_version = sb_mysql_next_version(values->version, version_max);
-    for (const char *c = statements[which].parameters; *c != '\0'; c++, bind++) {
+    for (const char *c = statements[which].parameters; *c != '\0'; c++) {
+        MYSQL_BIND *bind = &p->binds[p->count++];
+
         if (*c == 'm')
             sb_mysql_bind_text(bind, values->mutex);
         else if (*c == 'i')
@@ -153,4 +153,10 @@ void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values, uint
         else
             sb_mysql_bind_number(bind, number_of(*c, values, p));
     }
+}
+
+bool sb_mysql_bind_parameters(MYSQL_STMT *statement, MYSQL_BIND *binds, size_t count)
+{
+    return mysql_stmt_param_count(statement) == count &&
+           mysql_stmt_bind_param(statement, binds) == 0;
 }

@@ -42,6 +42,7 @@ enum sb_mysql_statement {
 /* What a statement binds, in the order of its question marks. */
 struct sb_mysql_parameters {
     MYSQL_BIND binds[SB_MYSQL_PARAMETERS_MAX];
+    size_t count;
     uint64_t next_version;
     uint64_t version_max;
 };
@@ -76,5 +77,9 @@ void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values, uint
                           struct sb_mysql_parameters *ret_parameters);
 void sb_mysql_bind_text(MYSQL_BIND *bind, const char *text);
 void sb_mysql_bind_number(MYSQL_BIND *bind, const void *number); /* 64 bits, not negative */
+
+/* Gives a prepared statement its parameters. False when memory is short, or when the server wants another number of
+ * them: the library would take as many as the server says. */
+bool sb_mysql_bind_parameters(MYSQL_STMT *statement, MYSQL_BIND *binds, size_t count);
 
 #endif

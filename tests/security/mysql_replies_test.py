@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""A MySQL server that answers statements with more or less than was asked: columns, parameters, NULL. The client has
+room for what it has asked for, and must neither read nor write beside it.
+"""
+import os
+import struct
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
+from mysql_fake import END, OK, FakeServer
+from program import case, contains, equal, main, read, run
+
+UNAVAILABLE = 69
+QUERY, PREPARE, EXECUTE, CLOSE = b"\3", b"\x16", b"\x17", b"\x19"
+COLUMNS = 9
+TABLE = [b"BASE TABLE", b"InnoDB"]
+DESCRIPTION = [[b"mutex", b"66", b"1", b"varchar", b"0", *TABLE], [b"owner_id", b"128", b"1", b"varchar", b"0", *TABLE],
+               [b"version", None, None, b"bigint", b"1", *TABLE]]
+
+
+class Store:
+    """Plays a store with a mutex `m`. `null`: and one of which it knows nothing."""
+
+    def __init__(self, description=None, more_parameters=0, columns=COLUMNS, columns_later=COLUMNS, null=False):
+        self.description = description or DESCRIPTION
+        self.more_parameters, self.columns, self.columns_later = more_parameters, columns, columns_later
+        self.null = null
+        self.executed = 0
+
+    def __call__(self, server):
+        server.say(OK)
+        while True:
+            packet = server.take()
+            command, text = packet[:1], packet[1:]
+            if command == QUERY:
+                self.answer(server, text)
+            elif command == PREPARE:
+                self.prepare(server, text)
+            elif command == EXECUTE:
+                self.execute(server, struct.unpack("<I", text[:4])[0])
+            elif command != CLOSE:
+                server.say(OK)
+
+    def answer(self, server, text):
+        if b"binlog_format" in text:
+            server.say_values(b"binlog_format", b"ROW")
+        elif b"read_only" in text:
+            server.say_values(b"0")
+        elif b"information_schema" in text:
+            server.say_rows(self.description)
+        else:
+            server.say(OK)
+
+    def prepare(self, server, text):
+        """The number of a statement tells later whether it has rows."""
+        parameters = text.count(b"?") + self.more_parameters
+        columns = self.columns if text.startswith(b"SELECT") else 0
+        server.say(b"\0" + struct.pack("<IHH", 1 if columns else 2, columns, parameters) + b"\0\0\0")
+        server.say_columns(parameters)
+        server.say_columns(columns)
+
+    def execute(self, server, number):
+        self.executed += 1
+        if number != 1:
+            server.say(OK)
+            return
+        count = self.columns_later
+        server.say(bytes([count]))
+        server.say_columns(count)
+        values = [b"m", b"owner", b"0", b"0", b"0", b"0", b"0", b"0", b"0"]
+        values = (values + [b"9" * 40] * count)[:count]
+        nulls = (count + 9) // 8
+        server.say(b"\0" + b"\0" * nulls + b"".join(bytes([len(value)]) + value for value in values))
+        if self.null:
+            server.say(b"\0" + b"\xff" * nulls)
+        server.say(END)
+
+
+def ask(store, *command):
+    with FakeServer(store) as server:
+        return run("-u", f"mysql://app:word@127.0.0.1:{server.port}/db?connect-timeout=3s&timeout=2s", *command)
+
+
+def refused(store, *commands, why="not what was asked for"):
+    for command in commands or (["status"], ["status", "m"], ["lock", "-n", "m", "--", "true"]):
+        program = ask(store, *command)
+        equal((command, program.code), (command, UNAVAILABLE))
+        contains(program.said(), why)
+
+
+@case
+def a_store_that_tells_the_truth_is_read():
+    """The twin: the others are not refused because of how the fake speaks."""
+    program = ask(Store(), "status", "m")
+    equal((program.code, program.said()), (0, ""))
+    contains(read(program.out), "m")
+
+
+@case
+def a_row_of_more_or_fewer_columns_is_not_taken():
+    for count in (1, 8, 10, 11, 60, 200):
+        refused(Store(columns=count, columns_later=count), ["status"], ["status", "m"])
+
+
+@case
+def nor_is_one_whose_number_of_columns_changes_behind_the_preparation():
+    """Which newer client libraries find out themselves."""
+    for count in (1, 8, 10, 60):
+        refused(Store(columns_later=count), ["status"], ["status", "m"], why="MySQL: ")
+
+
+@case
+def a_statement_of_more_or_fewer_parameters_is_not_sent():
+    for more in (1, 30, 200):
+        store = Store(more_parameters=more)
+        refused(store)
+        equal(store.executed, 0)
+    store = Store(more_parameters=-1)
+    refused(store, ["status", "m"], ["lock", "-n", "m", "--", "true"])
+    equal(store.executed, 0)
+
+
+@case
+def a_row_of_nulls_is_empty():
+    """And shows nothing of what was in its place in the memory."""
+    program = ask(Store(null=True), "status", "--json")
+    equal(program.code, 0)
+    equal(read(program.out).count('"m"'), 1)
+
+
+@case
+def a_table_is_described_by_all_that_was_asked_for():
+    for row in ([b"version"], [b"version", b"A" * 120], [b"mutex", b"A" * 64], [b"mutex", b"66", b"1", b"varchar", b"0"],
+                [b"mutex"] + [b"1"] * 7):
+        refused(Store([row]))
+
+
+@case
+def what_is_unknown_of_the_table_is_no_table():
+    """NULL in every place."""
+    program = ask(Store([[None] * 7]), "status")
+    equal(program.code, 77)
+    contains(program.said(), "BASE TABLE")
+
+
+@case
+def what_is_unknown_of_a_column_does_no_harm():
+    for name in (None, b"mutex", b"owner_id", b"version"):
+        program = ask(Store([[name, None, None, None, None, *TABLE]]), "status", "m")
+        equal((program.code, program.said()), (0, ""))
+
+
+if __name__ == "__main__":
+    if "mariadb" not in os.environ.get("SIMBA_STORES", "mariadb").split():
+        print("1..0 # SKIP there is no MySQL in this build")
+        sys.exit(0)
+    sys.exit(main())
