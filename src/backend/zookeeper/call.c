@@ -112,11 +112,26 @@ static void on_data(int code, const char *value, int length, const struct Stat *
     end(call, code);
 }
 
+/* The library passes on what a server says: names may be missing, and their number may be negative. */
+static int check_names(int code, const struct String_vector *strings)
+{
+    if (code != ZOK || strings == NULL)
+        return code;
+    if (strings->count < 0)
+        return ZSYSTEMERROR;
+    for (int32_t i = 0; i < strings->count; i++)
+        if (strings->data[i] == NULL)
+            return ZSYSTEMERROR;
+    return ZOK;
+}
+
 static void on_children(int code, const struct String_vector *strings, const void *data)
 {
     struct sb_zk_call *call = call_of(data);
-    size_t count = code == ZOK && strings != NULL ? (size_t)strings->count : 0;
+    size_t count;
 
+    code = check_names(code, strings);
+    count = code == ZOK && strings != NULL ? (size_t)strings->count : 0;
     sb_zk_rank(count > 0 ? (const char *const *)strings->data : NULL, count,
                call->uuid[0] != '\0' ? call->uuid : NULL, call->ranks);
     end(call, code);
@@ -154,6 +169,7 @@ static void on_names(int code, const struct String_vector *strings, const void *
 
     call->names = NULL;
     call->count = 0;
+    code = check_names(code, strings);
     if (code == ZOK && strings != NULL)
         code = copy_names(call, strings);
     end(call, code);
