@@ -190,6 +190,30 @@ def a_program_with_other_rights_does_not_tell_which_files_exist():
     equal(len(said), 1)
 
 
+def said_of_option_file(target, **more):
+    """The same words for every target, unless it makes a difference whether that is there. Nothing listens there."""
+    if os.path.islink("his/.my.cnf"):
+        os.remove("his/.my.cnf")
+    os.symlink(target, "his/.my.cnf")
+    program = run("-u", "mysql://app@127.0.0.1:1/db", "status", env={"HOME": os.path.abspath("his")}, **more)
+    return program.code, program.said()
+
+
+@case
+def nor_by_an_option_file_that_is_a_link():
+    if "mariadb" not in os.environ.get("SIMBA_STORES", "mariadb").split():
+        return
+    shutil.copy(PROGRAM, "simba")
+    os.chmod("simba", 0o4755)
+    os.chmod(".", 0o755)
+    folder("his", HOSTILE)
+    folder("private", mode=0o700)
+    make("private/secret", "secret\n")
+    targets = [os.path.abspath(f"private/{name}") for name in ("secret", "missing", "secret/below")]
+    for more in ({}, {"executable": os.path.abspath("simba"), **as_nobody()}):
+        equal(len({said_of_option_file(target, **more) for target in targets}), 1)
+
+
 def may_run():
     if os.getuid() != 0:
         return "it takes root to be attacked as root"

@@ -285,6 +285,16 @@ def so_is_one_that_is_no_file():
 
 
 @case
+def a_link_to_nothing_is_no_option_file():
+    for target in ("/dev/null", "missing"):
+        os.symlink(target, ".my.cnf")
+        with FakeServer() as server:
+            ask(server, credentials="someone@")
+            equal(server.user(), "someone")
+        os.remove(".my.cnf")
+
+
+@case
 def an_option_file_is_not_looked_at_where_the_url_says_all():
     option_file("[client]\nuser=planted\n", 0o666)
     with FakeServer() as server:
