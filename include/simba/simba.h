@@ -297,8 +297,8 @@ SIMBA_API int simba_client_open(const char *url, const struct simba_client_optio
 
 /* Creates a client from a configuration file: YAML with the keys of the JVM library, such as
  * `simba.redis.ttl`, and `url`; simba.yaml(5) lists them. Exactly one store must be enabled in it. `options`
- * go before the file. Paths are relative to its folder. A file that holds a password and that others may
- * write is refused; one that everybody may read is warned of through options->log. SIMBA_EDISABLED: the file says
+ * go before the file. Paths are relative to its folder. A file that other users may write is refused. One that holds
+ * a password and that everybody may read is used, with a warning through options->log. SIMBA_EDISABLED: the file says
  * `simba.enabled: false`, so the program should do without. SIMBA_EUNSUPPORTED: the library was built without
  * libyaml. */
 SIMBA_API int simba_client_open_config(const char *path, const struct simba_client_options *options,
