@@ -3,8 +3,9 @@ import math
 from xml.sax.saxutils import escape
 
 WIDTH = 820
-LEFT, RIGHT = 350, 80
+RIGHT = 80
 ROW = 22
+LETTER = 8  # the width of a letter of a label, rather too wide than cut off
 COLOURS = ["#2563a8", "#c2571a", "#3f8f4f", "#8a4fa3", "#b0892c"]
 STYLE = ("text{font:13px sans-serif;fill:#222}.title{font-weight:bold;font-size:15px}"
          ".axis{stroke:#bbb;stroke-width:1}.small{font-size:11px;fill:#555}"
@@ -16,6 +17,10 @@ def number(value):
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def tick_text(value):
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def scale_of(low, high, begin, end):
@@ -45,41 +50,44 @@ def line(x1, y1, x2, y2, colour=None, width=1):
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {look}/>'
 
 
-def bars(title, unit, rows):
-    """`rows`: (label, value, low, high, colour's number); None for a gap."""
+def bars(title, unit, rows, spread):
+    """`rows`: (label, value, low, high, colour's number); None for a gap. `spread`: what low and high are."""
     values = [value for row in rows if row for value in row[1:4] if value > 0]
-    place, ticks = scale_of(min(values), max(values), LEFT, WIDTH - RIGHT)
+    left = 24 + LETTER * max(len(row[0]) for row in rows if row)
+    place, ticks = scale_of(min(values), max(values), left, WIDTH - RIGHT)
     bottom = 50 + ROW * len(rows)
-    parts = [text(10, 24, f"{title} ({unit})", "title")]
+    parts = [text(10, 24, f"{title} ({unit})", "title"),
+             text(10, bottom + 36, f"Logarithmic scale. Bar: {spread[0]}; grey line: {spread[1]}.", "small")]
     for tick in ticks:
         parts += [line(place(tick), 40, place(tick), bottom),
-                  text(place(tick), bottom + 16, f"{tick:g}", "small", "middle")]
+                  text(place(tick), bottom + 16, tick_text(tick), "small", "middle")]
     for index, row in enumerate(rows):
         if row is None:
             continue
         label, value, low, high, colour = row
         y = 46 + ROW * index
-        parts += [text(LEFT - 8, y + 13, label, "", "end"),
-                  f'<rect x="{LEFT}" y="{y + 2}" width="{max(place(value) - LEFT, 1):.1f}" '
+        parts += [text(left - 8, y + 13, label, "", "end"),
+                  f'<rect x="{left}" y="{y + 2}" width="{max(place(value) - left, 1):.1f}" '
                   f'height="{ROW - 8}" fill="{COLOURS[colour]}"/>',
                   line(place(low), y + 9, place(high), y + 9, "#888", 2),
                   text(max(place(high), place(value)) + 6, y + 13, number(value), "small")]
-    return svg(WIDTH, bottom + 26, parts)
+    return svg(WIDTH, bottom + 46, parts)
 
 
-def lines(title, unit, series):
-    """`series`: {label: [(x, y), ...]}."""
+def lines(title, unit, across_what, series):
+    """`series`: {label: [(x, y), ...]}; `across_what`: what x is."""
     points = [point for values in series.values() for point in values]
     across, x_ticks = scale_of(min(x for x, _ in points), max(x for x, _ in points), 80, 600)
     high = max(y for _, y in points)
     up, y_ticks = scale_of(max(min(y for _, y in points), high / 1e4), high, 300, 50)
-    parts = [text(10, 24, f"{title} ({unit})", "title")]
+    parts = [text(10, 24, f"{title} ({unit})", "title"),
+             text(80, 338, f"Across: {across_what}. Both scales are logarithmic.", "small")]
     for tick in x_ticks:
         parts += [line(across(tick), 50, across(tick), 300),
-                  text(across(tick), 318, f"{tick:,.0f}", "small", "middle")]
+                  text(across(tick), 318, tick_text(tick), "small", "middle")]
     for tick in y_ticks:
         parts += [line(80, up(tick), 600, up(tick)),
-                  text(74, up(tick) + 4, f"{tick:g}", "small", "end")]
+                  text(74, up(tick) + 4, tick_text(tick), "small", "end")]
     for index, (label, values) in enumerate(series.items()):
         colour = COLOURS[index % len(COLOURS)]
         path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in values)
@@ -87,4 +95,4 @@ def lines(title, unit, series):
                   *(f'<circle cx="{across(x):.1f}" cy="{up(y):.1f}" r="3" fill="{colour}"/>'
                     for x, y in values),
                   text(622, 66 + 20 * index, label), line(606, 62 + 20 * index, 618, 62 + 20 * index, colour, 3)]
-    return svg(WIDTH, 330, parts)
+    return svg(WIDTH, 348, parts)

@@ -8,6 +8,8 @@ import wrap_documents
 NAMES = {"sqlite": "SQLite", "redis": "Redis", "postgres": "PostgreSQL", "mariadb": "MariaDB",
          "zookeeper": "ZooKeeper"}
 PINS = {"unpinned": "all cores", "pinned": "one core"}
+ROUNDS = ("the median", "from the lowest to the highest median of a round")
+ALL = ("the median", "from the shortest to the longest")
 
 INTRODUCTION = """# Benchmarks
 
@@ -123,7 +125,7 @@ def tell_latency(page, results, question, title, words):
                      table(["store", "Simba p50", "p99", "max", "beside", "p50", "ratio"], rows))
     rows = latency_bars(results, question)
     if rows:
-        page.plot(f"{question}.svg", plot.bars(title + ", all cores", "us", rows), title)
+        page.plot(f"{question}.svg", plot.bars(title + ", all cores", "us", rows, ROUNDS), title)
 
 
 def latency_bars(results, question):
@@ -179,7 +181,7 @@ def tell_commands(page, results):
         page.add(f"On {where}:\n", table(["program", "p50", "p99", "to flock"], rows))
     rows = [(name, values["p50"], values["round_low"], values["round_high"], 0 if "simba" in name else 3)
             for name, values in results["commands"]["unpinned"].items()]
-    page.plot("commands.svg", plot.bars("Whole programs, all cores", "ms", rows), "Whole programs")
+    page.plot("commands.svg", plot.bars("Whole programs, all cores", "ms", rows, ROUNDS), "Whole programs")
 
 
 def tell_many(page, results):
@@ -205,18 +207,18 @@ def tell_many(page, results):
              table(["store", "mutexes", "ms to own all", "bytes each", "% of a core", "us per renewal",
                     "us by hand", "commands or commits /s", "threads", "connections",
                     "late ms p99 / max", "lost"], rows))
-    drawings = [("rss_per_mutex_bytes", "memory", "Memory of a mutex", "bytes"),
-                ("cpu_us_per_renewal", "processor", "Processor time of a renewal", "us")]
+    drawings = [("rss_per_mutex_bytes", "memory", "Memory per mutex", "bytes"),
+                ("cpu_us_per_renewal", "processor", "Processor time per renewal", "us")]
     for key, file, title, unit in drawings:
         series = {name: [(int(count), answer["numbers"][key])
                          for count, answer in scale[store].items()]
                   for store, name in NAMES.items() if store in scale}
-        page.plot(f"many-{file}.svg", plot.lines(title + " by their number", unit, series), title)
+        page.plot(f"many-{file}.svg", plot.lines(title, unit, "mutexes of one client", series), title)
     series = {name: [(int(count), max(answer["measures"]["lateness"]["max"], 0.5))
                      for count, answer in scale[store].items()]
               for store, name in NAMES.items() if store in scale}
-    page.plot("many-lateness.svg", plot.lines("The latest renewal by their number", "ms", series),
-              "The latest renewal")
+    title = "Latest renewal, by number of mutexes"
+    page.plot("many-lateness.svg", plot.lines(title, "ms", "mutexes of one client", series), title)
 
 
 def tell_contention(page, results):
@@ -241,7 +243,8 @@ def tell_contention(page, results):
                      table(["store", "hand-overs /s", "us each", "us by hand, alone",
                             "commands or commits each", "turns", "fairness"], rows))
     if plotted:
-        page.plot("contention.svg", plot.bars("Hand-overs among 1,000 contenders", "per second", plotted),
+        page.plot("contention.svg", plot.bars("Hand-overs among 1,000 contenders", "per second", plotted,
+                                               ("the mean rate", "from the slowest to the fastest round")),
                   "Contention")
 
 
@@ -267,7 +270,7 @@ def tell_turns(page, results):
     page.add(table(head, rows))
     if plotted:
         page.plot("failover-turns.svg",
-                  plot.bars("From the end of the lease to the next owner", "ms", plotted), "Turns")
+                  plot.bars("From the end of the lease to the next owner", "ms", plotted, ALL), "Turns")
 
 
 def tell_failover(page, results):
@@ -293,7 +296,7 @@ def tell_failover(page, results):
                      table(["store", "p50", "max", "lease left", "after its end: min / p50 / max",
                             "multiple of what was left"], rows))
     if plotted:
-        page.plot("failover.svg", plot.bars("Fail-over after kill -9", "ms", plotted), "Fail-over")
+        page.plot("failover.svg", plot.bars("Fail-over after kill -9", "ms", plotted, ALL), "Fail-over")
     tell_turns(page, results)
     if "kills" in results:
         kills = results["kills"]
@@ -303,7 +306,7 @@ def tell_failover(page, results):
 
 
 def tell_is_owner(page, results):
-    page.add("## To ask whether one owns\n",
+    page.add("## Cost of is_owner\n",
              "`simba_contender_is_owner`, in nanoseconds, beside a look at the clock, which it needs to let go by "
              "itself.\n")
     rows, plotted = [], []
@@ -317,7 +320,7 @@ def tell_is_owner(page, results):
                              raw["round_high"], 1)]
     if rows:
         page.add(table(["store", "on", "is_owner", "clock_gettime"], rows))
-        page.plot("is-owner.svg", plot.bars("To ask whether one owns", "ns", plotted), "is_owner")
+        page.plot("is-owner.svg", plot.bars("Cost of is_owner", "ns", plotted, ROUNDS), "Cost of is_owner")
 
 
 # ---- Goals ------------------------------------------------------------------------------------
