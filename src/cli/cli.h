@@ -2,8 +2,8 @@
  * cli.h - what all files of the program share: the exit codes, the global options, the shape of a
  * verb.
  *
- * A verb is one file. It exports one struct cli_verb, which main.c lists in its table; nothing else in
- * the program knows of it.
+ * A verb is one file. It exports one struct cli_verb, which is declared below and listed in main.c's table; nothing
+ * else in the program knows of it.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
