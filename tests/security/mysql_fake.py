@@ -87,10 +87,13 @@ class FakeServer(Listener):
             b"\0" + self.plugin + b"\0"))
         self.response = self.take()
         if self.tls and struct.unpack("<I", self.response[:4])[0] & CLIENT_SSL:
-            self.client = self.tls.wrap_socket(self.client, server_side=True)
+            self.encrypt()
             self.response = self.take()
         if self.talk is not None:
             self.talk(self)
+
+    def encrypt(self):
+        self.client = self.tls.wrap_socket(self.client, server_side=True)
 
     def flags(self):
         return struct.unpack("<I", self.response[:4])[0]

@@ -4,10 +4,11 @@ import os
 import ssl
 import subprocess
 import sys
+import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
 from mysql_fake import CLIENT_LOCAL_FILES, OK, FakeServer
-from program import case, contains, equal, main, read, run, true, write
+from program import PATIENCE, case, contains, equal, main, now, read, run, true, write
 
 SECRET = "s3cr3t-w0rd"
 FILE = "what only the client may read"
@@ -153,6 +154,29 @@ def a_wrong_certificate_is_refused_whatever_an_option_file_says():
                 program = ask(server, options)
                 equal(program.code, UNAVAILABLE)
                 true(b"app" not in server.heard, f"{line}: the server heard {server.heard!r}")
+
+
+class SlowServer(FakeServer):
+    """Begins a record of TLS, and sends a byte of it now and then."""
+
+    def encrypt(self):
+        self.client.sendall(b"\x16\x03\x03\x40\x00")
+        begin = now()
+        while now() - begin < PATIENCE:
+            self.client.sendall(b"\2")
+            time.sleep(0.05)
+
+
+@case
+def a_server_that_agrees_on_tls_without_end_is_left():
+    for options in ("", "&tls-verify=no"):
+        with SlowServer(tls=True) as server:
+            begin = now()
+            program = run("-u", f"mysql://app:{SECRET}@127.0.0.1:{server.port}/db?connect-timeout=500ms&tls=on{options}",
+                          "status")
+            equal(program.code, UNAVAILABLE)
+            contains(program.said(), "did not answer in time")
+            true(now() - begin < 10, "it took longer than connect-timeout")
 
 
 # ---- Files of the client's ------------------------------------------------------------------------------------

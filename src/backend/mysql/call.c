@@ -3,13 +3,18 @@
  */
 #include "backend/mysql/call.h"
 
+#include "base/thread.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 short sb_mysql_wanted_events(int wanted)
 {
@@ -52,6 +57,8 @@ static int await(struct sb_mysql_connection *c, int wanted)
     }
 }
 
+/* ---- TLS -------------------------------------------------------------------------------------- */
+
 /* The library agrees on TLS over a blocking socket and does not say so: only the kernel can end each of those waits.
  * To it 0 is no limit. */
 static void limit_handshake(const struct sb_mysql_connection *c)
@@ -64,6 +71,63 @@ static void limit_handshake(const struct sb_mysql_connection *c)
         limit = (struct timeval){(time_t)(left_ms / 1000), (suseconds_t)(left_ms % 1000 * 1000)};
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+/* A server that sends a byte now and then begins each wait anew. So a thread ends the connection when the time is up:
+ * by a descriptor of its own, as the library may close the other one. */
+struct watch {
+    int socket;
+    int woken; /* by the end of the login; -1: the thread does not run */
+    int64_t deadline_ms;
+    bool late; /* the time was up */
+    pthread_t thread;
+};
+
+static void *end_late(void *argument)
+{
+    struct watch *w = argument;
+    struct pollfd woken = {.fd = w->woken, .events = POLLIN};
+    int ready = -1;
+
+    while (ready < 0) {
+        int64_t left_ms = w->deadline_ms - simba_now_ms();
+
+        ready = left_ms > 0 ? poll(&woken, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) : 0;
+    }
+    w->late = ready == 0;
+    if (w->late)
+        shutdown(w->socket, SHUT_RDWR);
+    return NULL;
+}
+
+static void close_watch(struct watch *w)
+{
+    if (w->socket >= 0)
+        close(w->socket);
+    if (w->woken >= 0)
+        close(w->woken);
+    w->woken = -1;
+}
+
+/* Where no thread can be had each wait has its limit still. */
+static void begin_watch(struct watch *w, const struct sb_mysql_connection *c)
+{
+    w->deadline_ms = c->deadline_ms;
+    w->socket = fcntl((int)mysql_get_socket(c->mysql), F_DUPFD_CLOEXEC, 0);
+    w->woken = eventfd(0, EFD_CLOEXEC);
+    if (w->socket < 0 || w->woken < 0 ||
+        sb_thread_start(&w->thread, "simba-mysql-tls", end_late, w) != 0)
+        close_watch(w);
+}
+
+static void end_watch(struct watch *w, struct sb_mysql_connection *c)
+{
+    if (w->woken < 0)
+        return;
+    eventfd_write(w->woken, 1);
+    pthread_join(w->thread, NULL);
+    c->timed_out = c->timed_out || w->late;
+    close_watch(w);
 }
 
 /* ---- The greeting ----------------------------------------------------------------------------- */
@@ -142,13 +206,13 @@ static enum sb_mysql_greeting await_greeting(const struct sb_mysql_connection *c
 /* What the library is told: that something came, or that it is over. Where there was no greeting the library may try
  * another address, and that one is to be looked at. */
 static int check_greeting(struct sb_mysql_connection *c, bool needs_tls, int came,
-                          bool *ret_checked)
+                          enum sb_mysql_greeting *ret_greeting)
 {
     enum sb_mysql_greeting greeting = c->timed_out ? SB_MYSQL_GREETING_NONE : await_greeting(c);
 
     if (greeting == SB_MYSQL_GREETING_PART)
         return sb_mysql_give_up(c);
-    *ret_checked = greeting != SB_MYSQL_GREETING_NONE;
+    *ret_greeting = greeting;
     c->lacks_tls = needs_tls && greeting == SB_MYSQL_GREETING_NO_TLS;
     c->greets_wrong = greeting == SB_MYSQL_GREETING_WRONG;
     if (!c->lacks_tls && !c->greets_wrong)
@@ -160,7 +224,9 @@ static int check_greeting(struct sb_mysql_connection *c, bool needs_tls, int cam
 bool sb_mysql_call_connect(struct sb_mysql_connection *c, const struct sb_mysql_target *target)
 {
     const enum mysql_protocol_type tcp = MYSQL_PROTOCOL_TCP;
-    bool checked = target->is_local && !target->needs_tls;
+    bool is_looked_at = !target->is_local || target->needs_tls;
+    enum sb_mysql_greeting greeting = SB_MYSQL_GREETING_NONE;
+    struct watch watch = {.woken = -1};
     MYSQL *result = NULL;
     int status;
 
@@ -173,11 +239,14 @@ bool sb_mysql_call_connect(struct sb_mysql_connection *c, const struct sb_mysql_
         int came = await(c, status);
 
         limit_handshake(c);
-        if (!checked)
-            came = check_greeting(c, target->needs_tls, came, &checked);
+        if (is_looked_at && greeting == SB_MYSQL_GREETING_NONE)
+            came = check_greeting(c, target->needs_tls, came, &greeting);
+        if (greeting == SB_MYSQL_GREETING_TLS && watch.woken < 0)
+            begin_watch(&watch, c);
         status = mysql_real_connect_cont(
             &result, c->mysql, c->lacks_tls || c->greets_wrong ? MYSQL_WAIT_TIMEOUT : came);
     }
+    end_watch(&watch, c);
     return result != NULL;
 }
 
