@@ -7,6 +7,7 @@
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
+#include "backend/mysql/execute.h"
 #include "backend/mysql/login.h"
 #include "backend/mysql/statement.h"
 #include "base/error.h"
@@ -75,6 +76,8 @@ static int connect_to(struct mysql *raw, simba_url *url, struct simba_error *err
     c->deadline_ms = simba_now_ms() + raw->settings.address.connect_timeout_ms;
     code = sb_mysql_log_in(c, 0, &failure);
     raw->connection = c->mysql;
+    if (code == SIMBA_OK)
+        code = sb_mysql_ask_read_only(c, &failure);
     return code == SIMBA_OK ? SIMBA_OK
                             : sb_error_set(error, code, "by hand: %s", failure.error.text);
 }
@@ -88,6 +91,14 @@ static int prepare(struct mysql *raw, const char *sql, MYSQL_STMT **ret_statemen
     return SIMBA_OK;
 }
 
+/* One of the library's statements, with its condition. */
+static int prepare_own(struct mysql *raw, size_t which, MYSQL_STMT **ret_statement,
+                       struct simba_error *error)
+{
+    sb_mysql_write_text(&raw->login, which);
+    return prepare(raw, raw->login.text, ret_statement, error);
+}
+
 static int prepare_all(struct mysql *raw, struct simba_error *error)
 {
     char sql[BENCH_SQL_MAX];
@@ -95,9 +106,9 @@ static int prepare_all(struct mysql *raw, struct simba_error *error)
     bench_sql_write_update(&raw->sql, sql);
     int code = prepare(raw, sql, &raw->update, error);
     if (code == SIMBA_OK)
-        code = prepare(raw, sb_mysql_statement_text(SB_MYSQL_ACQUIRE_AGAIN), &raw->acquire, error);
+        code = prepare_own(raw, SB_MYSQL_ACQUIRE_AGAIN, &raw->acquire, error);
     if (code == SIMBA_OK)
-        code = prepare(raw, sb_mysql_statement_text(SB_SQL_RELEASE_EXACT), &raw->release, error);
+        code = prepare_own(raw, SB_SQL_RELEASE_EXACT, &raw->release, error);
     return code;
 }
 
