@@ -1,7 +1,7 @@
 /*
  * backend_example.c - a whole backend, to copy from. It uses nothing but <simba/backend.h>.
  *
- * The store is a file on one machine: records of a fixed size, one per mutex. Whoever reads or changes
+ * The store is a file on one machine: records of a fixed size, one per mutex. A process that reads or changes
  * one holds flock() on the file, which makes each request atomic (duty 5); the kernel drops the lock when
  * its holder dies. All processes of a host share the clock of simba_now_ms(), so that is the store's clock.
  * It starts anew with every boot; a lease from before is recognised in lease_is_over().
@@ -99,7 +99,7 @@ static bool apply(struct record *record, const struct simba_request *request, in
 
 /* ---- The file ----------------------------------------------------------------------------- */
 
-/* Waits for the lock, but not longer than the request may take (duty 2): whoever has it may have been
+/* Waits for the lock, but not longer than the request may take (duty 2): its holder may have been
  * stopped. */
 static int lock_file(int file, int64_t timeout_ms)
 {

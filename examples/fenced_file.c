@@ -5,7 +5,7 @@
  *
  * A process can be paused right after it saw that it owns, and write when another one owns already. No lease
  * can prevent that; the resource can. Beside FILE stands FILE.fence with the largest token that has written.
- * Whoever writes brings its token; a smaller one than that is refused, whatever its bearer believes.
+ * A writer brings its token; a smaller one than that is refused, whatever its bearer believes.
  */
 #include <simba/simba.h>
 

@@ -1,5 +1,5 @@
 /*
- * backend.h - for whoever adds a store to Simba.
+ * backend.h - for programmers who add a store to Simba.
  *
  * A backend carries requests to a store and answers. It knows nothing of callbacks, threads of the
  * application or time-outs of a contest: that is the business of the contention machine, which relies on
@@ -29,7 +29,7 @@
  *     library ask again with a back-off, and one older than the lease ends the term. A GUARD may be answered
  *     from memory only where the client would have been told of the loss of the entry (a watch on the own
  *     entry, in order with the proofs), and only as of an instant up to which it has been told. A term's
- *     revision is that of its entry's creation, so an ACQUIRE of whoever was told that it owns makes a new
+ *     revision is that of its entry's creation, so an ACQUIRE of a contender that was told that it owns makes a new
  *     entry. Requests of one contender are carried out in their order or not at all. The client takes an
  *     entry away when nobody has acquired or guarded it for a lease since it was answered or came first, and
  *     when its contender has gone (`listen`) without having been told that it owns; an entry of an older

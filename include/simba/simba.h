@@ -304,7 +304,7 @@ SIMBA_API int simba_client_open(const char *url, const struct simba_client_optio
 SIMBA_API int simba_client_open_config(const char *path, const struct simba_client_options *options,
                                        simba_client **ret_client, struct simba_error *error);
 
-/* Reads a configuration file into the URL that says the same, for whoever needs one. Of `options`, which may
+/* Reads a configuration file into the URL that says the same. Of `options`, which may
  * be NULL, only the log hook is used. *ret_url is the caller's, to be given to simba_free; a password of the
  * file is in it, one that the file names by `password-file` or `password-env` is not. */
 SIMBA_API int simba_config_read(const char *path, const struct simba_client_options *options,
@@ -352,8 +352,8 @@ SIMBA_API int simba_client_queue(simba_client *client, const char *mutex, int64_
                                  struct simba_waiter **ret_list, size_t *ret_count,
                                  struct simba_error *error);
 
-/* Takes a mutex away from whoever owns it now, for an operator: an owner that hangs keeps its lease until
- * somebody does. Only the term that was seen is ended; its owner loses the mutex at its next renewal, ttl at the
+/* Takes a mutex away from its owner, for an operator: otherwise an owner that hangs keeps it as long as it
+ * renews. Only the term that was seen is ended; its owner loses the mutex at its next renewal, ttl at the
  * latest, and works on until then. The next waiter is woken. *ret_owner: from whom it was taken, with an empty id
  * when it was free. SIMBA_ECONTENDED: the owner changed meanwhile, and nothing was taken. Waits at most
  * `timeout_ms`. */

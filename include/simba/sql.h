@@ -1,8 +1,8 @@
 /*
  * sql.h - the mutexes of an SQL database as what they are there: rows.
  *
- * A contest needs none of this. The repository is for whoever sets up, inspects or repairs a table, or
- * builds another kind of lock on the same rows. Each call is one attempt at one row; nothing is renewed, and
+ * A contest needs none of this. The repository is for programs that set up, inspect or repair a table, or
+ * build another kind of lock on the same rows. Each call is one attempt at one row; nothing is renewed, and
  * no time is kept: an owner that does not acquire again in time loses its row to the next.
  *
  * All times are on the clock of the database (on SQLite that of simba_now_ms()), in milliseconds. A handle
@@ -48,7 +48,7 @@ SIMBA_API void simba_repository_close(simba_repository *repository);
 SIMBA_API int simba_repository_init_schema(simba_repository *repository, bool *ret_created,
                                            struct simba_error *error);
 
-/* The statement that creates the table, for whoever may do so by hand; nothing is connected to. The text is
+/* The statement that creates the table, for an administrator to run by hand; nothing is connected to. The text is
  * never freed. SIMBA_EUNSUPPORTED: no SQL database, or one that only the library can set up (SQLite). */
 SIMBA_API int simba_repository_schema(const char *url, const char **ret_statement,
                                       struct simba_error *error);

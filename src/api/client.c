@@ -18,7 +18,7 @@
 #define DEFAULT_TRANSITION_MS 6000
 #define DEFAULT_JITTER_MIN_MS (-200)
 #define DEFAULT_JITTER_MAX_MS 1000
-#define JITTER_LEAST_MS (-1000) /* whoever comes much too early asks the store again and again */
+#define JITTER_LEAST_MS (-1000) /* earlier ones would ask the store again and again */
 #define DEFAULT_STOP_TIMEOUT_MS 10000
 #define DEFAULT_DISPATCHER_THREADS 4
 #define DISPATCHER_THREADS_MAX 1024

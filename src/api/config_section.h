@@ -30,7 +30,7 @@ struct sb_section {
     const struct sb_config_entry *first; /* NULL: it is not there */
     const struct sb_config_entry *url_entry;
     const struct sb_config_entry *enabled_entry;
-    simba_url *url;                      /* NULL: none; whoever read the sections frees it */
+    simba_url *url;                      /* NULL: none; the reader of the sections frees it */
     const struct simba_backend_ops *ops; /* NULL: none, or not looked for */
     bool enabled;
     bool holds_secret; /* one of its values is a password */

@@ -86,8 +86,8 @@ static void on_reply(simba_locker *locker, const struct sb_event *event)
     locker->answered = true;
 }
 
-/* on_lost can be set only while the locker is idle, so it stands still here. Whoever has begun to release
- * learns of the loss from the release. */
+/* on_lost can be set only while the locker is idle, so it stands still here. A caller that has begun to
+ * release learns of the loss from the release. */
 static void run_lost(struct sb_call *call)
 {
     simba_locker *locker = SB_CONTAINER(simba_locker, lost_call, call);

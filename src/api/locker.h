@@ -9,7 +9,7 @@
 #include <simba/simba.h>
 
 /* From now on an acquire also ends when the store fails at the first attempt (SIMBA_ESTORE), a full disk for example:
- * whoever would wait without a limit learns at once that there is nothing to wait for yet. `or_unknown`: also when the
+ * a caller without a limit learns at once that there is nothing to wait for yet. `or_unknown`: also when the
  * outcome is unknown (SIMBA_EUNKNOWN). That is for a store that is a file, where it means a disk that fails; on a
  * server a reply was lost, and the next attempt will tell. What the store may have granted is given back, like on
  * every acquire that ends in vain. Not while another thread acquires. */

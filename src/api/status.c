@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Shared by the thread that asks and the request under way; whoever is done last frees it. */
+/* Shared by the thread that asks and the request under way; the last of them frees it. */
 struct question {
     struct sb_request base; /* first */
     struct simba_task task;

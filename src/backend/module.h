@@ -1,7 +1,7 @@
 /*
  * module.h - a backend as the library comes by it: linked in, or loaded when its first client is opened.
  *
- * Each store has a client library, and those have libraries of their own; whoever uses one store should not
+ * Each store has a client library, and those have libraries of their own; a program that uses one store should not
  * pay for the start of all. So the shared library, and the program, have memory and SQLite in them and load the
  * others from the folder simba-VERSION, see folder.h; in the static library all are linked in.
  */

@@ -1,5 +1,5 @@
 /*
- * descriptors.h - finds out whether descriptors can be had, for whoever calls a library that copes badly without.
+ * descriptors.h - finds out whether descriptors can be had, for callers of a library that copes badly without.
  */
 #ifndef SB_BASE_DESCRIPTORS_H
 #define SB_BASE_DESCRIPTORS_H

@@ -19,7 +19,7 @@ int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *erro
 void sb_url_free(simba_url *url) SB_SHARED("url_free"); /* takes NULL */
 
 /* Reads the passwords that parameters name by `...password-file` and `...password-env`, and takes `user` and
- * `password` from the parameters, once. Whoever opens a store calls this; to take a URL apart touches no file. */
+ * `password` from the parameters, once. The opener of a store calls this; to take a URL apart touches no file. */
 int sb_url_resolve(simba_url *url, struct simba_error *error) SB_SHARED("url_resolve");
 
 /* Fails where one password is given or named twice. Reads nothing. Only before sb_url_resolve. */

@@ -2,7 +2,7 @@
  * bench.h - measures a store through the library, beside what its own client library needs for the same.
  *
  * Each question is asked in processes of its own: memory and processor time are those of the question, and no
- * process inherits a client. Whoever asks opens nothing itself. The library is used as an application uses it, by
+ * process inherits a client. The parent opens nothing itself. The library is used as an application uses it, by
  * simba.h alone.
  */
 #ifndef BENCH_BENCH_H
@@ -46,7 +46,7 @@ extern const struct bench_question bench_questions[];
 /* The defaults, and a prefix of its own. */
 int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error *error);
 
-/* Whether the store answers and lets both sides do what they need. Nothing stays on it, so whoever fails here has
+/* Whether the store answers and lets both sides do what they need. Nothing stays on it, so a caller that fails here has
  * nothing to clean up. SIMBA_ECONTENDED: a signal came, see bench_signal. */
 int bench_check(const struct bench_plan *plan, struct simba_error *error);
 

@@ -49,7 +49,7 @@ struct member {
     struct member *next;
 };
 
-/* Whoever owns is handed to the main thread, which makes it stop and start: a callback must not wait. */
+/* The owner is handed to the main thread, which makes it stop and start: a callback must not wait. */
 struct party {
     struct shared *shared;
     pthread_mutex_t lock;
@@ -109,7 +109,7 @@ static int start_member(struct member *member, simba_client *client, struct simb
     return code == SIMBA_OK ? simba_contender_start(member->contender, error) : code;
 }
 
-/* Those that the store has not answered yet take no part. Whoever owns meanwhile keeps it. */
+/* Those that the store has not answered yet take no part. An owner meanwhile keeps it. */
 static int await_members(const struct member *members, int count, struct simba_error *error)
 {
     int code = SIMBA_OK;

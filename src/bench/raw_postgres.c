@@ -2,7 +2,7 @@
  * raw_postgres.c - PostgreSQL as libpq alone uses it, but for logging in: no server is told more than the library would
  * tell it.
  *
- * The waiter listens from the first hand-over on: the server wakes whoever listens to anything, and
+ * The waiter listens from the first hand-over on: the server wakes every listener of any channel, and
  * nobody does where a mutex is measured that nobody else wants.
  */
 #include "bench/raw_store.h"

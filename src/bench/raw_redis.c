@@ -265,14 +265,14 @@ static int hear_and_call(void *handle, struct simba_error *error)
 
 /* ---- The library's scripts -------------------------------------------------------------------- */
 
-/* Whoever wins is told the token alone, others the owner, what is left of its lease and the token. */
+/* The winner is told the token alone, others the owner, what is left of its lease and the token. */
 static long long token_of(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3 ? reply->element[2]->integer
                                                                     : reply->integer;
 }
 
-/* Keeps the token of whoever owns afterwards. */
+/* Keeps the token of the owner afterwards. */
 static int call_acquire(struct redis *raw, const char *id, struct simba_error *error)
 {
     redisReply *reply = NULL;

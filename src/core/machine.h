@@ -131,7 +131,7 @@ struct sb_machine {
     uint64_t stray;    /* the term that an older generation came to have meanwhile; 0: none */
     uint64_t open;     /* of my ACQUIREs and GUARDs: those that may change the record after that */
     uint64_t random;
-    struct simba_owner owner; /* as far as is known; last: whoever lays a machine down folds it */
+    struct simba_owner owner; /* as far as is known; last: the runtime folds it between two steps */
 };
 
 void sb_machine_init(struct sb_machine *machine, const struct sb_timing *timing, uint64_t seed);

@@ -1,5 +1,5 @@
 /*
- * report.h - what a service has to tell the application and has not begun to tell yet. Whoever drives a
+ * report.h - what a service has to tell the application and has not begun to tell yet. The driver of a
  * machine keeps one. Pure; the caller's lock guards it.
  *
  * What waits merges with what comes, so that a slow callback has at most one report behind it. A term that

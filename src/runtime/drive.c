@@ -183,7 +183,7 @@ static enum sb_answer answer_of(const struct sb_service *s, const struct simba_r
                                                                       : SB_ANSWER_OTHER;
 }
 
-/* What failed, in a word that whoever reads logs knows. A release that names no record leaves the queue. */
+/* What failed, in a word that readers of logs know. A release that names no record leaves the queue. */
 static const char *op_name(const struct simba_request *wire)
 {
     static const char *const names[] = {"do anything", "acquire", "renew",
@@ -579,7 +579,7 @@ static void run_start(struct simba_task *task)
         begin_contest(s, s->contest_at_us);
 }
 
-/* Whoever waits in line has asked for nothing, and its machine has not begun: there is nothing to end there. */
+/* A service that waits in line has asked for nothing, and its machine has not begun: there is nothing to end there. */
 static void run_stop(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, stop_task, task);

@@ -42,7 +42,7 @@ void sb_engine_pending_add(struct sb_engine *engine)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* The loop is woken under the lock: whoever waits for this may free it. */
+/* The loop is woken under the lock: the thread that waits for this may free it. */
 void sb_engine_pending_remove(struct sb_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
@@ -321,7 +321,7 @@ void sb_engine_drop_owner(enum simba_op op, struct simba_reply *reply)
         reply->code = SIMBA_ENOMEM;
 }
 
-/* Whoever owns itself needs no memory for it: a renewal gets through when there is none. */
+/* A contender that owns needs no memory for its own name: a renewal gets through when there is none. */
 static void keep_owner(struct sb_request *request, const char *owner)
 {
     const char *id = request->wire.id;

@@ -118,7 +118,7 @@ void sb_engine_send_as_of(struct sb_engine *engine, struct sb_request *request, 
  * says that nobody owns: all that they need is that they do not. Other requests have failed. */
 void sb_engine_drop_owner(enum simba_op op, struct simba_reply *reply);
 
-/* Adds to engine->pending, or takes from it and tells whoever waits. From any thread. */
+/* Adds to engine->pending, or takes from it and tells the waiter. From any thread. */
 void sb_engine_pending_add(struct sb_engine *engine);
 void sb_engine_pending_remove(struct sb_engine *engine);
 

@@ -1,5 +1,5 @@
 /*
- * loop.c - a libuv loop that is turned by whoever has its wheel.
+ * loop.c - a libuv loop that is turned by the thread that has its wheel.
  *
  * Its own thread never sleeps inside libuv: it lays the wheel down first and waits on the descriptor that
  * libuv waits on. So a thread of the application can take the wheel without waking anybody.
@@ -61,7 +61,7 @@ static bool has_tasks(struct sb_loop *loop)
     return atomic_load_explicit(&loop->inbox, memory_order_relaxed) != NULL;
 }
 
-/* Whoever has the wheel looks into the inbox before it waits or leaves. The signal is a write, in which a thread
+/* The thread with the wheel looks into the inbox before it waits or leaves. The signal is a write, in which a thread
  * could be cancelled: with the lock of its caller, and counted as one that posts. */
 void sb_loop_wake(struct sb_loop *loop)
 {
@@ -257,7 +257,7 @@ bool sb_loop_join(struct sb_loop *loop)
 }
 
 /* The keeper is sent away when the request has left, so that it stands neither before the request nor between
- * the answer and whoever waits for it. */
+ * the answer and its waiter. */
 void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument)
 {
     loop->guest_done = done;
@@ -273,7 +273,7 @@ void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argu
     loop->guest_done = NULL;
 }
 
-/* Whoever posted a task before the guest was gone has relied on it. */
+/* A thread that posted a task before the guest was gone has relied on it. */
 void sb_loop_leave(struct sb_loop *loop, bool guest)
 {
     sb_wheel_leave(&loop->wheel, guest);

@@ -1,7 +1,7 @@
 /*
  * service.c - the life of a service and what other threads may ask of it. How it is driven is in drive.c.
  *
- * Life: whoever holds the handle has one reference; so do each request under way, a busy lane, and a task
+ * Life: the holder of the handle has one reference; so do each request under way, a busy lane, and a task
  * in the inbox that comes from the lane. The last one frees the service, on whatever thread.
  */
 #include "runtime/service.h"

@@ -85,7 +85,7 @@ bool sb_wheel_is_mine(const struct sb_wheel *w)
 
 /* ---- The keeper's sleep --------------------------------------------------------------------- */
 
-/* A bell that can be set for later: whoever sets it is not held up by the keeper's waking. */
+/* A bell that can be set for later: the keeper's waking does not hold up the thread that sets it. */
 static void ring_in(struct sb_wheel *w, int ms)
 {
     const struct itimerspec when = {.it_value = {.tv_nsec = ms > 0 ? ms * 1000000L : 1}};
@@ -206,7 +206,7 @@ static void have_keeper_look(struct sb_wheel *w)
     ring_in(w, LOOK_MS);
 }
 
-/* Whoever still waits must not wait for the keeper's next look. */
+/* A thread that still waits must not wait for the keeper's next look. */
 void sb_wheel_leave(struct sb_wheel *w, bool guest)
 {
     pthread_mutex_lock(&w->lock);

@@ -1,7 +1,7 @@
 /*
  * wheel.h - who turns the loop.
  *
- * Whoever has the wheel may touch the loop; nobody else may. It has a *keeper*, the loop's own thread. A
+ * Only the thread that has the wheel may touch the loop. It has a *keeper*, the loop's own thread. A
  * thread of the application that waits for something the loop brings about can take it as a *guest* and
  * turn the loop itself. That spares the two changes of threads that each request costs otherwise.
  *

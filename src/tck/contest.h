@@ -3,7 +3,7 @@
  * them own it.
  *
  * Two checks, because neither alone is enough:
- *  - live: whoever enters a term looks whether anybody else is inside one that is still good;
+ *  - live: a contender that enters a term looks whether another is inside one that is still good;
  *  - afterwards: the log of all terms is sorted by time. Beliefs must not overlap, tokens must grow.
  *
  * A term is inside from on_acquired until its on_released has returned, as long as the lease lasts that

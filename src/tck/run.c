@@ -50,7 +50,7 @@ const char *simba_tck_case(size_t index)
 
 /* ---- One case, bounded in time ------------------------------------------------------------ */
 
-/* Shared by the runner and the case's thread; whoever comes last frees it. */
+/* Shared by the runner and the case's thread; the last user frees it. */
 struct job {
     const struct entry *entry;
     struct sb_kit *kit;

@@ -179,7 +179,7 @@ static void on_notify(void *user, const struct simba_state *state)
 
 struct expected {
     struct sighting *sighting;
-    const char *before; /* NULL: whoever */
+    const char *before; /* NULL: any owner */
     const char *after;
 };
 
@@ -328,7 +328,7 @@ static bool check_timeout(struct lockers *l)
            release(l->kit, l->third);
 }
 
-/* The release and the end of the wait fall together. Whoever is quicker, nothing stays behind. */
+/* The release and the end of the wait fall together. In either order nothing stays behind. */
 static bool race(struct lockers *l, int64_t hold_ms)
 {
     pthread_t thread;

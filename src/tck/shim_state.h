@@ -29,7 +29,7 @@ struct request_queue {
     struct simba_request **tail;
 };
 
-/* A request of the shim's own. Whoever comes last, its waiter or its answer, frees it. */
+/* A request of the shim's own. The last user, its waiter or its answer, frees it. */
 struct shim_call {
     struct simba_task task; /* first: the task's pointer leads back to the call */
     struct sb_shim *shim;

@@ -1,7 +1,7 @@
 /*
  * store.h - the records of one memory store: owners, wait queues and who watches.
  *
- * Plain data. Knows no lock, no clock and no host: whoever calls holds the store's lock, brings the
+ * Plain data. Knows no lock, no clock and no host: the caller holds the store's lock, brings the
  * time, and tells the clients whatever these functions say should be told.
  */
 #ifndef SB_BACKEND_MEMORY_STORE_H

@@ -76,7 +76,7 @@ static bool is_one_of(const char *text, const char *first, const char *second)
     return strcmp(text, first) == 0 || strcmp(text, second) == 0;
 }
 
-/* Whoever asks for TLS in any way gets it verified, unless it says otherwise. */
+/* A URL that asks for TLS in any way gets it verified, unless it says otherwise. */
 static int read_tls(struct sb_sql_address *a, simba_url *url, struct simba_error *error)
 {
     const char *tls = simba_url_param(url, "tls");

@@ -1,7 +1,7 @@
 /*
  * flight.h - a statement that no thread waits for: the loop sends it, and takes in the answer when it comes.
  *
- * That spares a lone request the way to the worker's thread and back. Whoever turns the loop goes on with it,
+ * That spares a lone request the way to the worker's thread and back. The thread that turns the loop goes on with it,
  * also when the one who sent it has long stopped waiting.
  *
  * All calls but sb_flight_disarm are for the loop thread. The connection is the flight's from its start until

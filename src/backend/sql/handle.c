@@ -327,7 +327,7 @@ int simba_repository_ensure_owner(simba_repository *h, const char *mutex,
 
 /* ---- Changes -------------------------------------------------------------------------------- */
 
-/* Whoever waits hears of it, where that is not part of the statement. */
+/* Waiters hear of it, where that is not part of the statement. */
 static void announce(struct sb_repository *r, const struct call *call, enum simba_notice notice)
 {
     const struct sb_sql_driver *driver = r->connection->driver;

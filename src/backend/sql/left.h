@@ -23,8 +23,8 @@ struct sb_sql_left {
     bool undisturbed; /* by others, when it was acquired last */
 };
 
-/* The version at which an acquire may expect the row to be free; 0: ask for it in the usual way. Told once only: whoever
- * is mistaken asks again in the usual way. */
+/* The version at which an acquire may expect the row to be free; 0: ask for it in the usual way. Told once only: if
+ * it was wrong, the client asks again in the usual way. */
 uint64_t sb_sql_left_expect(struct sb_sql_left *left, const char *mutex)
     SB_SHARED("sql_left_expect");
 

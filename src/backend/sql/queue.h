@@ -1,7 +1,7 @@
 /*
  * queue.h - the requests that wait for the worker: when each is due, and which of them go together.
  *
- * Knows nothing of threads: whoever uses it from several has a lock.
+ * Knows nothing of threads: a caller with several threads has a lock.
  */
 #ifndef SB_BACKEND_SQL_QUEUE_H
 #define SB_BACKEND_SQL_QUEUE_H

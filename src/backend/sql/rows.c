@@ -35,7 +35,7 @@ static bool concerns(const struct part *part, const struct sb_job *job)
     return job->state == SB_JOB_WAITING && !job->blocked && part->concerns(job);
 }
 
-/* By name: whoever locks rows in the same order cannot be locked out in a circle. Those of one mutex stay
+/* By name: clients that lock rows in the same order cannot deadlock. Those of one mutex stay
  * as they came. */
 static int compare_items(const void *left, const void *right)
 {

@@ -110,7 +110,7 @@ static void run_item(struct sb_worker *w, struct sb_sql_item *item)
     sb_flight_start(w->flight, w->link.repository.connection, item, deadline_ms);
 }
 
-/* Whoever has met a lock learns next whether it matters. */
+/* A request that has met a lock learns next whether it matters. */
 static bool has_met_lock(const struct sb_job *job, const struct sb_sql_failure *failure)
 {
     return failure->remedy == SB_SQL_RETRY && failure->error.code != SIMBA_EUNKNOWN &&
@@ -132,7 +132,7 @@ static void on_landed(void *user, int code, struct sb_sql_failure *failure)
     finish(w);
 }
 
-/* The server has closed a connection that nobody uses: whoever uses it next finds out. */
+/* The server has closed a connection that nobody uses: its next user finds out. */
 static void on_stirred(void *user)
 {
     struct sb_worker *w = user;

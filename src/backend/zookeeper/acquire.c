@@ -1,7 +1,7 @@
 /*
  * acquire.c - takes a place in the queue, and asks whether it is the first.
  *
- * Whoever was told that it owns and asks again has lost its belief meanwhile, and needs a new term with a new
+ * A contender that was told that it owns and asks again has lost its belief meanwhile, and needs a new term with a new
  * token: its node goes, and another one joins the end of the queue.
  */
 #include "backend/zookeeper/failure.h"

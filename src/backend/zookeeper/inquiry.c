@@ -51,7 +51,7 @@ void sb_zk_inquiry_end(struct sb_zk_inquiry *i, const struct simba_mutex_status 
     answer(i, &reply);
 }
 
-/* Whoever is answered may ask again at once; that one is not due. */
+/* A caller that is answered may ask again at once; the new request is not due. */
 void sb_zk_inquiries_expire(simba_backend *store, int64_t now_ms)
 {
     struct sb_zk_inquiry *i = store->inquiries;

@@ -76,7 +76,7 @@ bool sb_zk_job_prove(struct sb_zk_job *job);
 /* Whether the proof came; it counts for the job from then on. */
 bool sb_zk_job_is_proved(struct sb_zk_job *job);
 
-/* It is held by its call and by whoever asked for it. NULL: no memory. */
+/* It is held by its call and by its caller. NULL: no memory. */
 struct sb_zk_proof *sb_zk_proof_send(simba_backend *store);
 void sb_zk_proof_drop(struct sb_zk_proof *proof); /* NULL does nothing */
 

@@ -78,7 +78,7 @@ static void run_firing(struct simba_task *task)
     sb_free(firing);
 }
 
-/* The library's own thread. Without memory it is dropped: whoever waits looks again by itself. */
+/* The library's own thread. Without memory it is dropped: waiters look again by themselves. */
 void sb_zk_line_on_node(zhandle_t *handle, int type, int state, const char *path, void *context)
 {
     struct sb_zk_line *line = context;

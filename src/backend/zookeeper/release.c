@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Trying again at once would not help: rights may change some day, or the session ends it. One that was only found
- * by its uuid has not been read: whoever wants it for a term has to learn its token first. */
+ * by its uuid has not been read: a contender that wants it for a term has to learn its token first. */
 static void keep_node(simba_backend *store, struct sb_zk_latch *latch, int code)
 {
     const struct simba_backend_host *host = store->host;

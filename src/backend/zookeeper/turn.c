@@ -28,7 +28,7 @@ static bool watches_before(const struct sb_zk_job *job)
     return strcmp(job->latch->watched, job->ranks.before) == 0;
 }
 
-/* Only the second needs it: whoever stands further back has to look who is before it anyway. */
+/* Only the second needs it: a contender further back has to look at the queue anyway. */
 bool sb_zk_turn_needs_watch(const struct sb_zk_job *job)
 {
     return job->op == SIMBA_OP_ACQUIRE && job->latch->node == SB_ZK_NODE_THERE && is_second(job) &&
