@@ -5,10 +5,10 @@
 #include "fuzz.h"
 
 #include "backend/redis/failure.h"
-#include "backend/redis/wire/login.h"
-#include "backend/redis/topology/sentinel_query.h"
 #include "backend/redis/keys.h"
-#include "backend/redis/request/call.h"
+#include "backend/redis/request/request.h"
+#include "backend/redis/topology/sentinels.h"
+#include "backend/redis/wire/login.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>

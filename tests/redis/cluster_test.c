@@ -3,7 +3,7 @@
  * held, and nodes that die.
  */
 #include "backend/host.h"
-#include "backend/redis/topology/slots.h"
+#include "backend/redis/topology/cluster.h"
 #include "journal.h"
 #include "lib/port.h"
 #include "party.h"

@@ -3,7 +3,7 @@
  * others does not: it answers with a map of the past. And seeds that do not answer at all.
  */
 #include "backend/host.h"
-#include "backend/redis/topology/slots.h"
+#include "backend/redis/topology/cluster.h"
 #include "fake.h"
 #include "lib/port.h"
 #include "server.h"

@@ -4,7 +4,7 @@
  */
 #include "backend/host.h"
 #include "backend/redis/keys.h"
-#include "backend/redis/topology/slots.h"
+#include "backend/redis/topology/cluster.h"
 #include "base/hash.h"
 #include "server.h"
 

@@ -1,7 +1,7 @@
 /*
  * votes_test.c - what a majority of the sentinels confirms, and since when.
  */
-#include "backend/redis/topology/votes.h"
+#include "backend/redis/topology/sentinels.h"
 
 #include "test.h"
 

@@ -4,7 +4,7 @@
  *
  * On one end of a pair of sockets; the test reads the other end.
  */
-#include "backend/redis/wire/writer.h"
+#include "backend/redis/wire/stream.h"
 #include "test.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  * listeners.c - a chained hash table by the name of the channel. Owns the listeners; subscribes to
  * nothing itself.
  */
-#include "backend/redis/pubsub/listeners.h"
+#include "backend/redis/pubsub/subscriptions.h"
 
 #include "base/alloc.h"
 #include "base/check.h"

@@ -9,7 +9,7 @@
  * subscription of a contender lingers for a while, and is there when it is wanted again. A server
  * takes such a contender for a live one: what it is told meanwhile leads to `released`.
  */
-#include "backend/redis/pubsub/subscriber.h"
+#include "backend/redis/pubsub/subscriptions.h"
 
 #include "base/alloc.h"
 #include "base/check.h"

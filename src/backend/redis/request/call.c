@@ -3,7 +3,7 @@
  * must not know when it is a call's turn, nor what follows from a reply. Replies come from outside:
  * anybody can write the keys.
  */
-#include "backend/redis/request/call.h"
+#include "backend/redis/request/request.h"
 
 #include "base/alloc.h"
 #include "base/check.h"

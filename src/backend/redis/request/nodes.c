@@ -7,10 +7,10 @@
  */
 #include "backend/redis/request/nodes.h"
 
-#include "backend/redis/topology/sentinel_query.h"
-#include "backend/redis/topology/slots.h"
-#include "backend/redis/wire/endpoint.h"
+#include "backend/redis/topology/cluster.h"
+#include "backend/redis/topology/sentinels.h"
 #include "backend/redis/wire/blocking.h"
+#include "backend/redis/wire/endpoint.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"

@@ -6,7 +6,7 @@
 #ifndef SB_REDIS_NODES_H
 #define SB_REDIS_NODES_H
 
-#include "backend/redis/pubsub/subscriber.h"
+#include "backend/redis/pubsub/subscriptions.h"
 #include "backend/redis/request/backlog.h"
 #include "backend/redis/request/quorum.h"
 #include "backend/redis/scripts/script.h"

@@ -7,7 +7,6 @@
  */
 #include "backend/redis/topology/cluster.h"
 
-#include "backend/redis/topology/slots.h"
 #include "backend/redis/wire/blocking.h"
 #include "base/alloc.h"
 #include "base/check.h"

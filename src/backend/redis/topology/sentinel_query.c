@@ -2,11 +2,11 @@
  * sentinel_query.c - the words of a query to a sentinel and what the replies mean, which come from
  * outside; and the first queries of a client to all sentinels, on a loop of their own.
  */
-#include "backend/redis/topology/sentinel_query.h"
+#include "backend/redis/topology/sentinels.h"
 
 #include "backend/redis/failure.h"
-#include "backend/redis/wire/endpoint.h"
 #include "backend/redis/wire/blocking.h"
+#include "backend/redis/wire/endpoint.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/descriptors.h"

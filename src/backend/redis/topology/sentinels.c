@@ -7,7 +7,6 @@
 #include "backend/redis/topology/sentinels.h"
 
 #include "backend/redis/wire/reconnecting.h"
-#include "backend/redis/topology/sentinel_query.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"

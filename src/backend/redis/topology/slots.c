@@ -1,7 +1,7 @@
 /*
  * slots.c - the slot of a mutex, and CLUSTER SLOTS, asked for and read.
  */
-#include "backend/redis/topology/slots.h"
+#include "backend/redis/topology/cluster.h"
 
 #include "backend/redis/wire/endpoint.h"
 #include "base/alloc.h"

@@ -1,7 +1,7 @@
 /*
  * votes.c - counts.
  */
-#include "backend/redis/topology/votes.h"
+#include "backend/redis/topology/sentinels.h"
 
 #include "base/check.h"
 

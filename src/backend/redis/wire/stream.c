@@ -11,7 +11,6 @@
  */
 #include "backend/redis/wire/stream.h"
 
-#include "backend/redis/wire/writer.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"

@@ -4,8 +4,8 @@
 #ifndef SB_REDIS_TLS_H
 #define SB_REDIS_TLS_H
 
-#include "backend/redis/wire/resp.h"
 #include "backend/redis/options.h"
+#include "backend/redis/wire/resp.h"
 
 /* What all connections share: certificates and how to check the server's. From any thread. */
 struct sb_redis_tls;

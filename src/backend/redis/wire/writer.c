@@ -5,7 +5,7 @@
  * libuv watches the socket for itself, so the poll has a descriptor of its own for it. It is made
  * when the socket is full for the first time, which few ever are.
  */
-#include "backend/redis/wire/writer.h"
+#include "backend/redis/wire/stream.h"
 
 #include "base/check.h"
 
