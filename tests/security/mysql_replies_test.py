@@ -8,11 +8,12 @@ import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
 from mysql_fake import END, OK, FakeServer
-from program import case, contains, equal, main, read, run
+from program import Simba, case, contains, equal, main, read, run, wait_until
 
 UNAVAILABLE = 69
 QUERY, PREPARE, EXECUTE, CLOSE = b"\3", b"\x16", b"\x17", b"\x19"
 COLUMNS = 9
+NO_SUCH_TABLE = 1146
 TABLE = [b"BASE TABLE", b"InnoDB"]
 DESCRIPTION = [[b"mutex", b"66", b"1", b"varchar", b"0", *TABLE], [b"owner_id", b"128", b"1", b"varchar", b"0", *TABLE],
                [b"version", None, None, b"bigint", b"1", *TABLE]]
@@ -76,9 +77,32 @@ class Store:
         server.say(END)
 
 
+class Exchanged(Store):
+    """Its table goes after a while, and when the client looks for it a view is in the place. `late` counts what is asked of that."""
+
+    described, late = 0, 0
+
+    def answer(self, server, text):
+        if b"information_schema" in text:
+            self.described += 1
+            self.description = DESCRIPTION if self.described == 1 else [[b"mutex", b"66", b"1", b"varchar", b"0", b"VIEW", None]]
+        super().answer(server, text)
+
+    def execute(self, server, number):
+        self.late += self.described > 1
+        if self.executed < 3:  # the client is at work
+            super().execute(server, number)
+            return
+        server.say(b"\xff" + struct.pack("<H", NO_SUCH_TABLE) + b"#42S02no table")
+
+
+def url(server):
+    return f"mysql://app:word@127.0.0.1:{server.port}/db?connect-timeout=3s&timeout=2s"
+
+
 def ask(store, *command):
     with FakeServer(store) as server:
-        return run("-u", f"mysql://app:word@127.0.0.1:{server.port}/db?connect-timeout=3s&timeout=2s", *command)
+        return run("-u", url(server), *command)
 
 
 def refused(store, *commands, why="not what was asked for"):
@@ -141,6 +165,17 @@ def what_is_unknown_of_the_table_is_no_table():
     program = ask(Store([[None] * 7]), "status")
     equal(program.code, 77)
     contains(program.said(), "BASE TABLE")
+
+
+@case
+def a_view_that_takes_the_place_of_the_table_is_not_asked():
+    store = Exchanged()
+    with FakeServer(store) as server:
+        watch = Simba("-u", url(server), "watch", "m")
+        wait_until(lambda: store.late > 0 or server.connections > 1, "the client goes on")
+        watch.end()
+    equal(store.late, 0)
+    contains(watch.said(), "VIEW")
 
 
 @case
