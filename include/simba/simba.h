@@ -327,7 +327,8 @@ SIMBA_API int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms,
  * descriptor is closed, others wait for the end of the lease; then the mutex is free at once. A caller that hands the
  * work under a mutex to another program lets that inherit one, by fcntl(fd, F_SETFD, 0) between fork and exec, and
  * closes its own copy. The descriptor is read-only and close-on-exec; the program that has it can give up its own part,
- * but not the client's. Returns -1 with errno: ENOTSUP for other stores and before the client has acquired anything. */
+ * but not the client's. It can hide the death of other owners of the same database until their leases end. Returns -1
+ * with errno: ENOTSUP for other stores and before the client has acquired anything. */
 SIMBA_API int simba_client_life_fd(simba_client *client);
 
 /* The mutexes on the store and who owns them, in the order of their names. */

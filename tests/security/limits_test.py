@@ -27,6 +27,42 @@ def a_command_can_stop_its_supervision_and_outlive_its_lease():
     wait_until(lambda: program.process.poll() is not None, "the program ends")
 
 
+# Takes a shared lock on all bytes of the file of lives, as a user without other rights.
+LOCK_LIVES = """
+import fcntl, os, struct, time
+fd = next(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.realpath("/proc/self/fd/" + fd).endswith("-life"))
+if os.getuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+fcntl.fcntl(fd, 37, struct.pack("hhqqixxxx", fcntl.F_RDLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+print("locked", flush=True)
+time.sleep(100)
+"""
+
+
+def start_owner(store, mutex):
+    """Returns it with the pids of its command and its guardian."""
+    owner = Simba("-u", store, "lock", mutex, "--", "sh", "-c", f"echo $$ >{mutex}; exec sleep 100")
+    number(mutex)
+    return owner, [int(pid) for pid in read(f"/proc/{owner.pid}/task/{owner.pid}/children").split()]
+
+
+@case
+def a_command_on_sqlite_can_hide_the_death_of_other_owners_until_their_lease_ends():
+    """Of those that began before it while it runs; of later ones for good."""
+    store = url(ttl="60s", transition="60s")
+    early = start_owner(store, "early")
+    hostile = Simba("-u", store, "lock", "m", "--", "python3", "-c", LOCK_LIVES)
+    wait_until(lambda: "locked" in read(hostile.out), "the command has locked the lives")
+    late = start_owner(store, "late")
+    for owner, family in (early, late):
+        owner.end(signal.SIGKILL)
+        wait_until(lambda pids=family: not any(is_alive(pid) for pid in pids), "command and guardian of the owner are gone")
+    for mutex in ("early", "late"):
+        equal(run("-u", store, "lock", "-n", mutex, "--", "true").code, 75)
+    equal(hostile.end(), 128 + signal.SIGTERM)
+    equal(run("-u", store, "lock", "-w", "30s", "early", "--", "true").code, 0)
+
+
 @case
 def a_client_that_may_write_to_the_store_can_take_a_mutex_away():
     program = Simba("lock", "m", "--", "sh", "-c", "echo $$ >pid; exec sleep 100")

@@ -33,7 +33,8 @@
  * exec, or one that inherits a descriptor on purpose, because the work goes on in it. Such a descriptor is
  * another open file, for reading only, with a lock of its own on the same byte. All locks are shared ones,
  * and the byte is free when nobody has locked it. A process with that descriptor can give up its own lock,
- * and never the client's.
+ * and never the client's. It can lock the bytes of others as well: they look alive until it ends, and who begins
+ * meanwhile finds no byte and has no life. Both only make waiters wait for the end of the lease.
  */
 #ifndef SB_BACKEND_SQLITE_LIFE_H
 #define SB_BACKEND_SQLITE_LIFE_H
