@@ -154,6 +154,14 @@ static bool go_on(struct walk *walk)
     return take_code(walk, code) && check_folder(walk);
 }
 
+/* In a folder with the sticky bit. What is a folder itself is checked when the walk is in it. */
+static bool check_entry(struct walk *walk)
+{
+    const struct stat *status = &walk->at.entry_status;
+
+    return !is_sticky(walk) || S_ISDIR(status->st_mode) || check_owner(walk, "it", status);
+}
+
 /* Opens the entry where it is what the path leads to; *ret_fd stays -1 where the way goes on. */
 static bool step(struct walk *walk, int *ret_fd, struct stat *ret_status)
 {
@@ -162,7 +170,7 @@ static bool step(struct walk *walk, int *ret_fd, struct stat *ret_status)
 
     if (!take_code(walk, sb_path_walk_look(&walk->at)))
         return false;
-    if (is_sticky(walk) && !S_ISDIR(status->st_mode) && !check_owner(walk, "it", status))
+    if (!check_entry(walk))
         return false;
     if (sb_path_walk_is_link(at) && is_descriptor(walk))
         return open_entry(walk, 0, ret_fd, ret_status);
@@ -182,6 +190,19 @@ static bool go(struct walk *walk, const char *path, int *ret_fd, struct stat *re
             return false;
     *ret_fd = fd;
     return true;
+}
+
+/* EISDIR: the walk is in what the path names. */
+static bool go_into(struct walk *walk, const char *path)
+{
+    int code;
+
+    if (!take_code(walk, sb_path_walk_begin(&walk->at, path)) || !check_folder(walk))
+        return false;
+    while ((code = sb_path_walk_look(&walk->at)) == 0)
+        if (!check_entry(walk) || !go_on(walk))
+            return false;
+    return take_code(walk, code == EISDIR ? 0 : code);
 }
 
 /* ---- Telling ------------------------------------------------------------------------------ */
@@ -252,4 +273,13 @@ int sb_trusted_check(const char *kind, const char *path, struct simba_error *err
     if (missing && shared)
         fail_rule(&walk, "it is missing, and another user could create it");
     return tell(&walk, kind, path, error);
+}
+
+int sb_trusted_folder(const char *kind, const char *path, struct simba_error *error)
+{
+    struct walk walk;
+    bool trusted = go_into(&walk, path);
+
+    sb_path_walk_end(&walk.at);
+    return trusted ? SIMBA_OK : tell(&walk, kind, path, error);
 }

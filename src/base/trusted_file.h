@@ -1,6 +1,6 @@
 /*
  * trusted_file.h - opens files that decide where this process connects and as which user: configurations, option
- * files, password files.
+ * files, password files. Checks folders in which it creates files of its own.
  *
  * A file is trusted when no other user could have chosen what it says:
  *   - it is a regular file, owned by root or by the effective user, and neither its group nor everybody may write it;
@@ -28,5 +28,10 @@ int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat
  * other user could create it. */
 int sb_trusted_check(const char *kind, const char *path, struct simba_error *error)
     SB_SHARED("trusted_check");
+
+/* Checks a folder in which this process is going to create one of its own: that no other user could put another in its
+ * place, now or later. By the same rules, so one with the sticky bit is trusted where others may write it. */
+int sb_trusted_folder(const char *kind, const char *path, struct simba_error *error)
+    SB_SHARED("trusted_folder");
 
 #endif

@@ -4,6 +4,7 @@
 #include "cli/scratch.h"
 
 #include "base/error.h"
+#include "base/trusted_file.h"
 #include "cli/say.h"
 #include "cli/store.h"
 
@@ -15,14 +16,19 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Only where no other user can exchange it: the files are removed by its name. */
 static int create_folder(const char *verb, char *folder, size_t size, struct simba_error *error)
 {
     const char *parent = getenv("TMPDIR");
+    int code;
 
     if (parent == NULL || parent[0] != '/')
         parent = "/tmp";
     if ((size_t)snprintf(folder, size, "%s/simba-%s-XXXXXX", parent, verb) >= size)
         return sb_error_set(error, SIMBA_ECONFIG, "the path in TMPDIR is too long");
+    code = sb_trusted_folder("folder TMPDIR", parent, error);
+    if (code != SIMBA_OK)
+        return code;
     if (mkdtemp(folder) == NULL)
         return sb_error_set(error, SIMBA_ECONFIG, "cannot create a folder in %s: %s", parent,
                             strerror(errno));

@@ -146,7 +146,7 @@ def json_that_a_signal_ends_is_whole():
 
 @case
 def without_a_store_a_file_of_its_own_is_measured():
-    os.mkdir("tmp")
+    os.mkdir("tmp", 0o700)
     os.mkdir("state")
     nothing = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd() + "/state",
                "XDG_STATE_HOME": os.getcwd() + "/state",

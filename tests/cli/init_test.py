@@ -232,7 +232,7 @@ def a_database_that_is_mounted_without_its_folder_is_refused():
 
 @case
 def the_kit_runs_on_a_file_of_its_own_where_no_store_is_named():
-    os.mkdir("tmp")
+    os.mkdir("tmp", 0o700)
     env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "XDG_CONFIG_HOME": "",
            "XDG_STATE_HOME": "", "TMPDIR": os.path.abspath("tmp")}
     program = run("tck", "--case", "start", env=env)
@@ -245,7 +245,7 @@ def the_kit_runs_on_a_file_of_its_own_where_no_store_is_named():
 
 @case
 def a_kit_that_is_interrupted_leaves_no_folder():
-    os.mkdir("tmp")
+    os.mkdir("tmp", 0o700)
     env = {"SIMBA_URL": "", "TMPDIR": os.path.abspath("tmp"), "HOME": os.getcwd(),
            "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": ""}
     for number_of in (signal.SIGTERM, signal.SIGINT):

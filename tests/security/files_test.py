@@ -167,6 +167,24 @@ def a_password_file_that_is_a_fifo_is_refused_at_once():
     refused(lock("-c", "simba.yaml"), "is no regular file")
 
 
+# ---- Folders for one run ------------------------------------------------------------------------
+
+@case
+def no_folder_for_one_run_is_created_where_another_user_could_exchange_it():
+    """What is removed at the end would be another folder's, and what is measured another user's file."""
+    folder("his", HOSTILE)
+    folder("open", mode=0o777)
+    folder("shared", mode=0o775)
+    folder("his/roots")
+    for verb in ("tck", "bench"):
+        for place, words in (("his", "user 65534"), ("his/roots", "user 65534"), ("open", "everybody can write"),
+                             ("shared", "its group can write")):
+            before = os.listdir(place)
+            env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "TMPDIR": os.path.abspath(place)}
+            refused(run(verb, env=env), words)
+            equal(os.listdir(place), before)
+
+
 # ---- Other rights -------------------------------------------------------------------------------
 
 @case
