@@ -130,7 +130,7 @@ static void leave_contest(struct probe *p)
 
 #define CONTENDERS 6
 
-/* Whoever of them owns; NULL when nobody does. */
+/* The one of them that owns; NULL when none does. */
 static struct probe *find_owner(struct probe *probes)
 {
     for (int i = 0; i < CONTENDERS; i++)

@@ -40,7 +40,7 @@ static void pause_us(uint64_t us)
     nanosleep(&pause, NULL);
 }
 
-/* Releases about when the wait of the other runs out. Whoever won, the mutex must be free in the end. */
+/* Releases about when the wait of the other runs out. In either case the mutex must be free in the end. */
 static unsigned race_release_against_timeout(const char *url, int rounds)
 {
     simba_client *client = probe_open(url);

@@ -8,7 +8,7 @@
 
 /* ---- The disk ------------------------------------------------------------------------------- */
 
-static atomic_bool stalls;  /* whoever asks for the mutex "wanted" */
+static atomic_bool stalls;  /* requests for the mutex "wanted" */
 static atomic_uint stalled; /* that many have been */
 static struct gate moves_again = GATE_INIT;
 

@@ -44,7 +44,7 @@ struct flag {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool set;
-    unsigned asked;   /* how often whoever waits for it has looked */
+    unsigned asked;   /* how often its waiter has looked */
     bool current;     /* the loop said so */
     pthread_t setter; /* the thread that the loop ran on */
     int64_t due_ms;
@@ -476,7 +476,7 @@ static void on_beat(struct sb_timer *timer)
     set_flag(&beats->over);
 }
 
-/* On a small machine it would take the core from whoever is needed next. */
+/* On a small machine it would take the core from the thread that is needed next. */
 static void the_keeper_sleeps_through_the_events_of_a_guest(void **state)
 {
     struct beats beats = {0};
@@ -588,7 +588,7 @@ static void a_cancelled_thread_finishes_its_wait(void **state)
     end_cancelled_wait(&flag, thread);
 }
 
-/* Nor while another has it: whoever waits is counted, and sleeps with a lock. */
+/* Nor while another has it: a waiter is counted, and sleeps with a lock. */
 static void a_cancelled_thread_that_does_not_turn_the_loop_finishes_its_wait(void **state)
 {
     struct flag first;
@@ -658,7 +658,7 @@ static void *post_cancelled(void *argument)
     return NULL;
 }
 
-/* The end of the loop waits for whoever posts. */
+/* The end of the loop waits for threads that post. */
 static void a_cancelled_thread_finishes_its_post(void **state)
 {
     void *result = PTHREAD_CANCELED;

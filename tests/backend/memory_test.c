@@ -160,7 +160,7 @@ static void stores_of_different_names_are_different(void **state)
 
 static atomic_bool over;
 
-/* Makes as many changes as it can, each of which is told to whoever observes or waits. */
+/* Makes as many changes as it can, each of which is told to observers and waiters. */
 static void *change_all_the_time(void *argument)
 {
     struct host host;

@@ -162,7 +162,7 @@ static void exchange_for_copy(const struct file *file)
     assert_int_equal(rename(copy, file->path), 0);
 }
 
-/* Whoever waits at the copy would wait for the end of a lease that its owner has given back. */
+/* A waiter at the copy would wait for the end of a lease that its owner has given back. */
 static void a_release_on_an_exchanged_file_is_one_of_the_copy(void **state)
 {
     struct file *file = *state;
@@ -312,7 +312,7 @@ static void changes_of_one_transaction_that_cannot_be_made_sure_of_are_all_unkno
     assert_true(host_close(&host));
 }
 
-/* Whoever has changed nothing knows that. */
+/* A client that has changed nothing knows that. */
 static void a_look_that_cannot_be_made_sure_of_is_refused(void **state)
 {
     struct file *file = *state;

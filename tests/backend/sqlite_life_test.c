@@ -20,7 +20,7 @@
 /* ---- Another process that owns -------------------------------------------------------------- */
 
 static int facts[2];  /* a byte: it owns */
-static int orders[2]; /* never written: whoever reads waits for its own end */
+static int orders[2]; /* never written: a reader waits for its own end */
 
 static bool tell(void)
 {

@@ -98,7 +98,7 @@ static void the_log_moves_into_the_file_on_the_way(void **state)
     assert_true(host_close(&host));
 }
 
-/* Whoever opens the file next has to read all of it. */
+/* The next process that opens the file has to read all of it. */
 static void clients_that_commit_once_keep_the_log_short(void **state)
 {
     struct file *file = *state;
@@ -137,7 +137,7 @@ static struct call ask_first(const struct file *file, enum simba_op op, uint64_t
     return call;
 }
 
-/* Whoever waits for the disk then is who asked. */
+/* Then the thread that asked waits for the disk. */
 static void the_only_contender_is_answered_at_once(void **state)
 {
     struct call held = ask_first(*state, SIMBA_OP_ACQUIRE, 0);

@@ -202,7 +202,7 @@ static void rely_on_folder(struct file *file, struct host *host)
     }
 }
 
-/* The owner has used the side file a moment before it loses its name. Whoever comes to wait makes another one. */
+/* The owner has used the side file a moment before it loses its name. The next waiter makes another one. */
 static void assert_told_after(struct file *file, bool quiet,
                               void (*take_away)(const struct file *file))
 {

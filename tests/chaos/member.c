@@ -61,7 +61,7 @@ static int64_t deadline_of(const struct member *m)
     return m->kind->deadline_ms != NULL ? m->kind->deadline_ms(m) : 0;
 }
 
-/* Whoever says that it owns past its own deadline is taken at its word, for this instant. */
+/* A contender that says that it owns past its own deadline is taken at its word, for this instant. */
 static void tell_belief(struct member *m, uint64_t fence, int64_t deadline_ms)
 {
     int64_t now_ns = journal_now_ns();

@@ -58,7 +58,7 @@ static bool start_all(struct soak *soak)
     return true;
 }
 
-/* One gives way to whoever waits; it may have to wait for the store, and then the others wait for their turn. */
+/* One gives way to a waiter; it may have to wait for the store, and then the others wait for their turn. */
 static void shuffle(struct soak *soak)
 {
     simba_contender *contender = soak->contenders[rand_r(&soak->seed) % soak->count];

@@ -17,7 +17,7 @@ void vault_open(struct vault *vault, const char *path);
 void vault_close(struct vault *vault);
 
 /* Reads the counter, adds one and writes it back, both with the token; `still_owner` is asked in between, as an
- * application would. A read counts as use of the token: whoever comes with a lower one is refused afterwards. */
+ * application would. A read counts as use of the token: a lower one is refused afterwards. */
 void vault_use(struct vault *vault, const char *mutex, const char *who, uint64_t fence,
                bool (*still_owner)(void *user), void *user);
 

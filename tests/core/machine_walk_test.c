@@ -137,7 +137,7 @@ static bool is_owned(const struct walk *w)
     return w->store.owner >= 0 && w->store.transition_at_ms >= w->now_ms;
 }
 
-/* The heart of the matter: whoever loses the record must have stopped believing before. */
+/* The heart of the matter: a contender that loses the record must have stopped believing before. */
 static void set_owner(struct walk *w, int owner)
 {
     for (int i = 0; i < MACHINES; i++)

@@ -4,7 +4,7 @@
 #include "scenes.h"
 
 /* A lease that does not end during a scene, with a transition that makes retries come soon. Ids are
- * fixed, so that what could not be given back belongs to whoever comes again. */
+ * fixed, so that what could not be given back belongs to the next one with that id. */
 #define LONG "ttl=60s&transition=2s"
 
 /* Wake-ups are courtesies: without memory for one, the next owner comes when the lease ends. */

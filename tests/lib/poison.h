@@ -1,8 +1,8 @@
 /*
  * poison.h - an allocator for the library under which memory that was freed cannot be used unnoticed.
  *
- * A freed block is filled with a pattern and kept for a while. Whoever reads it finds pointers that lead nowhere, and
- * whoever writes to it is found when the block is let go. Under a sanitizer, which knows better, it is left out.
+ * A freed block is filled with a pattern and kept for a while. A reader of it finds pointers that lead nowhere, and
+ * a writer is found when the block is let go. Under a sanitizer, which knows better, it is left out.
  */
 #ifndef SIMBA_TEST_POISON_H
 #define SIMBA_TEST_POISON_H

@@ -1,7 +1,7 @@
 /*
  * stop.c - looks at the locks of the process that was stopped, and lets it go on for a moment where it has one.
  *
- * No lock is asked for: whoever opens and closes a file of SQLite gives up all locks that his own process has on it. And
+ * No lock is asked for: a process that opens and closes a file of SQLite gives up all its locks on it. And
  * the kernel's list of all locks is handed out in parts, between which entries move, so that one may be missed.
  */
 #include "stop.h"

@@ -369,7 +369,7 @@ static void no_lease_is_lost_to_a_crowd_of_newcomers(void **state)
 }
 
 /* In four seconds the server gets round to all of them once, which is more than a renewal's time
- * limit and less than a transition. Whoever gave up what the server is about to answer and asked
+ * limit and less than a transition. A client that gave up what the server is about to answer and asked
  * again would double its work. */
 static void no_lease_is_lost_to_a_server_that_has_become_slow(void **state)
 {

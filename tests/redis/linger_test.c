@@ -1,5 +1,5 @@
 /*
- * linger_test.c - subscriptions that outlive their listener for a while, for whoever comes back
+ * linger_test.c - subscriptions that outlive their listener for a while, for a listener that comes back
  * soon.
  */
 #include "backend/host.h"
@@ -110,7 +110,7 @@ static void a_message_to_whoever_has_stopped_wakes_nobody(void **state)
     assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", NULL), 0);
 }
 
-/* A server takes whoever is subscribed for alive: without a word from us it would tell nobody
+/* A server takes every subscriber for alive: without a word from us it would tell nobody
  * else. */
 static void what_is_told_to_whoever_has_stopped_reaches_the_next_waiter(void **state)
 {

@@ -108,7 +108,7 @@ static void assert_goes_first(const char *id, struct call calls[2])
     assert_true(first);
 }
 
-/* Otherwise whoever releases and competes again at once would win each time. */
+/* Otherwise a contender that releases and competes again at once would win each time. */
 static void whoever_has_told_a_waiter_lets_it_go_first(void **state)
 {
     struct call calls[2];

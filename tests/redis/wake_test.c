@@ -182,7 +182,7 @@ static void a_token_that_the_store_has_lost_is_believed_for_a_day(void **state)
     assert_int_equal(fence(), ahead);
 }
 
-/* Whoever may write one mutex, and no other, has set its counter. */
+/* A client that may write one mutex, and no other, has set its counter. */
 static void the_token_of_one_mutex_does_not_spread_to_others(void **state)
 {
     uint64_t absurd = (uint64_t)server_time_us(&server) + 300 * DAY_US;

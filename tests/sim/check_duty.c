@@ -116,7 +116,7 @@ static void await_turn(struct sim_world *w, const struct sim_request *r)
             clock, sim_process_ms(w, m->process) + r->transition_left_ms + after_ms);
 }
 
-/* Whoever was prodded may come at once, and so it may when the answers to what it asked then were lost. */
+/* A contender that was prodded may come at once, and so it may when the answers to what it asked then were lost. */
 static void check_turn(struct sim_world *w, int member)
 {
     struct sim_seen *seen = &w->check.seen[member];
@@ -269,7 +269,7 @@ void sim_check_woken(struct sim_world *w, int member)
     seen->woken |= seen->acquiring != 0;
 }
 
-/* The answer may be older than the wake-up that came while it was under way: whoever is free to asks again. */
+/* The answer may be older than the wake-up that came while it was under way: a contender that is free to asks again. */
 void sim_check_wake_kept(struct sim_world *w, const struct sim_request *r,
                          const struct sb_event *event, const struct sim_seen *before)
 {
@@ -300,7 +300,7 @@ void sim_check_started(struct sim_world *w, int member)
     sim_check_prod(w, member);
 }
 
-/* Whoever still owns when it is stopped hands over: its on_released returns before anybody else owns. */
+/* A contender that still owns when it is stopped hands over: its on_released returns before anybody else owns. */
 void sim_check_stopping(struct sim_world *w, int member)
 {
     struct sim_seen *seen = &w->check.seen[member];

@@ -87,7 +87,7 @@ void sim_check_step(struct sim_world *w, int member, const struct sb_event *even
         sim_check_stopped(w, member, step);
 }
 
-/* Whoever loses a lease by the clock is told before the store can grant another. */
+/* A contender that loses a lease by the clock is told before the store can grant another. */
 void sim_check_losses_told(struct sim_world *w, int granted)
 {
     for (int i = 0; i < w->member_count; i++) {

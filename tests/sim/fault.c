@@ -113,7 +113,7 @@ static bool kill_process(struct sim_world *w, int process)
     return true;
 }
 
-/* The worst moment: whoever owns when the faults heal has just renewed its lease, perhaps. */
+/* The worst moment: the owner has perhaps just renewed its lease when the faults heal. */
 void sim_fault_kill_owner(struct sim_world *w)
 {
     int owner = sim_store_owner(w);

@@ -80,7 +80,7 @@ static bool pass_cut(struct sim_world *w, int process, int64_t *in_us)
     return true;
 }
 
-/* Whether whoever sent it has given it up, stopped or crashed since. */
+/* Whether its sender has given it up, stopped or crashed since. */
 bool sim_request_is_old(const struct sim_world *w, const struct sim_request *r)
 {
     const struct sim_member *m = &w->members[r->member];
@@ -283,7 +283,7 @@ static void apply(struct sim_world *w, size_t index)
               (unsigned long long)r->reply_revision);
 }
 
-/* It waits inside the store, and whoever sent it gives it up and sends another one, which need not wait. */
+/* It waits inside the store, and its sender gives it up and sends another one, which need not wait. */
 static bool is_blocked(struct sim_world *w, struct sim_request *r)
 {
     if (w->healed || r->arrived_ms != 0 || !sim_chance(w, w->network.blocked))
@@ -385,7 +385,7 @@ static void tell_machine(struct sim_world *w, size_t index)
 
     r->answered = true;
     if (r->life != w->processes[m->process].life)
-        return; /* whoever asked is no more */
+        return; /* the asker is no more */
     w->counts[SIM_UNKNOWN] += answer == SB_ANSWER_UNKNOWN;
     sim_client_answered(w, r);
     sim_trace(w, "%s answer #%zu %s %s %s revision %llu code %d", m->id, index, sim_op_name(r->op),

@@ -62,7 +62,7 @@ bool sim_session_has_ended(const struct sim_world *w, uint64_t revision, int64_t
     return true;
 }
 
-/* Whoever stands first now owns, whether or not anybody has told it. */
+/* The first in the queue owns, whether or not it was told. */
 static void tell_first(struct sim_world *w)
 {
     struct sim_node *first = first_node(w);
@@ -122,7 +122,7 @@ static struct sim_node *add_node(struct sim_world *w, const struct sim_request *
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* Whoever was told that it owns and asks again needs a new term, hence a new node at the end of the queue. */
+/* A contender that was told that it owns and asks again needs a new term, hence a new node at the end of the queue. */
 static void acquire(struct sim_world *w, const struct sim_request *r)
 {
     struct sim_node *node = find_node(w, r->member, r->session);

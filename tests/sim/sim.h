@@ -199,7 +199,7 @@ enum sim_kind {
     SIM_SESSION /* nodes of sessions in a queue, as ZooKeeper has them */
 };
 
-/* What a request left on the store, and whether whoever sent it had given it up by then. */
+/* What a request left on the store, and whether its sender had given it up by then. */
 struct sim_origin {
     int member;
     uint32_t start;

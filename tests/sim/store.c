@@ -109,7 +109,7 @@ static bool is_deposed(const struct sim_world *w, int member)
     return w->processes[w->members[member].process].confirmed_ms != 0;
 }
 
-/* Whoever has the same id is taken for the owner, and is granted what a twin holds. */
+/* A contender with the same id is taken for the owner, and is granted what a twin holds. */
 static void acquire(struct sim_world *w, const struct sim_request *r)
 {
     struct sim_record *record = &w->store.record;
@@ -291,7 +291,7 @@ static void swap_servers(struct sim_world *w)
     w->store.deposed = record;
 }
 
-/* Whoever uses it cannot know. But its client counts leases from when a majority last confirmed that server, and asks
+/* Its clients cannot know. But its client counts leases from when a majority last confirmed that server, and asks
  * nothing of one that has not been confirmed for a lease. */
 static void carry_out_deposed(struct sim_world *w, struct sim_request *r)
 {

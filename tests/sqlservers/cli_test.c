@@ -92,7 +92,7 @@ static void the_table_is_created_once(void **state)
     assert_int_equal(server_number(&server, "SELECT count(*) FROM simba_mutex"), 1);
 }
 
-/* Whoever has the rights runs what was printed, and then it works. */
+/* A user with the rights runs what was printed, and then it works. */
 static void a_user_that_may_not_create_the_table_gets_the_statement(void **state)
 {
     static char statement[TEXT_MAX];
@@ -185,8 +185,8 @@ static struct process bench_start(struct session *session)
     return bench;
 }
 
-/* A server that dies under a holder takes the lease with it: the command is stopped in time. And whoever waits for
- * the server does not do so for ever. This one comes last. */
+/* A server that dies under a holder takes the lease with it: the command is stopped in time. And a client
+ * that waits for the server does not wait for ever. This one comes last. */
 static void commands_and_measurements_end_when_the_server_stays_away(void **state)
 {
     struct session *session = session_open(&server);

@@ -313,7 +313,7 @@ static void unknown_options_are_refused(void **state)
     refusal(server_url(&server, dialect_admin, "tiemout=1s"), SIMBA_ECONFIG);
 }
 
-/* The server has no certificate, so that whoever asks for TLS must not be let in without. */
+/* The server has no certificate, so a client that asks for TLS must not be let in without. */
 static void tls_that_was_asked_for_is_not_left_out(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * lone_test.c - a request that comes alone is carried out by whoever turns the loop. What may hold such a
+ * lone_test.c - a request that comes alone is carried out by the thread that turns the loop. What may hold such a
  * statement up must hold up nobody else, and whatever becomes of it is told exactly once.
  */
 #include "server.h"
@@ -231,7 +231,7 @@ static double updates_of(void (*round)(struct host *mine, struct host *other), s
     return (double)(server_number(&server, dialect_count_updates) - before) / ROUNDS;
 }
 
-/* What one client remembers spares the server something while nobody else comes. Whoever hands a mutex over must not
+/* What one client remembers spares the server something while nobody else comes. A hand-over must not
  * pay for it with a round trip. */
 static void each_change_is_one_statement_alone_and_in_turn(void **state)
 {
@@ -507,7 +507,7 @@ static void *be_busy(void *argument)
     return NULL;
 }
 
-/* Whoever looks for releases needs the connection as well. */
+/* A look for releases needs the connection as well. */
 static void a_stream_of_lone_requests_keeps_no_waiter_from_a_release(void **state)
 {
     simba_client *other = open_client(LEASE);

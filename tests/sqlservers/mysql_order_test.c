@@ -226,7 +226,7 @@ static void ask_behind_lock(struct host *host, enum simba_op op)
     assert_true(simba_now_ms() - began_ms < 10000);
 }
 
-/* Whoever has locked the table or the server: no statement waits there for longer than its client, and then comes
+/* A session has locked the table or the server: no statement waits there for longer than its client, and then comes
  * when it is not expected any more. */
 static void no_statement_is_left_behind_a_lock(void **state)
 {

@@ -169,7 +169,7 @@ static void connecting_ends_in_time_while_the_handshake_hangs(void **state)
     close(listener);
 }
 
-/* Whoever opens a store may do so on any thread. */
+/* A store may be opened on any thread. */
 static void a_server_that_leaves_in_the_handshake_raises_no_signal(void **state)
 {
     struct server leaving = server;

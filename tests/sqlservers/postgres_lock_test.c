@@ -55,7 +55,7 @@ static bool waits_for_standby(void *user)
                                   " WHERE wait_event = 'SyncRep'") > 0;
 }
 
-/* Whoever notifies has a lock of the whole cluster from its commit until the standby has it too. */
+/* A client that notifies has a lock of the whole cluster from its commit until the standby has it too. */
 static void *notify(void *session)
 {
     char text[64];
@@ -232,7 +232,7 @@ static void lock_table(struct session *admin)
     session_sql(admin, "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE");
 }
 
-/* Whoever gives up leaves nobody behind who waits on. */
+/* A client that gives up leaves no session behind that waits on. */
 static void connecting_does_not_wait_for_the_table_without_an_end(void **state)
 {
     struct session *admin = session_open(&server);

@@ -60,7 +60,7 @@ void server_reap(pid_t pid); /* ends it */
 void server_watch_pipes(void);
 int server_pipe_signals(void);
 
-/* Watches, and lets whoever writes to a connection of this process with the server fail. A plain write to one of them
+/* Watches, and makes writes to a connection of this process with the server fail. A plain write to one of them
  * shows that it raises the signal. */
 void server_break_pipes(const struct server *s);
 

@@ -169,7 +169,7 @@ static void close_while_the_session_is_over(struct call *call)
     assert_int_equal(call->code, SIMBA_EUNKNOWN); /* of the delete */
 }
 
-/* Whoever owns and asks again gets a new node; the old one is deleted first. */
+/* An owner that asks again gets a new node; the old one is deleted first. */
 static void a_contest_whose_session_is_over_fails_before_its_client_is_gone(void **state)
 {
     struct call again = host_call(SIMBA_OP_ACQUIRE, "m", "me", 0);

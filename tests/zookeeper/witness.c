@@ -59,7 +59,7 @@ static bool is_settled(void *user)
     return is_connected(user) || zoo_state(user) == ZOO_EXPIRED_SESSION_STATE;
 }
 
-/* Whoever connects with a session takes it over, and whoever had it takes it back; so it is closed again and again
+/* A client that connects with a session takes it over, and the other takes it back; so it is closed again and again
  * until the server does not know it any more. */
 void witness_expire(const struct server *server, const clientid_t *id)
 {
