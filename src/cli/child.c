@@ -150,7 +150,7 @@ static pid_t fork_command(struct cli_child *child, char **argv, char **environme
         errno = failure;
         return -1;
     }
-    setpgid(pid, pid); /* both sides do it: whoever is first, the group is there */
+    setpgid(pid, pid); /* both sides do it: in either order the group is there */
     return pid;
 }
 
@@ -384,7 +384,7 @@ bool cli_child_return_terminal(struct cli_child *child)
     return true;
 }
 
-/* A shell gives the terminal to this process's group, whoever had it before the stop. */
+/* A shell gives the terminal to this process's group, whichever group had it before the stop. */
 void cli_child_continue(struct cli_child *child)
 {
     if (!child->lent && cli_terminal_is_ours(child->tty_fd))

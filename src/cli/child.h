@@ -102,7 +102,7 @@ bool cli_child_return_terminal(struct cli_child *child);
  * it was continued. False: it could not be stopped, since nobody would continue it. */
 bool cli_child_follow_stop(const struct cli_child *child);
 
-/* The same because of a CLI_CHILD_WAITS: stops the job as the kernel does, for whoever has the terminal to see it.
+/* The same because of a CLI_CHILD_WAITS: stops the job as the kernel does, for the terminal's owner to see it.
  * Also returns after the limit, with a SIGCONT; SIMBA_INFINITE: none. */
 bool cli_child_ask_for_terminal(int64_t limit_ms);
 

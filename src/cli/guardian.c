@@ -185,7 +185,7 @@ static void send_order(int fd, const struct order *order)
     (void)told;
 }
 
-/* Neither end may block: whoever keeps the lease must not wait for a guardian that was stopped. What is to be guarded
+/* Neither end may block: the lease's keeper must not wait for a guardian that was stopped. What is to be guarded
  * already is in the pipe before there is somebody to read it: this process may be killed at any moment after that. fork
  * would have all libraries make themselves ready for a child that calls none of them, which takes a third of its
  * time. */

@@ -1,8 +1,8 @@
 /*
  * init.c - `simba init`: creates what a store needs before its first use.
  *
- * Every store creates it by itself when it may. This is for whoever wants it done by somebody with more rights
- * than the programs have, and for whoever wants to see what it is.
+ * Every store creates it by itself when it may. This is for users who want an administrator to create it,
+ * and for users who want to see what it is.
  */
 #include "api/scheme.h"
 #include "cli/cli.h"
@@ -63,7 +63,7 @@ static int say_nothing_to_create(const char *url)
     return CLI_EXIT_OK;
 }
 
-/* As a comment of SQL: whoever reads the statement may be a database. */
+/* As a comment of SQL: the reader of the statement may be a database. */
 static int print_comment(const char *url)
 {
     const char *name;
@@ -92,7 +92,7 @@ static int print_statement(const char *url)
     return CLI_EXIT_OK;
 }
 
-/* Where the table was refused, the statement goes to whoever may run it: whole, on lines of its own, in place of
+/* Where the table was refused, the user gets the statement to pass on: whole, on lines of its own, in place of
  * what the message has of it. */
 static int fail(const char *url, const struct simba_error *error)
 {

@@ -251,7 +251,7 @@ static int say_unreached(const struct lock *lock, const char *why)
     return lock->contended_code;
 }
 
-/* Whoever waits for a lease to end has asked nobody meanwhile: the owner that was seen last may be one of a store that
+/* A waiter for the end of a lease has asked nobody meanwhile: the owner that was seen last may be one of a store that
  * has died since. */
 static bool store_answers(const struct lock *lock, struct simba_error *error)
 {

@@ -115,7 +115,7 @@ static int64_t read_number(const char *text)
 static int64_t interval_ms(void)
 {
     int64_t allowed_us = read_number(getenv("WATCHDOG_USEC"));
-    const char *pid = getenv("WATCHDOG_PID"); /* not set: whoever it is */
+    const char *pid = getenv("WATCHDOG_PID"); /* not set: any process */
 
     if (allowed_us <= 0 || (pid != NULL && read_number(pid) != getpid()))
         return 0;

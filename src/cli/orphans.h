@@ -2,7 +2,7 @@
  * orphans.h - what a command leaves running: finds it, waits for it, ends it.
  *
  * A process group is not enough: the jobs of an interactive shell have groups of their own, and a daemon a
- * session. So this process inherits whoever loses its parent below it; its children are then all that is left.
+ * session. So this process inherits those below it that lose their parent; its children are then all that is left.
  */
 #ifndef CLI_ORPHANS_H
 #define CLI_ORPHANS_H

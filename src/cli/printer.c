@@ -1,5 +1,5 @@
 /*
- * printer.c - writes lines to standard error without ever holding up whoever has something to say.
+ * printer.c - writes lines to standard error without ever holding up the caller.
  *
  * The lock is held around copies of a line only, never around a write. Standard error's FILE is not
  * used: its lock would be held by the thread that is stuck.

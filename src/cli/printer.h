@@ -1,5 +1,5 @@
 /*
- * printer.h - writes lines to standard error without ever holding up whoever has something to say.
+ * printer.h - writes lines to standard error without ever holding up the caller.
  *
  * Standard error may be a pipe that nobody reads, or a terminal that was stopped. What guards a lease
  * must not wait for it: from cli_printer_start on, lines go into a queue that a thread of its own empties,

@@ -9,7 +9,7 @@
 #include <simba/simba.h>
 
 /* Prints "simba: " and the sentence as one line, in one write. Once a store is open it does not wait for
- * whoever reads standard error; see printer.h. */
+ * the reader of standard error; see printer.h. */
 void cli_say(const char *format, ...) SIMBA_PRINTF(1, 2);
 
 /* The log hook for clients: "simba: warning: ...". */

@@ -26,7 +26,7 @@
 /* From a signal that tells to end to the word that the command has not ended. */
 #define REMIND_AFTER_MS 2000
 
-/* How long whoever has the terminal gets to give it to a command that asks. */
+/* How long the owner of the terminal gets to give it to a command that asks. */
 #define ASK_MS 300
 
 enum phase {

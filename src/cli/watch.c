@@ -51,7 +51,7 @@ struct watch {
     simba_client *client;
     struct watched *list;
     size_t count;
-    pthread_mutex_t lock; /* of whoever prints */
+    pthread_mutex_t lock; /* of the thread that prints */
     int code;             /* what the start came to */
     struct simba_error error;
 };

@@ -11,7 +11,7 @@
  *     STOPPING            GUARD while on_released runs, then RELEASE of the exact record, then done;
  *                         a READ before it where a lost reply left the record unknown
  *
- * Only a belief ends by the clock. Whoever stops believes in nothing any more; it guards in silence until
+ * Only a belief ends by the clock. A stopping contender believes in nothing any more; it guards in silence until
  * the store names another owner, so that a clean-up that outlasts a lapse can become exclusive again.
  *
  * A release always names the revision of the record. When a lost reply left that unknown, a READ asks
@@ -152,7 +152,7 @@ static struct simba_owner owner_of(const struct sb_machine *m, const struct sb_e
 
 /* ---- When to try again --------------------------------------------------------------------- */
 
-/* Doubles with every failure in a row, half of it random. Whoever holds a lease must come back several times
+/* Doubles with every failure in a row, half of it random. An owner must come back several times
  * within its transition; a contender has time, and so has a stop whose lease has lapsed. */
 static int64_t retry_delay(struct sb_machine *m, int64_t now_ms)
 {
@@ -233,7 +233,7 @@ static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *
     step->acquired = true;
 }
 
-/* Whoever stops has told already that it does not own any more; it guards in silence. A proof that is
+/* A stopping contender has told that it does not own any more; it guards in silence. A proof that is
  * older than the ttl says nothing new: the next guard waits as after a failure, or it would follow at once,
  * again and again. */
 static void renew(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)

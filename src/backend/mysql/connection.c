@@ -154,7 +154,7 @@ static int choose_writable(struct sb_mysql_connection *c, struct sb_sql_failure 
 }
 
 /* TLS would wait where the library thinks that it does not: it leaves the socket blocking. And the errors of
- * TLS, which are kept for each thread, it leaves to whoever comes next: an application's thread must not have
+ * TLS, which are kept for each thread, it leaves to the next caller: an application's thread must not have
  * them. */
 static void set_up_socket(struct sb_mysql_connection *c)
 {
@@ -213,7 +213,7 @@ static void close_all(struct sb_mysql_connection *c)
         mysql_close(c->mysql);
 }
 
-/* TLS writes its farewell with write(2), whoever's thread that is on. */
+/* TLS writes its farewell with write(2), on any thread. */
 static void disconnect(struct sb_sql_connection *connection)
 {
     struct sb_signal_hold hold;

@@ -102,7 +102,7 @@ static bool is_changed(const struct sb_mysql_connection *c, const struct sb_sql_
            record->version < c->base.version_max;
 }
 
-/* The rows tell what became of the change: a lease of mine that runs is mine, whoever asks when. But where the server
+/* The rows tell what became of the change: a lease of mine that runs is mine at any time. But where the server
  * is read-only and nothing was changed, that is why. */
 static int change_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
                        size_t count, struct sb_sql_failure *failure)

@@ -211,7 +211,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
         hear(l);
 }
 
-/* Whoever waited until now may have missed something. */
+/* A waiter may have missed something until now. */
 static void begin_to_hear(struct sb_postgres_listener *l)
 {
     const struct simba_backend_host *host = l->config.host;

@@ -157,7 +157,7 @@ static int fail_outdated(const struct sb_sqlite_connection *c, struct sb_sql_fai
 }
 
 /* Mostly there is nothing to do, and nothing is locked to find that out. A file that must exist may be empty:
- * then somebody is about to use it, and whoever comes first sets it up. */
+ * then somebody is about to use it, and the first one sets it up. */
 static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     int lock;

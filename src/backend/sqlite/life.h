@@ -50,7 +50,7 @@ struct sb_life_file {
     const char *boot_id; /* of the host */
 };
 
-/* A client's own life. Its number belongs to whoever uses the connection. */
+/* A client's own life. Its number belongs to the user of the connection. */
 struct sb_life {
     const struct simba_backend_host *host;
     struct sb_life_file file;

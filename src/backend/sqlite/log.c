@@ -1,7 +1,7 @@
 /*
  * log.c - the write-ahead log. Owns when it moves into the file; must not know statements.
  *
- * A move costs two syncs, and whoever commits pays them:
+ * A move costs two syncs, and the committing process pays them:
  *
  *     connections that live long     when the log has LOG_FRAMES_MAX pages, without cutting it off
  *     those of a moment              at LOG_FRAMES already, and the log is empty then
@@ -23,7 +23,7 @@ static void move(struct sb_sqlite_connection *c, const char *name, int mode)
     c->deadline_ms = deadline_ms;
 }
 
-/* Whoever opens the file alone has to read all of the log, so that processes which are here for a moment keep it
+/* A process that opens the file alone has to read all of the log, so that processes which are here for a moment keep it
  * short for each other: now and then one of them pays the two syncs. */
 static int on_commit(void *connection, sqlite3 *db, const char *name, int frames)
 {

@@ -13,7 +13,7 @@
 #define SIDE_MODE 0600 /* where the database cannot be asked */
 #define ZFS_MAGIC 0x2fc12fc1
 
-/* Whoever may use the database may use the file. Where it cannot be given to the database's group, those who
+/* A user who may use the database may use the file. Where it cannot be given to the database's group, those who
  * get in by the group do without; where its mode cannot be set it stays private. */
 static void share_with(int fd, const struct stat *database)
 {

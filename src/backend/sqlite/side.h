@@ -1,7 +1,7 @@
 /*
  * side.h - the files that stand beside the database: how they are opened, and where they lie.
  *
- * Whoever may write in the folder could have put a link there, to have a file of ours overwritten. So
+ * A user who may write in the folder could have put a link there, to have a file of ours overwritten. So
  * nothing is taken but a plain file with this one name. All who open return a descriptor or -1 with errno.
  */
 #ifndef SB_BACKEND_SQLITE_SIDE_H

@@ -142,7 +142,7 @@ static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
     record->fence = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_FENCE);
 }
 
-/* An owner that somebody else may be waiting for. One that is known to be dead is no news: whoever was told of it
+/* An owner that somebody else may be waiting for. One that is known to be dead is no news: a waiter that was told
  * would ask again, without end. */
 static void note_owner(const struct sb_sqlite_connection *c, sqlite3_stmt *statement)
 {

@@ -2,8 +2,8 @@
  * wake.h - the side file PATH-wake by which processes on one database wake each other.
  *
  * SQLite has no way to tell another process that something was committed, and a watch on its own files
- * fires before the commit can be seen. So whoever has committed a release writes into this file, and
- * whoever waits watches it. Nothing rests on its content: a file that is lost, old or full of noise
+ * fires before the commit can be seen. So the process that has committed a release writes into this
+ * file, and waiters watch it. Nothing rests on its content: a file that is lost, old or full of noise
  * costs a late or a needless look at the database.
  *
  *     slot 0 | slot 1 | ... | slot 511      8 bytes each; a mutex has the slot of its name's hash
@@ -39,7 +39,7 @@ size_t sb_wake_slot(const char *mutex);
  * descriptor or -1 with errno. */
 int sb_wake_open_to_read(const char *wake_path, const char *path);
 
-/* Says that whoever has opened the file listens until it is closed, to acquires or to releases only. The caller looks at
+/* Says that the opener of the file listens until it is closed, to acquires or to releases only. The caller looks at
  * the database afterwards. False, with errno: others may not hear of it. */
 bool sb_wake_listen(int fd, bool to_acquires);
 

@@ -6,7 +6,7 @@
  *     armed -- the last one that listened is gone --------------> idle
  *
  * Between the attempt that was lost and the arming somebody may have released. So arming ends with one
- * wake-up of all: whoever looks again after it is told of everything that follows.
+ * wake-up of all: a waiter that looks again after it is told of everything that follows.
  *
  * The inotify instance is kept until the end: closing one takes the kernel milliseconds. Where a user
  * has no instance left, the file is read every 50 ms instead.
