@@ -227,10 +227,13 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
     if (!environment_build(&environment, setup))
         return false;
     init(child, argv[0], setup);
-    bool started = share_life(child, setup->client) && start_both(child, argv, environment.list);
+    bool started = share_life(child, setup->client) &&
+                   (!child->adopts || cli_processes_reserve()) &&
+                   start_both(child, argv, environment.list);
     int failure = errno;
     free(environment.list);
     if (!started) {
+        cli_processes_use_reserve();
         close_terminal(child);
         close_life(child);
     }
@@ -303,6 +306,7 @@ bool cli_child_leaves_others(const struct cli_child *child)
 {
     struct cli_relatives known = relatives(child);
 
+    cli_processes_use_reserve();
     return child->adopts && cli_orphans_await(&known, LINGER_MS);
 }
 
@@ -311,6 +315,7 @@ bool cli_child_sweep(const struct cli_child *child)
 {
     struct cli_relatives known = relatives(child);
 
+    cli_processes_use_reserve();
     kill(-child->pid, SIGKILL);
     return child->adopts && cli_orphans_kill(&known);
 }

@@ -13,6 +13,7 @@
 #define DIGITS_MAX 10
 #define PAGE_BYTES 4096 /* the kernel tells of no more children at once */
 #define STAT_BYTES 512  /* up to the number of threads */
+#define RESERVE 3       /* the folder of the threads, a list of children, the state of one */
 
 /* ---- Paths; snprintf is not async-signal-safe --------------------------------------------- */
 
@@ -54,6 +55,30 @@ static void write_children_path(char *path, pid_t pid, pid_t thread)
 static bool is_shortage(void)
 {
     return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+}
+
+/* ---- Descriptors for a look --------------------------------------------------------------- */
+
+static struct {
+    int fds[RESERVE];
+    size_t count;
+} reserve;
+
+bool cli_processes_reserve(void)
+{
+    while (reserve.count < RESERVE) {
+        int fd = open("/", O_PATH | O_CLOEXEC);
+        if (fd < 0)
+            return false;
+        reserve.fds[reserve.count++] = fd;
+    }
+    return true;
+}
+
+void cli_processes_use_reserve(void)
+{
+    while (reserve.count > 0)
+        close(reserve.fds[--reserve.count]);
 }
 
 /* ---- Children ----------------------------------------------------------------------------- */

@@ -14,6 +14,11 @@
  * descriptors or memory it has not seen all. */
 bool cli_processes_each_child(pid_t parent, cli_numbered_visit *visit, void *user);
 
+/* Keeps as many descriptors as a look needs, until it is needed: a program that has used up all others can look all the
+ * same. Returns false with errno when there are not that many. */
+bool cli_processes_reserve(void);
+void cli_processes_use_reserve(void);
+
 /* Whether the kernel tells of the children of this process: not without /proc. */
 bool cli_processes_are_listed(void);
 
