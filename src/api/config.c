@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/trusted_file.h"
+#include "base/url.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -133,12 +134,14 @@ static int open_file(const char *path, int *ret_fd, struct stat *ret_status,
                      struct simba_error *error)
 {
     struct simba_error why;
+    char shown[PATH_MAX];
     int code = sb_trusted_open("configuration file", path, ret_fd, ret_status, &why);
 
     if (code == SIMBA_OK)
         return SIMBA_OK;
-    if (why.backend_code == ENOENT)
-        return sb_error_set_backend(error, code, ENOENT, "there is no configuration file %s", path);
+    if (why.backend_code == ENOENT) /* for a URL in its place there is -u */
+        return sb_error_set_backend(error, code, ENOENT, "there is no configuration file %s",
+                                    sb_url_redact(path, shown, sizeof shown));
     if (error != NULL)
         *error = why;
     return code;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 #include "base/text.h"
+#include "base/url.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -48,12 +49,13 @@ static void fill(struct simba_error *error, int code, int backend_code, const ch
                  va_list arguments)
 {
     char text[WHOLE_MAX];
+    char shown[WHOLE_MAX];
 
     if (vsnprintf(text, sizeof(text), format, arguments) < 0)
         text[0] = '\0';
     error->code = code;
     error->backend_code = backend_code;
-    sb_text_fit(error->text, sizeof error->text, text);
+    sb_text_fit(error->text, sizeof error->text, sb_url_redact_message(text, shown, sizeof shown));
 }
 
 int sb_error_set(struct simba_error *error, int code, const char *format, ...)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/path_walk.h"
+#include "base/url.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -231,7 +232,9 @@ static int tell(const struct walk *walk, const char *kind, const char *path,
                 struct simba_error *error)
 {
     int system_code = walk->system_code;
+    char shown[PATH_MAX];
 
+    path = sb_url_redact(path, shown, sizeof shown); /* a user may have given a URL in its place */
     if (has_other_rights())
         return sb_error_set(error, SIMBA_ECONFIG, "the %s %s cannot be used", kind, path);
     if (system_code == 0)

@@ -152,7 +152,8 @@ static int split_bracketed(char **name, char **ret_port, struct simba_error *err
     if (code != SIMBA_OK)
         return code;
     if (!is_ipv6(*name))
-        return sb_error_set(error, SIMBA_EINVAL, "[%.50s] in the URL is no IPv6 address", *name);
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "what stands in brackets in the URL is no IPv6 address");
     *ret_port = *rest == ':' ? rest + 1 : NULL;
     return SIMBA_OK;
 }

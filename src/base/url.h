@@ -55,4 +55,9 @@ const char *sb_url_unused_param(const simba_url *url);
  * '@', and of every parameter whose name sounds like a secret. Returns `buffer`. */
 const char *sb_url_redact(const char *text, char *buffer, size_t size) SB_SHARED("url_redact");
 
+/* The same for a whole sentence: hides what looks like a password in each of its words. All errors and lines of the log
+ * pass through it, for what an outsider says, or a user in the wrong place, may be a URL. */
+const char *sb_url_redact_message(const char *text, char *buffer, size_t size)
+    SB_SHARED("url_redact_message");
+
 #endif

@@ -1,5 +1,5 @@
 /*
- * url_redact.c - writes a URL without its secrets.
+ * url_redact.c - writes a URL, or a message that may quote one, without its secrets.
  *
  * It works on any text, also on one that is no valid URL, because that is when it ends up in an error.
  * In doubt it hides too much.
@@ -11,7 +11,9 @@
 #include <strings.h>
 
 #define HIDDEN "***"
-#define DELIMITERS "?& " /* of parameters; other libraries write them with spaces between */
+#define DELIMITERS "?&;#, " /* of parameters, as this library and others write them */
+#define AUTHORITY_END "/?#;& "
+#define DIGITS "0123456789"
 
 static void add_bytes(struct sb_text *out, const char *text, size_t length)
 {
@@ -86,6 +88,12 @@ static const char *add_param(struct sb_text *out, const char *text, const char *
         sb_text_add(out, HIDDEN);
         return find_any(name_end, end, "&");
     }
+    if ((name_end == end || *name_end != '=') &&
+        holds_secret(text + 1, (size_t)(value_end - text - 1))) { /* with its '=' as an escape */
+        add_bytes(out, text, 1);
+        sb_text_add(out, HIDDEN);
+        return value_end;
+    }
     add_bytes(out, text, (size_t)(value_end - text));
     return value_end;
 }
@@ -121,21 +129,92 @@ static bool is_in_secret(const char *text, const char *at)
     return param != NULL && is_secret(param, (size_t)(at - param));
 }
 
+static const char *find(const char *text, const char *end, const char *word)
+{
+    return memmem(text, (size_t)(end - text), word, strlen(word));
+}
+
+/* Whether it is a port, or a part of an IPv6 address in brackets, perhaps before the quote or dot that ends a URL in a
+ * sentence. */
+static bool is_port(const char *text, const char *end, bool bracketed)
+{
+    text += strspn(text, bracketed ? DIGITS "abcdefABCDEF." : DIGITS);
+    return text + strspn(text, "'\").") >= end;
+}
+
+/* The ':' in front of what should be a port and is none: it may be a password. NULL: there is none. */
+static const char *find_no_port(const char *text, const char *end)
+{
+    bool bracketed = false;
+
+    for (; text < end; text++) {
+        if (*text == '[' || *text == ']')
+            bracketed = *text == '[';
+        if (*text == ':' && !is_port(text + 1, find_any(text + 1, end, ":,]"), bracketed))
+            return text;
+    }
+    return NULL;
+}
+
+/* Where a password may begin in a text without user and password, or behind them. A path is that of a file only to
+ * SQLite. */
+static const char *find_stray(const char *text, const char *end, bool has_user)
+{
+    const char *slashes = find(text, end, "://");
+    const char *first = memchr(text, ':', (size_t)(end - text));
+
+    if (slashes != NULL)
+        return find_no_port(slashes + 3, find_any(slashes + 3, end, AUTHORITY_END));
+    if (has_user)
+        return find_no_port(text, find_any(text, end, AUTHORITY_END));
+    if (first == NULL || find(text, end, "//") != NULL ||
+        contains(text, (size_t)(first - text), "sqlite"))
+        return NULL;
+    return memchr(first + 1, ':', (size_t)(end - first - 1));
+}
+
 /* A password may have a raw '@', '/', '?' or '&' in it and reach over what looks like the end of the hosts or even
  * like parameters, so that it ends at the last '@' of all. */
+static void add_url(struct sb_text *out, const char *text, const char *end)
+{
+    const char *at = memrchr(text, '@', (size_t)(end - text));
+    const char *colon = at != NULL ? find_colon(text, at) : NULL;
+    const char *stray;
+
+    if (colon != NULL) {
+        add_part(out, text, colon + 1);
+        sb_text_add(out, HIDDEN "@");
+        text = is_in_secret(text, at) ? find_any(at, end, "&") : at + 1;
+    }
+    stray = find_stray(text, end, colon != NULL);
+    add_part(out, text, stray != NULL ? stray + 1 : end);
+    if (stray != NULL)
+        sb_text_add(out, HIDDEN);
+}
+
 const char *sb_url_redact(const char *text, char *buffer, size_t size)
 {
-    const char *end = text + strlen(text);
-    const char *at = strrchr(text, '@');
-    const char *colon = at != NULL ? find_colon(text, at) : NULL;
     struct sb_text out;
 
     sb_text_init(&out, buffer, size);
-    if (colon != NULL) {
-        add_part(&out, text, colon + 1);
-        sb_text_add(&out, HIDDEN "@");
-        text = is_in_secret(text, at) ? find_any(at, end, "&") : at + 1;
+    add_url(&out, text, text + strlen(text));
+    return buffer;
+}
+
+/* A word counts with the space before it, which may be the delimiter of a parameter. */
+const char *sb_url_redact_message(const char *text, char *buffer, size_t size)
+{
+    struct sb_text out;
+
+    sb_text_init(&out, buffer, size);
+    while (*text != '\0') {
+        const char *end = text + 1 + strcspn(text + 1, " ");
+
+        if (find(text, end, "://") != NULL)
+            add_url(&out, text, end);
+        else
+            add_part(&out, text, end);
+        text = end;
     }
-    add_part(&out, text, end);
     return buffer;
 }

@@ -6,6 +6,7 @@
  */
 #include "cli/child.h"
 
+#include "base/url.h"
 #include "cli/cli.h"
 #include "cli/events.h"
 #include "cli/orphans.h"
@@ -17,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -428,11 +430,13 @@ static void take_terminal_back(struct cli_child *child, bool killed)
 
 static void say_failure(struct cli_child *child)
 {
+    char shown[PATH_MAX]; /* a URL in its place may hold a password */
     int failure = 0;
 
     child->failed = read(child->failure_fd, &failure, sizeof failure) == (ssize_t)sizeof failure;
     if (child->failed)
-        cli_say("cannot run '%s': %s", child->command, strerror(failure));
+        cli_say("cannot run '%s': %s", sb_url_redact(child->command, shown, sizeof shown),
+                strerror(failure));
 }
 
 int cli_child_collect(struct cli_child *child)

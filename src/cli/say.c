@@ -3,6 +3,7 @@
  */
 #include "cli/say.h"
 
+#include "base/url.h"
 #include "cli/cli.h"
 #include "cli/printer.h"
 #include "cli/text.h"
@@ -15,13 +16,15 @@
 
 #define LINE_MAX_BYTES 1024
 
-/* Names and ids may come from the store: they must not reach the terminal unfiltered. */
+/* Names and ids may come from the store: they must not reach the terminal unfiltered. Nor must a password that stands
+ * where none belongs. */
 static void print_line(const char *prefix, const char *line)
 {
+    char shown[LINE_MAX_BYTES];
     char safe[LINE_MAX_BYTES];
     char whole[CLI_PRINTER_LINE_MAX];
 
-    cli_text_printable(line, safe, sizeof safe);
+    cli_text_printable(sb_url_redact_message(line, shown, sizeof shown), safe, sizeof safe);
     snprintf(whole, sizeof whole, "simba: %s%s\n", prefix, safe);
     cli_printer_put(whole);
 }

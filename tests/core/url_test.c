@@ -573,6 +573,17 @@ static void redaction_hides_passwords(void **state)
         {"user=u password=x host=h", "user=u password=***"},
         {"sqlite:x?password", "sqlite:x?password"},
         {"sqlite:x?a=redis://u:p@h", "sqlite:***@h"},
+        {"redis://h;password=x", "redis://h;password=***"},
+        {"redis://h#password=x", "redis://h#password=***"},
+        {"redis://h/0,password=x", "redis://h/0,password=***"},
+        {"redis://h?password%3dx&a=b", "redis://h?***&a=b"},
+        {"redis://al:pw", "redis://al:***"},
+        {"redis://al:1,be:pw/0", "redis://al:1,be:***"},
+        {"redis://al:a@b:pw", "redis://al:***@b:***"},
+        {"redis://[al:pw]", "redis://[al:***"},
+        {"redis://[::ffff:1.2.3.4]:7,[fe80::1]:8/0", "redis://[::ffff:1.2.3.4]:7,[fe80::1]:8/0"},
+        {"redis:al:pw", "redis:al:***"},
+        {"sqlite:/a:b:c.db", "sqlite:/a:b:c.db"},
         {"", ""},
         {"://", "://"},
         {"://:x@", "://:***@"},
@@ -583,6 +594,31 @@ static void redaction_hides_passwords(void **state)
         char buffer[128];
 
         assert_ptr_equal(sb_url_redact(cases[i][0], buffer, sizeof(buffer)), buffer);
+        assert_string_equal(buffer, cases[i][1]);
+    }
+}
+
+static void a_message_hides_passwords_in_its_words(void **state)
+{
+    static const char *const cases[][2] = {
+        {"there is no file redis://al:pw@h", "there is no file redis://al:***@h"},
+        {"cannot run 'redis://al:pw': not found", "cannot run 'redis://al:*** not found"},
+        {"the host h;password=x is not there", "the host h;password=*** is not there"},
+        {"user=u password=x host=h", "user=u password=*** host=h"},
+        {"mutex 'm' is held by 0:12345@192.168.1.1~k3",
+         "mutex 'm' is held by 0:12345@192.168.1.1~k3"},
+        {"the store is redis://h:1/0 and 0:1@h waits",
+         "the store is redis://h:1/0 and 0:1@h waits"},
+        {"'redis://h:1' or 'redis://[::1]:2'.", "'redis://h:1' or 'redis://[::1]:2'."},
+        {"12:30 a: b", "12:30 a: b"},
+        {"", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        char buffer[128];
+
+        assert_ptr_equal(sb_url_redact_message(cases[i][0], buffer, sizeof(buffer)), buffer);
         assert_string_equal(buffer, cases[i][1]);
     }
 }
@@ -680,6 +716,7 @@ int main(void)
         cmocka_unit_test(everything_has_a_cap),
         cmocka_unit_test(a_refusal_leaves_the_result_alone),
         cmocka_unit_test(redaction_hides_passwords),
+        cmocka_unit_test(a_message_hides_passwords_in_its_words),
         cmocka_unit_test(refusals_and_redaction_never_tell_a_password),
         cmocka_unit_test(redaction_keeps_within_its_buffer),
         cmocka_unit_test(random_texts_do_no_harm),

@@ -125,6 +125,27 @@ def a_password_is_not_shown(make, folder):
         store.stop()
 
 
+# Not as a URL is written, or not where one belongs.
+MISPLACED = [f"redis://u:{SECRET}@127.0.0.1:1", f"redis://127.0.0.1:1;password={SECRET}", f"redis://h#password={SECRET}",
+             f"redis://h/0,password={SECRET}", f"redis://[u:{SECRET}]", f"redis:u:{SECRET}", f"redis://u:{SECRET}",
+             f"redis://u:a b {SECRET}@h", f"redis://u:it's{SECRET}@h", f"postgres://h?password%3D{SECRET}",
+             f"jdbc:sqlserver://h;user=u;password={SECRET}", f"mysql://u:{SECRET}@h:port/db"]
+
+
+def a_password_in_the_wrong_place_is_not_shown(folder):
+    path = os.path.join(folder, "c.yaml")
+    for text in MISPLACED:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f'simba.url: "{text}"\n')
+        for arguments, environment in (
+                (["-u", text, "status", "m"], {}), (["-c", text, "status", "m"], {}), (["-c", path, "status", "m"], {}),
+                (["status", "m"], {"SIMBA_CONFIG": text}), ([text], {}), (["status", "--ulr=" + text], {}),
+                (["-u", "memory:", "lock", "m", "--", text], {}), (["-u", f"sqlite:{folder}/s.db", "lock", "m", text], {})):
+            result = run("--log-level", "debug", *arguments, env={**os.environ, "HOME": folder, **environment})
+            assert result.returncode > 0, f"{arguments}, {environment}: {result.returncode}"
+            expect_hidden(result.stdout + result.stderr, f"{arguments}, {environment}")
+
+
 def what_the_program_creates_is_private(folder):
     """Also where the user lets everybody read what he creates."""
     result = run("lock", "m", "--", "true", env={"HOME": folder, "PATH": os.environ["PATH"]}, umask=0)
@@ -139,6 +160,7 @@ def what_the_program_creates_is_private(folder):
 
 def cases():
     yield "what the program creates by itself is private", what_the_program_creates_is_private, None
+    yield "a password in the wrong place is not shown", a_password_in_the_wrong_place_is_not_shown, None
     for name in [name for name in BUILT if name in STORES]:
         make, store = STORES[name]
         yield (f"{name}: a password is not shown",
