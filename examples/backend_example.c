@@ -141,9 +141,10 @@ static off_t find_record(int file, const char *mutex, struct record *record)
 /* An error after the record may have been written is SIMBA_EUNKNOWN (duty 4); all others certainly
  * left it as it was. */
 static int carry_out(simba_backend *backend, const struct simba_request *request,
-                     struct record *record)
+                     struct record *record, bool *ret_missed)
 {
     int code = lock_file(backend->file, request->timeout_ms);
+    bool changed = false;
     off_t at;
 
     memset(record, 0, sizeof(*record));
@@ -152,9 +153,11 @@ static int carry_out(simba_backend *backend, const struct simba_request *request
     at = find_record(backend->file, request->mutex, record);
     if (at < 0)
         code = SIMBA_ESTORE;
-    else if (apply(record, request, simba_now_ms()) &&
-             pwrite(backend->file, record, sizeof(*record), at) != (ssize_t)sizeof(*record))
+    else
+        changed = apply(record, request, simba_now_ms());
+    if (changed && pwrite(backend->file, record, sizeof(*record), at) != (ssize_t)sizeof(*record))
         code = SIMBA_EUNKNOWN;
+    *ret_missed = request->op == SIMBA_OP_RELEASE && request->revision != 0 && !changed;
     flock(backend->file, LOCK_UN);
     return code;
 }
@@ -163,13 +166,14 @@ static int carry_out(simba_backend *backend, const struct simba_request *request
 
 /* In time left by the store's clock (duty 3). From here on the request is the library's again. */
 static void answer(simba_backend *backend, struct simba_request *request, int code,
-                   const struct record *record)
+                   const struct record *record, bool missed)
 {
     struct simba_reply reply = SIMBA_REPLY_INIT;
     int64_t now_ms = simba_now_ms();
 
     reply.code = code;
     reply.revision = record->revision;
+    reply.missed = missed; /* the owner learns that its term had ended (duty 13) */
     if (!lease_is_over(record, now_ms)) {
         reply.owner = record->owner;
         reply.fence = record->revision;
@@ -251,10 +255,15 @@ static void *work(void *argument)
     struct record record;
 
     while ((request = take(backend)) != NULL) {
-        if (request->op == SIMBA_OP_LIST)
+        bool missed = false;
+
+        if (request->op == SIMBA_OP_LIST) {
             answer_list(backend, request);
-        else
-            answer(backend, request, carry_out(backend, request, &record), &record);
+        } else {
+            int code = carry_out(backend, request, &record, &missed);
+
+            answer(backend, request, code, &record, missed);
+        }
     }
     backend->host->post(backend->host, &backend->ended);
     return NULL;

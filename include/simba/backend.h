@@ -41,6 +41,9 @@
  *     record adds exactly 1 to its revision, it sets `revision_counts`, and the owner finds out by counting.
  * 12. No request ever shortens a lease that the same id was granted before, in whatever order requests are
  *     carried out and whenever their time was taken.
+ * 13. A RELEASE that names a revision and finds no such record of `id` sets `missed`: the term had ended before. The
+ *     owner is told SIMBA_ELOST then. A record whose lease has ended is found as long as the store keeps it. A backend
+ *     that has sent a RELEASE twice, and cannot know which of the two did it, leaves `missed` false.
  *
  * Threads: open, submit, listen and close are called on the client's loop thread and must not block
  * there, except open, which may take as long as it needs to find out whether the store can be used, and submit for
@@ -113,11 +116,13 @@ struct simba_reply {
     const struct simba_error *error; /* the sentence for `code`; may be NULL */
     int64_t place;        /* in the wait queue, from 1, where ACQUIRE asked for it; 0: not known */
     bool revision_counts; /* each ACQUIRE and GUARD that changed the record added 1 (duty 11) */
+    bool
+        missed; /* RELEASE: the store did not have the record as named, nothing was given back (duty 13) */
 };
 
 #define SIMBA_REPLY_INIT                                                                           \
     {                                                                                              \
-        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false                                 \
+        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false, false                          \
     }
 
 enum simba_notice {

@@ -73,6 +73,15 @@ static bool expect(struct contract *c, const char *what, enum simba_op op, const
     return true;
 }
 
+/* A RELEASE says whether it found the record that it names: an owner learns by that of a term that was taken away. */
+static bool expect_release(struct contract *c, const char *what, const char *id, uint64_t revision,
+                           const char *owner, bool missed)
+{
+    return expect(c, what, SIMBA_OP_RELEASE, id, revision, owner) &&
+           sb_kit_check(c->kit, c->answer.missed == missed, "%s: the answer says that it %s", what,
+                        c->answer.missed ? "missed its record" : "found its record");
+}
+
 static bool check_larger(struct contract *c, const char *what, uint64_t before)
 {
     return sb_kit_check(c->kit, c->answer.revision > before,
@@ -101,7 +110,7 @@ static bool check_nobody(struct contract *c)
 {
     return expect(c, "READ of an unknown mutex", SIMBA_OP_READ, NULL, 0, NOBODY) &&
            expect(c, "GUARD of an unknown mutex", SIMBA_OP_GUARD, X, 0, NOBODY) &&
-           expect(c, "RELEASE of an unknown mutex", SIMBA_OP_RELEASE, X, 1, NOBODY);
+           expect_release(c, "RELEASE of an unknown mutex", X, 1, NOBODY, true);
 }
 
 /* ---- X owns ------------------------------------------------------------------------------- */
@@ -129,14 +138,14 @@ static bool check_stranger(struct contract *c, uint64_t revision)
 {
     return expect(c, "ACQUIRE of a mutex that is owned", SIMBA_OP_ACQUIRE, Y, 0, X) &&
            expect(c, "GUARD by a stranger", SIMBA_OP_GUARD, Y, 0, X) &&
-           expect(c, "RELEASE by a stranger", SIMBA_OP_RELEASE, Y, revision, X);
+           expect_release(c, "RELEASE by a stranger", Y, revision, X, true);
 }
 
 /* So do the owner's own, when they name another record than the present one. */
 static bool check_wrong_revision(struct contract *c, uint64_t revision)
 {
-    return expect(c, "RELEASE of a revision to come", SIMBA_OP_RELEASE, X, revision + 1000, X) &&
-           expect(c, "RELEASE without a revision", SIMBA_OP_RELEASE, X, 0, X);
+    return expect_release(c, "RELEASE of a revision to come", X, revision + 1000, X, true) &&
+           expect_release(c, "RELEASE without a revision", X, 0, X, false);
 }
 
 /* A stop that does not know what it left looks for it, and then releases that revision. */
@@ -165,11 +174,10 @@ static bool check_owned(struct contract *c, uint64_t *ret_revision)
     guarded = c->answer.revision;
     if (!sb_kit_check(c->kit, guarded >= first, "GUARD: revision %" PRIu64 " after %" PRIu64,
                       guarded, first) ||
-        (guarded != first &&
-         !expect(c, "RELEASE of an old revision", SIMBA_OP_RELEASE, X, first, X)) ||
+        (guarded != first && !expect_release(c, "RELEASE of an old revision", X, first, X, true)) ||
         !expect(c, "ACQUIRE by the owner", SIMBA_OP_ACQUIRE, X, 0, X) ||
         !check_larger(c, "ACQUIRE by the owner", guarded) ||
-        !expect(c, "RELEASE of an old revision", SIMBA_OP_RELEASE, X, guarded, X) ||
+        !expect_release(c, "RELEASE of an old revision", X, guarded, X, true) ||
         !ask(c, SIMBA_OP_READ, NULL, 0))
         return false;
     *ret_revision = c->answer.revision;
@@ -178,9 +186,36 @@ static bool check_owned(struct contract *c, uint64_t *ret_revision)
 
 static bool check_released(struct contract *c, uint64_t revision)
 {
-    return expect(c, "RELEASE by the owner", SIMBA_OP_RELEASE, X, revision, NOBODY) &&
-           expect(c, "RELEASE for the second time", SIMBA_OP_RELEASE, X, revision, NOBODY) &&
+    return expect_release(c, "RELEASE by the owner", X, revision, NOBODY, false) &&
+           expect_release(c, "RELEASE for the second time", X, revision, NOBODY, true) &&
            expect(c, "GUARD after the release", SIMBA_OP_GUARD, X, 0, NOBODY);
+}
+
+/* ---- The term is taken away --------------------------------------------------------------- */
+
+/* Another client takes the mutex from its owner, which has not been told when it gives the mutex back: once while
+ * nobody owns, once while the next one does. Leaves nobody as the owner. */
+static bool check_taken_away(struct contract *c, simba_client *other, bool is_owned_again)
+{
+    struct sb_kit *kit = c->kit;
+    struct simba_owner taken = SIMBA_OWNER_NONE;
+    struct simba_error error;
+    uint64_t first;
+    int code;
+
+    if (!expect(c, "ACQUIRE of a free mutex", SIMBA_OP_ACQUIRE, X, 0, X))
+        return false;
+    first = c->answer.revision;
+    code = simba_client_force_release(other, kit->mutex, sb_kit_patience_ms(kit), &taken, &error);
+    if (!sb_kit_check_ok(kit, code, &error, "taking the mutex from its owner") ||
+        !sb_kit_check(kit, strcmp(taken.id, X) == 0, "it was taken from '%s'", taken.id))
+        return false;
+    if (!is_owned_again)
+        return expect_release(c, "RELEASE of what was taken away", X, first, NOBODY, true);
+    return expect(c, "ACQUIRE of what was taken away", SIMBA_OP_ACQUIRE, Y, 0, Y) &&
+           expect_release(c, "RELEASE of what another has", X, first, Y, true) &&
+           ask(c, SIMBA_OP_READ, NULL, 0) &&
+           expect_release(c, "RELEASE by the next owner", Y, c->answer.revision, NOBODY, false);
 }
 
 /* ---- The lease runs out ------------------------------------------------------------------- */
@@ -217,7 +252,7 @@ static bool check_takeover(struct contract *c, uint64_t before)
     return sb_kit_check(c->kit, simba_now_ms() >= end_ms,
                         "a lease was taken over before it had ended") &&
            expect(c, "GUARD by the owner before", SIMBA_OP_GUARD, Y, 0, X) &&
-           expect(c, "RELEASE by the owner before", SIMBA_OP_RELEASE, Y, revision, X);
+           expect_release(c, "RELEASE by the owner before", Y, revision, X, true);
 }
 
 /* Nothing left is not the end yet: a store may round, and renew within the millisecond. */
@@ -239,12 +274,16 @@ static bool check_late_guard(struct contract *c)
 void sb_case_contract(struct sb_kit *kit)
 {
     struct contract c = {.kit = kit};
+    simba_client *other;
     uint64_t revision = 0;
 
     c.client = sb_kit_client_with_shim(kit, SB_KIT_LEASE_CALM, sb_kit_patience_ms(kit), &c.shim);
     c.transition_ms = sb_kit_lease_ms(kit, SB_KIT_LEASE_CALM) - kit->options.ttl_ms;
     if (c.client == NULL || !check_nobody(&c) || !check_owned(&c, &revision) ||
         !check_released(&c, revision))
+        return;
+    other = sb_kit_client(kit, SB_KIT_LEASE_CALM);
+    if (other == NULL || !check_taken_away(&c, other, false) || !check_taken_away(&c, other, true))
         return;
     c.transition_ms = kit->options.transition_ms;
     if (sb_shim_has_sessions(c.shim))

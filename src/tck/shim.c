@@ -183,6 +183,7 @@ static void fill_answer(struct sb_shim_answer *answer, const struct simba_reply 
     answer->ttl_left_ms = reply->ttl_left_ms;
     answer->transition_left_ms = reply->transition_left_ms;
     answer->revision = reply->revision;
+    answer->missed = reply->missed;
     sb_text_copy(answer->owner, sizeof(answer->owner), reply->owner != NULL ? reply->owner : "");
     sb_text_copy(answer->text, sizeof(answer->text), text);
 }

@@ -64,6 +64,7 @@ struct sb_shim_answer {
     int64_t ttl_left_ms;
     int64_t transition_left_ms;
     uint64_t revision;
+    bool missed;
     char text[256];
 };
 

@@ -140,6 +140,8 @@ static void broken_reply(const struct simba_backend_host *wrapped, struct simba_
         reply.revision = 0;
     if (broken->how == BROKEN_TERMS_ALIKE)
         reply.fence = 0;
+    if (broken->how == BROKEN_RELEASE_NEVER_MISSES)
+        reply.missed = false;
     free(copy);
     broken->host->reply(broken->host, original, &reply);
 }

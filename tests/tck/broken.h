@@ -13,6 +13,7 @@ enum broken_how {
     BROKEN_REVISION_STANDS, /* the revision does not grow */
     BROKEN_RELEASE_DOES_NOTHING,
     BROKEN_RELEASE_OF_ANY,        /* RELEASE takes any revision for the right one */
+    BROKEN_RELEASE_NEVER_MISSES,  /* RELEASE does not say that there was nothing to give back */
     BROKEN_LEASE_NEVER_ENDS,      /* the store keeps a lease for longer than was asked for */
     BROKEN_NO_TRANSITION,         /* the store lets others in when the ttl is over */
     BROKEN_ANSWERS_TWICE_AS_MUCH, /* the time left is told too long */

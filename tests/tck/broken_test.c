@@ -104,6 +104,7 @@ static void a_release_that_ignores_the_revision_is_caught(void **state)
 {
     (void)state;
     assert_caught(BROKEN_RELEASE_OF_ANY, "contract");
+    assert_caught(BROKEN_RELEASE_NEVER_MISSES, "contract");
 }
 
 static void a_lease_that_never_ends_is_caught(void **state)

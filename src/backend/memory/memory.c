@@ -201,34 +201,40 @@ static void guard(const struct simba_request *request, struct sb_memory_record *
         sb_memory_renew(record, request, now_ms);
 }
 
-/* A waiter that gives up while the mutex is free may be the one that was woken: the next one is. */
-static void release(simba_backend *client, const struct simba_request *request,
+/* A waiter that gives up while the mutex is free may be the one that was woken: the next one is. Returns whether the
+ * record was given back. */
+static bool release(simba_backend *client, const struct simba_request *request,
                     struct sb_memory_record *record, int64_t now_ms, struct telling **news)
 {
+    bool hit = request->revision > 0 && is_mine(record, request->id) &&
+               record->owner.fence == request->revision;
+
     sb_memory_leave(record, client, request->id);
-    if (request->revision > 0 && is_mine(record, request->id) &&
-        record->owner.fence == request->revision) {
+    if (hit) {
         sb_memory_clear(record);
         add_change(news, record);
     }
     if (!sb_memory_is_owned(record, now_ms))
         add_wake(news, record);
+    return hit;
 }
 
 /* Carries the request out; *ret_record is NULL where the store has no such mutex. */
 static int carry_out(simba_backend *client, const struct simba_request *request, int64_t now_ms,
-                     struct sb_memory_record **ret_record, struct telling **news)
+                     struct sb_memory_record **ret_record, bool *ret_missed, struct telling **news)
 {
     struct sb_memory_record *record = sb_memory_find(&client->store->records, request->mutex);
     int code = SIMBA_OK;
+    bool released = false;
 
     if (request->op == SIMBA_OP_ACQUIRE)
         code = acquire(client, request, &record, now_ms, news);
     else if (request->op == SIMBA_OP_GUARD && record != NULL)
         guard(request, record, now_ms);
     else if (request->op == SIMBA_OP_RELEASE && record != NULL)
-        release(client, request, record, now_ms, news);
+        released = release(client, request, record, now_ms, news);
     *ret_record = record;
+    *ret_missed = request->op == SIMBA_OP_RELEASE && request->revision > 0 && !released;
     return code;
 }
 
@@ -245,7 +251,7 @@ static void answer(simba_backend *client, struct simba_request *request)
 
     pthread_mutex_lock(&store->lock);
     now_ms = simba_now_ms();
-    reply.code = carry_out(client, request, now_ms, &record, &news);
+    reply.code = carry_out(client, request, now_ms, &record, &reply.missed, &news);
     reply.waiters = 0;
     if (record != NULL) {
         reply.revision = record->owner.fence;

@@ -77,6 +77,8 @@ static void answer_record(struct sb_batch *batch, struct sb_job *job)
     const struct sb_sql_record *record = &job->item.record;
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
+    reply.missed =
+        job->request->op == SIMBA_OP_RELEASE && job->request->revision > 0 && !job->changed;
     if (job->found)
         reply.revision = record->version;
     if (job->found && sb_sql_record_is_owned(record)) {

@@ -52,6 +52,7 @@ struct sb_zk_job {
     bool notes_before;                   /* the same for the one before mine */
     bool notes_self;                     /* and for mine */
     bool parked;                         /* the answer is known and held back */
+    bool missed; /* RELEASE: the node that it names was not found, or not yet */
     struct sb_zk_proof *proof;
     int64_t proved_ms; /* an instant at which the session was alive; 0: none */
     size_t reach;      /* of the path, when parents are made */

@@ -26,15 +26,27 @@ static void keep_node(simba_backend *store, struct sb_zk_latch *latch, int code)
     latch->stuck = true;
 }
 
+/* What was meant has been given back, or nothing was meant: neither need be told who owns next, and looking
+ * would only stand in the way of the next one. */
+static bool is_released(const struct sb_zk_job *job)
+{
+    return job->revision == 0 || (job->latch != NULL && job->latch->czxid == job->revision);
+}
+
+/* Nobody knows what came first, the end of a session or the release of its node. */
 static void on_dropped(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
     int code = job->calls[0].code;
 
     if (code == ZOK || code == ZNONODE || code == ZSESSIONEXPIRED) {
+        job->missed = job->missed && (code == ZNONODE || !is_released(job));
         sb_zk_watch_before(job->store, latch);
         sb_zk_latch_forget_node(latch);
-        job->then(job);
+        if (job->missed)
+            sb_zk_job_rank(job); /* another may own by now */
+        else
+            job->then(job);
         return;
     }
     if (!sb_zk_is_lost(code))
@@ -101,6 +113,7 @@ static void on_taken(struct sb_zk_job *job)
 {
     int code = job->calls[0].code;
 
+    job->missed = code == ZNONODE;
     if (code == ZOK || code == ZNONODE)
         sb_zk_job_answer_nobody(job);
     else
@@ -125,18 +138,12 @@ void sb_zk_job_take_away(struct sb_zk_job *job)
 
 /* ---- By its owner --------------------------------------------------------------------------- */
 
-/* What was meant has been given back, or nothing was meant: neither need be told who owns next, and looking
- * would only stand in the way of the next one. */
-static bool is_released(const struct sb_zk_job *job)
-{
-    return job->revision == 0 || (job->latch != NULL && job->latch->czxid == job->revision);
-}
-
 /* A place in the queue is left in any case, a term only when it is the one that is meant. */
 void sb_zk_job_release(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
 
+    job->missed = job->revision != 0;
     if (latch != NULL && latch->node != SB_ZK_NODE_NONE &&
         (!latch->granted || latch->leaving || latch->czxid == job->revision))
         sb_zk_job_drop(job, is_released(job) ? sb_zk_job_answer_nobody : sb_zk_job_rank);

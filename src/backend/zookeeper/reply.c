@@ -65,6 +65,7 @@ static struct simba_reply reply_of(const struct sb_zk_job *job)
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
     reply.waiters = job->ranks.count > 0 ? (int64_t)job->ranks.count - 1 : 0;
+    reply.missed = job->missed;
     return reply;
 }
 

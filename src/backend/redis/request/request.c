@@ -41,6 +41,7 @@ void sb_redis_request_reply(simba_backend *store, struct simba_request *request,
     reply.waiters = record->waiters;
     reply.place = record->place;
     reply.as_of_ms = record->as_of_ms;
+    reply.missed = record->missed;
     if (record->owned) {
         reply.fence = record->revision;
         reply.owner = record->owner;
@@ -176,6 +177,7 @@ static void take_record(struct sb_redis_call *call, const struct sb_redis_place 
         sb_redis_call_lose(call, &error);
         return;
     }
+    record.missed = !done && call->op == SIMBA_OP_RELEASE && call->revision > 0;
     if (!is_confirmed(call, place, &record)) {
         sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server that has answered is not the master");
         sb_redis_call_lose(call, &error);

@@ -21,6 +21,7 @@ struct sb_redis_record {
     int64_t since_us; /* ACQUIRE that lost: since when it waits (server's clock); 0: not told */
     int64_t place;    /* ACQUIRE that lost: in the queue, from 1; 0: not told */
     bool woke;        /* RELEASE: it has woken a waiter */
+    bool missed;      /* RELEASE: the key was not the term that was named */
     int64_t as_of_ms; /* what `left_ms` counts from, by our clock; 0: from the request */
 };
 
