@@ -377,7 +377,7 @@ struct simba_histogram {
 struct simba_metrics {
     size_t size;
     uint64_t acquisitions;
-    uint64_t losses;   /* terms that ended without a stop */
+    uint64_t losses;   /* terms that ended without a stop, or that a stop found gone */
     uint64_t releases; /* mutexes given back */
     uint64_t renewals;
     uint64_t errors;     /* requests that the store did not carry out, or nobody knows */
@@ -455,7 +455,9 @@ SIMBA_API int simba_contender_start(simba_contender *contender, struct simba_err
 /* From STARTING or RUNNING, otherwise SIMBA_ESTATE. is_owner turns false at once; on_released runs
  * while the lease is still renewed; when it has returned the mutex is given back, and then stop
  * returns. All that within the stop timeout: past it stop returns SIMBA_ETIMEDOUT and what is left
- * on the store runs out by itself. Either way the contender is INITIAL again and no callback begins
+ * on the store runs out by itself. SIMBA_ELOST: it owned, and its term was gone before the mutex was given back, so
+ * that another may have owned while this one still worked; on_released has run once all the same. In each case the
+ * contender is INITIAL again and no callback begins
  * any more; past the timeout one that had begun may still run. From inside a callback of this contender it
  * returns at once and the rest follows. */
 SIMBA_API int simba_contender_stop(simba_contender *contender, struct simba_error *error);
@@ -552,8 +554,9 @@ SIMBA_API int simba_locker_try_acquire(simba_locker *locker, struct simba_error 
  * Not async-signal-safe. (pthread_cancel has no effect on a thread until its acquire returns.) */
 SIMBA_API void simba_locker_cancel(simba_locker *locker);
 
-/* Gives the mutex back. SIMBA_ELOST when the lease had been lost before, SIMBA_ESTATE when it was
- * never acquired. Either way it is not held afterwards. */
+/* Gives the mutex back. SIMBA_ELOST when the lease had been lost before, also when only the store knew: somebody took
+ * the mutex away, or the store lost its data, and another may have owned meanwhile. A release whose first answer was
+ * lost on the way may not find out. SIMBA_ESTATE when it was never acquired. In each case it is not held afterwards. */
 SIMBA_API int simba_locker_release(simba_locker *locker, struct simba_error *error);
 
 /* Lock-free. */
@@ -611,7 +614,8 @@ SIMBA_API int simba_scheduler_create(simba_client *client,
                                      simba_scheduler **ret_scheduler, struct simba_error *error);
 SIMBA_API int simba_scheduler_start(simba_scheduler *scheduler, struct simba_error *error);
 
-/* A run that is under way is waited for, within the stop timeout, before the mutex is given back. */
+/* A run that is under way is waited for, within the stop timeout, before the mutex is given back. Otherwise as
+ * simba_contender_stop, also SIMBA_ELOST. */
 SIMBA_API int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_error *error);
 SIMBA_API void simba_scheduler_close(simba_scheduler *scheduler);
 

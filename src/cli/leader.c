@@ -312,17 +312,27 @@ static int take_part(struct leader *leader)
 /* ---- The end ------------------------------------------------------------------------------ */
 
 /* What cannot be given back is free when its lease ends. */
+static void warn_of_stop(const struct leader *leader, int code, const struct simba_error *error)
+{
+    if (code == SIMBA_OK || leader->job->cli->log_level < SIMBA_LOG_WARN)
+        return;
+    if (simba_error_group(code) == SIMBA_GROUP_LOST)
+        cli_say("warning: '%s' was no longer ours at the end: another process may have led "
+                "meanwhile",
+                leader->job->mutex);
+    else
+        cli_say("warning: '%s' was not given back and is free when its lease ends: %s",
+                leader->job->mutex, error->text);
+}
+
 static void stop_and_close(void *user)
 {
     struct leader *leader = user;
     struct simba_error error;
 
     if (leader->contender != NULL &&
-        simba_status_is_active(simba_contender_status(leader->contender)) &&
-        simba_contender_stop(leader->contender, &error) != SIMBA_OK &&
-        leader->job->cli->log_level >= SIMBA_LOG_WARN)
-        cli_say("warning: '%s' was not given back and is free when its lease ends: %s",
-                leader->job->mutex, error.text);
+        simba_status_is_active(simba_contender_status(leader->contender)))
+        warn_of_stop(leader, simba_contender_stop(leader->contender, &error), &error);
     simba_contender_close(leader->contender);
     cli_store_close(leader->job->client);
 }

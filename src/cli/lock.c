@@ -44,6 +44,7 @@ struct lock {
     /* Written by the waiting thread. The main thread reads `code` only after it has ended. */
     _Atomic(simba_locker *) locker;
     int code;
+    bool gone; /* the release found that the lease was lost; read when that has ended */
 };
 
 static bool set_try(void *into, const char *value)
@@ -166,12 +167,12 @@ static void wait_for_mutex(void *user)
 /* The work is done: a mutex that cannot be given back is free when its lease ends. */
 static void release(void *user)
 {
-    const struct lock *lock = user;
+    struct lock *lock = user;
     struct simba_error error;
 
     int code = simba_locker_release(lock->locker, &error);
-    if (code != SIMBA_OK && simba_error_group(code) != SIMBA_GROUP_LOST &&
-        lock->job.cli->log_level >= SIMBA_LOG_WARN)
+    lock->gone = simba_error_group(code) == SIMBA_GROUP_LOST;
+    if (code != SIMBA_OK && !lock->gone && lock->job.cli->log_level >= SIMBA_LOG_WARN)
         cli_say("warning: '%s' was not given back and is free when its lease ends: %s",
                 lock->job.mutex, error.text);
 }
@@ -424,7 +425,7 @@ static void hold_on(const struct lock *lock, struct cli_outcome *outcome)
     if (until_ms > simba_now_ms())
         cli_guardian_collect();
     if (!cli_job_hold(&lock->job, lock->lost_fd, until_ms))
-        outcome->status = CLI_EXIT_LOST;
+        *outcome = (struct cli_outcome){.how = CLI_ENDED_LOST, .status = CLI_EXIT_LOST};
 }
 
 /* ---- The end ------------------------------------------------------------------------------ */
@@ -445,7 +446,12 @@ static int work(struct lock *lock)
     hold_on(lock, &outcome);
     cli_notify_stopping();
     give_back(lock, outcome.status);
-    return outcome.status;
+    if (!lock->gone || outcome.how == CLI_ENDED_LOST)
+        return outcome.status;
+    cli_say("'%s' was no longer ours when the command ended: another process may have run "
+            "meanwhile",
+            lock->job.mutex);
+    return CLI_EXIT_LOST;
 }
 
 static int run_lock(struct lock *lock)
@@ -516,7 +522,7 @@ static const char details[] =
     "  that of COMMAND, or 128 and the number of the signal that killed it or ended the wait\n"
     "  64  the command line is wrong              75   not acquired (see -E)\n"
     "  69  the store is unreachable               77   the store refused the credentials\n"
-    "  70  the lease was lost, COMMAND stopped    78   a URL, name or timing is invalid\n"
+    "  70  the lease was lost (see above)         78   a URL, name or timing is invalid\n"
     "  71  the system refused memory or such      124  COMMAND was stopped by --hold-at-most\n"
     "  126 COMMAND cannot be executed             127  COMMAND was not found";
 

@@ -18,6 +18,9 @@
  * first. So a release that reaches the store late can never hit a later term of the same id. A GUARD would
  * renew the record: when the wake-up of the release is lost, the waiters would come a whole lease later.
  *
+ * A stop that finds its term gone ends with SIMBA_ELOST: another may have owned while the application still worked. A
+ * RELEASE that is sent again says nothing of that where an earlier one may have been carried out.
+ *
  * Two contenders may have the same id by mistake. The store then grants each what the other holds. An owner
  * finds out at its next renewal, because the term on the store is not its own; it ends its term, and does not
  * acquire again while its rival lives. It looks by READ, because the store would grant any ACQUIRE.
@@ -280,18 +283,35 @@ static void expire(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 
 /* ---- Replies ------------------------------------------------------------------------------- */
 
+/* A stop that is given up says so: a callback may still run. */
 static void finish(struct sb_machine *m, int code, struct sb_step *step)
 {
     set_status(m, SIMBA_INITIAL);
     m->held = false;
     m->in_flight = SIMBA_OP_NONE;
     step->stopped = true;
-    step->stop_code = code;
+    step->stop_code = m->lost && code != SIMBA_ETIMEDOUT ? SIMBA_ELOST : code;
+    m->ends_term = false;
+    m->lost = false;
+}
+
+/* The store does not have the term that a stop ends. */
+static void find_gone(struct sb_machine *m)
+{
+    m->lost |= m->ends_term;
+    m->ends_term = false;
 }
 
 static bool finds_other_term(const struct sb_event *e)
 {
     return e->named != 0 && e->fence != 0 && e->fence != e->named;
+}
+
+/* Whether the record, which has no token, was changed by another contender with my id, as far as counting tells. */
+static bool has_foreign_change(const struct sb_machine *m, const struct sb_event *e)
+{
+    return e->fence == 0 && e->revision_counts && e->revision > m->revision &&
+           e->revision - m->revision > m->open;
 }
 
 /* Whether the record that a reply calls mine is of another term than the one that I know: a rival with my id has
@@ -312,7 +332,7 @@ static bool is_foreign(const struct sb_machine *m, const struct sb_event *e)
         return true; /* a term never has a smaller revision than its token */
     if (e->fence != 0)
         return e->fence != e->named;
-    return e->revision_counts && e->revision > m->revision && e->revision - m->revision > m->open;
+    return has_foreign_change(m, e);
 }
 
 /* Looks again when the rival's lease is over; it may be renewed by then. */
@@ -336,6 +356,7 @@ static void on_foreign(struct sb_machine *m, const struct sb_event *e, struct sb
     const struct simba_owner nobody = SIMBA_OWNER_NONE;
 
     m->claim = m->doubt ? SB_CLAIM_UNKNOWN : SB_CLAIM_NONE;
+    find_gone(m);
     if (m->held)
         lose(m, &nobody, e->now_ms, step);
     if (e->fence != 0 && e->fence == m->stray) {
@@ -367,6 +388,8 @@ static void on_mine(struct sb_machine *m, const struct sb_event *e, struct sb_st
 
     if (until_ms != SIMBA_INFINITE)
         until_ms = sb_later(until_ms, -m->timing->margin_ms);
+    if (e->op == SIMBA_OP_RELEASE && has_foreign_change(m, e))
+        find_gone(m); /* a rival may have acquired it */
     m->claim = SB_CLAIM_MINE;
     m->revision = e->revision;
     m->claimed = e->fence;
@@ -401,6 +424,9 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
     if (e->answer == SB_ANSWER_OTHER)
         owner = owner_of(m, e);
     m->claim = m->doubt ? SB_CLAIM_UNKNOWN : SB_CLAIM_NONE;
+    if (e->op == SIMBA_OP_RELEASE && !e->missed)
+        m->ends_term = false;
+    find_gone(m);
     m->rival = false;
     /* An ACQUIRE that made nobody the owner is tried again with a back-off, as if it had failed. */
     if (e->op != SIMBA_OP_ACQUIRE || e->answer == SB_ANSWER_OTHER)
@@ -456,6 +482,8 @@ static void on_failure(struct sb_machine *m, const struct sb_event *e, struct sb
     }
     if (e->answer == SB_ANSWER_UNKNOWN && may_renew(e->op))
         m->claim = SB_CLAIM_UNKNOWN;
+    if (e->answer == SB_ANSWER_UNKNOWN && e->op == SIMBA_OP_RELEASE)
+        m->ends_term = false; /* perhaps that gave it back, and the next one finds nothing */
     retry_later(m, e->now_ms);
 }
 
@@ -562,6 +590,7 @@ static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 
     set_owner(m, &nobody, step);
     step->released |= m->held;
+    m->ends_term = step->released;
     set_status(m, SIMBA_STOPPING);
     m->failures = 0;
     m->stop_at_ms = sb_later(now_ms, m->timing->stop_timeout_ms);
@@ -600,6 +629,9 @@ static void on_session_lost(struct sb_machine *m, int64_t now_ms, struct sb_step
 
     if (m->status == SIMBA_INITIAL)
         return;
+    if (m->in_flight == SIMBA_OP_RELEASE)
+        m->ends_term = false; /* perhaps it was given back before */
+    find_gone(m);
     m->generation++;
     m->in_flight = SIMBA_OP_NONE;
     m->claim = SB_CLAIM_NONE;
@@ -787,5 +819,7 @@ const char *sb_machine_broken_rule(const struct sb_machine *m)
         return "only a contender that follows looks, and only while it waits";
     if (believes(m) && m->owner.id[0] == '\0')
         return "who holds is known as the owner";
+    if ((m->ends_term || m->lost) && m->status != SIMBA_STOPPING)
+        return "only a stop ends a term";
     return NULL;
 }

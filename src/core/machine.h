@@ -71,6 +71,7 @@ struct sb_event {
     bool revision_counts; /* each ACQUIRE and GUARD that changed the record added 1 to it */
     uint64_t fence;       /* MINE and OTHER: of the owner's term, 0 where it is not known */
     int64_t place; /* OTHER, ACQUIRE: mine in the wait queue, from 1; 0 where it is not known */
+    bool missed;   /* RELEASE: the store did not have the record that it named */
 };
 
 /* What the driver has to do after a step. */
@@ -89,8 +90,10 @@ struct sb_step {
     bool
         confirmed; /* the owner that was known owns still: there is no change to be read any more */
     struct simba_state state;
-    bool stopped;        /* the stop is complete */
-    int stop_code;       /* SIMBA_OK, or why something may be left on the store */
+    bool stopped; /* the stop is complete */
+    /* SIMBA_OK, or why something may be left on the store; SIMBA_ELOST: the term that the stop ended was gone before
+     * it was given back */
+    int stop_code;
     int64_t deadline_ms; /* SIMBA_INFINITE: none */
 };
 
@@ -118,9 +121,11 @@ struct sb_machine {
     bool tells_renewals; /* each is told like a change */
     bool follows;        /* while it waits it looks when the owner is said to have changed */
     bool looking;        /* the last request was such a look */
-    bool doubt;    /* an older acquire came to light that may be later than the one in flight */
-    bool rival;    /* the store has a term of my id that is not mine: it is waited for */
-    int last_code; /* of the last request */
+    bool doubt;     /* an older acquire came to light that may be later than the one in flight */
+    bool rival;     /* the store has a term of my id that is not mine: it is waited for */
+    bool ends_term; /* a stop ends a term that has neither been given back nor found gone yet */
+    bool lost;      /* a stop has found the term gone that it ends */
+    int last_code;  /* of the last request */
     int64_t attempt_at_ms;  /* when the next request is due */
     int64_t look_at_ms;     /* when the next look is due; SIMBA_INFINITE: never */
     int64_t lease_until_ms; /* the end of the belief while held */

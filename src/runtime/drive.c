@@ -254,7 +254,7 @@ static void count_answer(struct sb_service *s, const struct sb_event *e,
     if (e->op == SIMBA_OP_GUARD && e->answer == SB_ANSWER_MINE)
         sb_metrics_count(&metrics->renewals);
     if (e->op == SIMBA_OP_RELEASE && wire->revision != 0 && e->code == SIMBA_OK &&
-        e->answer != SB_ANSWER_MINE)
+        e->answer != SB_ANSWER_MINE && !e->missed)
         sb_metrics_count(&metrics->releases);
 }
 
@@ -301,6 +301,7 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
         .revision_counts = reply->revision_counts,
         .fence = reply->fence,
         .place = reply->place,
+        .missed = reply->missed,
     };
 
     refuse_without_revision(s, &told);
@@ -374,6 +375,13 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
             sb_metrics_count(&metrics->losses);
         sb_log(&s->engine->log, lost ? SIMBA_LOG_ERROR : SIMBA_LOG_INFO, "mutex '%s': %s %s",
                s->member.mutex, s->member.id, lost ? "lost the lease" : "gives it up");
+    }
+    if (step->stopped && step->stop_code == SIMBA_ELOST) {
+        sb_metrics_count(&metrics->losses);
+        sb_log(
+            &s->engine->log, SIMBA_LOG_ERROR,
+            "mutex '%s': %s lost the lease before it gave it up: another may have owned meanwhile",
+            s->member.mutex, s->member.id);
     }
 }
 

@@ -409,6 +409,11 @@ static int explain_stop(const struct sb_service *s, int code, struct simba_error
                             "the stop of '%s' was given up: a callback has not returned or the "
                             "store has not answered; what is left on the store runs out by itself",
                             s->member.mutex);
+    if (code == SIMBA_ELOST)
+        return sb_error_set(error, code,
+                            "'%s' was no longer ours when it was given back: another may have "
+                            "owned it meanwhile",
+                            s->member.mutex);
     if (code != SIMBA_OK)
         return sb_error_set(error, code, "'%s' was stopped, but the store could not be told: %s",
                             s->member.mutex, simba_strerror(code));

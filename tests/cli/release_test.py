@@ -81,6 +81,69 @@ def on_redis_it_is_taken_from_an_owner_of_the_jvm_library():
         server.stop()
 
 
+GONE = "'m' was no longer ours when the command ended: another process may have run meanwhile"
+
+
+def hold_until_told():
+    """A command that runs under the mutex until the file `end` is there."""
+    program = Simba("--exact-id", "holder", "lock", "m", "--", "sh", "-c",
+                    "echo $$ >holder.new; mv holder.new holder; "
+                    "while ! test -e end; do sleep 0.02; done")
+    number("holder")
+    return program
+
+
+def check_end_after_a_loss(lose, other="other"):
+    """The owner's first renewal would come in a minute, so that only the release can find the loss."""
+    holder = hold_until_told()
+    lose()
+    equal(run("--exact-id", other, "lock", "m", "--", "true").code, 0)
+    with open("end", "w", encoding="utf-8"):
+        pass
+    equal(holder.wait(), 70)
+    equal([line for line in holder.said().splitlines() if "no longer ours" in line],
+          [f"simba: {GONE}"])
+    os.unlink("end")
+    os.unlink("holder")
+    ended = run("lock", "m", "--", "true")
+    equal((ended.code, ended.said()), (0, ""))
+
+
+def release_by_force():
+    equal(run("release", "m", "--force").code, 0)
+
+
+@case
+def a_command_that_ends_after_the_mutex_was_taken_away_fails():
+    os.environ["SIMBA_URL"] = with_times(os.environ["SIMBA_URL"], "60s")
+    check_end_after_a_loss(release_by_force)
+    check_end_after_a_loss(lambda: None, "holder")
+
+
+@case
+def on_redis_a_command_that_ends_after_the_mutex_was_taken_away_fails():
+    if shutil.which("redis-server") is None:
+        return
+    server = Redis()
+    os.environ["SIMBA_URL"] = with_times(server.url, "60s")
+    try:
+        check_end_after_a_loss(release_by_force)
+        check_end_after_a_loss(lambda: equal(ask(server, "FLUSHALL"), "+OK"))
+        check_end_after_a_loss(lambda: None, "holder")
+    finally:
+        server.stop()
+
+
+@case
+def a_leader_that_ends_after_the_mutex_was_taken_away_warns():
+    os.environ["SIMBA_URL"] = with_times(os.environ["SIMBA_URL"], "60s")
+    leader = Simba("lead", "m", "--", "sh", "-c", "echo $$ >led.new; mv led.new led; exec sleep 100")
+    number("led")
+    release_by_force()
+    equal(leader.end(), 0)
+    contains(leader.said(), "warning: 'm' was no longer ours at the end: another process may have led meanwhile")
+
+
 @case
 def an_owner_that_renews_all_the_time_is_released():
     os.environ["SIMBA_URL"] = with_times(os.environ["SIMBA_URL"], "1ms", "60s")

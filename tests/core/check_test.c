@@ -156,7 +156,8 @@ static struct sb_event draw_reply(struct talk *t)
                          .revision = 1 + draw(t, 8),
                          .revision_counts = draw(t, 2) == 0,
                          .fence = draw(t, 9),
-                         .place = (int64_t)draw(t, 3)};
+                         .place = (int64_t)draw(t, 3),
+                         .missed = draw(t, 2) == 0};
 
     e.owner = e.answer == SB_ANSWER_MINE ? "me" : "other";
     return e;

@@ -254,6 +254,7 @@ static void read_reply(struct replay *r, char *words[], size_t count, struct sb_
     event->fence = (uint64_t)option_number(r, words, count, "fence", 0);
     event->revision_counts = option_number(r, words, count, "counts", 0) != 0;
     event->place = option_number(r, words, count, "place", 0);
+    event->missed = option_number(r, words, count, "missed", 0) != 0;
     read_answer(r, words, count, event);
 }
 

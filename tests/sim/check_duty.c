@@ -190,6 +190,7 @@ void sim_check_sent(struct sim_world *w, int member, const struct sb_step *step)
         check_turn(w, member);
     if (op == SIMBA_OP_RELEASE && step->request.revision != 0)
         seen->released = step->request.revision;
+    seen->releasing |= op == SIMBA_OP_RELEASE && step->request.generation == m->generation;
 }
 
 void sim_check_answered(struct sim_world *w, const struct sim_request *r, enum sb_answer answer)
@@ -198,6 +199,10 @@ void sim_check_answered(struct sim_world *w, const struct sim_request *r, enum s
 
     if (seen->acquiring == r->serial)
         seen->acquiring = 0;
+    if (r->op == SIMBA_OP_RELEASE && sim_request_is_current(w, r)) {
+        seen->releasing = false;
+        seen->unclear |= answer == SB_ANSWER_UNKNOWN;
+    }
     if ((r->op == SIMBA_OP_ACQUIRE || r->op == SIMBA_OP_GUARD) &&
         (answer == SB_ANSWER_FAILED ||
          (answer != SB_ANSWER_UNKNOWN && sim_request_is_current(w, r))))
@@ -306,6 +311,11 @@ void sim_check_stopping(struct sim_world *w, int member)
     struct sim_seen *seen = &w->check.seen[member];
 
     seen->phase = SIM_ENDING;
+    seen->ending = sim_check_believes(w, member) ? seen->token : 0;
+    seen->releasing = false;
+    seen->gave_back = false;
+    seen->gave_term_back = false;
+    seen->unclear = false;
     seen->handing_over = sim_check_believes(w, member) && !w->members[member].habits.mute;
     seen->kept_until_us = seen->until_us;
     seen->stop_from_us = w->now_us;
@@ -355,6 +365,31 @@ static void check_timing(struct sim_world *w, int member, int code)
         sim_violate(w, "7: the stop of %s gives up before its time", id_of(w, member));
 }
 
+/* A late acquire of its own may have made another term of the record. A twin's is taken for that while one can be under
+ * way, and where there is no token. */
+void sim_check_gave_back(struct sim_world *w, struct sim_request *r, int owner, uint64_t token)
+{
+    struct sim_seen *seen = &w->check.seen[r->member];
+
+    r->gave_back = true;
+    if (seen->phase != SIM_ENDING || r->start != w->members[r->member].starts)
+        return;
+    seen->gave_back |= owner == r->member || !w->store.tells_fence || seen->unsettled > 0;
+    seen->gave_term_back |= token == seen->ending;
+}
+
+/* A stop that ends well has had its term until it gave it back, as far as anybody can tell. */
+static void check_loss(struct sim_world *w, int member, int code)
+{
+    const struct sim_seen *seen = &w->check.seen[member];
+
+    if (code == SIMBA_OK && seen->ending != 0 && !seen->gave_back && !seen->unclear)
+        sim_violate(w, "7: the stop of %s hides that its term was gone", id_of(w, member));
+    if (code == SIMBA_ELOST && seen->gave_term_back && w->store.tells_fence)
+        sim_violate(w, "7: the stop of %s tells of a loss and has given its term back",
+                    id_of(w, member));
+}
+
 static void check_complete(struct sim_world *w, int member)
 {
     const struct sim_member *m = &w->members[member];
@@ -370,15 +405,18 @@ static void check_complete(struct sim_world *w, int member)
 void sim_check_stopped(struct sim_world *w, int member, const struct sb_step *step)
 {
     struct sim_seen *seen = &w->check.seen[member];
+    bool lost = step->stop_code == SIMBA_ELOST;
     bool ok = step->stop_code == SIMBA_OK;
 
     end_hand_over(w, member);
     check_timing(w, member, step->stop_code);
     if (step->deadline_ms != SIMBA_INFINITE)
         sim_violate(w, "7: %s leaves a timer behind", id_of(w, member));
-    if (ok)
+    if (ok || lost)
         check_complete(w, member);
-    w->counts[ok ? SIM_STOPS_OK : SIM_STOPS_FAILED]++;
+    if (!w->members[member].observer)
+        check_loss(w, member, step->stop_code);
+    w->counts[ok ? SIM_STOPS_OK : lost ? SIM_STOPS_LOST : SIM_STOPS_FAILED]++;
     seen->phase = SIM_DOWN;
     seen->stop_code = step->stop_code;
     seen->acquired_told = false;
@@ -402,6 +440,7 @@ void sim_check_expelled(struct sim_world *w, int member)
     struct sim_seen *seen = &w->check.seen[member];
 
     seen->acquiring = 0;
+    seen->unclear |= seen->releasing;
     seen->rival = false;
     seen->guard_from_us = 0;
     seen->kept_until_us = 0;

@@ -50,6 +50,7 @@ static const char *const count_names[SIM_COUNTS] = {
     [SIM_SESSIONS_LOST] = "sessions lost",
     [SIM_RECALLED] = "guards answered from memory",
     [SIM_STOPS_OK] = "stops complete",
+    [SIM_STOPS_LOST] = "stops that found a loss",
     [SIM_STOPS_FAILED] = "stops given up",
     [SIM_VOIDED] = "terms voided",
     [SIM_OVERLAPS] = "overlaps, with voided terms or beyond the drift bound",

@@ -380,6 +380,7 @@ static void tell_machine(struct sim_world *w, size_t index)
         .revision_counts = w->store.kind == SIM_SQL,
         .fence = r->reply_fence,
         .place = r->place,
+        .missed = r->op == SIMBA_OP_RELEASE && r->revision != 0 && !r->gave_back,
     };
     static const char *const names[] = {"MINE", "OTHER", "NOBODY", "FAILED", "UNKNOWN"};
 

@@ -175,12 +175,14 @@ void sim_session_told(struct sim_world *w, const struct sim_request *r)
 
 /* A place in the queue is left in any case, also one that has come first meanwhile; a term that its contender
  * was told of only when it is the one that is meant. */
-static void release(struct sim_world *w, const struct sim_request *r)
+static void release(struct sim_world *w, struct sim_request *r)
 {
     struct sim_node *node = find_node(w, r->member, r->session);
 
     if (node == NULL || (node->granted && node->revision != r->revision))
         return;
+    if (node->revision == r->revision)
+        sim_check_gave_back(w, r, node->origin.member, node->revision);
     if (node == first_node(w))
         sim_check_release(w, r->member);
     take_away(w, (size_t)(node - w->store.nodes));

@@ -137,10 +137,11 @@ struct sim_request {
     int64_t applied_us; /* 0: not yet */
     bool answered;      /* the machine has its answer: what comes later is dropped */
     bool reply_lost;
-    bool twice;    /* it arrives twice */
-    bool expelled; /* the store no longer knows the session */
-    bool deposed;  /* the server that carried it out was the master no more */
-    bool foreign;  /* what it found is of the sender's id, and of another term than it names */
+    bool twice;     /* it arrives twice */
+    bool expelled;  /* the store no longer knows the session */
+    bool deposed;   /* the server that carried it out was the master no more */
+    bool foreign;   /* what it found is of the sender's id, and of another term than it names */
+    bool gave_back; /* RELEASE: the store had the record that it names */
     /* the answer: */
     int code;
     int owner; /* a member or SIM_NOBODY */
@@ -351,9 +352,14 @@ struct sim_seen {
     bool handing_over;     /* it stops, and on_released has not returned */
     int64_t kept_until_us; /* as far as its lease is proved while it hands over */
     int64_t stop_from_us;
-    int64_t stop_by_us; /* when a stop has to be complete */
-    bool asked_to_stop; /* in the finale */
-    int stop_code;      /* of the last stop */
+    int64_t stop_by_us;  /* when a stop has to be complete */
+    uint64_t ending;     /* the token of the term that the stop ends; 0: none */
+    bool releasing;      /* a release of the stop has no answer yet */
+    bool gave_back;      /* a release of the stop has found a record of its own */
+    bool gave_term_back; /* and that was this term's */
+    bool unclear;        /* a release of the stop may have found one */
+    bool asked_to_stop;  /* in the finale */
+    int stop_code;       /* of the last stop */
 };
 
 struct sim_check {
@@ -381,6 +387,7 @@ enum sim_count {
     SIM_SESSIONS_LOST,
     SIM_RECALLED, /* guards that were answered without the store */
     SIM_STOPS_OK,
+    SIM_STOPS_LOST, /* that found the term gone */
     SIM_STOPS_FAILED,
     SIM_VOIDED,   /* terms taken away by force or with the data */
     SIM_OVERLAPS, /* of beliefs, beyond the drift bound or after a term was voided */
@@ -587,6 +594,8 @@ void sim_check_woken(struct sim_world *w, int member);
 void sim_check_wake_kept(struct sim_world *w, const struct sim_request *request,
                          const struct sb_event *event, const struct sim_seen *before);
 void sim_check_started(struct sim_world *w, int member);
+/* The store has the record that a release names, of that owner and token. */
+void sim_check_gave_back(struct sim_world *w, struct sim_request *r, int owner, uint64_t token);
 void sim_check_stopping(struct sim_world *w, int member);
 void sim_check_stopped(struct sim_world *w, int member, const struct sb_step *step);
 void sim_check_lane_idle(struct sim_world *w, int member);

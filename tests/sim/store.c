@@ -202,7 +202,7 @@ static void clear(struct sim_world *w)
 }
 
 /* A probe may have found the record of a twin, and taken it for the sender's. */
-static void release(struct sim_world *w, const struct sim_request *r)
+static void release(struct sim_world *w, struct sim_request *r)
 {
     const struct sim_record *record = &w->store.record;
     int owner = record->owner.member;
@@ -211,6 +211,8 @@ static void release(struct sim_world *w, const struct sim_request *r)
     if (owner == SIM_NOBODY || !sim_same_id(w, owner, r->member) || r->revision == 0 ||
         r->revision != record->revision)
         return;
+    if (w->store.kind == SIM_SQL || !has_ended(w, sim_store_ms(w))) /* a key is gone by then */
+        sim_check_gave_back(w, r, owner, record->fence);
     if (owner != r->member)
         sim_check_voided(w, owner);
     sim_check_release(w, owner);
