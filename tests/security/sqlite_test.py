@@ -503,6 +503,32 @@ def a_trigger_makes_no_huge_values():
     ends(place, "too long", "lock", "-w", "2s", "m", "--", "true")
 
 
+# ---- A forged journal ----
+
+
+def forge_journal(database, victim):
+    """A rollback journal without pages that names another file as its super-journal."""
+    magic, size = bytes.fromhex("d9d505f920a163d7"), 4096
+    victim = os.path.abspath(victim).encode()
+    pages = os.path.getsize(database) // size
+    head = (magic + struct.pack(">IIIII", 0, 0, pages, 512, size)).ljust(512, b"\0")
+    tail = struct.pack(">I", 0x40000000 // size + 1) + victim + struct.pack(">II", len(victim), sum(victim)) + magic
+    with open(f"{database}-journal", "wb") as journal:
+        journal.write(head + tail)
+
+
+@case
+def a_journal_that_names_another_file_deletes_nothing():
+    equal(lock_on(os.path.abspath("store.db")).code, 0)
+    write("thesis", "precious")
+    for command in (("status",), ("lock", "-n", "m", "--", "true")):
+        forge_journal("store.db", "thesis")
+        program = run("-u", f"sqlite:{os.path.abspath('store.db')}", *command)
+        equal((program.code, read("thesis")), (77, "precious"))
+        contains(program.said(), "had a -journal that names another file to delete")
+    equal(lock_on(os.path.abspath("store.db")).code, 0)
+
+
 # ---- The default store in the home of another user ----
 
 

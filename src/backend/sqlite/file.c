@@ -11,6 +11,7 @@
 #include "backend/sqlite/names.h"
 #include "backend/sqlite/side.h"
 #include "backend/sqlite/trusted_folder.h"
+#include "backend/sqlite/vfs.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -104,7 +105,7 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
     if (code != SIMBA_OK)
         return code;
     errno = 0; /* SQLite reports whatever it finds there */
-    rc = sqlite3_open_v2(path, &c->db, flags, NULL);
+    rc = sqlite3_open_v2(path, &c->db, flags, sb_sqlite_vfs());
     if (c->db == NULL) {
         failure->remedy = SB_SQL_GIVE_UP;
         return sb_error_plain(&failure->error, SIMBA_ENOMEM);
