@@ -158,14 +158,25 @@ static int split_bracketed(char **name, char **ret_port, struct simba_error *err
     return SIMBA_OK;
 }
 
+/* A folder of sockets may have any name. What looks like a user and a password is not quoted. */
+static int check_decoded(const char *name, struct simba_error *error)
+{
+    if (*name == '/' || strpbrk(name + 1, ":@") == NULL)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL, "a host of the URL has an encoded ':' or '@' in it");
+}
+
 static int split_plain(char *name, char **ret_port, struct simba_error *error)
 {
+    int code;
+
     *ret_port = split(name, ':');
     if (*ret_port != NULL && strchr(*ret_port, ':') != NULL)
         return sb_error_set(error, SIMBA_EINVAL,
                             "a host of the URL has more than one ':'; an IPv6 address stands in "
                             "brackets");
-    return decode(name, "host", error);
+    code = decode(name, "host", error);
+    return code == SIMBA_OK && *name != '\0' ? check_decoded(name, error) : code;
 }
 
 static int add_host(struct simba_url *url, char *text, struct simba_error *error)

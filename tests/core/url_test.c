@@ -283,6 +283,7 @@ static void escapes_that_make_no_sense_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         refusal(cases[i]);
+    assert_null(strstr(refusal("redis://u%3ahunter2%40h:1"), "hunter2"));
 }
 
 /* ---- Passwords from elsewhere --------------------------------------------------------------- */

@@ -151,6 +151,26 @@ static void a_mutex_that_must_not_be_looked_at_does_not_hide_the_others(void **s
     process_wait(&holder);
 }
 
+static void a_mutex_with_a_strangers_nodes_does_not_hide_the_others(void **state)
+{
+    char path[3000] = "/simba/strange/";
+
+    (void)state;
+    struct process holder = holder_start();
+    assert_int_equal(simba_run("lock", "strange", "--", "true", NULL), 0);
+    memset(path + strlen(path), 'x', sizeof path - strlen(path) - 1);
+    path[sizeof path - 1] = '\0';
+    assert_int_equal(
+        zoo_create(witness.handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0), ZOK);
+    assert_int_equal(simba_run("status", "--json", NULL), 0);
+    assert_contains(last_out(), "holder");
+    assert_contains(last_out(), "\"?\"");
+    assert_int_equal(simba_run("status", "strange", NULL), 69);
+    assert_int_equal(zoo_delete(witness.handle, path, -1), ZOK);
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+}
+
 /* What the session leaves of the lease must do for the time that the program wants before a kill. */
 static void a_command_is_not_stopped_because_the_session_is_shorter_than_the_lease(void **state)
 {
@@ -201,6 +221,7 @@ int main(void)
         CASE(the_child_is_stopped_when_the_session_may_have_ended),
         CASE(an_owner_is_removed_by_force),
         CASE(a_mutex_that_must_not_be_looked_at_does_not_hide_the_others),
+        CASE(a_mutex_with_a_strangers_nodes_does_not_hide_the_others),
         CASE(a_command_is_not_stopped_because_the_session_is_shorter_than_the_lease),
         CASE(failures_have_exit_codes_of_their_own),
     };

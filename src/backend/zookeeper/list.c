@@ -68,7 +68,7 @@ static void take_status(struct simba_mutex_status *status, const struct simba_re
     status->owner.fence = reply->fence;
 }
 
-/* One mutex that must not be looked at is no reason to hide the others. */
+/* One mutex that must not be looked at, or has a stranger's nodes, is no reason to hide the others. */
 static void take_denial(struct listing *l, size_t index, const struct simba_error *error)
 {
     l->denied++;
@@ -87,7 +87,7 @@ static void on_read(struct sb_zk_job *job, const struct simba_reply *reply)
     l->under_way--;
     if (reply->code == SIMBA_OK)
         take_status(&l->list[reading->index], reply);
-    else if (reply->code == SIMBA_EDENIED)
+    else if (reply->code == SIMBA_EDENIED || reply->code == SIMBA_ESTORE)
         take_denial(l, reading->index, reply->error);
     else if (l->error.code == SIMBA_OK)
         l->error = *reply->error;
