@@ -339,7 +339,8 @@ struct simba_mutex_status {
 };
 
 /* Uses the store. With `mutex` only that one; it is reported as free when the store does not have
- * it. *ret_list is the caller's, to be given to simba_free. Waits at most `timeout_ms`. */
+ * it. *ret_list is the caller's, to be given to simba_free. Waits at most `timeout_ms`. On Redis a list leaves out what
+ * cannot be read, with a warning in the log: foreign data under the keys, or no right to read them. */
 SIMBA_API int simba_client_status(simba_client *client, const char *mutex, int64_t timeout_ms,
                                   struct simba_mutex_status **ret_list, size_t *ret_count,
                                   struct simba_error *error);

@@ -76,6 +76,40 @@ static void a_status_without_the_queue_is_still_a_status(void **state)
     process_wait(&holder);
 }
 
+/* A key of somebody else's, or one that the user may not read, hides no other mutex. */
+static void what_cannot_be_read_is_left_out_of_the_list_and_named(void **state)
+{
+    char text[300];
+
+    (void)state;
+    server_do(&server, "LPUSH simba:{k8} x");
+    assert_int_equal(simba_run("status", NULL), 69);
+    assert_contains(last_err(), "simba:{k8}");
+    struct process holder = holder_start();
+    assert_int_equal(simba_run("status", NULL), 0);
+    assert_contains(last_out(), "holder");
+    assert_null(strstr(last_out(), "k8"));
+    assert_contains(last_err(), "warning: the mutex 'k8' is left out");
+    assert_int_equal(simba_run("status", "--held", "--json", NULL), 0);
+    assert_contains(last_out(), "\"mutex\":\"m\"");
+    assert_contains(last_err(), "simba:{k8}");
+    assert_int_equal(simba_run("status", "m", "k8", NULL), 69);
+    assert_contains(last_err(), "'k8'");
+    server_do(&server, "LPUSH simba:{k9} x");
+    assert_int_equal(simba_run("status", NULL), 0);
+    assert_contains(last_err(), "'k8' and 1 more");
+    server_do(&server, "DEL simba:{k8} simba:{k9}");
+    server_do(&server, "SET simba:{other}:fence 1");
+    server_do(&server, "ACL SETUSER looker on >word ~simba:{m}* &* +@all");
+    snprintf(text, sizeof text, "redis://looker:word@%s",
+             server_url(&server, "") + strlen("redis://"));
+    assert_int_equal(simba_run("-u", text, "status", NULL), 0);
+    assert_contains(last_out(), "holder");
+    assert_contains(last_err(), "the mutex 'other' is left out");
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+}
+
 /* A name, all names and a watcher: all tell the same token. */
 static void everybody_who_looks_is_told_the_same_token(void **state)
 {
@@ -180,6 +214,7 @@ int main(void)
         CASE(a_command_runs_while_the_mutex_is_held_and_leaves_nothing),
         CASE(the_mutex_excludes_and_is_handed_over),
         CASE(a_status_without_the_queue_is_still_a_status),
+        CASE(what_cannot_be_read_is_left_out_of_the_list_and_named),
         CASE(everybody_who_looks_is_told_the_same_token),
         CASE(a_mutex_can_be_taken_away_by_force),
         CASE(the_child_is_stopped_when_the_lease_cannot_be_renewed),

@@ -2,7 +2,8 @@
  * list.c - LIST: SCAN finds the names of the mutexes, node by node, and a READ tells about each.
  *
  * The reads go the way of everybody's requests, so that scripts that are missing and nodes that
- * moved are no matter of this file.
+ * moved are no matter of this file. A mutex whose keys the server does not let this client read,
+ * or under whose keys is something else, is left out with a warning: it must not hide the others.
  */
 #include "backend/redis/ops/ops.h"
 
@@ -42,7 +43,10 @@ struct listing {
     struct reading *readings; /* as many as may be under way */
     size_t next;              /* to be read */
     size_t under_way;
-    struct simba_error error; /* the first one */
+    struct simba_error error;            /* the first that ends the listing */
+    size_t unreadable;                   /* mutexes that are left out */
+    struct simba_error unreadable_error; /* of the first of them */
+    char unreadable_mutex[SIMBA_MUTEX_MAX + 1];
 };
 
 static void scan_node(struct listing *l);
@@ -67,6 +71,36 @@ static void finish(struct listing *l)
     sb_free(l->readings);
     sb_free(l->list);
     sb_free(l);
+}
+
+/* Once, however many they are. */
+static void warn_of_unreadable(const struct listing *l)
+{
+    const struct simba_backend_host *host = l->store->host;
+
+    if (l->unreadable == 1)
+        host->log(host, SIMBA_LOG_WARN, "the mutex '%s' is left out of the list: %s",
+                  l->unreadable_mutex, l->unreadable_error.text);
+    else if (l->unreadable > 1)
+        host->log(host, SIMBA_LOG_WARN, "the mutex '%s' and %zu more are left out of the list: %s",
+                  l->unreadable_mutex, l->unreadable - 1, l->unreadable_error.text);
+}
+
+/* Their names are empty. Where nothing can be read, the list would say that there is nothing. */
+static void leave_out_unreadable(struct listing *l)
+{
+    size_t kept = 0;
+
+    if (l->unreadable == 0 || l->error.code != SIMBA_OK)
+        return;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->list[i].mutex[0] != '\0')
+            l->list[kept++] = l->list[i];
+    l->count = kept;
+    if (kept == 0)
+        l->error = l->unreadable_error;
+    else
+        warn_of_unreadable(l);
 }
 
 static void fail(struct listing *l, const struct simba_error *error)
@@ -101,6 +135,17 @@ static void take_record(struct listing *l, size_t index, const struct sb_redis_r
     status->owner.fence = record->revision;
 }
 
+static void note_unreadable(struct listing *l, size_t index, const struct simba_error *error)
+{
+    char *mutex = l->list[index].mutex;
+
+    if (l->unreadable++ == 0) {
+        l->unreadable_error = *error;
+        sb_text_copy(l->unreadable_mutex, sizeof l->unreadable_mutex, mutex);
+    }
+    mutex[0] = '\0';
+}
+
 static void on_read(simba_backend *store, struct simba_request *request,
                     const struct sb_redis_record *record, const struct simba_error *error)
 {
@@ -112,6 +157,8 @@ static void on_read(simba_backend *store, struct simba_request *request,
     l->under_way--;
     if (record != NULL)
         take_record(l, reading->index, record);
+    else if (error->code == SIMBA_ESTORE || error->code == SIMBA_EDENIED)
+        note_unreadable(l, reading->index, error);
     else if (l->error.code == SIMBA_OK)
         l->error = *error;
     if (l->under_way == 0)
@@ -151,8 +198,10 @@ static void read_more(struct listing *l)
             read_next(l, &l->readings[i]);
         l->under_way--;
     }
-    if (l->under_way == 0)
+    if (l->under_way == 0) {
+        leave_out_unreadable(l);
         finish(l);
+    }
     sb_redis_nodes_flush(&store->nodes);
 }
 

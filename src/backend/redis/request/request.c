@@ -232,6 +232,19 @@ static void look_elsewhere(struct sb_redis_node *node, const char *text,
         sb_redis_cluster_doubt(cluster, &node->place);
 }
 
+/* Which of the three keys it is, the server does not say. */
+static void name_keys(const struct sb_redis_place *place, const char *mutex,
+                      struct simba_error *error)
+{
+    char where[SB_REDIS_PLACE_TEXT_MAX];
+
+    sb_redis_place_text(place, where);
+    sb_error_set(error, SIMBA_ESTORE,
+                 "the server at %.80s has something else under a key of the mutex '%s', which are "
+                 "simba:{%s}, simba:{%s}:contender and simba:{%s}:fence: WRONGTYPE",
+                 where, mutex, mutex, mutex, mutex);
+}
+
 /* Sentinels and clusters lead to the master. Where the URL names one server, that one is there and
  * of no use. */
 static void take_failure(struct sb_redis_call *call, const struct sb_redis_place *place,
@@ -249,6 +262,8 @@ static void take_failure(struct sb_redis_call *call, const struct sb_redis_place
         sb_redis_fail(place, text, &error);
         if (call->store->options.mode == SB_REDIS_SINGLE && is_replica(text))
             error.code = SIMBA_ESTORE;
+        if (sb_redis_failed_with(text, "WRONGTYPE"))
+            name_keys(place, call->request->mutex, &error);
         sb_redis_call_fail(call, &error);
         look_elsewhere(node, text, &error);
     }
