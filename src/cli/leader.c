@@ -312,17 +312,24 @@ static int take_part(struct leader *leader)
 /* ---- The end ------------------------------------------------------------------------------ */
 
 /* What cannot be given back is free when its lease ends. */
-static void warn_of_stop(const struct leader *leader, int code, const struct simba_error *error)
+static void warn_of_stop(const struct leader *leader, bool owned, int code,
+                         const struct simba_error *error)
 {
+    const char *mutex = leader->job->mutex;
+
     if (code == SIMBA_OK || leader->job->cli->log_level < SIMBA_LOG_WARN)
         return;
     if (simba_error_group(code) == SIMBA_GROUP_LOST)
         cli_say("warning: '%s' was no longer ours at the end: another process may have led "
                 "meanwhile",
-                leader->job->mutex);
+                mutex);
+    else if (owned)
+        cli_say("warning: '%s' was not given back and is free when its lease ends: %s", mutex,
+                error->text);
     else
-        cli_say("warning: '%s' was not given back and is free when its lease ends: %s",
-                leader->job->mutex, error->text);
+        cli_say(
+            "warning: the store could not be told that this contender waits for '%s' no more: %s",
+            mutex, error->text);
 }
 
 static void stop_and_close(void *user)
@@ -331,8 +338,10 @@ static void stop_and_close(void *user)
     struct simba_error error;
 
     if (leader->contender != NULL &&
-        simba_status_is_active(simba_contender_status(leader->contender)))
-        warn_of_stop(leader, simba_contender_stop(leader->contender, &error), &error);
+        simba_status_is_active(simba_contender_status(leader->contender))) {
+        bool owned = simba_contender_is_owner(leader->contender);
+        warn_of_stop(leader, owned, simba_contender_stop(leader->contender, &error), &error);
+    }
     simba_contender_close(leader->contender);
     cli_store_close(leader->job->client);
 }

@@ -234,9 +234,13 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }
 
-/* Only the loop makes one, so that without the lock it can see that there is none. */
+/* Only the loop makes one, so that without the lock it can see that there is none. The first failure was warned of;
+ * its end is told on the same level, so that it stands in every log that has the warning, unless a stop has asked. */
 static void forget_error(struct sb_service *s)
 {
+    if (s->failing_since_ms != 0 && simba_status_is_active(atomic_load(&s->status)))
+        sb_log(&s->engine->log, SIMBA_LOG_WARN, "mutex '%s': the store answers again",
+               s->member.mutex);
     s->failing_since_ms = 0;
     s->away_told = false;
     if (s->last_error == NULL)
@@ -354,8 +358,29 @@ static void send_request(struct sb_service *s, const struct sb_step *step, int64
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
+/* Why a term ended without a stop. The machine ends a belief that has run out before it takes the event in.
+ * `belief_ms` is what it was before the step. */
+static const char *loss_reason(const struct sb_event *event, int64_t belief_ms)
+{
+    if (event->now_ms >= belief_ms)
+        return "it was not renewed in time";
+    if (event->type == SB_EVENT_SESSION_LOST)
+        return "its session on the store is over";
+    if (event->answer == SB_ANSWER_MINE)
+        return "a contender with the same id has acquired it";
+    if (event->answer == SB_ANSWER_OTHER)
+        return "another contender owns it now";
+    return "the store has no lease of it any more";
+}
+
+static void log_loss(struct sb_service *s, const struct sb_event *event, int64_t belief_ms)
+{
+    sb_log(&s->engine->log, SIMBA_LOG_ERROR, "mutex '%s': %s lost the lease: %s", s->member.mutex,
+           s->member.id, loss_reason(event, belief_ms));
+}
+
 static void count_step(struct sb_service *s, const struct sb_event *event,
-                       const struct sb_step *step, int64_t now_us)
+                       const struct sb_step *step, int64_t belief_ms, int64_t now_us)
 {
     struct sb_metrics *metrics = &s->engine->metrics;
 
@@ -367,14 +392,15 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
                s->member.id, (unsigned long long)step->state.after.fence);
     }
     if (step->released) {
-        bool lost = event->type != SB_EVENT_STOP;
-
         sb_metrics_uncount(&metrics->owned);
         s->contest_at_us = now_us;
-        if (lost)
+        if (event->type == SB_EVENT_STOP) {
+            sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s gives it up", s->member.mutex,
+                   s->member.id);
+        } else {
             sb_metrics_count(&metrics->losses);
-        sb_log(&s->engine->log, lost ? SIMBA_LOG_ERROR : SIMBA_LOG_INFO, "mutex '%s': %s %s",
-               s->member.mutex, s->member.id, lost ? "lost the lease" : "gives it up");
+            log_loss(s, event, belief_ms);
+        }
     }
     if (step->stopped && step->stop_code == SIMBA_ELOST) {
         sb_metrics_count(&metrics->losses);
@@ -493,6 +519,7 @@ static void drive(struct sb_service *s, const struct sb_event *event, struct sb_
     unsigned untold;
     bool dropped;
     bool report;
+    int64_t belief_ms = atomic_load_explicit(&s->belief_ms, memory_order_acquire);
 
     pthread_mutex_lock(&s->engine->rest_lock);
     untold = step_machine(s, event, name, &step, &dropped);
@@ -500,7 +527,7 @@ static void drive(struct sb_service *s, const struct sb_event *event, struct sb_
     s->report_queued |= report;
     pthread_mutex_unlock(&s->engine->rest_lock);
 
-    count_step(s, event, &step, now_us);
+    count_step(s, event, &step, belief_ms, now_us);
     if (dropped)
         sb_log(&s->engine->log, SIMBA_LOG_ERROR,
                "mutex '%s': a callback of %s is dropped: its stop was given up", s->member.mutex,

@@ -118,7 +118,7 @@ static bool attempt(struct sb_opener *o)
     if (code == SIMBA_OK) {
         const struct simba_backend_host *host = &o->engine->host;
 
-        sb_log(&o->engine->log, SIMBA_LOG_INFO, "the store can be used now");
+        sb_log(&o->engine->log, SIMBA_LOG_WARN, "the store can be used now");
         host->notice(host, SIMBA_NOTICE_RELEASED, NULL, NULL); /* all try at once */
         return true;
     }

@@ -202,7 +202,7 @@ static struct simba_client_options heard_by(struct heard *heard)
 
 static void a_lost_lease_is_an_error(void **state)
 {
-    struct heard heard = {.text = "lost the lease"};
+    struct heard heard = {.text = "lost the lease: it was not renewed in time"};
     struct simba_client_options options = heard_by(&heard);
     const char *url = "memory:lost?" PROBE_SHORT;
     struct sb_shim *shim;
@@ -250,6 +250,41 @@ static void a_store_that_fails_for_longer_than_a_lease_is_an_error(void **state)
     probe_close(client);
     sb_shim_free(shim);
     assert_int_equal(atomic_load(&heard.errors), 1);
+}
+
+static bool has_failed(void *user)
+{
+    struct simba_error error;
+
+    return simba_contender_last_error(user, &error) != SIMBA_OK;
+}
+
+/* The first failure is warned of, and so is the end of the failures: once. */
+static void the_end_of_an_outage_is_told_once(void **state)
+{
+    struct heard heard = {.text = "mutex 'm': the store answers again"};
+    struct simba_client_options options = heard_by(&heard);
+    const char *url = "memory:back?" PROBE_SHORT;
+    struct sb_shim *shim;
+    simba_client *client;
+    struct probe p = {0};
+
+    (void)state;
+    assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
+    assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
+    probe_create(&p, client, "m", NULL);
+    sb_shim_refuse(shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
+    probe_start(&p);
+    assert_true(test_wait(has_failed, p.contender));
+    assert_int_equal(atomic_load(&heard.others), 0);
+    sb_shim_let_go(shim);
+    probe_wait_owner(&p);
+    probe_wait_count(&heard.others, 1);
+    probe_end(&p);
+    probe_close(client);
+    sb_shim_free(shim);
+    assert_int_equal(atomic_load(&heard.others), 1);
+    assert_int_equal(atomic_load(&heard.errors), 0);
 }
 
 static void work_that_failed_is_an_error(void **state)
@@ -407,6 +442,7 @@ int main(void)
         cmocka_unit_test(times_can_be_told_by_the_wall_clock),
         cmocka_unit_test(a_lost_lease_is_an_error),
         cmocka_unit_test(a_store_that_fails_for_longer_than_a_lease_is_an_error),
+        cmocka_unit_test(the_end_of_an_outage_is_told_once),
         cmocka_unit_test(work_that_failed_is_an_error),
         cmocka_unit_test(a_dropped_callback_is_an_error),
         cmocka_unit_test(the_library_prints_nothing),

@@ -141,7 +141,26 @@ static void a_mutex_can_be_taken_away_by_force(void **state)
     assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 1);
     assert_int_equal(simba_run("release", "m", "--force", NULL), 0);
     assert_int_equal(process_wait(&holder), 70);
+    assert_contains(file_read(holder.err), "lost the lease: the store has no lease of it any more");
     assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
+}
+
+static void a_lease_that_others_have_is_lost_with_its_reason(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", server_url(&server, "?ttl=500ms&transition=20s"), 1);
+    struct process first = holder_start();
+    struct process second = holder_start();
+    assert_int_equal(process_wait(&first), 70);
+    assert_contains(file_read(first.err),
+                    "lost the lease: a contender with the same id has acquired it");
+    struct process waiter = simba_start(NULL, "lock", "m", "--", "sleep", "100", NULL);
+    wait_until(server_number(&server, "ZCARD simba:{m}:contender") == 1);
+    assert_int_equal(simba_run("release", "m", "--force", NULL), 0);
+    assert_int_equal(process_wait(&second), 70);
+    assert_contains(file_read(second.err), "lost the lease: another contender owns it now");
+    kill(waiter.pid, SIGTERM);
+    process_wait(&waiter);
 }
 
 static void the_child_is_stopped_when_the_lease_cannot_be_renewed(void **state)
@@ -200,6 +219,11 @@ static void a_server_that_takes_no_writes_is_69_at_once(void **state)
     assert_int_equal(simba_run("lock", "-n", "m", "--", "touch", "ran", NULL), 69);
     assert_int_equal(simba_run("lock", "-w", "300ms", "m", "--", "touch", "ran", NULL), 75);
     assert_int_equal(simba_run("status", "m", NULL), 0);
+    struct process leader = simba_start(NULL, "lead", "m", "--", "touch", "ran", NULL);
+    wait_until(strstr(file_read(leader.err), "cannot acquire") != NULL);
+    kill(leader.pid, SIGTERM);
+    process_wait(&leader);
+    assert_null(strstr(file_read(leader.err), "was not given back"));
     server_do(&server, "REPLICAOF NO ONE");
     server_do(&server, "CONFIG SET min-replicas-to-write 1");
     assert_int_equal(simba_run("lock", "m", "--", "touch", "ran", NULL), 69);
@@ -217,6 +241,7 @@ int main(void)
         CASE(what_cannot_be_read_is_left_out_of_the_list_and_named),
         CASE(everybody_who_looks_is_told_the_same_token),
         CASE(a_mutex_can_be_taken_away_by_force),
+        CASE(a_lease_that_others_have_is_lost_with_its_reason),
         CASE(the_child_is_stopped_when_the_lease_cannot_be_renewed),
         CASE(the_child_survives_a_restart_with_its_data),
         CASE(failures_have_exit_codes_of_their_own),
