@@ -203,6 +203,19 @@ static void a_plain_server_is_neither_a_sentinel_nor_a_cluster(void **state)
     assert_open_fails(local("redis+cluster", server.port, ""), SIMBA_ECONFIG, "use redis://");
 }
 
+/* A sentinel that is not let in without a password is not told the master's. */
+static void a_sentinel_that_wants_a_password_is_named(void **state)
+{
+    char url[256];
+
+    (void)state;
+    server_do(&server, "CONFIG SET requirepass word");
+    snprintf(url, sizeof url, "redis+sentinel://:word@127.0.0.1:%d/main", server.port);
+    assert_open_fails(
+        url, SIMBA_EDENIED,
+        "wants a password: set sentinel-password (that of the URL is for the master)");
+}
+
 /* ---- Who is there --------------------------------------------------------------------------- */
 
 /* The announced array is never there: it must cost neither memory nor the connect-timeout. */
@@ -326,6 +339,7 @@ int main(void)
         CASE(the_step_that_took_too_long_is_told),
         CASE(a_handshake_that_dribbles_on_ends_at_its_time),
         CASE(a_plain_server_is_neither_a_sentinel_nor_a_cluster),
+        CASE(a_sentinel_that_wants_a_password_is_named),
         CASE(a_server_that_announces_too_much_is_left),
         CASE(a_master_that_became_a_replica_is_left),
         CASE(a_server_that_evicts_leases_is_warned_of),

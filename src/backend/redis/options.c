@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/url_parts.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,11 @@ static int read_path(struct sb_redis_options *o, simba_url *url, struct simba_er
     if (simba_url_param(url, "db") != NULL)
         return sb_error_set(error, SIMBA_EINVAL,
                             "the URL names the database twice, in its path and by db");
+    if (o->mode == SB_REDIS_SINGLE && simba_url_host_count(url) == 0 &&
+        !isdigit((unsigned char)rest[0]))
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the URL has no host behind '//': write %s://localhost, for example",
+                            simba_url_scheme(url));
     return parse_number("the database in the URL's path", rest, DATABASE_MAX, &o->database, error);
 }
 

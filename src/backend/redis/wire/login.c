@@ -57,6 +57,7 @@ struct sb_redis_login *sb_redis_login_create(const struct sb_redis_options *o,
     if (login == NULL)
         return NULL;
     login->user = credentials->user;
+    login->to_sentinel = credentials == &o->sentinel_credentials;
     login->tls = tls;
     if (has_certificates(o) && can_be_read(o->tls_ca) && can_be_read(o->tls_cert) &&
         can_be_read(o->tls_key) && !read_certificates(login, o)) {
@@ -112,6 +113,7 @@ bool sb_redis_greeting_write(struct sb_redis_greeting *greeting,
         {"CLIENT", 6}, {"SETNAME", 7}, sb_redis_argument_text(config->client_name)};
     const struct sb_redis_argument role = {"ROLE", 4};
 
+    greeting->to_sentinel = config->login->to_sentinel;
     return add_auth(greeting, config->login, target) &&
            (config->database == 0 ||
             add(greeting, SB_REDIS_GREETING_SELECT, target, database, 2)) &&
@@ -132,6 +134,20 @@ static int check_role(const struct sb_redis_place *place, const redisReply *repl
                         sb_redis_place_text(place, text));
 }
 
+/* The password of the URL is the master's, and sentinels are not told it. */
+static int fail_step(const struct sb_redis_greeting *greeting, const struct sb_redis_place *place,
+                     const char *text, struct simba_error *error)
+{
+    char where[SB_REDIS_PLACE_TEXT_MAX];
+
+    if (!greeting->to_sentinel || !sb_redis_failed_with(text, "NOAUTH"))
+        return sb_redis_fail(place, text, error);
+    return sb_error_set(error, SIMBA_EDENIED,
+                        "the sentinel at %.80s wants a password: set sentinel-password (that of "
+                        "the URL is for the master)",
+                        sb_redis_place_text(place, where));
+}
+
 /* The client's name is only for those who look at the server, and a user may lack the right to set
  * it. But this may also be the first reply to say that a password is wanted. */
 int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_redis_place *place,
@@ -145,7 +161,7 @@ int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_r
         if (step == SB_REDIS_GREETING_AUTH)
             code = sb_redis_fail_quietly(place, reply->str, error);
         else if (step != SB_REDIS_GREETING_NAME || strncmp(reply->str, "NOAUTH", 6) == 0)
-            code = sb_redis_fail(place, reply->str, error);
+            code = fail_step(greeting, place, reply->str, error);
     } else if (step == SB_REDIS_GREETING_ROLE) {
         code = check_role(place, reply, error);
     }

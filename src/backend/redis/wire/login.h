@@ -19,6 +19,7 @@ struct sb_redis_login {
     const char *password;           /* NULL: none */
     const struct sb_redis_tls *tls; /* NULL: plain */
     struct sb_redis_tls *own_tls;   /* NULL: `tls` is the client's */
+    bool to_sentinel;               /* the password is that of sentinels */
     struct simba_error unread;      /* why a file could not be read again; SIMBA_OK: all could */
     char text[SB_SECRET_MAX + 2];
 };
@@ -59,6 +60,7 @@ struct sb_redis_greeting {
     enum sb_redis_greeting_step steps[SB_REDIS_GREETING_MAX];
     size_t count;
     size_t taken;
+    bool to_sentinel;
 };
 
 /* Writes all steps at once; false when memory is short. */
