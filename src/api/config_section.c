@@ -186,6 +186,12 @@ static int fail_unknown(const struct sb_section *section, const struct sb_config
         for_each_backend(section, offer_options, &offer);
     if (is_root(section))
         offer_sections(section->all, &offer);
+    if (offer.near.name[0] == '\0' && is_root(section))
+        return sb_config_fail(section->config, entry->key_place, error,
+                              "unknown key '%s'; the store is named by simba.url, or by the url of "
+                              "simba.jdbc (SQLite, PostgreSQL, MySQL), simba.redis or "
+                              "simba.zookeeper",
+                              entry->key);
     if (offer.near.name[0] == '\0')
         return sb_config_fail(section->config, entry->key_place, error, "unknown key '%s'",
                               entry->key);

@@ -47,6 +47,10 @@ int sb_scheme_fail(const char *scheme, struct simba_error *error)
     struct sb_near near = find_meant(scheme);
     char list[256];
 
+    if (strcmp(scheme, "jdbc") == 0) /* "jdbc:mysql://..." is what the JVM's drivers take */
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "leave out 'jdbc:', and write the user and the password as options: "
+                            "mysql://HOST/DATABASE?user=USER&password-file=PATH");
     list_schemes(list, sizeof list);
     if (near.name[0] == '\0')
         return sb_error_set(

@@ -309,8 +309,9 @@ static char *take_slashes(char *text, char **ret_authority)
     return text + 2 + length;
 }
 
-static const char no_scheme[] = "the URL does not open with a scheme, such as sqlite: for the path "
-                                "of a file, redis:// or postgres://";
+static const char no_scheme[] =
+    "the URL does not begin with a scheme, such as sqlite: for the path "
+    "of a file, redis:// or postgres://";
 
 /* A text without any ':' and '@' is most often the path of a file. One that has parameters may hold a password. */
 static int fail_path(const char *text, struct simba_error *error)
@@ -325,13 +326,14 @@ static int fail_path(const char *text, struct simba_error *error)
                             "the URL '%.60s' has no ':' behind its scheme: write %.*s:%.60s", text,
                             (int)before, text, text + before);
     if (text[0] == '~')
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "the URL '%.60s' does not open with a scheme: for a file write sqlite: "
-                            "and its whole path, without '~'",
-                            text);
+        return sb_error_set(
+            error, SIMBA_EINVAL,
+            "the URL '%.60s' does not begin with a scheme: for a file write sqlite: "
+            "and its whole path, without '~'",
+            text);
     return sb_error_set(
         error, SIMBA_EINVAL,
-        "the URL '%.60s' does not open with a scheme: for a file write sqlite:%.60s", text, text);
+        "the URL '%.60s' does not begin with a scheme: for a file write sqlite:%.60s", text, text);
 }
 
 static int fail_scheme(const char *text, bool has_colon, struct simba_error *error)

@@ -53,6 +53,10 @@ static void check_part(const char *text, const char *part)
 
 /* ---- Keys and values ------------------------------------------------------------------------ */
 
+#define STORES                                                                                     \
+    "; the store is named by simba.url, or by the url of simba.jdbc (SQLite, PostgreSQL, MySQL), " \
+    "simba.redis or simba.zookeeper"
+
 static const struct refusal unknown_keys[] = {
     {"simba:\n  url: memory:x\n  tll: 5s\n",
      "3:3: unknown key 'simba.tll'; did you mean 'simba.ttl'?"},
@@ -64,6 +68,8 @@ static const struct refusal unknown_keys[] = {
     {"url: memory:x\n", "1:1: unknown key 'url'; did you mean 'simba.url'?"},
     {"ttl: 5s\n", "1:1: unknown key 'ttl'; did you mean 'simba.ttl'?"},
     {"simbas.url: memory:x\n", "1:1: unknown key 'simbas.url'; did you mean 'simba.url'?"},
+    {"simba: {sqlite: {path: a}}", "1:9: unknown key 'simba.sqlite'" STORES},
+    {"simba: {postgres.url: 'postgres://h/d'}", "1:9: unknown key 'simba.postgres.url'" STORES},
     {"simba: {jdbc: {url: 'sqlite:a', options: {ttl: 5s}}}",
      "1:33: unknown key 'simba.jdbc.options'"},
     {"simba: {jdbc: {url: 'sqlite:a', ttl.x: 5s}}", "1:33: unknown key 'simba.jdbc.ttl.x'"},
@@ -73,7 +79,7 @@ static const struct refusal unknown_keys[] = {
      "1:33: unknown key 'simba.jdbc.pasword-file'; did you mean 'simba.jdbc.password-file'?"},
     {"simba: {jdbc: {tls-verfy: x}}",
      "1:16: unknown key 'simba.jdbc.tls-verfy'; did you mean 'simba.jdbc.tls-verify'?"},
-    {"simba: {mongo: {url: 'x:'}}", "1:9: unknown key 'simba.mongo'"},
+    {"simba: {mongo: {url: 'x:'}}", "1:9: unknown key 'simba.mongo'" STORES},
     {"simba:\n  redos:\n    url: redis://h\n",
      "2:3: unknown key 'simba.redos'; did you mean 'simba.redis'?"},
     {"simba: {url: 'memory:', jdbc: {enabled: false, t.tl: 1s}}",
@@ -253,10 +259,12 @@ static void mistakes_with_redis_are_refused(void **state)
 #endif
 
 static const struct refusal bad_urls[] = {
-    {"simba: {url: jobs.db}", "1:14: simba.url: the URL 'jobs.db' does not open with a scheme: for "
-                              "a file write sqlite:jobs.db"},
-    {"simba: {url: ~/jobs.db}", "1:14: simba.url: the URL '~/jobs.db' does not open with a scheme: "
-                                "for a file write sqlite: and its whole path, without '~'"},
+    {"simba: {url: jobs.db}",
+     "1:14: simba.url: the URL 'jobs.db' does not begin with a scheme: for "
+     "a file write sqlite:jobs.db"},
+    {"simba: {url: ~/jobs.db}",
+     "1:14: simba.url: the URL '~/jobs.db' does not begin with a scheme: "
+     "for a file write sqlite: and its whole path, without '~'"},
     {"simba: {url: 'sqlite:~/jobs.db'}",
      "1:14: simba.url: a shell knows '~', but not this file; write the path in full"},
     {"simba: {url: memory//x}",

@@ -157,6 +157,16 @@ def what_is_wrong_with_the_url_of_a_file_is_told_with_its_place():
             contains(program.said(), "simba: c.yaml:2:8: " + sentence)
 
 
+@case
+def the_url_of_a_jvm_is_told_what_to_leave_out():
+    for arguments in (("-u", "jdbc:mysql://h/d"), ("-c", "c.yaml")):
+        write("c.yaml", "simba:\n  url: jdbc:mysql://h/d\n")
+        program = run(*arguments, "status")
+        equal(program.code, 78)
+        contains(program.said(), "leave out 'jdbc:'")
+        true("this build has" not in program.said(), program.said())
+
+
 def redis_config(line):
     write("c.yaml", f"simba:\n  redis:\n    url: redis://127.0.0.1:1\n    {line}\n")
     os.chmod("c.yaml", 0o644)

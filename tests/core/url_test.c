@@ -213,8 +213,8 @@ static void a_text_that_is_nearly_a_url_is_told_what_to_write(void **state)
         {"/srv/jobs.db", "for a file write sqlite:/srv/jobs.db"},
         {"//srv/jobs.db", "for a file write sqlite://srv/jobs.db"},
         {"~/jobs.db", "write sqlite: and its whole path, without '~'"},
-        {"redis//u:s3cret@h", "does not open with a scheme"},
-        {"redis//s3cret@h", "does not open with a scheme"},
+        {"redis//u:s3cret@h", "does not begin with a scheme"},
+        {"redis//s3cret@h", "does not begin with a scheme"},
     };
 
     (void)state;

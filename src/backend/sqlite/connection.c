@@ -150,10 +150,11 @@ static int fail_foreign(const struct sb_sqlite_connection *c, struct sb_sql_fail
 static int fail_outdated(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set(&failure->error, SIMBA_EDENIED,
-                        "looking needs write access to the database %s, because it has to be "
-                        "brought up to date first: nobody has used it since the host came up",
-                        c->settings->path);
+    return sb_error_set(
+        &failure->error, SIMBA_EDENIED,
+        "to read the status you need write access to the database %s, because it has to be "
+        "brought up to date first: nobody has used it since the host came up",
+        c->settings->path);
 }
 
 /* Mostly there is nothing to do, and nothing is locked to find that out. A file that must exist may be empty:

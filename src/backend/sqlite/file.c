@@ -82,10 +82,11 @@ static int check_reading(const struct sb_sqlite_connection *c, struct sb_sql_fai
     if (access(settings->log_path, R_OK) == 0 && access(settings->index_path, R_OK) == 0)
         return SIMBA_OK;
     failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set_backend(&failure->error, SIMBA_EDENIED, errno,
-                                "looking needs write access to the database %s, because its log "
-                                "cannot be read: %s",
-                                settings->path, strerror(errno));
+    return sb_error_set_backend(
+        &failure->error, SIMBA_EDENIED, errno,
+        "to read the status you need write access to the database %s, because its log "
+        "cannot be read: %s",
+        settings->path, strerror(errno));
 }
 
 int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
