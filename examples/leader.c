@@ -1,5 +1,5 @@
 /*
- * leader.c - leader election: start it on several machines, and exactly one of them leads.
+ * leader.c - leader election: start it on several machines, and one of them leads at a time.
  *
  *     leader [URL [SECONDS]]
  *

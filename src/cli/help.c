@@ -4,12 +4,12 @@
 #include "cli/cli.h"
 
 static const char introduction[] =
-    "Usage: simba [OPTION...] COMMAND ...\n"
+    "Usage: simba [OPTION...] VERB ...\n"
     "\n"
     "Runs commands under a mutex that many machines share, and shows who owns it. The owner of\n"
-    "a mutex holds a lease on a store; it is renewed until it is given back or lost.\n"
+    "a mutex holds a lease on a store. It renews the lease until it gives the mutex back.\n"
     "\n"
-    "Commands:\n";
+    "Verbs:\n";
 
 static const char conclusion[] =
     "\n"
@@ -26,7 +26,7 @@ static const char conclusion[] =
     "Examples:\n"
     "  simba lock backup -- ./backup.sh        one backup at a time; wait for the turn\n"
     "  simba lock -n backup -- ./backup.sh     or give up at once (exit code 75)\n"
-    "  simba lead api -- ./api-server          keep it running on exactly one machine\n"
+    "  simba lead api -- ./api-server          keep it running on one machine at a time\n"
     "  simba schedule tidy --every 1h -- ./tidy.sh\n"
     "  simba status                            who owns what, and for how long\n"
     "  simba -u sqlite:/srv/jobs.db watch backup\n"
@@ -38,14 +38,14 @@ static const char conclusion[] =
     "  71  the system refused memory or such   74  standard output cannot be written\n"
     "  124 --hold-at-most stopped the command; otherwise that of the command\n"
     "\n"
-    "'simba COMMAND --help' or 'simba help COMMAND' tells more.\n";
+    "'simba VERB --help' or 'simba help VERB' tells more.\n";
 
 void cli_help_print(FILE *stream, const struct cli_verb *const *verbs)
 {
     fputs(introduction, stream);
     for (size_t i = 0; verbs[i] != NULL; i++)
         fprintf(stream, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
-    fputs("\nOptions, before or after the command:\n", stream);
+    fputs("\nOptions, before or after the verb:\n", stream);
     cli_options_print(stream, cli_global_options);
     fputs(conclusion, stream);
 }
@@ -59,6 +59,6 @@ void cli_help_print_verb(FILE *stream, const struct cli_verb *verb)
     }
     if (verb->shared != NULL)
         cli_options_print(stream, verb->shared);
-    fputs("\nOptions of all commands:\n", stream);
+    fputs("\nOptions of all verbs:\n", stream);
     cli_options_print(stream, cli_global_options);
 }

@@ -150,7 +150,7 @@ static const char details[] =
     "Creates the table that an SQL store needs, and says whether it was missing. It is harmless "
     "when\n"
     "the table is there. Every command creates it by itself where it may: run this as a user with\n"
-    "more rights, or give what --print shows to whoever has them. Other stores need nothing, and\n"
+    "more rights, or give what --print shows to an administrator. Other stores need nothing, and\n"
     "SQLite files are set up by simba alone.\n"
     "\n"
     "Examples:\n"

@@ -1,5 +1,5 @@
 /*
- * lead.c - `simba lead`: keeps a command running on exactly one machine.
+ * lead.c - `simba lead`: keeps a command running on one machine at a time.
  *
  * Who leads is leader.c's business; here is when a command that has ended is started again.
  */
@@ -110,7 +110,7 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Keeps COMMAND running on exactly one of the machines that name the same mutex: starts it "
+    "Keeps COMMAND running on one machine at a time of those that name the same mutex: starts it "
     "when\n"
     "this one leads, and stops it when it does not any more. simba goes on until it is told to\n"
     "end (SIGTERM, SIGINT, SIGQUIT): it passes the signal on, waits until COMMAND has ended, "
@@ -132,7 +132,7 @@ static const char details[] =
 const struct cli_verb cli_verb_lead = {
     .name = "lead",
     .usage = "lead [OPTION...] NAME [--] COMMAND [ARGUMENT...]",
-    .summary = "keep a command running on exactly one machine",
+    .summary = "keep a command running on one machine at a time",
     .details = details,
     .options = options,
     .shared = cli_job_options,

@@ -56,6 +56,10 @@ static bool set_url(void *into, const char *value)
 {
     struct cli *cli = into;
 
+    if (cli->url_given) {
+        cli_say("--url is given twice, and there is one store");
+        return false;
+    }
     cli->url_given = true;
     if (!cli->config_given)
         cli->config = NULL;
@@ -68,6 +72,10 @@ static bool set_config(void *into, const char *value)
 
     if (value[0] == 0) {
         cli_say("--config: the name of the file is empty");
+        return false;
+    }
+    if (cli->config_given) {
+        cli_say("--config is given twice, and there is one store");
         return false;
     }
     cli->config_given = true;
@@ -286,11 +294,13 @@ static void say_unknown(const char *name)
     for (size_t i = 0; i < VERBS; i++)
         sb_near_offer(&near, name, verbs[i]->name);
     sb_near_offer(&near, name, "help");
+    if (strcmp(name, "list") == 0)
+        sb_near_offer(&near, "status", "status");
     sb_url_redact(name, shown, sizeof shown);
     if (near.name[0] != 0)
-        cli_say("unknown command '%s'; did you mean '%s'?", shown, near.name);
+        cli_say("unknown verb '%s'; did you mean '%s'?", shown, near.name);
     else
-        cli_say("unknown command '%s'", shown);
+        cli_say("unknown verb '%s'", shown);
 }
 
 static const struct cli_verb *find_verb(const char *name)
@@ -344,6 +354,8 @@ static int run(struct cli *cli, int argc, char **argv)
         cli_help_print(cli->help ? stdout : stderr, verbs);
         return cli->help ? CLI_EXIT_OK : CLI_EXIT_USAGE;
     }
+    if (strcmp(argv[0], "version") == 0 && argc == 1)
+        return print_version();
     if (strcmp(argv[0], "help") == 0)
         return run_help(argc - 1, argv + 1);
     const struct cli_verb *verb = find_verb(argv[0]);

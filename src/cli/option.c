@@ -73,7 +73,7 @@ static bool refuse(const struct parser *parser, struct found found, const char *
     struct sb_near near = {.distance = 0};
 
     if (found.option != NULL) {
-        cli_say("%s%.*s stands behind its command: simba %s %s%.*s ...", dashes, shown, name,
+        cli_say("%s%.*s stands behind its verb: simba %s %s%.*s ...", dashes, shown, name,
                 found.set->verb, dashes, shown, name);
         return false;
     }

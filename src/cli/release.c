@@ -101,8 +101,7 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Takes the mutex NAME away from its owner, whoever that is, and says from whom. The next "
-    "waiter\n"
+    "Takes the mutex NAME away from its owner, and names that owner. The next waiter\n"
     "gets it at once, while the owner learns of its loss only at its next renewal, so that both "
     "may\n"
     "work for a ttl: this is for an owner that hangs. Only the term that was seen is ended. A "

@@ -54,21 +54,26 @@ static void version_is_printed_before_and_after_a_command(void **state)
     assert_contains(last_out(), "simba 0.");
     assert_int_equal(simba_run("status", "--version", NULL), 0);
     assert_contains(last_out(), "simba 0.");
+    assert_int_equal(simba_run("version", NULL), 0);
+    assert_contains(last_out(), "simba 0.");
 }
 
 static void a_misspelt_command_or_option_is_told_what_may_be_meant(void **state)
 {
     static const char *const lines[][4] = {
-        {"unknown command 'lokc'; did you mean 'lock'?", "lokc"},
-        {"unknown command 'stauts'; did you mean 'status'?", "stauts"},
-        {"unknown command 'hlep'; did you mean 'help'?", "hlep"},
+        {"unknown verb 'lokc'; did you mean 'lock'?", "lokc"},
+        {"unknown verb 'stauts'; did you mean 'status'?", "stauts"},
+        {"unknown verb 'list'; did you mean 'status'?", "list"},
+        {"--url is given twice", "-umemory:a", "-umemory:b", "status"},
+        {"--config is given twice", "-cone", "status", "-ctwo"},
+        {"unknown verb 'hlep'; did you mean 'help'?", "hlep"},
         {"unknown option '--wiat'; did you mean '--wait'?", "lock", "--wiat=5s"},
         {"unknown option '--kill-afer'; did you mean '--kill-after'?", "lock", "--kill-afer"},
         {"unknown option '--ulr'; did you mean '--url'?", "--ulr=sqlite:x", "status"},
-        {"--wait stands behind its command: simba lock --wait ...", "--wait=5s", "lock"},
-        {"-n stands behind its command: simba lock -n ...", "-qn", "lock"},
-        {"--kill-after stands behind its command: simba lock --kill-after ...", "--kill-after"},
-        {"--json stands behind its command: simba status --json ...", "--json", "status"},
+        {"--wait stands behind its verb: simba lock --wait ...", "--wait=5s", "lock"},
+        {"-n stands behind its verb: simba lock -n ...", "-qn", "lock"},
+        {"--kill-after stands behind its verb: simba lock --kill-after ...", "--kill-after"},
+        {"--json stands behind its verb: simba status --json ...", "--json", "status"},
     };
 
     (void)state;
@@ -77,7 +82,7 @@ static void a_misspelt_command_or_option_is_told_what_may_be_meant(void **state)
         assert_contains(last_err(), lines[i][0]);
     }
     assert_int_equal(simba_run("nonsense", NULL), 64);
-    assert_contains(last_err(), "unknown command 'nonsense'\n");
+    assert_contains(last_err(), "unknown verb 'nonsense'\n");
     assert_int_equal(simba_run("lock", "--nonsense", NULL), 64);
     assert_contains(last_err(), "unknown option '--nonsense'\n");
 }

@@ -20,7 +20,7 @@ import tempfile
 
 ROOT, PROGRAM = sys.argv[1], os.path.abspath(sys.argv[2])
 OPTION = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
-COMMON = "Options of all commands"
+COMMON = "Options of all verbs"
 
 
 def read(path):
@@ -40,7 +40,7 @@ def help_of(*verb):
 
 
 def verbs():
-    listed = help_of().split("Commands:\n")[1].split("\n\n")[0]
+    listed = help_of().split("Verbs:\n")[1].split("\n\n")[0]
     return re.findall(r"^  (\w+) ", listed, re.MULTILINE)
 
 
