@@ -88,7 +88,9 @@ static int print_statement(const char *url)
         return print_comment(url);
     if (code != SIMBA_OK)
         return cli_fail(&error);
-    printf("%s;\n", statement);
+    printf("-- the users of the table need: GRANT SELECT, INSERT, UPDATE ON simba_mutex TO ...\n"
+           "%s;\n",
+           statement);
     return CLI_EXIT_OK;
 }
 

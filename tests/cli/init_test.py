@@ -32,6 +32,18 @@ def init_creates_the_table_and_is_harmless_when_it_is_there():
 
 
 @case
+def a_table_that_lacks_a_column_is_refused_by_its_name():
+    database = sqlite3.connect("foreign.db")
+    database.execute("create table simba_mutex(mutex int)")
+    database.commit()
+    database.close()
+    for verb in (("init",), ("lock", "m", "--", "true")):
+        program = run("-u", "sqlite:foreign.db", *verb)
+        equal(program.code, 69)
+        contains(program.said(), "does not fit: no such column: version")
+
+
+@case
 def init_without_a_url_sets_up_the_default_store():
     env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "XDG_CONFIG_HOME": "",
            "XDG_STATE_HOME": ""}
@@ -68,6 +80,7 @@ def init_prints_the_statement_for_an_administrator():
         program = run("-u", url, "init", "--print")
         equal(program.code, 0)
         contains(said_by(program), "CREATE TABLE IF NOT EXISTS simba_mutex")
+        contains(said_by(program), "-- the users of the table need: GRANT SELECT, INSERT, UPDATE")
         true(said_by(program).endswith(";\n"), "it does not end like a statement")
     for url, comment in (("sqlite:x.db", "creates the tables of an SQLite file by itself"),
                          ("redis://nowhere", "redis needs nothing"),

@@ -100,9 +100,17 @@ static void a_user_that_may_not_create_the_table_gets_the_statement(void **state
     (void)state;
     server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
     server_sql(&server, "%s", dialect_create_user);
-    if (strcmp(dialect_scheme, "mysql") ==
-        0) /* without any right it does not get into the database */
+    if (strcmp(dialect_scheme, "mysql") == 0) {
+        /* without any right it does not get into the database */
+        use("plain:secret", "");
+        assert_int_equal(simba_run("init", NULL), 77);
+        assert_contains(last_err(), "the user may not use the database: ");
+        assert_null(strstr(last_err(), "tls"));
+        use("plain:wrong", "");
+        assert_int_equal(simba_run("init", NULL), 77);
+        assert_contains(last_err(), "refuses the user or the password: ");
         server_sql(&server, "GRANT SELECT ON simba.* TO plain");
+    }
     use("plain:secret", "");
     assert_int_equal(simba_run("init", NULL), 77);
     assert_contains(last_err(), "Somebody who may create tables has to run this");
@@ -110,10 +118,29 @@ static void a_user_that_may_not_create_the_table_gets_the_statement(void **state
     assert_null(strstr(statement + 1, "CREATE TABLE")); /* nobody has to read it twice */
     statement[strcspn(statement, ";")] = '\0';
     server_sql(&server, "%s", statement);
+    assert_int_equal(simba_run("lock", "-n", "m", "--", "true", NULL), 77);
+    assert_contains(last_err(), "needs SELECT, INSERT and UPDATE on the table");
     server_sql(&server, "%s", dialect_grant_use);
     assert_int_equal(simba_run("init", NULL), 0);
     assert_contains(last_out(), "is there already");
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
+}
+
+static void a_table_that_lacks_a_column_is_refused_by_its_name(void **state)
+{
+    (void)state;
+    server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
+    server_sql(&server, "CREATE TABLE simba_mutex (mutex int)");
+    assert_int_equal(simba_run("init", NULL), 78);
+    assert_contains(last_err(), "has no column acquired_at");
+    assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 78);
+    assert_contains(last_err(), "has no column acquired_at");
+    server_sql(&server, "DROP TABLE simba_mutex");
+    assert_int_equal(simba_run("init", NULL), 0);
+    server_sql(&server, "ALTER TABLE simba_mutex DROP COLUMN ttl_at");
+    assert_int_equal(simba_run("init", NULL), 78);
+    assert_contains(last_err(), "has no column ttl_at");
+    server_sql(&server, "DROP TABLE simba_mutex");
 }
 
 /* Each of them would try for ever what the server refuses each time. */
@@ -213,6 +240,8 @@ static int run_cases(void)
         cmocka_unit_test_setup_teardown(the_table_is_created_once, enter, sandbox_leave),
         cmocka_unit_test_setup_teardown(a_user_that_may_not_create_the_table_gets_the_statement,
                                         enter, sandbox_leave),
+        cmocka_unit_test_setup_teardown(a_table_that_lacks_a_column_is_refused_by_its_name, enter,
+                                        sandbox_leave),
         cmocka_unit_test_setup_teardown(a_name_that_is_not_utf8_is_78_for_every_command, enter,
                                         sandbox_leave),
         cmocka_unit_test_setup_teardown(the_plain_client_logs_in_as_the_library_does, enter,

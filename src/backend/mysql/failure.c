@@ -25,6 +25,8 @@ struct meaning {
 
 #define NONE 0 /* the library finds nothing wrong; the caller does */
 
+#define NEEDS "the user lacks a right, and needs SELECT, INSERT and UPDATE on the table"
+
 static const struct meaning meanings[] = {
     {NONE, SIMBA_ESTORE, SB_SQL_RECONNECT, "the server's answer is not what was asked for"},
     {ER_NO_SUCH_TABLE, SIMBA_ESTORE, SB_SQL_SCHEMA, "the table is not there"},
@@ -50,8 +52,8 @@ static const struct meaning meanings[] = {
     {ER_HOST_NOT_PRIVILEGED, SIMBA_EDENIED, SB_SQL_RECONNECT, "the server refuses this host"},
     {ER_HOST_IS_BLOCKED, SIMBA_EDENIED, SB_SQL_RECONNECT, "the server refuses this host"},
     {ER_DBACCESS_DENIED_ERROR, SIMBA_EDENIED, SB_SQL_RECONNECT, "the user lacks a right"},
-    {ER_TABLEACCESS_DENIED_ERROR, SIMBA_EDENIED, SB_SQL_GIVE_UP, "the user lacks a right"},
-    {ER_COLUMNACCESS_DENIED_ERROR, SIMBA_EDENIED, SB_SQL_GIVE_UP, "the user lacks a right"},
+    {ER_TABLEACCESS_DENIED_ERROR, SIMBA_EDENIED, SB_SQL_GIVE_UP, NEEDS},
+    {ER_COLUMNACCESS_DENIED_ERROR, SIMBA_EDENIED, SB_SQL_GIVE_UP, NEEDS},
     {ER_SPECIFIC_ACCESS_DENIED_ERROR, SIMBA_EDENIED, SB_SQL_GIVE_UP, "the user lacks a right"},
     {ER_BAD_DB_ERROR, SIMBA_ECONFIG, SB_SQL_RECONNECT, "there is no such database"},
     {ER_NO_DB_ERROR, SIMBA_ECONFIG, SB_SQL_GIVE_UP, "the URL names no database"},

@@ -15,6 +15,7 @@
 #include "base/error.h"
 
 #include <errmsg.h>
+#include <mysqld_error.h>
 #include <string.h>
 
 /* The library looks for the name that a server asks for anywhere in these. */
@@ -173,6 +174,10 @@ static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_err
                                     "MySQL: the server asks for a way to log in that would tell it "
                                     "the password; that needs TLS and a certificate that is "
                                     "verified (tls=on)");
+    if (number == ER_DBACCESS_DENIED_ERROR) /* the server names both */
+        return sb_error_set_backend(&failure->error, code, number,
+                                    "MySQL: the user may not use the database: %s",
+                                    mysql_error(c->mysql));
     if (code == SIMBA_EDENIED && unread->code != SIMBA_OK)
         return sb_error_set_backend(&failure->error, code, number,
                                     "MySQL: the server refuses the user: %s; and %s",
@@ -180,7 +185,8 @@ static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_err
     if (code != SIMBA_EDENIED || c->settings->address.tls != SB_SQL_TLS_UNSET)
         return code;
     return sb_error_set_backend(&failure->error, code, number,
-                                "MySQL: the server refuses the user, who may need tls=on: %s",
+                                "MySQL: the server refuses the user or the password: %s; or the "
+                                "user needs tls=on",
                                 mysql_error(c->mysql));
 }
 

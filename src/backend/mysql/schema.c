@@ -31,7 +31,7 @@ static const char describe_table[] =
     " c.collation_name LIKE 'binary', c.data_type, c.column_type LIKE '%unsigned%', t.table_type,"
     " t.engine FROM information_schema.tables t LEFT JOIN information_schema.columns c"
     " ON c.table_schema = database() AND c.table_name = 'simba_mutex' AND"
-    " c.column_name IN ('mutex', 'owner_id', 'version')"
+    " c.column_name IN ('mutex', 'acquired_at', 'ttl_at', 'transition_at', 'owner_id', 'version')"
     " WHERE t.table_schema = database() AND t.table_name = 'simba_mutex'";
 
 enum {
@@ -45,11 +45,16 @@ enum {
     DESCRIPTION_COLUMNS
 };
 
+static const char *const columns[] = {"mutex",         "acquired_at", "ttl_at",
+                                      "transition_at", "owner_id",    "version"};
+
+#define COLUMNS (sizeof columns / sizeof columns[0])
 #define WORD_MAX 32
 
 /* What was found. */
 struct look {
     bool found;
+    bool has[COLUMNS]; /* that the user may use */
     char type[WORD_MAX];
     char engine[WORD_MAX]; /* a view has none */
 };
@@ -103,6 +108,8 @@ static void take_look(struct sb_mysql_connection *c, MYSQL_RES *result, struct l
         take_word(ret_look->type, row[TABLE_TYPE]);
         take_word(ret_look->engine, row[TABLE_ENGINE]);
         take_column(c, row);
+        for (size_t i = 0; i < COLUMNS; i++)
+            ret_look->has[i] = ret_look->has[i] || is(row[COLUMN_NAME], columns[i]);
     }
 }
 
@@ -112,7 +119,7 @@ static int look_for_table(struct sb_mysql_connection *c, struct look *ret_look,
     MYSQL_RES *result;
     bool is_whole;
 
-    ret_look->found = false;
+    *ret_look = (struct look){.found = false};
     if (sb_mysql_call_query(c, describe_table) != 0)
         return sb_mysql_fail(c, false, failure);
     result = sb_mysql_call_store(c);
@@ -145,12 +152,29 @@ static int refuse_engine(const struct look *look, struct sb_sql_failure *failure
                         look->engine);
 }
 
+static int refuse_without(const char *column, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                        "MySQL: the table simba_mutex has no column %s, or the user may not see "
+                        "it: rename a table that is not Simba's, and run simba init",
+                        column);
+}
+
+static int check_columns(const struct look *look, struct sb_sql_failure *failure)
+{
+    for (size_t i = 0; i < COLUMNS; i++)
+        if (!look->has[i])
+            return refuse_without(columns[i], failure);
+    return SIMBA_OK;
+}
+
 static int check_table(struct sb_mysql_connection *c, const struct look *look,
                        struct sb_sql_failure *failure)
 {
     if (!is(look->type, "BASE TABLE"))
         return refuse_type(c, look, failure);
-    return is(look->engine, "InnoDB") ? SIMBA_OK : refuse_engine(look, failure);
+    return is(look->engine, "InnoDB") ? check_columns(look, failure) : refuse_engine(look, failure);
 }
 
 static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)

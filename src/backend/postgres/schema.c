@@ -37,12 +37,19 @@ static const char restore_path[] = "SELECT pg_catalog.set_config('search_path', 
 static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'),"
                                 " pg_catalog.quote_ident(pg_catalog.current_schema())";
 
+/* The first column that is missing; NULL: none is. */
+#define MISSING_COLUMN                                                                             \
+    "(SELECT w.name FROM pg_catalog.unnest(ARRAY['mutex', 'acquired_at', 'ttl_at',"                \
+    " 'transition_at', 'owner_id', 'version']) w(name) WHERE NOT EXISTS (SELECT 1 FROM"            \
+    " pg_catalog.pg_attribute x WHERE x.attrelid" IS "c.oid AND x.attname::pg_catalog.text" IS     \
+    "w.name AND x.attnum OPERATOR(pg_catalog.>) 0 AND NOT x.attisdropped) LIMIT 1)"
+
 /* A type's modifier is its width and 4; -1: without a limit. */
 static const char find_table[] =
     "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, o.rolsuper OR o.rolname" IS "current_user"
     " OR o.oid" IS "d.datdba OR o.oid" IS "n.nspowner,"
-    " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod OPERATOR(pg_catalog.-) 4, c.relpersistence"
-    " FROM pg_catalog.pg_class c"
+    " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod OPERATOR(pg_catalog.-) 4, "
+    "c.relpersistence, " MISSING_COLUMN " FROM pg_catalog.pg_class c"
     " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
     " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
     " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
@@ -69,7 +76,8 @@ struct look {
     char owner[OWNER_MAX];
     long mutex_width; /* of the columns; not more than 0: without a limit */
     long owner_id_width;
-    char persistence; /* 'p': for all and for good, 't': temporary, 'u': unlogged */
+    char missing[OWNER_MAX]; /* a column; empty: none */
+    char persistence;        /* 'p': for all and for good, 't': temporary, 'u': unlogged */
     char other[SB_POSTGRES_TABLE_MAX]; /* the schema of another table; empty: there is none */
 };
 
@@ -97,6 +105,7 @@ static void take_table(struct look *look, const PGresult *result)
     look->mutex_width = strtol(PQgetvalue(result, 0, 3), NULL, 10);
     look->owner_id_width = strtol(PQgetvalue(result, 0, 4), NULL, 10);
     look->persistence = PQgetvalue(result, 0, 5)[0];
+    sb_text_copy(look->missing, sizeof look->missing, PQgetvalue(result, 0, 6));
 }
 
 static int take_look(void *user, size_t index, const PGresult *result)
@@ -129,7 +138,7 @@ static int look_for_table(struct sb_postgres_connection *c, struct look *ret_loo
     sb_postgres_exchange_send_text(&exchange, find_path, NULL,
                                    (struct sb_postgres_shape){2, SB_POSTGRES_ROW});
     sb_postgres_exchange_send_text(&exchange, find_table, NULL,
-                                   (struct sb_postgres_shape){6, SB_POSTGRES_ROW_OR_NONE});
+                                   (struct sb_postgres_shape){7, SB_POSTGRES_ROW_OR_NONE});
     sb_postgres_exchange_send_text(&exchange, find_other, NULL,
                                    (struct sb_postgres_shape){1, SB_POSTGRES_ROW_OR_NONE});
     return sb_postgres_exchange_end(&exchange, failure);
@@ -199,6 +208,15 @@ static int fail_unlogged(const struct look *look, struct sb_sql_failure *failure
                         look->table, look->table);
 }
 
+static int fail_without_column(const struct look *look, struct sb_sql_failure *failure)
+{
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                        "PostgreSQL: the table %s has no column %s: rename a table that is not "
+                        "Simba's, and run simba init",
+                        look->table, look->missing);
+}
+
 static int fail_gone(struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RETRY;
@@ -221,7 +239,9 @@ static int check(struct sb_postgres_connection *c, const struct look *look,
         return fail_temporary(failure);
     if (!look->trusted)
         return fail_distrusted(c, look, failure);
-    return look->persistence == 'u' ? fail_unlogged(look, failure) : SIMBA_OK;
+    if (look->persistence == 'u')
+        return fail_unlogged(look, failure);
+    return look->missing[0] != '\0' ? fail_without_column(look, failure) : SIMBA_OK;
 }
 
 /* Users that find the other table contend apart from those that find this one. Once in a client's life. */
