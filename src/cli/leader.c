@@ -329,7 +329,7 @@ static void warn_of_stop(const struct leader *leader, bool owned, int code,
     else
         cli_say(
             "warning: the store could not be told that this contender waits for '%s' no more: %s",
-            mutex, error->text);
+            mutex, simba_strerror(error->code));
 }
 
 static void stop_and_close(void *user)

@@ -15,6 +15,7 @@
 
 #include <poll.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -240,6 +241,16 @@ static void say_not_acquired(const struct lock *lock, const char *why)
         cli_say("'%s' was not acquired: %s", lock->job.mutex, why);
 }
 
+/* The error without "cannot acquire 'm': ", which stands in front of it anyway. */
+static const char *reason_of(const struct lock *lock)
+{
+    char opening[SIMBA_MUTEX_MAX + 32];
+    int length = snprintf(opening, sizeof opening, "cannot acquire '%s': ", lock->job.mutex);
+    const char *text = lock->job.error.text;
+
+    return strncmp(text, opening, (size_t)length) == 0 ? text + length : text;
+}
+
 /* The wait ran out, but nobody is known to own: that is said also where giving up counts as success. `why`
  * NULL: the store has not said anything. */
 static int say_unreached(const struct lock *lock, const char *why)
@@ -291,7 +302,7 @@ static int say_contended(const struct lock *lock)
 /* It was reached, and failed all the time: a full disk, say. */
 static int say_failed(const struct lock *lock)
 {
-    say_not_acquired(lock, lock->job.error.text);
+    say_not_acquired(lock, reason_of(lock));
     return lock->contended_code;
 }
 
@@ -355,7 +366,7 @@ static int conclude(const struct lock *lock)
     if (group == SIMBA_GROUP_CONTENDED)
         return say_contended(lock);
     if (lock->code == SIMBA_EUNAVAILABLE && is_bounded(lock))
-        return say_unreached(lock, lock->job.error.text);
+        return say_unreached(lock, reason_of(lock));
     if (is_bounded(lock) && has_failed(lock))
         return say_failed(lock);
     return cli_fail(&lock->job.error);

@@ -56,11 +56,20 @@ static struct {
     size_t count;
 } held = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* With the lock held. One that comes again is kept once; one for which there is no room is not kept. */
+/* "mutex 'm': cannot acquire: REASON" and "redis: REASON" tell the same. */
+static bool tells_the_same(const char *line, const char *other)
+{
+    const char *reason = strstr(other, ": ");
+
+    return strcmp(line, other) == 0 || (reason != NULL && strstr(line, reason) != NULL);
+}
+
+/* With the lock held. A reason that comes again is kept once; one for which there is no room is not kept. */
 static bool hold(const char *prefix, const char *line)
 {
     for (size_t i = 0; i < held.count; i++) {
-        if (strcmp(held.warnings[i].line, line) == 0)
+        const char *kept = held.warnings[i].line;
+        if (tells_the_same(kept, line) || tells_the_same(line, kept))
             return true;
     }
     if (held.count == HELD_MAX)

@@ -218,6 +218,8 @@ static void a_server_that_takes_no_writes_is_69_at_once(void **state)
     assert_contains(last_err(), "read-only replica");
     assert_int_equal(simba_run("lock", "-n", "m", "--", "touch", "ran", NULL), 69);
     assert_int_equal(simba_run("lock", "-w", "300ms", "m", "--", "touch", "ran", NULL), 75);
+    assert_contains(last_err(), "'m' was not acquired in 300ms: the server at ");
+    assert_true(count_lines(last_err()) <= 2); /* the reason when it is known, and at the end */
     assert_int_equal(simba_run("status", "m", NULL), 0);
     struct process leader = simba_start(NULL, "lead", "m", "--", "touch", "ran", NULL);
     wait_until(strstr(file_read(leader.err), "cannot acquire") != NULL);
