@@ -182,7 +182,7 @@ static int miss_the_log(struct file *file)
         return CANNOT_TRY;
     if (open_to_look(&host, file) != SIMBA_EDENIED)
         return 1;
-    if (strstr(host.open_error.text, "needs write access") == NULL)
+    if (strstr(host.open_error.text, "need write access") == NULL)
         return 2;
     snprintf(log, sizeof log, "%s-wal", file->path);
     return access(log, F_OK) != 0 ? 0 : 3;
