@@ -630,6 +630,47 @@ def a_service_file_is_checked_again_for_each_connection():
     owner.wait()
 
 
+def slashes_before(path, length):
+    return "/" * (length - len(path)) + path
+
+
+LIBPQ_PATH = 1023  # bytes; libpq cuts HOME and longer paths behind them
+
+
+@case
+def a_path_that_libpq_would_cut_is_refused():
+    """The path goes to root's own folder; cut, it names a file that the other user has created beside that."""
+    if os.getuid() != 0:
+        return
+    database = Database()
+    os.makedirs("open/private")
+    os.chmod("open", 0o1777)
+    of_another_user(os.path.abspath("open/pri"), service(database, server.port))
+    private = slashes_before(os.path.abspath("open/pri"), LIBPQ_PATH) + "vate"
+    for length in (len(private), 1100, 4079, 4080, 4096, 4200):
+        long = private.ljust(length, "/")
+        for variables in ({"HOME": long}, {"HOME": "/", "PGSYSCONFDIR": long}, {"PGSERVICEFILE": long}):
+            client = run("-u", "postgres://simba:x@/?service=s", "status", env=variables)
+            equal((client.code, length, sorted(variables)), (78, length, sorted(variables)))
+            contains(client.said(), "the path of the service file is too long")
+        for variables in ({"HOME": long}, {"PGPASSFILE": long}):
+            client = run("-u", database.url(), "status", env=variables)
+            equal((client.code, length, sorted(variables)), (78, length, sorted(variables)))
+            contains(client.said(), "the path of the password file is too long")
+        equal(run("-u", database.url("simba:x"), "status", env={"HOME": long, "PGSYSCONFDIR": long}).code, 0)
+
+
+@case
+def a_path_that_libpq_just_does_not_cut_is_used():
+    database = Database()
+    write(".pg_service.conf", service(database, server.port))
+    home = slashes_before(os.getcwd(), LIBPQ_PATH - len("/.pg_service.conf"))
+    equal(run("-u", "postgres:///?service=s", "status", env={"HOME": home}).code, 0)
+    client = run("-u", "postgres:///?service=s", "status", env={"HOME": "/" + home})
+    equal(client.code, 78)
+    contains(client.said(), "too long")
+
+
 @case
 def tls_is_not_left_out_on_a_socket():
     database = Database()

@@ -9,12 +9,14 @@
 #include "base/trusted_file.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LIST_MAX 4096
+
+/* Bytes with the NUL. libpq cuts a longer path, and a longer HOME, without a word. */
+#define LIBPQ_PATH_SIZE 1024
 
 /* Cannot be there. libpq passes over files that are missing; without a name it looks for its own in HOME. */
 #define NO_FILE "/dev/null/none"
@@ -82,19 +84,37 @@ static int read_target(struct sb_postgres_settings *s, simba_url *url, struct si
 
 /* ---- Files of libpq's own --------------------------------------------------------------------- */
 
-/* Where libpq looks for it. False: in the home that the system knows of the user, or nowhere. */
-static bool find_own_file(const char *variable, const char *name, char ret_path[PATH_MAX])
+static const char password_file[] = "password file";
+static const char service_file[] = "service file";
+
+/* A path that libpq would cut is an error: it would open another file than the one that is checked. */
+static int write_path(const char *kind, const char *folder, const char *name,
+                      char ret_path[LIBPQ_PATH_SIZE], struct simba_error *error)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_path, LIBPQ_PATH_SIZE);
+    sb_text_add(&text, "%s%s", folder, name);
+    if (text.cut)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the path of the %s is too long: libpq cuts it behind %d bytes", kind,
+                            LIBPQ_PATH_SIZE - 1);
+    return SIMBA_OK;
+}
+
+/* Where libpq looks for it; empty: in the home that the system knows of the user, or nowhere. */
+static int find_own_file(const char *kind, const char *variable, const char *name,
+                         char ret_path[LIBPQ_PATH_SIZE], struct simba_error *error)
 {
     const char *path = getenv(variable);
     const char *home = getenv("HOME");
-    struct sb_text text;
 
-    sb_text_init(&text, ret_path, PATH_MAX);
     if (path != NULL && path[0] != '\0')
-        sb_text_add(&text, "%s", path);
-    else if (home != NULL && home[0] != '\0')
-        sb_text_add(&text, "%s/%s", home, name);
-    return text.length > 0 && !text.cut;
+        return write_path(kind, path, "", ret_path, error);
+    if (home != NULL && home[0] != '\0')
+        return write_path(kind, home, name, ret_path, error);
+    ret_path[0] = '\0';
+    return SIMBA_OK;
 }
 
 /* An empty password counts as none to libpq. */
@@ -105,10 +125,14 @@ static bool has_password(const struct sb_postgres_settings *s)
 
 static int find_password_file(struct sb_postgres_settings *s, struct simba_error *error)
 {
-    char path[PATH_MAX];
+    char path[LIBPQ_PATH_SIZE];
+    int code;
 
-    if (has_password(s) || !find_own_file("PGPASSFILE", ".pgpass", path))
+    if (has_password(s))
         return SIMBA_OK;
+    code = find_own_file(password_file, "PGPASSFILE", "/.pgpass", path, error);
+    if (code != SIMBA_OK || path[0] == '\0')
+        return code;
     return sb_sql_copy(&s->password_file, access(path, F_OK) == 0 ? path : NO_FILE, error);
 }
 
@@ -116,21 +140,19 @@ static int find_password_file(struct sb_postgres_settings *s, struct simba_error
  * system's is in a folder that libpq was built with. */
 static int check_service_files(const struct sb_postgres_settings *s, struct simba_error *error)
 {
-    static const char kind[] = "service file";
     const char *system = getenv("PGSYSCONFDIR");
-    char path[PATH_MAX];
-    struct sb_text text;
-    int code = SIMBA_OK;
+    char path[LIBPQ_PATH_SIZE];
+    int code;
 
     if (s->service == NULL && getenv("PGSERVICE") == NULL)
         return SIMBA_OK;
-    if (find_own_file("PGSERVICEFILE", ".pg_service.conf", path))
-        code = sb_trusted_check(kind, path, error);
+    code = find_own_file(service_file, "PGSERVICEFILE", "/.pg_service.conf", path, error);
+    if (code == SIMBA_OK && path[0] != '\0')
+        code = sb_trusted_check(service_file, path, error);
     if (code != SIMBA_OK || system == NULL)
         return code;
-    sb_text_init(&text, path, sizeof path);
-    sb_text_add(&text, "%s/pg_service.conf", system);
-    return sb_trusted_check(kind, path, error);
+    code = write_path(service_file, system, "/pg_service.conf", path, error);
+    return code == SIMBA_OK ? sb_trusted_check(service_file, path, error) : code;
 }
 
 /* libpq opens them by itself for each connection. What is trusted stays so until then: nobody else can exchange
@@ -140,7 +162,7 @@ static int check_own_files(const struct sb_postgres_settings *s, struct simba_er
     int code = SIMBA_OK;
 
     if (s->password_file != NULL && strcmp(s->password_file, NO_FILE) != 0)
-        code = sb_trusted_check("password file", s->password_file, error);
+        code = sb_trusted_check(password_file, s->password_file, error);
     return code == SIMBA_OK ? check_service_files(s, error) : code;
 }
 
