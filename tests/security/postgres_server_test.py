@@ -137,7 +137,8 @@ def a_row_without_end_in_the_list_is_refused():
     with Answering({"ORDER BY mutex": talk}) as fake:
         client = status_in(fake, 512)
         equal(client.code, 69)
-        contains(client.said(), "the server sends more than anybody has asked for")
+        true("the server sends more than anybody has asked for" in client.said() or
+             "insufficient data" in client.said(), client.said())  # libpq may take in a row as long as it claims to be
 
 
 if __name__ == "__main__":
