@@ -508,7 +508,7 @@ static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struc
         (idle || e->answer == SB_ANSWER_FAILED))
         settle(m, e); /* otherwise it may have changed the record of the term that runs by now */
     if (mine && ((news && !may_be_needed(m)) || (e->op == SIMBA_OP_GUARD && idle) ||
-                 (e->op == SIMBA_OP_READ && idle && !m->rival))) {
+                 (e->op == SIMBA_OP_READ && idle && !m->rival && !m->looking))) {
         step->request.op = SIMBA_OP_RELEASE;
         step->request.revision = e->revision;
     } else if (news && idle) {

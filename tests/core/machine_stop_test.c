@@ -368,6 +368,27 @@ static void other_answers_after_the_stop_are_dropped(void **state)
     assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
 }
 
+/* By then another contender may have the id. */
+static void a_look_that_is_answered_after_the_stop_releases_nothing(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_init(&d);
+    sb_machine_follow(&d.machine);
+    drive_event(&d, SB_EVENT_START);
+    drive_other(&d, LEASE);
+    drive_returned(&d, 1);
+    drive_event(&d, SB_EVENT_CHANGED);
+    assert_int_equal(d.step.request.op, SIMBA_OP_READ);
+    drive_event(&d, SB_EVENT_STOP);
+    drive_returned(&d, 1);
+    drive_tick_at(&d, NOW + STOP_TIMEOUT);
+    assert_true(d.step.stopped);
+    drive_mine(&d, 9);
+    assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
+}
+
 /* Restarts, and keeps what is needed to answer the attempt of the first generation. */
 static struct drive restart_over_an_attempt(struct drive *d)
 {
@@ -491,6 +512,7 @@ int main(void)
         cmocka_unit_test(a_grant_after_the_stop_is_given_back),
         cmocka_unit_test(an_unknown_end_after_the_stop_is_asked_about_and_released),
         cmocka_unit_test(other_answers_after_the_stop_are_dropped),
+        cmocka_unit_test(a_look_that_is_answered_after_the_stop_releases_nothing),
         cmocka_unit_test(an_old_answer_does_not_change_a_new_generation),
         cmocka_unit_test(an_old_grant_never_releases_what_a_new_term_believes_in),
         cmocka_unit_test(an_old_grant_never_releases_what_a_new_attempt_may_have_won),
