@@ -116,8 +116,7 @@ struct simba_reply {
     const struct simba_error *error; /* the sentence for `code`; may be NULL */
     int64_t place;        /* in the wait queue, from 1, where ACQUIRE asked for it; 0: not known */
     bool revision_counts; /* each ACQUIRE and GUARD that changed the record added 1 (duty 11) */
-    bool
-        missed; /* RELEASE: the store did not have the record as named, nothing was given back (duty 13) */
+    bool missed; /* RELEASE: the record was not there as named; nothing was given back (duty 13) */
 };
 
 #define SIMBA_REPLY_INIT                                                                           \

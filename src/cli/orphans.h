@@ -44,8 +44,8 @@ void cli_orphans_reap(const struct cli_relatives *relatives);
 /* Lets orphans end by themselves for that long. Returns whether some have not. */
 bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms);
 
-/* Where the kernel does not tell of children, and all relatives have been collected: lets orphans end by themselves for that long. Returns
- * whether some have not. */
+/* Where the kernel does not tell of children, and all relatives have been collected: lets orphans end by themselves for
+ * that long. Returns whether some have not. */
 bool cli_orphans_await_unlisted(int64_t limit_ms);
 
 /* Kills and collects until none is left that this process may kill, for as long as it takes while it cannot look for

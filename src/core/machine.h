@@ -87,8 +87,8 @@ struct sb_step {
     bool acquired; /* and that made me the owner */
     bool released; /* and I was the owner */
     bool renewed;  /* I still am, for longer: `state` has me twice. Only where renewals are told */
-    bool
-        confirmed; /* the owner that was known owns still: there is no change to be read any more */
+    /* The owner that was known owns still: there is no change to be read any more. */
+    bool confirmed;
     struct simba_state state;
     bool stopped; /* the stop is complete */
     /* SIMBA_OK, or why something may be left on the store; SIMBA_ELOST: the term that the stop ended was gone before

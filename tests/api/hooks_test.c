@@ -200,6 +200,18 @@ static struct simba_client_options heard_by(struct heard *heard)
     return options;
 }
 
+/* A contender for `m` on a store that can be made to fail. */
+static simba_client *open_shim(const char *url, const struct simba_client_options *options,
+                               struct sb_shim **ret_shim, struct probe *probe)
+{
+    simba_client *client = NULL;
+
+    assert_int_equal(sb_shim_create(url, NULL, ret_shim, NULL), SIMBA_OK);
+    assert_int_equal(sb_shim_open(*ret_shim, url, options, &client, NULL), SIMBA_OK);
+    probe_create(probe, client, "m", NULL);
+    return client;
+}
+
 static void a_lost_lease_is_an_error(void **state)
 {
     struct heard heard = {.text = "lost the lease: it was not renewed in time"};
@@ -210,9 +222,7 @@ static void a_lost_lease_is_an_error(void **state)
     struct probe p = {0};
 
     (void)state;
-    assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
-    assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
-    probe_create(&p, client, "m", NULL);
+    client = open_shim(url, &options, &shim, &p);
     probe_start(&p);
     probe_wait_count(&p.acquired, 1);
     sb_shim_hold_requests(shim, SB_SHIM_ALL);
@@ -235,9 +245,7 @@ static void a_store_that_fails_for_longer_than_a_lease_is_an_error(void **state)
     int64_t began_ms;
 
     (void)state;
-    assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
-    assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
-    probe_create(&p, client, "m", NULL);
+    client = open_shim(url, &options, &shim, &p);
     sb_shim_refuse(shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
     began_ms = simba_now_ms();
     probe_start(&p);
@@ -270,9 +278,7 @@ static void the_end_of_an_outage_is_told_once(void **state)
     struct probe p = {0};
 
     (void)state;
-    assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
-    assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
-    probe_create(&p, client, "m", NULL);
+    client = open_shim(url, &options, &shim, &p);
     sb_shim_refuse(shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
     probe_start(&p);
     assert_true(test_wait(has_failed, p.contender));

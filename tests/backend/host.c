@@ -224,6 +224,18 @@ bool host_close(struct host *host)
     return host_run_until(host, is_closed, host) && stop_loop(host);
 }
 
+void host_expect_failure(const char *url, int code, const char *sentence)
+{
+    struct host host;
+    int got = host_open(&host, url);
+
+    if (got == SIMBA_OK)
+        host_close(&host);
+    if (got != code || strstr(host.open_error.text, sentence) == NULL)
+        fail_msg("%s: code %d (%s), not %d with '%s'", url, got, host.open_error.text, code,
+                 sentence);
+}
+
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
 struct call host_call(enum simba_op op, const char *mutex, const char *id, uint64_t revision)

@@ -66,6 +66,9 @@ struct call {
 /* Opens a client of the store; returns its code, and on failure leaves nothing behind. */
 int host_open(struct host *host, const char *url);
 
+/* That a client cannot be opened, with this code and a sentence that has this in it. */
+void host_expect_failure(const char *url, int code, const char *sentence);
+
 /* Closes the client and the loop; returns whether that came to an end. */
 bool host_close(struct host *host);
 

@@ -6,6 +6,7 @@ waits on a condition with a bound; a process that outlives its case fails it.
 import ctypes
 import os
 import re
+import resource
 import shutil
 import signal
 import sqlite3
@@ -126,6 +127,16 @@ def run(*arguments, **more):
 def as_nobody():
     """For run and Simba: as a user who may not do everything, where the tests are run by one who may."""
     return {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+
+
+def limit_memory(mebibytes):
+    """For run and Simba, as preexec_fn: so many addresses. A build with a sanitizer, which reserves terabytes, has none."""
+    def limit():
+        with open(PROGRAM, "rb") as file:
+            program = file.read()
+        if b"__asan_init" not in program and b"__tsan_init" not in program:
+            resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
+    return limit
 
 
 def is_alive(pid):

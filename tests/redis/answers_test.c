@@ -60,18 +60,6 @@ static bool is_up(void *user)
     return acquire("m").code == SIMBA_OK;
 }
 
-static void assert_open_fails(const char *url, int code, const char *sentence)
-{
-    struct host other;
-    int got = host_open(&other, url);
-
-    if (got == SIMBA_OK)
-        host_close(&other);
-    if (got != code || strstr(other.open_error.text, sentence) == NULL)
-        fail_msg("%s: code %d (%s), not %d with '%s'", url, got, other.open_error.text, code,
-                 sentence);
-}
-
 /* ---- Refusals ------------------------------------------------------------------------------- */
 
 static void a_replica_is_told(void **state)
@@ -138,7 +126,7 @@ static void a_server_that_loads_its_data_is_told(void **state)
         call = acquire("m");
     } while (call.code == SIMBA_EUNKNOWN || strstr(call.error.text, "loading") == NULL);
     assert_int_equal(call.code, SIMBA_EUNAVAILABLE);
-    assert_open_fails(server_url(&server, ""), SIMBA_EUNAVAILABLE, "still loading");
+    host_expect_failure(server_url(&server, ""), SIMBA_EUNAVAILABLE, "still loading");
     assert_true(test_wait(is_up, NULL));
 }
 
@@ -329,13 +317,13 @@ static void a_store_that_cannot_be_used_is_not_opened(void **state)
 
     (void)state;
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", test_free_port());
-    assert_open_fails(url, SIMBA_EUNAVAILABLE, "cannot be reached");
-    assert_open_fails("redis+unix:/no/such/socket", SIMBA_EUNAVAILABLE, "cannot be reached");
-    assert_open_fails("redis://no-such-host.invalid", SIMBA_EUNAVAILABLE, "cannot be found");
-    assert_open_fails(server_url(&server, "/99"), SIMBA_ECONFIG, "no such database");
+    host_expect_failure(url, SIMBA_EUNAVAILABLE, "cannot be reached");
+    host_expect_failure("redis+unix:/no/such/socket", SIMBA_EUNAVAILABLE, "cannot be reached");
+    host_expect_failure("redis://no-such-host.invalid", SIMBA_EUNAVAILABLE, "cannot be found");
+    host_expect_failure(server_url(&server, "/99"), SIMBA_ECONFIG, "no such database");
     server_pause(&server);
-    assert_open_fails(server_url(&server, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
-                      "connect-timeout");
+    host_expect_failure(server_url(&server, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
+                        "connect-timeout");
     server_go_on(&server);
 }
 
@@ -345,13 +333,13 @@ static void a_password_that_is_wrong_missing_or_needless_is_told(void **state)
 
     (void)state;
     snprintf(url, sizeof url, "redis://:needless@127.0.0.1:%d", server.port);
-    assert_open_fails(url, SIMBA_EDENIED, "has no password");
+    host_expect_failure(url, SIMBA_EDENIED, "has no password");
     server_do(&server, "CONFIG SET requirepass secret");
-    assert_open_fails(server_url(&server, ""), SIMBA_EDENIED, "wants a password");
+    host_expect_failure(server_url(&server, ""), SIMBA_EDENIED, "wants a password");
     snprintf(url, sizeof url, "redis://:wrong@127.0.0.1:%d", server.port);
-    assert_open_fails(url, SIMBA_EDENIED, "refused the user or the password");
+    host_expect_failure(url, SIMBA_EDENIED, "refused the user or the password");
     snprintf(url, sizeof url, "redis://nobody:secret@127.0.0.1:%d", server.port);
-    assert_open_fails(url, SIMBA_EDENIED, "refused the user or the password");
+    host_expect_failure(url, SIMBA_EDENIED, "refused the user or the password");
     snprintf(url, sizeof url, "redis://:secret@127.0.0.1:%d", server.port);
     {
         struct host other;

@@ -31,18 +31,6 @@ static int stop(void **state)
     return 0;
 }
 
-static void assert_open_fails(const char *url, int code, const char *sentence)
-{
-    struct host host;
-    int got = host_open(&host, url);
-
-    if (got == SIMBA_OK)
-        host_close(&host);
-    if (got != code || strstr(host.open_error.text, sentence) == NULL)
-        fail_msg("%s: code %d (%s), not %d with '%s'", url, got, host.open_error.text, code,
-                 sentence);
-}
-
 static const char *local(const char *scheme, int port, const char *rest)
 {
     static char url[256];
@@ -171,14 +159,14 @@ static void the_step_that_took_too_long_is_told(void **state)
 
     (void)state;
     tarpit_open(&tarpit);
-    assert_open_fails(local("redis", tarpit.port, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
-                      "not be connected to");
+    host_expect_failure(local("redis", tarpit.port, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
+                        "not be connected to");
     tarpit_close(&tarpit);
     server_pause(&server);
-    assert_open_fails(local("redis", server.port, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
-                      "greeting");
-    assert_open_fails(local("rediss", server.port, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
-                      "TLS");
+    host_expect_failure(local("redis", server.port, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
+                        "greeting");
+    host_expect_failure(local("rediss", server.port, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
+                        "TLS");
     server_go_on(&server);
 }
 
@@ -190,8 +178,8 @@ static void a_handshake_that_dribbles_on_ends_at_its_time(void **state)
 
     (void)state;
     fake_start_dribbling(&fake, "\x16\x03\x03\x3f\xff");
-    assert_open_fails(local("rediss", fake.port, "?connect-timeout=300ms"), SIMBA_EUNAVAILABLE,
-                      "TLS");
+    host_expect_failure(local("rediss", fake.port, "?connect-timeout=300ms"), SIMBA_EUNAVAILABLE,
+                        "TLS");
     assert_true(test_now_ms() - begin_ms < 10000);
     fake_stop(&fake);
 }
@@ -199,8 +187,9 @@ static void a_handshake_that_dribbles_on_ends_at_its_time(void **state)
 static void a_plain_server_is_neither_a_sentinel_nor_a_cluster(void **state)
 {
     (void)state;
-    assert_open_fails(local("redis+sentinel", server.port, "/main"), SIMBA_ECONFIG, "use redis://");
-    assert_open_fails(local("redis+cluster", server.port, ""), SIMBA_ECONFIG, "use redis://");
+    host_expect_failure(local("redis+sentinel", server.port, "/main"), SIMBA_ECONFIG,
+                        "use redis://");
+    host_expect_failure(local("redis+cluster", server.port, ""), SIMBA_ECONFIG, "use redis://");
 }
 
 /* A sentinel that is not let in without a password is not told the master's. */
@@ -211,7 +200,7 @@ static void a_sentinel_that_wants_a_password_is_named(void **state)
     (void)state;
     server_do(&server, "CONFIG SET requirepass word");
     snprintf(url, sizeof url, "redis+sentinel://:word@127.0.0.1:%d/main", server.port);
-    assert_open_fails(
+    host_expect_failure(
         url, SIMBA_EDENIED,
         "wants a password: set sentinel-password (that of the URL is for the master)");
 }
@@ -229,8 +218,8 @@ static void a_server_that_announces_too_much_is_left(void **state)
         struct fake fake;
 
         fake_start(&fake, texts[i]);
-        assert_open_fails(local("redis", fake.port, "?connect-timeout=5s"), SIMBA_EUNAVAILABLE,
-                          "protocol of Redis");
+        host_expect_failure(local("redis", fake.port, "?connect-timeout=5s"), SIMBA_EUNAVAILABLE,
+                            "protocol of Redis");
         fake_stop(&fake);
     }
 }

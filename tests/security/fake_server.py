@@ -38,3 +38,13 @@ class Listener:
             except (OSError, EOFError):  # an error of TLS is an OSError
                 pass
             self.client.close()
+
+    def _take(self, count):
+        """Exactly so many bytes of the client's."""
+        data = b""
+        while len(data) < count:
+            more = self.client.recv(count - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data

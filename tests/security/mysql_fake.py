@@ -29,13 +29,8 @@ class FakeServer(Listener):
         self._greet()
 
     def _take(self, count):
-        data = b""
-        while len(data) < count:
-            more = self.client.recv(count - len(data))
-            if not more:
-                raise EOFError
-            self.heard += more
-            data += more
+        data = super()._take(count)
+        self.heard += data
         return data
 
     def take(self):

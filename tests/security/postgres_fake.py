@@ -33,15 +33,6 @@ class FakeServer(Listener):
         self._greet()
         self.talk(self)
 
-    def _take(self, count):
-        data = b""
-        while len(data) < count:
-            more = self.client.recv(count - len(data))
-            if not more:
-                raise EOFError
-            data += more
-        return data
-
     def _greet(self):
         wanted = TLS_WANTED
         while wanted in (TLS_WANTED, GSS_WANTED):

@@ -5,13 +5,12 @@ a proof of the password that takes hours. The client leaves it, and neither cras
 import base64
 import contextlib
 import os
-import resource
 import struct
 import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
-from program import PROGRAM, Simba, case, contains, equal, main, run, true, wait_until
+from program import Simba, case, contains, equal, limit_memory, main, run, true, wait_until
 from postgres_fake import (DONE, PATH, SASL, SASL_CONTINUE, TABLE, Answering, FakeServer, ask_for, columns, end,
                            message, one_row, row)
 
@@ -90,18 +89,8 @@ def a_proof_that_takes_a_moment_is_given():
 # ---- Memory ---------------------------------------------------------------------------------------
 
 
-def is_sanitized():
-    with open(PROGRAM, "rb") as file:
-        program = file.read()
-    return b"__asan_init" in program or b"__tsan_init" in program
-
-
 def status_in(fake, mebibytes):
-    """`simba status` with no more addresses than that; a sanitizer reserves terabytes of them."""
-    def limit():
-        if not is_sanitized():
-            resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
-    return run("-u", url(fake, "timeout=40s"), "status", "--json", preexec_fn=limit)
+    return run("-u", url(fake, "timeout=40s"), "status", "--json", preexec_fn=limit_memory(mebibytes))
 
 
 def say_rows(fake, count):

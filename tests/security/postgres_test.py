@@ -8,7 +8,6 @@ where root connects to.
 """
 import atexit
 import os
-import resource
 import signal
 import struct
 import subprocess
@@ -16,7 +15,7 @@ import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
-from program import (PATIENCE, PROGRAM, Simba, case, contains, equal, main, read, run, true, wait_until,
+from program import (PATIENCE, Simba, case, contains, equal, limit_memory, main, read, run, true, wait_until,
                      write)
 from postgres_fake import CLEARTEXT, MD5, SASL, WELCOME, FakeServer, Middle, ask_for, message
 from servers import Postgres, as_user, free_port
@@ -472,22 +471,9 @@ def write_rules(first):
                == f"{len(first.splitlines())}\n", "the rules are read")
 
 
-MEMORY_MAX = 512 << 20  # bytes of address space
-
-
-def is_sanitized():
-    with open(PROGRAM, "rb") as file:
-        program = file.read()
-    return b"__asan_init" in program or b"__tsan_init" in program
-
-
 def expect_little_memory(talk):
-    def limit():
-        if not is_sanitized():  # a sanitizer reserves terabytes of addresses
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
-
     with FakeServer(talk) as fake:
-        client = meet(fake, "timeout=20s", preexec_fn=limit)
+        client = meet(fake, "timeout=20s", preexec_fn=limit_memory(512))
         equal(client.code, 69)
         contains(client.said(), "the server sends more than anybody has asked for")
 

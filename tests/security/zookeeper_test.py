@@ -31,15 +31,6 @@ class Store(Listener):
         self.list = names
         super().__init__()
 
-    def _take(self, count):
-        data = b""
-        while len(data) < count:
-            more = self.client.recv(count - len(data))
-            if not more:
-                raise EOFError
-            data += more
-        return data
-
     def take(self):
         return self._take(struct.unpack(">i", self._take(4))[0])
 
