@@ -9,27 +9,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char library_folder[PATH_MAX]; /* empty: not known */
+static char library[PATH_MAX]; /* empty: not known */
 
 /* Now, because what the loader knows may be relative to where the process was started. */
-__attribute__((constructor)) static void remember_folder(void)
+__attribute__((constructor)) static void remember_library(void)
 {
-    Dl_info library;
+    Dl_info found;
     char path[PATH_MAX];
 
-    if (dladdr(&library_folder, &library) == 0 || realpath(library.dli_fname, path) == NULL)
-        return;
-    *strrchr(path, '/') = '\0';
-    sb_text_copy(library_folder, sizeof library_folder, path);
+    if (dladdr(&library, &found) != 0 && realpath(found.dli_fname, path) != NULL)
+        sb_text_copy(library, sizeof library, path);
 }
 
-bool sb_folder_find(char ret_folder[PATH_MAX])
+bool sb_folder_find_program(char ret_path[PATH_MAX])
+{
+    sb_text_copy(ret_path, PATH_MAX, library);
+    return library[0] != '\0';
+}
+
+bool sb_folder_find(size_t index, const char *program, char ret_folder[PATH_MAX])
 {
     struct sb_text text;
 
-    if (library_folder[0] == '\0')
+    if (index > 0 || program == NULL)
         return false;
     sb_text_init(&text, ret_folder, PATH_MAX);
-    sb_text_add(&text, "%s/simba-" SIMBA_VERSION, library_folder);
+    sb_text_add(&text, "%.*s/simba-" SIMBA_VERSION, (int)(strrchr(program, '/') - program),
+                program);
     return !text.cut;
 }

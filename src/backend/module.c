@@ -25,6 +25,7 @@
 #endif
 #include "base/error.h"
 #include "base/text.h"
+#include "base/trusted_file.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -82,21 +83,44 @@ static int load_code(int system_code)
     return short_of ? SIMBA_ENOMEM : SIMBA_ECONFIG;
 }
 
+/* The first file that may be used. Where there is none, a file that may not be used is told rather than one that is
+ * missing. */
+static int find_file(const char *file, char path[PATH_MAX], struct simba_error *error)
+{
+    char program[PATH_MAX];
+    char folder[PATH_MAX];
+    const char *known = sb_folder_find_program(program) ? program : NULL;
+    struct simba_error why;
+    struct sb_text text;
+    bool refused = false;
+    int code = sb_error_set(error, SIMBA_ECONFIG, "the library's folder is not known");
+
+    for (size_t i = 0; sb_folder_find(i, known, folder); i++) {
+        sb_text_init(&text, path, PATH_MAX);
+        sb_text_add(&text, "%s/%s", folder, file);
+        if (text.cut)
+            continue;
+        if (sb_trusted_code("module", path, known, &why) == SIMBA_OK)
+            return SIMBA_OK;
+        if (!refused)
+            code = sb_error_set(error, load_code(why.backend_code), "%s", why.text);
+        refused = refused || why.backend_code != ENOENT;
+    }
+    return code;
+}
+
 /* Without a lock: whatever a library does when it is loaded must not meet one of ours. Two that load the same
- * file at a time are given the same object. */
+ * file at a time are given the same object. By the path that was checked, not by a descriptor: the module finds its
+ * libraries beside that path. Only users who are trusted can put another file there. */
 static int open_file(const char *file, const char *symbol, char path[PATH_MAX],
                      const void **ret_object, struct simba_error *error)
 {
-    char folder[PATH_MAX];
-    struct sb_text text;
+    int code = find_file(file, path, error);
     const void *object;
     void *opened;
 
-    sb_text_init(&text, path, PATH_MAX);
-    if (sb_folder_find(folder))
-        sb_text_add(&text, "%s/%s", folder, file);
-    if (path[0] == '\0' || text.cut)
-        return sb_error_set(error, SIMBA_ECONFIG, "the library's folder is not known");
+    if (code != SIMBA_OK)
+        return code;
     errno = 0;
     opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     object = opened != NULL ? dlsym(opened, symbol) : NULL;

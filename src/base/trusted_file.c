@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/path_walk.h"
+#include "base/text.h"
+#include "base/trust.h"
 #include "base/url.h"
 
 #include <errno.h>
@@ -25,6 +27,7 @@
 
 struct walk {
     struct sb_path_walk at;
+    struct sb_trust trust;
     int system_code; /* why it failed; 0: `reason` says it */
     char reason[REASON_MAX];
 };
@@ -56,27 +59,29 @@ static bool take_code(struct walk *walk, int system_code)
 
 /* ---- Rules -------------------------------------------------------------------------------- */
 
-static bool is_ours(const struct stat *status)
-{
-    return status->st_uid == 0 || status->st_uid == geteuid();
-}
-
 /* `what` is the file itself or a folder on the way to it. */
 static bool check_owner(struct walk *walk, const char *what, const struct stat *status)
 {
-    if (is_ours(status))
+    const char *others =
+        walk->trust.of_program ? ", nor to a user who can replace the program" : "";
+
+    if (sb_trust_has_user(&walk->trust, status->st_uid))
         return true;
     return fail_rule(walk,
-                     "%s belongs to user %u, not to root or the user that runs this: chown it",
-                     what, (unsigned)status->st_uid);
+                     "%s belongs to user %u, not to root or the user that runs this%s: chown it",
+                     what, (unsigned)status->st_uid, others);
 }
 
 static bool check_writers(struct walk *walk, const char *what, const struct stat *status)
 {
-    if ((status->st_mode & (S_IWGRP | S_IWOTH)) == 0)
+    bool everybody = (status->st_mode & S_IWOTH) != 0;
+    bool group =
+        (status->st_mode & S_IWGRP) != 0 && !sb_trust_has_group(&walk->trust, status->st_gid);
+
+    if (!everybody && !group)
         return true;
-    return fail_rule(walk, "%s can write %s: chmod go-w it",
-                     (status->st_mode & S_IWOTH) != 0 ? "everybody" : "its group", what);
+    return fail_rule(walk, "%s can write %s: chmod go-w it", everybody ? "everybody" : "its group",
+                     what);
 }
 
 static bool check_file(struct walk *walk, const struct stat *status)
@@ -99,7 +104,7 @@ static bool check_folder(struct walk *walk)
 
     snprintf(what, sizeof what, "the folder '%.80s' on the way to it", walk->at.name);
     return check_owner(walk, what, status) &&
-           (is_sticky(walk) || check_writers(walk, what, status));
+           (is_sticky(walk) || walk->trust.everybody || check_writers(walk, what, status));
 }
 
 /* ---- The file ------------------------------------------------------------------------------- */
@@ -159,8 +164,13 @@ static bool go_on(struct walk *walk)
 static bool check_entry(struct walk *walk)
 {
     const struct stat *status = &walk->at.entry_status;
+    char what[128] = "it";
 
-    return !is_sticky(walk) || S_ISDIR(status->st_mode) || check_owner(walk, "it", status);
+    if (!is_sticky(walk) || S_ISDIR(status->st_mode))
+        return true;
+    if (walk->at.rest[0] != '\0')
+        snprintf(what, sizeof what, "the link '%.80s' on the way to it", walk->at.name);
+    return check_owner(walk, what, status);
 }
 
 /* Opens the entry where it is what the path leads to; *ret_fd stays -1 where the way goes on. */
@@ -249,8 +259,10 @@ int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat
 {
     struct walk walk;
     struct stat status;
-    bool opened = go(&walk, path, ret_fd, &status);
+    bool opened;
 
+    sb_trust_init(&walk.trust, NULL);
+    opened = go(&walk, path, ret_fd, &status);
     sb_path_walk_end(&walk.at);
     if (!opened)
         return tell(&walk, kind, path, error);
@@ -281,8 +293,46 @@ int sb_trusted_check(const char *kind, const char *path, struct simba_error *err
 int sb_trusted_folder(const char *kind, const char *path, struct simba_error *error)
 {
     struct walk walk;
-    bool trusted = go_into(&walk, path);
+    bool trusted;
 
+    sb_trust_init(&walk.trust, NULL);
+    trusted = go_into(&walk, path);
     sb_path_walk_end(&walk.at);
     return trusted ? SIMBA_OK : tell(&walk, kind, path, error);
+}
+
+/* The loader looks in the folder of a module, or in the one above it, for the libraries that the module needs. So nobody
+ * else may create files there, with the sticky bit or without. */
+static bool check_place(struct walk *walk, const char *path, const char *place)
+{
+    char folder[PATH_MAX];
+    char what[128];
+    struct stat status;
+    struct sb_text text;
+
+    sb_text_init(&text, folder, sizeof folder);
+    sb_text_add(&text, "%.*s%s", (int)(strrchr(path, '/') - path), path, place);
+    if (text.cut || stat(folder, &status) != 0)
+        return take_code(walk, text.cut ? ENAMETOOLONG : errno);
+    snprintf(what, sizeof what, "the folder %s",
+             place[0] == '\0' ? "that it is in" : "above its own");
+    return check_writers(walk, what, &status);
+}
+
+int sb_trusted_code(const char *kind, const char *path, const char *program,
+                    struct simba_error *error)
+{
+    struct walk walk;
+    struct stat status;
+    bool opened;
+    int fd;
+
+    sb_trust_init(&walk.trust, program);
+    opened = go(&walk, path, &fd, &status);
+    sb_path_walk_end(&walk.at);
+    if (opened)
+        close(fd);
+    if (opened && check_place(&walk, path, "") && check_place(&walk, path, "/.."))
+        return SIMBA_OK;
+    return tell(&walk, kind, path, error);
 }

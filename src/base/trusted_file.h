@@ -34,4 +34,11 @@ int sb_trusted_check(const char *kind, const char *path, struct simba_error *err
 int sb_trusted_folder(const char *kind, const char *path, struct simba_error *error)
     SB_SHARED("trusted_folder");
 
+/* Checks a file of code before it is loaded by its absolute path. It may also belong to those who could replace
+ * `program`, the real path of the program or the library that loads it, and be written by them, as may the folders on the
+ * way. Nobody else may write its folder and the one above it, where the loader looks for libraries, the sticky bit or
+ * not. Where all is so, nobody else can put another file in its place before it is loaded. */
+int sb_trusted_code(const char *kind, const char *path, const char *program,
+                    struct simba_error *error);
+
 #endif
