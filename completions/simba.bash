@@ -72,8 +72,16 @@ _simba_value() {
     esac
 }
 
-# The names on the store that the line names. A store that does not answer must not hold up the shell.
+# The names on the store that the line names. A store that does not answer must not hold up the shell. All users can
+# read the command line of `timeout`; the environment is private.
 _simba_mutexes() {
+    local -x SIMBA_URL=${SIMBA_URL-}
+    case $1 in
+        -u | --url)
+            SIMBA_URL=$2
+            shift 2
+            ;;
+    esac
     timeout 1 simba "$@" status --json 2>/dev/null | sed -n 's/.*{"mutex":"\([^"\\]*\)".*/\1/p'
 }
 

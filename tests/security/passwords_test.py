@@ -146,6 +146,32 @@ def a_password_in_the_wrong_place_is_not_shown(folder):
             expect_hidden(result.stdout + result.stderr, f"{arguments}, {environment}")
 
 
+# Runs in the place of the program: tells the store, and the command lines of itself and of the process above it.
+SPY = """#!/bin/sh
+{ echo "$SIMBA_URL"; tr '\\0' ' ' </proc/$PPID/cmdline; echo; echo "simba $*"; } >"$SPIED"
+"""
+COMPLETE = {
+    "bash": """source simba.bash; COMP_WORDS=(simba -u redis : "${1#redis:}" status ''); COMP_CWORD=6; _simba""",
+    "zsh": """source ./_simba; typeset -A opt_args=(-u "$1"); store=(); compadd() { }; _simba_mutexes""",
+}
+
+
+def a_completion_does_not_show_a_password(shell, folder):
+    spied, program = os.path.join(folder, "spied"), os.path.join(folder, "simba")
+    url = f"redis://u:{SECRET}@h"
+    with open(program, "w", encoding="ascii") as file:
+        file.write(SPY)
+    os.chmod(program, 0o755)
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "SPIED": spied, "SIMBA_URL": "memory:"}
+    subprocess.run([shell, "-c", COMPLETE[shell], shell, url], env=environment, check=True, timeout=60,
+                   cwd=os.path.join(os.path.dirname(TESTS), "completions"))
+    with open(spied, encoding="ascii") as file:
+        store, *lines = file.read().splitlines()
+    expect_hidden("\n".join(lines), "ps")
+    assert store == url, f"the completion asks {store}"
+    assert "timeout 1 simba" in lines[0] and "status" in lines[1], f"{lines} were seen"
+
+
 def what_the_program_creates_is_private(folder):
     """Also where the user lets everybody read what he creates."""
     result = run("lock", "m", "--", "true", env={"HOME": folder, "PATH": os.environ["PATH"]}, umask=0)
@@ -161,6 +187,10 @@ def what_the_program_creates_is_private(folder):
 def cases():
     yield "what the program creates by itself is private", what_the_program_creates_is_private, None
     yield "a password in the wrong place is not shown", a_password_in_the_wrong_place_is_not_shown, None
+    for shell in COMPLETE:
+        yield (f"{shell}: a completion does not show a password",
+               lambda folder, one=shell: a_completion_does_not_show_a_password(one, folder),
+               None if shutil.which(shell) else f"there is no {shell}")
     for name in [name for name in BUILT if name in STORES]:
         make, store = STORES[name]
         yield (f"{name}: a password is not shown",
