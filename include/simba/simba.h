@@ -620,7 +620,9 @@ SIMBA_API int simba_scheduler_start(simba_scheduler *scheduler, struct simba_err
 SIMBA_API int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_error *error);
 SIMBA_API void simba_scheduler_close(simba_scheduler *scheduler);
 
-/* True when the work under way should end: leadership is lost, or a stop waits for it. Lock-free. */
+/* True when the work under way should end: leadership is lost, or a stop waits for it. Lock-free.
+ * While a run is under way this question and the next two are about the term in which it began, on every thread: work
+ * that outlasts a stop which was given up is told to end after a restart, too, and gets no token (0). */
 SIMBA_API bool simba_scheduler_should_stop(const simba_scheduler *scheduler);
 
 SIMBA_API bool simba_scheduler_is_leader(const simba_scheduler *scheduler);

@@ -30,10 +30,13 @@ struct simba_scheduler {
     _Atomic uint64_t runs;
     _Atomic uint64_t failures;
     _Atomic uint64_t skipped;
+    _Atomic uint64_t term;     /* counted up at the end of each, from 1 on */
+    _Atomic uint64_t run_term; /* of the run under way; 0: there is none */
 
     /* Loop thread only. */
     struct sb_timer timer;
-    int64_t due_ms; /* of the run that the timer stands for */
+    int64_t due_ms;    /* of the run that the timer stands for */
+    uint64_t due_term; /* of the run that is on the lane */
     bool leading;
     bool running;
     bool lacks_thread; /* the system gave none */
@@ -93,6 +96,7 @@ static void on_due(struct sb_timer *timer)
     if (s->running)
         return;
     s->running = true;
+    s->due_term = atomic_load(&s->term);
     ensure_thread(s);
     sb_service_call(s->service, &s->run_call);
 }
@@ -117,14 +121,18 @@ static void stop_leading(simba_scheduler *s)
 }
 
 /* A stop that is given up has no on_released. When it is over no timer is armed any more, so none outlives the
- * service. */
+ * service. A run that outlasts it belongs to a term that is over before the next can begin. */
 static void on_step(void *user, struct sb_service *service, const struct sb_event *event,
                     const struct sb_step *step)
 {
+    simba_scheduler *s = user;
+
     (void)service;
     (void)event;
+    if (step->released || step->stopped)
+        atomic_fetch_add(&s->term, 1);
     if (step->stopped)
-        stop_leading(user);
+        stop_leading(s);
 }
 
 static void run_follow(struct simba_task *task)
@@ -168,8 +176,10 @@ static void run_work(struct sb_call *call)
 {
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, run_call, call);
 
+    atomic_store(&s->run_term, s->due_term);
     if (!simba_scheduler_should_stop(s))
         work(s);
+    atomic_store(&s->run_term, 0);
     post(s, &s->ended_task);
 }
 
@@ -191,19 +201,30 @@ static void on_released(void *user, const struct simba_state *state)
 
 /* ---- The public surface --------------------------------------------------------------------- */
 
-bool simba_scheduler_should_stop(const simba_scheduler *scheduler)
+/* Whether what the service said last is true of the run under way, too, where there is one. The service is asked
+ * before: the term is counted up before the next one can begin. */
+static bool is_of_run(const simba_scheduler *s)
 {
-    return !sb_service_is_owner(scheduler->service);
+    uint64_t run_term = atomic_load(&s->run_term);
+
+    return run_term == 0 || run_term == atomic_load(&s->term);
 }
 
 bool simba_scheduler_is_leader(const simba_scheduler *scheduler)
 {
-    return sb_service_is_owner(scheduler->service);
+    return sb_service_is_owner(scheduler->service) && is_of_run(scheduler);
+}
+
+bool simba_scheduler_should_stop(const simba_scheduler *scheduler)
+{
+    return !simba_scheduler_is_leader(scheduler);
 }
 
 uint64_t simba_scheduler_fence(const simba_scheduler *scheduler)
 {
-    return sb_service_fence(scheduler->service);
+    uint64_t fence = sb_service_fence(scheduler->service);
+
+    return is_of_run(scheduler) ? fence : 0;
 }
 
 enum simba_status simba_scheduler_status(const simba_scheduler *scheduler)
@@ -307,6 +328,7 @@ static simba_scheduler *allocate(simba_client *client,
     s->strategy = options->strategy;
     s->initial_delay_ms = options->initial_delay_ms;
     s->period_ms = options->period_ms;
+    atomic_init(&s->term, 1);
     s->timer.fire = on_due;
     s->run_call.run = run_work;
     s->lead_task.run = run_lead;

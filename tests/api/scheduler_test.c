@@ -446,6 +446,82 @@ static void stuck_work_holds_a_stop_up_no_longer_than_its_timeout(void **state)
     probe_close(client);
 }
 
+/* What the first run, which outlasts a stop, is told when the next term has begun; and the token of the second. */
+struct outlasting {
+    struct gate gate;
+    atomic_uint runs;
+    atomic_uint answered;
+    uint64_t own_fence;
+    bool should_stop;
+    bool is_leader;
+    uint64_t fence;
+    bool next_should_stop;
+    uint64_t next_fence;
+};
+
+static int outlast(void *user, simba_scheduler *scheduler)
+{
+    struct outlasting *o = user;
+
+    if (atomic_fetch_add(&o->runs, 1) == 0) {
+        o->own_fence = simba_scheduler_fence(scheduler);
+        gate_wait(&o->gate);
+        o->should_stop = simba_scheduler_should_stop(scheduler);
+        o->is_leader = simba_scheduler_is_leader(scheduler);
+        o->fence = simba_scheduler_fence(scheduler);
+    } else if (atomic_load(&o->answered) == 1) {
+        o->next_should_stop = simba_scheduler_should_stop(scheduler);
+        o->next_fence = simba_scheduler_fence(scheduler);
+    }
+    atomic_fetch_add(&o->answered, 1);
+    return 0;
+}
+
+static void wait_acquisitions(simba_client *client, uint64_t least)
+{
+    struct simba_metrics metrics = {.size = sizeof metrics};
+
+    while (metrics.acquisitions < least) {
+        assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+        test_pause_ms(1);
+    }
+}
+
+static void work_that_outlasts_a_stop_is_not_taken_for_work_of_the_next_term(void **state)
+{
+    simba_client *client = probe_open("memory:schedule?ttl=20s&transition=20s&stop-timeout=100ms");
+    struct simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
+    struct outlasting outlasting = {.gate = GATE_INIT};
+    simba_scheduler *scheduler;
+
+    (void)state;
+    options.mutex = "m";
+    options.work = outlast;
+    options.user = &outlasting;
+    options.period_ms = 5;
+    assert_int_equal(simba_scheduler_create(client, &options, &scheduler, NULL), SIMBA_OK);
+    start(scheduler);
+    probe_wait_count(&outlasting.runs, 1);
+    assert_false(simba_scheduler_should_stop(scheduler));
+    assert_int_equal(simba_scheduler_stop(scheduler, NULL), SIMBA_ETIMEDOUT);
+    start(scheduler);
+    wait_acquisitions(client, 2);
+    assert_true(
+        simba_scheduler_should_stop(scheduler)); /* also a thread that the work has started */
+    assert_int_equal(simba_scheduler_fence(scheduler), 0);
+    gate_open(&outlasting.gate);
+    probe_wait_count(&outlasting.answered, 2);
+    assert_true(outlasting.own_fence != 0);
+    assert_true(outlasting.should_stop);
+    assert_false(outlasting.is_leader);
+    assert_int_equal(outlasting.fence, 0);
+    assert_false(outlasting.next_should_stop);
+    assert_true(outlasting.next_fence >= outlasting.own_fence);
+    assert_int_equal(outlasting.next_fence, simba_scheduler_fence(scheduler));
+    simba_scheduler_close(scheduler);
+    probe_close(client);
+}
+
 /* ---- The thread of the work ----------------------------------------------------------------- */
 
 /* The thread of each run, as the kernel numbers it, and its name. */
@@ -626,6 +702,7 @@ int main(void)
         cmocka_unit_test(work_may_stop_its_own_scheduler),
         cmocka_unit_test(work_may_close_its_own_scheduler),
         cmocka_unit_test(stuck_work_holds_a_stop_up_no_longer_than_its_timeout),
+        cmocka_unit_test(work_that_outlasts_a_stop_is_not_taken_for_work_of_the_next_term),
         cmocka_unit_test(the_thread_is_named_after_the_worker),
         cmocka_unit_test(only_a_leader_has_a_thread_and_its_runs_share_it),
         cmocka_unit_test(work_delays_nobodys_callbacks),
