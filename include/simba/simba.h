@@ -588,7 +588,8 @@ typedef struct simba_scheduler simba_scheduler;
 
 /* Does the work once. A return value other than 0 is counted and logged, and the schedule goes on.
  * Long work asks simba_scheduler_should_stop() from time to time. All runs of a term are on one thread, which a
- * scheduler has while it leads; so long work delays no callbacks. With an executor they run there. */
+ * scheduler has while it leads; so long work delays no callbacks. If the system gives no thread, the work waits until
+ * it does, at most a second longer, and the log says so as an error. With an executor they run there. */
 typedef int simba_work_fn(void *user, simba_scheduler *scheduler);
 
 struct simba_scheduler_options {
@@ -634,7 +635,7 @@ SIMBA_API const char *simba_scheduler_mutex(const simba_scheduler *scheduler);
 struct simba_scheduler_counts {
     uint64_t runs;
     uint64_t failures; /* runs that returned other than 0 */
-    uint64_t skipped;  /* runs that fell due while another was running */
+    uint64_t skipped;  /* runs that fell due while another was running, or waited for a thread */
 };
 
 /* Named like its struct, as stat() is: in C++ that hides a constructor which nobody calls. */

@@ -17,6 +17,10 @@
 
 #include <string.h>
 
+/* Between two tries to get a thread. */
+#define RETRY_MIN_MS 10
+#define RETRY_MAX_MS 1000
+
 struct simba_scheduler {
     simba_client *client;
     struct sb_service *service;
@@ -39,7 +43,7 @@ struct simba_scheduler {
     uint64_t due_term; /* of the run that is on the lane */
     bool leading;
     bool running;
-    bool lacks_thread; /* the system gave none */
+    int64_t retry_ms; /* until the next try to get a thread; 0: the last one did not fail */
 
     struct sb_call run_call;
     struct simba_task lead_task;
@@ -71,15 +75,24 @@ static int64_t next_beat(simba_scheduler *s, int64_t now_ms)
     return s->due_ms + (missed + 1) * s->period_ms;
 }
 
-/* Without one the work runs on the threads of the callbacks, until the system gives one. */
-static void ensure_thread(simba_scheduler *s)
+/* Without one the work waits: on a thread for callbacks it would hold up those of others. */
+static bool ensure_thread(simba_scheduler *s)
 {
-    bool lacked = s->lacks_thread;
-
-    s->lacks_thread = !sb_lane_begin_thread(&s->service->lane, s->worker);
-    if (s->lacks_thread && !lacked)
-        sb_log(&s->engine->log, SIMBA_LOG_WARN,
-               "there is no thread for the work '%s': it runs on one for callbacks", s->worker);
+    if (sb_lane_begin_thread(&s->service->lane, s->worker)) {
+        if (s->retry_ms > 0)
+            sb_log(&s->engine->log, SIMBA_LOG_WARN, "there is a thread for the work '%s' again",
+                   s->worker);
+        s->retry_ms = 0;
+        return true;
+    }
+    if (s->retry_ms == 0)
+        sb_log(&s->engine->log, SIMBA_LOG_ERROR,
+               "there is no thread for the work '%s': it waits until the system gives one",
+               s->worker);
+    s->retry_ms = s->retry_ms == 0 ? RETRY_MIN_MS : 2 * s->retry_ms;
+    if (s->retry_ms > RETRY_MAX_MS)
+        s->retry_ms = RETRY_MAX_MS;
+    return false;
 }
 
 static void on_due(struct sb_timer *timer)
@@ -88,6 +101,10 @@ static void on_due(struct sb_timer *timer)
 
     if (!s->leading || !sb_service_is_owner(s->service))
         return; /* the next on_acquired plans anew */
+    if (!s->running && !ensure_thread(s)) {
+        sb_loop_arm(s->engine->loop, timer, simba_now_ms() + s->retry_ms); /* for the same run */
+        return;
+    }
     if (s->strategy == SIMBA_FIXED_RATE) {
         if (s->running)
             atomic_fetch_add(&s->skipped, 1);
@@ -97,7 +114,6 @@ static void on_due(struct sb_timer *timer)
         return;
     s->running = true;
     s->due_term = atomic_load(&s->term);
-    ensure_thread(s);
     sb_service_call(s->service, &s->run_call);
 }
 
@@ -116,6 +132,7 @@ static void run_lead(struct simba_task *task)
 static void stop_leading(simba_scheduler *s)
 {
     s->leading = false;
+    s->retry_ms = 0;
     sb_loop_cancel(s->engine->loop, &s->timer);
     sb_lane_end_thread(&s->service->lane);
 }

@@ -5,8 +5,6 @@
 
 #include "tck/shim.h"
 
-#include <dirent.h>
-
 #define RUNS_MAX 64
 
 /* What the work saw. Times are those of the runs' beginnings and ends. */
@@ -522,170 +520,6 @@ static void work_that_outlasts_a_stop_is_not_taken_for_work_of_the_next_term(voi
     probe_close(client);
 }
 
-/* ---- The thread of the work ----------------------------------------------------------------- */
-
-/* The thread of each run, as the kernel numbers it, and its name. */
-struct threads {
-    atomic_uint runs;
-    pid_t ids[RUNS_MAX];
-    char names[RUNS_MAX][16];
-};
-
-static int note_thread(void *user, simba_scheduler *scheduler)
-{
-    struct threads *threads = user;
-    unsigned run = atomic_load(&threads->runs);
-
-    (void)scheduler;
-    if (run >= RUNS_MAX)
-        return 0;
-    threads->ids[run] = gettid();
-    pthread_getname_np(pthread_self(), threads->names[run], sizeof threads->names[run]);
-    atomic_fetch_add(&threads->runs, 1);
-    return 0;
-}
-
-static simba_scheduler *make_noting(simba_client *client, struct threads *threads,
-                                    const char *worker)
-{
-    struct simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
-    struct simba_error error = {0};
-    simba_scheduler *scheduler = NULL;
-
-    options.mutex = "m";
-    options.worker = worker;
-    options.work = note_thread;
-    options.user = threads;
-    options.period_ms = 5;
-    if (simba_scheduler_create(client, &options, &scheduler, &error) != SIMBA_OK)
-        fail_msg("cannot create a scheduler: %s", error.text);
-    return scheduler;
-}
-
-static void the_thread_is_named_after_the_worker(void **state)
-{
-    /* The second is of characters of three bytes: five of them fit. */
-    static const char *const names[][2] = {
-        {"nightly-clean-up-of-everything", "nightly-clean-u"},
-        {"x\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5",
-         "x\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5"},
-        {"short", "short"},
-        {NULL, "m"},
-    };
-    simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
-
-    (void)state;
-    for (size_t i = 0; i < TEST_COUNT(names); i++) {
-        struct threads threads = {0};
-        simba_scheduler *scheduler = make_noting(client, &threads, names[i][0]);
-
-        start(scheduler);
-        probe_wait_count(&threads.runs, 1);
-        simba_scheduler_close(scheduler);
-        assert_string_equal(threads.names[0], names[i][1]);
-    }
-    probe_close(client);
-}
-
-/* Whether this process has a thread of that name. */
-static bool has_thread(const char *name)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    const struct dirent *task;
-    bool found = false;
-
-    assert_non_null(tasks);
-    while (!found && (task = readdir(tasks)) != NULL) {
-        char path[300];
-        char comm[32] = "";
-        FILE *file;
-
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
-        file = fopen(path, "r");
-        if (file == NULL)
-            continue; /* a thread that has ended meanwhile, or no thread */
-        if (fgets(comm, sizeof comm, file) != NULL)
-            comm[strcspn(comm, "\n")] = '\0';
-        fclose(file);
-        found = strcmp(comm, name) == 0;
-    }
-    closedir(tasks);
-    return found;
-}
-
-static bool lacks_thread(void *name)
-{
-    return !has_thread(name);
-}
-
-static bool is_running(void *scheduler)
-{
-    return simba_scheduler_status(scheduler) == SIMBA_RUNNING;
-}
-
-static void only_a_leader_has_a_thread_and_its_runs_share_it(void **state)
-{
-    simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
-    struct threads threads = {0};
-    struct threads none = {0};
-    simba_scheduler *leader = make_noting(client, &threads, "leads");
-    simba_scheduler *follower = make_noting(client, &none, "follows");
-
-    (void)state;
-    for (unsigned term = 1; term <= 3; term++) {
-        unsigned first = atomic_load(&threads.runs);
-
-        assert_false(has_thread("leads"));
-        start(leader);
-        probe_wait_count(&threads.runs, first + 4);
-        for (unsigned i = first + 1; i < first + 4; i++)
-            assert_int_equal(threads.ids[i], threads.ids[first]);
-        for (int look = 0; look < 20; look++) /* between its runs, too */
-            assert_true(has_thread("leads"));
-        start(follower);
-        assert_true(test_wait(is_running, follower));
-        assert_false(has_thread("follows"));
-        assert_int_equal(simba_scheduler_stop(follower, NULL), SIMBA_OK);
-        assert_int_equal(simba_scheduler_stop(leader, NULL), SIMBA_OK);
-        assert_true(test_wait(lacks_thread, "leads"));
-    }
-    assert_int_equal(atomic_load(&none.runs), 0);
-    simba_scheduler_close(follower);
-    simba_scheduler_close(leader);
-    probe_close(client);
-}
-
-#define BUSY_COUNT 6 /* more than there are threads for callbacks */
-
-static void work_delays_nobodys_callbacks(void **state)
-{
-    simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
-    struct gate gate = GATE_INIT;
-    struct journal journals[BUSY_COUNT];
-    simba_scheduler *schedulers[BUSY_COUNT];
-    struct probe probe = {0};
-
-    (void)state;
-    for (int i = 0; i < BUSY_COUNT; i++) {
-        char mutex[16];
-
-        snprintf(mutex, sizeof mutex, "busy-%d", i);
-        journals[i] = (struct journal){.gate = &gate};
-        schedulers[i] = make_on(client, mutex, &journals[i], SIMBA_FIXED_RATE, 0, 10);
-        start(schedulers[i]);
-    }
-    for (int i = 0; i < BUSY_COUNT; i++)
-        probe_wait_count(&journals[i].runs, 1);
-    probe_create(&probe, client, "other", NULL);
-    probe_start(&probe);
-    probe_wait_count(&probe.returned, 1);
-    gate_open(&gate);
-    probe_end(&probe);
-    for (int i = 0; i < BUSY_COUNT; i++)
-        simba_scheduler_close(schedulers[i]);
-    probe_close(client);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -703,9 +537,6 @@ int main(void)
         cmocka_unit_test(work_may_close_its_own_scheduler),
         cmocka_unit_test(stuck_work_holds_a_stop_up_no_longer_than_its_timeout),
         cmocka_unit_test(work_that_outlasts_a_stop_is_not_taken_for_work_of_the_next_term),
-        cmocka_unit_test(the_thread_is_named_after_the_worker),
-        cmocka_unit_test(only_a_leader_has_a_thread_and_its_runs_share_it),
-        cmocka_unit_test(work_delays_nobodys_callbacks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
