@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
-#include "runtime/lane_thread.h"
+#include "base/thread.h"
 
 #include <string.h>
 
@@ -30,7 +30,7 @@ struct simba_scheduler {
     enum simba_schedule_strategy strategy;
     int64_t initial_delay_ms;
     int64_t period_ms;
-    char worker[SB_LANE_THREAD_NAME_SIZE];
+    char worker[SB_THREAD_NAME_SIZE];
     _Atomic uint64_t runs;
     _Atomic uint64_t failures;
     _Atomic uint64_t skipped;
@@ -174,7 +174,7 @@ static void run_ended(struct simba_task *task)
 
 static void work(simba_scheduler *s)
 {
-    char name[SB_LANE_THREAD_NAME_SIZE];
+    char name[SB_THREAD_NAME_SIZE];
     int code;
 
     pthread_getname_np(pthread_self(), name, sizeof name); /* an executor's thread */

@@ -9,7 +9,9 @@
 
 #include <pthread.h>
 
-/* Returns 0 or an errno. `name` has at most 15 characters, and stays for as long as the thread may still begin. */
+#define SB_THREAD_NAME_SIZE 16 /* what the kernel keeps of a thread's name, with the NUL */
+
+/* Returns 0 or an errno. `name` fits into that size, and stays for as long as the thread may still begin. */
 int sb_thread_start(pthread_t *thread, const char *name, void *(*run)(void *argument),
                     void *argument) SB_SHARED("thread_start");
 

@@ -1,9 +1,9 @@
 /*
  * dispatcher.c - lanes on a few threads.
  *
- * One lock for all lanes: callbacks are rare beside what they do. A lane is in the queue, or on a thread,
- * or idle; never in two places, which is what keeps its calls in order. With an executor the queue holds the lanes that
- * the executor has and has not begun. A lane with a thread of its own is never in the queue.
+ * One lock for all lanes: callbacks are rare beside what they do. A lane is in a queue, or on a thread,
+ * or idle; never in two places, which is what keeps its calls in order. With an executor the shared queue holds the
+ * lanes that the executor has and has not begun. A thread of one lane has a queue of its own, for that lane.
  */
 #include "runtime/dispatcher.h"
 
@@ -11,34 +11,43 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "runtime/executor.h"
-#include "runtime/lane_thread.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
-struct worker {
+/* Lanes that wait for a thread. */
+struct queue {
+    pthread_cond_t ready;
+    struct sb_lane *first;
+    struct sb_lane *last;
+    int length;
+    int idle;    /* threads that wait for a lane */
+    bool ending; /* its threads end when it is empty */
+};
+
+struct sb_worker {
+    struct sb_dispatcher *dispatcher;
+    struct queue *queue; /* the shared one, or its own */
+    struct queue own;
     pthread_t thread;
-    struct worker *next;
+    struct sb_worker *next;
+    bool ended; /* and to be joined */
+    char name[SB_THREAD_NAME_SIZE];
 };
 
 struct sb_dispatcher {
     pthread_mutex_t lock;
-    pthread_cond_t ready;
-    struct sb_lane *first;
-    struct sb_lane *last;
-    struct worker *workers;
-    struct sb_lane_threads lane_threads;
+    struct queue shared;
+    struct sb_worker *workers;
     struct simba_executor executor;
-    int most;    /* threads that may run at once */
-    int running; /* threads that exist */
-    int idle;    /* of those, the ones that wait for a lane */
-    int waiting; /* of those, the ones whose callback waits for others */
-    int queued;  /* lanes in the queue */
-    size_t busy; /* lanes that have calls */
-    bool closing;
+    int most;                 /* threads of the shared queue that may run at once */
+    int running;              /* threads of the shared queue */
+    int waiting;              /* of those, the ones whose callback waits for others */
+    size_t busy;              /* lanes that have calls */
     _Atomic bool seen;        /* the executor has run a lane */
     _Atomic unsigned handing; /* threads that are giving a lane to the executor */
 };
@@ -78,29 +87,29 @@ static bool has_executor(const struct sb_dispatcher *d)
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-static void enqueue(struct sb_dispatcher *d, struct sb_lane *lane)
+static void enqueue(struct queue *queue, struct sb_lane *lane)
 {
     lane->next = NULL;
-    lane->previous = d->last;
-    if (d->last != NULL)
-        d->last->next = lane;
+    lane->previous = queue->last;
+    if (queue->last != NULL)
+        queue->last->next = lane;
     else
-        d->first = lane;
-    d->last = lane;
-    d->queued++;
+        queue->first = lane;
+    queue->last = lane;
+    queue->length++;
 }
 
-static void dequeue(struct sb_dispatcher *d, struct sb_lane *lane)
+static void dequeue(struct queue *queue, struct sb_lane *lane)
 {
     if (lane->previous != NULL)
         lane->previous->next = lane->next;
     else
-        d->first = lane->next;
+        queue->first = lane->next;
     if (lane->next != NULL)
         lane->next->previous = lane->previous;
     else
-        d->last = lane->previous;
-    d->queued--;
+        queue->last = lane->previous;
+    queue->length--;
 }
 
 /* Runs the first call of a lane. Returns whether the lane has more; if not, it is out of our hands. */
@@ -131,34 +140,6 @@ static bool run_one(struct sb_dispatcher *d, struct sb_lane *lane, bool shared)
     return more;
 }
 
-static void *run_worker(void *argument)
-{
-    struct sb_dispatcher *d = argument;
-
-    pthread_mutex_lock(&d->lock);
-    for (;;) {
-        struct sb_lane *lane;
-        bool more;
-
-        while (d->first == NULL && !d->closing) {
-            d->idle++;
-            pthread_cond_wait(&d->ready, &d->lock);
-            d->idle--;
-        }
-        if (d->first == NULL)
-            break;
-        lane = d->first;
-        dequeue(d, lane);
-        pthread_mutex_unlock(&d->lock);
-        more = run_one(d, lane, true);
-        pthread_mutex_lock(&d->lock);
-        if (more)
-            enqueue(d, lane);
-    }
-    pthread_mutex_unlock(&d->lock);
-    return NULL;
-}
-
 /* ---- An executor ---------------------------------------------------------------------------- */
 
 /* Counted, because the lane may run, and all that it belongs to may go, before the executor has returned. */
@@ -166,7 +147,7 @@ static void hand_over(struct sb_dispatcher *d, struct sb_lane *lane)
 {
     atomic_fetch_add(&d->handing, 1);
     pthread_mutex_lock(&d->lock);
-    enqueue(d, lane);
+    enqueue(&d->shared, lane);
     pthread_mutex_unlock(&d->lock);
     sb_ticket_hand_over(lane->ticket);
     atomic_fetch_sub(&d->handing, 1);
@@ -184,7 +165,7 @@ static void run_on_executor(struct sb_lane *lane)
 
     atomic_store(&d->seen, true);
     pthread_mutex_lock(&d->lock);
-    dequeue(d, lane);
+    dequeue(&d->shared, lane);
     pthread_mutex_unlock(&d->lock);
     run_handed_over(d, lane);
 }
@@ -218,7 +199,7 @@ bool sb_dispatcher_can_help(struct sb_dispatcher *d, const struct sb_help *help)
     bool can;
 
     pthread_mutex_lock(&d->lock);
-    can = find_match(d->first, help) != NULL;
+    can = find_match(d->shared.first, help) != NULL;
     pthread_mutex_unlock(&d->lock);
     return can;
 }
@@ -229,11 +210,11 @@ bool sb_dispatcher_help(struct sb_dispatcher *d, const struct sb_help *help)
     struct sb_lane *lane;
 
     pthread_mutex_lock(&d->lock);
-    lane = find_match(d->first, help);
+    lane = find_match(d->shared.first, help);
     while (lane != NULL && !sb_ticket_take_back(lane->ticket))
         lane = find_match(lane->next, help);
     if (lane != NULL)
-        dequeue(d, lane);
+        dequeue(&d->shared, lane);
     pthread_mutex_unlock(&d->lock);
     if (lane != NULL)
         run_handed_over(d, lane);
@@ -242,32 +223,112 @@ bool sb_dispatcher_help(struct sb_dispatcher *d, const struct sb_help *help)
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-static int add_worker(struct sb_dispatcher *d)
-{
-    struct worker *worker = sb_alloc(sizeof *worker);
-    int code;
+static void *run_worker(void *argument);
 
-    if (worker == NULL)
-        return SIMBA_ENOMEM;
-    code = sb_thread_start(&worker->thread, "simba-callback", run_worker, d);
-    if (code != 0) {
-        sb_free(worker);
-        return SIMBA_ENOMEM;
+/* With the lock held. `name` NULL: a thread of the shared queue. Returns NULL when the system gives no memory or no
+ * thread. */
+static struct sb_worker *add_worker(struct sb_dispatcher *d, const char *name)
+{
+    struct sb_worker *w = sb_alloc_zero(sizeof *w);
+
+    if (w == NULL)
+        return NULL;
+    w->dispatcher = d;
+    w->queue = name != NULL ? &w->own : &d->shared;
+    sb_text_copy(w->name, sizeof w->name, name != NULL ? name : "simba-callback");
+    if (sb_thread_start(&w->thread, w->name, run_worker, w) != 0) {
+        sb_free(w);
+        return NULL;
     }
-    worker->next = d->workers;
-    d->workers = worker;
-    d->running++;
-    return SIMBA_OK;
+    pthread_cond_init(&w->own.ready, NULL);
+    w->next = d->workers;
+    d->workers = w;
+    d->running += name == NULL ? 1 : 0;
+    return w;
 }
 
-/* Somebody must take the last lane of the queue. An idle thread that was woken for an earlier lane still
+/* Takes NULL. */
+static void join_worker(struct sb_worker *w)
+{
+    if (w == NULL)
+        return;
+    pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->own.ready);
+    sb_free(w);
+}
+
+/* Some thread must take the last lane of the queue. An idle thread that was woken for an earlier lane still
  * counts as idle, hence the comparison. When no thread can be added, one that exists will come to it. */
 static void wake_or_add_worker(struct sb_dispatcher *d)
 {
-    if (d->queued > d->idle && d->running - d->waiting < d->most)
-        add_worker(d);
+    if (d->shared.length > d->shared.idle && d->running - d->waiting < d->most)
+        add_worker(d, NULL);
     else
-        pthread_cond_signal(&d->ready);
+        pthread_cond_signal(&d->shared.ready);
+}
+
+/* With the lock held, for a lane that has calls and is nowhere. `here`: by a thread of the shared queue, which comes back
+ * to it. */
+static void place(struct sb_dispatcher *d, struct sb_lane *lane, bool here)
+{
+    struct sb_worker *w = lane->worker;
+
+    if (w != NULL) {
+        enqueue(&w->own, lane);
+        pthread_cond_signal(&w->own.ready);
+        return;
+    }
+    enqueue(&d->shared, lane);
+    if (!here)
+        wake_or_add_worker(d);
+}
+
+/* With the lock held. A thread that has ended is joined by the next one that ends, or with the dispatcher. */
+static struct sb_worker *take_ended(struct sb_dispatcher *d)
+{
+    struct sb_worker **at = &d->workers;
+    struct sb_worker *w;
+
+    while (*at != NULL && !(*at)->ended)
+        at = &(*at)->next;
+    w = *at;
+    if (w != NULL)
+        *at = w->next;
+    return w;
+}
+
+static void *run_worker(void *argument)
+{
+    struct sb_worker *w = argument;
+    struct sb_dispatcher *d = w->dispatcher;
+    struct queue *queue = w->queue;
+    struct sb_worker *before;
+
+    pthread_mutex_lock(&d->lock);
+    for (;;) {
+        struct sb_lane *lane;
+        bool more;
+
+        while (queue->first == NULL && !queue->ending) {
+            queue->idle++;
+            pthread_cond_wait(&queue->ready, &d->lock);
+            queue->idle--;
+        }
+        if (queue->first == NULL)
+            break;
+        lane = queue->first;
+        dequeue(queue, lane);
+        pthread_mutex_unlock(&d->lock);
+        more = run_one(d, lane, queue == &d->shared);
+        pthread_mutex_lock(&d->lock);
+        if (more)
+            place(d, lane, queue == &d->shared);
+    }
+    before = take_ended(d);
+    w->ended = true;
+    pthread_mutex_unlock(&d->lock);
+    join_worker(before);
+    return NULL;
 }
 
 bool sb_dispatcher_call(struct sb_lane *lane, struct sb_call *call)
@@ -285,12 +346,8 @@ bool sb_dispatcher_call(struct sb_lane *lane, struct sb_call *call)
     was_idle = !lane->busy;
     lane->busy = true;
     d->busy += was_idle ? 1 : 0;
-    if (was_idle && lane->thread != NULL) {
-        sb_lane_thread_give(lane->thread, lane);
-    } else if (was_idle && !has_executor(d)) {
-        enqueue(d, lane);
-        wake_or_add_worker(d);
-    }
+    if (was_idle && !has_executor(d))
+        place(d, lane, false);
     pthread_mutex_unlock(&d->lock);
     if (was_idle && has_executor(d))
         hand_over(d, lane);
@@ -306,7 +363,7 @@ struct sb_dispatcher *sb_dispatcher_wait_begin(void)
         return NULL;
     pthread_mutex_lock(&d->lock);
     d->waiting++;
-    if (d->first != NULL)
+    if (d->shared.first != NULL)
         wake_or_add_worker(d);
     pthread_mutex_unlock(&d->lock);
     return d;
@@ -336,13 +393,8 @@ int sb_lane_init(struct sb_lane *lane, struct sb_dispatcher *d, void (*idle)(str
 void sb_lane_end(struct sb_lane *lane)
 {
     SB_CHECK(!lane->busy, "a lane is freed when nothing of it runs");
-    SB_CHECK(lane->thread == NULL, "a lane is freed when it has no thread of its own");
+    SB_CHECK(lane->worker == NULL, "a lane is freed when it has no thread of its own");
     sb_ticket_drop(lane->ticket);
-}
-
-static bool run_on_lane_thread(struct sb_lane *lane)
-{
-    return run_one(lane->dispatcher, lane, false);
 }
 
 bool sb_lane_begin_thread(struct sb_lane *lane, const char *name)
@@ -353,25 +405,24 @@ bool sb_lane_begin_thread(struct sb_lane *lane, const char *name)
     if (has_executor(d))
         return true;
     pthread_mutex_lock(&d->lock);
-    if (lane->thread == NULL)
-        lane->thread = sb_lane_thread_start(&d->lane_threads, name);
-    has_one = lane->thread != NULL;
+    if (lane->worker == NULL)
+        lane->worker = add_worker(d, name);
+    has_one = lane->worker != NULL;
     pthread_mutex_unlock(&d->lock);
     return has_one;
 }
 
-/* Nothing is given to the thread any more once the lane has it no more. */
 void sb_lane_end_thread(struct sb_lane *lane)
 {
     struct sb_dispatcher *d = lane->dispatcher;
-    struct sb_lane_thread *thread;
 
     pthread_mutex_lock(&d->lock);
-    thread = lane->thread;
-    lane->thread = NULL;
+    if (lane->worker != NULL) {
+        lane->worker->own.ending = true;
+        pthread_cond_signal(&lane->worker->own.ready);
+        lane->worker = NULL;
+    }
     pthread_mutex_unlock(&d->lock);
-    if (thread != NULL)
-        sb_lane_thread_end(thread);
 }
 
 bool sb_lane_is_busy(struct sb_lane *lane)
@@ -401,44 +452,54 @@ int sb_dispatcher_create(int threads, const struct simba_executor *executor,
                          struct sb_dispatcher **ret_dispatcher, struct simba_error *error)
 {
     struct sb_dispatcher *d = sb_alloc_zero(sizeof *d);
-    int code;
+    bool has_thread;
 
     if (d == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->ready, NULL);
-    sb_lane_threads_init(&d->lane_threads, run_on_lane_thread);
+    pthread_cond_init(&d->shared.ready, NULL);
     d->most = threads;
     d->executor = *executor;
-    code = has_executor(d) ? SIMBA_OK : add_worker(d);
-    if (code != SIMBA_OK) {
+    pthread_mutex_lock(&d->lock);
+    has_thread = has_executor(d) || add_worker(d, NULL) != NULL;
+    pthread_mutex_unlock(&d->lock);
+    if (!has_thread) {
         sb_dispatcher_destroy(d);
-        return sb_error_set(error, code, "cannot start a thread for callbacks");
+        return sb_error_set(error, SIMBA_ENOMEM, "cannot start a thread for callbacks");
     }
     *ret_dispatcher = d;
     return SIMBA_OK;
 }
 
+/* A worker that is out of the list is joined here, and by no other worker. */
+static struct sb_worker *take_worker(struct sb_dispatcher *d)
+{
+    struct sb_worker *w;
+
+    pthread_mutex_lock(&d->lock);
+    w = d->workers;
+    if (w != NULL)
+        d->workers = w->next;
+    pthread_mutex_unlock(&d->lock);
+    return w;
+}
+
 void sb_dispatcher_destroy(struct sb_dispatcher *d)
 {
+    struct sb_worker *w;
+
     if (d == NULL)
         return;
     while (atomic_load(&d->handing) > 0)
         sched_yield();
-    sb_lane_threads_destroy(&d->lane_threads);
     pthread_mutex_lock(&d->lock);
-    SB_CHECK(d->first == NULL, "a dispatcher is freed when nothing waits in it");
-    d->closing = true;
-    pthread_cond_broadcast(&d->ready);
+    SB_CHECK(d->shared.first == NULL, "a dispatcher is freed when nothing waits in it");
+    d->shared.ending = true;
+    pthread_cond_broadcast(&d->shared.ready);
     pthread_mutex_unlock(&d->lock);
-    while (d->workers != NULL) {
-        struct worker *worker = d->workers;
-
-        d->workers = worker->next;
-        pthread_join(worker->thread, NULL);
-        sb_free(worker);
-    }
-    pthread_cond_destroy(&d->ready);
+    while ((w = take_worker(d)) != NULL)
+        join_worker(w);
+    pthread_cond_destroy(&d->shared.ready);
     pthread_mutex_destroy(&d->lock);
     sb_free(d);
 }

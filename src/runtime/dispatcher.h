@@ -25,8 +25,8 @@ struct sb_lane {
     struct sb_call *last;
     struct sb_lane *next; /* in the queue */
     struct sb_lane *previous;
-    struct sb_ticket *ticket;      /* for the executor, where there is one */
-    struct sb_lane_thread *thread; /* its own; NULL: it shares those of the dispatcher */
+    struct sb_ticket *ticket; /* for the executor, where there is one */
+    struct sb_worker *worker; /* a thread of its own; NULL: it shares those of the dispatcher */
     bool busy;
 };
 
@@ -50,7 +50,7 @@ void sb_lane_end(struct sb_lane *lane);
 
 /* Gives a lane a thread of its own, with the first 15 bytes of the name, unless it has one. False: the system gives no
  * thread, so the lane shares those of the dispatcher. With an executor its calls stay there. The second takes the
- * thread away, which ends when it has run what the lane has; a lane is without one when it ends. */
+ * thread away, which ends when the call that it runs has returned; a lane is without one when it ends. */
 bool sb_lane_begin_thread(struct sb_lane *lane, const char *name);
 void sb_lane_end_thread(struct sb_lane *lane);
 
