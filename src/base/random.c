@@ -66,3 +66,14 @@ int64_t sb_random_between(uint64_t random, int64_t low, int64_t high)
     range = (uint64_t)high - (uint64_t)low;
     return (int64_t)((uint64_t)low + random % range);
 }
+
+int64_t sb_random_backoff(uint64_t *state, int64_t first_ms, int64_t most_ms, unsigned failures)
+{
+    int64_t delay_ms = first_ms;
+
+    for (unsigned i = 1; i < failures && delay_ms < most_ms; i++)
+        delay_ms *= 2;
+    if (delay_ms > most_ms)
+        delay_ms = most_ms;
+    return delay_ms / 2 + sb_random_between(sb_random_next(state), 0, delay_ms / 2 + 1);
+}

@@ -1,9 +1,11 @@
 /*
- * thread.c - the start of a thread.
+ * thread.c - the start of a thread, and waits of threads.
  */
 #include "base/thread.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/time.h"
 
 #include <signal.h>
 
@@ -61,4 +63,20 @@ int sb_thread_start(pthread_t *thread, const char *name, void *(*run)(void *argu
     if (code != 0)
         sb_free(beginning);
     return code;
+}
+
+bool sb_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ms)
+{
+    int64_t left_ms = sb_time_left(until_ms, simba_now_ms());
+    struct timespec until;
+
+    if (left_ms == 0)
+        return false;
+    if (left_ms == SIMBA_INFINITE) {
+        pthread_cond_wait(condition, lock);
+        return true;
+    }
+    until = sb_clock_deadline(left_ms);
+    pthread_cond_clockwait(condition, lock, CLOCK_MONOTONIC, &until);
+    return true;
 }
