@@ -3,11 +3,9 @@
  */
 #include "cli/background.h"
 
+#include "base/time.h"
 #include "cli/cli.h"
 #include "cli/events.h"
-#include "cli/printer.h"
-#include "cli/say.h"
-#include "cli/signals.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -37,21 +35,16 @@ static struct cli_background take_next(void)
     return taken;
 }
 
-/* Who waits for the end may run the next thing at once: so the thread is idle before it tells of it. */
-static void set_idle(void)
-{
-    pthread_mutex_lock(&worker.lock);
-    worker.idle = true;
-    pthread_mutex_unlock(&worker.lock);
-}
-
 static void *work(void *unused)
 {
     (void)unused;
     for (;;) {
         struct cli_background taken = take_next();
         taken.run(taken.user);
-        set_idle();
+        /* The waiter may run the next call at once: so the thread is idle before it reports the end. */
+        pthread_mutex_lock(&worker.lock);
+        worker.idle = true;
+        pthread_mutex_unlock(&worker.lock);
         eventfd_write(taken.done_fd, 1);
     }
     return NULL;
@@ -109,21 +102,9 @@ static int ending_signal(const struct cli_background *background, int signals_fd
 
 static int poll_limit(int64_t until_ms)
 {
-    if (until_ms == SIMBA_INFINITE)
-        return -1;
-    int64_t left_ms = until_ms - simba_now_ms();
-    if (left_ms <= 0)
-        return 0;
-    return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
-}
+    int64_t left_ms = sb_time_left(until_ms, simba_now_ms());
 
-/* Only who has read it comes after all that the thread has done; that it is readable orders nothing. */
-static void finish_done(const struct cli_background *background)
-{
-    eventfd_t done;
-
-    eventfd_read(background->done_fd, &done);
-    close(background->done_fd);
+    return left_ms == SIMBA_INFINITE ? -1 : (int)sb_earlier(left_ms, INT_MAX);
 }
 
 int cli_background_wait(struct cli_background *background, int signals_fd, int64_t limit_ms)
@@ -132,7 +113,8 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
         {.fd = background->done_fd, .events = POLLIN},
         {.fd = signals_fd, .events = POLLIN},
     };
-    int64_t until_ms = cli_instant_after(simba_now_ms(), limit_ms);
+    int64_t until_ms = sb_later(simba_now_ms(), limit_ms);
+    eventfd_t done;
 
     for (;;) {
         int ready = poll(fds, 2, poll_limit(until_ms));
@@ -144,20 +126,23 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
         if (ready == 0 && poll_limit(until_ms) == 0)
             return CLI_BACKGROUND_LATE;
     }
-    finish_done(background);
+    eventfd_read(background->done_fd,
+                 &done); /* orders: all that the thread has done comes before */
+    close(background->done_fd);
     return CLI_BACKGROUND_DONE;
 }
 
 noreturn void cli_background_leave(int status)
 {
-    cli_printer_finish(CLI_PATIENCE_MS);
+    cli_message_flush(CLI_PATIENCE_MS);
     _exit(cli_signals_leave(status));
 }
 
-static void say_held(const struct cli_finish *finish)
+static void warn_not_released(const struct cli_finish *finish)
 {
     if (finish->held != NULL)
-        cli_say("warning: '%s' was not given back and is free when its lease ends", finish->held);
+        cli_message("warning: '%s' was not given back and is free when its lease ends",
+                    finish->held);
 }
 
 /* Other signals were meant for the command, which has ended; and so may have been the first that tells to end. */
@@ -166,7 +151,7 @@ void cli_background_finish(const struct cli_finish *finish, int signals_fd, int 
     struct cli_background background;
 
     if (!cli_background_start(&background, finish->run, finish->user)) {
-        say_held(finish);
+        warn_not_released(finish);
         cli_background_leave(status);
     }
     background.ends = cli_signal_insists_again;
@@ -174,6 +159,6 @@ void cli_background_finish(const struct cli_finish *finish, int signals_fd, int 
         finish->meanwhile();
     if (cli_background_wait(&background, signals_fd, finish->limit_ms) == CLI_BACKGROUND_DONE)
         return;
-    say_held(finish);
+    warn_not_released(finish);
     cli_background_leave(status);
 }

@@ -5,10 +5,8 @@
 
 #include "bench/bench.h"
 #include "cli/cli.h"
-#include "cli/output.h"
-#include "cli/say.h"
 #include "cli/scratch.h"
-#include "cli/signals.h"
+#include "cli/events.h"
 #include "cli/store.h"
 
 #include <limits.h>
@@ -65,7 +63,7 @@ static bool set_window(void *into, const char *value)
     if (!cli_option_duration("--window", value, &bench->window_ms))
         return false;
     if (bench->window_ms == 0)
-        cli_say("--window: '%s' is no time at all", value);
+        cli_message("--window: '%s' is no time at all", value);
     return bench->window_ms > 0;
 }
 
@@ -77,14 +75,14 @@ static bool set_json(void *into, const char *value)
 }
 
 static const struct cli_option options[] = {
-    {0, "count", "N", "measurements in a round (each question has its own)", set_count},
-    {0, "rounds", "N", "rounds (each question has its own)", set_rounds},
-    {0, "mutexes", "N", "mutexes that 'many' holds (1000)", set_mutexes},
-    {0, "contenders", "N", "contenders of 'contention' (1000)", set_contenders},
-    {0, "processes", "N", "processes that they are spread over (4)", set_processes},
-    {0, "window", "DURATION", "how long a round of contention lasts (1s)", set_window},
-    {0, "json", NULL, "print JSON", set_json},
-    {0, NULL, NULL, NULL, NULL},
+    {0, "count", "N", "measurements in a round (each question has its own)", CLI_CALL(set_count)},
+    {0, "rounds", "N", "rounds (each question has its own)", CLI_CALL(set_rounds)},
+    {0, "mutexes", "N", "mutexes that 'many' holds (1000)", CLI_CALL(set_mutexes)},
+    {0, "contenders", "N", "contenders of 'contention' (1000)", CLI_CALL(set_contenders)},
+    {0, "processes", "N", "processes that they are spread over (4)", CLI_CALL(set_processes)},
+    {0, "window", "DURATION", "how long a round of contention lasts (1s)", CLI_CALL(set_window)},
+    {0, "json", NULL, "print JSON", CLI_CALL(set_json)},
+    CLI_OPTIONS_END,
 };
 
 /* ---- What is asked ------------------------------------------------------------------------ */
@@ -97,7 +95,7 @@ static bool choose_question(struct bench *bench, const char *name)
             return true;
         }
     }
-    cli_say("bench: there is no question '%s'", name);
+    cli_message("bench: there is no question '%s'", name);
     return false;
 }
 
@@ -172,12 +170,13 @@ static void clean_up(const struct bench_plan *plan)
     struct simba_error error;
 
     if (bench_signal() != 0)
-        cli_say("cleaning up; another signal leaves at once");
+        cli_message("cleaning up; another signal leaves at once");
     int code = bench_forget(plan, &error);
     if (code == SIMBA_EUNSUPPORTED)
-        cli_say("free mutexes named %s... may be left on the store: %s", plan->prefix, error.text);
+        cli_message("free mutexes named %s... may be left on the store: %s", plan->prefix,
+                    error.text);
     else if (code != SIMBA_OK)
-        cli_say("mutexes named %s... are left on the store: %s", plan->prefix, error.text);
+        cli_message("mutexes named %s... are left on the store: %s", plan->prefix, error.text);
 }
 
 static int measure(const struct bench_plan *plan, struct bench *bench)
@@ -207,7 +206,7 @@ static int run_on(const struct cli *cli, struct bench *bench, const char *url)
     struct simba_error error;
 
     if (strncasecmp(url, "memory:", 7) == 0) {
-        cli_say("the store memory: belongs to one process, and the bench has several");
+        cli_message("the store memory: belongs to one process, and the bench has several");
         return CLI_EXIT_CONFIG;
     }
     if (bench_plan_init(&plan, url, &error) != SIMBA_OK)
@@ -226,7 +225,7 @@ static int run_in_folder(const struct cli *cli, struct bench *bench)
     if (cli_scratch_create("bench", folder, sizeof folder, url, sizeof url, &error) != SIMBA_OK)
         return cli_fail(&error);
     if (!cli->quiet)
-        cli_say("no store is named, so an SQLite file is measured that is removed afterwards");
+        cli_message("no store is named, so an SQLite file is measured that is removed afterwards");
     int status = run_on(cli, bench, url);
     cli_scratch_remove(folder);
     return status;

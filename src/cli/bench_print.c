@@ -4,7 +4,7 @@
 #include "base/url.h"
 #include "cli/bench.h"
 #include "cli/store.h"
-#include "cli/text.h"
+#include "cli/cli.h"
 
 #include <math.h>
 #include <sched.h>

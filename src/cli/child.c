@@ -6,14 +6,12 @@
  */
 #include "cli/child.h"
 
+#include "base/check.h"
+#include "base/time.h"
 #include "base/url.h"
 #include "cli/cli.h"
 #include "cli/events.h"
 #include "cli/orphans.h"
-#include "cli/processes.h"
-#include "cli/say.h"
-#include "cli/signals.h"
-#include "cli/terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +24,49 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* ---- The terminal ---------------------------------------------------------------------------- */
+
+static int open_terminal(void)
+{
+    return open("/dev/tty", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+}
+
+static bool count_member(int pid, void *user)
+{
+    size_t *members = user;
+
+    *members += getpgid(pid) == getpgrp();
+    return *members < 2;
+}
+
+/* Whether nobody else is in the process group. */
+static bool is_alone(void)
+{
+    size_t members = 0;
+
+    return cli_proc_each("/proc", count_member, &members) && members == 1;
+}
+
+/* A script is in the group of what it runs, too. It is not a pipeline when all that is said goes to the
+ * terminal. */
+static bool terminal_is_ours(int fd)
+{
+    pid_t group = getpgrp();
+
+    if (fd < 0 || tcgetpgrp(fd) != group)
+        return false;
+    return (tcgetpgrp(STDOUT_FILENO) == group && tcgetpgrp(STDERR_FILENO) == group) || is_alone();
+}
+
+/* Works from the background as well, since SIGTTOU is blocked. */
+static void give_terminal_to(int fd, pid_t group)
+{
+    if (tcsetpgrp(fd, group) != 0 && errno != ENOTTY && errno != EIO)
+        cli_message("cannot hand over the terminal: %s", strerror(errno));
+}
+
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 extern char **environ;
 
@@ -85,28 +126,21 @@ static void tie_to_parent(pid_t parent)
         _exit(CLI_EXIT_SIGNAL + SIGKILL);
 }
 
-static void read_nothing(void)
-{
-    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-    if (fd >= 0)
-        dup2(fd, STDIN_FILENO);
-}
-
 /* Who is not at the terminal would be stopped when it reads from there. With these signals ignored, which exec leaves
  * so, /dev/tty is an error to read from. Where no terminal controls the child its signals are left alone. */
 static void withhold_terminal(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    int fd = cli_terminal_open();
+    int fd = open_terminal();
 
     if (fd < 0)
         return;
     close(fd);
     sigaction(SIGTTIN, &ignore, NULL);
     sigaction(SIGTTOU, &ignore, NULL);
-    if (tcgetpgrp(STDIN_FILENO) >= 0)
-        read_nothing();
+    fd = tcgetpgrp(STDIN_FILENO) >= 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0)
+        dup2(fd, STDIN_FILENO);
 }
 
 /* The child, between vfork and exec. It names its group to the guardian itself: the command must not begin
@@ -122,8 +156,8 @@ static void execute(const struct cli_child *child, char **argv, char **environme
     else if (child->withheld)
         withhold_terminal();
     cli_signals_restore();
-    if (child->life_fd >= 0)
-        fcntl(child->life_fd, F_SETFD, 0); /* while the command runs the mutex is not free */
+    if (child->liveness_fd >= 0)
+        fcntl(child->liveness_fd, F_SETFD, 0); /* while the command runs the mutex is not free */
     execvpe(argv[0], argv, environment);
     int failure = errno;
     ssize_t told = write(failure_fd, &failure, sizeof failure);
@@ -160,16 +194,16 @@ static pid_t fork_command(struct cli_child *child, char **argv, char **environme
 static void init(struct cli_child *child, const char *command, const struct cli_child_setup *setup)
 {
     *child = (struct cli_child){
-        .tty_fd = setup->terminal ? cli_terminal_open() : -1,
+        .tty_fd = setup->terminal ? open_terminal() : -1,
         .withheld = !setup->terminal,
         .adopts = setup->adopts,
-        .life_fd = -1,
+        .liveness_fd = -1,
         .guardian_fd = -1,
         .guardian_at_ms = SIMBA_INFINITE,
         .command = command,
         .deadline_ms = setup->deadline_ms,
     };
-    child->terminal = cli_terminal_is_ours(child->tty_fd);
+    child->terminal = terminal_is_ours(child->tty_fd);
     child->has_modes = child->terminal && tcgetattr(child->tty_fd, &child->modes) == 0;
 }
 
@@ -180,20 +214,20 @@ static void close_terminal(struct cli_child *child)
 }
 
 /* Without them the command would run on, for an instant at least, when others may own already. Returns false, with
- * errno, where the store has lives and they cannot be had. */
-static bool share_life(struct cli_child *child, simba_client *client)
+ * errno, where the store has such descriptors and they cannot be had. */
+static bool share_liveness(struct cli_child *child, simba_client *client)
 {
-    child->life_fd = simba_client_life_fd(client);
-    if (child->life_fd < 0)
+    child->liveness_fd = simba_client_life_fd(client);
+    if (child->liveness_fd < 0)
         return errno == ENOTSUP;
     child->guardian_fd = simba_client_life_fd(client);
     return child->guardian_fd >= 0;
 }
 
-static void close_life(struct cli_child *child)
+static void close_liveness(struct cli_child *child)
 {
-    if (child->life_fd >= 0)
-        close(child->life_fd);
+    if (child->liveness_fd >= 0)
+        close(child->liveness_fd);
     if (child->guardian_fd >= 0)
         close(child->guardian_fd);
 }
@@ -229,19 +263,20 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
     if (!environment_build(&environment, setup))
         return false;
     init(child, argv[0], setup);
-    bool started = share_life(child, setup->client) &&
-                   (!child->adopts || cli_processes_reserve()) &&
+    bool started = share_liveness(child, setup->client) && (!child->adopts || cli_proc_reserve()) &&
                    start_both(child, argv, environment.list);
     int failure = errno;
     free(environment.list);
     if (!started) {
-        cli_processes_use_reserve();
+        cli_proc_use_reserve();
         close_terminal(child);
-        close_life(child);
+        close_liveness(child);
     }
     errno = failure;
     return started;
 }
+
+/* ---- While it runs --------------------------------------------------------------------------- */
 
 /* The guardian need not wake up for what it knows: the child has named the first deadline itself. */
 void cli_child_guard(struct cli_child *child, int64_t deadline_ms)
@@ -252,9 +287,9 @@ void cli_child_guard(struct cli_child *child, int64_t deadline_ms)
     cli_guardian_watch(&child->guardian, child->pid, deadline_ms);
 }
 
-static struct cli_relatives relatives(const struct cli_child *child)
+static struct cli_known_children known_children(const struct cli_child *child)
 {
-    return (struct cli_relatives){child->pid, child->guardian.pid};
+    return (struct cli_known_children){child->pid, child->guardian.pid};
 }
 
 /* What keeps it from being started, such as a lack of descriptors, may pass. */
@@ -266,13 +301,13 @@ static void replace_guardian(struct cli_child *child)
     if (start_guardian(child))
         return;
     if (is_first)
-        cli_say("warning: the guardian of the command has ended, and there is no new one (%s): "
-                "trying again",
-                strerror(errno));
-    child->guardian_at_ms = cli_instant_after(simba_now_ms(), GUARDIAN_RETRY_MS);
+        cli_message("warning: the guardian of the command has ended, and there is no new one (%s): "
+                    "trying again",
+                    strerror(errno));
+    child->guardian_at_ms = sb_later(simba_now_ms(), GUARDIAN_RETRY_MS);
 }
 
-int64_t cli_child_tend(struct cli_child *child)
+int64_t cli_child_check_guardian(struct cli_child *child)
 {
     if (cli_guardian_has_ended(&child->guardian) || simba_now_ms() >= child->guardian_at_ms)
         replace_guardian(child);
@@ -281,7 +316,7 @@ int64_t cli_child_tend(struct cli_child *child)
 
 void cli_child_reap(const struct cli_child *child)
 {
-    struct cli_relatives known = relatives(child);
+    struct cli_known_children known = known_children(child);
 
     if (child->adopts)
         cli_orphans_reap(&known);
@@ -290,8 +325,8 @@ void cli_child_reap(const struct cli_child *child)
 /* For a group it counts as success to have reached one of many. */
 bool cli_child_signal(const struct cli_child *child, int signal)
 {
+    SB_CHECK(child->pid > 1, "a signal goes to the group of the command alone");
     bool reached = kill(-child->pid, signal) == 0;
-
     if (getpgid(child->pid) != child->pid)
         reached = kill(child->pid, signal) == 0 || reached;
     return reached;
@@ -300,35 +335,39 @@ bool cli_child_signal(const struct cli_child *child, int signal)
 /* What is said of the child itself is certain. */
 bool cli_child_kill(const struct cli_child *child)
 {
+    SB_CHECK(child->pid > 1, "a signal goes to the group of the command alone");
     kill(-child->pid, SIGKILL);
     return kill(child->pid, SIGKILL) == 0;
 }
 
 bool cli_child_leaves_others(const struct cli_child *child)
 {
-    struct cli_relatives known = relatives(child);
+    struct cli_known_children known = known_children(child);
 
-    cli_processes_use_reserve();
+    cli_proc_use_reserve();
     return child->adopts && cli_orphans_await(&known, LINGER_MS);
 }
 
-/* A group that has more than its dead leader may be beyond reach: then the kernel says so. */
+/* A group that has more than its dead leader may be not_permitted reach: then the kernel says so. */
 bool cli_child_sweep(const struct cli_child *child)
 {
-    struct cli_relatives known = relatives(child);
+    struct cli_known_children known = known_children(child);
 
-    cli_processes_use_reserve();
+    SB_CHECK(child->pid > 1, "a signal goes to the group of the command alone");
+    cli_proc_use_reserve();
     kill(-child->pid, SIGKILL);
     return child->adopts && cli_orphans_kill(&known);
 }
 
 bool cli_child_leaves_unlisted(const struct cli_child *child)
 {
-    if (!child->adopts || cli_processes_are_listed())
+    if (!child->adopts || cli_proc_lists_children())
         return false;
     cli_guardian_collect();
     return cli_orphans_await_unlisted(LINGER_MS);
 }
+
+/* ---- Job control ----------------------------------------------------------------------------- */
 
 enum cli_child_event cli_child_look(const struct cli_child *child)
 {
@@ -364,7 +403,7 @@ static void give_terminal(struct cli_child *child)
     if (!child->terminal)
         child->has_modes = tcgetattr(child->tty_fd, &child->modes) == 0;
     child->terminal = true;
-    cli_terminal_give(child->tty_fd, child->pid);
+    give_terminal_to(child->tty_fd, child->pid);
 }
 
 /* A child that has left its group would only stop again. */
@@ -386,7 +425,7 @@ bool cli_child_return_terminal(struct cli_child *child)
         return false;
     child->lent = true;
     child->terminal = false;
-    cli_terminal_give(child->tty_fd, getpgrp());
+    give_terminal_to(child->tty_fd, getpgrp());
     kill(0, SIGCONT);
     return true;
 }
@@ -394,12 +433,14 @@ bool cli_child_return_terminal(struct cli_child *child)
 /* A shell gives the terminal to this process's group, whichever group had it before the stop. */
 void cli_child_continue(struct cli_child *child)
 {
-    if (!child->lent && cli_terminal_is_ours(child->tty_fd))
+    if (!child->lent && terminal_is_ours(child->tty_fd))
         give_terminal(child);
     else if (child->terminal && tcgetpgrp(child->tty_fd) == getpgrp())
         child->terminal = false;
     cli_child_signal(child, SIGCONT);
 }
+
+/* ---- The end --------------------------------------------------------------------------------- */
 
 /* The user's interrupt went to the child's group alone; a script around this process expects it,
  * too, or the script could not be interrupted. This process itself has the signal blocked, and ends by it last. */
@@ -421,22 +462,22 @@ static bool has_terminal(const struct cli_child *child)
 static void take_terminal_back(struct cli_child *child, bool killed)
 {
     if (child->terminal && has_terminal(child)) {
-        cli_terminal_give(child->tty_fd, getpgrp());
+        give_terminal_to(child->tty_fd, getpgrp());
         if (killed && child->has_modes)
             tcsetattr(child->tty_fd, TCSANOW, &child->modes);
     }
     close_terminal(child);
 }
 
-static void say_failure(struct cli_child *child)
+static void report_exec_failure(struct cli_child *child)
 {
     char shown[PATH_MAX]; /* a URL in its place may hold a password */
     int failure = 0;
 
     child->failed = read(child->failure_fd, &failure, sizeof failure) == (ssize_t)sizeof failure;
     if (child->failed)
-        cli_say("cannot run '%s': %s", sb_url_redact(child->command, shown, sizeof shown),
-                strerror(failure));
+        cli_message("cannot run '%s': %s", sb_url_redact(child->command, shown, sizeof shown),
+                    strerror(failure));
 }
 
 int cli_child_collect(struct cli_child *child)
@@ -447,9 +488,9 @@ int cli_child_collect(struct cli_child *child)
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
         continue;
     take_terminal_back(child, WIFSIGNALED(status));
-    say_failure(child);
+    report_exec_failure(child);
     close(child->failure_fd);
-    close_life(child);
+    close_liveness(child);
     if (!WIFSIGNALED(status))
         return WEXITSTATUS(status);
     share_interrupt(child, WTERMSIG(status));
@@ -461,5 +502,5 @@ void cli_child_abandon(struct cli_child *child)
     cli_guardian_dismiss(&child->guardian);
     take_terminal_back(child, false);
     close(child->failure_fd);
-    close_life(child);
+    close_liveness(child);
 }

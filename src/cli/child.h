@@ -1,13 +1,14 @@
 /*
- * child.h - the command that runs under a mutex: a process group of its own, tied to the life of this
- * process.
+ * child.h - the command that runs under a mutex: a process group of its own, which ends with this process; and its
+ * supervision under a lease (supervise.c).
  *
- * Knows nothing of leases. All functions are for the main thread only: the kernel ties the child to the
+ * All functions are for the main thread only: the kernel ties the child to the
  * thread that forked it.
  */
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
 
+#include "cli/events.h"
 #include "cli/guardian.h"
 
 #include <simba/simba.h>
@@ -29,7 +30,7 @@ struct cli_child {
     bool adopts; /* this process inherits what the child leaves running */
     bool failed; /* after cli_child_collect: the command could not be executed */
     const char *command;
-    int life_fd;         /* of simba_client_life_fd, for the command; -1: none */
+    int liveness_fd;     /* of simba_client_life_fd, for the command; -1: none */
     int guardian_fd;     /* the same for the guardian: a lock that the command cannot give up */
     int64_t deadline_ms; /* the end of the lease as the guardian knows it */
     struct cli_guardian guardian;
@@ -44,7 +45,7 @@ struct cli_child_setup {
     bool notify; /* also the socket of the service manager, which is this program's own otherwise */
     bool terminal;        /* the terminal is for the child, where this process has it */
     bool adopts;          /* cli_orphans_adopt has succeeded */
-    simba_client *client; /* whose life child and guardian share */
+    simba_client *client; /* whose liveness descriptors child and guardian get */
     int64_t deadline_ms;  /* the end of the lease */
 };
 
@@ -59,7 +60,7 @@ void cli_child_guard(struct cli_child *child, int64_t deadline_ms);
 
 /* Replaces a guardian that has ended. Returns when to call it again, where it could not; SIMBA_INFINITE: after a
  * SIGCHLD. */
-int64_t cli_child_tend(struct cli_child *child);
+int64_t cli_child_check_guardian(struct cli_child *child);
 
 /* After a SIGCHLD: collects those that have ended of what the child left behind. */
 void cli_child_reap(const struct cli_child *child);
@@ -115,5 +116,46 @@ int cli_child_collect(struct cli_child *child);
 
 /* In place of cli_child_collect, for a child that cannot be killed: leaves it to itself. */
 void cli_child_abandon(struct cli_child *child);
+
+/* ---- Under a lease: supervise.c -------------------------------------------------------------- */
+
+struct cli_lease {
+    const char *mutex;
+    /* The instant, on simba_now_ms(), at which the lease ends unless it is renewed before; 0: it is
+     * lost. It lies a drift margin before anybody else can own. */
+    int64_t (*deadline_ms)(void *user);
+    void *user;
+    int lost_fd;      /* becomes readable when the lease is lost before its deadline */
+    int64_t grace_ms; /* from SIGTERM to SIGKILL */
+    int64_t
+        reserve_ms; /* from SIGKILL to the deadline, for a machine that is slow to carry it out */
+};
+
+struct cli_run {
+    char **command;
+    struct cli_child_setup setup;
+    struct cli_lease lease;
+    const struct cli_events *events;
+    int64_t limit_at_ms;     /* when the command has had its time; SIMBA_INFINITE: never */
+    int64_t stop_timeout_ms; /* from a signal that tells to end to SIGKILL; SIMBA_INFINITE: never */
+    bool sweep;              /* what the command leaves running ends with it */
+};
+
+enum cli_ending {
+    CLI_ENDED,            /* by itself, or by a signal that was passed on to it */
+    CLI_ENDED_LOST,       /* the lease ended first */
+    CLI_ENDED_OVERDUE,    /* it was stopped at its limit */
+    CLI_ENDED_TOLD,       /* a signal told this program to end, or the command was hung up */
+    CLI_ENDED_NOT_STARTED /* it could not be started */
+};
+
+struct cli_outcome {
+    enum cli_ending how;
+    int status; /* the command's exit code, or 128 and the signal; where it does not count, ours */
+    int signal; /* the last one that told this program to end, 0: none */
+};
+
+/* Starts the command and returns when it has ended. */
+struct cli_outcome cli_supervise(const struct cli_run *run);
 
 #endif

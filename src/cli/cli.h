@@ -1,6 +1,5 @@
 /*
- * cli.h - what all files of the program share: the exit codes, the global options, the shape of a
- * verb.
+ * cli.h - what all files of the program share: exit codes, options, verbs, messages, results, text.
  *
  * A verb is one file. It exports one struct cli_verb, which is declared below and listed in main.c's table; nothing
  * else in the program knows of it.
@@ -8,9 +7,12 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
-#include "cli/option.h"
-
 #include <simba/simba.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 /* After sysexits.h where it has a word for it. What a child returned is passed on as it is. */
 enum cli_exit {
@@ -32,6 +34,62 @@ enum cli_exit {
 
 /* How long the program stays only to leave in good order: the last messages, the end of a client. */
 #define CLI_PATIENCE_MS 1000
+
+/* ---- Options: option.c ----------------------------------------------------------------------- */
+
+enum cli_option_kind {
+    CLI_OPTION_CALL,    /* `apply` stores the value */
+    CLI_OPTION_FLAG,    /* a bool, which becomes true */
+    CLI_OPTION_TEXT,    /* a const char * */
+    CLI_OPTION_DURATION /* an int64_t of milliseconds, not negative */
+};
+
+struct cli_option {
+    char letter;       /* 0: only the long form */
+    const char *name;  /* without the dashes; NULL ends a table */
+    const char *value; /* what the value is called in the help; NULL: takes none */
+    const char *help;
+    enum cli_option_kind kind;
+    size_t offset; /* of the member that is set, in what the table is applied to */
+    /* Stores the value (NULL where the option takes none). Returns whether it was valid; where not, it has printed why. */
+    bool (*apply)(void *into, const char *value);
+};
+
+/* The last three members of an option. */
+#define CLI_FLAG(type, member) CLI_OPTION_FLAG, offsetof(type, member), NULL
+#define CLI_TEXT(type, member) CLI_OPTION_TEXT, offsetof(type, member), NULL
+#define CLI_DURATION(type, member) CLI_OPTION_DURATION, offsetof(type, member), NULL
+#define CLI_CALL(function) CLI_OPTION_CALL, 0, function
+
+#define CLI_OPTIONS_END                                                                            \
+    {                                                                                              \
+        0, NULL, NULL, NULL, CLI_CALL(NULL)                                                        \
+    }
+
+/* One table and what its options are applied to. */
+struct cli_option_set {
+    const struct cli_option *options; /* may be NULL */
+    void *into;
+    /* NULL; or the verb behind which they stand: here they are refused, in words that say so. */
+    const char *verb;
+};
+
+/* Applies all options in argv[1..] and moves the operands together at argv[0..*argc). Options may
+ * stand between operands as long as there are no more than `operands_max` of them; the next one, or
+ * "--", begins the part that is left as it is, such as the command of `simba lock`. *ret_operands: how many
+ * stood in front of that part. Returns false when something was wrong and has been said. `sets_count` tables
+ * are searched in order. */
+bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, size_t operands_max,
+                       int *argc, char **argv, size_t *ret_operands);
+
+/* Prints a table, aligned. */
+void cli_options_print(FILE *stream, const struct cli_option *options);
+
+/* Values of options. Each returns false when it is invalid, and has said so. */
+bool cli_option_duration(const char *name, const char *text, int64_t *ret_ms);
+bool cli_option_number(const char *name, const char *text, int low, int high, int *ret_number);
+
+/* ---- Verbs: main.c --------------------------------------------------------------------------- */
 
 /* The global options, which stand before or after the verb. */
 struct cli {
@@ -63,8 +121,6 @@ struct cli_verb {
     int (*run)(struct cli *cli, int argc, char **argv);
 };
 
-extern const struct cli_option cli_global_options[];
-
 extern const struct cli_verb cli_verb_lock;
 extern const struct cli_verb cli_verb_lead;
 extern const struct cli_verb cli_verb_schedule;
@@ -90,8 +146,95 @@ int cli_usage_error(const char *verb);
 /* The same for an argument that has no place there. */
 int cli_unexpected_argument(const char *verb, const char *argument);
 
-/* Prints the help of the program (`verb` NULL) or of a verb. */
-void cli_help_print(FILE *stream, const struct cli_verb *const *verbs);
-void cli_help_print_verb(FILE *stream, const struct cli_verb *verb);
+/* ---- Messages on standard error: message.c --------------------------------------------------- */
+
+/* Prints "simba: " and the sentence as one line, in one write. */
+void cli_message(const char *format, ...) SIMBA_PRINTF(1, 2);
+
+/* The log hook for clients: "simba: warning: ...". */
+void cli_message_log(void *user, enum simba_log_level level, const char *line);
+
+/* Holds the library's warnings back until cli_message_print_held prints them, but for those that only repeat the error
+ * that is about to be printed (NULL: none is). Any thread. */
+void cli_message_hold_warnings(void);
+void cli_message_print_held(const char *error);
+
+/* The exit code for an error of the library. */
+int cli_exit_code(int code);
+
+/* Prints what failed and returns its exit code. */
+int cli_fail(const struct simba_error *error);
+
+/* Prints that a call of the system failed, with the text of errno, and returns CLI_EXIT_SYSTEM. */
+int cli_fail_system(const char *what);
+
+#define CLI_MESSAGE_MAX 1152      /* bytes of a line, with the NUL; what is longer is cut */
+#define CLI_MESSAGE_QUEUE_MAX 256 /* lines */
+
+/* From here on there is a lease to guard, which must not wait for the reader of standard error: lines go into a queue that
+ * a thread of its own empties, in order. It starts with the first line. A line that finds the queue full is dropped, and
+ * counted where it would have stood. Before, and where the thread cannot be started, the caller writes. */
+void cli_message_start_queue(void);
+
+/* Prints a line, which ends in a newline, in one write. Any thread. */
+void cli_message_put(const char *line);
+
+/* Shows a text without a newline at the end of a terminal. The next line, or the next text, replaces it; an empty text
+ * removes it. Dropped where there is no thread for it, or the thread has other lines to write. */
+void cli_message_show(const char *text);
+
+/* Waits until all is written, but at most `limit_ms`: a reader that is stuck must not keep the program. */
+void cli_message_flush(int limit_ms);
+
+/* ---- Results on standard output: message.c --------------------------------------------------- */
+
+/* Begins the struct of each verb that prints results. */
+struct cli_output {
+    bool json;
+};
+
+/* For the tables of their options. */
+#define CLI_OPTION_JSON(help)                                                                      \
+    {                                                                                              \
+        0, "json", NULL, help, CLI_FLAG(struct cli_output, json)                                   \
+    }
+
+/* Writes what is buffered. Returns false when that, or anything before it, failed. */
+bool cli_output_flush(void);
+
+/* The same at the end of the program: says what failed and returns the exit code for it, `status` where that is
+ * an error already. A reader that has left is no error. */
+int cli_output_finish(int status);
+
+/* ---- Text for a terminal and for JSON: text.c ------------------------------------------------ */
+
+/* Copies `text` with every byte that is not UTF-8 replaced by '?', and cut at `size`. So is every character that could
+ * command the terminal or change how the text around it looks: control characters of seven and of eight bits, those that
+ * turn the direction of writing, and those that are not seen. */
+void cli_text_printable(const char *text, char *buffer, size_t size);
+
+/* The columns that a printable text takes on a terminal. */
+size_t cli_text_width(const char *text);
+
+/* Cuts a printable text to that many columns. */
+void cli_text_cut(char *text, size_t width);
+
+/* A fencing token as it is shown: "-" for one that is not known. */
+#define CLI_FENCE_MAX 24
+void cli_text_fence(uint64_t fence, char *buffer, size_t size);
+
+/* No colours from here on. To be called before there are threads. */
+void cli_text_refuse_colour(void);
+
+/* Whether to colour what goes to this descriptor: a terminal that can, and nobody who refused. */
+bool cli_text_in_colour(int fd);
+
+/* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD; the characters that cli_text_printable
+ * replaces are escaped. */
+void cli_json_string(FILE *stream, const char *text);
+
+/* Prints a number, or null for the value that stands for "not known". */
+void cli_json_number(FILE *stream, int64_t number, int64_t unknown);
+void cli_json_fence(FILE *stream, uint64_t fence);
 
 #endif

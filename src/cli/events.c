@@ -1,32 +1,257 @@
 /*
- * events.c - what the main thread of a verb that runs commands sleeps on: signals and a clock.
+ * events.c - what the main thread sleeps on: signals, taken as events in place of interruptions, and the clock of the
+ * leases.
  */
 #include "cli/events.h"
 
-#include "cli/notify.h"
+#include "base/time.h"
+#include "cli/cli.h"
 #include "cli/orphans.h"
-#include "cli/signals.h"
 
 #include <simba/simba.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
+
+/* What the program was started with. Written once, before any thread exists. */
+static struct {
+    sigset_t mask;
+    struct sigaction child;
+    struct sigaction pipe;
+    bool terminal; /* a terminal controls this process */
+} inherited;
+
+/* Signals that tell to end, that close together, are one request. */
+#define ONE_REQUEST_MS 500
+
+static struct {
+    bool once;
+    bool again;      /* there was more than one */
+    bool repeated;   /* the last signal belongs to the request before */
+    int64_t told_ms; /* when that came */
+} request;
+
+static int ended_by; /* the signal that has ended the command or the wait for it; 0: none */
+
+static bool have_controlling_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Ignoring SIGCHLD can be inherited, too, and would make the child's status disappear. */
+void cli_signals_init(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+
+    sigprocmask(SIG_SETMASK, NULL, &inherited.mask);
+    sigaction(SIGPIPE, &ignore, &inherited.pipe);
+    sigaction(SIGCHLD, &standard, &inherited.child);
+    inherited.terminal = have_controlling_terminal();
+}
+
+void cli_signals_restore(void)
+{
+    sigaction(SIGPIPE, &inherited.pipe, NULL);
+    sigaction(SIGCHLD, &inherited.child, NULL);
+    sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
+}
+
+/* A fault of the program itself; blocking these would only hide it. */
+static bool is_fault(int signal)
+{
+    return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+           signal == SIGTRAP || signal == SIGSYS;
+}
+
+static bool was_ignored(int signal)
+{
+    struct sigaction action;
+
+    if (signal == SIGPIPE)
+        return inherited.pipe.sa_handler == SIG_IGN;
+    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+bool cli_signals_take(int *ret_fd)
+{
+    sigset_t set;
+
+    sigfillset(&set);
+    for (int signal = 1; signal <= SIGRTMAX; signal++) {
+        if (is_fault(signal) || was_ignored(signal))
+            sigdelset(&set, signal);
+    }
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
+        return false;
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0)
+        return false;
+    *ret_fd = fd;
+    return true;
+}
+
+static void note_request(int64_t now_ms)
+{
+    request.repeated = request.once && now_ms - request.told_ms < ONE_REQUEST_MS;
+    if (request.repeated)
+        return;
+    request.told_ms = now_ms;
+    request.again = request.once;
+    request.once = true;
+}
+
+int cli_signals_next(int fd)
+{
+    struct signalfd_siginfo info;
+
+    while (read(fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        bool own_pipe = info.ssi_signo == SIGPIPE && info.ssi_pid == (uint32_t)getpid();
+        if (own_pipe)
+            continue;
+        if (cli_signal_tells_to_end((int)info.ssi_signo))
+            note_request(simba_now_ms());
+        return (int)info.ssi_signo;
+    }
+    return 0;
+}
+
+bool cli_signal_is_pending(int signal)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
+}
+
+bool cli_signal_stops(int signal)
+{
+    return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+/* Daemons read their configuration again at SIGHUP. */
+bool cli_signal_tells_to_end(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
+           (signal == SIGHUP && inherited.terminal);
+}
+
+bool cli_signal_insists(int signal)
+{
+    return cli_signal_tells_to_end(signal) && !request.repeated;
+}
+
+bool cli_signal_insists_again(int signal)
+{
+    return cli_signal_insists(signal) && request.again;
+}
+
+int cli_signal_exit_code(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT ? CLI_EXIT_OK : cli_signals_ended_by(signal);
+}
+
+bool cli_signal_ends(int signal)
+{
+    return !cli_signal_stops(signal) && signal != SIGCHLD && signal != SIGCONT &&
+           signal != SIGURG && signal != SIGWINCH;
+}
+
+/* ---- Doing what a signal does by default -------------------------------------------------- */
+
+/* All other threads have it blocked, so that it is delivered to this one before the call returns. */
+static void take_default_action(pid_t target, int signal)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    struct sigaction before;
+    sigset_t set;
+    sigset_t mask;
+
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    sigaction(signal, &standard, &before);
+    pthread_sigmask(SIG_UNBLOCK, &set, &mask);
+    kill(target, signal);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    sigaction(signal, &before, NULL);
+}
+
+/* Who was stopped has got a SIGCONT, which is blocked. */
+bool cli_signals_stop(void)
+{
+    take_default_action(getpid(), SIGTSTP);
+    return cli_signal_is_pending(SIGCONT);
+}
+
+bool cli_signals_stop_job(int signal)
+{
+    take_default_action(0, signal);
+    return cli_signal_is_pending(SIGCONT);
+}
+
+/* The kernel drops what a timer has sent when that is gone before it is read. */
+static void send_anew(int signal)
+{
+    struct timespec none = {0, 0};
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    sigtimedwait(&set, NULL, &none);
+    kill(getpid(), signal);
+}
+
+bool cli_signals_stop_job_for(int signal, int64_t limit_ms)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
+    struct itimerspec after = {
+        .it_value = {.tv_sec = limit_ms / 1000, .tv_nsec = limit_ms % 1000 * 1000000}};
+    timer_t timer;
+
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0)
+        return cli_signals_stop_job(signal);
+    timer_settime(timer, 0, &after, NULL);
+    bool continued = cli_signals_stop_job(signal);
+    timer_delete(timer);
+    if (continued)
+        send_anew(SIGCONT);
+    return continued;
+}
+
+int cli_signals_ended_by(int signal)
+{
+    ended_by = signal;
+    return CLI_EXIT_SIGNAL + signal;
+}
+
+/* A limit of 0 for core files would not hold where they go to a program. */
+int cli_signals_leave(int status)
+{
+    bool interrupted = ended_by == SIGINT || ended_by == SIGQUIT;
+
+    if (interrupted && status == CLI_EXIT_SIGNAL + ended_by) {
+        prctl(PR_SET_DUMPABLE, 0);
+        take_default_action(getpid(), ended_by);
+    }
+    return status;
+}
+
+/* ---- Sleeping -------------------------------------------------------------------------------- */
 
 /* The longest sleep. A store without leases has deadlines that no timer can hold. */
 #define SLEEP_MAX_MS (24 * 3600 * 1000)
-
-int64_t cli_instant_after(int64_t at_ms, int64_t ms)
-{
-    return ms < SIMBA_INFINITE - at_ms ? at_ms + ms : SIMBA_INFINITE;
-}
-
-int64_t cli_instant_earlier(int64_t a_ms, int64_t b_ms)
-{
-    return a_ms < b_ms ? a_ms : b_ms;
-}
 
 bool cli_events_open(struct cli_events *events)
 {
@@ -69,9 +294,9 @@ bool cli_events_sleep(const struct cli_events *events, int wake_fd, int64_t unti
         {.fd = wake_fd, .events = POLLIN},
     };
 
-    until_ms = cli_instant_earlier(until_ms, cli_notify_retry());
-    if (events->tend != NULL)
-        until_ms = cli_instant_earlier(until_ms, events->tend(events->user));
+    until_ms = sb_earlier(until_ms, cli_notify_retry());
+    if (events->before_sleep != NULL)
+        until_ms = sb_earlier(until_ms, events->before_sleep(events->user));
     set_timer(events, until_ms);
     return poll(fds, 3, -1) > 0 && fds[2].revents != 0;
 }
@@ -79,7 +304,7 @@ bool cli_events_sleep(const struct cli_events *events, int wake_fd, int64_t unti
 /* Those that have no command to go to and do not end the program are dropped. */
 static int take_signals(const struct cli_events *events)
 {
-    static const struct cli_relatives nobody = {0, 0};
+    static const struct cli_known_children nobody = {0, 0};
 
     for (int signal; (signal = cli_signals_next(events->signals_fd)) != 0;) {
         if (cli_signal_insists(signal))
@@ -101,8 +326,7 @@ int cli_events_pause(const struct cli_events *events, int wake_fd, int64_t until
         if (simba_now_ms() >= until_ms)
             return CLI_PAUSE_OVER;
         cli_notify_healthy();
-        if (cli_events_sleep(events, wake_fd,
-                             cli_instant_earlier(until_ms, cli_notify_healthy_at_ms())))
+        if (cli_events_sleep(events, wake_fd, sb_earlier(until_ms, cli_notify_healthy_at_ms())))
             return CLI_PAUSE_WOKEN;
     }
 }

@@ -5,22 +5,66 @@
  */
 #include "cli/guardian.h"
 
+#include "base/check.h"
 #include "cli/cli.h"
-#include "cli/numbered.h"
 #include "cli/orphans.h"
-#include "cli/title.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* ---- What ps shows --------------------------------------------------------------------------- */
+
+extern char **environ;
+
+/* The kernel has put the strings of the arguments, and behind them those of the environment, in one piece, and shows what
+ * is there now. Where the last byte of the arguments is not NUL it reads on into the environment. */
+static struct {
+    char *begin; /* NULL: not known */
+    size_t size;
+} area;
+
+/* Behind the last of these strings that follow each other without a gap. */
+static char *end_of(char **strings, char *end)
+{
+    for (; *strings != NULL && *strings == end; strings++)
+        end = *strings + strlen(*strings) + 1;
+    return end;
+}
+
+void cli_guardian_keep_arguments(int argc, char **argv)
+{
+    if (argc < 1)
+        return;
+    area.begin = argv[0];
+    area.size = (size_t)(end_of(environ, end_of(argv, argv[0])) - argv[0]);
+}
+
+/* Writes over the arguments, and over the environment behind them: from here on neither can be read in this process.
+ * Async-signal-safe. */
+static void set_title(const char *title)
+{
+    size_t length = strlen(title);
+
+    if (area.size == 0)
+        return;
+    if (length >= area.size)
+        length = area.size - 1;
+    memset(area.begin, 0, area.size);
+    memcpy(area.begin, title, length);
+}
+
+/* ---- The guardian ---------------------------------------------------------------------------- */
 
 /* How far apart it is looked whether those who were killed are dead. */
 #define SETTLE_MIN_MS 1
@@ -60,20 +104,20 @@ static void close_from(int first)
 {
     close(first);
     if (close_range((unsigned)first, ~0U, 0) != 0 &&
-        !cli_numbered_each("/proc/self/fd", close_listed, &first))
+        !cli_proc_each("/proc/self/fd", close_listed, &first))
         close_by_number(first);
 }
 
 /* It keeps nothing open but these two: no lock of the database, no pipe that somebody reads to its end, and not the
  * other end of its own, by which it notices that its parent has ended. */
-static void keep_only(int fd, int life_fd)
+static void keep_only(int fd, int liveness_fd)
 {
-    int life = life_fd >= 0 ? fcntl(life_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+    int liveness = liveness_fd >= 0 ? fcntl(liveness_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
 
     dup2(fd, STDIN_FILENO);
-    if (life >= 0)
-        dup2(life, STDOUT_FILENO);
-    close_from(life >= 0 ? STDOUT_FILENO + 1 : STDIN_FILENO + 1);
+    if (liveness >= 0)
+        dup2(liveness, STDOUT_FILENO);
+    close_from(liveness >= 0 ? STDOUT_FILENO + 1 : STDIN_FILENO + 1);
 }
 
 /* A lease that was over before it began has a deadline of 0, which would disarm the timer: it means now. */
@@ -163,14 +207,14 @@ static void end_group(const struct order *order)
 }
 
 /* A group of its own keeps the signals of a terminal away; all others are blocked already. */
-static void guard(int fd, int life_fd, pid_t parent, const char *title)
+static void guard(int fd, int liveness_fd, pid_t parent, const char *title)
 {
     struct order order = {0, 0};
 
     setpgid(0, 0);
     prctl(PR_SET_NAME, "simba-guardian");
-    cli_title_set(title);
-    keep_only(fd, life_fd);
+    set_title(title);
+    keep_only(fd, liveness_fd);
     int timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     wait_for_the_end(&order, timer_fd, parent);
     if (order.group > 0)
@@ -204,7 +248,7 @@ bool cli_guardian_start(struct cli_guardian *guardian, const struct cli_guardian
         send_order(fds[1], &order);
     pid_t pid = _Fork();
     if (pid == 0)
-        guard(fds[0], setup->life_fd, parent, title);
+        guard(fds[0], setup->liveness_fd, parent, title);
     int failure = errno;
     close(fds[0]);
     if (pid > 0) {
@@ -220,6 +264,7 @@ void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group, int64_
 {
     struct order order = {.group = group, .deadline_ms = deadline_ms};
 
+    SB_CHECK(group > 1, "the guardian kills the group of a command");
     send_order(guardian->fd, &order);
 }
 

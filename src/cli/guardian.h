@@ -14,6 +14,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Call it first, before the arguments are moved: remembers where the kernel has put them, so that `ps` shows a name of
+ * its own for a guardian and not the command line of its parent. */
+void cli_guardian_keep_arguments(int argc, char **argv);
+
 struct cli_guardian {
     pid_t pid; /* 0: there is none */
     int fd;    /* its end, however it comes about, is what the guardian waits for */
@@ -23,8 +27,8 @@ struct cli_guardian {
 #define CLI_GUARDIAN_NONE ((struct cli_guardian){.pid = 0, .fd = -1})
 
 struct cli_guardian_setup {
-    bool adopts; /* at the end of the lease it kills all children of this process, too */
-    int life_fd; /* stays open until what was to be killed is dead; -1: none */
+    bool adopts;     /* at the end of the lease it kills all children of this process, too */
+    int liveness_fd; /* stays open until what was to be killed is dead; -1: none */
     pid_t group; /* as in cli_guardian_watch, known to it from birth; 0: it guards nothing yet */
     int64_t deadline_ms;
 };

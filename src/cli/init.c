@@ -6,7 +6,6 @@
  */
 #include "api/scheme.h"
 #include "cli/cli.h"
-#include "cli/say.h"
 #include "cli/store.h"
 
 #include <simba/backend.h>
@@ -19,17 +18,10 @@ struct init {
     bool print;
 };
 
-static bool set_print(void *into, const char *value)
-{
-    (void)value;
-    ((struct init *)into)->print = true;
-    return true;
-}
-
 static const struct cli_option options[] = {
     {0, "print", NULL, "print the statement that creates the table and connect to nothing",
-     set_print},
-    {0, NULL, NULL, NULL, NULL},
+     CLI_FLAG(struct init, print)},
+    CLI_OPTIONS_END,
 };
 
 /* The name of the store that serves a URL. Returns false where none does, and says so: a URL that is none is an
@@ -53,7 +45,7 @@ static bool find_store(const char *url, const char **ret_name)
     return true;
 }
 
-static int say_nothing_to_create(const char *url)
+static int report_nothing_to_create(const char *url)
 {
     const char *name;
 
@@ -119,7 +111,7 @@ static int create(const char *url)
 
     int code = simba_repository_open(url, &repository, &error);
     if (code == SIMBA_EUNSUPPORTED)
-        return say_nothing_to_create(url);
+        return report_nothing_to_create(url);
     if (code == SIMBA_OK)
         code = simba_repository_init_schema(repository, &created, &error);
     simba_repository_close(repository);

@@ -1,62 +1,47 @@
 /*
- * job.c - what the verbs that run commands share.
+ * job.c - what the verbs that run commands share: options, the store, the progress of a wait, the run under a lease.
  */
 #include "cli/job.h"
 
 #include "base/error.h"
-#include "cli/notify.h"
+#include "base/time.h"
 #include "cli/orphans.h"
-#include "cli/say.h"
-#include "cli/store.h"
 
+#include <inttypes.h>
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define GRACE_MAX_MS 5000
 #define RESERVE_MAX_MS 500
 
 #define HEAP_STEP (512 * 1024) /* bytes: more than a run takes */
 
-/* Each of the library's threads would set up an arena of its own, for the little that it allocates. That comes
- * from the kernel in one piece. */
-static void share_memory(void)
-{
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_TOP_PAD, HEAP_STEP);
-}
-
 void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *verb)
 {
-    share_memory();
+    /* Each of the library's threads would set up an arena of its own, for the little that it allocates. That comes from
+     * the kernel in one piece. */
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_TOP_PAD, HEAP_STEP);
     *job = (struct cli_job){
         .cli = cli,
         .verb = verb,
         .grace_ms = SIMBA_UNSET,
         .hold_at_most_ms = SIMBA_INFINITE,
-        .told_grace_ms = SIMBA_INFINITE,
-        .sweep = true,
+        .stop_timeout_ms = SIMBA_INFINITE,
     };
 }
 
 static bool set_note(void *into, const char *value)
 {
     if (value[0] == 0) {
-        cli_say("--note: the text is empty");
+        cli_message("--note: the text is empty");
         return false;
     }
     ((struct cli_job *)into)->note = value;
     return true;
-}
-
-static bool set_grace(void *into, const char *value)
-{
-    return cli_option_duration("--kill-after", value, &((struct cli_job *)into)->grace_ms);
-}
-
-bool cli_job_set_hold_at_least(void *into, const char *value)
-{
-    return cli_option_duration("--hold-at-least", value,
-                               &((struct cli_job *)into)->hold_at_least_ms);
 }
 
 bool cli_job_set_hold_at_most(void *into, const char *value)
@@ -66,35 +51,26 @@ bool cli_job_set_hold_at_most(void *into, const char *value)
     if (!cli_option_duration("--hold-at-most", value, &job->hold_at_most_ms))
         return false;
     if (job->hold_at_most_ms == 0)
-        cli_say("--hold-at-most: '%s' leaves no time to run", value);
+        cli_message("--hold-at-most: '%s' leaves no time to run", value);
     return job->hold_at_most_ms > 0;
-}
-
-static bool set_stop_timeout(void *into, const char *value)
-{
-    return cli_option_duration("--stop-timeout", value, &((struct cli_job *)into)->told_grace_ms);
-}
-
-static bool set_pass_notify(void *into, const char *value)
-{
-    (void)value;
-    ((struct cli_job *)into)->pass_notify = true;
-    return true;
 }
 
 const struct cli_option cli_job_options[] = {
     {'k', "kill-after", "DURATION",
-     "from SIGTERM to SIGKILL (a third of the transition, 5s at most)", set_grace},
+     "from SIGTERM to SIGKILL (a third of the transition, 5s at most)",
+     CLI_DURATION(struct cli_job, grace_ms)},
     {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (10s; lock: never)",
-     set_stop_timeout},
-    {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'", set_note},
-    {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND", set_pass_notify},
-    {0, NULL, NULL, NULL, NULL},
+     CLI_DURATION(struct cli_job, stop_timeout_ms)},
+    {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
+     CLI_CALL(set_note)},
+    {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
+     CLI_FLAG(struct cli_job, pass_notify)},
+    CLI_OPTIONS_END,
 };
 
 int cli_job_usage_error(const struct cli_job *job, const char *what)
 {
-    cli_say("%s: %s", job->verb->name, what);
+    cli_message("%s: %s", job->verb->name, what);
     return cli_usage_error(job->verb->name);
 }
 
@@ -114,25 +90,20 @@ static int add_note(struct cli_job *job)
     return simba_id_validate(job->id, &job->error);
 }
 
-static int make_id(struct cli_job *job)
-{
-    const struct cli *cli = job->cli;
-
-    if (cli->id != NULL)
-        return simba_id_unique(cli->id, job->id, &job->error);
-    if (cli->exact_id == NULL)
-        return simba_id_default(NULL, job->id);
-    int code = simba_id_validate(cli->exact_id, &job->error);
-    if (code == SIMBA_OK)
-        snprintf(job->id, sizeof job->id, "%s", cli->exact_id);
-    return code;
-}
-
 /* Two programs that are given the same --id would own one mutex together, so the id gets a random part. */
 static int choose_id(struct cli_job *job)
 {
-    int code = make_id(job);
+    const struct cli *cli = job->cli;
+    int code;
 
+    if (cli->id != NULL)
+        code = simba_id_unique(cli->id, job->id, &job->error);
+    else if (cli->exact_id == NULL)
+        code = simba_id_default(NULL, job->id);
+    else
+        code = simba_id_validate(cli->exact_id, &job->error);
+    if (code == SIMBA_OK && cli->exact_id != NULL)
+        snprintf(job->id, sizeof job->id, "%s", cli->exact_id);
     return code == SIMBA_OK && job->note != NULL ? add_note(job) : code;
 }
 
@@ -169,11 +140,6 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv)
     return CLI_CONTINUE;
 }
 
-static int64_t at_most(int64_t ms, int64_t limit_ms)
-{
-    return ms < limit_ms ? ms : limit_ms;
-}
-
 /* Grace and reserve are taken from the part of the lease in which renewals are tried; what is left of that, a
  * quarter at least, must do for a renewal. */
 static int choose_grace(struct cli_job *job)
@@ -189,10 +155,10 @@ static int choose_grace(struct cli_job *job)
     int64_t window_ms = transition_ms - simba_drift_margin_ms(ttl_ms + transition_ms);
     int64_t longest_ms = window_ms / 2;
     job->window_ms = window_ms;
-    job->reserve_ms = at_most(window_ms / 4, RESERVE_MAX_MS);
+    job->reserve_ms = sb_earlier(window_ms / 4, RESERVE_MAX_MS);
     job->grace_given = job->grace_ms != SIMBA_UNSET;
     if (!job->grace_given)
-        job->grace_ms = at_most(window_ms / 3, GRACE_MAX_MS);
+        job->grace_ms = sb_earlier(window_ms / 3, GRACE_MAX_MS);
     if (job->grace_ms <= longest_ms)
         return SIMBA_OK;
     return sb_error_set(
@@ -202,9 +168,9 @@ static int choose_grace(struct cli_job *job)
         simba_duration_format(longest_ms, longest, sizeof longest));
 }
 
-int cli_job_open(struct cli_job *job, const struct cli_place *place)
+int cli_job_open(struct cli_job *job, const struct cli_store_found *found)
 {
-    int code = cli_store_open_found(job->cli, place, 1, &job->client, &job->error);
+    int code = cli_store_open_found(job->cli, found, 1, &job->client, &job->error);
 
     return code == SIMBA_OK ? choose_grace(job) : code;
 }
@@ -219,9 +185,9 @@ static void fit_grace(struct cli_job *job, int64_t window_ms)
     if (job->grace_ms <= longest_ms)
         return;
     if (job->grace_given)
-        cli_say("warning: --kill-after %s is cut to %s: the store granted a shorter lease",
-                simba_duration_format(job->grace_ms, given, sizeof given),
-                simba_duration_format(longest_ms, cut, sizeof cut));
+        cli_message("warning: --kill-after %s is cut to %s: the store granted a shorter lease",
+                    simba_duration_format(job->grace_ms, given, sizeof given),
+                    simba_duration_format(longest_ms, cut, sizeof cut));
     job->grace_ms = longest_ms;
 }
 
@@ -230,7 +196,7 @@ void cli_job_fit(struct cli_job *job, int64_t window_ms)
     if (window_ms <= 0 || window_ms >= job->window_ms)
         return;
     fit_grace(job, window_ms);
-    job->reserve_ms = at_most(job->reserve_ms, window_ms / 4);
+    job->reserve_ms = sb_earlier(job->reserve_ms, window_ms / 4);
     job->window_ms = window_ms;
 }
 
@@ -259,9 +225,9 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
                   .deadline_ms = lease->deadline_ms(lease->user)},
         .lease = *lease,
         .events = &job->events,
-        .limit_at_ms = cli_instant_after(simba_now_ms(), job->hold_at_most_ms),
-        .told_grace_ms = job->told_grace_ms,
-        .sweep = job->sweep,
+        .limit_at_ms = sb_later(simba_now_ms(), job->hold_at_most_ms),
+        .stop_timeout_ms = job->stop_timeout_ms,
+        .sweep = !job->leave_running,
     };
 }
 
@@ -276,6 +242,123 @@ bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms)
                       simba_duration_format(left_ms, left, sizeof left));
     if (cli_events_pause(&job->events, lost_fd, until_ms) != CLI_PAUSE_WOKEN)
         return true;
-    cli_say("the lease of '%s' was lost before its minimum was over", job->mutex);
+    cli_message("the lease of '%s' was lost before its minimum was over", job->mutex);
     return false;
+}
+
+/* ---- The progress of a wait ------------------------------------------------------------------ */
+
+/* How long a wait may last before it is told of. */
+#define SILENCE_MS 1000
+#define INTERVAL_MS 1000
+
+/* How long is waited for the terminal to take the end of it. */
+#define WIPE_MS 100
+
+/* Lines that are written over want a terminal that can, and whose foreground is this job: a job in the
+ * background would write into what the user types. */
+static bool in_place(void)
+{
+    const char *terminal = getenv("TERM");
+
+    return isatty(STDERR_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0 &&
+           tcgetpgrp(STDERR_FILENO) == getpgrp();
+}
+
+void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool quiet)
+{
+    *progress = (struct cli_progress){.mutex = mutex, .quiet = quiet, .begun_ms = simba_now_ms()};
+}
+
+int64_t cli_progress_next_ms(const struct cli_progress *progress)
+{
+    if (progress->quiet)
+        return SIMBA_INFINITE;
+    if (!progress->told)
+        return progress->begun_ms + SILENCE_MS;
+    return isatty(STDERR_FILENO) ? simba_now_ms() + INTERVAL_MS : SIMBA_INFINITE;
+}
+
+/* Who waits for the command that runs it waits for ever, which is hard to see. */
+static const char *relation(const struct simba_owner *owner)
+{
+    const char *around = getenv("SIMBA_CONTENDER_ID");
+
+    return around != NULL && strcmp(around, owner->id) == 0 ? " (under which this runs)" : "";
+}
+
+void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size)
+{
+    char left[32];
+    int64_t left_ms = owner->transition_at_ms;
+
+    if (left_ms != SIMBA_INFINITE)
+        left_ms = (left_ms - simba_now_ms() + 999) / 1000 * 1000;
+    if (left_ms == SIMBA_INFINITE || left_ms <= 0)
+        snprintf(buffer, size, "owned by %s%s", owner->id, relation(owner));
+    else
+        snprintf(buffer, size, "owned by %s%s for another %s", owner->id, relation(owner),
+                 simba_duration_format(left_ms, left, sizeof left));
+}
+
+/* What is known of the wait, the longest part last: a terminal may have no room for it. */
+static void describe_wait(const struct cli_progress *progress, const struct simba_owner *owner,
+                          char *buffer, size_t size)
+{
+    const char *store = cli_store_shown();
+    char owned[CLI_PROGRESS_OWNER_MAX];
+
+    cli_progress_describe(owner, owned, sizeof owned);
+    snprintf(buffer, size, "waiting for '%s'%s%s%s%s", progress->mutex,
+             owner->id[0] != 0 ? ", which is " : "", owner->id[0] != 0 ? owned : "",
+             store != NULL ? ", on " : "", store != NULL ? store : "");
+}
+
+static size_t terminal_width(void)
+{
+    struct winsize window;
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2)
+        return 80;
+    return window.ws_col;
+}
+
+static void show_in_place(struct cli_progress *progress, const char *sentence, int64_t now_ms)
+{
+    char line[CLI_MESSAGE_MAX];
+    char safe[CLI_MESSAGE_MAX];
+    char waited[32];
+    int64_t waited_ms = (now_ms - progress->begun_ms) / 1000 * 1000;
+
+    snprintf(line, sizeof line, "simba: %s: %s",
+             simba_duration_format(waited_ms, waited, sizeof waited), sentence);
+    cli_text_printable(line, safe, sizeof safe);
+    cli_text_cut(safe, terminal_width() - 1);
+    cli_message_show(safe);
+    progress->shown = true;
+}
+
+void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner)
+{
+    int64_t now_ms = simba_now_ms();
+    char sentence[CLI_MESSAGE_MAX - 64];
+
+    if (progress->quiet || now_ms < progress->begun_ms + SILENCE_MS)
+        return;
+    describe_wait(progress, owner, sentence, sizeof sentence);
+    if (in_place())
+        show_in_place(progress, sentence, now_ms);
+    else if (!progress->told)
+        cli_message("%s", sentence);
+    progress->told = true;
+}
+
+/* The line is gone before a command writes, unless the terminal takes nothing at the moment. */
+void cli_progress_end(struct cli_progress *progress)
+{
+    if (progress->shown) {
+        cli_message_show("");
+        cli_message_flush(WIPE_MS);
+    }
+    progress->shown = false;
 }

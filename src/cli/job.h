@@ -7,9 +7,10 @@
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
-#include "cli/cli.h"
+#include "cli/child.h"
 #include "cli/store.h"
-#include "cli/supervise.h"
+
+#include <simba/simba.h>
 
 struct cli_job {
     struct cli *cli;
@@ -25,10 +26,10 @@ struct cli_job {
     int64_t window_ms;  /* of the lease, in which it is renewed, as far as it is believed in */
     int64_t hold_at_least_ms; /* 0: no longer than it takes */
     int64_t hold_at_most_ms;  /* SIMBA_INFINITE: as long as it takes */
-    int64_t told_grace_ms; /* from a signal that tells to end to SIGKILL; SIMBA_INFINITE: never */
-    bool sweep;            /* what the command leaves running ends with it */
-    bool terminal;         /* the terminal is for the command, where this process has it */
-    bool adopts;           /* this process inherits what the command leaves running */
+    int64_t stop_timeout_ms; /* from a signal that tells to end to SIGKILL; SIMBA_INFINITE: never */
+    bool leave_running;      /* what the command leaves running goes on without the mutex */
+    bool terminal;           /* the terminal is for the command, where this process has it */
+    bool adopts;             /* this process inherits what the command leaves running */
     struct cli_events events;
     simba_client *client;
     struct simba_error error; /* why cli_job_open failed */
@@ -40,8 +41,7 @@ void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *v
 /* The options that all of these verbs have. */
 extern const struct cli_option cli_job_options[];
 
-/* For the tables of those that hold for a job and not for a service. */
-bool cli_job_set_hold_at_least(void *into, const char *value);
+/* For the tables of those that run a job and not a service. */
 bool cli_job_set_hold_at_most(void *into, const char *value);
 
 /* What --stop-timeout is where it is not given, for verbs that go on until they are told to end. */
@@ -55,7 +55,7 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv);
 
 /* Opens the store, and chooses the grace or refuses the one that was given. Waits for the store. Returns an
  * error of the library. */
-int cli_job_open(struct cli_job *job, const struct cli_place *place);
+int cli_job_open(struct cli_job *job, const struct cli_store_found *found);
 
 /* To be called when a term begins, with the time that it has for renewals: grace and reserve are cut where that is
  * shorter than what was asked for, as with sessions of ZooKeeper. */
@@ -75,5 +75,34 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
 /* Keeps the mutex until that instant, though the command has ended. A signal that tells to end, or the loss of
  * the lease, ends that. Returns whether the mutex is still held. */
 bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms);
+
+/* ---- The progress of a wait ------------------------------------------------------------------ */
+
+/* Tells somebody who looks on why nothing happens: who owns the mutex, and for how long. On a terminal one line that is
+ * kept up to date in its place, no wider than that; elsewhere one line, once. */
+struct cli_progress {
+    const char *mutex;
+    bool quiet;
+    int64_t begun_ms;
+    bool told;  /* the one line */
+    bool shown; /* a line in its place */
+};
+
+/* Room for what cli_progress_describe writes. */
+#define CLI_PROGRESS_OWNER_MAX (SIMBA_ID_MAX + 96)
+
+/* "owned by ID for another 12s": unless the owner renews, which most do. */
+void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size);
+
+void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool quiet);
+
+/* When cli_progress_show wants to be called next; SIMBA_INFINITE: never again. */
+int64_t cli_progress_next_ms(const struct cli_progress *progress);
+
+/* `owner` as far as it is known: an empty id is nobody, or not known. */
+void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner);
+
+/* The wait is over: what stands in its place is wiped out. */
+void cli_progress_end(struct cli_progress *progress);
 
 #endif

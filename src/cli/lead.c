@@ -3,8 +3,9 @@
  *
  * Who leads is leader.c's business; here is when a command that has ended is started again.
  */
+#include "base/time.h"
+#include "cli/cli.h"
 #include "cli/leader.h"
-#include "cli/say.h"
 
 #include <string.h>
 
@@ -35,25 +36,18 @@ static bool set_restart(void *into, const char *value)
             return true;
         }
     }
-    cli_say("--restart: '%s' is none of always, on-failure, never", value);
+    cli_message("--restart: '%s' is none of always, on-failure, never", value);
     return false;
 }
 
-static bool set_delay(void *into, const char *value)
-{
-    return cli_option_duration("--restart-delay", value, &((struct lead *)into)->delay_ms);
-}
-
-static bool set_delay_max(void *into, const char *value)
-{
-    return cli_option_duration("--restart-delay-max", value, &((struct lead *)into)->delay_max_ms);
-}
-
 static const struct cli_option options[] = {
-    {0, "restart", "WHEN", "COMMAND ended: always, on-failure or never (always)", set_restart},
-    {0, "restart-delay", "DURATION", "before the first restart; doubles then (1s)", set_delay},
-    {0, "restart-delay-max", "DURATION", "the longest delay (1m)", set_delay_max},
-    {0, NULL, NULL, NULL, NULL},
+    {0, "restart", "WHEN", "COMMAND ended: always, on-failure or never (always)",
+     CLI_CALL(set_restart)},
+    {0, "restart-delay", "DURATION", "before the first restart; doubles then (1s)",
+     CLI_DURATION(struct lead, delay_ms)},
+    {0, "restart-delay-max", "DURATION", "the longest delay (1m)",
+     CLI_DURATION(struct lead, delay_max_ms)},
+    CLI_OPTIONS_END,
 };
 
 /* ---- When to start it --------------------------------------------------------------------- */
@@ -85,13 +79,13 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
 
     if (outcome->how == CLI_ENDED_LOST)
         return now_ms;
-    if (outcome->how == CLI_ENDED_UNBORN || lead->restart == RESTART_NEVER ||
+    if (outcome->how == CLI_ENDED_NOT_STARTED || lead->restart == RESTART_NEVER ||
         (lead->restart == RESTART_ON_FAILURE && outcome->status == 0))
         return CLI_PLAN_END;
     int64_t delay_ms = take_delay_ms(lead, now_ms - begun_ms);
-    cli_say("the command ended with exit code %d: it starts again in %s", outcome->status,
-            simba_duration_format(delay_ms, delay, sizeof delay));
-    return cli_instant_after(now_ms, delay_ms);
+    cli_message("the command ended with exit code %d: it starts again in %s", outcome->status,
+                simba_duration_format(delay_ms, delay, sizeof delay));
+    return sb_later(now_ms, delay_ms);
 }
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -100,7 +94,7 @@ static int run(struct cli *cli, int argc, char **argv)
     struct cli_plan plan = {first_ms, next_ms, &lead};
 
     cli_job_init(&lead.job, cli, &cli_verb_lead);
-    lead.job.told_grace_ms = CLI_JOB_STOP_TIMEOUT_MS;
+    lead.job.stop_timeout_ms = CLI_JOB_STOP_TIMEOUT_MS;
     int status = cli_job_parse(&lead.job, argc, argv);
     if (status != CLI_CONTINUE)
         return status;

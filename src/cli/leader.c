@@ -12,11 +12,11 @@
 #include "cli/leader.h"
 
 #include "api/contender.h"
+#include "base/time.h"
 #include "cli/background.h"
-#include "cli/notify.h"
-#include "cli/progress.h"
-#include "cli/say.h"
-#include "cli/signals.h"
+#include "cli/cli.h"
+#include "cli/events.h"
+#include "cli/job.h"
 #include "cli/store.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ struct leader {
     int code; /* what the start came to */
     struct cli_progress progress;
     int64_t begun_ms; /* of the last run; SIMBA_UNSET: there was none */
-    int turn_fd;      /* readable when on_acquired or on_released has come */
+    int term_fd;      /* readable when on_acquired or on_released has come */
 
     pthread_mutex_t lock;
     pthread_cond_t yielded;
@@ -50,7 +50,7 @@ static void on_acquired(void *user, const struct simba_state *state)
     (void)state;
     pthread_mutex_lock(&leader->lock);
     leader->acquired = true;
-    eventfd_write(leader->turn_fd, 1); /* with the lock: a later on_released must not come first */
+    eventfd_write(leader->term_fd, 1); /* with the lock: a later on_released must not come first */
     pthread_mutex_unlock(&leader->lock);
 }
 
@@ -61,7 +61,7 @@ static void on_released(void *user, const struct simba_state *state)
     (void)state;
     pthread_mutex_lock(&leader->lock);
     leader->released = true;
-    eventfd_write(leader->turn_fd, 1);
+    eventfd_write(leader->term_fd, 1);
     while (leader->released && !leader->closed)
         pthread_cond_wait(&leader->yielded, &leader->lock);
     pthread_mutex_unlock(&leader->lock);
@@ -80,11 +80,11 @@ static void on_notify(void *user, const struct simba_state *state)
 }
 
 /* Whether a term is under way. Where one has ended, whose command has ended, too, the library may go on. */
-static bool take_turn(struct leader *leader)
+static bool update_term(struct leader *leader)
 {
     eventfd_t count;
 
-    if (eventfd_read(leader->turn_fd, &count) != 0 && errno != EAGAIN)
+    if (eventfd_read(leader->term_fd, &count) != 0 && errno != EAGAIN)
         return false;
     pthread_mutex_lock(&leader->lock);
     if (leader->released) {
@@ -98,7 +98,7 @@ static bool take_turn(struct leader *leader)
 }
 
 /* From here on nothing runs, so that on_released need not wait for anybody. */
-static void close_turns(struct leader *leader)
+static void end_terms(struct leader *leader)
 {
     pthread_mutex_lock(&leader->lock);
     leader->closed = true;
@@ -110,12 +110,12 @@ static void close_turns(struct leader *leader)
 
 static int open_store(struct cli_job *job)
 {
-    struct cli_place place;
+    struct cli_store_found found;
 
-    int code = cli_store_find(job->cli, &place, &job->error);
+    int code = cli_store_find(job->cli, &found, &job->error);
     if (code == SIMBA_OK)
-        code = cli_job_open(job, &place);
-    cli_store_forget(&place);
+        code = cli_job_open(job, &found);
+    cli_store_forget(&found);
     return code;
 }
 
@@ -189,7 +189,7 @@ static struct cli_outcome run_command(struct leader *leader)
     const struct cli_job *job = leader->job;
     uint64_t fence = simba_contender_fence(leader->contender);
     struct cli_lease lease = {job->mutex,      contender_deadline, leader->contender,
-                              leader->turn_fd, job->grace_ms,      job->reserve_ms};
+                              leader->term_fd, job->grace_ms,      job->reserve_ms};
     struct cli_run run = cli_job_run(job, simba_contender_id(leader->contender), fence, &lease);
 
     cli_notify_status("leading '%s', fence %llu; the command runs", job->mutex,
@@ -218,9 +218,9 @@ static int64_t startable_ms(const struct leader *leader, int64_t due_ms)
 
 static enum awaited await_run(struct leader *leader, int64_t due_ms, int *ret_status)
 {
-    while (take_turn(leader)) {
+    while (update_term(leader)) {
         int64_t until_ms = startable_ms(leader, due_ms);
-        int signal = cli_events_pause(&leader->job->events, leader->turn_fd, until_ms);
+        int signal = cli_events_pause(&leader->job->events, leader->term_fd, until_ms);
         if (signal > 0) {
             *ret_status = cli_signal_exit_code(signal);
             return AWAITED_TOLD;
@@ -260,13 +260,13 @@ static int lead(struct leader *leader)
 
     cli_job_fit(leader->job, sb_contender_window_ms(leader->contender));
     if (!leader->job->cli->quiet)
-        cli_say("leading '%s' with fence %llu", leader->job->mutex,
-                (unsigned long long)simba_contender_fence(leader->contender));
+        cli_message("leading '%s' with fence %llu", leader->job->mutex,
+                    (unsigned long long)simba_contender_fence(leader->contender));
     do {
         awaited = await_run(leader, due_ms, &status);
     } while (awaited == AWAITED_DUE && run_and_plan(leader, &due_ms, &status));
     if (awaited == AWAITED_OVER && !leader->job->cli->quiet)
-        cli_say("not leading '%s' any more", leader->job->mutex);
+        cli_message("not leading '%s' any more", leader->job->mutex);
     return status;
 }
 
@@ -286,8 +286,8 @@ static int follow(struct leader *leader)
     int signal = 0;
 
     cli_progress_begin(&leader->progress, leader->job->mutex, leader->job->cli->quiet);
-    while (signal <= 0 && !take_turn(leader)) {
-        signal = cli_events_pause(&leader->job->events, leader->turn_fd,
+    while (signal <= 0 && !update_term(leader)) {
+        signal = cli_events_pause(&leader->job->events, leader->term_fd,
                                   cli_progress_next_ms(&leader->progress));
         if (signal == CLI_PAUSE_OVER)
             show_progress(leader);
@@ -296,7 +296,7 @@ static int follow(struct leader *leader)
     return signal > 0 ? cli_signal_exit_code(signal) : CLI_CONTINUE;
 }
 
-static int take_part(struct leader *leader)
+static int compete(struct leader *leader)
 {
     int status;
 
@@ -320,14 +320,14 @@ static void warn_of_stop(const struct leader *leader, bool owned, int code,
     if (code == SIMBA_OK || leader->job->cli->log_level < SIMBA_LOG_WARN)
         return;
     if (simba_error_group(code) == SIMBA_GROUP_LOST)
-        cli_say("warning: '%s' was no longer ours at the end: another process may have led "
-                "meanwhile",
-                mutex);
+        cli_message("warning: '%s' was no longer ours at the end: another process may have led "
+                    "meanwhile",
+                    mutex);
     else if (owned)
-        cli_say("warning: '%s' was not given back and is free when its lease ends: %s", mutex,
-                error->text);
+        cli_message("warning: '%s' was not given back and is free when its lease ends: %s", mutex,
+                    error->text);
     else
-        cli_say(
+        cli_message(
             "warning: the store could not be told that this contender waits for '%s' no more: %s",
             mutex, simba_strerror(error->code));
 }
@@ -358,26 +358,27 @@ static int64_t stop_limit_ms(const struct leader *leader)
 
 /* Keeps the mutex for the rest of the minimum. The signal that told the program to end may have come twice;
  * one that comes from here on ends it. Returns whether it was not lost meanwhile. */
-static bool hold_on(struct leader *leader)
+static bool keep_minimum(struct leader *leader)
 {
     const struct cli_job *job = leader->job;
 
     cli_events_drain(&job->events);
     if (leader->begun_ms == SIMBA_UNSET || !simba_contender_is_owner(leader->contender))
         return true;
-    int64_t until_ms = cli_instant_after(leader->begun_ms, job->hold_at_least_ms);
+    int64_t until_ms = sb_later(leader->begun_ms, job->hold_at_least_ms);
     if (until_ms > simba_now_ms() && !job->cli->quiet)
-        cli_say("holding '%s' for the rest of its minimum; another signal ends that", job->mutex);
-    return cli_job_hold(job, leader->turn_fd, until_ms);
+        cli_message("holding '%s' for the rest of its minimum; another signal ends that",
+                    job->mutex);
+    return cli_job_hold(job, leader->term_fd, until_ms);
 }
 
 /* Returns the exit code. */
 static int finish(struct leader *leader, int status)
 {
     cli_notify_stopping();
-    if (!hold_on(leader))
+    if (!keep_minimum(leader))
         status = CLI_EXIT_LOST;
-    close_turns(leader);
+    end_terms(leader);
     bool owns = leader->contender != NULL && simba_contender_is_owner(leader->contender);
     struct cli_finish last = {stop_and_close, leader, owns ? cli_job_held(leader->job) : NULL,
                               stop_limit_ms(leader), NULL};
@@ -393,14 +394,14 @@ int cli_leader_run(struct cli_job *job, const struct cli_plan *plan)
                             .lock = PTHREAD_MUTEX_INITIALIZER,
                             .yielded = PTHREAD_COND_INITIALIZER};
 
-    leader.turn_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (leader.turn_fd < 0 || !cli_events_open(&job->events))
+    leader.term_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (leader.term_fd < 0 || !cli_events_open(&job->events))
         return cli_fail_system("events");
     int status = start(&leader);
     if (status == CLI_CONTINUE)
-        status = take_part(&leader);
+        status = compete(&leader);
     status = finish(&leader, status);
-    close(leader.turn_fd);
+    close(leader.term_fd);
     cli_events_close(&job->events);
     return status;
 }

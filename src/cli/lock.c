@@ -5,12 +5,11 @@
  * is the one that forks the command.
  */
 #include "api/locker.h"
+#include "base/time.h"
 #include "cli/background.h"
+#include "cli/cli.h"
+#include "cli/events.h"
 #include "cli/job.h"
-#include "cli/notify.h"
-#include "cli/progress.h"
-#include "cli/say.h"
-#include "cli/signals.h"
 #include "cli/store.h"
 
 #include <poll.h>
@@ -48,43 +47,27 @@ struct lock {
     bool gone; /* the release found that the lease was lost; read when that has ended */
 };
 
-static bool set_try(void *into, const char *value)
-{
-    (void)value;
-    ((struct lock *)into)->try_once = true;
-    return true;
-}
-
-static bool set_wait(void *into, const char *value)
-{
-    return cli_option_duration("--wait", value, &((struct lock *)into)->wait_ms);
-}
-
 static bool set_contended_code(void *into, const char *value)
 {
     return cli_option_number("--contended-code", value, 0, 255,
                              &((struct lock *)into)->contended_code);
 }
 
-static bool set_leave_running(void *into, const char *value)
-{
-    (void)value;
-    ((struct lock *)into)->job.sweep = false;
-    return true;
-}
-
 static const struct cli_option options[] = {
-    {'n', "no-wait", NULL, "give up at once when somebody else owns", set_try},
-    {'w', "wait", "DURATION", "give up when it was not acquired in this time", set_wait},
+    {'n', "no-wait", NULL, "give up at once when somebody else owns",
+     CLI_FLAG(struct lock, try_once)},
+    {'w', "wait", "DURATION", "give up when it was not acquired in this time",
+     CLI_DURATION(struct lock, wait_ms)},
     {'E', "contended-code", "CODE",
-     "exit code for giving up, 0 to 255 (75); with -w also of a dead store", set_contended_code},
+     "exit code for giving up, 0 to 255 (75); with -w also of a dead store",
+     CLI_CALL(set_contended_code)},
     {0, "hold-at-least", "DURATION", "keep the mutex that long, also when COMMAND has ended",
-     cli_job_set_hold_at_least},
+     CLI_DURATION(struct lock, job.hold_at_least_ms)},
     {0, "hold-at-most", "DURATION", "stop COMMAND after that time (exit code 124)",
-     cli_job_set_hold_at_most},
+     CLI_CALL(cli_job_set_hold_at_most)},
     {0, "leave-running", NULL, "do not kill what COMMAND leaves running when it ends",
-     set_leave_running},
-    {0, NULL, NULL, NULL, NULL},
+     CLI_FLAG(struct lock, job.leave_running)},
+    CLI_OPTIONS_END,
 };
 
 /* ---- The waiting thread ------------------------------------------------------------------- */
@@ -96,9 +79,7 @@ static bool is_bounded(const struct lock *lock)
 
 static int64_t left_ms(const struct lock *lock)
 {
-    int64_t ms = cli_instant_after(lock->started_ms, lock->wait_ms) - simba_now_ms();
-
-    return ms > 0 ? ms : 0;
+    return sb_time_left(sb_later(lock->started_ms, lock->wait_ms), simba_now_ms());
 }
 
 static int attempt(struct lock *lock, simba_locker *locker)
@@ -111,26 +92,26 @@ static int attempt(struct lock *lock, simba_locker *locker)
 }
 
 /* A store that is down when a bounded wait begins may be up before it ends. */
-static int open_in_time(struct lock *lock, const struct cli_place *place)
+static int open_in_time(struct lock *lock, const struct cli_store_found *found)
 {
-    int code = cli_job_open(&lock->job, place);
+    int code = cli_job_open(&lock->job, found);
 
     while (code == SIMBA_EUNAVAILABLE && is_bounded(lock) && left_ms(lock) > 0) {
-        poll(NULL, 0, left_ms(lock) < REOPEN_INTERVAL_MS ? (int)left_ms(lock) : REOPEN_INTERVAL_MS);
+        poll(NULL, 0, (int)sb_earlier(left_ms(lock), REOPEN_INTERVAL_MS));
         if (left_ms(lock) > 0)
-            code = cli_job_open(&lock->job, place);
+            code = cli_job_open(&lock->job, found);
     }
     return code;
 }
 
 static int find_and_open(struct lock *lock)
 {
-    struct cli_place place;
+    struct cli_store_found found;
 
-    int code = cli_store_find(lock->job.cli, &place, &lock->job.error);
+    int code = cli_store_find(lock->job.cli, &found, &lock->job.error);
     if (code == SIMBA_OK)
-        code = open_in_time(lock, &place);
-    cli_store_forget(&place);
+        code = open_in_time(lock, &found);
+    cli_store_forget(&found);
     return code;
 }
 
@@ -174,8 +155,8 @@ static void release(void *user)
     int code = simba_locker_release(lock->locker, &error);
     lock->gone = simba_error_group(code) == SIMBA_GROUP_LOST;
     if (code != SIMBA_OK && !lock->gone && lock->job.cli->log_level >= SIMBA_LOG_WARN)
-        cli_say("warning: '%s' was not given back and is free when its lease ends: %s",
-                lock->job.mutex, error.text);
+        cli_message("warning: '%s' was not given back and is free when its lease ends: %s",
+                    lock->job.mutex, error.text);
 }
 
 /* The library bounds the release; a store that has not renewed the lease in time will hardly do better
@@ -225,20 +206,20 @@ static int64_t wait_end_ms(const struct lock *lock)
 
     if (!is_bounded(lock))
         return SIMBA_INFINITE;
-    return cli_instant_after(cli_instant_after(lock->started_ms, lock->wait_ms),
-                             opened ? CLI_PATIENCE_MS : REOPEN_INTERVAL_MS);
+    return sb_later(sb_later(lock->started_ms, lock->wait_ms),
+                    opened ? CLI_PATIENCE_MS : REOPEN_INTERVAL_MS);
 }
 
 /* "'m' was not acquired in 30s: WHY" */
-static void say_not_acquired(const struct lock *lock, const char *why)
+static void report_not_acquired(const struct lock *lock, const char *why)
 {
     char wait[32];
 
     if (is_bounded(lock))
-        cli_say("'%s' was not acquired in %s: %s", lock->job.mutex,
-                simba_duration_format(lock->wait_ms, wait, sizeof wait), why);
+        cli_message("'%s' was not acquired in %s: %s", lock->job.mutex,
+                    simba_duration_format(lock->wait_ms, wait, sizeof wait), why);
     else
-        cli_say("'%s' was not acquired: %s", lock->job.mutex, why);
+        cli_message("'%s' was not acquired: %s", lock->job.mutex, why);
 }
 
 /* The error without "cannot acquire 'm': ", which stands in front of it anyway. */
@@ -253,13 +234,13 @@ static const char *reason_of(const struct lock *lock)
 
 /* The wait ran out, but nobody is known to own: that is said also where giving up counts as success. `why`
  * NULL: the store has not said anything. */
-static int say_unreached(const struct lock *lock, const char *why)
+static int report_unreachable(const struct lock *lock, const char *why)
 {
     char text[sizeof lock->job.error.text + 64];
 
     snprintf(text, sizeof text, "the store could not be reached%s%s", why != NULL ? ": " : "",
              why != NULL ? why : "");
-    say_not_acquired(lock, text);
+    report_not_acquired(lock, text);
     return lock->contended_code;
 }
 
@@ -278,7 +259,7 @@ static bool store_answers(const struct lock *lock, struct simba_error *error)
 }
 
 /* Who made success of it does not want to hear of it: cron would send a mail. */
-static int say_contended(const struct lock *lock)
+static int report_contended(const struct lock *lock)
 {
     bool wanted = lock->contended_code != CLI_EXIT_OK || lock->job.cli->log_level >= SIMBA_LOG_INFO;
     struct simba_owner owner = SIMBA_OWNER_NONE;
@@ -286,23 +267,16 @@ static int say_contended(const struct lock *lock)
     char owned[CLI_PROGRESS_OWNER_MAX];
 
     if (is_bounded(lock) && !store_answers(lock, &error))
-        return say_unreached(lock, error.text);
+        return report_unreachable(lock, error.text);
     if (!wanted || lock->job.cli->quiet)
         return lock->contended_code;
     if (atomic_load(&lock->locker) != NULL)
         simba_locker_owner(lock->locker, &owner);
     cli_progress_describe(&owner, owned, sizeof owned);
     if (owner.id[0] != 0)
-        say_not_acquired(lock, owned);
+        report_not_acquired(lock, owned);
     else
-        cli_say("%s", lock->job.error.text);
-    return lock->contended_code;
-}
-
-/* It was reached, and failed all the time: a full disk, say. */
-static int say_failed(const struct lock *lock)
-{
-    say_not_acquired(lock, reason_of(lock));
+        cli_message("%s", lock->job.error.text);
     return lock->contended_code;
 }
 
@@ -319,14 +293,9 @@ static void show_progress(struct lock *lock)
 /* How long there is nothing to show, and no end of the wait, but at most `limit_ms`. */
 static int64_t slice_ms(const struct lock *lock, int64_t limit_ms)
 {
-    int64_t end_ms = wait_end_ms(lock);
-    int64_t next_ms = cli_progress_next_ms(&lock->progress);
-    int64_t until_ms = next_ms < end_ms ? next_ms : end_ms;
-    int64_t ms = until_ms == SIMBA_INFINITE ? until_ms : until_ms - simba_now_ms();
+    int64_t until_ms = sb_earlier(wait_end_ms(lock), cli_progress_next_ms(&lock->progress));
 
-    if (ms > limit_ms)
-        return limit_ms;
-    return ms > 0 ? ms : 0;
+    return sb_earlier(sb_time_left(until_ms, simba_now_ms()), limit_ms);
 }
 
 /* The warning of an error that ends the wait there and then would be the same once more. */
@@ -337,7 +306,7 @@ static int wait_while_telling(struct lock *lock, struct cli_background *wait)
     int ended = cli_background_wait(wait, signals_fd, slice_ms(lock, held_back_ms));
 
     if (ended == CLI_BACKGROUND_LATE)
-        cli_say_resume(NULL);
+        cli_message_print_held(NULL);
     while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < wait_end_ms(lock)) {
         show_progress(lock);
         ended = cli_background_wait(wait, signals_fd, slice_ms(lock, SIMBA_INFINITE));
@@ -346,30 +315,25 @@ static int wait_while_telling(struct lock *lock, struct cli_background *wait)
     return ended;
 }
 
-/* Whether the store was there, and failed until the end of the wait. */
-static bool has_failed(const struct lock *lock)
-{
-    return (lock->code == SIMBA_ESTORE || lock->code == SIMBA_EUNKNOWN) &&
-           atomic_load(&lock->locker) != NULL;
-}
-
 /* What the wait has come to: CLI_CONTINUE, or an exit code. */
 static int conclude(const struct lock *lock)
 {
     enum simba_error_group group = simba_error_group(lock->code);
-
     bool is_told = group != SIMBA_GROUP_NONE && group != SIMBA_GROUP_CONTENDED;
 
-    cli_say_resume(is_told ? lock->job.error.text : NULL);
+    cli_message_print_held(is_told ? lock->job.error.text : NULL);
     if (group == SIMBA_GROUP_NONE)
         return CLI_CONTINUE;
     if (group == SIMBA_GROUP_CONTENDED)
-        return say_contended(lock);
+        return report_contended(lock);
     if (lock->code == SIMBA_EUNAVAILABLE && is_bounded(lock))
-        return say_unreached(lock, reason_of(lock));
-    if (is_bounded(lock) && has_failed(lock))
-        return say_failed(lock);
-    return cli_fail(&lock->job.error);
+        return report_unreachable(lock, reason_of(lock));
+    if (!is_bounded(lock) || atomic_load(&lock->locker) == NULL ||
+        (lock->code != SIMBA_ESTORE && lock->code != SIMBA_EUNKNOWN))
+        return cli_fail(&lock->job.error);
+    /* The store was reached, and failed until the end of the wait: a full disk, say. */
+    report_not_acquired(lock, reason_of(lock));
+    return lock->contended_code;
 }
 
 static int acquire(struct lock *lock)
@@ -377,14 +341,14 @@ static int acquire(struct lock *lock)
     struct cli_background wait;
 
     cli_progress_begin(&lock->progress, lock->job.mutex, lock->job.cli->quiet || lock->try_once);
-    cli_say_hold();
+    cli_message_hold_warnings();
     if (!cli_background_start(&wait, wait_for_mutex, lock))
         return cli_fail_system("cannot start a thread");
     int ended = wait_while_telling(lock, &wait);
     if (ended == CLI_BACKGROUND_LATE)
-        cli_background_leave(say_unreached(lock, NULL));
+        cli_background_leave(report_unreachable(lock, NULL));
     if (ended != CLI_BACKGROUND_DONE) {
-        cli_say_resume(NULL);
+        cli_message_print_held(NULL);
         cancel_wait(lock, &wait, ended);
         if (lock->code == SIMBA_OK) /* the mutex and the signal came together */
             give_back(lock, CLI_EXIT_SIGNAL + ended);
@@ -400,18 +364,12 @@ static int64_t locker_deadline(void *locker)
     return simba_locker_deadline_ms(locker);
 }
 
-/* This process may have stood still since it acquired. */
-static bool is_over(const struct lock *lock)
-{
-    return simba_now_ms() >= simba_locker_deadline_ms(lock->locker);
-}
-
 static struct cli_outcome run_command(const struct lock *lock)
 {
     const struct cli_job *job = &lock->job;
 
-    if (is_over(lock)) {
-        cli_say("the lease of '%s' was lost before the command started", job->mutex);
+    if (simba_now_ms() >= simba_locker_deadline_ms(lock->locker)) { /* this process stood still */
+        cli_message("the lease of '%s' was lost before the command started", job->mutex);
         return (struct cli_outcome){.how = CLI_ENDED_LOST, .status = CLI_EXIT_LOST};
     }
     uint64_t fence = simba_locker_fence(lock->locker);
@@ -426,10 +384,10 @@ static struct cli_outcome run_command(const struct lock *lock)
 
 /* The signals that came for the command are not meant for what follows, except that who told it to end does
  * not want to wait for the mutex. */
-static void hold_on(const struct lock *lock, struct cli_outcome *outcome)
+static void keep_minimum(const struct lock *lock, struct cli_outcome *outcome)
 {
     bool told = cli_events_drain(&lock->job.events) != 0 || outcome->signal != 0;
-    int64_t until_ms = cli_instant_after(lock->acquired_ms, lock->job.hold_at_least_ms);
+    int64_t until_ms = sb_later(lock->acquired_ms, lock->job.hold_at_least_ms);
 
     if (outcome->how != CLI_ENDED || told)
         return;
@@ -454,14 +412,14 @@ static int work(struct lock *lock)
     lock->acquired_ms = simba_now_ms();
     cli_job_fit(&lock->job, sb_locker_window_ms(lock->locker));
     struct cli_outcome outcome = run_command(lock);
-    hold_on(lock, &outcome);
+    keep_minimum(lock, &outcome);
     cli_notify_stopping();
     give_back(lock, outcome.status);
     if (!lock->gone || outcome.how == CLI_ENDED_LOST)
         return outcome.status;
-    cli_say("'%s' was no longer ours when the command ended: another process may have run "
-            "meanwhile",
-            lock->job.mutex);
+    cli_message("'%s' was no longer ours when the command ended: another process may have run "
+                "meanwhile",
+                lock->job.mutex);
     return CLI_EXIT_LOST;
 }
 

@@ -1,17 +1,13 @@
 /*
- * main.c - the program `simba`: the global options and the table of verbs.
+ * main.c - the program `simba`: the global options, the table of verbs and the help.
  */
 #include "cli/cli.h"
-#include "cli/output.h"
-#include "cli/printer.h"
-#include "cli/say.h"
-#include "cli/signals.h"
-#include "cli/store.h"
-#include "cli/text.h"
-#include "cli/title.h"
 
 #include "base/near.h"
 #include "base/url.h"
+#include "cli/events.h"
+#include "cli/guardian.h"
+#include "cli/store.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,10 +16,10 @@
 
 static const struct cli_verb *const verbs[] = {
     &cli_verb_lock,    &cli_verb_lead, &cli_verb_schedule, &cli_verb_status, &cli_verb_watch,
-    &cli_verb_release, &cli_verb_init, &cli_verb_tck,      &cli_verb_bench,  NULL,
+    &cli_verb_release, &cli_verb_init, &cli_verb_tck,      &cli_verb_bench,
 };
 
-#define VERBS (sizeof verbs / sizeof verbs[0] - 1)
+#define VERBS (sizeof verbs / sizeof verbs[0])
 
 static void overwrite(char *text, const char *with)
 {
@@ -41,7 +37,7 @@ static bool keep_url(char *argument, const char **ret_url)
     size_t length = strlen(argument);
 
     if (length >= sizeof url) {
-        cli_say("--url: the URL is longer than %zu bytes", sizeof url - 1);
+        cli_message("--url: the URL is longer than %zu bytes", sizeof url - 1);
         return false;
     }
     memcpy(url, argument, length + 1);
@@ -57,7 +53,7 @@ static bool set_url(void *into, const char *value)
     struct cli *cli = into;
 
     if (cli->url_given) {
-        cli_say("--url is given twice, and there is one store");
+        cli_message("--url is given twice, and there is one store");
         return false;
     }
     cli->url_given = true;
@@ -71,11 +67,11 @@ static bool set_config(void *into, const char *value)
     struct cli *cli = into;
 
     if (value[0] == 0) {
-        cli_say("--config: the name of the file is empty");
+        cli_message("--config: the name of the file is empty");
         return false;
     }
     if (cli->config_given) {
-        cli_say("--config is given twice, and there is one store");
+        cli_message("--config is given twice, and there is one store");
         return false;
     }
     cli->config_given = true;
@@ -83,28 +79,6 @@ static bool set_config(void *into, const char *value)
         cli->url = NULL;
     cli->config = value;
     return true;
-}
-
-static bool set_id(void *into, const char *value)
-{
-    ((struct cli *)into)->id = value;
-    return true;
-}
-
-static bool set_exact_id(void *into, const char *value)
-{
-    ((struct cli *)into)->exact_id = value;
-    return true;
-}
-
-static bool set_ttl(void *into, const char *value)
-{
-    return cli_option_duration("--ttl", value, &((struct cli *)into)->ttl_ms);
-}
-
-static bool set_transition(void *into, const char *value)
-{
-    return cli_option_duration("--transition", value, &((struct cli *)into)->transition_ms);
 }
 
 static bool parse_log_level(const char *source, const char *text, enum simba_log_level *ret_level)
@@ -120,7 +94,7 @@ static bool parse_log_level(const char *source, const char *text, enum simba_log
             return true;
         }
     }
-    cli_say("%s: '%s' is none of none, error, warn, info, debug", source, text);
+    cli_message("%s: '%s' is none of none, error, warn, info, debug", source, text);
     return false;
 }
 
@@ -132,13 +106,6 @@ static bool set_log_level(void *into, const char *value)
     return parse_log_level("--log-level", value, &cli->log_level);
 }
 
-static bool set_quiet(void *into, const char *value)
-{
-    (void)value;
-    ((struct cli *)into)->quiet = true;
-    return true;
-}
-
 static bool set_no_color(void *into, const char *value)
 {
     (void)into;
@@ -147,35 +114,91 @@ static bool set_no_color(void *into, const char *value)
     return true;
 }
 
-static bool set_help(void *into, const char *value)
-{
-    (void)value;
-    ((struct cli *)into)->help = true;
-    return true;
-}
-
-static bool set_version(void *into, const char *value)
-{
-    (void)value;
-    ((struct cli *)into)->version = true;
-    return true;
-}
-
-const struct cli_option cli_global_options[] = {
-    {'u', "url", "URL", "the store, such as sqlite:/var/lib/jobs.db (SIMBA_URL)", set_url},
-    {'c', "config", "FILE", "the file that names the store (SIMBA_CONFIG)", set_config},
-    {0, "ttl", "DURATION", "the exclusive part of a lease (SIMBA_TTL; 10s)", set_ttl},
+static const struct cli_option global_options[] = {
+    {'u', "url", "URL", "the store, such as sqlite:/var/lib/jobs.db (SIMBA_URL)",
+     CLI_CALL(set_url)},
+    {'c', "config", "FILE", "the file that names the store (SIMBA_CONFIG)", CLI_CALL(set_config)},
+    {0, "ttl", "DURATION", "the exclusive part of a lease (SIMBA_TTL; 10s)",
+     CLI_DURATION(struct cli, ttl_ms)},
     {0, "transition", "DURATION", "only the owner may renew in it (SIMBA_TRANSITION; 6s)",
-     set_transition},
-    {0, "id", "NAME", "the contender id is NAME and a random part (host and pid for NAME)", set_id},
-    {0, "exact-id", "ID", "no random part; contenders with the same ID may both own", set_exact_id},
-    {0, "log-level", "LEVEL", "none, error, warn, info or debug (SIMBA_LOG; warn)", set_log_level},
-    {'q', "quiet", NULL, "say only what is wrong: not who owns or leads", set_quiet},
-    {0, "no-color", NULL, "no colours on a terminal (NO_COLOR)", set_no_color},
-    {'h', "help", NULL, "this help", set_help},
-    {'V', "version", NULL, "the version", set_version},
-    {0, NULL, NULL, NULL, NULL},
+     CLI_DURATION(struct cli, transition_ms)},
+    {0, "id", "NAME", "the contender id is NAME and a random part (host and pid for NAME)",
+     CLI_TEXT(struct cli, id)},
+    {0, "exact-id", "ID", "no random part; contenders with the same ID may both own",
+     CLI_TEXT(struct cli, exact_id)},
+    {0, "log-level", "LEVEL", "none, error, warn, info or debug (SIMBA_LOG; warn)",
+     CLI_CALL(set_log_level)},
+    {'q', "quiet", NULL, "say only what is wrong: not who owns or leads",
+     CLI_FLAG(struct cli, quiet)},
+    {0, "no-color", NULL, "no colours on a terminal (NO_COLOR)", CLI_CALL(set_no_color)},
+    {'h', "help", NULL, "this help", CLI_FLAG(struct cli, help)},
+    {'V', "version", NULL, "the version", CLI_FLAG(struct cli, version)},
+    CLI_OPTIONS_END,
 };
+
+/* ---- Help ------------------------------------------------------------------------------------ */
+
+static const char introduction[] =
+    "Usage: simba [OPTION...] VERB ...\n"
+    "\n"
+    "Runs commands under a mutex that many machines share, and shows who owns it. The owner of\n"
+    "a mutex holds a lease on a store. It renews the lease until it gives the mutex back.\n"
+    "\n"
+    "Verbs:\n";
+
+static const char conclusion[] =
+    "\n"
+    "DURATION is written as 250ms, 10s, 1m30s or 2h.\n"
+    "\n"
+    "The store is what the first of these names: --url or --config, SIMBA_URL, SIMBA_CONFIG,\n"
+    "simba.yaml in $XDG_CONFIG_HOME or ~/.config, /etc/simba.yaml. Otherwise it is the SQLite "
+    "file\n"
+    "simba/simba.db in $XDG_STATE_HOME or ~/.local/state: good for all processes of a user.\n"
+    "URLs: sqlite:PATH, mysql://USER@HOST/DATABASE, postgres://USER@HOST/DATABASE,\n"
+    "redis://HOST:PORT/DB, rediss:// (TLS), zookeeper://HOST:PORT. A password is best kept in a\n"
+    "file: ...?password-file=PATH. One in SIMBA_URL is in the environment of COMMAND as well.\n"
+    "\n"
+    "Examples:\n"
+    "  simba lock backup -- ./backup.sh        one backup at a time; wait for the turn\n"
+    "  simba lock -n backup -- ./backup.sh     or give up at once (exit code 75)\n"
+    "  simba lead api -- ./api-server          keep it running on one machine at a time\n"
+    "  simba schedule tidy --every 1h -- ./tidy.sh\n"
+    "  simba status                            who owns what, and for how long\n"
+    "  simba -u sqlite:/srv/jobs.db watch backup\n"
+    "\n"
+    "Exit codes:\n"
+    "  64  the command line is wrong           75  not acquired (lock -E changes it)\n"
+    "  69  the store is unreachable            77  the store refused the credentials\n"
+    "  70  the lease was lost                  78  a URL, name or timing is invalid\n"
+    "  71  the system refused memory or such   74  standard output cannot be written\n"
+    "  124 --hold-at-most stopped the command; otherwise that of the command\n"
+    "\n"
+    "'simba VERB --help' or 'simba help VERB' tells more.\n";
+
+static void print_help(FILE *stream)
+{
+    fputs(introduction, stream);
+    for (size_t i = 0; i < VERBS; i++)
+        fprintf(stream, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+    fputs("\nOptions, before or after the verb:\n", stream);
+    cli_options_print(stream, global_options);
+    fputs(conclusion, stream);
+}
+
+static void print_verb_help(FILE *stream, const struct cli_verb *verb)
+{
+    fprintf(stream, "Usage: simba %s\n\n%s\n", verb->usage, verb->details);
+    if (verb->options->name != NULL) {
+        fputs("\nOptions:\n", stream);
+        cli_options_print(stream, verb->options);
+    }
+    if (verb->shared != NULL)
+        cli_options_print(stream, verb->shared);
+    fputs("\nOptions of all verbs:\n", stream);
+    cli_options_print(stream, global_options);
+}
+
+/* ---- Errors of the command line -------------------------------------------------------------- */
 
 int cli_usage_error(const char *verb)
 {
@@ -188,7 +211,7 @@ int cli_unexpected_argument(const char *verb, const char *argument)
 {
     char shown[CLI_URL_MAX];
 
-    cli_say("%s: unexpected argument '%s'", verb, sb_url_redact(argument, shown, sizeof shown));
+    cli_message("%s: unexpected argument '%s'", verb, sb_url_redact(argument, shown, sizeof shown));
     return cli_usage_error(strcmp(verb, "help") == 0 ? "" : verb);
 }
 
@@ -199,9 +222,9 @@ static bool options_agree(const struct cli *cli)
     bool two_ids = cli->id != NULL && cli->exact_id != NULL;
 
     if (two_stores)
-        cli_say("--url and --config both name a store: give one of them");
+        cli_message("--url and --config both name a store: give one of them");
     if (two_ids)
-        cli_say("--id and --exact-id both name this contender: give one of them");
+        cli_message("--id and --exact-id both name this contender: give one of them");
     return !two_stores && !two_ids;
 }
 
@@ -259,13 +282,13 @@ int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, siz
 {
     struct cli_option_set sets[] = {{.options = verb->options, .into = into},
                                     {.options = verb->shared, .into = into},
-                                    {.options = cli_global_options, .into = cli}};
+                                    {.options = global_options, .into = cli}};
 
     if (!cli_options_parse(sets, 3, operands_max, argc, argv, &cli->operands) ||
         !options_agree(cli))
         return cli_usage_error(verb->name);
     if (cli->help) {
-        cli_help_print_verb(stdout, verb);
+        print_verb_help(stdout, verb);
         return CLI_EXIT_OK;
     }
     if (cli->version)
@@ -286,7 +309,7 @@ static bool open_standard_streams(void)
     return true;
 }
 
-static void say_unknown(const char *name)
+static void report_unknown_verb(const char *name)
 {
     char shown[CLI_URL_MAX];
     struct sb_near near = {.distance = 0};
@@ -298,9 +321,9 @@ static void say_unknown(const char *name)
         sb_near_offer(&near, "status", "status");
     sb_url_redact(name, shown, sizeof shown);
     if (near.name[0] != 0)
-        cli_say("unknown verb '%s'; did you mean '%s'?", shown, near.name);
+        cli_message("unknown verb '%s'; did you mean '%s'?", shown, near.name);
     else
-        cli_say("unknown verb '%s'", shown);
+        cli_message("unknown verb '%s'", shown);
 }
 
 static const struct cli_verb *find_verb(const char *name)
@@ -309,7 +332,7 @@ static const struct cli_verb *find_verb(const char *name)
         if (strcmp(verbs[i]->name, name) == 0)
             return verbs[i];
     }
-    say_unknown(name);
+    report_unknown_verb(name);
     return NULL;
 }
 
@@ -324,16 +347,16 @@ static int run_help(int argc, char **argv)
     if (argc > 1)
         return cli_unexpected_argument("help", argv[1]);
     if (verb != NULL)
-        cli_help_print_verb(stdout, verb);
+        print_verb_help(stdout, verb);
     else
-        cli_help_print(stdout, verbs);
+        print_help(stdout);
     return CLI_EXIT_OK;
 }
 
 /* The options in front of the verb. Those of the verbs are there to be told that they stand behind it. */
 static bool parse_global(struct cli *cli, int *argc, char **argv)
 {
-    struct cli_option_set sets[1 + 2 * VERBS] = {{.options = cli_global_options, .into = cli}};
+    struct cli_option_set sets[1 + 2 * VERBS] = {{.options = global_options, .into = cli}};
     size_t count = 1;
 
     for (size_t i = 0; i < VERBS; i++) {
@@ -351,7 +374,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (cli->version)
         return print_version();
     if (argc == 0) {
-        cli_help_print(cli->help ? stdout : stderr, verbs);
+        print_help(cli->help ? stdout : stderr);
         return cli->help ? CLI_EXIT_OK : CLI_EXIT_USAGE;
     }
     if (strcmp(argv[0], "version") == 0 && argc == 1)
@@ -371,12 +394,12 @@ int main(int argc, char **argv)
         .config = environment("SIMBA_CONFIG"),
     };
 
-    cli_title_init(argc, argv);
+    cli_guardian_keep_arguments(argc, argv);
     cli.url = take_url();
     if (!open_standard_streams())
         return cli_fail_system("/dev/null");
     cli_signals_init();
     int status = cli_output_finish(run(&cli, argc, argv));
-    cli_printer_finish(CLI_PATIENCE_MS);
+    cli_message_flush(CLI_PATIENCE_MS);
     return cli_signals_leave(status);
 }

@@ -3,10 +3,10 @@
  *
  * libsystemd is not needed for it, so that the program runs and reports alike where there is none.
  */
-#include "cli/notify.h"
-
 #include "cli/events.h"
-#include "cli/text.h"
+
+#include "base/time.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ int64_t cli_notify_retry(void)
 {
     if (ready_is_due)
         cli_notify_ready();
-    return ready_is_due ? cli_instant_after(simba_now_ms(), RETRY_MS) : SIMBA_INFINITE;
+    return ready_is_due ? sb_later(simba_now_ms(), RETRY_MS) : SIMBA_INFINITE;
 }
 
 /* ---- The rest ----------------------------------------------------------------------------- */

@@ -4,10 +4,9 @@
  * getopt_long is not used: its tables carry no help texts, it prints in its own words, and it keeps its
  * place in globals while two sets of options (global ones and those of a verb) are mixed here.
  */
-#include "cli/option.h"
+#include "cli/cli.h"
 
 #include "base/near.h"
-#include "cli/say.h"
 
 #include <simba/simba.h>
 
@@ -73,22 +72,46 @@ static bool refuse(const struct parser *parser, struct found found, const char *
     struct sb_near near = {.distance = 0};
 
     if (found.option != NULL) {
-        cli_say("%s%.*s stands behind its verb: simba %s %s%.*s ...", dashes, shown, name,
-                found.set->verb, dashes, shown, name);
+        cli_message("%s%.*s stands behind its verb: simba %s %s%.*s ...", dashes, shown, name,
+                    found.set->verb, dashes, shown, name);
         return false;
     }
     if (length > 1)
         near = find_near(parser, name, length);
     if (near.name[0] != 0)
-        cli_say("unknown option '%s%.*s'; did you mean '--%s'?", dashes, shown, name, near.name);
+        cli_message("unknown option '%s%.*s'; did you mean '--%s'?", dashes, shown, name,
+                    near.name);
     else
-        cli_say("unknown option '%s%.*s'", dashes, shown, name);
+        cli_message("unknown option '%s%.*s'", dashes, shown, name);
     return false;
 }
 
 static bool stands_here(struct found found)
 {
     return found.option != NULL && found.set->verb == NULL;
+}
+
+/* `value` is NULL where the option takes none. */
+static bool apply(struct found found, const char *value)
+{
+    const struct cli_option *option = found.option;
+    char *member = (char *)found.set->into + option->offset;
+    char name[32];
+
+    switch (option->kind) {
+    case CLI_OPTION_FLAG:
+        *(bool *)(void *)member = true;
+        return true;
+    case CLI_OPTION_TEXT:
+        *(const char **)(void *)member = value;
+        return true;
+    case CLI_OPTION_DURATION:
+        snprintf(name, sizeof name, "--%s", option->name);
+        return cli_option_duration(name, value, (int64_t *)(void *)member);
+    case CLI_OPTION_CALL:
+        break;
+    }
+    return option->apply(found.set->into, value);
 }
 
 /* `attached` is the value that stands in the same argument, NULL where there is none. */
@@ -98,12 +121,12 @@ static bool apply_with_value(struct parser *parser, struct found found, const ch
 
     if (value == NULL) {
         if (parser->next >= parser->argc) {
-            cli_say("--%s needs a value: %s", found.option->name, found.option->value);
+            cli_message("--%s needs a value: %s", found.option->name, found.option->value);
             return false;
         }
         value = parser->argv[parser->next++];
     }
-    return found.option->apply(found.set->into, value);
+    return apply(found, value);
 }
 
 static bool parse_long(struct parser *parser, const char *argument)
@@ -118,10 +141,10 @@ static bool parse_long(struct parser *parser, const char *argument)
     if (found.option->value != NULL)
         return apply_with_value(parser, found, equals != NULL ? equals + 1 : NULL);
     if (equals != NULL) {
-        cli_say("--%s takes no value", found.option->name);
+        cli_message("--%s takes no value", found.option->name);
         return false;
     }
-    return found.option->apply(found.set->into, NULL);
+    return apply(found, NULL);
 }
 
 /* One letter or several: -n, -nq, -w5s, -qw 5s. */
@@ -133,17 +156,10 @@ static bool parse_letters(struct parser *parser, const char *argument)
             return refuse(parser, found, "-", letter, 1);
         if (found.option->value != NULL)
             return apply_with_value(parser, found, letter[1] != 0 ? letter + 1 : NULL);
-        if (!found.option->apply(found.set->into, NULL))
+        if (!apply(found, NULL))
             return false;
     }
     return true;
-}
-
-static int keep_rest(struct parser *parser, int kept)
-{
-    while (parser->next < parser->argc)
-        parser->argv[kept++] = parser->argv[parser->next++];
-    return kept;
 }
 
 bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, size_t operands_max,
@@ -168,7 +184,8 @@ bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, siz
             return false;
     }
     *ret_operands = (size_t)kept <= operands_max ? (size_t)kept : operands_max;
-    kept = keep_rest(&parser, kept);
+    while (parser.next < parser.argc)
+        argv[kept++] = argv[parser.next++];
     argv[kept] = NULL;
     *argc = kept;
     return true;
@@ -200,11 +217,11 @@ bool cli_option_duration(const char *name, const char *text, int64_t *ret_ms)
     int64_t ms = 0;
 
     if (simba_duration_parse(text, &ms, &error) != SIMBA_OK) {
-        cli_say("%s: %s", name, error.text);
+        cli_message("%s: %s", name, error.text);
         return false;
     }
     if (ms < 0) {
-        cli_say("%s: '%s' is negative", name, text);
+        cli_message("%s: '%s' is negative", name, text);
         return false;
     }
     *ret_ms = ms;
@@ -219,9 +236,9 @@ bool cli_option_number(const char *name, const char *text, int low, int high, in
     long number = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != 0 || number < low || number > high) {
         if (high == INT_MAX)
-            cli_say("%s: '%s' is not a number from %d up", name, text, low);
+            cli_message("%s: '%s' is not a number from %d up", name, text, low);
         else
-            cli_say("%s: '%s' is not a number from %d to %d", name, text, low, high);
+            cli_message("%s: '%s' is not a number from %d to %d", name, text, low, high);
         return false;
     }
     *ret_number = (int)number;

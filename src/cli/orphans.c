@@ -1,19 +1,273 @@
 /*
- * orphans.c - what a command leaves running: finds it, waits for it, ends it.
+ * orphans.c - what a command leaves running: finds it in /proc, waits for it, ends it.
  */
 #include "cli/orphans.h"
 
 #include "cli/cli.h"
-#include "cli/numbered.h"
-#include "cli/processes.h"
-#include "cli/say.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* ---- Numbered entries of a folder of /proc --------------------------------------------------- */
+
+/* -1: it is no number. */
+static int number_of(const char *name)
+{
+    int number = 0;
+    const char *digit = name;
+
+    for (; *digit >= '0' && *digit <= '9'; digit++)
+        number = number * 10 + (*digit - '0');
+    return *digit == 0 && digit != name ? number : -1;
+}
+
+static bool visit_some(const char *entries, size_t length, cli_proc_visit *visit, void *user)
+{
+    const struct dirent64 *entry;
+    bool goes_on = true;
+
+    for (size_t at = 0; at < length && goes_on; at += entry->d_reclen) {
+        entry = (const struct dirent64 *)(const void *)(entries + at);
+        int number = number_of(entry->d_name);
+        goes_on = number < 0 || visit(number, user);
+    }
+    return goes_on;
+}
+
+bool cli_proc_each(const char *folder, cli_proc_visit *visit, void *user)
+{
+    char entries[4096] __attribute__((aligned(__alignof__(struct dirent64))));
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ssize_t length = 0;
+
+    if (fd < 0)
+        return false;
+    while ((length = getdents64(fd, entries, sizeof entries)) > 0) {
+        if (!visit_some(entries, (size_t)length, visit, user))
+            break;
+    }
+    close(fd);
+    return length >= 0;
+}
+
+#define PATH_BYTES 64
+#define DIGITS_MAX 10
+#define PAGE_BYTES 4096 /* the kernel tells of no more children at once */
+#define STAT_BYTES 512  /* up to the number of threads */
+#define RESERVE 3       /* the folder of the threads, a list of children, the state of one */
+
+/* ---- Paths; snprintf is not async-signal-safe --------------------------------------------- */
+
+static char *append_number(char *at, pid_t number)
+{
+    char digits[DIGITS_MAX];
+    size_t count = 0;
+
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0 && count < DIGITS_MAX);
+    while (count > 0)
+        *at++ = digits[--count];
+    return at;
+}
+
+static char *append_text(char *at, const char *text)
+{
+    while (*text != 0)
+        *at++ = *text++;
+    *at = 0;
+    return at;
+}
+
+static char *append_process(char *at, pid_t pid)
+{
+    return append_number(append_text(at, "/proc/"), pid);
+}
+
+static void write_children_path(char *path, pid_t pid, pid_t thread)
+{
+    char *at = append_text(append_process(path, pid), "/task/");
+
+    append_text(append_number(at, thread), "/children");
+}
+
+/* What failed for want of descriptors or memory tells nothing; all else means that there is nothing to see. */
+static bool is_shortage(void)
+{
+    return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+}
+
+/* ---- Descriptors for a look --------------------------------------------------------------- */
+
+static struct {
+    int fds[RESERVE];
+    size_t count;
+} reserve;
+
+bool cli_proc_reserve(void)
+{
+    while (reserve.count < RESERVE) {
+        int fd = open("/", O_PATH | O_CLOEXEC);
+        if (fd < 0)
+            return false;
+        reserve.fds[reserve.count++] = fd;
+    }
+    return true;
+}
+
+void cli_proc_use_reserve(void)
+{
+    while (reserve.count > 0)
+        close(reserve.fds[--reserve.count]);
+}
+
+/* ---- Children ----------------------------------------------------------------------------- */
+
+struct listing {
+    pid_t parent;
+    cli_proc_visit *visit;
+    void *user;
+    bool failed;
+};
+
+/* Each number has a space behind it. */
+static bool visit_numbers(int fd, struct listing *listing)
+{
+    char text[PAGE_BYTES];
+    ssize_t length;
+    pid_t number = 0;
+
+    while ((length = read(fd, text, sizeof text)) > 0) {
+        for (ssize_t i = 0; i < length; i++) {
+            if (text[i] != ' ') {
+                number = number * 10 + (text[i] - '0');
+                continue;
+            }
+            if (!listing->visit(number, listing->user))
+                return false;
+            number = 0;
+        }
+    }
+    listing->failed = listing->failed || (length < 0 && is_shortage());
+    return true;
+}
+
+static bool list_of_thread(int thread, void *user)
+{
+    struct listing *listing = user;
+    char path[PATH_BYTES];
+
+    write_children_path(path, listing->parent, thread);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        listing->failed = listing->failed || is_shortage();
+        return true;
+    }
+    bool goes_on = visit_numbers(fd, listing);
+    close(fd);
+    return goes_on;
+}
+
+/* Visits the children of all threads of a process, those included that have ended and were not collected. A list that
+ * gets shorter meanwhile may hide some of the others. None where the kernel does not tell. False: for want of
+ * descriptors or memory it has not seen all. */
+static bool each_child(pid_t parent, cli_proc_visit *visit, void *user)
+{
+    struct listing listing = {parent, visit, user, false};
+    char path[PATH_BYTES];
+
+    append_text(append_process(path, parent), "/task");
+    bool read = cli_proc_each(path, list_of_thread, &listing) || !is_shortage();
+    return read && !listing.failed;
+}
+
+bool cli_proc_lists_children(void)
+{
+    char path[PATH_BYTES];
+
+    write_children_path(path, getpid(), getpid());
+    return access(path, R_OK) == 0;
+}
+
+/* ---- State -------------------------------------------------------------------------------- */
+
+struct state {
+    char letter;
+    int parent;
+    int threads;
+};
+
+/* "PID (NAME) LETTER PARENT ...", where the name can be anything. The number of threads is the 16th behind the
+ * parent. */
+static struct state parse_state(const char *text)
+{
+    const char *at = strrchr(text, ')');
+    struct state state = {0, 0, 0};
+    int *fields[17] = {[0] = &state.parent, [16] = &state.threads};
+
+    if (at == NULL || at[1] == 0)
+        return state;
+    at += 2;
+    state.letter = *at;
+    for (size_t i = 0; i < 17 && (at = strchr(at, ' ')) != NULL; i++) {
+        at++;
+        for (const char *digit = at; fields[i] != NULL && *digit >= '0' && *digit <= '9'; digit++)
+            *fields[i] = *fields[i] * 10 + (*digit - '0');
+    }
+    return state;
+}
+
+/* Returns false when it is gone, or cannot be looked at. */
+static bool read_state(pid_t pid, struct state *state)
+{
+    char path[PATH_BYTES];
+    char text[STAT_BYTES];
+
+    append_text(append_process(path, pid), "/stat");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (length == 0)
+        errno = ESRCH;
+    text[length > 0 ? length : 0] = 0;
+    *state = parse_state(text);
+    return length > 0;
+}
+
+/* A process whose first thread has ended before the others looks dead but for their number. */
+static bool runs(const struct state *state)
+{
+    return (state->letter != 'Z' && state->letter != 'X') || state->threads > 1;
+}
+
+/* Whether any thread of it runs, or could; one that has ended and was not collected does not. True also where it cannot
+ * look for want of descriptors or memory. */
+static bool is_running(pid_t pid)
+{
+    struct state state;
+
+    return read_state(pid, &state) ? runs(&state) : is_shortage();
+}
+
+/* The same, and whether it is a child of that process. */
+static bool is_living_child(pid_t pid, pid_t parent)
+{
+    struct state state;
+
+    return read_state(pid, &state) ? state.parent == parent && runs(&state) : is_shortage();
+}
 
 #define LOOK_INTERVAL_MS 2
 #define REAP_MS 20
@@ -49,7 +303,7 @@ static bool find_member(int pid, void *user)
 {
     struct search *search = user;
 
-    search->lives = getpgid(pid) == search->group && cli_processes_runs(pid);
+    search->lives = getpgid(pid) == search->group && is_running(pid);
     return !search->lives;
 }
 
@@ -57,7 +311,7 @@ bool cli_orphans_group_lives(pid_t group)
 {
     struct search search = {group, false};
 
-    bool failed = !cli_numbered_each("/proc", find_member, &search) && errno != ENOENT;
+    bool failed = !cli_proc_each("/proc", find_member, &search) && errno != ENOENT;
     return search.lives || failed;
 }
 
@@ -85,13 +339,13 @@ static bool remember_earlier(void)
     bool fits = false;
 
     earlier.count = 0;
-    return cli_processes_each_child(getpid(), remember_one, &fits) && fits;
+    return each_child(getpid(), remember_one, &fits) && fits;
 }
 
 bool cli_orphans_adopt(void)
 {
     if (has_children() && !remember_earlier()) {
-        cli_say(
+        cli_message(
             "warning: this process had children when it began, and cannot tell them from what the "
             "command leaves running: daemons of the command may go on without the mutex");
         return false;
@@ -120,7 +374,7 @@ static bool add_living(int pid, void *user)
     if (pid == branch->spared || is_earlier(pid))
         return true;
     branch->listed++;
-    if (cli_processes_is_living_child(pid, branch->parent))
+    if (is_living_child(pid, branch->parent))
         tree.pids[tree.count++] = pid;
     return tree.count < TREE_MAX;
 }
@@ -134,12 +388,12 @@ struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared)
     struct cli_tree_look look = {0};
 
     tree.count = 0;
-    look.failed = !cli_processes_each_child(root, add_living, &branch);
+    look.failed = !each_child(root, add_living, &branch);
     look.listed = branch.listed;
     for (size_t i = 0; i < tree.count && tree.count < TREE_MAX; i++) {
         branch.parent = tree.pids[i];
         kill(branch.parent, SIGSTOP);
-        look.failed |= !cli_processes_each_child(branch.parent, add_living, &branch);
+        look.failed |= !each_child(branch.parent, add_living, &branch);
     }
     for (size_t i = tree.count; i > 0; i--)
         look.alive += kill(tree.pids[i - 1], SIGKILL) == 0 || errno != EPERM;
@@ -148,27 +402,27 @@ struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared)
 
 /* ---- Ending ------------------------------------------------------------------------------- */
 
-enum fate { FATE_ENDED, FATE_ALIVE, FATE_BEYOND };
+enum child_state { CHILD_ENDED, CHILD_ALIVE, CHILD_NOT_PERMITTED };
 
 /* A signal of 0 does no harm. Who has changed its user cannot be killed. */
-static enum fate end_one(pid_t pid, int signal)
+static enum child_state end_one(pid_t pid, int signal)
 {
     if (waitpid(pid, NULL, WNOHANG) != 0)
-        return FATE_ENDED;
-    return kill(pid, signal) != 0 && errno == EPERM ? FATE_BEYOND : FATE_ALIVE;
+        return CHILD_ENDED;
+    return kill(pid, signal) != 0 && errno == EPERM ? CHILD_NOT_PERMITTED : CHILD_ALIVE;
 }
 
 /* What one look at the children has found. A process that ends gives its children to this one before it can be
  * collected, but maybe after the look. So nobody is left only when a look that has not failed found nobody at all. */
 struct look {
-    bool failed;   /* for want of descriptors or memory: there may be more */
-    size_t found;  /* with those that were collected */
-    size_t alive;  /* after the look */
-    size_t beyond; /* of these, the ones that cannot be killed */
+    bool failed;          /* for want of descriptors or memory: there may be more */
+    size_t found;         /* with those that were collected */
+    size_t alive;         /* after the look */
+    size_t not_permitted; /* of these, the ones that cannot be killed */
 };
 
 struct ending {
-    const struct cli_relatives *relatives;
+    const struct cli_known_children *known;
     int signal;
     struct look look;
 };
@@ -177,20 +431,20 @@ static bool end_child(int pid, void *user)
 {
     struct ending *ending = user;
 
-    if (pid == ending->relatives->command || pid == ending->relatives->guardian || is_earlier(pid))
+    if (pid == ending->known->command || pid == ending->known->guardian || is_earlier(pid))
         return true;
-    enum fate fate = end_one(pid, ending->signal);
+    enum child_state child_state = end_one(pid, ending->signal);
     ending->look.found++;
-    ending->look.alive += fate != FATE_ENDED;
-    ending->look.beyond += fate == FATE_BEYOND;
+    ending->look.alive += child_state != CHILD_ENDED;
+    ending->look.not_permitted += child_state == CHILD_NOT_PERMITTED;
     return true;
 }
 
-static struct look end_all(const struct cli_relatives *relatives, int signal)
+static struct look end_all(const struct cli_known_children *known, int signal)
 {
-    struct ending ending = {.relatives = relatives, .signal = signal};
+    struct ending ending = {.known = known, .signal = signal};
 
-    ending.look.failed = !cli_processes_each_child(getpid(), end_child, &ending);
+    ending.look.failed = !each_child(getpid(), end_child, &ending);
     return ending.look;
 }
 
@@ -202,24 +456,24 @@ static void pause_briefly(void)
 }
 
 /* A long list may hide some while others are taken from it. */
-void cli_orphans_reap(const struct cli_relatives *relatives)
+void cli_orphans_reap(const struct cli_known_children *known)
 {
     int64_t until_ms = simba_now_ms() + REAP_MS;
-    struct look look = end_all(relatives, 0);
+    struct look look = end_all(known, 0);
 
     while (look.found > look.alive && simba_now_ms() < until_ms)
-        look = end_all(relatives, 0);
+        look = end_all(known, 0);
 }
 
-bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms)
+bool cli_orphans_await(const struct cli_known_children *known, int64_t limit_ms)
 {
     int64_t until_ms = simba_now_ms() + limit_ms;
-    struct look look = end_all(relatives, 0);
+    struct look look = end_all(known, 0);
 
     while ((look.failed || look.found > 0) && simba_now_ms() < until_ms) {
         if (look.failed || look.alive > 0)
             pause_briefly();
-        look = end_all(relatives, 0);
+        look = end_all(known, 0);
     }
     return look.found > 0;
 }
@@ -236,28 +490,29 @@ bool cli_orphans_await_unlisted(int64_t limit_ms)
     return pid == 0;
 }
 
-static struct look kill_all(const struct cli_relatives *relatives)
+static struct look kill_all(const struct cli_known_children *known)
 {
-    cli_orphans_kill_tree(getpid(), relatives->guardian);
-    return end_all(relatives, SIGKILL);
+    cli_orphans_kill_tree(getpid(), known->guardian);
+    return end_all(known, SIGKILL);
 }
 
 /* A process that is killed may leave orphans of its own, which the next look finds. While looks fail somebody may run,
  * and the mutex stays with this process. */
-bool cli_orphans_kill(const struct cli_relatives *relatives)
+bool cli_orphans_kill(const struct cli_known_children *known)
 {
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
-    struct look look = kill_all(relatives);
+    struct look look = kill_all(known);
 
     if (look.failed)
-        cli_say("warning: without more descriptors or memory nobody can tell what the command has "
-                "left running: trying again");
-    while (look.failed || (look.found > look.beyond && simba_now_ms() < until_ms)) {
+        cli_message(
+            "warning: without more descriptors or memory nobody can tell what the command has "
+            "left running: trying again");
+    while (look.failed || (look.found > look.not_permitted && simba_now_ms() < until_ms)) {
         if (look.failed)
             until_ms = simba_now_ms() + CLI_PATIENCE_MS;
         if (look.failed || look.alive > 0)
             pause_briefly();
-        look = kill_all(relatives);
+        look = kill_all(known);
     }
     return look.found > 0;
 }

@@ -12,6 +12,25 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* ---- What the kernel tells in /proc: all of it is async-signal-safe -------------------------- */
+
+/* Looks at one entry. Returns whether to go on. */
+typedef bool cli_proc_visit(int number, void *user);
+
+/* Visits the entries in the order of their numbers. What visit closes or ends hides no other entry. Returns false
+ * where the folder cannot be read. Async-signal-safe where visit is. */
+bool cli_proc_each(const char *folder, cli_proc_visit *visit, void *user);
+
+/* Keeps as many descriptors as a look needs, until it is needed: a program that has used up all others can look all the
+ * same. Returns false with errno when there are not that many. */
+bool cli_proc_reserve(void);
+void cli_proc_use_reserve(void);
+
+/* Whether the kernel tells of the children of this process: not without /proc. */
+bool cli_proc_lists_children(void);
+
+/* ---- Orphans --------------------------------------------------------------------------------- */
+
 /* Inherits orphans from now on, and remembers the children that this process has: they are no orphans. What such
  * a child leaves behind later cannot be told from what the command leaves, and counts as the command's. False: it does
  * not inherit, because the kernel refuses, or because it cannot list its children, which it says. */
@@ -32,24 +51,24 @@ struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared);
  * not. Async-signal-safe. */
 bool cli_orphans_group_lives(pid_t group);
 
-/* Those who are no orphans: the command and its guardian. */
-struct cli_relatives {
+/* The children that are no orphans. */
+struct cli_known_children {
     pid_t command;
     pid_t guardian;
 };
 
 /* Collects the orphans that have ended. */
-void cli_orphans_reap(const struct cli_relatives *relatives);
+void cli_orphans_reap(const struct cli_known_children *known);
 
 /* Lets orphans end by themselves for that long. Returns whether some have not. */
-bool cli_orphans_await(const struct cli_relatives *relatives, int64_t limit_ms);
+bool cli_orphans_await(const struct cli_known_children *known, int64_t limit_ms);
 
-/* Where the kernel does not tell of children, and all relatives have been collected: lets orphans end by themselves for
+/* Where the kernel does not tell of children, and command and guardian have been collected: lets orphans end by themselves for
  * that long. Returns whether some have not. */
 bool cli_orphans_await_unlisted(int64_t limit_ms);
 
 /* Kills and collects until none is left that this process may kill, for as long as it takes while it cannot look for
  * want of descriptors or memory. Returns whether some are left. */
-bool cli_orphans_kill(const struct cli_relatives *relatives);
+bool cli_orphans_kill(const struct cli_known_children *known);
 
 #endif

@@ -2,10 +2,7 @@
  * release.c - `simba release`: takes a mutex away from its owner.
  */
 #include "cli/cli.h"
-#include "cli/output.h"
-#include "cli/say.h"
 #include "cli/store.h"
-#include "cli/text.h"
 
 #include <inttypes.h>
 
@@ -16,17 +13,11 @@ struct release {
     bool force;
 };
 
-static bool set_force(void *into, const char *value)
-{
-    (void)value;
-    ((struct release *)into)->force = true;
-    return true;
-}
-
 static const struct cli_option options[] = {
-    {'f', "force", NULL, "take it, though the owner may be at work (required)", set_force},
-    {0, "json", NULL, "print a JSON object", cli_output_set_json},
-    {0, NULL, NULL, NULL, NULL},
+    {'f', "force", NULL, "take it, though the owner may be at work (required)",
+     CLI_FLAG(struct release, force)},
+    CLI_OPTION_JSON("print a JSON object"),
+    CLI_OPTIONS_END,
 };
 
 static void print_json(const char *mutex, const struct simba_owner *owner)
@@ -72,7 +63,7 @@ static int take(const struct cli *cli, const char *mutex, struct simba_owner *re
 
 static int usage_error(const char *what)
 {
-    cli_say("release: %s", what);
+    cli_message("release: %s", what);
     return cli_usage_error("release");
 }
 

@@ -4,8 +4,9 @@
  * Who leads is leader.c's business; here is when the next run is due. The library's scheduler is for work
  * inside a process: a command has to be started by the main thread, which it is tied to.
  */
+#include "base/time.h"
+#include "cli/cli.h"
 #include "cli/leader.h"
-#include "cli/say.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static bool set_every(void *into, const char *value)
     if (!cli_option_duration("--every", value, &schedule->every_ms))
         return false;
     if (schedule->every_ms == 0)
-        cli_say("--every: '%s' is no interval", value);
+        cli_message("--every: '%s' is no interval", value);
     return schedule->every_ms > 0;
 }
 
@@ -49,26 +50,22 @@ static bool set_strategy(void *into, const char *value)
     } else if (strcmp(value, "fixed-delay") == 0) {
         schedule->strategy = SIMBA_FIXED_DELAY;
     } else {
-        cli_say("--strategy: '%s' is none of fixed-rate, fixed-delay", value);
+        cli_message("--strategy: '%s' is none of fixed-rate, fixed-delay", value);
         return false;
     }
     return true;
 }
 
-static bool set_initial_delay(void *into, const char *value)
-{
-    return cli_option_duration("--initial-delay", value,
-                               &((struct schedule *)into)->initial_delay_ms);
-}
-
 static const struct cli_option options[] = {
-    {0, "every", "DURATION", "the interval; required", set_every},
-    {0, "strategy", "STRATEGY", "fixed-rate or fixed-delay (fixed-rate)", set_strategy},
-    {0, "initial-delay", "DURATION", "from leading to the first run (0)", set_initial_delay},
+    {0, "every", "DURATION", "the interval; required", CLI_CALL(set_every)},
+    {0, "strategy", "STRATEGY", "fixed-rate or fixed-delay (fixed-rate)", CLI_CALL(set_strategy)},
+    {0, "initial-delay", "DURATION", "from leading to the first run (0)",
+     CLI_DURATION(struct schedule, initial_delay_ms)},
     {0, "hold-at-least", "DURATION", "keep the mutex that long from the start of a run",
-     cli_job_set_hold_at_least},
-    {0, "hold-at-most", "DURATION", "stop a run after that time", cli_job_set_hold_at_most},
-    {0, NULL, NULL, NULL, NULL},
+     CLI_DURATION(struct schedule, job.hold_at_least_ms)},
+    {0, "hold-at-most", "DURATION", "stop a run after that time",
+     CLI_CALL(cli_job_set_hold_at_most)},
+    CLI_OPTIONS_END,
 };
 
 /* ---- What is told ------------------------------------------------------------------------- */
@@ -81,7 +78,7 @@ static int64_t take_count(struct tally *tally, int64_t now_ms)
     if (count == 0 || now_ms < tally->silent_ms)
         return 0;
     tally->count = 0;
-    tally->silent_ms = cli_instant_after(now_ms, TELL_INTERVAL_MS);
+    tally->silent_ms = sb_later(now_ms, TELL_INTERVAL_MS);
     return count;
 }
 
@@ -90,10 +87,11 @@ static void tell_failed(struct schedule *schedule, int64_t now_ms)
     int64_t count = take_count(&schedule->failed, now_ms);
 
     if (count == 1)
-        cli_say("a run of '%s' failed with exit code %d", schedule->job.mutex, schedule->failure);
+        cli_message("a run of '%s' failed with exit code %d", schedule->job.mutex,
+                    schedule->failure);
     else if (count > 1)
-        cli_say("%" PRId64 " runs of '%s' failed, the last with exit code %d", count,
-                schedule->job.mutex, schedule->failure);
+        cli_message("%" PRId64 " runs of '%s' failed, the last with exit code %d", count,
+                    schedule->job.mutex, schedule->failure);
 }
 
 static void tell_skipped(struct schedule *schedule, int64_t now_ms)
@@ -103,10 +101,10 @@ static void tell_skipped(struct schedule *schedule, int64_t now_ms)
     if (count == 0 || schedule->job.cli->quiet)
         return;
     if (count == 1)
-        cli_say("a run of '%s' was skipped: it fell due during another", schedule->job.mutex);
+        cli_message("a run of '%s' was skipped: it fell due during another", schedule->job.mutex);
     else
-        cli_say("%" PRId64 " runs of '%s' were skipped: they fell due during another", count,
-                schedule->job.mutex);
+        cli_message("%" PRId64 " runs of '%s' were skipped: they fell due during another", count,
+                    schedule->job.mutex);
 }
 
 static void tell(struct schedule *schedule, int64_t now_ms)
@@ -126,7 +124,7 @@ static int64_t tell_in_time(void *user)
     struct schedule *schedule = user;
 
     tell(schedule, simba_now_ms());
-    return cli_instant_earlier(due_at_ms(&schedule->failed), due_at_ms(&schedule->skipped));
+    return sb_earlier(due_at_ms(&schedule->failed), due_at_ms(&schedule->skipped));
 }
 
 /* ---- When to run it ----------------------------------------------------------------------- */
@@ -135,18 +133,18 @@ static int64_t first_ms(void *user, int64_t now_ms)
 {
     struct schedule *schedule = user;
 
-    schedule->due_ms = cli_instant_after(now_ms, schedule->initial_delay_ms);
+    schedule->due_ms = sb_later(now_ms, schedule->initial_delay_ms);
     return schedule->due_ms;
 }
 
 /* The beat that comes next; those that have passed are skipped, so that runs do not pile up. */
-static int64_t next_beat_ms(struct schedule *schedule, int64_t now_ms)
+static int64_t next_rate_ms(struct schedule *schedule, int64_t now_ms)
 {
     int64_t late_ms = now_ms > schedule->due_ms ? now_ms - schedule->due_ms : 0;
     int64_t missed = late_ms / schedule->every_ms;
 
     schedule->skipped.count += missed;
-    return cli_instant_after(schedule->due_ms + missed * schedule->every_ms, schedule->every_ms);
+    return sb_later(schedule->due_ms + missed * schedule->every_ms, schedule->every_ms);
 }
 
 static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t begun_ms,
@@ -155,15 +153,15 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
     struct schedule *schedule = user;
 
     (void)begun_ms;
-    if (outcome->how == CLI_ENDED_UNBORN)
+    if (outcome->how == CLI_ENDED_NOT_STARTED)
         return CLI_PLAN_END;
     if (outcome->how == CLI_ENDED && outcome->status != 0) {
         schedule->failed.count++;
         schedule->failure = outcome->status;
     }
     schedule->due_ms = schedule->strategy == SIMBA_FIXED_RATE
-                           ? next_beat_ms(schedule, now_ms)
-                           : cli_instant_after(now_ms, schedule->every_ms);
+                           ? next_rate_ms(schedule, now_ms)
+                           : sb_later(now_ms, schedule->every_ms);
     tell(schedule, now_ms);
     return schedule->due_ms;
 }
@@ -174,8 +172,8 @@ static int run(struct cli *cli, int argc, char **argv)
     struct cli_plan plan = {first_ms, next_ms, &schedule};
 
     cli_job_init(&schedule.job, cli, &cli_verb_schedule);
-    schedule.job.told_grace_ms = CLI_JOB_STOP_TIMEOUT_MS;
-    schedule.job.events.tend = tell_in_time;
+    schedule.job.stop_timeout_ms = CLI_JOB_STOP_TIMEOUT_MS;
+    schedule.job.events.before_sleep = tell_in_time;
     schedule.job.events.user = &schedule;
     int status = cli_job_parse(&schedule.job, argc, argv);
     if (status != CLI_CONTINUE)

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/trusted_file.h"
-#include "cli/say.h"
+#include "cli/cli.h"
 #include "cli/store.h"
 
 #include <dirent.h>
@@ -60,5 +60,5 @@ void cli_scratch_remove(const char *folder)
     if (dir != NULL)
         closedir(dir);
     if (rmdir(folder) != 0)
-        cli_say("%s is left behind: %s", folder, strerror(errno));
+        cli_message("%s is left behind: %s", folder, strerror(errno));
 }

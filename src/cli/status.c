@@ -1,11 +1,9 @@
 /*
  * status.c - `simba status`: who owns what.
  */
+#include "base/time.h"
 #include "cli/cli.h"
-#include "cli/output.h"
-#include "cli/say.h"
 #include "cli/store.h"
-#include "cli/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,17 +26,10 @@ struct status {
     size_t queue_count;
 };
 
-static bool set_held(void *into, const char *value)
-{
-    (void)value;
-    ((struct status *)into)->held = true;
-    return true;
-}
-
 static const struct cli_option options[] = {
-    {0, "held", NULL, "leave out the mutexes that are free", set_held},
-    {0, "json", NULL, "print an array of JSON objects", cli_output_set_json},
-    {0, NULL, NULL, NULL, NULL},
+    {0, "held", NULL, "leave out the mutexes that are free", CLI_FLAG(struct status, held)},
+    CLI_OPTION_JSON("print an array of JSON objects"),
+    CLI_OPTIONS_END,
 };
 
 /* One mutex as it is shown. */
@@ -54,9 +45,7 @@ struct row {
 
 static int64_t left_ms(int64_t at_ms, int64_t now_ms)
 {
-    if (at_ms == SIMBA_INFINITE)
-        return -1;
-    return at_ms > now_ms ? at_ms - now_ms : 0;
+    return at_ms == SIMBA_INFINITE ? -1 : sb_time_left(at_ms, now_ms);
 }
 
 static bool is_held(const struct simba_mutex_status *entry, int64_t now_ms)
@@ -284,7 +273,7 @@ static void ask_queue(simba_client *client, const char *mutex, struct status *st
     status->has_queue = simba_client_queue(client, mutex, TIMEOUT_MS, &status->queue,
                                            &status->queue_count, &error) == SIMBA_OK;
     if (!status->has_queue)
-        cli_say("warning: who waits for it is not known: %s", error.text);
+        cli_message("warning: who waits for it is not known: %s", error.text);
 }
 
 /* One question for each name, or one for all that the store has. */

@@ -8,23 +8,104 @@
 
 #include "base/error.h"
 #include "base/url.h"
-#include "cli/folders.h"
-#include "cli/printer.h"
-#include "cli/say.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define HOME_STATE "/.local/state"
 #define DEFAULT_FILE "/simba/simba.db"
 #define HOME_CONFIG "/.config"
 #define CONFIG_FILE "/simba.yaml"
 #define SYSTEM_CONFIG "/etc/simba.yaml"
+
+/* ---- Folders of the default store ------------------------------------------------------------ */
+
+#define ANOTHERS (-1) /* no errno: a folder or a link of another user */
+
+static bool is_ours(const struct stat *status)
+{
+    return status->st_uid == 0 || status->st_uid == geteuid();
+}
+
+static bool is_our_folder(int fd)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && is_ours(&status);
+}
+
+/* Opens the folder, and creates it where it is missing. Returns 0, an errno or ANOTHERS. */
+static int enter(int parent, const char *name, int *ret_fd)
+{
+    int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+    struct stat entry;
+
+    if (fstatat(parent, name, &entry, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (errno != ENOENT)
+            return errno;
+        if (!is_our_folder(parent))
+            return ANOTHERS;
+        if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST)
+            return errno;
+    } else if (S_ISLNK(entry.st_mode)) {
+        if (!is_ours(&entry) || !is_our_folder(parent))
+            return ANOTHERS;
+        flags &= ~O_NOFOLLOW;
+    }
+    *ret_fd = openat(parent, name, flags);
+    return *ret_fd >= 0 ? 0 : errno;
+}
+
+static int fail(const char *path, size_t length, int failure, struct simba_error *error)
+{
+    bool refused = failure == EACCES || failure == EPERM || failure == EROFS;
+
+    if (failure == ANOTHERS)
+        return sb_error_set(error, SIMBA_EDENIED,
+                            "cannot create the folder '%.*s': what it is in belongs to another "
+                            "user; give a store with --url or SIMBA_URL",
+                            (int)length, path);
+    return sb_error_set(error, refused ? SIMBA_EDENIED : SIMBA_ECONFIG,
+                        "cannot create the folder '%.*s': %s", (int)length, path,
+                        strerror(failure));
+}
+
+static int create_folders(const char *path, struct simba_error *error)
+{
+    int parent = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int failure = parent >= 0 ? 0 : errno;
+    const char *name = path + 1;
+    const char *end = strchr(name, '/');
+
+    for (; end != NULL && failure == 0; name = end + 1, end = strchr(name, '/')) {
+        char text[PATH_MAX];
+        int fd = -1;
+
+        if (end == name)
+            continue;
+        memcpy(text, name, (size_t)(end - name));
+        text[end - name] = 0;
+        failure = enter(parent, text, &fd);
+        close(parent);
+        parent = fd;
+        if (failure != 0)
+            break;
+    }
+    if (parent >= 0)
+        close(parent);
+    return failure == 0 ? SIMBA_OK
+                        : fail(path, end != NULL ? (size_t)(end - path) : 1, failure, error);
+}
+
+/* ---- The default store ----------------------------------------------------------------------- */
 
 static int fail_home(const char *home, struct simba_error *error)
 {
@@ -96,7 +177,7 @@ static int default_url(bool create, char *buffer, size_t size, struct simba_erro
 
     int code = default_path(path, sizeof path, error);
     if (code == SIMBA_OK && create)
-        code = cli_create_folders(path, error);
+        code = create_folders(path, error);
     if (code != SIMBA_OK)
         return code;
     return cli_store_file_url(path, buffer, size, error);
@@ -161,7 +242,7 @@ static int read_config(const struct cli *cli, const char *path, char *buffer, si
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
     struct sb_config_store store;
 
-    options.log = cli_say_log;
+    options.log = cli_message_log;
     options.log_level = cli->log_level;
     int code = sb_config_read(path, &options, &store, error);
     if (code != SIMBA_OK)
@@ -219,7 +300,7 @@ static void show_store(const struct cli *cli, const char *url)
         return;
     atomic_store(&shown, sb_url_redact(url, shown_url, sizeof shown_url));
     if (cli->show_store || cli->log_level >= SIMBA_LOG_INFO)
-        cli_say("the store is %s", shown_url);
+        cli_message("the store is %s", shown_url);
 }
 
 /* The same for a store that is about to be opened: nobody waits for the terminal any more, except who only looks,
@@ -227,7 +308,7 @@ static void show_store(const struct cli *cli, const char *url)
 static void show_opened(const struct cli *cli, const char *url)
 {
     if (!cli->show_store)
-        cli_printer_start();
+        cli_message_start_queue();
     show_store(cli, url);
 }
 
@@ -262,11 +343,11 @@ static int open_url(const struct cli *cli, const char *url, int callback_threads
         return sb_error_set(error, SIMBA_ECONFIG,
                             "the store memory: belongs to one process: nobody else would see the "
                             "mutex; use it with 'simba tck' only");
-    cli_printer_start();
+    cli_message_start_queue();
     options.ttl_ms = cli->ttl_ms;
     options.transition_ms = cli->transition_ms;
     options.dispatcher_threads = callback_threads;
-    options.log = cli_say_log;
+    options.log = cli_message_log;
     options.log_level = cli->log_level;
     return simba_client_open(url, &options, ret_client, error);
 }
@@ -279,9 +360,10 @@ static int name_origin(const char *origin, int code, struct simba_error *error)
     return code;
 }
 
-int cli_store_find(const struct cli *cli, struct cli_place *ret_place, struct simba_error *error)
+int cli_store_find(const struct cli *cli, struct cli_store_found *ret_place,
+                   struct simba_error *error)
 {
-    struct cli_place found;
+    struct cli_store_found found;
 
     int code = find_url(cli, found.url, sizeof found.url, found.origin, error);
     if (code == SIMBA_ENOTFOUND)
@@ -296,19 +378,19 @@ int cli_store_find(const struct cli *cli, struct cli_place *ret_place, struct si
     return code;
 }
 
-int cli_store_open_found(const struct cli *cli, const struct cli_place *place, int callback_threads,
-                         simba_client **ret_client, struct simba_error *error)
+int cli_store_open_found(const struct cli *cli, const struct cli_store_found *found,
+                         int callback_threads, simba_client **ret_client, struct simba_error *error)
 {
-    int code = open_url(cli, place->url, callback_threads, ret_client, error);
+    int code = open_url(cli, found->url, callback_threads, ret_client, error);
 
     if (code == SIMBA_ENOTFOUND) /* the URL forbids to create it */
         code = error->code = SIMBA_EUNAVAILABLE;
-    return name_origin(place->origin, code, error);
+    return name_origin(found->origin, code, error);
 }
 
-void cli_store_forget(struct cli_place *place)
+void cli_store_forget(struct cli_store_found *found)
 {
-    explicit_bzero(place, sizeof *place);
+    explicit_bzero(found, sizeof *found);
 }
 
 int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_client **ret_client,
@@ -345,5 +427,5 @@ void cli_store_close(simba_client *client)
     struct simba_error error;
 
     if (client != NULL && simba_client_close(client, &error) != SIMBA_OK)
-        cli_say("%s", error.text);
+        cli_message("%s", error.text);
 }

@@ -21,20 +21,22 @@ int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba
 int cli_store_file_url(const char *path, char *buffer, size_t size, struct simba_error *error);
 
 /* A store that has been found and not opened yet. There may be passwords in it. */
-struct cli_place {
+struct cli_store_found {
     char url[CLI_URL_MAX];
     char origin[SB_CONFIG_ORIGIN_MAX]; /* where in a file the url stands; "": in none */
 };
 
 /* Finds what cli_store_url does. Configurations and passwords that can be read only once have been read then: the
  * place can be tried as often as needed. To be forgotten by cli_store_forget, on failure, too. */
-int cli_store_find(const struct cli *cli, struct cli_place *ret_place, struct simba_error *error);
+int cli_store_find(const struct cli *cli, struct cli_store_found *ret_place,
+                   struct simba_error *error);
 
 /* Opens a client with the timings and the log level of the command line. From here on nothing that is
  * said on standard error holds anybody up. `callback_threads` 0 is the library's default. */
-int cli_store_open_found(const struct cli *cli, const struct cli_place *place, int callback_threads,
-                         simba_client **ret_client, struct simba_error *error);
-void cli_store_forget(struct cli_place *place);
+int cli_store_open_found(const struct cli *cli, const struct cli_store_found *found,
+                         int callback_threads, simba_client **ret_client,
+                         struct simba_error *error);
+void cli_store_forget(struct cli_store_found *found);
 
 /* Finds and opens it for who only looks: a SQLite file that is missing is not created. SIMBA_ENOTFOUND says that it
  * is the default store, which nobody has used yet; a file that the user named should be there, so that one

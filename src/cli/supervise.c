@@ -11,13 +11,11 @@
  *
  * A limit of its time and a signal that tells this program to end stop the child in the same two steps.
  */
-#include "cli/supervise.h"
+#include "cli/child.h"
 
+#include "base/time.h"
 #include "cli/cli.h"
-#include "cli/notify.h"
-#include "cli/printer.h"
-#include "cli/say.h"
-#include "cli/signals.h"
+#include "cli/events.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -33,7 +31,7 @@ enum phase {
     PHASE_RUNS,
     PHASE_ASKED, /* to end */
     PHASE_KILLED,
-    PHASE_ESCAPED /* it cannot be killed */
+    PHASE_UNKILLABLE /* it cannot be killed */
 };
 
 struct supervision {
@@ -52,7 +50,7 @@ struct supervision {
 static void pass_signal(const struct supervision *supervision, int signal)
 {
     if (!cli_child_signal(&supervision->child, signal))
-        cli_say("the command cannot be sent signal %d: %s", signal, strerror(errno));
+        cli_message("the command cannot be sent signal %d: %s", signal, strerror(errno));
 }
 
 /* The first reason to end is the one that is reported, except that a lost lease is always told of. */
@@ -66,16 +64,16 @@ static void note_asked(struct supervision *supervision, enum cli_ending how, int
         supervision->kill_at_ms = now_ms + grace_ms;
 }
 
-static void say_asked(const struct supervision *supervision)
+static void report_stopping(const struct supervision *supervision)
 {
     const char *mutex = supervision->run->lease.mutex;
 
     if (supervision->outcome.how == CLI_ENDED_OVERDUE)
-        cli_say("the command has had its time with '%s': stopping it", mutex);
+        cli_message("the command has had its time with '%s': stopping it", mutex);
     else if (supervision->lost)
-        cli_say("the lease of '%s' is lost: stopping the command", mutex);
+        cli_message("the lease of '%s' is lost: stopping the command", mutex);
     else
-        cli_say("the lease of '%s' could not be renewed: stopping the command", mutex);
+        cli_message("the lease of '%s' could not be renewed: stopping the command", mutex);
 }
 
 /* First the signal, then the words. SIGCONT lets a stopped child act on it. */
@@ -86,18 +84,19 @@ static void ask_to_end(struct supervision *supervision, enum cli_ending how)
         cli_child_signal(&supervision->child, SIGCONT);
     }
     note_asked(supervision, how, supervision->run->lease.grace_ms);
-    say_asked(supervision);
+    report_stopping(supervision);
 }
 
 /* A command that cannot be killed keeps the mutex as long as there is a lease, and no longer. */
-static void say_escaped(const struct supervision *supervision, bool over, int failure)
+static void report_unkillable(const struct supervision *supervision, bool over, int failure)
 {
     if (over)
-        cli_say("the lease of '%s' is over, but the command cannot be killed (%s): it may go on "
-                "without the mutex",
-                supervision->run->lease.mutex, strerror(failure));
+        cli_message(
+            "the lease of '%s' is over, but the command cannot be killed (%s): it may go on "
+            "without the mutex",
+            supervision->run->lease.mutex, strerror(failure));
     else
-        cli_say("the command cannot be killed: %s", strerror(failure));
+        cli_message("the command cannot be killed: %s", strerror(failure));
 }
 
 static void kill_now(struct supervision *supervision, bool over)
@@ -111,15 +110,16 @@ static void kill_now(struct supervision *supervision, bool over)
         supervision->outcome.how = CLI_ENDED_LOST;
     }
     if (!killed) {
-        supervision->phase = over ? PHASE_ESCAPED : PHASE_ASKED;
-        say_escaped(supervision, over, failure);
+        supervision->phase = over ? PHASE_UNKILLABLE : PHASE_ASKED;
+        report_unkillable(supervision, over, failure);
         return;
     }
     supervision->phase = PHASE_KILLED;
     if (over)
-        cli_say("the lease of '%s' is over: killing the command", supervision->run->lease.mutex);
+        cli_message("the lease of '%s' is over: killing the command",
+                    supervision->run->lease.mutex);
     else
-        cli_say("the command has not ended in time: killing it");
+        cli_message("the command has not ended in time: killing it");
 }
 
 static void refresh_end(struct supervision *supervision)
@@ -152,7 +152,7 @@ static void remind(struct supervision *supervision, int64_t now_ms)
     if (now_ms < supervision->remind_at_ms)
         return;
     supervision->remind_at_ms = SIMBA_INFINITE;
-    cli_say("waiting for the command to end, which was told to");
+    cli_message("waiting for the command to end, which was told to");
 }
 
 static void check_time(struct supervision *supervision)
@@ -179,18 +179,11 @@ static int64_t attention_at_ms(const struct supervision *supervision)
 
     if (supervision->phase >= PHASE_KILLED)
         return SIMBA_INFINITE;
-    int64_t at_ms = cli_instant_earlier(supervision->kill_at_ms, supervision->end_ms);
-    at_ms = cli_instant_earlier(at_ms, supervision->remind_at_ms);
+    int64_t at_ms = sb_earlier(supervision->kill_at_ms, supervision->end_ms);
+    at_ms = sb_earlier(at_ms, supervision->remind_at_ms);
     if (supervision->outcome.how != CLI_ENDED_LOST)
-        at_ms = cli_instant_earlier(at_ms, supervision->end_ms - run->lease.grace_ms);
-    return may_be_overdue(supervision) ? cli_instant_earlier(at_ms, run->limit_at_ms) : at_ms;
-}
-
-/* As the service manager's watchdog understands it: a command that runs under a lease, or has its time to end
- * since that is lost. To be killed for its silence would take that time from it. */
-static bool is_healthy(const struct supervision *supervision)
-{
-    return supervision->phase < PHASE_KILLED;
+        at_ms = sb_earlier(at_ms, supervision->end_ms - run->lease.grace_ms);
+    return may_be_overdue(supervision) ? sb_earlier(at_ms, run->limit_at_ms) : at_ms;
 }
 
 /* SIGCHLD is one of the signals. */
@@ -199,11 +192,13 @@ static void sleep_until_event(struct supervision *supervision)
     const struct cli_run *run = supervision->run;
     int lost_fd = supervision->lost ? -1 : run->lease.lost_fd;
     int64_t until_ms =
-        cli_instant_earlier(attention_at_ms(supervision), cli_child_tend(&supervision->child));
+        sb_earlier(attention_at_ms(supervision), cli_child_check_guardian(&supervision->child));
 
-    if (is_healthy(supervision)) {
+    /* The service manager's watchdog wants a command that runs under a lease, or that has its time to end since the lease
+     * is lost: to be killed for its silence would take that time from it. */
+    if (supervision->phase < PHASE_KILLED) {
         cli_notify_healthy();
-        until_ms = cli_instant_earlier(until_ms, cli_notify_healthy_at_ms());
+        until_ms = sb_earlier(until_ms, cli_notify_healthy_at_ms());
     }
     if (cli_events_sleep(run->events, lost_fd, until_ms))
         supervision->lost = true;
@@ -212,22 +207,17 @@ static void sleep_until_event(struct supervision *supervision)
 /* The command has got the signal already; SIGCONT lets a stopped one act on it. */
 static void note_told(struct supervision *supervision, int signal)
 {
-    int64_t grace_ms = supervision->run->told_grace_ms;
+    int64_t grace_ms = supervision->run->stop_timeout_ms;
 
     if (!cli_signal_tells_to_end(signal))
         return;
     cli_child_signal(&supervision->child, SIGCONT);
     if (supervision->outcome.signal == 0)
-        supervision->remind_at_ms = cli_instant_after(simba_now_ms(), REMIND_AFTER_MS);
+        supervision->remind_at_ms = sb_later(simba_now_ms(), REMIND_AFTER_MS);
     supervision->outcome.signal = signal;
     if (grace_ms == SIMBA_INFINITE || supervision->phase != PHASE_RUNS)
         return;
     note_asked(supervision, CLI_ENDED_TOLD, grace_ms);
-}
-
-static bool asks_for_terminal(int signal)
-{
-    return signal == SIGTTIN || signal == SIGTTOU;
 }
 
 static void pass_signals(struct supervision *supervision)
@@ -239,7 +229,7 @@ static void pass_signals(struct supervision *supervision)
             cli_child_reap(child);
         } else if (signal == SIGCONT) {
             cli_child_continue(child);
-        } else if (!asks_for_terminal(signal) || !cli_child_return_terminal(child)) {
+        } else if ((signal != SIGTTIN && signal != SIGTTOU) || !cli_child_return_terminal(child)) {
             pass_signal(supervision, signal);
             note_told(supervision, signal);
         }
@@ -256,16 +246,16 @@ static void end_the_rest(struct supervision *supervision)
 {
     if (supervision->lost && supervision->outcome.how != CLI_ENDED_LOST) {
         supervision->outcome.how = CLI_ENDED_LOST;
-        cli_say("the lease of '%s' was lost before the command ended",
-                supervision->run->lease.mutex);
+        cli_message("the lease of '%s' was lost before the command ended",
+                    supervision->run->lease.mutex);
     }
     if (!sweeps(supervision))
         return;
     if (supervision->outcome.how == CLI_ENDED && cli_child_leaves_others(&supervision->child))
-        cli_say("the command has left processes running: killing them");
+        cli_message("the command has left processes running: killing them");
     if (cli_child_sweep(&supervision->child))
-        cli_say("processes of the command cannot be killed: they may go on without '%s'",
-                supervision->run->lease.mutex);
+        cli_message("processes of the command cannot be killed: they may go on without '%s'",
+                    supervision->run->lease.mutex);
 }
 
 static int ending_status(const struct supervision *supervision, int status)
@@ -281,9 +271,10 @@ static void warn_of_unlisted(const struct supervision *supervision)
     static bool warned;
 
     if (!warned)
-        cli_say("warning: processes that the command has left cannot be found without /proc: they "
-                "may go on without '%s'",
-                supervision->run->lease.mutex);
+        cli_message(
+            "warning: processes that the command has left cannot be found without /proc: they "
+            "may go on without '%s'",
+            supervision->run->lease.mutex);
     warned = true;
 }
 
@@ -296,25 +287,22 @@ static void conclude(struct supervision *supervision)
         warn_of_unlisted(supervision);
     supervision->outcome.status = ending_status(supervision, status);
     if (supervision->child.failed && supervision->outcome.how == CLI_ENDED)
-        supervision->outcome.how = CLI_ENDED_UNBORN;
+        supervision->outcome.how = CLI_ENDED_NOT_STARTED;
 }
 
-static int64_t whole_seconds(int64_t ms)
+static void report_stopped(const struct supervision *supervision)
 {
-    return ms >= 1000 ? ms / 1000 * 1000 : ms;
-}
-
-static void say_stopped(const struct supervision *supervision)
-{
+    int64_t left_ms = supervision->end_ms - simba_now_ms();
     char left[32];
 
+    if (left_ms >= 1000)
+        left_ms -= left_ms % 1000;
     if (supervision->end_ms < SIMBA_INFINITE - supervision->run->lease.reserve_ms)
-        cli_say("stopped: the command is killed and '%s' passes to others in %s unless it is "
-                "continued",
-                supervision->run->lease.mutex,
-                simba_duration_format(whole_seconds(supervision->end_ms - simba_now_ms()), left,
-                                      sizeof left));
-    cli_printer_finish(CLI_PATIENCE_MS);
+        cli_message("stopped: the command is killed and '%s' passes to others in %s unless it is "
+                    "continued",
+                    supervision->run->lease.mutex,
+                    simba_duration_format(left_ms, left, sizeof left));
+    cli_message_flush(CLI_PATIENCE_MS);
 }
 
 /* Nobody renews the lease meanwhile, and the guardian does not stop. What was said has to be out before;
@@ -322,17 +310,17 @@ static void say_stopped(const struct supervision *supervision)
  * goes on at once. */
 static void stop_with_child(struct supervision *supervision)
 {
-    say_stopped(supervision);
+    report_stopped(supervision);
     if (cli_signal_is_pending(SIGCONT) || cli_child_follow_stop(&supervision->child))
         return;
-    cli_say("not stopped: there is no shell that could continue it");
+    cli_message("not stopped: there is no shell that could continue it");
     cli_child_continue(&supervision->child);
 }
 
 /* What the kernel does with a job that nobody will continue. Who takes that lightly would stop again for ever. */
 static void hang_up(struct supervision *supervision)
 {
-    cli_say("the command waits for the terminal, which nobody can give it: hanging up");
+    cli_message("the command waits for the terminal, which nobody can give it: hanging up");
     pass_signal(supervision, SIGHUP);
     cli_child_signal(&supervision->child, SIGCONT);
     note_asked(supervision, CLI_ENDED_TOLD, supervision->run->lease.grace_ms);
@@ -347,7 +335,7 @@ static void stop_for_terminal(struct supervision *supervision)
     bool stays = supervision->unheard;
 
     if (stays)
-        say_stopped(supervision);
+        report_stopped(supervision);
     if (cli_signal_is_pending(SIGCONT))
         return;
     if (!cli_child_ask_for_terminal(stays ? SIMBA_INFINITE : ASK_MS))
@@ -366,22 +354,17 @@ static void follow_stop(struct supervision *supervision, enum cli_child_event ev
         stop_with_child(supervision);
 }
 
-static void abandon(struct supervision *supervision)
-{
-    cli_child_sweep(&supervision->child);
-    cli_child_abandon(&supervision->child);
-    supervision->outcome.how = CLI_ENDED_LOST;
-    supervision->outcome.status = CLI_EXIT_LOST;
-}
-
 static void supervise(struct supervision *supervision)
 {
     for (;;) {
         /* First the lease: after a stop of this process it may be over, and then the child must not be
          * continued. */
         check_time(supervision);
-        if (supervision->phase == PHASE_ESCAPED) {
-            abandon(supervision);
+        if (supervision->phase == PHASE_UNKILLABLE) {
+            cli_child_sweep(&supervision->child);
+            cli_child_abandon(&supervision->child);
+            supervision->outcome.how = CLI_ENDED_LOST;
+            supervision->outcome.status = CLI_EXIT_LOST;
             return;
         }
         enum cli_child_event event = cli_child_look(&supervision->child);
@@ -412,7 +395,7 @@ struct cli_outcome cli_supervise(const struct cli_run *run)
     if (cli_child_start(&supervision.child, run->command, &run->setup)) {
         supervise(&supervision);
     } else {
-        supervision.outcome.how = CLI_ENDED_UNBORN;
+        supervision.outcome.how = CLI_ENDED_NOT_STARTED;
         supervision.outcome.status = cli_fail_system("cannot start a process");
     }
     return supervision.outcome;

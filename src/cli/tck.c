@@ -2,10 +2,8 @@
  * tck.c - `simba tck`: runs the compatibility kit against a store.
  */
 #include "cli/cli.h"
-#include "cli/say.h"
 #include "cli/scratch.h"
 #include "cli/store.h"
-#include "cli/text.h"
 
 #include <simba/tck.h>
 
@@ -64,12 +62,12 @@ static bool set_list(void *into, const char *value)
 }
 
 static const struct cli_option options[] = {
-    {0, "case", "NAME", "run only this case", set_case},
-    {0, "seconds", "DURATION", "how long multi_contend lasts (5s)", set_seconds},
-    {0, "contenders", "N", "how many take part in multi_contend (10)", set_contenders},
-    {0, "processes", "N", "run multi_contend across N processes, too (1)", set_processes},
-    {0, "list", NULL, "print the names of the cases and run none", set_list},
-    {0, NULL, NULL, NULL, NULL},
+    {0, "case", "NAME", "run only this case", CLI_CALL(set_case)},
+    {0, "seconds", "DURATION", "how long multi_contend lasts (5s)", CLI_CALL(set_seconds)},
+    {0, "contenders", "N", "how many take part in multi_contend (10)", CLI_CALL(set_contenders)},
+    {0, "processes", "N", "run multi_contend across N processes, too (1)", CLI_CALL(set_processes)},
+    {0, "list", NULL, "print the names of the cases and run none", CLI_CALL(set_list)},
+    CLI_OPTIONS_END,
 };
 
 static int print_list(void)
@@ -189,7 +187,8 @@ static int run_in_folder(struct cli *cli, struct tck *tck)
         return cli_fail(&error);
     catch_signals(folder);
     if (!cli->quiet)
-        cli_say("no store is named, so the kit runs on an SQLite file that is removed afterwards");
+        cli_message(
+            "no store is named, so the kit runs on an SQLite file that is removed afterwards");
     int status = run_kit(cli, tck, url);
     cli_scratch_remove(folder);
     return status;
@@ -218,7 +217,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (tck.list)
         return print_list();
     if (tck.options.only != NULL && !is_case(tck.options.only)) {
-        cli_say("tck: there is no case '%s'", tck.options.only);
+        cli_message("tck: there is no case '%s'", tck.options.only);
         return cli_usage_error("tck");
     }
     return run_on_store(cli, &tck);

@@ -1,7 +1,7 @@
 /*
  * text.c - strings on their way to a terminal or into JSON.
  */
-#include "cli/text.h"
+#include "cli/cli.h"
 
 #include "base/utf8.h"
 

@@ -7,11 +7,8 @@
  */
 #include "cli/background.h"
 #include "cli/cli.h"
-#include "cli/output.h"
-#include "cli/say.h"
-#include "cli/signals.h"
+#include "cli/events.h"
 #include "cli/store.h"
-#include "cli/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -57,8 +54,8 @@ struct watch {
 };
 
 static const struct cli_option options[] = {
-    {0, "json", NULL, "print one JSON object a line", cli_output_set_json},
-    {0, NULL, NULL, NULL, NULL},
+    CLI_OPTION_JSON("print one JSON object a line"),
+    CLI_OPTIONS_END,
 };
 
 /* ---- Printing ----------------------------------------------------------------------------- */
@@ -351,7 +348,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (status != CLI_CONTINUE)
         return status;
     if (argc < 1) {
-        cli_say("watch: the NAME of a mutex is missing");
+        cli_message("watch: the NAME of a mutex is missing");
         return cli_usage_error("watch");
     }
     for (int i = 0; i < argc; i++) {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cli/printer.h"
+#include "cli/cli.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static int reader_enter(void **state)
     reader.length = 0;
     dup2(fds[1], STDERR_FILENO);
     close(fds[1]);
-    cli_printer_start();
+    cli_message_start_queue();
     return 0;
 }
 
@@ -83,9 +83,9 @@ static int64_t now_ms(void)
 static void put_numbers(int count)
 {
     for (int i = 0; i < count; i++) {
-        char line[CLI_PRINTER_LINE_MAX];
+        char line[CLI_MESSAGE_MAX];
         snprintf(line, sizeof line, "%-1000d\n", i);
-        cli_printer_put(line);
+        cli_message_put(line);
     }
 }
 
@@ -94,13 +94,13 @@ static void lines_that_are_read_come_in_order_and_completely(void **state)
     (void)state;
     for (int round = 0; round < 50; round++) {
         put_numbers(20);
-        cli_printer_put("end\n");
+        cli_message_put("end\n");
         char *place = (char *)(uintptr_t)read_until("\nend\n");
         for (int i = 0; i < 20; i++)
             assert_int_equal(strtol(place, &place, 10), i);
         reader.length = 0;
     }
-    cli_printer_finish(FINISH_MS);
+    cli_message_flush(FINISH_MS);
 }
 
 /* One line; it is valid until the next call. */
@@ -125,7 +125,7 @@ static void lines_that_nobody_reads_hold_nobody_up_and_are_counted_where_they_mi
     (void)state;
     put_numbers(MANY);
     int64_t begin_ms = now_ms();
-    cli_printer_finish(100);
+    cli_message_flush(100);
     assert_in_range(now_ms() - begin_ms, 100, 5000);
     while (next < MANY) {
         const char *line = read_line();
@@ -137,17 +137,17 @@ static void lines_that_nobody_reads_hold_nobody_up_and_are_counted_where_they_mi
     }
     assert_int_equal(next, MANY);
     assert_true(missing > 0);
-    cli_printer_finish(FINISH_MS);
+    cli_message_flush(FINISH_MS);
 }
 
 static void a_line_that_is_too_long_is_cut_and_still_a_line(void **state)
 {
-    static char line[2 * CLI_PRINTER_LINE_MAX];
+    static char line[2 * CLI_MESSAGE_MAX];
 
     (void)state;
     memset(line, 'x', sizeof line - 1);
-    cli_printer_put(line);
-    assert_int_equal(strlen(read_until("x\n")), CLI_PRINTER_LINE_MAX - 1);
+    cli_message_put(line);
+    assert_int_equal(strlen(read_until("x\n")), CLI_MESSAGE_MAX - 1);
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, reader_enter, reader_leave)

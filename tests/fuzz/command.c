@@ -1,11 +1,10 @@
 /*
  * command.c - fuzzes command lines. The arguments of an input are separated by newlines; what the parser
- * says goes to a cli_say of our own.
+ * says goes to a cli_message of our own.
  */
 #include "fuzz.h"
 
-#include "cli/option.h"
-#include "cli/say.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 
 static int said;
 
-void cli_say(const char *format, ...)
+void cli_message(const char *format, ...)
 {
     (void)format;
     said++;
@@ -29,34 +28,16 @@ struct values {
     const char *url;
 };
 
-static bool set_quiet(void *into, const char *value)
-{
-    fuzz_demand(value == NULL, "an option without a value gets none");
-    ((struct values *)into)->quiet = true;
-    return true;
-}
-
-static bool set_wait(void *into, const char *value)
-{
-    return cli_option_duration("--wait", value, &((struct values *)into)->wait_ms);
-}
-
 static bool set_code(void *into, const char *value)
 {
     return cli_option_number("--code", value, 0, 255, &((struct values *)into)->code);
 }
 
-static bool set_url(void *into, const char *value)
-{
-    ((struct values *)into)->url = value;
-    return true;
-}
-
 static const struct cli_option verb_options[] = {
-    {'q', "quiet", NULL, "", set_quiet},
-    {'w', "wait", "DURATION", "", set_wait},
-    {'E', "code", "CODE", "", set_code},
-    {0, NULL, NULL, NULL, NULL},
+    {'q', "quiet", NULL, "", CLI_FLAG(struct values, quiet)},
+    {'w', "wait", "DURATION", "", CLI_DURATION(struct values, wait_ms)},
+    {'E', "code", "CODE", "", CLI_CALL(set_code)},
+    CLI_OPTIONS_END,
 };
 
 static bool set_other(void *into, const char *value)
@@ -68,14 +49,14 @@ static bool set_other(void *into, const char *value)
 }
 
 static const struct cli_option other_options[] = {
-    {'o', "other", NULL, "", set_other},
-    {'w', "wait", "DURATION", "", set_other},
-    {0, NULL, NULL, NULL, NULL},
+    {'o', "other", NULL, "", CLI_CALL(set_other)},
+    {'w', "wait", "DURATION", "", CLI_CALL(set_other)},
+    CLI_OPTIONS_END,
 };
 
 static const struct cli_option global_options[] = {
-    {'u', "url", "URL", "", set_url},
-    {0, NULL, NULL, NULL, NULL},
+    {'u', "url", "URL", "", CLI_TEXT(struct values, url)},
+    CLI_OPTIONS_END,
 };
 
 /* ---- Target --------------------------------------------------------------------------------- */

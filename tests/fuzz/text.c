@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "cli/text.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
