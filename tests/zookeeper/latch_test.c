@@ -607,11 +607,19 @@ static void a_list_of_many_takes_one_sync(void **state)
         owned[i] = host_do(&other, SIMBA_OP_ACQUIRE, mutex, "me", 0);
         assert_owner(&owned[i], "me");
     }
-    atomic_store(&hooks.syncs, 0);
-    struct call list = host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0);
-    assert_int_equal(list.code, SIMBA_OK);
-    assert_true(list.list_count >= TEST_COUNT(owned));
-    assert_int_equal(atomic_load(&hooks.syncs), 1);
+    /* Clients also send one by themselves from time to time, which may fall into a list. */
+    for (int i = 0; i < 3; i++) {
+        struct call list;
+        int syncs;
+
+        atomic_store(&hooks.syncs, 0);
+        list = host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0);
+        syncs = atomic_load(&hooks.syncs);
+        assert_int_equal(list.code, SIMBA_OK);
+        assert_true(list.list_count >= TEST_COUNT(owned));
+        least = syncs < least ? syncs : least;
+    }
+    assert_int_equal(least, 1);
     for (size_t i = 0; i < TEST_COUNT(owned); i++) {
         snprintf(mutex, sizeof mutex, "listed-%zu", i);
         host_do(&other, SIMBA_OP_RELEASE, mutex, "me", owned[i].revision);
@@ -651,6 +659,7 @@ static int count_inherited(void)
 
     for (int fd = 3; fd < 64; fd++) {
         int flags = fcntl(fd, F_GETFD);
+    int least = 100;
 
         count += flags >= 0 && (flags & FD_CLOEXEC) == 0;
     }

@@ -55,7 +55,7 @@ void sb_zk_job_create(struct sb_zk_job *job)
     sb_zk_mutex_path(path, base, job->place->mutex);
     latch->node = SB_ZK_NODE_UNSURE;
     job->wrote = true;
-    job->proved_ms = simba_now_ms();
+    job->proved_ms = sb_zk_liveness_proof_ms(&job->store->session.liveness, simba_now_ms());
     job->step = on_created;
     sb_zk_create_latch(sb_zk_job_call(job, 0), node, latch->id);
     sb_zk_rank_children(sb_zk_job_call(job, 1), path, false);

@@ -46,6 +46,8 @@ static void run_done(struct simba_task *task)
         call->code = ZSESSIONEXPIRED;
     else if (call->line != call->session->line)
         call->code = ZCONNECTIONLOSS;
+    else if (call->code == ZOK)
+        sb_zk_liveness_answer(&call->session->liveness, call->sent_ms, simba_now_ms());
     call->done(call);
 }
 
@@ -190,6 +192,7 @@ static zhandle_t *begin(struct sb_zk_call *call)
 
     call->line = session->line;
     call->number = session->number;
+    call->sent_ms = simba_now_ms();
     if (session->up) {
         add(call);
         return session->line->handle;

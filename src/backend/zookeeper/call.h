@@ -16,10 +16,11 @@ struct sb_zk_call {
     void (*done)(struct sb_zk_call *call);
     void *user;
     struct sb_zk_session *session;
-    struct sb_zk_line *line;       /* it was made on; once it has ended, only to be compared */
-    struct sb_zk_call *next;       /* of the line */
-    struct sb_zk_call **link;      /* NULL: it was not made on any */
-    unsigned number;               /* of the session */
+    struct sb_zk_line *line;  /* it was made on; once it has ended, only to be compared */
+    struct sb_zk_call *next;  /* of the line */
+    struct sb_zk_call **link; /* NULL: it was not made on any */
+    unsigned number;          /* of the session */
+    int64_t sent_ms;
     int code;                      /* ZOK, or what the library or the server said */
     struct Stat stat;              /* create, exists, get */
     char text[SB_ZK_NODE_MAX + 1]; /* create: the node's name; get: the id in its data */

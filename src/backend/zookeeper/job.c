@@ -57,23 +57,27 @@ static void on_proved(struct sb_zk_call *call)
     struct sb_zk_proof *proof = (struct sb_zk_proof *)call;
 
     proof->ended = true;
-    if (call->code == ZOK)
+    if (call->code == ZOK) {
         call->session->failures = 0; /* a line that comes up may be refused right behind that */
-    if (call->code == ZOK && proof->sent_ms > call->session->proved_ms)
-        call->session->proved_ms = proof->sent_ms;
+        call->session->useful = true;
+    }
+    if (call->code == ZOK && proof->counts_ms > call->session->proved_ms)
+        call->session->proved_ms = proof->counts_ms;
     sb_zk_proof_drop(proof);
 }
 
 struct sb_zk_proof *sb_zk_proof_send(simba_backend *store)
 {
     struct sb_zk_proof *proof = sb_alloc_zero(sizeof *proof);
+    struct sb_zk_session *session = &store->session;
 
+    session->synced_ms = simba_now_ms();
     if (proof == NULL)
         return NULL;
     proof->holders = 2;
-    proof->sent_ms = simba_now_ms();
+    proof->counts_ms = sb_zk_liveness_proof_ms(&session->liveness, session->synced_ms);
     proof->call.done = on_proved;
-    proof->call.session = &store->session;
+    proof->call.session = session;
     sb_zk_sync(&proof->call);
     return proof;
 }
@@ -113,7 +117,7 @@ bool sb_zk_job_is_proved(struct sb_zk_job *job)
     if (!job->proof->ended || job->proof->call.code != ZOK)
         return false;
     if (job->proved_ms == 0)
-        job->proved_ms = job->proof->sent_ms;
+        job->proved_ms = job->proof->counts_ms;
     return true;
 }
 

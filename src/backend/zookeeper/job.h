@@ -19,13 +19,12 @@
 #include "backend/zookeeper/latch.h"
 #include "backend/zookeeper/store.h"
 
-/* The leader of the ensemble knows the session at an instant after `sent_ms`: a sync, shared by the jobs that
- * begin together. */
+/* The leader of the ensemble has answered a sync, which jobs that begin together share. */
 struct sb_zk_proof {
     struct sb_zk_call call; /* first */
     unsigned holders;
     bool ended;
-    int64_t sent_ms;
+    int64_t counts_ms; /* from here; see liveness.h */
 };
 
 struct sb_zk_job {
@@ -54,7 +53,7 @@ struct sb_zk_job {
     bool parked;                         /* the answer is known and held back */
     bool missed; /* RELEASE: the node that it names was not found, or not yet */
     struct sb_zk_proof *proof;
-    int64_t proved_ms; /* an instant at which the session was alive; 0: none */
+    int64_t proved_ms; /* that its proof counts from; 0: none */
     size_t reach;      /* of the path, when parents are made */
     struct sb_zk_ranks ranks;
     struct sb_zk_call calls[2];

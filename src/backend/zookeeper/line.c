@@ -188,6 +188,7 @@ static void run_open(struct sb_zk_errand *errand)
     handle = prepare_handle(line);
     pthread_mutex_lock(&line->lock);
     line->handle = handle;
+    line->begin_ms = begin_ms;
     line->making_ms = simba_now_ms() - begin_ms;
     line->failure = handle == NULL ? (errno != 0 ? errno : EINVAL) : 0;
     tell(line);

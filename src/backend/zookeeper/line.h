@@ -41,6 +41,7 @@ struct sb_zk_line {
     bool unwanted; /* it need not be opened any more */
     struct simba_task changed_task;
     zhandle_t *handle; /* NULL until it has been made */
+    int64_t begin_ms;  /* when it did not exist yet */
     int64_t making_ms; /* how long it took to be made */
     int failure;       /* an errno: it cannot be made */
     int state;         /* ZOO_..._STATE */

@@ -14,10 +14,7 @@ enum sb_zk_acl {
     SB_ZK_ACL_CREATOR_READ, /* the same, and everybody may look */
 };
 
-/* The leader of an ensemble counts from what the server of the client has told it, twice per tick; an answered
- * sync is no such news. If that server is cut off behind a sync, the leader's count begins with what the client
- * sent before: up to a third of the session earlier, which is when the library pings, and half a tick. Sessions
- * have at least two ticks, unless somebody configured less. So an owner believes in 1 - 1/3 - 1/4 of it. */
+/* An owner believes for so much of the session, from a proof: see liveness.h. */
 #define SB_ZK_LEASE_PARTS 5
 #define SB_ZK_SESSION_PARTS 12
 

@@ -17,6 +17,7 @@
 #define TTL_LEAST_PART 8 /* of the belief */
 
 struct lease {
+    int64_t belief_ms;
     int64_t ttl_ms;
     int64_t all_ms;
 };
@@ -40,7 +41,7 @@ static struct lease lease_of(const struct sb_zk_job *job)
     int64_t asked_ms = job->ttl_ms + job->transition_ms;
     int64_t margin_ms = simba_drift_margin_ms(asked_ms);
     int64_t belief_ms = shorter(asked_ms - margin_ms, sb_zk_session_lease_ms(&job->store->session));
-    struct lease lease = {ttl_of(job, belief_ms, margin_ms), belief_ms + margin_ms};
+    struct lease lease = {belief_ms, ttl_of(job, belief_ms, margin_ms), belief_ms + margin_ms};
 
     return lease;
 }
@@ -69,6 +70,16 @@ static struct simba_reply reply_of(const struct sb_zk_job *job)
     return reply;
 }
 
+/* The process stood still, and its requests have not been answered for long enough since. */
+static void refuse_proof(struct sb_zk_job *job)
+{
+    struct simba_error error;
+
+    sb_error_set(&error, SIMBA_EUNAVAILABLE,
+                 "ZooKeeper has not confirmed the session for long enough yet");
+    sb_zk_job_fail_with(job, &error);
+}
+
 /* The entry goes when its contender is not heard of for a lease. */
 void sb_zk_job_answer_mine(struct sb_zk_job *job)
 {
@@ -77,6 +88,10 @@ void sb_zk_job_answer_mine(struct sb_zk_job *job)
     struct lease lease = lease_of(job);
     bool asked = job->op == SIMBA_OP_ACQUIRE || job->op == SIMBA_OP_GUARD;
 
+    if (asked && job->request != NULL && simba_now_ms() >= job->proved_ms + lease.belief_ms) {
+        refuse_proof(job);
+        return;
+    }
     reply.owner = latch->id;
     reply.ttl_left_ms = lease.ttl_ms;
     reply.transition_left_ms = lease.all_ms;

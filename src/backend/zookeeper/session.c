@@ -19,7 +19,7 @@ static void start_line(struct sb_zk_session *s);
 
 int64_t sb_zk_session_lease_ms(const struct sb_zk_session *s)
 {
-    return s->timeout_ms * SB_ZK_LEASE_PARTS / SB_ZK_SESSION_PARTS;
+    return sb_zk_liveness_lease_ms(&s->liveness);
 }
 
 bool sb_zk_session_is_proved(const struct sb_zk_session *s)
@@ -106,7 +106,7 @@ static void drop_line(struct sb_zk_session *s)
 
 /* ---- News ----------------------------------------------------------------------------------- */
 
-static void come_up(struct sb_zk_session *s, zhandle_t *handle)
+static void come_up(struct sb_zk_session *s, zhandle_t *handle, int64_t begin_ms)
 {
     const clientid_t *id = zoo_client_id(handle);
 
@@ -118,8 +118,10 @@ static void come_up(struct sb_zk_session *s, zhandle_t *handle)
     }
     s->id = *id;
     s->timeout_ms = zoo_recv_timeout(handle);
+    sb_zk_liveness_connect(&s->liveness, s->timeout_ms, begin_ms);
     s->up = true;
-    s->up_ms = simba_now_ms();
+    s->useful = false;
+    s->synced_ms = simba_now_ms();
     uv_timer_stop(&s->timer);
     s->tell(s->user, SB_ZK_UP);
 }
@@ -136,12 +138,10 @@ static int64_t patience_ms(const struct sb_zk_session *s)
  * broke before it was of any use is replaced soon: as soon as what was under way on it has been told. */
 static void go_down(struct sb_zk_session *s)
 {
-    bool useless = s->proved_ms < s->up_ms;
-
-    if (useless)
+    if (!s->useful)
         s->failures++;
     s->up = false;
-    start_timer(s, useless ? USELESS_MS : patience_ms(s));
+    start_timer(s, s->useful ? patience_ms(s) : USELESS_MS);
     s->tell(s->user, SB_ZK_DOWN);
 }
 
@@ -161,6 +161,7 @@ static void on_line_changed(struct sb_zk_line *line)
 {
     struct sb_zk_session *s = line->user;
     int64_t making_ms;
+    int64_t begin_ms;
     zhandle_t *handle;
     unsigned drops;
     int failure;
@@ -174,6 +175,7 @@ static void on_line_changed(struct sb_zk_line *line)
     state = line->state;
     drops = line->drops;
     making_ms = line->making_ms;
+    begin_ms = line->begin_ms;
     pthread_mutex_unlock(&line->lock);
     if (handle == NULL && failure == 0)
         return; /* the library was faster than the thread that made the handle */
@@ -189,7 +191,7 @@ static void on_line_changed(struct sb_zk_line *line)
     } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
         end_session(s);
     } else if (state == ZOO_CONNECTED_STATE && !s->up) {
-        come_up(s, handle);
+        come_up(s, handle, begin_ms);
     }
 }
 
@@ -350,7 +352,7 @@ int sb_zk_session_open(struct sb_zk_session *s, struct simba_error *error)
     s->line = line;
     uv_timer_init(s->host->loop, &s->timer);
     s->timer.data = s;
-    come_up(s, line->handle);
+    come_up(s, line->handle, line->begin_ms);
     sb_zk_line_speak(line);
     return SIMBA_OK;
 }

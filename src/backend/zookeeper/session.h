@@ -17,6 +17,7 @@
 #define SB_BACKEND_ZOOKEEPER_SESSION_H
 
 #include "backend/zookeeper/line.h"
+#include "backend/zookeeper/liveness.h"
 
 #include <uv.h>
 
@@ -37,7 +38,7 @@ struct sb_zk_session {
     struct sb_zk_line *line; /* NULL: none; a retry is due */
     unsigned lines;          /* that have not been freed */
     bool up;
-    int64_t up_ms; /* since when, or when it was last */
+    bool useful; /* the ensemble has answered since it came up */
     bool closing;
     bool rewatch;       /* watches of the session went with an older line */
     unsigned drops;     /* of the line, that have been told */
@@ -45,8 +46,10 @@ struct sb_zk_session {
     unsigned failures;  /* to make a line, in a row */
     clientid_t id;      /* of the session; 0: none yet */
     int64_t timeout_ms; /* that the servers granted */
-    int64_t proved_ms;  /* the last instant at which the ensemble's leader knew it; 0: none */
-    uv_timer_t timer;   /* makes a line again */
+    int64_t proved_ms;  /* that the last proof counts from; 0: none */
+    int64_t synced_ms;  /* when it came up, or a proof was last asked for */
+    struct sb_zk_liveness liveness;
+    uv_timer_t timer; /* makes a line again */
     uint64_t random;
     struct ACL entries[2]; /* for the creator, and for everybody to read */
     struct ACL_vector creator_read;
@@ -63,7 +66,7 @@ void sb_zk_session_close(struct sb_zk_session *session, void (*closed)(void *use
 bool sb_zk_session_is_proved(const struct sb_zk_session *session);
 int64_t sb_zk_session_beat_ms(const struct sb_zk_session *session);
 
-/* For how long, from an instant at which the session was alive, it cannot have expired. */
+/* For how long a proof counts: until then the session cannot have expired. */
 int64_t sb_zk_session_lease_ms(const struct sb_zk_session *session);
 
 #endif

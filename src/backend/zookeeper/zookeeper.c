@@ -56,15 +56,18 @@ static void sweep_latch(void *argument, struct sb_zk_latch *latch)
         sb_zk_store_wake_at(sweep->store, latch->withdraw_ms);
 }
 
-/* While somebody waits the session is proved again and again, so that no proof has to be waited for when its
- * turn comes. One serves all mutexes. */
-static void beat(simba_backend *store, int64_t now_ms)
+/* The session is proved again and again: seldom, so that the next proof counts in full; and often while somebody waits,
+ * so that no proof has to be waited for when its turn comes. One serves all mutexes. */
+static void beat(simba_backend *store, bool often)
 {
-    int64_t beat_ms = sb_zk_session_beat_ms(&store->session);
+    struct sb_zk_session *session = &store->session;
+    int64_t beat_ms =
+        often ? sb_zk_session_beat_ms(session) : sb_zk_liveness_interval_ms(&session->liveness);
 
-    if (now_ms - store->session.proved_ms >= beat_ms)
+    if (session->up && simba_now_ms() >= session->synced_ms + beat_ms)
         sb_zk_store_prove(store);
-    sb_zk_store_wake_at(store, now_ms + beat_ms);
+    sb_zk_store_wake_at(store,
+                        session->up ? session->synced_ms + beat_ms : simba_now_ms() + beat_ms);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -80,8 +83,7 @@ static void on_timer(uv_timer_t *timer)
         sb_zk_store_wake_at(store, job->deadline_ms);
     sb_zk_inquiries_expire(store, sweep.now_ms);
     sb_zk_latches_each(&store->places, sweep_latch, &sweep);
-    if (sweep.waits && store->session.up)
-        beat(store, sweep.now_ms);
+    beat(store, sweep.waits);
 }
 
 /* ---- The session ---------------------------------------------------------------------------- */
@@ -218,6 +220,7 @@ static int open_store(simba_backend *store, const struct simba_backend_config *c
         return code;
     uv_timer_init(store->host->loop, &store->timer);
     store->timer.data = store;
+    beat(store, false);
     return SIMBA_OK;
 }
 
