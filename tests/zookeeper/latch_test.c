@@ -5,6 +5,7 @@
 #include "hooks.h"
 #include "stage.h"
 
+#include "backend/zookeeper/names.h"
 #include "base/random.h"
 
 #include <fcntl.h>
@@ -553,6 +554,54 @@ static void names_that_cannot_be_nodes_are_refused(void **state)
     host_do(&host, SIMBA_OP_RELEASE, "...", "me", dots.revision);
 }
 
+/* Around the bounds of what the server refuses, and bytes that are no UTF-8. */
+static void names_are_refused_where_the_server_refuses_them(void **state)
+{
+    static const char *const names[] = {"\x1f",
+                                        "\x20x",
+                                        "\x7e",
+                                        "\x7f",
+                                        "\xc2\x80",
+                                        "\xc2\x9f",
+                                        "\xc2\xa0",
+                                        "\xc3\xbc",
+                                        "\xe2\x82\xac",
+                                        "\xed\x9f\xbf",
+                                        "\xee\x80\x80",
+                                        "\xef\xa3\xbf",
+                                        "\xef\xa4\x80",
+                                        "\xef\xbf\xaf",
+                                        "\xef\xbf\xb0",
+                                        "\xef\xbf\xbd",
+                                        "\xef\xbf\xbf",
+                                        "\xf0\x90\x80\x80",
+                                        "\xf0\x9f\x98\x80",
+                                        "\xf4\x8f\xbf\xbf",
+                                        "\xff\xfe",
+                                        "\xc3",
+                                        "\xed\xa0\x80",
+                                        "\xc0\xaf"};
+    struct simba_error error = {0};
+    unsigned refused = 0;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(names); i++) {
+        char path[32];
+        int zk_code;
+
+        snprintf(path, sizeof path, "/a%sb", names[i]);
+        zk_code =
+            zoo_create(witness.handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0);
+        assert_true(zk_code == ZOK || zk_code == ZBADARGUMENTS);
+        if ((sb_zk_check_mutex(path + 1, &error) == SIMBA_OK) != (zk_code == ZOK))
+            fail_msg("name %zu: the server says %s", i, zerror(zk_code));
+        refused += zk_code != ZOK;
+    }
+    assert_int_equal(refused, 16);
+}
+
+static const char *const bad_names[] = {"a/b", "a\xff\xfe", "a\xf0\x9f\x98\x80"};
+
 static void a_start_with_such_a_name_fails_at_once(void **state)
 {
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
@@ -562,12 +611,14 @@ static void a_start_with_such_a_name_fails_at_once(void **state)
 
     (void)state;
     assert_int_equal(simba_client_open(short_url(), NULL, &client, &error), SIMBA_OK);
-    options.mutex = "a/b";
-    assert_int_equal(simba_contender_create(client, &options, &contender, NULL), SIMBA_OK);
-    assert_int_equal(simba_contender_start(contender, &error), SIMBA_EINVAL);
-    assert_non_null(strstr(error.text, "a/b"));
-    assert_int_equal(simba_contender_status(contender), SIMBA_INITIAL);
-    simba_contender_close(contender);
+    for (size_t i = 0; i < TEST_COUNT(bad_names); i++) {
+        options.mutex = bad_names[i];
+        assert_int_equal(simba_contender_create(client, &options, &contender, NULL), SIMBA_OK);
+        assert_int_equal(simba_contender_start(contender, &error), SIMBA_EINVAL);
+        assert_non_null(strstr(error.text, "ZooKeeper"));
+        assert_int_equal(simba_contender_status(contender), SIMBA_INITIAL);
+        simba_contender_close(contender);
+    }
     assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
 }
 
@@ -600,6 +651,7 @@ static void a_list_of_many_takes_one_sync(void **state)
 {
     struct call owned[5];
     char mutex[16];
+    int least = 100;
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(owned); i++) {
@@ -659,7 +711,6 @@ static int count_inherited(void)
 
     for (int fd = 3; fd < 64; fd++) {
         int flags = fcntl(fd, F_GETFD);
-    int least = 100;
 
         count += flags >= 0 && (flags & FD_CLOEXEC) == 0;
     }
@@ -691,6 +742,7 @@ int main(void)
         CASE(an_owner_is_removed_by_force_and_the_next_one_leads),
         CASE(the_longest_name_is_a_mutex),
         CASE(names_that_cannot_be_nodes_are_refused),
+        CASE(names_are_refused_where_the_server_refuses_them),
         CASE(a_start_with_such_a_name_fails_at_once),
         CASE(the_list_tells_owners_and_waiters),
         CASE(a_list_of_many_takes_one_sync),

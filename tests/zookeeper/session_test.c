@@ -577,6 +577,8 @@ static void urls_that_make_no_sense_are_refused(void **state)
         {"zookeeper://h?nonsense=1", SIMBA_ECONFIG, "nonsense"},
         {"zookeeper://h/a//b", SIMBA_EINVAL, "/a//b"},
         {"zookeeper://h/a/../b", SIMBA_EINVAL, "/a/../b"},
+        {"zookeeper://h/a/%F0%9F%98%80", SIMBA_EINVAL, "U+1F600"},
+        {"zookeeper://h/%FF", SIMBA_EINVAL, "not UTF-8"},
         {"zookeeper://h?acl=mine", SIMBA_EINVAL, "mine"},
         {"zookeeper://h?acl=creator", SIMBA_EINVAL, "password"},
         {"zookeeper://user@h", SIMBA_EINVAL, "password"},

@@ -6,11 +6,48 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
 #define PROTECTION "_c_"
 #define LATCH "latch-"
+
+/* ---- What may be a name --------------------------------------------------------------------- */
+
+/* As the servers check the characters of a path, in UTF-16: what lies behind U+FFFF has surrogates there. */
+static bool is_refused(uint32_t character)
+{
+    return character <= 0x1f || (character >= 0x7f && character <= 0x9f) ||
+           (character >= 0xd800 && character <= 0xf8ff) || character >= 0xfff0;
+}
+
+static uint32_t decode(const char *text, size_t length)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    uint32_t character = length == 1 ? bytes[0] : bytes[0] & (0x7fU >> length);
+
+    for (size_t i = 1; i < length; i++)
+        character = character << 6 | (bytes[i] & 0x3fU);
+    return character;
+}
+
+int sb_zk_check_characters(const char *what, const char *name, struct simba_error *error)
+{
+    size_t length;
+
+    for (const char *c = name; *c != '\0'; c += length) {
+        length = sb_utf8_length(c);
+        if (length == 0)
+            return sb_error_set(error, SIMBA_EINVAL,
+                                "the %s \"%s\" is not UTF-8, as ZooKeeper's names are", what, name);
+        if (is_refused(decode(c, length)))
+            return sb_error_set(error, SIMBA_EINVAL,
+                                "the %s \"%s\" has the character U+%04X, which ZooKeeper refuses",
+                                what, name, (unsigned)decode(c, length));
+    }
+    return SIMBA_OK;
+}
 
 int sb_zk_check_mutex(const char *mutex, struct simba_error *error)
 {
@@ -21,8 +58,10 @@ int sb_zk_check_mutex(const char *mutex, struct simba_error *error)
     if (strcmp(mutex, ".") == 0 || strcmp(mutex, "..") == 0)
         return sb_error_set(error, SIMBA_EINVAL,
                             "the mutex name '%s' cannot be that of a node in ZooKeeper", mutex);
-    return SIMBA_OK;
+    return sb_zk_check_characters("mutex name", mutex, error);
 }
+
+/* ---- Paths ---------------------------------------------------------------------------------- */
 
 void sb_zk_make_uuid(char ret_uuid[SB_ZK_UUID_SIZE])
 {

@@ -26,6 +26,9 @@ struct sb_zk_ranks {
     char before[SB_ZK_NODE_MAX + 1]; /* the last before mine; empty where mine is the first */
 };
 
+/* Whether the servers take all characters of a name or path; `what` it is. */
+int sb_zk_check_characters(const char *what, const char *name, struct simba_error *error);
+
 /* Whether a mutex of this name can be a node. */
 int sb_zk_check_mutex(const char *mutex, struct simba_error *error);
 

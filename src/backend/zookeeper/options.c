@@ -99,7 +99,7 @@ static int check_chroot(const char *path, struct simba_error *error)
                                 "the chroot '%s' is no path of nodes such as /a/b", path);
         part += 1 + length;
     }
-    return SIMBA_OK;
+    return sb_zk_check_characters("chroot", path, error);
 }
 
 static int read_chroot(struct sb_zk_options *o, simba_url *url, struct simba_error *error)
