@@ -106,7 +106,7 @@ static int prepare_all(struct mysql *raw, struct simba_error *error)
     bench_sql_write_update(&raw->sql, sql);
     int code = prepare(raw, sql, &raw->update, error);
     if (code == SIMBA_OK)
-        code = prepare_own(raw, SB_MYSQL_ACQUIRE_AGAIN, &raw->acquire, error);
+        code = prepare_own(raw, SB_SQL_ACQUIRE, &raw->acquire, error);
     if (code == SIMBA_OK)
         code = prepare_own(raw, SB_SQL_RELEASE_EXACT, &raw->release, error);
     return code;
@@ -143,7 +143,7 @@ static int change(struct mysql *raw, MYSQL_STMT *statement, size_t which, struct
 static int cycle_statements(void *handle, struct simba_error *error)
 {
     struct mysql *raw = handle;
-    int code = change(raw, raw->acquire, SB_MYSQL_ACQUIRE_AGAIN, error);
+    int code = change(raw, raw->acquire, SB_SQL_ACQUIRE, error);
 
     return code == SIMBA_OK ? change(raw, raw->release, SB_SQL_RELEASE_EXACT, error) : code;
 }

@@ -46,7 +46,8 @@ static int fail(PGconn *connection, struct simba_error *error)
 
 static int finish(PGconn *connection, PGresult *result, struct simba_error *error)
 {
-    bool good = PQresultStatus(result) == PGRES_COMMAND_OK;
+    bool good =
+        PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK;
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     bool denied = state != NULL && strcmp(state, INSUFFICIENT_PRIVILEGE) == 0;
 
@@ -157,16 +158,16 @@ static int change(struct postgres *raw, int statement, struct simba_error *error
         return sb_error_set(error, SIMBA_ESTORE,
                             "PostgreSQL by hand: the row is not as it was left");
     if (code == SIMBA_OK)
-        raw->values.version = sb_postgres_next_version(raw->values.version);
+        raw->values.version++;
     return code;
 }
 
 static int cycle_statements(void *handle, struct simba_error *error)
 {
     struct postgres *raw = handle;
-    int code = change(raw, SB_POSTGRES_ACQUIRE_AGAIN, error);
+    int code = change(raw, SB_SQL_ACQUIRE, error);
 
-    return code == SIMBA_OK ? change(raw, SB_POSTGRES_RELEASE_EXACT_LONE, error) : code;
+    return code == SIMBA_OK ? change(raw, SB_SQL_RELEASE_EXACT, error) : code;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------- */
@@ -189,9 +190,9 @@ static int prepare_all(struct postgres *raw, struct simba_error *error)
     if (code == SIMBA_OK)
         code = prepare_update(raw, error);
     if (code == SIMBA_OK)
-        code = prepare(raw, SB_POSTGRES_ACQUIRE_AGAIN, error);
+        code = prepare(raw, SB_SQL_ACQUIRE, error);
     if (code == SIMBA_OK)
-        code = prepare(raw, SB_POSTGRES_RELEASE_EXACT_LONE, error);
+        code = prepare(raw, SB_SQL_RELEASE_EXACT, error);
     return code;
 }
 

@@ -88,7 +88,7 @@ static void tls_verifies_the_certificate_and_the_name(void **state)
 }
 
 /* What TLS has read ahead does not show on the socket. */
-static void requests_that_come_alone_go_through_tls(void **state)
+static void single_requests_go_through_tls(void **state)
 {
     struct host host;
 
@@ -196,7 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tls_verifies_the_certificate_and_the_name),
-        cmocka_unit_test(requests_that_come_alone_go_through_tls),
+        cmocka_unit_test(single_requests_go_through_tls),
         cmocka_unit_test(a_socket_can_be_named),
         cmocka_unit_test(a_read_only_host_is_passed_over),
         cmocka_unit_test(settings_that_mean_nothing_are_a_matter_of_configuration),

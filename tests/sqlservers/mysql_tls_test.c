@@ -50,7 +50,7 @@ static bool has_come(void *user)
 
 /* The errors of TLS are kept for each thread, and the library leaves them there: an application's thread must
  * not come near them. */
-static void a_lone_request_is_left_to_the_worker(void **state)
+static void a_request_is_carried_out_by_the_worker(void **state)
 {
     struct call call = host_call(SIMBA_OP_ACQUIRE, "m", "a", 0);
     struct host host;
@@ -192,7 +192,7 @@ static void a_server_that_leaves_in_the_handshake_raises_no_signal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lone_request_is_left_to_the_worker),
+        cmocka_unit_test(a_request_is_carried_out_by_the_worker),
         cmocka_unit_test(a_request_ends_in_time_while_the_server_hangs),
         cmocka_unit_test(connecting_ends_in_time_while_the_handshake_hangs),
         cmocka_unit_test(a_server_that_leaves_in_the_handshake_raises_no_signal),

@@ -21,12 +21,7 @@ static int fill(void **state)
 static const char *explain(int statement, const char *mode)
 {
     static const char *const arguments[SB_POSTGRES_PARAMETERS_MAX + 1] = {
-        "",
-        "('row-500')",
-        "('row-500', 'x')",
-        "('row-500', 'x', 5)",
-        "('row-500', 'x', 5, 9)",
-        "('row-500', 'x', 5, 9, 3)"};
+        "", "('row-500')", "('row-500', 'x')", "('row-500', 'x', 5)", "('row-500', 'x', 5, 9)"};
     static char plan[SERVER_TEXT_MAX];
     char text[SB_POSTGRES_TEXT_MAX];
     const struct sb_sql_values values = {.mutex = "row-500", .id = "x"};

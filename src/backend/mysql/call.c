@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-short sb_mysql_wanted_events(int wanted)
+static short wanted_events(int wanted)
 {
     return (short)(((wanted & MYSQL_WAIT_READ) != 0 ? POLLIN : 0) |
                    ((wanted & MYSQL_WAIT_WRITE) != 0 ? POLLOUT : 0) |
@@ -31,8 +31,8 @@ static int occurred(short events)
            ((events & POLLPRI) != 0 ? MYSQL_WAIT_EXCEPT : 0);
 }
 
-/* TLS does not heed what the library is told: it looks at the socket again, and finds that it is over. */
-int sb_mysql_give_up(struct sb_mysql_connection *c)
+/* Returns what the library is to be told. TLS does not heed what the library is told: it looks at the socket again, and finds that it is over. */
+static int give_up(struct sb_mysql_connection *c)
 {
     c->timed_out = true;
     shutdown((int)mysql_get_socket(c->mysql), SHUT_RDWR);
@@ -43,8 +43,7 @@ int sb_mysql_give_up(struct sb_mysql_connection *c)
  * seconds and not used. */
 static int await(struct sb_mysql_connection *c, int wanted)
 {
-    struct pollfd socket = {.fd = mysql_get_socket(c->mysql),
-                            .events = sb_mysql_wanted_events(wanted)};
+    struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = wanted_events(wanted)};
 
     for (;;) {
         int64_t left_ms = c->deadline_ms - simba_now_ms();
@@ -53,7 +52,7 @@ static int await(struct sb_mysql_connection *c, int wanted)
         if (ready > 0)
             return occurred(socket.revents);
         if (ready == 0 || errno != EINTR)
-            return sb_mysql_give_up(c);
+            return give_up(c);
     }
 }
 
@@ -211,7 +210,7 @@ static int check_greeting(struct sb_mysql_connection *c, bool needs_tls, int cam
     enum sb_mysql_greeting greeting = c->timed_out ? SB_MYSQL_GREETING_NONE : await_greeting(c);
 
     if (greeting == SB_MYSQL_GREETING_PART)
-        return sb_mysql_give_up(c);
+        return give_up(c);
     *ret_greeting = greeting;
     c->lacks_tls = needs_tls && greeting == SB_MYSQL_GREETING_NO_TLS;
     c->greets_wrong = greeting == SB_MYSQL_GREETING_WRONG;

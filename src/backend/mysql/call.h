@@ -47,12 +47,6 @@ int sb_mysql_call_prepare(struct sb_mysql_connection *connection, MYSQL_STMT *st
 int sb_mysql_call_execute(struct sb_mysql_connection *connection, MYSQL_STMT *statement);
 int sb_mysql_call_store_rows(struct sb_mysql_connection *connection, MYSQL_STMT *statement);
 
-/* The events of poll() for what the library says that it waits for. */
-short sb_mysql_wanted_events(int wanted);
-
-/* The time of the call that is under way is up. Returns what the library is to be told, until it returns. */
-int sb_mysql_give_up(struct sb_mysql_connection *connection);
-
 /* Whether the server has closed the connection while nobody was looking, or the client must not use it any more. */
 bool sb_mysql_is_closed(const struct sb_mysql_connection *connection);
 

@@ -7,7 +7,6 @@
 #include "backend/mysql/call.h"
 #include "backend/mysql/execute.h"
 #include "backend/mysql/failure.h"
-#include "backend/mysql/lone.h"
 #include "backend/mysql/login.h"
 #include "backend/mysql/rows.h"
 #include "backend/mysql/schema.h"
@@ -153,16 +152,13 @@ static int choose_writable(struct sb_mysql_connection *c, struct sb_sql_failure 
                         "MySQL: none of the hosts can be written to: the last is read-only");
 }
 
-/* TLS would wait where the library thinks that it does not: it leaves the socket blocking. And the errors of
- * TLS, which are kept for each thread, it leaves to the next caller: an application's thread must not have
- * them. */
+/* With TLS the library leaves the socket blocking, and would wait where it thinks that it does not. */
 static void set_up_socket(struct sb_mysql_connection *c)
 {
     int socket = (int)mysql_get_socket(c->mysql);
 
     fcntl(socket, F_SETFD, FD_CLOEXEC);
     fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
-    c->base.needs_thread = mysql_get_ssl_cipher(c->mysql) != NULL;
 }
 
 static int connect_to_host(struct sb_mysql_connection *c, size_t host,
@@ -282,11 +278,6 @@ static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failu
     return sb_mysql_init_schema(own(connection), failure);
 }
 
-static int socket_of(struct sb_sql_connection *connection)
-{
-    return (int)mysql_get_socket(own(connection)->mysql);
-}
-
 const struct sb_sql_driver sb_mysql_driver = {
     .connect = connect_to_server,
     .disconnect = disconnect,
@@ -296,9 +287,5 @@ const struct sb_sql_driver sb_mysql_driver = {
     .rollback = rollback,
     .run = run,
     .run_all = sb_mysql_run_all,
-    .start = sb_mysql_lone_start,
-    .proceed = sb_mysql_lone_proceed,
-    .abandon = sb_mysql_lone_abandon,
-    .socket = socket_of,
     .init_schema = init_schema,
 };

@@ -9,25 +9,10 @@
 #include "backend/mysql/statement.h"
 #include "backend/sql/address.h"
 #include "backend/sql/driver.h"
-#include "backend/sql/left.h"
 
 /* What all connections of one client have in common. */
 struct sb_mysql_settings {
     struct sb_sql_address address;
-};
-
-/* The calls of the library that a statement takes. */
-enum sb_mysql_stage { SB_MYSQL_PREPARE, SB_MYSQL_EXECUTE, SB_MYSQL_STORE };
-
-/* A statement that is under way without a thread that waits for it: see lone.h. */
-struct sb_mysql_lone {
-    struct sb_sql_item *item;
-    size_t which; /* of the statements */
-    enum sb_mysql_stage stage;
-    bool behind; /* it looks at what a change has made of the row */
-    bool over;
-    int result; /* of the call that is under way */
-    int wanted; /* by the library; 0: the call has returned */
 };
 
 struct sb_mysql_connection {
@@ -48,10 +33,7 @@ struct sb_mysql_connection {
     char text[SB_MYSQL_TEXT_MAX];        /* of the statement that was prepared last */
     bool exact_names;                    /* names that differ in any byte are different rows */
     struct sb_mysql_parameters parameters; /* of the statement that was sent last */
-    struct sb_mysql_lone lone;
-
-    struct sb_sql_left left; /* by lone requests */
-    bool ends_idling;        /* the server was told to end a transaction that nobody goes on with */
+    bool ends_idling; /* the server was told to end a transaction that nobody goes on with */
 };
 
 extern const struct sb_sql_driver sb_mysql_driver;

@@ -161,12 +161,6 @@ int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYS
     return SIMBA_OK;
 }
 
-bool sb_mysql_bind(struct sb_mysql_connection *c, size_t which, const struct sb_sql_values *values)
-{
-    sb_mysql_bind_values(which, values, c->base.version_max, &c->parameters);
-    return sb_mysql_bind_parameters(c->statements[which], c->parameters.binds, c->parameters.count);
-}
-
 int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
                      const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
                      struct sb_sql_failure *failure)
@@ -188,12 +182,4 @@ int sb_mysql_execute(struct sb_mysql_connection *c, enum sb_sql_statement which,
     if (code == SIMBA_OK)
         *ret_statement = c->statements[index];
     return code;
-}
-
-uint64_t sb_mysql_version_left(const struct sb_mysql_connection *c, MYSQL_STMT *statement,
-                               size_t which, const struct sb_sql_values *values)
-{
-    return sb_mysql_names_version(which)
-               ? sb_mysql_next_version(values->version, c->base.version_max)
-               : mysql_stmt_insert_id(statement);
 }

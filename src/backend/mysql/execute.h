@@ -12,15 +12,6 @@ int sb_mysql_execute(struct sb_mysql_connection *connection, enum sb_sql_stateme
                      const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
                      struct sb_sql_failure *failure);
 
-/* Gives a statement that is prepared its values, which stay where they are until it has been sent. False as
- * sb_mysql_bind_parameters. */
-bool sb_mysql_bind(struct sb_mysql_connection *connection, size_t which,
-                   const struct sb_sql_values *values);
-
-/* The version of the row that a statement has changed; 0 where a trigger of the table's has kept it from us. */
-uint64_t sb_mysql_version_left(const struct sb_mysql_connection *connection, MYSQL_STMT *statement,
-                               size_t which, const struct sb_sql_values *values);
-
 /* Writes the text of one of them, with its condition, to the connection's `text`. */
 void sb_mysql_write_text(struct sb_mysql_connection *connection, size_t which);
 

@@ -15,29 +15,22 @@
 
 /* ---- Looks ---------------------------------------------------------------------------------- */
 
-bool sb_mysql_fetch_item(struct sb_mysql_connection *c, MYSQL_STMT *statement,
-                         struct sb_sql_item *item)
-{
-    struct sb_mysql_row row;
-
-    if (!sb_mysql_bind_row(statement, SB_MYSQL_ROW_COLUMNS, &row))
-        return false;
-    item->hit = sb_mysql_fetch_row(c, statement, &row);
-    if (item->hit)
-        item->record = row.record;
-    mysql_stmt_free_result(statement);
-    return true;
-}
-
 static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
                       struct sb_sql_failure *failure)
 {
     MYSQL_STMT *statement = NULL;
+    struct sb_mysql_row row;
     int code = sb_mysql_execute(c, SB_SQL_SELECT, &item->values, &statement, failure);
 
-    if (code == SIMBA_OK && !sb_mysql_fetch_item(c, statement, item))
-        code = sb_mysql_fail_statement(c, statement, false, failure);
-    return code;
+    if (code != SIMBA_OK)
+        return code;
+    if (!sb_mysql_bind_row(statement, SB_MYSQL_ROW_COLUMNS, &row))
+        return sb_mysql_fail_statement(c, statement, false, failure);
+    item->hit = sb_mysql_fetch_row(c, statement, &row);
+    if (item->hit)
+        item->record = row.record;
+    mysql_stmt_free_result(statement);
+    return SIMBA_OK;
 }
 
 /* Where two names can mean one row, a row that was found for one of them is missing for the other. */
@@ -70,6 +63,15 @@ static int look_behind(struct sb_mysql_connection *c, struct sb_sql_item *item,
     return select_one(c, item, failure) == SIMBA_OK ? SIMBA_OK : fail_behind(failure);
 }
 
+/* The version of the row that a statement has changed; 0: a trigger of the table keeps it from us. */
+static uint64_t changed_version(const struct sb_mysql_connection *c, MYSQL_STMT *statement,
+                                const struct sb_sql_item *item)
+{
+    return item->statement == SB_SQL_RELEASE_EXACT
+               ? sb_mysql_next_version(item->values.version, c->base.version_max)
+               : mysql_stmt_insert_id(statement);
+}
+
 static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
                       struct sb_sql_failure *failure)
 {
@@ -82,7 +84,7 @@ static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     item->hit = mysql_stmt_affected_rows(statement) == 1;
     if (!item->hit)
         return SIMBA_OK;
-    version = sb_mysql_version_left(c, statement, item->statement, &item->values);
+    version = changed_version(c, statement, item);
     if (version == 0)
         return look_behind(c, item, failure);
     sb_sql_item_set_record(item, version);

@@ -10,8 +10,4 @@
 int sb_mysql_run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                      size_t count, struct sb_sql_failure *failure);
 
-/* Takes the row that a SELECT has stored, if there is one. False as sb_mysql_bind_row. */
-bool sb_mysql_fetch_item(struct sb_mysql_connection *connection, MYSQL_STMT *statement,
-                         struct sb_sql_item *item);
-
 #endif

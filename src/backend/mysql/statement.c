@@ -20,14 +20,14 @@
 #define IS_OWNER SB_MYSQL_OWNER " = cast(? AS binary)"
 #define INSERT SB_MYSQL_INSERT SB_MYSQL_FREE_ROW
 
-#define SET_LEASE_AND(version)                                                                     \
-    "UPDATE simba_mutex SET owner_id = ?, " SB_MYSQL_SET_TIMES ", version = " version
 #define CLEAR_LEASE_AND(version)                                                                   \
     "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
     " version = " version
 
 /* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. */
-#define SET_LEASE SET_LEASE_AND("last_insert_id(version + 1)")
+#define SET_LEASE                                                                                  \
+    "UPDATE simba_mutex SET owner_id = ?, " SB_MYSQL_SET_TIMES                                     \
+    ", version = last_insert_id(version + 1)"
 
 /* A release goes through at the last version too; only nobody can acquire any more. */
 #define CLEAR_LEASE CLEAR_LEASE_AND("last_insert_id(least(version, ? - 1) + 1)")
@@ -55,9 +55,6 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
     [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER, "xmi"},
     [SB_SQL_RELEASE_EXACT] = {CLEAR_LEASE_AND("?") " WHERE mutex = ? AND version = ? AND " IS_OWNER,
                               "nmvi"},
-    [SB_MYSQL_ACQUIRE_AGAIN] = {SET_LEASE_AND("?") " WHERE mutex = ? AND version = ? AND"
-                                                   " transition_at = 0",
-                                "itlnmv"},
 };
 
 const char *sb_mysql_statement_text(size_t which)
@@ -92,11 +89,6 @@ void sb_mysql_write_condition(const char *read_only, const char *server_id,
     if (server_id[0] != '\0')
         sb_text_add(&text, " OR @@global.server_id <> %llu", strtoull(server_id, NULL, 10));
     sb_text_add(&text, ")");
-}
-
-bool sb_mysql_names_version(size_t which)
-{
-    return which == SB_SQL_RELEASE_EXACT || which == SB_MYSQL_ACQUIRE_AGAIN;
 }
 
 uint64_t sb_mysql_next_version(uint64_t version, uint64_t version_max)

@@ -29,8 +29,6 @@ enum sb_mysql_statement {
     /* A SELECT that sees the latest row also within a transaction, which else shows the rows as they were at its
      * first look. */
     SB_MYSQL_SELECT_LATEST = SB_SQL_STATEMENTS,
-    /* Acquires a free row of a version that is known, which leaves the server less to find out. */
-    SB_MYSQL_ACQUIRE_AGAIN,
     SB_MYSQL_STATEMENTS
 };
 
@@ -66,10 +64,7 @@ bool sb_mysql_is_off(const char *read_only);
 void sb_mysql_write_condition(const char *read_only, const char *server_id,
                               char ret_condition[SB_MYSQL_CONDITION_MAX]);
 
-/* Whether it changes only the row of the version that it is given. */
-bool sb_mysql_names_version(size_t which);
-
-/* The version that such a statement makes of one; the last one stays. */
+/* The version that a release makes of one; the last one stays. */
 uint64_t sb_mysql_next_version(uint64_t version, uint64_t version_max);
 
 /* The parameters point into `values` and into themselves. */

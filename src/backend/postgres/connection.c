@@ -9,7 +9,6 @@
 #include "backend/postgres/login.h"
 #include "backend/postgres/schema.h"
 #include "backend/postgres/statement.h"
-#include "backend/sql/repository.h"
 #include "base/alloc.h"
 
 #include <stdlib.h>
@@ -115,19 +114,17 @@ struct many {
     size_t skip;
 };
 
-static void read_item(struct sb_sql_item *item, const PGresult *result)
-{
-    item->hit = count_of(result) > 0;
-    if (item->hit && PQntuples(result) > 0)
-        sb_postgres_read_record(result, 0, &item->record);
-}
-
 static int take_item(void *user, size_t index, const PGresult *result)
 {
     const struct many *many = user;
+    struct sb_sql_item *item;
 
-    if (index >= many->skip)
-        read_item(many->items[index - many->skip], result);
+    if (index < many->skip)
+        return SIMBA_OK;
+    item = many->items[index - many->skip];
+    item->hit = count_of(result) > 0;
+    if (item->hit && PQntuples(result) > 0)
+        sb_postgres_read_record(result, 0, &item->record);
     return SIMBA_OK;
 }
 
@@ -173,128 +170,6 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
         items[i]->hit = items[i]->hit && items[i]->done;
     }
     return code;
-}
-
-/* ---- One item, without waiting -------------------------------------------------------------- */
-
-/* What yields no version changes one that is known. */
-static void read_brief_item(struct sb_postgres_connection *c, const PGresult *result)
-{
-    uint64_t version = c->item->values.version;
-
-    c->item->hit = count_of(result) > 0;
-    if (!c->item->hit)
-        return;
-    if (PQntuples(result) > 0)
-        version = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
-    else
-        version = sb_postgres_next_version(version);
-    sb_sql_item_set_record(c->item, version);
-    sb_sql_left_note(&c->left, c->item, version, c->base.version_max);
-}
-
-static int take_lone_item(void *user, size_t index, const PGresult *result)
-{
-    struct sb_postgres_connection *c = user;
-
-    if (index < c->item_index)
-        return SIMBA_OK;
-    if (c->brief)
-        read_brief_item(c, result);
-    else
-        read_item(c->item, result);
-    return SIMBA_OK;
-}
-
-/* The result of a statement comes before the commit, which may fail. */
-static int note_progress(struct sb_postgres_connection *c, int code, short wants,
-                         const struct sb_sql_failure *failure)
-{
-    if (wants == 0)
-        c->item->done = code == SIMBA_OK;
-    if (code != SIMBA_OK)
-        c->item->hit = false;
-    return note_failure(c, code, failure);
-}
-
-/* Another one who has come in between is found out by the version; then it is asked for in the usual way. */
-static int pick_acquire(struct sb_postgres_connection *c)
-{
-    struct sb_sql_values *values = &c->item->values;
-
-    values->version = sb_sql_left_expect(&c->left, values->mutex);
-    c->again = values->version != 0;
-    return c->again ? SB_POSTGRES_ACQUIRE_AGAIN : SB_POSTGRES_ACQUIRE_LONE;
-}
-
-/* Where rows are locked, they are passed over; else the row need not come back. */
-static void send_lone_item(struct sb_postgres_connection *c)
-{
-    int statement = sb_postgres_lone_statement((int)c->item->statement);
-
-    c->brief = statement != (int)c->item->statement && !is_careful(c);
-    c->again = false;
-    if (!c->brief) {
-        c->item_index = send_items(&c->exchange, &c->item, 1);
-        return;
-    }
-    c->item_index = send_limit(&c->exchange, false);
-    if (statement == SB_POSTGRES_ACQUIRE_LONE)
-        statement = pick_acquire(c);
-    sb_postgres_exchange_send(&c->exchange, statement, &c->item->values);
-}
-
-static int send_and_proceed(struct sb_postgres_connection *c, short *ret_wants,
-                            struct sb_sql_failure *failure)
-{
-    int code;
-
-    c->exchange = (struct sb_postgres_exchange){.take = take_lone_item, .user = c};
-    code = sb_postgres_exchange_begin(&c->exchange, c, failure);
-    if (code != SIMBA_OK)
-        return code;
-    send_lone_item(c);
-    code = sb_postgres_exchange_sync(&c->exchange, failure);
-    return code == SIMBA_OK ? sb_postgres_exchange_proceed(&c->exchange, ret_wants, failure) : code;
-}
-
-static int take_progress(struct sb_postgres_connection *c, int code, short *ret_wants,
-                         struct sb_sql_failure *failure)
-{
-    if (code == SIMBA_OK && *ret_wants == 0 && c->again && !c->item->hit)
-        code = send_and_proceed(c, ret_wants, failure);
-    return note_progress(c, code, *ret_wants, failure);
-}
-
-static int start(struct sb_sql_connection *connection, struct sb_sql_item *item, short *ret_wants,
-                 struct sb_sql_failure *failure)
-{
-    struct sb_postgres_connection *c = own(connection);
-
-    *ret_wants = 0;
-    c->item = item;
-    return take_progress(c, send_and_proceed(c, ret_wants, failure), ret_wants, failure);
-}
-
-static int proceed(struct sb_sql_connection *connection, short *ret_wants,
-                   struct sb_sql_failure *failure)
-{
-    struct sb_postgres_connection *c = own(connection);
-    int code = sb_postgres_exchange_ready(&c->exchange, ret_wants, failure);
-
-    return take_progress(c, code, ret_wants, failure);
-}
-
-static int abandon(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
-{
-    struct sb_postgres_connection *c = own(connection);
-
-    return note_progress(c, sb_postgres_exchange_late(&c->exchange, failure), 0, failure);
-}
-
-static int socket_of(struct sb_sql_connection *connection)
-{
-    return PQsocket(own(connection)->pg);
 }
 
 /* ---- Connecting ----------------------------------------------------------------------------- */
@@ -433,9 +308,5 @@ const struct sb_sql_driver sb_postgres_driver = {
     .set_deadline = set_deadline,
     .run = run,
     .run_all = run_all,
-    .start = start,
-    .proceed = proceed,
-    .abandon = abandon,
-    .socket = socket_of,
     .init_schema = init_schema,
 };

@@ -10,7 +10,6 @@
 #include "backend/postgres/exchange.h"
 #include "backend/postgres/settings.h"
 #include "backend/sql/driver.h"
-#include "backend/sql/left.h"
 
 struct sb_postgres_connection {
     struct sb_sql_connection base; /* first: the connection is one */
@@ -25,14 +24,6 @@ struct sb_postgres_connection {
     char table[SB_POSTGRES_TABLE_MAX]; /* with its schema; empty: not known yet */
     char names[SB_POSTGRES_STATEMENTS][SB_POSTGRES_NAME_MAX]; /* of what is prepared */
     bool distrusted; /* the table turned out to be a stranger's: nothing is sent any more */
-
-    /* The exchange that is under way without a thread that waits for it, and what it is about. */
-    struct sb_postgres_exchange exchange;
-    struct sb_sql_item *item;
-    size_t item_index;       /* of its result */
-    bool brief;              /* its statement yields less than the row */
-    bool again;              /* it acquires the row that was left last, if that is as it was left */
-    struct sb_sql_left left; /* by such exchanges */
 };
 
 extern const struct sb_sql_driver sb_postgres_driver;

@@ -168,7 +168,7 @@ static void expect_next(const struct sb_postgres_exchange *e)
 }
 
 /* Without the synchronisation point nothing of what was sent can be committed. */
-int sb_postgres_exchange_sync(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
+static int sync(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = e->connection;
 
@@ -261,7 +261,7 @@ static int fail_lost(struct sb_postgres_exchange *e, const char *what,
     return sb_postgres_fail_lost(e->connection, e->writes, what, failure);
 }
 
-int sb_postgres_exchange_late(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
+static int late(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
 {
     if (e->connection->limited)
         atomic_store(&e->connection->settings->doubted, true);
@@ -270,8 +270,7 @@ int sb_postgres_exchange_late(struct sb_postgres_exchange *e, struct sb_sql_fail
 
 /* Nothing is believed before the synchronisation point has come back: until then nothing has been
  * committed. The server may want to be read from before it reads on. */
-int sb_postgres_exchange_proceed(struct sb_postgres_exchange *e, short *ret_wants,
-                                 struct sb_sql_failure *failure)
+static int proceed(struct sb_postgres_exchange *e, short *ret_wants, struct sb_sql_failure *failure)
 {
     PGconn *pg = e->connection->pg;
     int unsent = PQflush(pg);
@@ -290,27 +289,26 @@ int sb_postgres_exchange_proceed(struct sb_postgres_exchange *e, short *ret_want
     return e->code;
 }
 
-int sb_postgres_exchange_ready(struct sb_postgres_exchange *e, short *ret_wants,
-                               struct sb_sql_failure *failure)
+static int ready(struct sb_postgres_exchange *e, short *ret_wants, struct sb_sql_failure *failure)
 {
     *ret_wants = 0;
     if (!consume(e))
         return fail_lost(e, why_lost(e), failure);
-    return sb_postgres_exchange_proceed(e, ret_wants, failure);
+    return proceed(e, ret_wants, failure);
 }
 
 int sb_postgres_exchange_end(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = e->connection;
     short wants = 0;
-    int code = sb_postgres_exchange_sync(e, failure);
+    int code = sync(e, failure);
 
     if (code == SIMBA_OK)
-        code = sb_postgres_exchange_proceed(e, &wants, failure);
+        code = proceed(e, &wants, failure);
     while (wants != 0) {
         if (!sb_postgres_wait(c->pg, wants, c->deadline_ms))
-            return sb_postgres_exchange_late(e, failure);
-        code = sb_postgres_exchange_ready(e, &wants, failure);
+            return late(e, failure);
+        code = ready(e, &wants, failure);
     }
     return code;
 }

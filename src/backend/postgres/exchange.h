@@ -64,19 +64,6 @@ void sb_postgres_exchange_prepare(struct sb_postgres_exchange *exchange, int sta
  * SIMBA_EUNKNOWN. */
 int sb_postgres_exchange_end(struct sb_postgres_exchange *exchange, struct sb_sql_failure *failure);
 
-/* The same for a thread that must not wait. After the end is sent it proceeds, and again whenever the socket
- * is ready for what it wants, events of poll(). Nothing wanted: it is over, and the code tells how. */
-int sb_postgres_exchange_sync(struct sb_postgres_exchange *exchange,
-                              struct sb_sql_failure *failure);
-int sb_postgres_exchange_proceed(struct sb_postgres_exchange *exchange, short *ret_wants,
-                                 struct sb_sql_failure *failure);
-int sb_postgres_exchange_ready(struct sb_postgres_exchange *exchange, short *ret_wants,
-                               struct sb_sql_failure *failure);
-
-/* It is not waited for any longer: tells what that means. The connection is of no more use. */
-int sb_postgres_exchange_late(struct sb_postgres_exchange *exchange,
-                              struct sb_sql_failure *failure);
-
 /* What a server may send in answer to a request, or for one row of the list of all mutexes, before it is
  * left: libpq takes in all that comes. */
 #define SB_POSTGRES_RECEIVED_MAX ((size_t)16 << 20)

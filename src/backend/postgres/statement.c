@@ -44,17 +44,15 @@
     " version = " NEXT_VERSION
 
 /* A release goes through at the last version too; only nobody can acquire any more. */
-#define CLEAR_LEASE_TO(zero, next)                                                                 \
-    "UPDATE " TABLE " SET owner_id = '', acquired_at = " zero ", ttl_at = 0, transition_at = 0,"   \
-    " version = " next
-#define CLEAR_LEASE CLEAR_LEASE_TO("0", "least(version, " LAST_BUT_ONE ")" OP("+") "1")
+#define CLEAR_LEASE                                                                                \
+    "UPDATE " TABLE " SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"          \
+    " version = least(version, " LAST_BUT_ONE ")" OP("+") "1"
 
 #define IS_MUTEX "mutex" OP("=") "$1"
 #define IS_OWNER "owner_id" OP("=") "$2"
 #define HAS_NEXT_VERSION "version" OP("<") VERSION_MAX
 #define MAY_ACQUIRE                                                                                \
     IS_MUTEX " AND (transition_at" OP("<") NOW " OR " IS_OWNER ") AND " HAS_NEXT_VERSION
-#define MAY_ACQUIRE_AGAIN IS_MUTEX " AND version" OP("=") "$5::bigint AND transition_at" OP("=") "0"
 #define MAY_GUARD                                                                                  \
     IS_MUTEX " AND " IS_OWNER " AND transition_at" OP(">") NOW " AND " HAS_NEXT_VERSION
 #define MAY_RELEASE IS_MUTEX " AND " IS_OWNER
@@ -70,14 +68,8 @@
     " pg_catalog.set_config('search_path', '', " only_here ")"
 #define WAIT "100ms"
 
-#define NOTIFY                                                                                     \
-    "pg_catalog.pg_notify('" SB_POSTGRES_CHANNEL "'::pg_catalog.text, mutex::pg_catalog.text)"
-#define TELL ", " NOTIFY
-
-/* To yield a row costs the server as much as to find it, so here a value tells. No condition may: the server is
- * free to ask it first, of every row. What pg_notify yields is never null. */
-#define CLEAR_LEASE_AND_TELL                                                                       \
-    CLEAR_LEASE_TO("CASE WHEN " NOTIFY " IS NULL THEN 1 ELSE 0 END", "$4::bigint")
+#define TELL                                                                                       \
+    ", pg_catalog.pg_notify('" SB_POSTGRES_CHANNEL "'::pg_catalog.text, mutex::pg_catalog.text)"
 
 struct statement {
     const char *name;
@@ -103,11 +95,6 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_POSTGRES_RELEASE_EXACT_FREE] = {"simba_release_exact_free",
                                         CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
                                             MAY_RELEASE_EXACT) " RETURNING " COLUMNS TELL},
-    [SB_POSTGRES_ACQUIRE_LONE] = {"simba_acquire_lone",
-                                  SET_LEASE " WHERE " MAY_ACQUIRE " RETURNING version"},
-    [SB_POSTGRES_RELEASE_EXACT_LONE] = {"simba_release_exact_lone",
-                                        CLEAR_LEASE_AND_TELL " WHERE " MAY_RELEASE_EXACT},
-    [SB_POSTGRES_ACQUIRE_AGAIN] = {"simba_acquire_again", SET_LEASE " WHERE " MAY_ACQUIRE_AGAIN},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
 };
@@ -176,18 +163,6 @@ int sb_postgres_free_statement(int statement)
     }
 }
 
-int sb_postgres_lone_statement(int statement)
-{
-    switch (statement) {
-    case SB_SQL_ACQUIRE:
-        return SB_POSTGRES_ACQUIRE_LONE;
-    case SB_SQL_RELEASE_EXACT:
-        return SB_POSTGRES_RELEASE_EXACT_LONE;
-    default:
-        return statement;
-    }
-}
-
 bool sb_postgres_writes(int statement)
 {
     return statement != SB_SQL_SELECT && statement != SB_SQL_SELECT_ALL &&
@@ -199,22 +174,13 @@ unsigned char sb_postgres_columns(int statement)
     switch (statement) {
     case SB_SQL_INSERT:
     case SB_SQL_INSERT_IF_MISSING:
-    case SB_POSTGRES_RELEASE_EXACT_LONE:
-    case SB_POSTGRES_ACQUIRE_AGAIN:
         return 0;
-    case SB_POSTGRES_ACQUIRE_LONE:
-        return 1;
     case SB_POSTGRES_LIMIT_WAIT:
     case SB_POSTGRES_LIMIT_WAIT_MORE:
         return 2;
     default:
         return SB_SQL_COLUMN_FENCE + 1;
     }
-}
-
-uint64_t sb_postgres_next_version(uint64_t version)
-{
-    return version < INT64_MAX ? version + 1 : version;
 }
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
@@ -248,17 +214,10 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_SQL_ACQUIRE:
     case SB_SQL_GUARD:
     case SB_POSTGRES_ACQUIRE_FREE:
-    case SB_POSTGRES_ACQUIRE_LONE:
     case SB_POSTGRES_GUARD_FREE:
         bind_text(p, values->id);
         bind_number(p, (uint64_t)values->ttl_ms);
         bind_number(p, (uint64_t)values->lease_ms);
-        break;
-    case SB_POSTGRES_ACQUIRE_AGAIN:
-        bind_text(p, values->id);
-        bind_number(p, (uint64_t)values->ttl_ms);
-        bind_number(p, (uint64_t)values->lease_ms);
-        bind_number(p, values->version);
         break;
     case SB_SQL_RELEASE:
         bind_text(p, values->id);
@@ -267,11 +226,6 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_POSTGRES_RELEASE_EXACT_FREE:
         bind_text(p, values->id);
         bind_number(p, values->version);
-        break;
-    case SB_POSTGRES_RELEASE_EXACT_LONE:
-        bind_text(p, values->id);
-        bind_number(p, values->version);
-        bind_number(p, sb_postgres_next_version(values->version));
         break;
     default:
         break;

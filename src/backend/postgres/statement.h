@@ -14,18 +14,13 @@ enum sb_postgres_statement {
     SB_POSTGRES_ACQUIRE_FREE = SB_SQL_STATEMENTS,
     SB_POSTGRES_GUARD_FREE,
     SB_POSTGRES_RELEASE_EXACT_FREE,
-    /* The same as their namesakes, but the acquire yields only the version, the release nothing. */
-    SB_POSTGRES_ACQUIRE_LONE,
-    SB_POSTGRES_RELEASE_EXACT_LONE,
-    /* Acquires a free row of a version that is known, so that nothing has to be yielded. */
-    SB_POSTGRES_ACQUIRE_AGAIN,
     /* How long the transaction waits for a lock, where the session is not ours alone. */
     SB_POSTGRES_LIMIT_WAIT,
     SB_POSTGRES_LIMIT_WAIT_MORE, /* where there was a lock a while ago */
     SB_POSTGRES_STATEMENTS
 };
 
-#define SB_POSTGRES_PARAMETERS_MAX 5
+#define SB_POSTGRES_PARAMETERS_MAX 4
 #define SB_POSTGRES_LIMIT_TEXT_MAX 256
 #define SB_POSTGRES_TEXT_MAX 2048
 #define SB_POSTGRES_NAME_MAX 48
@@ -60,12 +55,6 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
 
 /* The version of a statement that passes over what is locked; itself where it has none. */
 int sb_postgres_free_statement(int statement);
-
-/* The version of a statement that yields less; itself where it has none. */
-int sb_postgres_lone_statement(int statement);
-
-/* The version that a release makes of one. */
-uint64_t sb_postgres_next_version(uint64_t version);
 
 /* Whether it may change anything. */
 bool sb_postgres_writes(int statement);

@@ -112,7 +112,6 @@ struct sb_sql_connection {
     bool drops_spaces;         /* at the end of names and ids, or does not see them */
     bool needs_utf8;           /* refuses other bytes in names and ids */
     bool created_table;        /* it was missing */
-    bool needs_thread;         /* its calls may have to wait: `start` is not for it */
     bool won;                  /* the last acquire did: the next one need not look first */
     bool has_written;          /* so a failure is not the one that it was made because of */
 };
@@ -163,18 +162,6 @@ struct sb_sql_driver {
      * A changed record is told with its own clock: only the differences between its times count. */
     int (*run_all)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure);
-
-    /* Runs one item as run_all does, for a thread that must not wait; all four NULL where the client library
-     * cannot, and not for a connection that needs a thread. `start` sends it, and `proceed` goes on when the socket is ready for what is wanted, events of
-     * poll(), or for less. Nothing wanted: it is over, and the code tells how. `abandon` ends it when its time
-     * is up: it always fails. The item and its values stay valid until it is over, and the connection is not
-     * used otherwise. Any thread may go on with it. */
-    int (*start)(struct sb_sql_connection *connection, struct sb_sql_item *item, short *ret_wants,
-                 struct sb_sql_failure *failure);
-    int (*proceed)(struct sb_sql_connection *connection, short *ret_wants,
-                   struct sb_sql_failure *failure);
-    int (*abandon)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
-    int (*socket)(struct sb_sql_connection *connection);
 
     /* Creates what is missing of the schema. */
     int (*init_schema)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);

@@ -310,32 +310,3 @@ int sb_rows_write(struct sb_batch *batch, struct sb_repository *r, struct sb_sql
         assert(batch->jobs[i].state != SB_JOB_DONE);
     return code;
 }
-
-/* ---- One request, in steps ------------------------------------------------------------------ */
-
-struct sb_sql_item *sb_rows_first(struct sb_batch *batch, struct sb_repository *r)
-{
-    struct sb_job *job = &batch->jobs[0];
-
-    assert(batch->count == 1);
-    job->blocked = false;
-    refuse_unfit(batch, r);
-    if (job->state != SB_JOB_WAITING)
-        return NULL;
-    return prepare_job(job, writes(job) ? &change : &look);
-}
-
-/* Nobody checks the store of a server, so what is settled is answered. What is not done has changed nothing,
- * whatever its statement has found: the commit comes last. */
-struct sb_sql_item *sb_rows_next(struct sb_batch *batch, struct sb_repository *r)
-{
-    struct sb_job *job = &batch->jobs[0];
-    bool looked = job->item.statement == SB_SQL_SELECT;
-    struct sb_sql_failure unsettled;
-
-    if (!job->item.done)
-        job->item.hit = false;
-    (looked ? &look : &change)->take(batch, r, job);
-    sb_batch_settle(batch, r, &unsettled);
-    return job->state == SB_JOB_WAITING && !looked ? prepare_job(job, &look) : NULL;
-}

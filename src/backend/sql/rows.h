@@ -17,10 +17,4 @@
 int sb_rows_write(struct sb_batch *batch, struct sb_repository *repository,
                   struct sb_sql_failure *failure);
 
-/* The same in steps, for a batch of one request and a thread that must not wait: the first item to run, and
- * the next one when that was done. NULL: the request is answered, or it takes more than this. Then it is
- * still waiting, and blocked where somebody was in its way. */
-struct sb_sql_item *sb_rows_first(struct sb_batch *batch, struct sb_repository *repository);
-struct sb_sql_item *sb_rows_next(struct sb_batch *batch, struct sb_repository *repository);
-
 #endif

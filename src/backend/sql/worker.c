@@ -1,16 +1,29 @@
 /*
- * worker.c - the thread of an SQL client. Owns the queue and the thread's work; must not know statements.
+ * worker.c - the thread of an SQL client. Owns the queue and who uses the connection; must not know statements.
+ *
+ *     the thread    carries out what is queued, looks for releases, heals the connection
+ *     the loop      carries out a single request on a local file, while the thread has nothing to do
+ *
+ * The loop waits for nobody else's lock. After a disk was slow its requests are left to the thread for a while: then a
+ * time limit is missed by one slow commit, and not by each.
  */
-#include "backend/sql/worker_parts.h"
+#include "backend/sql/worker.h"
+
+#include "backend/sql/batch.h"
+#include "backend/sql/link.h"
+#include "backend/sql/queue.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/signals.h"
 #include "base/thread.h"
 
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define GATHER_PART 50 /* of the transition may be spent on waiting for more renewals */
@@ -19,7 +32,41 @@
  * still win. Most of a herd gives up then without ever having had the lock. */
 #define LOOK_AGAIN_MS 10
 
+/* Servers are given at least this long for an answer: a connection that is given up costs more than one
+ * request's punctuality. */
+#define ANSWER_MIN_MS 300
+
+#define SLOW_MS 50     /* longer than a busy machine takes a core away for */
+#define SLOW_SHARE 100 /* one part in so many of the loop's time may go by in slow requests */
+#define THREAD_ONLY_MAX_MS 60000
+
 enum work { WORK_END, WORK_REQUESTS, WORK_LOOK, WORK_HEAL };
+
+struct sb_worker {
+    struct sb_worker_config config;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows, `user` included */
+    pthread_cond_t arrived;
+    struct sb_queue queue;
+    bool stopping;
+    bool broken;                        /* `failure` has made the connection useless */
+    int64_t wakes_at_ms;                /* the thread, unless it is called */
+    struct sb_sql_names names;          /* what the table took when it was last connected to */
+    enum { NOBODY, THREAD, LOOP } user; /* of the connection */
+
+    /* The user's own: */
+    struct sb_sql_link link;
+    struct sb_sql_failure failure;
+
+    int64_t thread_only_until_ms; /* the loop's own: no request is carried out there before */
+
+    void (*stopped)(void *argument);
+    void *argument;
+    struct simba_task last_task;
+
+    /* The user's own, too. At the end: its many jobs take no page before they are used. */
+    struct sb_batch batch;
+};
 
 /* ---- Queue ---------------------------------------------------------------------------------- */
 
@@ -31,8 +78,9 @@ static void reply_code(struct sb_worker *w, struct simba_request *request, int c
     w->config.host->reply(w->config.host, request, &reply);
 }
 
-int64_t sb_worker_deadline_ms(const struct sb_worker *w, const struct simba_request *request,
-                              int64_t now_ms)
+/* Until when a request that came now is answered. */
+static int64_t deadline_of(const struct sb_worker *w, const struct simba_request *request,
+                           int64_t now_ms)
 {
     int64_t wait_ms = w->config.wait_ms;
 
@@ -53,9 +101,8 @@ static int64_t gather_ms(const struct sb_worker *w, const struct simba_request *
 static bool enqueue(struct sb_worker *w, struct simba_request *request)
 {
     int64_t now_ms = simba_now_ms();
-    struct sb_queue_entry entry = {.request = request,
-                                   .deadline_ms = sb_worker_deadline_ms(w, request, now_ms),
-                                   .due_ms = now_ms};
+    struct sb_queue_entry entry = {
+        .request = request, .deadline_ms = deadline_of(w, request, now_ms), .due_ms = now_ms};
 
     if (request->op == SIMBA_OP_GUARD)
         entry.due_ms += gather_ms(w, request);
@@ -109,15 +156,7 @@ void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
 {
     struct simba_request *rest = answer_void(w, batch);
 
-    if (rest != NULL && !sb_worker_fly(w, rest))
-        submit_to_thread(w, rest);
-}
-
-void sb_worker_submit_here(struct sb_worker *w, struct simba_request *batch)
-{
-    struct simba_request *rest = answer_void(w, batch);
-
-    if (rest != NULL && !sb_worker_try_now(w, rest))
+    if (rest != NULL)
         submit_to_thread(w, rest);
 }
 
@@ -134,7 +173,7 @@ static int64_t queue_due_ms(const struct sb_worker *w)
     return w->stopping && w->queue.count > 0 ? 0 : sb_queue_due_ms(&w->queue);
 }
 
-int64_t sb_worker_look_due_ms(const struct sb_worker *w)
+static int64_t look_due_ms(const struct sb_worker *w)
 {
     return w->config.waiters != NULL ? sb_waiters_due_ms(w->config.waiters) : SIMBA_INFINITE;
 }
@@ -158,7 +197,7 @@ static void wait_until(struct sb_worker *w, int64_t at_ms, int64_t now_ms)
 static bool find_work(struct sb_worker *w, int64_t now_ms, enum work *ret_work, int64_t *ret_due_ms)
 {
     int64_t due_ms = queue_due_ms(w);
-    int64_t look_ms = sb_worker_look_due_ms(w);
+    int64_t look_ms = look_due_ms(w);
 
     *ret_due_ms = due_ms < look_ms ? due_ms : look_ms;
     if (w->broken)
@@ -196,12 +235,12 @@ static enum work take(struct sb_worker *w)
         sb_queue_take(&w->queue, &w->batch, w->stopping);
     w->broken = false;
     w->user = THREAD;
-    sb_flight_disarm(w->flight);
     pthread_mutex_unlock(&w->lock);
     return work;
 }
 
-bool sb_worker_take_back(struct sb_worker *w, int64_t began_ms)
+/* Puts the jobs that somebody was in the way of back into the queue; false when memory is short. */
+static bool take_back(struct sb_worker *w, int64_t began_ms)
 {
     bool kept;
 
@@ -245,8 +284,8 @@ static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *f
     note_names(w);
     if (driver->looks_first && deadline_ms > now_ms + LOOK_AGAIN_MS)
         deadline_ms = now_ms + LOOK_AGAIN_MS;
-    if (driver->run_all != NULL && deadline_ms < now_ms + SB_WORKER_ANSWER_MIN_MS)
-        deadline_ms = now_ms + SB_WORKER_ANSWER_MIN_MS;
+    if (driver->run_all != NULL && deadline_ms < now_ms + ANSWER_MIN_MS)
+        deadline_ms = now_ms + ANSWER_MIN_MS;
     driver->set_deadline(w->link.repository.connection, deadline_ms);
     return sb_batch_run(&w->batch, &w->link.repository, failure);
 }
@@ -275,7 +314,7 @@ static void serve(struct sb_worker *w)
         if (attempt(w, now_ms, &failure) == SIMBA_OK) {
             set_late(&failure.error, true);
             sb_batch_expire(&w->batch, simba_now_ms(), &failure.error);
-            if (sb_worker_take_back(w, began_ms))
+            if (take_back(w, began_ms))
                 return;
             sb_error_plain(&failure.error, SIMBA_ENOMEM);
             break;
@@ -322,6 +361,132 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
+/* ---- On the loop ---------------------------------------------------------------------------- */
+
+/* Whether the loop has the connection now. Requests that came before must not be overtaken, and a look that is
+ * due needs a turn of the thread. */
+static bool seize_connection(struct sb_worker *w, int64_t now_ms)
+{
+    const struct sb_sql_connection *connection;
+    bool seized;
+
+    pthread_mutex_lock(&w->lock);
+    connection = w->user == NOBODY ? w->link.repository.connection : NULL;
+    seized = connection != NULL && !connection->outdated && w->queue.count == 0 && !w->broken &&
+             !w->stopping && look_due_ms(w) > now_ms;
+    if (seized)
+        w->user = LOOP;
+    pthread_mutex_unlock(&w->lock);
+    return seized;
+}
+
+/* The thread is called where it has something to do before it wakes by itself. */
+static void yield_connection(struct sb_worker *w)
+{
+    bool wanted;
+
+    pthread_mutex_lock(&w->lock);
+    w->user = NOBODY;
+    wanted = w->queue.count > 0 || w->broken || w->stopping || look_due_ms(w) < w->wakes_at_ms;
+    pthread_mutex_unlock(&w->lock);
+    if (wanted)
+        pthread_cond_signal(&w->arrived);
+}
+
+/* What the loop could not carry out, the thread does. */
+static void leave_to_thread(struct sb_worker *w)
+{
+    const struct sb_job *job = &w->batch.jobs[0];
+    struct sb_queue_entry entry = {.request = job->request, .deadline_ms = job->deadline_ms};
+    struct simba_error error;
+    bool kept;
+
+    if (job->state != SB_JOB_WAITING)
+        return;
+    pthread_mutex_lock(&w->lock);
+    kept = sb_queue_add(&w->queue, &entry);
+    pthread_mutex_unlock(&w->lock);
+    if (kept)
+        return;
+    sb_error_plain(&error, SIMBA_ENOMEM);
+    sb_batch_fail(&w->batch, &error);
+}
+
+/* Whatever can be healed is left to the thread. */
+static void run_batch(struct sb_worker *w)
+{
+    w->config.driver->set_deadline(w->link.repository.connection, SB_SQL_AT_ONCE);
+    if (sb_batch_run(&w->batch, &w->link.repository, &w->failure) == SIMBA_OK)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->broken = w->failure.remedy == SB_SQL_RECONNECT;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Mostly there is none, and to ask takes a third of the time for which a signal is held back and let go. */
+static bool has_file_limit(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* Past the limit for files a write ends the process, where it is not on a thread of the library. */
+static void run_on_loop(struct sb_worker *w)
+{
+    struct sb_signal_hold hold;
+
+    if (has_file_limit()) {
+        sb_signal_hold(&hold, SIGXFSZ);
+        run_batch(w);
+        sb_signal_let_go(&hold);
+    } else {
+        run_batch(w);
+    }
+}
+
+static void note_duration(struct sb_worker *w, int64_t began_ms)
+{
+    int64_t now_ms = simba_now_ms();
+    int64_t took_ms = now_ms - began_ms;
+    int64_t pause_ms = took_ms * SLOW_SHARE;
+
+    if (took_ms >= SLOW_MS)
+        w->thread_only_until_ms =
+            now_ms + (pause_ms < THREAD_ONLY_MAX_MS ? pause_ms : THREAD_ONLY_MAX_MS);
+}
+
+/* Those that nobody else would go along with: renewals wait for company. */
+static bool is_single(const struct simba_request *batch)
+{
+    return batch->next == NULL && (batch->op == SIMBA_OP_ACQUIRE || batch->op == SIMBA_OP_RELEASE ||
+                                   batch->op == SIMBA_OP_READ);
+}
+
+/* False, and nothing has been done, where that would have to wait for anybody. */
+static bool try_on_loop(struct sb_worker *w, struct simba_request *batch)
+{
+    int64_t now_ms = simba_now_ms();
+
+    if (!is_single(batch) || now_ms < w->thread_only_until_ms || !seize_connection(w, now_ms))
+        return false;
+    w->batch.count = 0;
+    sb_batch_add(&w->batch, batch, deadline_of(w, batch, now_ms));
+    run_on_loop(w);
+    note_duration(w, now_ms);
+    leave_to_thread(w);
+    yield_connection(w);
+    return true;
+}
+
+void sb_worker_submit_here(struct sb_worker *w, struct simba_request *batch)
+{
+    struct simba_request *rest = answer_void(w, batch);
+
+    if (rest != NULL && !try_on_loop(w, rest))
+        submit_to_thread(w, rest);
+}
+
 /* ---- Life ----------------------------------------------------------------------------------- */
 
 static void free_worker(struct sb_worker *w)
@@ -332,24 +497,16 @@ static void free_worker(struct sb_worker *w)
     sb_free(w);
 }
 
-static void on_flight_closed(void *argument)
-{
-    struct sb_worker *w = argument;
-    void (*stopped)(void *argument) = w->stopped;
-    void *stop_argument = w->argument;
-
-    free_worker(w);
-    stopped(stop_argument);
-}
-
 /* On the loop thread. The worker's has nothing left to do but to return, so this does not wait. */
 static void finish_stop(struct simba_task *task)
 {
-    struct sb_worker *w =
-        (struct sb_worker *)((char *)task - offsetof(struct sb_worker, last_task));
+    struct sb_worker *w = SB_CONTAINER(struct sb_worker, last_task, task);
+    void (*stopped)(void *argument) = w->stopped;
+    void *argument = w->argument;
 
     pthread_join(w->thread, NULL);
-    sb_flight_close(w->flight, on_flight_closed, w);
+    free_worker(w);
+    stopped(argument);
 }
 
 void sb_worker_stop(struct sb_worker *w, void (*stopped)(void *argument), void *argument)

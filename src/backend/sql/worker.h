@@ -4,8 +4,7 @@
  *
  * Requests that arrive while the thread works are taken together; those that somebody is in the way of come
  * back later, without delaying the others. It reconnects with a back-off, creates the schema again where it
- * vanished, and answers every request by its deadline. A request that comes alone is sent and answered on the loop
- * where the driver can do that without waiting, and is left to the thread where it turns out to take more.
+ * vanished, and answers every request by its deadline.
  */
 #ifndef SB_BACKEND_SQL_WORKER_H
 #define SB_BACKEND_SQL_WORKER_H
@@ -35,7 +34,7 @@ int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **re
 void sb_worker_submit(struct sb_worker *worker, struct simba_request *batch)
     SB_SHARED("worker_submit");
 
-/* The same for a store that is at hand, from a caller that may wait for its disk: a lone request is carried out before
+/* The same for a store that is at hand, from a caller that may wait for its disk: a single request is carried out before
  * this returns, unless somebody else's lock is in the way or the disk has been slow of late. */
 void sb_worker_submit_here(struct sb_worker *worker, struct simba_request *batch);
 

@@ -10,6 +10,7 @@
 #include "backend/sqlite/watch.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -166,29 +167,16 @@ static int open_client(const struct simba_backend_config *config,
     return SIMBA_OK;
 }
 
-/* Eight bytes in a step, because it is asked for several times in each request. */
-static uint64_t add_to_mark(uint64_t mark, const char *text)
-{
-    size_t length = strlen(text);
-    uint64_t word;
-
-    for (; length >= sizeof word; text += sizeof word, length -= sizeof word) {
-        memcpy(&word, text, sizeof word);
-        mark = (mark ^ word) * 1099511628211u;
-    }
-    word = 0;
-    memcpy(&word, text, length);
-    return (mark ^ word) * 1099511628211u;
-}
-
-/* By which a request and who listens are known to be of the same contender. */
+/* By which a request and a listener are known to be of the same contender. */
 static uint64_t mark_of(const char *mutex, const char *id)
 {
-    return add_to_mark(add_to_mark(14695981039346656037u, mutex), id != NULL ? id : "");
+    return (uint64_t)sb_hash(mutex) << 32 | sb_hash(id != NULL ? id : "");
 }
 
-/* Whether nobody but who asks would be kept waiting by a slow disk: nobody else listens. While a contender leads, the
- * application may ask for a state, and one that has stopped may give back what came to it late. */
+/* Whether a slow disk would keep nobody but the caller waiting: nobody else listens. While a contender leads, the
+ * application may ask for a state, and a contender that has stopped may give back what came to it late; neither may
+ * delay the leader's callbacks. Without the marks the only contender's requests would all be the thread's: a cycle
+ * would take 2.7 times as long. */
 static bool delays_nobody(const simba_backend *b, const struct simba_request *request)
 {
     if (b->listeners == 0)

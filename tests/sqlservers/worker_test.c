@@ -1,6 +1,6 @@
 /*
- * lone_test.c - a request that comes alone is carried out by the thread that turns the loop. What may hold such a
- * statement up must hold up nobody else, and whatever becomes of it is told exactly once.
+ * worker_test.c - the thread that carries requests out. What may hold a statement up must hold up nobody else,
+ * and whatever becomes of it is told exactly once.
  */
 #include "server.h"
 
@@ -10,9 +10,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #define LEASE "ttl=1s&transition=15s&jitter=0ms..50ms&connect-timeout=1s"
 #define LEASE_MS 16000
@@ -68,44 +66,9 @@ static simba_locker *used_locker(simba_client *client, const char *mutex)
     return locker;
 }
 
-/* Whether there is no answer as long as the loop is not turned: no other thread is at work. */
-static bool waits_for_loop(struct host *host)
-{
-    struct call call = host_call(SIMBA_OP_ACQUIRE, "turned", "a", 0);
-    bool waited;
-
-    host_submit(host, &call, 1);
-    test_pause_ms(100);
-    waited = !host_is_answered(host, &call);
-    assert_true(host_wait(host, &call, 1));
-    assert_string_equal(call.owner, "a");
-    return waited;
-}
-
-/* The worker's thread may still be busy with what came before. */
-static void assert_flies(struct host *host)
-{
-    bool waited = false;
-
-    for (int i = 0; i < 10 && !waited; i++)
-        waited = waits_for_loop(host);
-    assert_true(waited);
-}
-
-/* The twin of all tests here. */
-static void a_lone_request_is_carried_out_by_who_turns_the_loop(void **state)
-{
-    struct host host;
-
-    (void)state;
-    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
-    assert_flies(&host);
-    assert_true(host_close(&host));
-}
-
 static struct call take(struct host *host, const char *id, const char *expected)
 {
-    struct call call = host_do(host, SIMBA_OP_ACQUIRE, "left", id, 0);
+    struct call call = host_do(host, SIMBA_OP_ACQUIRE, "m", id, 0);
 
     assert_int_equal(call.code, SIMBA_OK);
     assert_string_equal(call.owner, expected);
@@ -114,7 +77,7 @@ static struct call take(struct host *host, const char *id, const char *expected)
 
 static uint64_t give_back(struct host *host, const struct call *taken)
 {
-    struct call call = host_do(host, SIMBA_OP_RELEASE, "left", taken->request.id, taken->revision);
+    struct call call = host_do(host, SIMBA_OP_RELEASE, "m", taken->request.id, taken->revision);
 
     assert_int_equal(call.code, SIMBA_OK);
     return taken->revision + 1;
@@ -126,69 +89,6 @@ static uint64_t come_and_go(struct host *host, const char *id)
     struct call taken = take(host, id, id);
 
     return give_back(host, &taken);
-}
-
-/* So often that it expects to find the mutex as it has left it. */
-static uint64_t settle(struct host *host, const char *id)
-{
-    uint64_t first = come_and_go(host, id);
-
-    for (uint64_t i = 1; i <= 3; i++)
-        assert_int_equal(come_and_go(host, id), first + 2 * i);
-    return first + 6;
-}
-
-/* Who remembers how it has left a mutex must not go by that. */
-static void what_others_did_since_ones_own_release_counts(void **state)
-{
-    struct host mine, other;
-    struct call call;
-    uint64_t left;
-
-    (void)state;
-    assert_int_equal(host_open(&mine, server.url), SIMBA_OK);
-    assert_int_equal(host_open(&other, server.url), SIMBA_OK);
-    settle(&mine, "a");
-    call = take(&other, "b", "b");
-    take(&mine, "a", "b");
-    give_back(&other, &call);
-    settle(&mine, "a");
-    left = come_and_go(&other, "b");
-    assert_int_equal(come_and_go(&mine, "a"), left + 2);
-    left = settle(&mine, "a");
-    assert_int_equal(server_number(&server, "SELECT version FROM simba_mutex"
-                                            " WHERE mutex = 'left' AND owner_id = ''"),
-                     (int64_t)left);
-    server_sql(&server, "UPDATE simba_mutex SET owner_id = 'c', transition_at = 9000000000000"
-                        " WHERE mutex = 'left'"); /* as a row that was made anew may come to be */
-    take(&mine, "a", "c");
-    server_sql(&server, "UPDATE simba_mutex SET owner_id = '', transition_at = 0"
-                        " WHERE mutex = 'left'");
-    settle(&mine, "a");
-    server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
-    take(&mine, "a", "a");
-    assert_true(host_close(&other));
-    assert_true(host_close(&mine));
-}
-
-static void who_has_left_the_last_version_acquires_no_more(void **state)
-{
-    struct host host;
-    struct call call;
-
-    (void)state;
-    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
-    server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
-    come_and_go(&host, "a");
-    server_sql(&server,
-               "UPDATE simba_mutex SET version = 9223372036854775798 WHERE mutex = 'left'");
-    assert_true(settle(&host, "a") == 9223372036854775806);
-    call = take(&host, "a", "a");
-    assert_true(call.revision == 9223372036854775807);
-    give_back(&host, &call);
-    assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "left", "a", 0).code, SIMBA_ECONFIG);
-    server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
-    assert_true(host_close(&host));
 }
 
 /* ---- How many statements -------------------------------------------------------------------- */
@@ -231,14 +131,12 @@ static double updates_of(void (*round)(struct host *mine, struct host *other), s
     return (double)(server_number(&server, dialect_count_updates) - before) / ROUNDS;
 }
 
-/* What one client remembers spares the server something while nobody else comes. A hand-over must not
- * pay for it with a round trip. */
 static void each_change_is_one_statement_alone_and_in_turn(void **state)
 {
     struct host mine, other;
 
     (void)state;
-    server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'left'");
+    server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'm'");
     assert_int_equal(host_open(&mine, server.url), SIMBA_OK);
     assert_int_equal(host_open(&other, server.url), SIMBA_OK);
     assert_float_equal(updates_of(alone, &mine, &other), 2, 0.01);
@@ -508,7 +406,7 @@ static void *be_busy(void *argument)
 }
 
 /* A look for releases needs the connection as well. */
-static void a_stream_of_lone_requests_keeps_no_waiter_from_a_release(void **state)
+static void a_stream_of_requests_keeps_no_waiter_from_a_release(void **state)
 {
     simba_client *other = open_client(LEASE);
     simba_locker *held = used_locker(other, "wanted");
@@ -603,52 +501,6 @@ static void a_connection_that_was_closed_while_idle_costs_nothing(void **state)
     close_client(client);
 }
 
-static bool is_over(void *user)
-{
-    const int64_t *until_ms = user;
-
-    return simba_now_ms() >= *until_ms;
-}
-
-static void idle(void)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;)
-        pause();
-}
-
-/* A child has all sockets of its parent, so that none is closed for good as long as it lives: the loop would
- * be woken by what nobody can take off it any more. */
-static void a_socket_that_a_child_keeps_open_costs_nothing(void **state)
-{
-    struct call call = host_call(SIMBA_OP_ACQUIRE, "forked", "a", 0);
-    int64_t until_ms;
-    struct host host;
-    double began_ms;
-    pid_t child;
-
-    (void)state;
-    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
-    host_do(&host, SIMBA_OP_ACQUIRE, "forked", "a", 0);
-    assert_flies(&host);
-    child = fork();
-    if (child == 0)
-        idle();
-    server_pause(&server);
-    host_submit(&host, &call, 1);
-    server_kill(&server);
-    assert_true(host_wait(&host, &call, 1));
-    assert_int_equal(call.code, SIMBA_EUNKNOWN);
-    began_ms = cpu_ms();
-    until_ms = simba_now_ms() + 1000;
-    assert_true(host_run_until(&host, is_over, &until_ms));
-    assert_true(cpu_ms() - began_ms < 300);
-    server_start(&server);
-    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "forked", "a", 0).owner, "a");
-    server_reap(child);
-    assert_true(host_close(&host));
-}
-
 /* The application's thread would get it. */
 static void a_connection_that_is_lost_raises_no_signal(void **state)
 {
@@ -657,7 +509,6 @@ static void a_connection_that_is_lost_raises_no_signal(void **state)
 
     (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
-    assert_flies(&host);
     server_pause(&server);
     server_break_pipes(&server);
     host_submit(&host, &call, 1);
@@ -671,9 +522,6 @@ static void a_connection_that_is_lost_raises_no_signal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lone_request_is_carried_out_by_who_turns_the_loop),
-        cmocka_unit_test(what_others_did_since_ones_own_release_counts),
-        cmocka_unit_test(who_has_left_the_last_version_acquires_no_more),
         cmocka_unit_test(each_change_is_one_statement_alone_and_in_turn),
         cmocka_unit_test(a_wait_with_a_limit_ends_in_time_while_the_server_hangs),
         cmocka_unit_test(a_client_closes_while_the_server_hangs),
@@ -681,15 +529,14 @@ int main(void)
         cmocka_unit_test(others_are_renewed_while_a_statement_waits_for_a_row),
         cmocka_unit_test(requests_that_come_meanwhile_follow),
         cmocka_unit_test(threads_that_wait_at_once_are_all_served),
-        cmocka_unit_test(a_stream_of_lone_requests_keeps_no_waiter_from_a_release),
+        cmocka_unit_test(a_stream_of_requests_keeps_no_waiter_from_a_release),
         cmocka_unit_test(a_connection_that_is_lost_meanwhile_is_told_once),
         cmocka_unit_test(a_server_that_dies_meanwhile_leaves_the_outcome_unknown),
         cmocka_unit_test(a_connection_that_was_closed_while_idle_costs_nothing),
-        cmocka_unit_test(a_socket_that_a_child_keeps_open_costs_nothing),
         cmocka_unit_test(a_connection_that_is_lost_raises_no_signal),
     };
 
     return server_is_installed()
-               ? cmocka_run_group_tests_name("lone", tests, open_store, server_teardown)
+               ? cmocka_run_group_tests_name("worker", tests, open_store, server_teardown)
                : 77;
 }
