@@ -283,7 +283,8 @@ static void expire(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 
 /* ---- Replies ------------------------------------------------------------------------------- */
 
-/* A stop that is given up says so: a callback may still run. */
+/* A stop that is given up says so: a callback may still run. A loss is told rather than that the wait queue could not
+ * be left: a place there runs out by itself, but another may have owned while the application worked. */
 static void finish(struct sb_machine *m, int code, struct sb_step *step)
 {
     set_status(m, SIMBA_INITIAL);
@@ -333,6 +334,19 @@ static bool is_foreign(const struct sb_machine *m, const struct sb_event *e)
     if (e->fence != 0)
         return e->fence != e->named;
     return has_foreign_change(m, e);
+}
+
+/* Whether the record that nobody owns any more is of the term that a stop ends: its lease has run out, and no other
+ * term has followed. A late GUARD may even bring it back. The RELEASE that names it tells whether it was there until
+ * then. */
+static bool has_lapsed(const struct sb_machine *m, const struct sb_event *e)
+{
+    uint64_t own_changes = e->revision_counts ? m->open : 0;
+
+    if (!m->ends_term || e->answer != SB_ANSWER_NOBODY || e->op == SIMBA_OP_RELEASE ||
+        e->revision < m->revision)
+        return false;
+    return e->fence != 0 ? e->fence == m->fence : e->revision - m->revision <= own_changes;
 }
 
 /* Looks again when the rival's lease is over; it may be renewed by then. */
@@ -423,10 +437,17 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
 
     if (e->answer == SB_ANSWER_OTHER)
         owner = owner_of(m, e);
-    m->claim = m->doubt ? SB_CLAIM_UNKNOWN : SB_CLAIM_NONE;
+    m->claim = SB_CLAIM_NONE;
     if (e->op == SIMBA_OP_RELEASE && !e->missed)
         m->ends_term = false;
-    find_gone(m);
+    if (has_lapsed(m, e)) {
+        m->claim = SB_CLAIM_MINE;
+        m->revision = e->revision;
+    } else {
+        find_gone(m);
+    }
+    if (m->doubt)
+        m->claim = SB_CLAIM_UNKNOWN;
     m->rival = false;
     /* An ACQUIRE that made nobody the owner is tried again with a back-off, as if it had failed. */
     if (e->op != SIMBA_OP_ACQUIRE || e->answer == SB_ANSWER_OTHER)

@@ -69,7 +69,7 @@ struct sb_event {
     int64_t transition_left_ms;
     uint64_t revision;
     bool revision_counts; /* each ACQUIRE and GUARD that changed the record added 1 to it */
-    uint64_t fence;       /* MINE and OTHER: of the owner's term, 0 where it is not known */
+    uint64_t fence;       /* of the owner's term, or of the last one in the record; 0: not known */
     int64_t place; /* OTHER, ACQUIRE: mine in the wait queue, from 1; 0 where it is not known */
     bool missed;   /* RELEASE: the store did not have the record that it named */
 };
