@@ -276,6 +276,27 @@ static void excuse_stray(struct sim_world *w, const struct sim_request *r)
         record->owner.given_up = true;
 }
 
+/* Whether the member has guarded or looked for its term, and was told that its id owns. */
+static bool finds_own_id(const struct sim_world *w, const struct sim_request *r,
+                         const struct sb_event *event)
+{
+    return sim_request_is_current(w, r) && !w->members[r->member].observer &&
+           event->answer == SB_ANSWER_MINE && r->fence != 0;
+}
+
+/* Before the answer is taken in for a stop, which may end with it; behind it for a belief that ends with it. */
+void sim_check_excused(struct sim_world *w, const struct sim_request *r,
+                       const struct sb_event *event)
+{
+    if (!finds_own_id(w, r, event))
+        return;
+    if (r->foreign)
+        excuse_stray(w, r);
+    else if (sim_check_may_mistake(w, r) && w->store.record.owner.member == r->member &&
+             !sim_check_believes(w, r->member))
+        w->store.record.owner.given_up = true;
+}
+
 /* A guard that finds another term of its id ends the belief; one that renews its own does not. */
 void sim_check_foreign(struct sim_world *w, const struct sim_request *r,
                        const struct sb_event *event, const struct sim_seen *before)
@@ -283,20 +304,16 @@ void sim_check_foreign(struct sim_world *w, const struct sim_request *r,
     const struct sim_seen *seen = &w->check.seen[r->member];
     bool believed = before->until_us > w->now_us && before->term == r->term;
 
-    if (!sim_request_is_current(w, r) || w->members[r->member].observer)
+    if (!finds_own_id(w, r, event))
         return;
-    if (event->answer != SB_ANSWER_MINE || r->fence == 0)
-        return;
+    sim_check_excused(w, r, event);
     if (r->foreign) {
         w->counts[SIM_FOREIGN]++;
-        excuse_stray(w, r);
         if (could_know(w, r))
             sim_check_deposed(w, r->member, r->term, "its guard found another term of its id");
-    } else if (sim_check_may_mistake(w, r)) {
-        if (w->store.record.owner.member == r->member && !sim_check_believes(w, r->member))
-            w->store.record.owner.given_up = true;
-    } else if (believed && before->phase == SIM_UP && r->as_of_ms == 0 &&
-               seen->proved_us > w->now_us && !sim_check_believes(w, r->member)) {
+    } else if (!sim_check_may_mistake(w, r) && believed && before->phase == SIM_UP &&
+               r->as_of_ms == 0 && seen->proved_us > w->now_us &&
+               !sim_check_believes(w, r->member)) {
         sim_violate(w, "10: %s gives up a lease that was renewed", id_of(w, r->member));
     }
 }

@@ -349,6 +349,7 @@ static void judge_answer(struct sim_world *w, const struct sim_request *r,
     show_proof(w, r, event);
     sim_check_answered(w, r, event->answer);
     sim_store_told(w, r);
+    sim_check_excused(w, r, event);
     sim_member_drive(w, r->member, event);
     sim_check_answer_told(w, r, event, &before);
     sim_check_given_back(w, r, event, &before);

@@ -566,6 +566,8 @@ void sim_check_renewal(struct sim_world *w, int member, int owner, bool foreign)
 void sim_check_release(struct sim_world *w, int member);
 void sim_check_voided(struct sim_world *w, int member);
 bool sim_check_may_mistake(const struct sim_world *w, const struct sim_request *request);
+void sim_check_excused(struct sim_world *w, const struct sim_request *request,
+                       const struct sb_event *event);
 void sim_check_foreign(struct sim_world *w, const struct sim_request *request,
                        const struct sb_event *event, const struct sim_seen *before);
 void sim_check_write(struct sim_world *w, uint64_t token, uint64_t term);
