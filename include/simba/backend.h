@@ -208,7 +208,9 @@ struct simba_backend_ops {
     /* Whether this backend serves the scheme of a URL. */
     bool (*serves)(const char *scheme);
 
-    /* Creates. `host` outlives the backend. On failure nothing is left behind. */
+    /* Creates. `host` outlives the backend. On failure nothing is left behind. The close of a client that was opened
+     * with allow_store_down does not wait for an `open` under way: a thread still runs that, and then `close`. So code
+     * and tables of a backend must never be unloaded. */
     int (*open)(const struct simba_backend_config *config, const struct simba_backend_host *host,
                 simba_backend **ret_backend, struct simba_error *error);
 

@@ -274,8 +274,8 @@ struct simba_client_options {
      * the jitter. */
     int64_t turn_ms;
     /* Default false. Opening succeeds also while the store is down or refuses: everything behaves as if the store had
-     * gone away after the opening, and owns, reads and works as soon as it can be used. What is wrong with the URL
-     * itself still fails at once. */
+     * gone away after the opening, and owns, reads and works as soon as it can be used. An acquire waits for that, too,
+     * within its time-out. What is wrong with the URL itself still fails at once. */
     bool allow_store_down;
 };
 

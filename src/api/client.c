@@ -341,14 +341,12 @@ int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms, int64_t *ret_t
 int simba_client_life_fd(simba_client *client)
 {
     struct sb_engine *engine = client->engine;
-    simba_backend *backend = engine->backend;
 
-    if (sb_engine_check_process(engine, NULL) != SIMBA_OK || engine->ops->life_fd == NULL ||
-        backend == NULL) {
+    if (sb_engine_check_process(engine, NULL) != SIMBA_OK || engine->ops->life_fd == NULL) {
         errno = ENOTSUP;
         return -1;
     }
-    return engine->ops->life_fd(backend);
+    return engine->ops->life_fd(engine->backend);
 }
 
 int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)

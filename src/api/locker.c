@@ -57,12 +57,14 @@ static void settle(simba_locker *locker, int code)
     pthread_cond_signal(&locker->changed);
 }
 
-/* Neither credentials nor a configuration become right by waiting. */
-static bool is_hopeless(int code)
+/* Neither credentials nor a configuration become right by waiting. A store that could not be opened so far is another
+ * matter: its user or its database may not be there yet. */
+static bool is_hopeless(const simba_locker *locker, int code)
 {
     enum simba_error_group group = simba_error_group(code);
 
-    return group == SIMBA_GROUP_DENIED || group == SIMBA_GROUP_CONFIG;
+    return (group == SIMBA_GROUP_DENIED || group == SIMBA_GROUP_CONFIG) &&
+           sb_engine_is_store_open(locker->client->engine);
 }
 
 static bool ends_first_attempt(const simba_locker *locker, int code)
@@ -78,8 +80,8 @@ static void on_reply(simba_locker *locker, const struct sb_event *event)
 {
     bool failed = event->answer == SB_ANSWER_FAILED || event->answer == SB_ANSWER_UNKNOWN;
 
-    if (failed &&
-        (locker->once || is_hopeless(event->code) || ends_first_attempt(locker, event->code)))
+    if (failed && (locker->once || is_hopeless(locker, event->code) ||
+                   ends_first_attempt(locker, event->code)))
         settle(locker, event->code);
     else if (!failed && event->answer != SB_ANSWER_MINE && locker->once)
         settle(locker, SIMBA_ECONTENDED);

@@ -418,7 +418,7 @@ static void set_listening(struct sb_service *s, bool on)
     if (s->listening == on)
         return;
     s->listening = on;
-    if (ops->listen != NULL && s->engine->backend != NULL)
+    if (ops->listen != NULL)
         ops->listen(s->engine->backend, s->member.mutex, s->member.id, on);
 }
 

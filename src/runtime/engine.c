@@ -14,7 +14,7 @@
 #include "base/fork.h"
 #include "base/text.h"
 #include "core/owner.h"
-#include "runtime/opener.h"
+#include "runtime/late_store.h"
 #include "runtime/service.h"
 
 #include <stdarg.h>
@@ -242,25 +242,6 @@ void sb_engine_send_as_of(struct sb_engine *engine, struct sb_request *request, 
     sb_engine_pending_add(engine);
 }
 
-/* As long as the store is not open. Nothing is there yet that could be given back, so a release succeeds. */
-static void refuse(struct sb_engine *engine, struct simba_request *batch)
-{
-    const struct simba_reply released = SIMBA_REPLY_INIT;
-    struct simba_reply refused = SIMBA_REPLY_INIT;
-    struct simba_error error;
-
-    sb_opener_error(engine->opener, &error);
-    refused.code = error.code;
-    refused.error = &error;
-    while (batch != NULL) {
-        struct simba_request *next = batch->next; /* the request is gone when it is answered */
-
-        engine->host.reply(&engine->host, batch,
-                           batch->op == SIMBA_OP_RELEASE ? &released : &refused);
-        batch = next;
-    }
-}
-
 /* The end of a turn. Answers that come from within submit may bring new requests. */
 static void send_batch(void *argument)
 {
@@ -271,10 +252,7 @@ static void send_batch(void *argument)
 
         engine->batch = NULL;
         engine->batch_end = &engine->batch;
-        if (engine->backend != NULL)
-            engine->ops->submit(engine->backend, batch);
-        else
-            refuse(engine, batch);
+        engine->ops->submit(engine->backend, batch);
     }
 }
 
@@ -503,9 +481,27 @@ struct opening {
     int code;
 };
 
-/* Those that listen have done so to nobody. */
-static void introduce_services(struct sb_engine *engine)
+static void open_backend(void *argument)
 {
+    struct opening *opening = argument;
+    struct sb_engine *engine = opening->engine;
+    struct simba_backend_config config = {
+        .size = sizeof config,
+        .url = opening->url,
+        .ttl_ms = engine->timing.ttl_ms,
+        .transition_ms = engine->timing.transition_ms,
+    };
+
+    engine->host.loop = sb_loop_uv(engine->loop);
+    if (engine->ops->no_sigpipe)
+        sb_loop_set_no_sigpipe(engine->loop);
+    opening->code = engine->ops->open(&config, &engine->host, &engine->backend, &opening->error);
+}
+
+/* Those that listen have done so to nobody. */
+static void introduce_services(void *argument)
+{
+    struct sb_engine *engine = argument;
     const struct simba_backend_ops *ops = engine->ops;
     struct sb_member *list = NULL;
 
@@ -521,64 +517,54 @@ static void introduce_services(struct sb_engine *engine)
     }
 }
 
-static void open_backend(void *argument)
-{
-    struct opening *opening = argument;
-    struct sb_engine *engine = opening->engine;
-    simba_backend *backend = NULL;
-    struct simba_backend_config config = {
-        .size = sizeof config,
-        .url = opening->url,
-        .ttl_ms = engine->timing.ttl_ms,
-        .transition_ms = engine->timing.transition_ms,
-    };
-
-    engine->host.loop = sb_loop_uv(engine->loop);
-    if (engine->ops->no_sigpipe)
-        sb_loop_set_no_sigpipe(engine->loop);
-    opening->code = engine->ops->open(&config, &engine->host, &backend, &opening->error);
-    engine->backend = backend;
-    if (backend != NULL)
-        introduce_services(engine);
-}
-
-int sb_engine_open(struct sb_engine *engine, simba_url *url, struct simba_error *error)
-{
-    struct opening opening = {.engine = engine, .url = url};
-
-    sb_loop_call(engine->loop, open_backend, &opening);
-    if (opening.code != SIMBA_OK)
-        *error = opening.error;
-    return opening.code;
-}
-
 /* What is wrong with the URL does not heal. */
 static int open_later(struct sb_engine *engine, const struct sb_engine_config *config,
                       const struct simba_error *why, struct simba_error *error)
 {
+    const struct sb_late_config late = {
+        .ops = config->ops,
+        .url_text = config->url_text,
+        .ask_own = config->ask_own,
+        .ttl_ms = config->timing.ttl_ms,
+        .transition_ms = config->timing.transition_ms,
+        .host = &engine->host,
+        .loop = engine->loop,
+        .log = config->log,
+        .opened = introduce_services,
+        .argument = engine,
+        .why = why,
+    };
     int code = simba_url_check_params(config->url, error);
 
     if (code == SIMBA_OK)
-        code = sb_opener_start(engine, config, why, &engine->opener, error);
-    if (code == SIMBA_OK)
-        sb_log(&engine->log, SIMBA_LOG_WARN, "the store cannot be used yet, and is tried again: %s",
-               why->text);
-    return code;
+        code = sb_late_create(&late, &engine->late, error);
+    if (code != SIMBA_OK)
+        return code;
+    engine->ops = sb_late_ops(engine->late);
+    engine->backend = sb_late_backend(engine->late);
+    sb_log(&engine->log, SIMBA_LOG_WARN, "the store cannot be used yet, and is tried again: %s",
+           why->text);
+    return SIMBA_OK;
 }
 
 static int open_first(struct sb_engine *engine, const struct sb_engine_config *config,
                       struct simba_error *error)
 {
-    struct simba_error why = {0};
-    int code = sb_engine_open(engine, config->url, &why);
+    struct opening opening = {.engine = engine, .url = config->url};
 
-    if (code == SIMBA_OK)
+    sb_loop_call(engine->loop, open_backend, &opening);
+    if (opening.code == SIMBA_OK)
         return SIMBA_OK;
-    if (config->url_text != NULL && sb_opener_may_heal(code))
-        return open_later(engine, config, &why, error);
+    if (config->url_text != NULL && sb_late_may_heal(opening.code))
+        return open_later(engine, config, &opening.error, error);
     if (error != NULL)
-        *error = why;
-    return code;
+        *error = opening.error;
+    return opening.code;
+}
+
+bool sb_engine_is_store_open(const struct sb_engine *engine)
+{
+    return engine->late == NULL || sb_late_is_open(engine->late);
 }
 
 static void on_backend_closed(void *argument)
@@ -642,7 +628,6 @@ void sb_engine_destroy(struct sb_engine *engine)
     if (engine == NULL)
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    sb_opener_stop(engine->opener);
     sb_dispatcher_destroy(engine->dispatcher);
     if (engine->backend != NULL)
         shut_backend(engine);

@@ -15,7 +15,7 @@
 
 #include <pthread.h>
 
-struct sb_opener;
+struct sb_late_store;
 struct sb_service;
 
 /* A request on its way through the backend. Its maker embeds it in whatever it needs when the answer comes,
@@ -50,8 +50,8 @@ struct sb_engine {
     struct sb_loop *loop;
     struct sb_dispatcher *dispatcher;
     const struct simba_backend_ops *ops;
-    _Atomic(simba_backend *) backend; /* NULL: the store is not open yet, and requests fail */
-    struct sb_opener *opener;         /* what opens it; NULL: it was open from the beginning */
+    simba_backend *backend;
+    struct sb_late_store *late; /* what the backend is where the store was down at first, or NULL */
     struct sb_log log;
     struct sb_timing timing;
     struct sb_metrics metrics;
@@ -88,8 +88,8 @@ struct sb_engine_config {
 int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,
                      struct simba_error *error);
 
-/* Opens the store of an engine that was created without. From any thread but the loop's. */
-int sb_engine_open(struct sb_engine *engine, simba_url *url, struct simba_error *error);
+/* False: the store could not be opened so far, and requests fail with the reason. On the loop thread. */
+bool sb_engine_is_store_open(const struct sb_engine *engine);
 
 /* Waits until all services are gone and all requests are answered. False: a callback has not returned for as long as
  * the stop timeout. */

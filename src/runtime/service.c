@@ -321,15 +321,13 @@ int sb_service_begin_start(struct sb_service *s, struct simba_error *error)
     return begin_start(s, true, error);
 }
 
-/* A store that is not open yet is asked by the first request. */
 static int check_names(const struct sb_service *s, struct simba_error *error)
 {
     const struct simba_backend_ops *ops = s->engine->ops;
-    simba_backend *backend = s->engine->backend;
 
-    if (ops->check_names == NULL || backend == NULL)
+    if (ops->check_names == NULL)
         return SIMBA_OK;
-    return ops->check_names(backend, s->member.mutex, s->member.id, error);
+    return ops->check_names(s->engine->backend, s->member.mutex, s->member.id, error);
 }
 
 /* It is held meanwhile, because a callback of what begins here may close it. */

@@ -82,37 +82,105 @@ static void what_is_wrong_with_the_url_fails_at_once(void **state)
 
 /* ---- A store that a program brings ---------------------------------------------------------- */
 
+#define HANG_MS 3000
+
 static atomic_uint openings;
+static atomic_uint under_way; /* openings that have not returned */
+static atomic_uint successes;
+static atomic_uint closings;
 static atomic_bool is_up;
+static atomic_bool hangs;      /* openings do not return until this is false or HANG_MS are over */
+static atomic_bool hangs_next; /* the same, after the next one that succeeds */
+static atomic_bool is_hanging;
 static atomic_bool has_password;
+static atomic_int refusal;
+
+static void hang(void)
+{
+    int64_t end_ms = test_now_ms() + HANG_MS;
+
+    atomic_store(&is_hanging, true);
+    while (atomic_load(&hangs) && test_now_ms() < end_ms)
+        test_pause_ms(5);
+    atomic_store(&is_hanging, false);
+}
+
+static bool is_store_hanging(void *user)
+{
+    (void)user;
+    return atomic_load(&is_hanging);
+}
 
 /* It refuses while it is down, and asks for its password first. */
+static int open_when_up(const struct simba_backend_config *config,
+                        const struct simba_backend_host *host, simba_backend **ret_backend,
+                        struct simba_error *error)
+{
+    const char *password = simba_url_password(config->url);
+
+    atomic_store(&has_password, password != NULL && strcmp(password, "pigeon") == 0);
+    if (atomic_load(&hangs))
+        hang();
+    if (!atomic_load(&is_up)) {
+        error->code = atomic_load(&refusal);
+        snprintf(error->text, sizeof error->text, "not yet");
+        return error->code;
+    }
+    atomic_fetch_add(&successes, 1);
+    if (atomic_load(&hangs_next))
+        atomic_store(&hangs, true);
+    return simba_backend_find("memory")->open(config, host, ret_backend, error);
+}
+
 static int open_store(const struct simba_backend_config *config,
                       const struct simba_backend_host *host, simba_backend **ret_backend,
                       struct simba_error *error)
 {
-    const char *password = simba_url_password(config->url);
+    int code;
 
+    atomic_fetch_add(&under_way, 1);
     atomic_fetch_add(&openings, 1);
-    atomic_store(&has_password, password != NULL && strcmp(password, "pigeon") == 0);
-    if (!atomic_load(&is_up)) {
-        error->code = SIMBA_EDENIED;
-        snprintf(error->text, sizeof error->text, "not yet");
-        return SIMBA_EDENIED;
-    }
-    return simba_backend_find("memory")->open(config, host, ret_backend, error);
+    code = open_when_up(config, host, ret_backend, error);
+    atomic_fetch_sub(&under_way, 1);
+    return code;
 }
 
+static void close_store(simba_backend *backend, void (*closed)(void *argument), void *argument)
+{
+    atomic_fetch_add(&closings, 1);
+    simba_backend_find("memory")->close(backend, closed, argument);
+}
+
+/* It stays as it is: an opening may outlive its client. */
 static struct simba_backend_ops brought;
+
+static int make_brought(void **state)
+{
+    (void)state;
+    brought = *simba_backend_find("memory");
+    brought.open = open_store;
+    brought.close = close_store;
+    return 0;
+}
+
+static bool is_over(void *user)
+{
+    (void)user;
+    return atomic_load(&under_way) == 0 && atomic_load(&closings) == atomic_load(&successes);
+}
 
 static simba_client *open_brought(const char *text)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
-    brought = *simba_backend_find("memory");
-    brought.open = open_store;
+    atomic_store(&hangs, false);
+    assert_true(test_wait(is_over, NULL)); /* with what a client before has begun */
     atomic_store(&is_up, false);
+    atomic_store(&hangs_next, false);
     atomic_store(&openings, 0);
+    atomic_store(&successes, 0);
+    atomic_store(&closings, 0);
+    atomic_store(&refusal, SIMBA_EDENIED);
     options.backend = &brought;
     options.allow_store_down = true;
     return probe_open_with(text, &options);
@@ -168,6 +236,150 @@ static void many_contenders_own_when_the_store_comes(void **state)
     probe_close(client);
 }
 
+/* ---- A store that hangs while it is opened -------------------------------------------------- */
+
+static bool is_open_or_hanging(void *user)
+{
+    struct probe *probe = user;
+
+    return simba_contender_is_owner(probe->contender) || atomic_load(&is_hanging);
+}
+
+/* The store could be opened once and hangs from then on. */
+static void a_store_that_hangs_after_an_opening_delays_nobody(void **state)
+{
+    simba_client *client = open_brought("late:?" PROBE_LONG);
+    struct probe probe = {0};
+    simba_locker *locker;
+    int64_t begin;
+
+    (void)state;
+    probe_create(&probe, client, "m", NULL);
+    probe_start(&probe);
+    assert_int_equal(simba_locker_create(client, "n", NULL, &locker, NULL), SIMBA_OK);
+    atomic_store(&hangs_next, true);
+    atomic_store(&is_up, true);
+    assert_true(test_wait(is_open_or_hanging, &probe));
+    begin = test_now_ms();
+    probe_stop(&probe);
+    assert_true(test_now_ms() - begin < HANG_MS / 3);
+    begin = test_now_ms();
+    simba_locker_acquire_timeout(locker, 50, NULL);
+    assert_true(test_now_ms() - begin < HANG_MS / 3);
+    assert_int_equal(atomic_load(&successes), 1);
+    simba_locker_close(locker);
+    probe_end(&probe);
+    probe_close(client);
+    assert_int_equal(atomic_load(&closings), 1);
+}
+
+/* While an attempt hangs timers go off, callers get their answers, and the close does not wait. */
+static void a_close_does_not_wait_for_an_opening(void **state)
+{
+    simba_client *client = open_brought("late:?" PROBE_LONG);
+    struct probe probe = {0};
+    simba_locker *locker;
+    int64_t begin;
+
+    (void)state;
+    probe_create(&probe, client, "m", NULL);
+    probe_start(&probe);
+    assert_int_equal(simba_locker_create(client, "n", NULL, &locker, NULL), SIMBA_OK);
+    atomic_store(&hangs, true);
+    assert_true(test_wait(is_store_hanging, NULL));
+    begin = test_now_ms();
+    assert_int_equal(simba_locker_try_acquire(locker, NULL), SIMBA_EDENIED);
+    probe_stop(&probe);
+    simba_locker_close(locker);
+    probe_end(&probe);
+    probe_close(client);
+    assert_true(test_now_ms() - begin < HANG_MS / 3);
+    assert_true(atomic_load(&is_hanging));
+}
+
+/* What such an opening has made in the end is closed again. */
+static void an_opening_that_ends_after_the_close_leaves_nothing(void **state)
+{
+    simba_client *client = open_brought("late:?" PROBE_LONG);
+
+    (void)state;
+    atomic_store(&hangs, true);
+    assert_true(test_wait(is_store_hanging, NULL));
+    probe_close(client);
+    atomic_store(&is_up, true);
+    atomic_store(&hangs, false);
+    assert_true(test_wait(is_over, NULL));
+    assert_int_equal(atomic_load(&successes), 1);
+}
+
+/* Clients come and go at every moment of an opening. */
+static void a_close_may_meet_an_opening_at_any_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        simba_client *client = open_brought("late:?" PROBE_LONG);
+        struct probe probe = {0};
+
+        probe_create(&probe, client, "m", NULL);
+        probe_start(&probe);
+        atomic_store(&is_up, true);
+        test_pause_ms(20 + i % 30); /* the first attempts begin within this time */
+        probe_end(&probe);
+        probe_close(client);
+    }
+}
+
+/* ---- Lockers -------------------------------------------------------------------------------- */
+
+struct acquiring {
+    simba_locker *locker;
+    int code;
+    atomic_bool is_over;
+};
+
+static void *acquire(void *argument)
+{
+    struct acquiring *acquiring = argument;
+
+    acquiring->code = simba_locker_acquire(acquiring->locker, NULL);
+    atomic_store(&acquiring->is_over, true);
+    return NULL;
+}
+
+/* Rights, databases and tables that are not there yet may come, as the server itself. */
+static void a_locker_waits_for_what_may_heal(void **state)
+{
+    static const int refusals[] = {SIMBA_EUNAVAILABLE, SIMBA_EDENIED, SIMBA_ECONFIG};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(refusals); i++) {
+        simba_client *client = open_brought("late:?" PROBE_LONG);
+        struct acquiring acquiring = {0};
+        int64_t begin = test_now_ms();
+        pthread_t thread;
+        unsigned tries;
+
+        atomic_store(&refusal, refusals[i]);
+        tries = atomic_load(&openings) + 1; /* of which one may have begun before */
+        probe_wait_count(&openings, tries + 1);
+        assert_int_equal(simba_locker_create(client, "m", NULL, &acquiring.locker, NULL), SIMBA_OK);
+        assert_int_equal(simba_locker_try_acquire(acquiring.locker, NULL), refusals[i]);
+        begin = test_now_ms();
+        assert_int_equal(simba_locker_acquire_timeout(acquiring.locker, 150, NULL), refusals[i]);
+        assert_true(test_now_ms() - begin >= 150);
+        assert_int_equal(pthread_create(&thread, NULL, acquire, &acquiring), 0);
+        tries = atomic_load(&openings);
+        probe_wait_count(&openings, tries + 2);
+        assert_false(atomic_load(&acquiring.is_over));
+        atomic_store(&is_up, true);
+        pthread_join(thread, NULL);
+        assert_int_equal(acquiring.code, SIMBA_OK);
+        assert_int_equal(simba_locker_release(acquiring.locker, NULL), SIMBA_OK);
+        simba_locker_close(acquiring.locker);
+        probe_close(client);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,7 +390,12 @@ int main(void)
                                         remove_folder),
         cmocka_unit_test(a_password_that_can_be_read_once_is_kept),
         cmocka_unit_test(many_contenders_own_when_the_store_comes),
+        cmocka_unit_test(a_store_that_hangs_after_an_opening_delays_nobody),
+        cmocka_unit_test(a_close_does_not_wait_for_an_opening),
+        cmocka_unit_test(an_opening_that_ends_after_the_close_leaves_nothing),
+        cmocka_unit_test(a_close_may_meet_an_opening_at_any_time),
+        cmocka_unit_test(a_locker_waits_for_what_may_heal),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_brought, NULL);
 }

@@ -4,6 +4,7 @@
 #include "fake.h"
 #include "server.h"
 
+#include "lib/hang.h"
 #include "lib/late.h"
 
 #include <signal.h>
@@ -78,6 +79,26 @@ static void a_server_that_hangs_holds_nobody_up(void **state)
     tarpit_close(&tarpit);
 }
 
+static void a_server_that_does_not_answer_holds_up_no_close(void **state)
+{
+    struct server server = {0};
+
+    (void)state;
+    server_start(&server, NULL);
+    hang_check_close(server.port, "redis://127.0.0.1:%d" TIMES "&" HANG_CONNECT);
+    server_stop(&server);
+}
+
+static void a_server_that_hangs_once_it_was_opened_delays_nobody(void **state)
+{
+    struct server server = {0};
+
+    (void)state;
+    server_start(&server, NULL);
+    hang_check_opened_once(server.port, "redis://127.0.0.1:%d" TIMES "&" HANG_CONNECT);
+    server_stop(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -85,6 +106,8 @@ int main(void)
         cmocka_unit_test(a_server_that_wants_another_password_is_used_when_it_does_not),
         cmocka_unit_test(sentinels_that_start_later_are_used),
         cmocka_unit_test(a_server_that_hangs_holds_nobody_up),
+        cmocka_unit_test(a_server_that_does_not_answer_holds_up_no_close),
+        cmocka_unit_test(a_server_that_hangs_once_it_was_opened_delays_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

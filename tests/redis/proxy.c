@@ -25,6 +25,14 @@ static void drop_pair(struct proxy *proxy, size_t index)
     proxy->pairs[index] = proxy->pairs[--proxy->count];
 }
 
+/* One of the two has closed the connection. */
+static void end_pair(struct proxy *proxy, size_t index)
+{
+    if (atomic_load(&proxy->swallow_at_end))
+        atomic_store(&proxy->swallow, true);
+    drop_pair(proxy, index);
+}
+
 static void accept_pair(struct proxy *proxy)
 {
     struct sockaddr_in address = loopback(proxy->server_port);
@@ -80,7 +88,7 @@ static void serve(struct proxy *proxy, const struct pollfd *ready, size_t pairs)
 
         if ((client->revents != 0 && !copy(proxy, client->fd, server->fd, false)) ||
             (server->revents != 0 && !copy(proxy, server->fd, client->fd, true)))
-            drop_pair(proxy, i);
+            end_pair(proxy, i);
     }
     if (ready[0].revents != 0)
         accept_pair(proxy);

@@ -12,14 +12,15 @@
 #define PROXY_PAIRS_MAX 64
 
 struct proxy {
-    int port;               /* where it listens */
-    atomic_int server_port; /* where new connections are led to */
-    atomic_bool swallow;    /* what the server says is thrown away */
-    atomic_bool cut;        /* all connections are cut, once */
-    atomic_int piece;       /* bytes of the server that are let through at once; 0: all */
-    atomic_int rest_ms;     /* after each piece, for everybody */
-    atomic_ulong swallowed; /* bytes thrown away */
-    atomic_ulong writes;    /* pieces that came from clients */
+    int port;                   /* where it listens */
+    atomic_int server_port;     /* where new connections are led to */
+    atomic_bool swallow;        /* what the server says is thrown away */
+    atomic_bool swallow_at_end; /* the same from the end of a connection on */
+    atomic_bool cut;            /* all connections are cut, once */
+    atomic_int piece;           /* bytes of the server that are let through at once; 0: all */
+    atomic_int rest_ms;         /* after each piece, for everybody */
+    atomic_ulong swallowed;     /* bytes thrown away */
+    atomic_ulong writes;        /* pieces that came from clients */
     atomic_bool stop;
     pthread_t thread;
     int listener;

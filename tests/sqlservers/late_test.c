@@ -3,6 +3,7 @@
  */
 #include "server.h"
 
+#include "lib/hang.h"
 #include "lib/late.h"
 
 #define TIMES "ttl=2s&transition=2s&jitter=0ms..30ms&stop-timeout=5s"
@@ -42,12 +43,36 @@ static void a_database_that_is_added_later_is_used(void **state)
     late_end(&late);
 }
 
+/* For the port of a proxy. */
+static const char *hang_url(void)
+{
+    static char url[512];
+
+    snprintf(url, sizeof url, "%s://%s@127.0.0.1:%%d/%s?" TIMES "&" HANG_CONNECT, dialect_scheme,
+             dialect_admin, dialect_database);
+    return url;
+}
+
+static void a_server_that_does_not_answer_holds_up_no_close(void **state)
+{
+    (void)state;
+    hang_check_close(server.port, hang_url());
+}
+
+static void a_server_that_hangs_once_it_was_opened_delays_nobody(void **state)
+{
+    (void)state;
+    hang_check_opened_once(server.port, hang_url());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_that_starts_later_is_used),
         cmocka_unit_test(a_user_that_is_added_later_is_used),
         cmocka_unit_test(a_database_that_is_added_later_is_used),
+        cmocka_unit_test(a_server_that_does_not_answer_holds_up_no_close),
+        cmocka_unit_test(a_server_that_hangs_once_it_was_opened_delays_nobody),
     };
 
     return server_run_tests("late", tests);
