@@ -29,7 +29,11 @@ int main(int argc, char **argv)
     int code;
 
     snprintf(url, sizeof(url), "file:%s", argc > 1 ? argv[1] : "backend_example.mutexes");
-    simba_backend_register(&backend_example); /* from now on file: is a store like any other */
+    code = simba_backend_register(&backend_example, &error); /* from now on file: is a store */
+    if (code != SIMBA_OK) {
+        fprintf(stderr, "backend_example: %s\n", error.text);
+        return 1;
+    }
     options.url = url;
     options.processes = 3;
     options.report = report;

@@ -463,11 +463,10 @@ static int read_section(struct sb_section *section, struct simba_error *error)
 
 /* ---- Kinds ---------------------------------------------------------------------------------- */
 
-/* A name that the library gives another meaning, or that no key can be, has no section: `url` serves its store. */
+/* A name that the library gives another meaning has no section: `url` serves its store. */
 static bool has_section(const struct sb_sections *all, const char *name)
 {
-    if (name[0] == '\0' || strchr(name, '.') != NULL || is_url_or_enabled(name) ||
-        sb_config_find_option(NULL, name) != NULL)
+    if (is_url_or_enabled(name) || sb_config_find_option(NULL, name) != NULL)
         return false;
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(all->kinds[i].name, name) == 0)

@@ -8,6 +8,7 @@
 #include "backend/registry.h"
 
 #include "backend/module.h"
+#include "base/error.h"
 #include "base/fork.h"
 
 #include <simba/backend.h>
@@ -26,34 +27,99 @@ bool sb_backend_is_complete(const struct simba_backend_ops *ops)
            ops->open != NULL && ops->submit != NULL && ops->close != NULL;
 }
 
-/* With the lock held. */
-static bool is_registered(const char *name)
+/* ---- Registering ---------------------------------------------------------------------------- */
+
+static bool is_letter(char c)
 {
-    for (size_t i = 0; i < registered_count; i++)
-        if (strcmp(registered[i]->name, name) == 0)
-            return true;
-    return false;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-int simba_backend_register(const struct simba_backend_ops *ops)
+/* Fails for a name that no key of a configuration can be. */
+static int check_name(const char *name, struct simba_error *error)
 {
-    int code = SIMBA_OK;
+    size_t length = 0;
+
+    if (is_letter(name[0]))
+        while (is_letter(name[length]) || (name[length] >= '0' && name[length] <= '9') ||
+               name[length] == '-' || name[length] == '_')
+            length++;
+    if (length > 0 && length <= SIMBA_BACKEND_NAME_MAX && name[length] == '\0')
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL,
+                        "a backend cannot be named '%.60s': a section of a configuration has its "
+                        "name, which is a letter, followed by letters, digits, '-' and '_', at "
+                        "most %d characters in all",
+                        name, SIMBA_BACKEND_NAME_MAX);
+}
+
+/* What all names have in common that a key does not tell apart. */
+static void fold_name(const char *name, char folded[SIMBA_BACKEND_NAME_MAX + 1])
+{
+    size_t length = 0;
+
+    for (; *name != '\0'; name++)
+        if (*name != '-' && *name != '_')
+            folded[length++] = *name >= 'A' && *name <= 'Z' ? (char)(*name - 'A' + 'a') : *name;
+    folded[length] = '\0';
+}
+
+/* With the lock held. */
+static const struct simba_backend_ops *find_same(const char *folded)
+{
+    char other[SIMBA_BACKEND_NAME_MAX + 1];
+
+    for (size_t i = 0; i < registered_count; i++) {
+        fold_name(registered[i]->name, other);
+        if (strcmp(other, folded) == 0)
+            return registered[i];
+    }
+    return NULL;
+}
+
+/* With the lock held. */
+static int add(const struct simba_backend_ops *ops, const char *folded, struct simba_error *error)
+{
+    const struct simba_backend_ops *same = find_same(folded);
+
+    if (same != NULL)
+        return sb_error_set(error, SIMBA_EEXISTS,
+                            "a backend cannot be named '%s': '%s' is registered already%s",
+                            ops->name, same->name,
+                            strcmp(same->name, ops->name) == 0
+                                ? ""
+                                : ", and a configuration does not tell the two apart");
+    if (registered_count == sizeof registered / sizeof registered[0])
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "%zu backends are registered; there can be no more", registered_count);
+    registered[registered_count++] = ops;
+    return SIMBA_OK;
+}
+
+int simba_backend_register(const struct simba_backend_ops *ops, struct simba_error *error)
+{
+    char folded[SIMBA_BACKEND_NAME_MAX + 1];
+    int code;
 
     if (!sb_backend_is_complete(ops))
-        return SIMBA_EINVAL;
-    if (sb_module_is_named(ops->name))
-        return SIMBA_EEXISTS;
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the backend lacks a function, or its name, or was built for an older "
+                            "version of the library");
+    code = check_name(ops->name, error);
+    if (code != SIMBA_OK)
+        return code;
+    fold_name(ops->name, folded);
+    if (sb_module_is_named(folded))
+        return sb_error_set(error, SIMBA_EEXISTS,
+                            "a backend cannot be named '%s': the library has one of this name",
+                            ops->name);
     sb_fork_guard(&lock_guard);
     pthread_mutex_lock(&lock);
-    if (is_registered(ops->name))
-        code = SIMBA_EEXISTS;
-    else if (registered_count == sizeof registered / sizeof registered[0])
-        code = SIMBA_EMISUSE;
-    else
-        registered[registered_count++] = ops;
+    code = add(ops, folded, error);
     pthread_mutex_unlock(&lock);
     return code;
 }
+
+/* ---- Finding -------------------------------------------------------------------------------- */
 
 size_t sb_backend_registered(const struct simba_backend_ops *ret_ops[], size_t most)
 {

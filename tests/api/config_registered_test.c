@@ -78,8 +78,9 @@ static int register_stores(void **state)
     coffee.options = options;
     init_store(&tea, "tea", serves_tea);
     init_store(&water, "ttl", serves_water);
-    return simba_backend_register(&coffee) != SIMBA_OK ||
-           simba_backend_register(&tea) != SIMBA_OK || simba_backend_register(&water) != SIMBA_OK;
+    return simba_backend_register(&coffee, NULL) != SIMBA_OK ||
+           simba_backend_register(&tea, NULL) != SIMBA_OK ||
+           simba_backend_register(&water, NULL) != SIMBA_OK;
 }
 
 static int parse(const char *text, char **ret_url, struct simba_error *error)

@@ -174,7 +174,8 @@ int main(void)
         cmocka_unit_test(an_attempt_that_fails_for_want_of_a_name_is_told),
     };
 
-    if (simba_set_allocator(&allocator) != SIMBA_OK || simba_backend_register(&ops) != SIMBA_OK)
+    if (simba_set_allocator(&allocator) != SIMBA_OK ||
+        simba_backend_register(&ops, NULL) != SIMBA_OK)
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

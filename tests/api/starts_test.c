@@ -455,7 +455,7 @@ int main(void)
         cmocka_unit_test(who_is_stopped_in_line_can_start_again),
     };
 
-    if (simba_backend_register(&slow) != SIMBA_OK)
+    if (simba_backend_register(&slow, NULL) != SIMBA_OK)
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,9 +66,9 @@ static void finds_a_backend_once_it_is_registered(void **state)
     (void)state;
     ops = toy_ops("toy", serves_toy);
     assert_null(simba_backend_find("toy"));
-    assert_int_equal(simba_backend_register(&ops), SIMBA_OK);
+    assert_int_equal(simba_backend_register(&ops, NULL), SIMBA_OK);
     assert_ptr_equal(simba_backend_find("toy"), &ops);
-    assert_int_equal(simba_backend_register(&ops), SIMBA_EEXISTS);
+    assert_int_equal(simba_backend_register(&ops, NULL), SIMBA_EEXISTS);
 }
 
 static void does_not_let_a_built_in_scheme_be_taken_over(void **state)
@@ -79,8 +79,8 @@ static void does_not_let_a_built_in_scheme_be_taken_over(void **state)
     (void)state;
     same_name = toy_ops("memory", serves_toy);
     same_scheme = toy_ops("memory-of-mine", serves_memory);
-    assert_int_equal(simba_backend_register(&same_name), SIMBA_EEXISTS);
-    assert_int_equal(simba_backend_register(&same_scheme), SIMBA_OK);
+    assert_int_equal(simba_backend_register(&same_name, NULL), SIMBA_EEXISTS);
+    assert_int_equal(simba_backend_register(&same_scheme, NULL), SIMBA_OK);
     assert_string_equal(simba_backend_find("memory")->name, "memory");
 }
 
@@ -90,11 +90,74 @@ static void refuses_a_table_with_a_hole(void **state)
 
     (void)state;
     ops.submit = NULL;
-    assert_int_equal(simba_backend_register(&ops), SIMBA_EINVAL);
+    assert_int_equal(simba_backend_register(&ops, NULL), SIMBA_EINVAL);
     ops = toy_ops("old", serves_toy);
     ops.size = 1;
-    assert_int_equal(simba_backend_register(&ops), SIMBA_EINVAL);
-    assert_int_equal(simba_backend_register(NULL), SIMBA_EINVAL);
+    assert_int_equal(simba_backend_register(&ops, NULL), SIMBA_EINVAL);
+    assert_int_equal(simba_backend_register(NULL, NULL), SIMBA_EINVAL);
+}
+
+/* Nobody could name the section of such a store. */
+static void refuses_a_name_that_no_key_can_be(void **state)
+{
+    static const char *const names[] = {
+        "",
+        "a.b",
+        "a b",
+        "a:b",
+        "a/b",
+        "1a",
+        "-a",
+        "_a",
+        "+a",
+        "a+b",
+        "a\nb",
+        "a\tb",
+        "caf\xc3\xa9",
+        "a'b",
+        "a\"b",
+        "a#b",
+        "{a}",
+        "*a",
+        "a23456789012345678901234567890123",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(names); i++) {
+        struct simba_backend_ops ops = toy_ops(names[i], serves_toy);
+        struct simba_error error = {0};
+
+        if (simba_backend_register(&ops, &error) != SIMBA_EINVAL)
+            fail_msg("'%s' is taken", names[i]);
+        assert_int_equal(error.code, SIMBA_EINVAL);
+        if (strstr(error.text, "letters, digits") == NULL)
+            fail_msg("'%s' is refused with: %s", names[i], error.text);
+    }
+}
+
+static void refuses_a_name_that_a_key_does_not_tell_from_another(void **state)
+{
+    static const char *const taken[] = {"Memory", "mem-ory", "memory_"};
+    static const char *const same[] = {"coffee-shop", "coffee_shop", "CoffeeShop", "COFFEESHOP"};
+    static struct simba_backend_ops coffee;
+    struct simba_error error = {0};
+
+    (void)state;
+    coffee = toy_ops("coffeeShop", serves_toy);
+    assert_int_equal(simba_backend_register(&coffee, &error), SIMBA_OK);
+    for (size_t i = 0; i < TEST_COUNT(same); i++) {
+        struct simba_backend_ops ops = toy_ops(same[i], serves_toy);
+
+        assert_int_equal(simba_backend_register(&ops, &error), SIMBA_EEXISTS);
+        assert_non_null(strstr(error.text, same[i]));
+        assert_non_null(strstr(error.text, "coffeeShop"));
+    }
+    for (size_t i = 0; i < TEST_COUNT(taken); i++) {
+        struct simba_backend_ops ops = toy_ops(taken[i], serves_toy);
+
+        assert_int_equal(simba_backend_register(&ops, &error), SIMBA_EEXISTS);
+        assert_non_null(strstr(error.text, taken[i]));
+    }
 }
 
 /* The last case: it fills the table. */
@@ -109,7 +172,7 @@ static void refuses_more_backends_than_the_table_holds(void **state)
     while (count < SIMBA_BACKENDS_MAX && code == SIMBA_OK) {
         snprintf(names[count], sizeof names[count], "toy-%zu", count);
         many[count] = toy_ops(names[count], serves_toy);
-        code = simba_backend_register(&many[count]);
+        code = simba_backend_register(&many[count], NULL);
         count++;
     }
     assert_int_equal(code, SIMBA_EMISUSE);
@@ -123,6 +186,8 @@ int main(void)
         cmocka_unit_test(finds_a_backend_once_it_is_registered),
         cmocka_unit_test(does_not_let_a_built_in_scheme_be_taken_over),
         cmocka_unit_test(refuses_a_table_with_a_hole),
+        cmocka_unit_test(refuses_a_name_that_no_key_can_be),
+        cmocka_unit_test(refuses_a_name_that_a_key_does_not_tell_from_another),
         cmocka_unit_test(refuses_more_backends_than_the_table_holds),
     };
 
