@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "tck/probe.h"
 #include "tck/shim.h"
 
 #include <simba/backend.h>
@@ -65,6 +64,21 @@ void sb_kit_free(struct sb_kit *kit)
     sb_free(kit);
 }
 
+void sb_kit_add(struct sb_kit *kit, struct sb_kit_part *part)
+{
+    part->next = kit->parts;
+    kit->parts = part;
+}
+
+void sb_kit_remove(struct sb_kit *kit, struct sb_kit_part *part)
+{
+    struct sb_kit_part **link = &kit->parts;
+
+    while (*link != part)
+        link = &(*link)->next;
+    *link = part->next;
+}
+
 static void close_client(struct sb_kit *kit, size_t index)
 {
     struct simba_error error;
@@ -80,8 +94,8 @@ void sb_kit_close(struct sb_kit *kit)
     /* Nothing may be held back any more: a close waits for the answers to all requests. */
     for (size_t i = 0; i < kit->client_count; i++)
         sb_shim_let_go(kit->shims[i]);
-    while (kit->probes != NULL)
-        sb_probe_close(kit->probes);
+    while (kit->parts != NULL)
+        kit->parts->close(kit->parts);
     for (size_t i = 0; i < kit->client_count; i++)
         close_client(kit, i);
     kit->client_count = 0;

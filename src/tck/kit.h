@@ -18,8 +18,13 @@
 #define SB_KIT_TEXT_MAX 512 /* bytes kept of what failed; the first failures say the most */
 #define SB_KIT_POLL_MS 5    /* how often conditions that nobody signals are looked at */
 
-struct sb_probe;
 struct sb_shim;
+
+/* Embedded in what a case makes from a client. `close` takes it out of the kit, and ends it. */
+struct sb_kit_part {
+    struct sb_kit_part *next;
+    void (*close)(struct sb_kit_part *part);
+};
 
 struct sb_kit {
     struct simba_tck_options options; /* its strings are the kit's own */
@@ -34,7 +39,7 @@ struct sb_kit {
     simba_client *clients[SB_KIT_CLIENTS_MAX];
     struct sb_shim *shims[SB_KIT_CLIENTS_MAX]; /* NULL where a client has none */
     size_t client_count;
-    struct sb_probe *probes;
+    struct sb_kit_part *parts; /* are closed before the clients */
 };
 
 /* How long the leases of a client are. */
@@ -49,6 +54,10 @@ int sb_kit_create(const struct simba_tck_options *options, const char *name,
 
 /* Destroys it; closes what the case left open. Takes NULL. */
 void sb_kit_free(struct sb_kit *kit);
+
+/* Has the kit close a part, and takes it out again. */
+void sb_kit_add(struct sb_kit *kit, struct sb_kit_part *part);
+void sb_kit_remove(struct sb_kit *kit, struct sb_kit_part *part);
 
 /* Closes all clients and what was made from them. What cannot be closed fails the case. */
 void sb_kit_close(struct sb_kit *kit);

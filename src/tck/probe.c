@@ -4,6 +4,7 @@
 #include "tck/probe.h"
 
 #include "base/alloc.h"
+#include "base/container.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,6 +62,18 @@ static void on_released(void *user, const struct simba_state *state)
     sb_kit_signal(probe->kit);
 }
 
+void sb_probe_close(struct sb_probe *probe)
+{
+    sb_kit_remove(probe->kit, &probe->part);
+    simba_contender_close(probe->contender);
+    sb_free(probe);
+}
+
+static void close_part(struct sb_kit_part *part)
+{
+    sb_probe_close(SB_CONTAINER(struct sb_probe, part, part));
+}
+
 static struct sb_probe *create(struct sb_kit *kit, simba_client *client, const char *name,
                                const char *id, int64_t ttl_ms)
 {
@@ -84,8 +97,8 @@ static struct sb_probe *create(struct sb_kit *kit, simba_client *client, const c
         sb_free(probe);
         return NULL;
     }
-    probe->next = kit->probes;
-    kit->probes = probe;
+    probe->part.close = close_part;
+    sb_kit_add(kit, &probe->part);
     return probe;
 }
 
@@ -104,17 +117,6 @@ struct sb_probe *sb_probe_create_id(struct sb_kit *kit, simba_client *client, co
                                     const char *id)
 {
     return create(kit, client, name, id, SIMBA_UNSET);
-}
-
-void sb_probe_close(struct sb_probe *probe)
-{
-    struct sb_probe **link = &probe->kit->probes;
-
-    while (*link != probe)
-        link = &(*link)->next;
-    *link = probe->next;
-    simba_contender_close(probe->contender);
-    sb_free(probe);
 }
 
 bool sb_probe_start(struct sb_probe *probe)

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 struct sb_probe {
-    struct sb_probe *next;
+    struct sb_kit_part part;
     struct sb_kit *kit;
     simba_contender *contender;
     const char *name;       /* for failures: "the first" */
