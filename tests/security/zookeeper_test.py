@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""A ZooKeeper server that names children that have no names, or fewer than none. What else a server can do to the client
-library is a limit that SECURITY.md tells.
+"""A ZooKeeper server that names children that have no names, or fewer than none (what else a server can do to the client
+library is a limit that SECURITY.md tells); and a stranger who was at a real server first.
 """
 import os
+import socket
 import struct
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
 from fake_server import Listener
-from program import case, contains, equal, main, read, run
+from program import case, contains, equal, main, read, run, true
+from servers import Zookeeper
 
-UNAVAILABLE, TIMED_OUT = 69, 75
+UNAVAILABLE, TIMED_OUT, DENIED = 69, 75, 77
 PING, CLOSE = 11, -11
 CREATE, EXISTS, DATA, CHILDREN, SYNC, CHILDREN_AND_STAT, CREATE_AND_STAT, CONTAINER = 1, 3, 4, 8, 9, 12, 15, 19
 STAT = b"\0" * 68
@@ -79,6 +81,128 @@ def children_without_names_are_no_children():
             program = ask(names, *command)
             equal((names, command, program.code), (names, command, code))
             contains(program.said(), "library failed")
+
+
+# ---- A stranger -------------------------------------------------------------------------------
+
+AUTH, AUTH_NUMBER, DELETE = 100, -4, 2
+READ, WRITE, MAKE, REMOVE, ADMINISTER, ALL = 1, 2, 4, 8, 16, 31
+ANYONE, MYSELF = ("world", "anyone"), ("auth", "")
+
+
+class Client:
+    """Speaks to a server as anybody can, with or without a user."""
+
+    def __init__(self, port, user=None):
+        self.socket = socket.create_connection(("127.0.0.1", port), 20)
+        self.socket.sendall(buffer(struct.pack(">iqiq", 0, 0, 30000, 0) + buffer(b"\0" * 16)))
+        self.take()
+        if user:
+            self.send(AUTH_NUMBER, AUTH, struct.pack(">i", 0) + buffer(b"digest") + buffer(user.encode()))
+
+    def _take(self, count):
+        data = b""
+        while len(data) < count:
+            more = self.socket.recv(count - len(data))
+            if not more:
+                raise EOFError("the server has left")
+            data += more
+        return data
+
+    def take(self):
+        return self._take(struct.unpack(">i", self._take(4))[0])
+
+    def send(self, number, kind, body):
+        """The code of the answer, and what follows it."""
+        self.socket.sendall(buffer(struct.pack(">ii", number, kind) + body))
+        answer = self.take()
+        return struct.unpack(">i", answer[12:16])[0], answer[16:]
+
+    def create(self, path, *entries):
+        rights = b"".join(struct.pack(">i", allowed) + buffer(scheme.encode()) + buffer(name.encode())
+                          for allowed, (scheme, name) in entries)
+        body = buffer(path.encode()) + buffer(b"") + struct.pack(">i", len(entries)) + rights
+        equal((path, self.send(1, CREATE, body + struct.pack(">i", 0))[0]), (path, 0))
+
+    def delete(self, path):
+        return self.send(1, DELETE, buffer(path.encode()) + struct.pack(">i", -1))[0]
+
+    def count(self, path):
+        """How many children it has, or the server's code."""
+        code, answer = self.send(1, CHILDREN, buffer(path.encode()) + b"\0")
+        return code if code != 0 else struct.unpack(">i", answer[:4])[0]
+
+
+def url(server, acl="creator", chroot=""):
+    return (f"zookeeper://app:secret@127.0.0.1:{server.port}{chroot}?acl={acl}&ttl=2s&transition=2s"
+            "&jitter=0ms..50ms")
+
+
+def lock(store, *command):
+    return run("-u", store, "lock", "-w", "2s", "job", "--", *(command or ["true"]))
+
+
+class Served:
+    def __enter__(self):
+        self.server = Zookeeper()
+        self.server.start()
+        return self.server
+
+    def __exit__(self, *unused):
+        self.server.stop()
+
+
+@case
+def nodes_of_its_own_keep_strangers_out():
+    """The twin of what follows; that a chroot is open to all does no harm."""
+    with Served() as server:
+        stranger = Client(server.port)
+        stranger.create("/open", (ALL, ANYONE))
+        for chroot, acl in (("", "creator"), ("/open", "creator"), ("/open", "creator-read")):
+            equal(lock(url(server, acl, chroot)).code, 0)
+        for path in ("/simba/job", "/simba", "/open/simba/job", "/open/simba"):
+            true(stranger.delete(path) != 0, path)
+
+
+@case
+def nodes_that_a_stranger_has_planted_are_refused():
+    with Served() as server:
+        stranger = Client(server.port)
+        stranger.create("/simba", (ALL, ANYONE))
+        stranger.create("/simba/job", (ALL, ANYONE))
+        for acl in ("creator", "creator-read"):
+            program = lock(url(server, acl), "touch", "ran")
+            equal((acl, program.code), (acl, DENIED))
+            contains(program.said(), "/simba lets world:anyone")
+            true(not os.path.exists("ran"), "nothing runs")
+            equal(stranger.count("/simba/job"), 0)
+        equal(lock(url(server, "open")).code, 0)
+
+
+@case
+def nodes_are_refused_where_any_stranger_may_create_delete_or_administer():
+    stranger = ("digest", "mallory:7B8JzMkY0cWQYV8yRQ0nE1mV3pQ=")
+    with Served() as server:
+        app = Client(server.port, "app:secret")
+        for number, (allowed, who) in enumerate([(MAKE, ANYONE), (REMOVE, ANYONE), (ADMINISTER, ANYONE),
+                                                 (ALL, stranger), (ALL, ("ip", "127.0.0.1"))]):
+            for depth in (1, 2):
+                chroot = f"/c{number}{depth}"
+                paths = [chroot, f"{chroot}/simba", f"{chroot}/simba/job"]
+                for level, path in enumerate(paths[:depth + 1]):
+                    app.create(path, (ALL, MYSELF), *([(allowed, who)] if level == depth else []))
+                program = lock(url(server, "creator", chroot))
+                equal((paths[depth], program.code), (paths[depth], DENIED))
+                contains(program.said(), f"{paths[depth]} lets {who[0]}:{who[1]}")
+
+
+@case
+def nodes_that_the_same_user_has_made_are_used():
+    with Served() as server:
+        app = Client(server.port, "app:secret")
+        app.create("/simba", (ALL, MYSELF), (READ | WRITE, ANYONE))
+        app.create("/simba/job", (ALL, MYSELF), (READ, ANYONE))
+        equal(lock(url(server)).code, 0)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool sb_zk_is_lost(int code)
@@ -177,6 +178,42 @@ static void on_names(int code, const struct String_vector *strings, const void *
     end(call, code);
 }
 
+/* In a list that has room for all. */
+static int add_master(struct sb_zk_call *call, const struct Id *id)
+{
+    size_t size;
+    char *name;
+
+    if (id->scheme == NULL || id->id == NULL)
+        return ZSYSTEMERROR;
+    size = strlen(id->scheme) + strlen(id->id) + 2;
+    name = sb_alloc(size);
+    if (name == NULL)
+        return ZSYSTEMERROR;
+    snprintf(name, size, "%s:%s", id->scheme, id->id);
+    call->names[call->count++] = name;
+    return ZOK;
+}
+
+static void on_masters(int code, struct ACL_vector *acl, struct Stat *stat, const void *data)
+{
+    int32_t rights = ZOO_PERM_CREATE | ZOO_PERM_DELETE | ZOO_PERM_ADMIN;
+    struct sb_zk_call *call = call_of(data);
+    int32_t count = code == ZOK && acl != NULL ? acl->count : 0;
+
+    (void)stat;
+    if (code == ZOK && count <= 0)
+        code = ZSYSTEMERROR; /* every node has an ACL */
+    if (code == ZOK) {
+        call->names = sb_alloc_zero((size_t)count * sizeof *call->names);
+        code = call->names != NULL ? ZOK : ZSYSTEMERROR;
+    }
+    for (int32_t i = 0; code == ZOK && i < count; i++)
+        if ((acl->data[i].perms & rights) != 0)
+            code = add_master(call, &acl->data[i].id);
+    end(call, code);
+}
+
 static void on_synced(int code, const char *path, const void *data)
 {
     (void)path;
@@ -282,6 +319,14 @@ void sb_zk_name_children(struct sb_zk_call *call, const char *path)
 
     if (handle != NULL)
         check(call, zoo_awget_children(handle, path, NULL, NULL, on_names, call));
+}
+
+void sb_zk_name_masters(struct sb_zk_call *call, const char *path)
+{
+    zhandle_t *handle = begin(call);
+
+    if (handle != NULL)
+        check(call, zoo_aget_acl(handle, path, on_masters, call));
 }
 
 void sb_zk_sync(struct sb_zk_call *call)

@@ -46,6 +46,9 @@ void sb_zk_rank_children(struct sb_zk_call *call, const char *path, bool watch);
 void sb_zk_name_children(struct sb_zk_call *call, const char *path);
 void sb_zk_free_names(char **names, size_t count);
 
+/* Who may create, delete or administer, as a list of names of the form scheme:id. */
+void sb_zk_name_masters(struct sb_zk_call *call, const char *path);
+
 /* Ends when the leader of the ensemble has answered, and so has all that was called before; what is read
  * afterwards is at least as new. */
 void sb_zk_sync(struct sb_zk_call *call);

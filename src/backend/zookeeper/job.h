@@ -56,7 +56,7 @@ struct sb_zk_job {
     int64_t proved_ms; /* that its proof counts from; 0: none */
     size_t reach;      /* of the path, when parents are made */
     struct sb_zk_ranks ranks;
-    struct sb_zk_call calls[2];
+    struct sb_zk_call calls[3];
 };
 
 /* job.c: life */
@@ -95,6 +95,10 @@ void sb_zk_job_reply(struct sb_zk_job *job, const struct simba_reply *reply); /*
 void sb_zk_job_rank(struct sb_zk_job *job);  /* prove, rank, and go on with sb_zk_job_judge */
 void sb_zk_job_judge(struct sb_zk_job *job); /* the ranks are known */
 void sb_zk_job_look(struct sb_zk_job *job);  /* who is the leader? */
+
+/* rights.c: goes on with sb_zk_job_judge */
+bool sb_zk_job_must_check_rights(const struct sb_zk_job *job);
+void sb_zk_job_check_rights(struct sb_zk_job *job);
 
 /* turn.c: a turn that comes without a look */
 bool sb_zk_turn_needs_watch(const struct sb_zk_job *job); /* on the own node */

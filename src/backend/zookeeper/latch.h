@@ -43,6 +43,7 @@ struct sb_zk_latch {
     bool abandoned; /* it has stopped since: what is there without having been granted goes */
     bool granted;   /* its contender was told that it owns */
     bool leaving;   /* the node must go */
+    bool checked;   /* the rights above its node are those that were asked for */
     bool stuck;     /* the server refused to delete it, and that was logged */
     /* Who comes next need not ask whether its turn has come; see turn.c. */
     bool watches_self; /* the loss of its own node would be told */

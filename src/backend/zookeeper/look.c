@@ -269,6 +269,8 @@ void sb_zk_job_judge(struct sb_zk_job *job)
         adopt(job);
     else if (job->op == SIMBA_OP_ACQUIRE && sb_zk_is_overflown(job->ranks.mine))
         refuse_sequence(job);
+    else if (sb_zk_job_must_check_rights(job))
+        sb_zk_job_check_rights(job);
     else if (job->ranks.before[0] == '\0')
         sb_zk_job_answer_mine(job);
     else
