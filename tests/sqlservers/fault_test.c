@@ -313,12 +313,21 @@ static void unknown_options_are_refused(void **state)
     refusal(server_url(&server, dialect_admin, "tiemout=1s"), SIMBA_ECONFIG);
 }
 
+static void restart(bool without_tls)
+{
+    server_kill(&server);
+    server.without_tls = without_tls;
+    server_start(&server);
+}
+
 /* The server has no certificate, so a client that asks for TLS must not be let in without. */
 static void tls_that_was_asked_for_is_not_left_out(void **state)
 {
     (void)state;
+    restart(true);
     refusal(server_url(&server, dialect_admin, "tls=on&tls-verify=no"), SIMBA_EUNAVAILABLE);
     refusal(server_url(&server, dialect_admin, "tls-ca=/nowhere"), SIMBA_EUNAVAILABLE);
+    restart(false);
 }
 
 static int create_table(void **state)

@@ -20,8 +20,9 @@ struct server {
     pid_t pid; /* 0: not running */
     int port;
     char folder[TEST_PATH_MAX];
-    char url[256]; /* of a user that may do anything */
-    bool tls;      /* set it before: it has a certificate for `localhost`, folder/cert.pem */
+    char url[256];    /* of a user that may do anything */
+    bool tls;         /* set it before: it has a certificate for `localhost`, folder/cert.pem */
+    bool without_tls; /* the same: newer versions of MariaDB make a certificate of their own */
     bool
         logs_statements; /* the same: MySQL writes down for replicas what it was told, as it was told */
     char faketime[600]; /* empty, or the file with the offset of the server's clock */

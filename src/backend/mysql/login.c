@@ -12,6 +12,7 @@
 #include "backend/mysql/call.h"
 #include "backend/mysql/failure.h"
 #include "backend/mysql/option_file.h"
+#include "backend/mysql/tls.h"
 #include "base/error.h"
 
 #include <errmsg.h>
@@ -32,20 +33,6 @@ static bool needs_tls(const struct sb_mysql_connection *c)
     enum sb_sql_tls tls = c->settings->address.tls;
 
     return tls == SB_SQL_TLS_ENCRYPT || tls == SB_SQL_TLS_VERIFY;
-}
-
-/* Newer versions of the library do what is not said here. */
-static bool set_tls(MYSQL *mysql, const struct sb_sql_address *a)
-{
-    my_bool enforce = a->tls != SB_SQL_TLS_OFF;
-    my_bool verify = a->tls == SB_SQL_TLS_VERIFY;
-
-    if (a->tls == SB_SQL_TLS_UNSET)
-        return true;
-    if (enforce)
-        mysql_ssl_set(mysql, a->tls_key, a->tls_cert, a->tls_ca, NULL, NULL);
-    return mysql_optionsv(mysql, MYSQL_OPT_SSL_ENFORCE, &enforce) == 0 &&
-           mysql_optionsv(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify) == 0;
 }
 
 /* A server names the way to log in, also in its greeting; so the first one is ours. */
@@ -220,15 +207,21 @@ static int log_in_with(struct sb_mysql_connection *c, size_t host,
 {
     const struct sb_sql_address *a = &c->settings->address;
     struct sb_mysql_target target = target_of(a, host, defaults);
+    int code;
 
     target.password = defaults->password;
     c->mysql = mysql_init(NULL);
     c->timed_out = false;
     c->lacks_tls = false;
     c->greets_wrong = false;
-    if (c->mysql == NULL || !set_options(c->mysql) || !set_tls(c->mysql, a) ||
+    if (c->mysql == NULL || !set_options(c->mysql) ||
         !restrict_login(c->mysql, a, is_local(&target)))
         return sb_mysql_fail_memory(failure);
+    code = sb_mysql_set_tls(c->mysql, a, &failure->error);
+    if (code != SIMBA_OK) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        return code;
+    }
     return connect_to(c, &target, failure);
 }
 
