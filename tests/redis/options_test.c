@@ -157,6 +157,10 @@ static void error_replies_are_told_apart(void **state)
          SIMBA_ESTORE, "maxmemory"},
         {"ERR Error running script (call to f_12ab): @user_script: 7: -READONLY You can't",
          SIMBA_EUNAVAILABLE, "replica"},
+        {"ERR ACL failure in script: No permissions to access a channel script: f, on "
+         "@user_script:1.",
+         SIMBA_EDENIED, "a channel"},
+        {"ERR ACL failure in script:", SIMBA_EDENIED, "does not permit"},
         {"LOADING Redis is loading the dataset in memory", SIMBA_EUNAVAILABLE, "loading"},
         {"BUSY Redis is busy running a script.", SIMBA_EUNAVAILABLE, "script"},
         {"MISCONF Redis is configured to save RDB snapshots", SIMBA_ESTORE, "persist"},

@@ -33,6 +33,8 @@ static const struct meaning meanings[] = {
     {"WRONGTYPE", SIMBA_ESTORE, "has something else under the keys of the mutex"},
     {"ERR The user executing the script", SIMBA_EDENIED,
      "does not permit this to the user (docs/stores/redis.md lists the rights)"},
+    {"ERR ACL failure in script:", SIMBA_EDENIED,
+     "does not permit this to the user (docs/stores/redis.md lists the rights)"},
     {"ERR invalid password", SIMBA_EDENIED, "refused the password"},
     {"ERR AUTH", SIMBA_EDENIED, "has no password, and one was given"},
     {"ERR Client sent AUTH", SIMBA_EDENIED, "has no password, and one was given"},
@@ -91,7 +93,9 @@ static size_t length_until(const char *text, const char *mark)
  * command that the server does not know. */
 static int words_of(const char *text)
 {
-    size_t script = length_until(text, " script: ");
+    static const char own[] = "ERR ACL failure in script:"; /* of Redis 8 */
+    size_t skipped = opens_with(text, own) ? sizeof own - 1 : 0;
+    size_t script = skipped + length_until(text + skipped, " script: ");
     size_t arguments = length_until(text, ", with args beginning with");
 
     return (int)(script < arguments ? script : arguments);

@@ -88,14 +88,16 @@ static void break_down(struct sb_redis_stream *s, const struct simba_error *erro
     uv_timer_start(&s->later, tell_down, 0, 0);
 }
 
-/* `what` follows the name of the server, `number` is libuv's. */
+/* `what` follows the name of the server, `number` is libuv's. A shortage is the host's fault, not the server's. */
 static void break_by(struct sb_redis_stream *s, const char *what, int number)
 {
+    bool short_of = number == UV_EMFILE || number == UV_ENFILE || number == UV_ENOMEM;
     char place[SB_REDIS_PLACE_TEXT_MAX];
     struct simba_error error;
 
-    sb_error_set_backend(&error, SIMBA_EUNAVAILABLE, number, "the server at %s %s: %s",
-                         sb_redis_place_text(&s->endpoint.place, place), what, uv_strerror(number));
+    sb_error_set_backend(&error, short_of ? SIMBA_ENOMEM : SIMBA_EUNAVAILABLE, number,
+                         "the server at %s %s: %s", sb_redis_place_text(&s->endpoint.place, place),
+                         what, uv_strerror(number));
     break_down(s, &error);
 }
 
