@@ -60,15 +60,17 @@ static const char *read_until(const char *end)
 {
     size_t wanted = strlen(end);
 
-    for (;;) {
+    while (reader.length < sizeof reader.text - 1) {
         ssize_t got =
-            read(reader.fd, reader.text + reader.length, sizeof reader.text - reader.length - 1);
+            read(reader.fd, reader.text + reader.length, sizeof reader.text - 1 - reader.length);
         assert_true(got > 0);
         reader.length += (size_t)got;
         reader.text[reader.length] = 0;
         if (reader.length >= wanted && strcmp(reader.text + reader.length - wanted, end) == 0)
             return reader.text;
     }
+    fail_msg("the text is longer than %zu bytes", sizeof reader.text);
+    return NULL;
 }
 
 static int64_t now_ms(void)

@@ -170,16 +170,25 @@ static void a_table_that_is_locked_is_not_waited_for_behind_a_pooler(void **stat
     assert_true(host_close(&host));
 }
 
+/* A pooler that keeps track of prepared statements (from 1.21 on) need not ask the server for those that it has met,
+ * and then the client has nothing to wait for. */
 static void connecting_behind_a_pooler_does_not_wait_for_the_table_without_an_end(void **state)
 {
     struct session *admin = session_open(&server);
     struct host host;
+    int64_t begin_ms;
+    int code;
 
     (void)state;
     session_sql(admin, "BEGIN");
     session_sql(admin, "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE");
-    assert_int_equal(host_open(&host, server_url(&pooler, dialect_admin, "connect-timeout=1s")),
-                     SIMBA_EUNAVAILABLE);
+    begin_ms = test_now_ms();
+    code = host_open(&host, server_url(&pooler, dialect_admin, "connect-timeout=1s"));
+    assert_true(test_now_ms() - begin_ms < TEST_PATIENCE_MS);
+    if (code == SIMBA_OK)
+        assert_true(host_close(&host));
+    else
+        assert_int_equal(code, SIMBA_EUNAVAILABLE);
     assert_int_equal(server_number(&server, "SELECT count(*) FROM pg_stat_activity"
                                             " WHERE wait_event_type = 'Lock'"),
                      0);
@@ -188,7 +197,7 @@ static void connecting_behind_a_pooler_does_not_wait_for_the_table_without_an_en
 }
 
 /* What a session was told must not outlive the transaction: it goes to somebody else. What was prepared before
- * the pooler was found out is named by its text, so that it can mean nothing else. */
+ * the pooler was found out is named by its text, so that it can mean nothing else; or by a pooler that keeps track of it. */
 static void nothing_is_left_behind_in_pooled_sessions(void **state)
 {
     struct session *sessions[POOL];
@@ -200,9 +209,9 @@ static void nothing_is_left_behind_in_pooled_sessions(void **state)
     }
     for (size_t i = 0; i < POOL; i++) {
         assert_string_equal(session_sql(sessions[i], "SHOW lock_timeout"), "0");
-        assert_string_equal(session_sql(sessions[i],
-                                        "SELECT count(*) FROM pg_prepared_statements"
-                                        " WHERE name !~ '^simba_[a-z_]+_[0-9a-f]{8}$'"),
+        assert_string_equal(session_sql(sessions[i], "SELECT count(*) FROM pg_prepared_statements"
+                                                     " WHERE name !~ '^simba_[a-z_]+_[0-9a-f]{8}$'"
+                                                     " AND name !~ '^PGBOUNCER_[0-9]+$'"),
                             "0");
         assert_string_equal(
             session_sql(sessions[i], "SELECT count(*) FROM pg_listening_channels()"), "0");
