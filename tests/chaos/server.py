@@ -60,8 +60,9 @@ class Server(servers.Server):
         """A small file system of its own for all that it writes; whether that is allowed here."""
         owner = pwd.getpwnam(self.user or "root")
         options = f"size={DISK_BYTES},uid={owner.pw_uid},gid={owner.pw_gid},mode=755"
-        self.has_disk = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", self.folder], check=False,
-                                       capture_output=True).returncode == 0
+        self.has_disk = shutil.which("mount") is not None and \
+            subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", self.folder], check=False,
+                           capture_output=True).returncode == 0
         self.clock.create()
 
     def fill_disk(self):

@@ -124,9 +124,31 @@ def run(*arguments, **more):
     return program
 
 
+class Skipped(Exception):
+    """Why a case cannot be tried here."""
+
+
 def as_nobody():
     """For run and Simba: as a user who may not do everything, where the tests are run by one who may."""
-    return {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    if os.getuid() != 0:
+        return {}
+    rights = {"user": 65534, "group": 65534, "extra_groups": []}
+    try:
+        subprocess.run([PROGRAM, "--version"], check=True, capture_output=True, timeout=PATIENCE, **rights)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Skipped(f"the tree lies where user 65534 may not run {PROGRAM}") from error
+    return rights
+
+
+def own_mounts():
+    """The beginning of a command with mounts of its own."""
+    command = ["unshare", "--mount"] + (["--map-root-user"] if os.getuid() != 0 else [])
+    if shutil.which("mount") is None:
+        raise Skipped("there is no mount here")
+    tried = subprocess.run([*command, "mount", "-t", "tmpfs", "none", "."], check=False, capture_output=True)
+    if tried.returncode != 0:
+        raise Skipped("mounting is not allowed here")
+    return command
 
 
 def limit_memory(mebibytes):
@@ -236,14 +258,17 @@ def _end_leftovers(servers):
 
 
 def _run_case(function):
+    """What is wrong, and why it was skipped; None where nothing is, or it was not."""
     folder = tempfile.mkdtemp(prefix="simba-cli-")
     os.chdir(folder)
     servers = set(_children())
     _started.clear()
     os.environ["SIMBA_URL"] = url()
-    trouble = None
+    trouble = reason = None
     try:
         function()
+    except Skipped as skipped:
+        reason = str(skipped)
     except Exception:  # a failure of any kind is one of this case only
         trouble = traceback.format_exc() + "".join(
             f"\n{program.process.args} said: {program.said()}" for program in _started)
@@ -255,7 +280,7 @@ def _run_case(function):
     left = _end_leftovers(servers)
     os.chdir("/")
     shutil.rmtree(folder, ignore_errors=True)
-    return trouble or (f"left behind: {left}" if left else None)
+    return trouble or (f"left behind: {left}" if left else None), reason
 
 
 def heed_interrupts():
@@ -270,9 +295,9 @@ def main():
     failed = 0
     for place, function in enumerate(_cases, 1):
         begin = now()
-        trouble = _run_case(function)
+        trouble, reason = _run_case(function)
         print(f"{'ok' if trouble is None else 'not ok'} {place} - {function.__name__}"
-              f" ({now() - begin:.1f} s)", flush=True)
+              f" ({now() - begin:.1f} s)" + (f" # SKIP {reason}" if reason else ""), flush=True)
         if trouble is not None:
             failed += 1
             print("# " + trouble.replace("\n", "\n# "), flush=True)
