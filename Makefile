@@ -7,7 +7,7 @@ SETUP = $(MESON) setup -Dwerror=true
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
-    chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite install deb clean help
+    chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite install deb try-debian13 clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -130,8 +130,12 @@ install: ## install a release build to PREFIX (below DESTDIR)
 deb: deps ## build the Debian packages into build-deb
 	@scripts/make-deb
 
+try-debian13: ## install, build and test on Debian 13, in a chroot in build-debian13
+	@scripts/deps chroot
+	@scripts/try-debian13
+
 clean: ## remove all build folders
-	rm -rf $(BUILD) build-demo build-asan build-tsan build-coverage build-release build-deb
+	rm -rf $(BUILD) build-demo build-asan build-tsan build-coverage build-release build-deb build-debian13
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 20

@@ -137,8 +137,8 @@ def anchors(text):
 
 
 def check_targets(text):
-    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
-    named = set(re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", read("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^    )make ([a-z0-9-]+)", text, re.MULTILINE))
     return [f"the Makefile has no target {name}" for name in sorted(named - targets)]
 
 
