@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,6 @@
 #include <unistd.h>
 
 #define FILE_MAX ((size_t)64 * 1024) /* bytes */
-#define NAME_SHOWN_MAX 80            /* bytes of a path, so that there is room for the sentence */
 
 struct file {
     char *text;
@@ -27,52 +25,7 @@ struct file {
     mode_t mode; /* 0: a pipe */
 };
 
-/* ---- Errors ------------------------------------------------------------------------------- */
-
-/* The end of a path says more than its beginning. */
-static const char *short_name(const char *name)
-{
-    size_t length = strlen(name);
-
-    return length > NAME_SHOWN_MAX ? name + length - NAME_SHOWN_MAX : name;
-}
-
-int sb_config_fail(const struct sb_config *config, struct sb_config_place place,
-                   struct simba_error *error, const char *format, ...)
-{
-    struct simba_error why;
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(why.text, sizeof why.text, format, arguments);
-    va_end(arguments);
-    return sb_error_set(error, SIMBA_ECONFIG, "%s:%zu:%zu: %s", short_name(config->name),
-                        place.line, place.column, why.text);
-}
-
-int sb_config_fail_value(const struct sb_config *config, const struct sb_config_entry *entry,
-                         struct simba_error *error, const char *sentence)
-{
-    return sb_config_fail(config, entry->value_place, error, "%s: %s", entry->key, sentence);
-}
-
-void sb_config_write_origin(const struct sb_config *config, const struct sb_config_entry *entry,
-                            char buffer[SB_CONFIG_ORIGIN_MAX])
-{
-    struct sb_text text;
-
-    sb_text_init(&text, buffer, SB_CONFIG_ORIGIN_MAX);
-    sb_text_add(&text, "%s:%zu:%zu: %s", short_name(config->name), entry->value_place.line,
-                entry->value_place.column, entry->key);
-}
-
-void sb_config_name_origin(const char *origin, struct simba_error *error)
-{
-    struct simba_error why = *error;
-
-    if (simba_error_group(why.code) == SIMBA_GROUP_CONFIG)
-        sb_error_set_backend(error, why.code, why.backend_code, "%s: %s", origin, why.text);
-}
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static int fail_read(const char *path, struct simba_error *error)
 {
@@ -80,23 +33,6 @@ static int fail_read(const char *path, struct simba_error *error)
                                 "the configuration file %s cannot be read: %s", path,
                                 strerror(errno));
 }
-
-void sb_config_clear(struct sb_config *config)
-{
-    for (size_t i = 0; i < config->count; i++) {
-        char *value = config->entries[i].value;
-
-        if (value != NULL)
-            explicit_bzero(value, strlen(value));
-        sb_free(value);
-    }
-    sb_free(config->entries);
-    config->entries = NULL;
-    config->count = 0;
-    config->capacity = 0;
-}
-
-/* ---- Files -------------------------------------------------------------------------------- */
 
 static void clear_file(struct file *file)
 {
@@ -166,14 +102,7 @@ static int read_file(const char *path, struct file *ret_file, struct simba_error
     return code;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------ */
-
-void sb_config_free_url(char *url)
-{
-    if (url != NULL)
-        explicit_bzero(url, strlen(url));
-    sb_free(url);
-}
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static int translate(struct sb_config *config, const char *text, size_t size,
                      struct sb_config_store *ret_store, struct simba_error *error)
@@ -273,6 +202,14 @@ int sb_config_read(const char *path, const struct simba_client_options *options,
                    struct sb_config_store *ret_store, struct simba_error *error)
 {
     return read_config(path, true, options, ret_store, error);
+}
+
+void sb_config_name_origin(const char *origin, struct simba_error *error)
+{
+    struct simba_error why = *error;
+
+    if (simba_error_group(why.code) == SIMBA_GROUP_CONFIG)
+        sb_error_set_backend(error, why.code, why.backend_code, "%s: %s", origin, why.text);
 }
 
 /* What is wrong with the values together shows only when the client is opened. */

@@ -1,8 +1,11 @@
 /*
  * config.h - a configuration on its way from YAML to the URL that says the same.
  *
- *     text --config_yaml.c--> entries with dotted keys --config_section.c--> sections --config_url.c--> URL
- *                                                        with config_option.c
+ *     text --config_yaml.c--> entries with dotted keys --config_section.c--> sections --config_store.c--> URL
+ *
+ * Each file calls only those before it: config_entry.c, config_option.c (the options that there are), config_key.c (the
+ * sections and keys that there are), config_url.c (urls and values), config_section.c, config_store.c; config_yaml.c;
+ * config.c (files, and the public functions).
  */
 #ifndef SB_API_CONFIG_H
 #define SB_API_CONFIG_H
