@@ -106,7 +106,7 @@ static void run_ask(struct simba_task *task)
 {
     struct question *q = SB_CONTAINER(struct question, task, task);
 
-    sb_engine_send(q->engine, &q->base);
+    sb_request_send(q->engine, &q->base);
 }
 
 static bool is_answered(void *argument)

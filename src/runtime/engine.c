@@ -1,463 +1,24 @@
 /*
- * engine.c - carries requests to the backend, answers back to the services, and notices to whom they concern.
- *
- * Requests that become due within one turn of the loop leave in one batch. Answers and notices may come on
- * any thread; they are acted upon on the loop thread only.
+ * engine.c - creates and frees what all services of a client share, and opens its store.
  */
 #include "runtime/engine.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/clock.h"
-#include "base/container.h"
 #include "base/error.h"
 #include "base/fork.h"
-#include "base/text.h"
-#include "core/owner.h"
+#include "base/time.h"
 #include "runtime/late_store.h"
+#include "runtime/notices.h"
 #include "runtime/service.h"
 
 #include <stdarg.h>
-#include <string.h>
 
-static struct sb_engine *engine_of(const struct simba_backend_host *host)
-{
-    return (struct sb_engine *)host;
-}
-
-int sb_engine_check_process(const struct sb_engine *engine, struct simba_error *error)
-{
-    if (engine->forks == sb_fork_count())
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EFORKED,
-                        "the handle was made before fork() and belongs to the parent process");
-}
-
-/* ---- Waiting -------------------------------------------------------------------------------- */
-
-void sb_engine_pending_add(struct sb_engine *engine)
-{
-    pthread_mutex_lock(&engine->lock);
-    engine->pending++;
-    pthread_mutex_unlock(&engine->lock);
-}
-
-/* The loop is woken under the lock: the thread that waits for this may free it. */
-void sb_engine_pending_remove(struct sb_engine *engine)
-{
-    pthread_mutex_lock(&engine->lock);
-    if (--engine->pending == 0) {
-        pthread_cond_broadcast(&engine->progress);
-        sb_loop_wake(engine->loop);
-    }
-    pthread_mutex_unlock(&engine->lock);
-}
-
-/* How long a thread waits before it takes itself for one of the executor's, while none has shown itself; and how often
- * a thread of the executor looks whether it can help, while it does not turn the loop. */
-#define UNSEEN_MS 100
-#define HELP_MS 20
-
-struct helper {
-    const struct sb_wait *wait;
-    const struct sb_help *help;
-    struct sb_dispatcher *dispatcher;
-};
-
-static bool is_done_or_can_help(void *argument)
-{
-    const struct helper *helper = argument;
-
-    return helper->wait->done(helper->wait->argument) ||
-           sb_dispatcher_can_help(helper->dispatcher, helper->help);
-}
-
-/* With wait->lock held, and again when it returns; callbacks run without it. */
-static bool wait_and_help(struct sb_engine *engine, const struct sb_wait *wait,
-                          const struct sb_help *help)
-{
-    struct helper helper = {wait, help, engine->dispatcher};
-    struct sb_wait either = {.lock = wait->lock,
-                             .changed = wait->changed,
-                             .done = is_done_or_can_help,
-                             .argument = &helper,
-                             .until_ms = wait->until_ms,
-                             .look_ms = HELP_MS};
-
-    while (sb_wait(engine->loop, &either) && !wait->done(wait->argument)) {
-        int cancel_state;
-
-        pthread_mutex_unlock(wait->lock);
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-        sb_dispatcher_help(engine->dispatcher, help);
-        pthread_setcancelstate(cancel_state, NULL);
-        pthread_mutex_lock(wait->lock);
-    }
-    return wait->done(wait->argument);
-}
-
-/* A program that has one thread may wait before it has run any callback. */
-static bool wait_as_unseen(struct sb_engine *engine, const struct sb_wait *wait,
-                           const struct sb_help *help)
-{
-    struct sb_wait first = *wait;
-
-    first.until_ms = sb_later(simba_now_ms(), UNSEEN_MS);
-    if (first.until_ms > wait->until_ms)
-        first.until_ms = wait->until_ms;
-    if (sb_wait(engine->loop, &first))
-        return true;
-    return sb_dispatcher_is_executor_unseen(engine->dispatcher) ? wait_and_help(engine, wait, help)
-                                                                : sb_wait(engine->loop, wait);
-}
-
-bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
-                    const struct sb_help *help)
-{
-    struct sb_dispatcher *left = sb_dispatcher_wait_begin();
-    bool done;
-
-    if (help != NULL && sb_dispatcher_is_on_executor(engine->dispatcher))
-        done = wait_and_help(engine, wait, help);
-    else if (help != NULL && sb_dispatcher_is_executor_unseen(engine->dispatcher))
-        done = wait_as_unseen(engine, wait, help);
-    else
-        done = sb_wait(engine->loop, wait);
-    sb_dispatcher_wait_end(left);
-    return done;
-}
-
-bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
-                             int64_t until_ms, const struct sb_help *help)
-{
-    struct sb_wait wait = {.lock = &engine->lock,
-                           .changed = &engine->progress,
-                           .done = done,
-                           .argument = argument,
-                           .until_ms = until_ms};
-    bool is_done;
-
-    pthread_mutex_lock(&engine->lock);
-    is_done = sb_engine_wait(engine, &wait, help);
-    pthread_mutex_unlock(&engine->lock);
-    return is_done;
-}
-
-/* ---- Starts --------------------------------------------------------------------------------- */
-
-#define BUSY_FROM 4096 /* requests under way: twice what a Redis connection takes at once */
-#define ROUND_MS 1000  /* without a move in the line, and what is under way counts no more */
-
-bool sb_engine_is_busy(const struct sb_engine *engine)
-{
-    return engine->line.under_way >= BUSY_FROM;
-}
-
-void sb_engine_line_up(struct sb_engine *engine, struct sb_service *s)
-{
-    struct sb_line *line = &engine->line;
-
-    s->start_waits = true;
-    if (s->in_line)
-        return; /* since an earlier start, which a stop has taken out of its turn */
-    sb_service_hold(s);
-    s->in_line = true;
-    s->next_start = NULL;
-    if (line->last != NULL)
-        line->last->next_start = s;
-    else
-        line->first = s;
-    line->last = s;
-    if (line->first == s) {
-        line->moved = false;
-        sb_loop_arm(engine->loop, &line->timer, simba_now_ms() + ROUND_MS);
-    }
-}
-
-static struct sb_service *leave_line(struct sb_engine *engine)
-{
-    struct sb_line *line = &engine->line;
-    struct sb_service *s = line->first;
-
-    line->first = s->next_start;
-    if (line->first == NULL) {
-        line->last = NULL;
-        sb_loop_cancel(engine->loop, &line->timer);
-    }
-    s->in_line = false;
-    return s;
-}
-
-void sb_engine_move_line(struct sb_engine *engine)
-{
-    struct sb_line *line = &engine->line;
-
-    while (line->first != NULL && (!line->first->start_waits || !sb_engine_is_busy(engine))) {
-        struct sb_service *s = leave_line(engine);
-
-        line->moved = true;
-        sb_service_begin_waiting(s);
-        sb_service_drop(s);
-    }
-}
-
-static void check_line(struct sb_timer *timer)
-{
-    struct sb_engine *engine = SB_CONTAINER(struct sb_engine, line.timer, timer);
-    struct sb_line *line = &engine->line;
-
-    if (!line->moved) {
-        line->round++;
-        line->under_way = 0;
-        sb_engine_move_line(engine);
-    }
-    line->moved = false;
-    if (line->first != NULL)
-        sb_loop_arm(engine->loop, timer, simba_now_ms() + ROUND_MS);
-}
-
-static void count_answer(struct sb_engine *engine, const struct sb_request *request)
-{
-    if (request->round == engine->line.round)
-        engine->line.under_way--;
-}
-
-/* ---- Requests ------------------------------------------------------------------------------- */
-
-void sb_engine_send(struct sb_engine *engine, struct sb_request *request)
-{
-    sb_engine_send_as_of(engine, request, sb_clock_us());
-}
-
-void sb_engine_send_as_of(struct sb_engine *engine, struct sb_request *request, int64_t now_us)
-{
-    request->engine = engine;
-    request->sent_at_us = now_us;
-    request->sent_at_ms = now_us / 1000;
-    request->round = engine->line.round;
-    request->wire.next = NULL;
-    *engine->batch_end = &request->wire;
-    engine->batch_end = &request->wire.next;
-    engine->line.under_way++;
-    sb_engine_pending_add(engine);
-}
-
-/* The end of a turn. Answers that come from within submit may bring new requests. */
-static void send_batch(void *argument)
-{
-    struct sb_engine *engine = argument;
-
-    while (engine->batch != NULL) {
-        struct simba_request *batch = engine->batch;
-
-        engine->batch = NULL;
-        engine->batch_end = &engine->batch;
-        engine->ops->submit(engine->backend, batch);
-    }
-}
-
-static void answer(struct sb_request *request, const struct simba_reply *reply)
-{
-    struct sb_engine *engine = request->engine;
-
-    request->answered_at_us = sb_clock_us();
-    sb_metrics_observe(&engine->metrics.operation, request->answered_at_us - request->sent_at_us);
-    if (reply->code != SIMBA_OK)
-        sb_metrics_count(&engine->metrics.errors);
-    count_answer(engine, request);
-    request->answered(request, reply);
-    sb_engine_move_line(engine);
-    sb_engine_pending_remove(engine);
-}
-
-static void run_answer(struct simba_task *task)
-{
-    struct sb_request *request = SB_CONTAINER(struct sb_request, task, task);
-    struct simba_reply reply = request->reply; /* the request is gone once it is answered */
-    bool is_own = reply.owner == request->wire.id;
-
-    answer(request, &reply);
-    if (!is_own)
-        sb_free((void *)reply.owner);
-    sb_free((void *)reply.list);
-    sb_free((void *)reply.error);
-}
-
-static void *copy_of(const void *bytes, size_t size)
-{
-    void *copy = sb_alloc(size);
-
-    if (copy != NULL)
-        memcpy(copy, bytes, size);
-    return copy;
-}
-
-void sb_engine_drop_owner(enum simba_op op, struct simba_reply *reply)
-{
-    reply->owner = NULL;
-    if (op != SIMBA_OP_GUARD && op != SIMBA_OP_RELEASE)
-        reply->code = SIMBA_ENOMEM;
-}
-
-/* A contender that owns needs no memory for its own name: a renewal gets through when there is none. */
-static void keep_owner(struct sb_request *request, const char *owner)
-{
-    const char *id = request->wire.id;
-    char *copy;
-
-    if (id != NULL && strcmp(owner, id) == 0) {
-        request->reply.owner = id;
-        return;
-    }
-    copy = sb_alloc(SIMBA_ID_MAX + 1);
-    if (copy == NULL) {
-        sb_engine_drop_owner(request->wire.op, &request->reply);
-        return;
-    }
-    sb_text_copy(copy, SIMBA_ID_MAX + 1, owner);
-    request->reply.owner = copy;
-}
-
-static void keep_list(struct sb_request *request, const struct simba_reply *reply)
-{
-    request->reply.list = copy_of(reply->list, reply->list_count * sizeof *reply->list);
-    if (request->reply.list == NULL) {
-        request->reply.list_count = 0;
-        request->reply.code = SIMBA_ENOMEM;
-    }
-}
-
-/* Keeps what the answer points to, because the backend's memory is its own again when reply returns. */
-static void keep_answer(struct sb_request *request, const struct simba_reply *reply)
-{
-    request->reply = *reply;
-    request->reply.owner = NULL;
-    request->reply.list = NULL;
-    request->reply.error = NULL;
-    if (reply->owner != NULL && reply->owner[0] != '\0')
-        keep_owner(request, reply->owner);
-    if (reply->list_count > 0)
-        keep_list(request, reply);
-    if (reply->error != NULL) /* without memory the code has to do */
-        request->reply.error = copy_of(reply->error, sizeof *reply->error);
-}
-
-static void host_reply(const struct simba_backend_host *host, struct simba_request *wire,
-                       const struct simba_reply *reply)
-{
-    struct sb_request *request = (struct sb_request *)wire;
-    struct sb_engine *engine = engine_of(host);
-
-    if (sb_loop_is_current(engine->loop)) {
-        answer(request, reply);
-        return;
-    }
-    keep_answer(request, reply);
-    request->task.run = run_answer;
-    sb_loop_post(engine->loop, &request->task);
-}
-
-/* ---- Notices -------------------------------------------------------------------------------- */
-
-/* A notice on its way to the loop. An empty string stands for NULL. */
-struct news {
-    struct simba_task task; /* first */
-    struct sb_engine *engine;
-    enum sb_event_type event;
-    char mutex[SIMBA_MUTEX_MAX + 1];
-    char id[SIMBA_ID_MAX + 1];
-};
-
-/* Takes the members out of the registry's lock: what a step leads to may want it. */
-static void collect_member(struct sb_member *member, void *argument)
-{
-    struct sb_member **list = argument;
-
-    sb_service_hold(sb_service_of_member(member));
-    member->found = *list;
-    *list = member;
-}
-
-/* Only from the inbox, never from within a step, so that there is one list of found members at a time. */
-static void tell(struct news *news)
-{
-    struct sb_member *list = NULL;
-
-    sb_registry_visit(&news->engine->registry, news->mutex[0] != '\0' ? news->mutex : NULL,
-                      news->id[0] != '\0' ? news->id : NULL, collect_member, &list);
-    while (list != NULL) {
-        struct sb_member *member = list;
-        struct sb_service *service = sb_service_of_member(member);
-
-        list = member->found;
-        if (news->event != SB_EVENT_CHANGED || sb_service_hears_changes(service))
-            sb_service_event(service, news->event);
-        sb_service_drop(service);
-    }
-}
-
-static void run_news(struct simba_task *task)
-{
-    struct news *news = (struct news *)task;
-
-    tell(news);
-    sb_free(news);
-}
-
-static struct news make_news(struct sb_engine *engine, enum sb_event_type event, const char *mutex,
-                             const char *id)
-{
-    struct news news = {.task.run = run_news, .engine = engine, .event = event};
-
-    sb_text_copy(news.mutex, sizeof news.mutex, mutex != NULL ? mutex : "");
-    sb_text_copy(news.id, sizeof news.id, id != NULL ? id : "");
-    return news;
-}
-
-/* False when there is no memory to carry it. */
-static bool spread(const struct news *news)
-{
-    struct news *copy = sb_alloc(sizeof *copy);
-
-    if (copy == NULL)
-        return false;
-    *copy = *news;
-    sb_loop_post(news->engine->loop, &copy->task);
-    return true;
-}
-
-static void host_notice(const struct simba_backend_host *host, enum simba_notice notice,
-                        const char *mutex, const char *id)
-{
-    struct news news =
-        make_news(engine_of(host),
-                  notice == SIMBA_NOTICE_CHANGED ? SB_EVENT_CHANGED : SB_EVENT_WAKE, mutex, id);
-
-    spread(&news); /* a courtesy: without memory the next scheduled attempt finds out */
-}
-
-static void run_session_lost(struct simba_task *task)
-{
-    struct sb_engine *engine = SB_CONTAINER(struct sb_engine, session_task, task);
-    struct news news = make_news(engine, SB_EVENT_SESSION_LOST, NULL, NULL);
-
-    atomic_store(&engine->session_task_posted, false);
-    tell(&news);
-}
-
-/* This must arrive. Without memory for one mutex it is told to all: they just compete anew. */
-static void host_session_lost(const struct simba_backend_host *host, const char *mutex)
-{
-    struct sb_engine *engine = engine_of(host);
-    struct news news = make_news(engine, SB_EVENT_SESSION_LOST, mutex, NULL);
-
-    if (!spread(&news) && !atomic_exchange(&engine->session_task_posted, true))
-        sb_loop_post(engine->loop, &engine->session_task);
-}
+/* ---- Host ------------------------------------------------------------------------------------ */
 
 static void host_post(const struct simba_backend_host *host, struct simba_task *task)
 {
-    sb_loop_post(engine_of(host)->loop, task);
+    sb_loop_post(sb_engine_of_host(host)->loop, task);
 }
 
 static void host_log(const struct simba_backend_host *host, enum simba_log_level level,
@@ -466,11 +27,11 @@ static void host_log(const struct simba_backend_host *host, enum simba_log_level
     va_list arguments;
 
     va_start(arguments, format);
-    sb_log_va(&engine_of(host)->log, level, format, arguments);
+    sb_log_va(&sb_engine_of_host(host)->log, level, format, arguments);
     va_end(arguments);
 }
 
-/* ---- Creation ------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 #define LOOK_MS 1000 /* between two looks of a follower, if the store cannot tell of changes */
 
@@ -498,25 +59,6 @@ static void open_backend(void *argument)
     opening->code = engine->ops->open(&config, &engine->host, &engine->backend, &opening->error);
 }
 
-/* Those that listen have done so to nobody. */
-static void introduce_services(void *argument)
-{
-    struct sb_engine *engine = argument;
-    const struct simba_backend_ops *ops = engine->ops;
-    struct sb_member *list = NULL;
-
-    sb_registry_visit(&engine->registry, NULL, NULL, collect_member, &list);
-    while (list != NULL) {
-        struct sb_member *member = list;
-        struct sb_service *service = sb_service_of_member(member);
-
-        list = member->found;
-        if (service->listening && ops->listen != NULL)
-            ops->listen(engine->backend, member->mutex, member->id, true);
-        sb_service_drop(service);
-    }
-}
-
 /* What is wrong with the URL does not heal. */
 static int open_later(struct sb_engine *engine, const struct sb_engine_config *config,
                       const struct simba_error *why, struct simba_error *error)
@@ -530,7 +72,7 @@ static int open_later(struct sb_engine *engine, const struct sb_engine_config *c
         .host = &engine->host,
         .loop = engine->loop,
         .log = config->log,
-        .opened = introduce_services,
+        .opened = sb_notices_introduce_services,
         .argument = engine,
         .why = why,
     };
@@ -566,6 +108,8 @@ bool sb_engine_is_store_open(const struct sb_engine *engine)
 {
     return engine->late == NULL || sb_late_is_open(engine->late);
 }
+
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 static void on_backend_closed(void *argument)
 {
@@ -640,6 +184,8 @@ void sb_engine_destroy(struct sb_engine *engine)
     pthread_setcancelstate(cancel_state, NULL);
 }
 
+/* ---- Creation -------------------------------------------------------------------------------- */
+
 int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,
                      struct simba_error *error)
 {
@@ -650,13 +196,12 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
         return sb_error_plain(error, SIMBA_ENOMEM);
     sb_fork_watch();
     engine->forks = sb_fork_count();
-    engine->host.reply = host_reply;
-    engine->host.notice = host_notice;
-    engine->host.session_lost = host_session_lost;
+    engine->host.reply = sb_requests_reply;
+    engine->host.notice = sb_notices_tell;
+    engine->host.session_lost = sb_notices_tell_session_lost;
     engine->host.post = host_post;
     engine->host.log = host_log;
-    engine->session_task.run = run_session_lost;
-    engine->line.timer.fire = check_line;
+    engine->session_task.run = sb_notices_run_session_lost;
     engine->ops = config->ops;
     engine->timing = config->timing;
     engine->timing.look_ms = config->ops->listen != NULL ? 0 : LOOK_MS;
@@ -672,9 +217,11 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
         code = sb_dispatcher_create(config->dispatcher_threads, &config->executor,
                                     &engine->dispatcher, error);
     if (code == SIMBA_OK)
-        code = sb_loop_create(send_batch, engine, &engine->loop, error);
-    if (code == SIMBA_OK)
+        code = sb_loop_create(sb_requests_flush, engine, &engine->loop, error);
+    if (code == SIMBA_OK) {
+        sb_starts_init(&engine->starts, engine->loop, sb_service_begin_queued);
         code = open_first(engine, config, error);
+    }
     if (code != SIMBA_OK) {
         sb_engine_destroy(engine);
         return code;

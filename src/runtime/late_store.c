@@ -15,10 +15,12 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/url.h"
-#include "runtime/engine.h"
+#include "runtime/requests.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define DELAY_MIN_MS 50

@@ -1,5 +1,5 @@
 /*
- * service.h - drives one machine: a contender or an observer.
+ * service.h - runs one machine: a contender's or an observer's.
  *
  * It feeds the machine events with the time, sends its requests, keeps its deadline, delivers its
  * notifications on a lane of the dispatcher, and shows to all threads what it believes.
@@ -61,12 +61,10 @@ struct sb_service {
     bool awaited; /* a thread waits for what the last start brings; set before its task is posted */
 
     /* Loop thread only. */
-    int64_t contest_at_us;         /* since when this contest runs */
-    int64_t warned_at_ms;          /* of a failure */
-    int64_t failing_since_ms;      /* 0: the last request did not fail */
-    struct sb_service *next_start; /* in the engine's line of starts */
-    bool in_line;                  /* of starts */
-    bool start_waits;              /* for its turn in that line */
+    int64_t contest_at_us;    /* since when this contest runs */
+    int64_t warned_at_ms;     /* of a failure */
+    int64_t failing_since_ms; /* 0: the last request did not fail */
+    struct sb_start start;    /* where it waits for its turn */
     bool close_when_stopped;
     bool away_told; /* that the store fails for longer than a lease */
     bool listening;
@@ -102,8 +100,8 @@ int sb_service_start(struct sb_service *service, struct simba_error *error);
 int sb_service_stop(struct sb_service *service, struct simba_error *error);
 void sb_service_close(struct sb_service *service);
 
-/* A start by a thread that waits for the loop next (sb_engine_wait), and so need not wake it. It does not stand in
- * the engine's line: there are only so many threads. */
+/* A start by a thread that waits for the loop next (sb_engine_wait), and so need not wake it. It does not wait
+ * for its turn: there are only so many threads. */
 int sb_service_begin_start(struct sb_service *service, struct simba_error *error);
 
 /* A stop that nobody waits for, from any thread; and the wait for the end of whatever stop is under way,
@@ -111,8 +109,11 @@ int sb_service_begin_start(struct sb_service *service, struct simba_error *error
 void sb_service_stop_soon(struct sb_service *service);
 bool sb_service_wait_initial(struct sb_service *service, int64_t until_ms);
 
-/* Begins a start that waits in the engine's line, if it still does. Loop thread only. */
-void sb_service_begin_waiting(struct sb_service *service);
+/* Begins a start whose turn has come, if it still waits. For the engine's queue of starts. Loop thread only. */
+void sb_service_begin_queued(struct sb_start *start);
+
+/* Tells a store that was not open before that the service listens, if it does. Loop thread only. */
+void sb_service_introduce(struct sb_service *service);
 
 /* Feeds an event that has nothing but a time. Loop thread only. */
 void sb_service_event(struct sb_service *service, enum sb_event_type type);
@@ -143,9 +144,6 @@ int64_t sb_service_window_ms(const struct sb_service *service);
 
 /* The times that its machine has. */
 const struct sb_timing *sb_service_timing(const struct sb_service *service);
-
-/* Sets the functions that drive it. For sb_service_create. */
-void sb_service_init_driving(struct sb_service *service);
 
 struct sb_service *sb_service_of_member(struct sb_member *member);
 

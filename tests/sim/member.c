@@ -1,6 +1,6 @@
 /*
  * member.c - drives one machine, with the duties that core/machine.h lists and in the order in which
- * runtime/drive.c does them: untold changes return at once, nothing begins after a stop.
+ * the runtime does them: untold changes return at once, nothing begins after a stop.
  */
 #include "sim.h"
 

@@ -185,7 +185,7 @@ struct sim_member {
         struct sb_observer observer;
     } machine;
 
-    /* The lane of callbacks, as runtime/drive.c keeps it. */
+    /* The lane of callbacks, as the runtime keeps it. */
     struct sb_report report;
     bool report_queued;
     bool lane_busy;

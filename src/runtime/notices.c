@@ -1,0 +1,124 @@
+/*
+ * notices.c - brings what a backend tells to the services that it concerns. Notices may come on any thread; they are
+ * acted upon on the loop thread only.
+ */
+#include "runtime/notices.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/container.h"
+#include "base/text.h"
+#include "runtime/service.h"
+
+/* A notice on its way to the loop. An empty string stands for NULL. */
+struct notice {
+    struct simba_task task; /* first */
+    struct sb_engine *engine;
+    enum sb_event_type event;
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    char id[SIMBA_ID_MAX + 1];
+};
+
+/* Takes the members out of the registry's lock: what a step leads to may want it. */
+static void collect_member(struct sb_member *member, void *argument)
+{
+    struct sb_member **list = argument;
+
+    sb_service_hold(sb_service_of_member(member));
+    member->found = *list;
+    *list = member;
+}
+
+/* Only from the inbox, never from within a step, so that there is one list of found members at a time. */
+static void tell(struct notice *notice)
+{
+    struct sb_member *list = NULL;
+
+    sb_registry_visit(&notice->engine->registry, notice->mutex[0] != '\0' ? notice->mutex : NULL,
+                      notice->id[0] != '\0' ? notice->id : NULL, collect_member, &list);
+    while (list != NULL) {
+        struct sb_member *member = list;
+        struct sb_service *service = sb_service_of_member(member);
+
+        list = member->found;
+        if (notice->event != SB_EVENT_CHANGED || sb_service_hears_changes(service))
+            sb_service_event(service, notice->event);
+        sb_service_drop(service);
+    }
+}
+
+static void run_notice(struct simba_task *task)
+{
+    struct notice *notice = (struct notice *)task;
+
+    tell(notice);
+    sb_free(notice);
+}
+
+static struct notice make_notice(struct sb_engine *engine, enum sb_event_type event,
+                                 const char *mutex, const char *id)
+{
+    struct notice notice = {.task.run = run_notice, .engine = engine, .event = event};
+
+    sb_text_copy(notice.mutex, sizeof notice.mutex, mutex != NULL ? mutex : "");
+    sb_text_copy(notice.id, sizeof notice.id, id != NULL ? id : "");
+    return notice;
+}
+
+/* False when there is no memory to carry it. */
+static bool post(const struct notice *notice)
+{
+    struct notice *copy = sb_alloc(sizeof *copy);
+
+    if (copy == NULL)
+        return false;
+    *copy = *notice;
+    sb_loop_post(notice->engine->loop, &copy->task);
+    return true;
+}
+
+void sb_notices_tell(const struct simba_backend_host *host, enum simba_notice what,
+                     const char *mutex, const char *id)
+{
+    struct notice notice =
+        make_notice(sb_engine_of_host(host),
+                    what == SIMBA_NOTICE_CHANGED ? SB_EVENT_CHANGED : SB_EVENT_WAKE, mutex, id);
+
+    post(&notice); /* a courtesy: without memory the next scheduled attempt finds out */
+}
+
+void sb_notices_run_session_lost(struct simba_task *task)
+{
+    struct sb_engine *engine = SB_CONTAINER(struct sb_engine, session_task, task);
+    struct notice notice = make_notice(engine, SB_EVENT_SESSION_LOST, NULL, NULL);
+
+    atomic_store(&engine->session_task_posted, false);
+    tell(&notice);
+}
+
+/* This must arrive. Without memory for one mutex it is told to all: they just compete anew. */
+void sb_notices_tell_session_lost(const struct simba_backend_host *host, const char *mutex)
+{
+    struct sb_engine *engine = sb_engine_of_host(host);
+    struct notice notice = make_notice(engine, SB_EVENT_SESSION_LOST, mutex, NULL);
+
+    if (!post(&notice) && !atomic_exchange(&engine->session_task_posted, true))
+        sb_loop_post(engine->loop, &engine->session_task);
+}
+
+/* Those that listen have done so to nobody. */
+void sb_notices_introduce_services(void *argument)
+{
+    struct sb_engine *engine = argument;
+    struct sb_member *list = NULL;
+
+    sb_registry_visit(&engine->registry, NULL, NULL, collect_member, &list);
+    while (list != NULL) {
+        struct sb_member *member = list;
+        struct sb_service *service = sb_service_of_member(member);
+
+        list = member->found;
+        sb_service_introduce(service);
+        sb_service_drop(service);
+    }
+}

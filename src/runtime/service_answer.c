@@ -1,0 +1,150 @@
+/*
+ * service_answer.c - what an answer of the store means to a service: the event for its machine, the error that is kept
+ * and logged, the owner's name.
+ */
+#include "runtime/service_parts.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/time.h"
+
+#include <string.h>
+
+/* How often a request that keeps failing for the same reason is warned of. */
+#define WARN_INTERVAL_MS 60000
+
+static enum sb_answer answer_of(const struct sb_service *s, const struct simba_reply *reply)
+{
+    if (reply->code == SIMBA_EUNKNOWN)
+        return SB_ANSWER_UNKNOWN;
+    if (reply->code != SIMBA_OK)
+        return SB_ANSWER_FAILED;
+    if (reply->owner == NULL || reply->owner[0] == '\0' || reply->transition_left_ms < 0)
+        return SB_ANSWER_NOBODY;
+    return !sb_service_is_observer(s) && strcmp(reply->owner, s->member.id) == 0 ? SB_ANSWER_MINE
+                                                                                 : SB_ANSWER_OTHER;
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+/* What failed, in a word that readers of logs know. A release that names no record leaves the queue. */
+static const char *op_name(const struct simba_request *wire)
+{
+    static const char *const names[] = {"do anything", "acquire", "renew",
+                                        "release",     "read",    "list"};
+
+    return wire->op == SIMBA_OP_RELEASE && wire->revision == 0 ? "leave the queue"
+                                                               : names[wire->op];
+}
+
+/* One failed attempt is a warning. A store that has failed for longer than a lease cannot be kept waiting for: an
+ * owner has lost by then, and nobody else can win. */
+static bool is_away(struct sb_service *s, int64_t now_ms)
+{
+    const struct sb_timing *timing = sb_service_timing(s);
+
+    if (s->failing_since_ms == 0)
+        s->failing_since_ms = now_ms;
+    return now_ms - s->failing_since_ms >= sb_later(timing->ttl_ms, timing->transition_ms);
+}
+
+static void keep_error(struct sb_service *s, const struct simba_request *wire,
+                       const struct simba_reply *reply)
+{
+    int64_t now_ms = simba_now_ms();
+    bool away = is_away(s, now_ms);
+    bool refused = reply->code == SIMBA_EINVAL; /* the name, which no waiting heals */
+    enum simba_log_level level = away || refused ? SIMBA_LOG_ERROR : SIMBA_LOG_WARN;
+    bool warn;
+
+    pthread_mutex_lock(&s->engine->rest_lock);
+    if (s->last_error == NULL)
+        s->last_error = sb_alloc_zero(sizeof *s->last_error);
+    warn = s->last_error == NULL || s->last_error->code != reply->code ||
+           now_ms - s->warned_at_ms >= WARN_INTERVAL_MS || away != s->away_told;
+    s->away_told = away;
+    if (warn)
+        s->warned_at_ms = now_ms;
+    if (s->last_error != NULL) {
+        if (reply->error != NULL)
+            *s->last_error = *reply->error;
+        else
+            sb_error_plain(s->last_error, reply->code);
+        s->last_error->code = reply->code;
+    }
+    pthread_mutex_unlock(&s->engine->rest_lock);
+    sb_log(&s->engine->log, warn ? level : SIMBA_LOG_DEBUG, "mutex '%s': cannot %s%s: %s",
+           s->member.mutex, op_name(wire), away ? " for longer than a lease" : "",
+           reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
+}
+
+/* Only the loop makes one, so that without the lock it can see that there is none. The first failure was warned of;
+ * its end is told on the same level, so that it stands in every log that has the warning, unless a stop has asked. */
+static void forget_error(struct sb_service *s)
+{
+    if (s->failing_since_ms != 0 && simba_status_is_active(atomic_load(&s->status)))
+        sb_log(&s->engine->log, SIMBA_LOG_WARN, "mutex '%s': the store answers again",
+               s->member.mutex);
+    s->failing_since_ms = 0;
+    s->away_told = false;
+    if (s->last_error == NULL)
+        return;
+    pthread_mutex_lock(&s->engine->rest_lock);
+    s->last_error->code = SIMBA_OK;
+    pthread_mutex_unlock(&s->engine->rest_lock);
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+static void count_answer(struct sb_service *s, const struct sb_event *e,
+                         const struct simba_request *wire)
+{
+    struct sb_metrics *metrics = &s->engine->metrics;
+
+    if (e->op == SIMBA_OP_GUARD && e->answer == SB_ANSWER_MINE)
+        sb_metrics_count(&metrics->renewals);
+    if (e->op == SIMBA_OP_RELEASE && wire->revision != 0 && e->code == SIMBA_OK &&
+        e->answer != SB_ANSWER_MINE && !e->missed)
+        sb_metrics_count(&metrics->releases);
+}
+
+/* A lease of ours without a revision could be neither fenced nor released: nobody knows what the store has. */
+static void refuse_without_revision(const struct sb_service *s, struct simba_reply *reply)
+{
+    static const struct simba_error error = {
+        .code = SIMBA_EUNKNOWN,
+        .text = "the store names this contender as the owner and tells no revision"};
+
+    if (answer_of(s, reply) != SB_ANSWER_MINE || reply->revision != 0)
+        return;
+    reply->code = SIMBA_EUNKNOWN;
+    reply->error = &error;
+}
+
+/* Makes the name of the owner that is told. Where there is no memory to remember it, it was not told. */
+static void take_owner(const struct sb_service *s, enum simba_op op, struct simba_reply *reply,
+                       struct sb_name **ret_name)
+{
+    enum sb_answer answer = answer_of(s, reply);
+    bool has_owner = answer == SB_ANSWER_MINE || answer == SB_ANSWER_OTHER;
+
+    if (has_owner && !sb_rest_make_name(&s->rest, reply->owner, ret_name))
+        sb_request_drop_owner(op, reply);
+}
+
+/* A request that was answered becomes an event, of which `told` is part. */
+void sb_service_take_answer(struct sb_service *s, const struct sb_request *request,
+                            struct simba_reply *told, struct sb_event *event,
+                            struct sb_name **ret_name)
+{
+    refuse_without_revision(s, told);
+    take_owner(s, request->wire.op, told, ret_name);
+    event->answer = answer_of(s, told);
+    event->code = told->code;
+    event->owner = told->owner;
+    if (told->code != SIMBA_OK)
+        keep_error(s, &request->wire, told);
+    else
+        forget_error(s);
+    count_answer(s, event, &request->wire);
+}

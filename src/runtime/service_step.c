@@ -1,0 +1,388 @@
+/*
+ * service_step.c - steps a service's machine and does what each step asks for: requests, reports, deadlines, the end
+ * of a stop. See the driver's duties in core/machine.h.
+ *
+ * All of it happens on the loop thread. The lock of the engine's services lets other threads copy what the machine
+ * knows; it is never held while anything foreign runs.
+ */
+#include "runtime/service_parts.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/container.h"
+
+/* Called after every step with the lock held. STARTING turns into RUNNING only where no stop has come in
+ * between; the end of a stop is shown when all is done. */
+static void show(struct sb_service *s, const union sb_mind *mind)
+{
+    const struct sb_machine *m = &mind->contender;
+    int starting = SIMBA_STARTING;
+    enum simba_status status = sb_service_is_observer(s) ? mind->observer.status : m->status;
+
+    if (!sb_service_is_observer(s)) {
+        atomic_store_explicit(&s->fence, sb_machine_fence(m), memory_order_release);
+        atomic_store_explicit(&s->ttl_ms, sb_machine_ttl_ms(m), memory_order_release);
+        atomic_store_explicit(&s->belief_ms, sb_machine_belief_ms(m), memory_order_release);
+    }
+    if (status == SIMBA_RUNNING)
+        atomic_compare_exchange_strong(&s->status, &starting, SIMBA_RUNNING);
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+struct service_request {
+    struct sb_request base; /* first */
+    struct sb_service *service;
+    uint32_t generation;
+};
+
+static void step_with(struct sb_service *s, const struct sb_event *event, struct sb_name *name,
+                      int64_t now_us);
+static void step_at(struct sb_service *s, enum sb_event_type type, int64_t now_us);
+
+static void on_answered(struct sb_request *base, const struct simba_reply *reply)
+{
+    struct service_request *request = (struct service_request *)base;
+    struct sb_service *s = request->service;
+    struct simba_reply told = *reply;
+    struct sb_name *name = NULL;
+    struct sb_event event = {
+        .type = SB_EVENT_REPLY,
+        .now_ms = base->answered_at_us / 1000,
+        .generation = request->generation,
+        .op = base->wire.op,
+        .named = base->wire.fence,
+        .sent_at_ms = reply->as_of_ms != 0 ? reply->as_of_ms : base->sent_at_ms,
+        .ttl_left_ms = reply->ttl_left_ms,
+        .transition_left_ms = reply->transition_left_ms,
+        .revision = reply->revision,
+        .revision_counts = reply->revision_counts,
+        .fence = reply->fence,
+        .place = reply->place,
+        .missed = reply->missed,
+    };
+
+    sb_service_take_answer(s, base, &told, &event, &name);
+    step_with(s, &event, name, base->answered_at_us);
+    sb_free(request);
+    sb_service_drop(s);
+}
+
+static void send_request(struct sb_service *s, const struct sb_step *step, int64_t now_us)
+{
+    const struct sb_timing *timing = sb_service_timing(s);
+    struct service_request *request = sb_alloc_zero(sizeof *request);
+
+    if (request == NULL) {
+        struct sb_event event = {
+            .type = SB_EVENT_REPLY,
+            .now_ms = now_us / 1000,
+            .generation = step->request.generation,
+            .op = step->request.op,
+            .answer = SB_ANSWER_FAILED,
+            .code = SIMBA_ENOMEM,
+        };
+        step_with(s, &event, NULL, now_us);
+        return;
+    }
+    request->service = s;
+    request->generation = step->request.generation;
+    request->base.answered = on_answered;
+    request->base.wire.op = step->request.op;
+    request->base.wire.mutex = s->member.mutex;
+    request->base.wire.id = s->member.id;
+    request->base.wire.ttl_ms = timing->ttl_ms;
+    request->base.wire.transition_ms = timing->transition_ms;
+    request->base.wire.revision = step->request.revision;
+    request->base.wire.fence = step->request.fence;
+    request->base.wire.timeout_ms = step->request.timeout_ms;
+    request->base.wire.asks_place = timing->turn_ms > 0 && step->request.op == SIMBA_OP_ACQUIRE;
+    sb_service_hold(s);
+    sb_request_send_as_of(s->engine, &request->base, now_us);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* Why a term ended without a stop. The machine ends a belief that has run out before it takes the event in.
+ * `belief_ms` is what it was before the step. */
+static const char *loss_reason(const struct sb_event *event, int64_t belief_ms)
+{
+    if (event->now_ms >= belief_ms)
+        return "it was not renewed in time";
+    if (event->type == SB_EVENT_SESSION_LOST)
+        return "its session on the store is over";
+    if (event->answer == SB_ANSWER_MINE)
+        return "a contender with the same id has acquired it";
+    if (event->answer == SB_ANSWER_OTHER)
+        return "another contender owns it now";
+    return "the store has no lease of it any more";
+}
+
+static void log_loss(struct sb_service *s, const struct sb_event *event, int64_t belief_ms)
+{
+    sb_log(&s->engine->log, SIMBA_LOG_ERROR, "mutex '%s': %s lost the lease: %s", s->member.mutex,
+           s->member.id, loss_reason(event, belief_ms));
+}
+
+static void count_step(struct sb_service *s, const struct sb_event *event,
+                       const struct sb_step *step, int64_t belief_ms, int64_t now_us)
+{
+    struct sb_metrics *metrics = &s->engine->metrics;
+
+    if (step->acquired) {
+        sb_metrics_count(&metrics->acquisitions);
+        sb_metrics_count(&metrics->owned);
+        sb_metrics_observe(&metrics->contention, now_us - s->contest_at_us);
+        sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s owns, token %llu", s->member.mutex,
+               s->member.id, (unsigned long long)step->state.after.fence);
+    }
+    if (step->released) {
+        sb_metrics_uncount(&metrics->owned);
+        s->contest_at_us = now_us;
+        if (event->type == SB_EVENT_STOP) {
+            sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s gives it up", s->member.mutex,
+                   s->member.id);
+        } else {
+            sb_metrics_count(&metrics->losses);
+            log_loss(s, event, belief_ms);
+        }
+    }
+    if (step->stopped && step->stop_code == SIMBA_ELOST) {
+        sb_metrics_count(&metrics->losses);
+        sb_log(
+            &s->engine->log, SIMBA_LOG_ERROR,
+            "mutex '%s': %s lost the lease before it gave it up: another may have owned meanwhile",
+            s->member.mutex, s->member.id);
+    }
+}
+
+static void set_listening(struct sb_service *s, bool on)
+{
+    const struct simba_backend_ops *ops = s->engine->ops;
+
+    if (s->listening == on)
+        return;
+    s->listening = on;
+    if (ops->listen != NULL)
+        ops->listen(s->engine->backend, s->member.mutex, s->member.id, on);
+}
+
+/* A store that was not open has not heard of it. */
+void sb_service_introduce(struct sb_service *s)
+{
+    const struct simba_backend_ops *ops = s->engine->ops;
+
+    if (s->listening && ops->listen != NULL)
+        ops->listen(s->engine->backend, s->member.mutex, s->member.id, true);
+}
+
+bool sb_service_hears_changes(const struct sb_service *s)
+{
+    return sb_service_is_observer(s) || s->following;
+}
+
+/* To the store it is then one of the observers of the mutex. */
+static void set_following(struct sb_service *s, bool on)
+{
+    const struct simba_backend_ops *ops = s->engine->ops;
+
+    if (s->following == on || ops->listen == NULL)
+        return;
+    s->following = on;
+    ops->listen(s->engine->backend, s->member.mutex, NULL, on);
+}
+
+/* A contender with on_notify is told of changes from the first attempt that it has lost until it stops. One that wins
+ * at once costs the store nothing more. */
+static bool begins_to_follow(const struct sb_service *s, const struct sb_event *event)
+{
+    return s->calls.on_notify != NULL && !sb_service_is_observer(s) && s->listening &&
+           !s->following && s->engine->ops->listen != NULL && event->type == SB_EVENT_REPLY &&
+           event->op == SIMBA_OP_ACQUIRE && event->answer == SB_ANSWER_OTHER;
+}
+
+static void on_stopped(struct sb_service *s, int code)
+{
+    struct sb_engine *engine = s->engine;
+
+    set_following(s, false);
+    set_listening(s, false);
+    if (!sb_service_is_observer(s))
+        sb_metrics_uncount(&engine->metrics.contenders);
+    if (s->close_when_stopped)
+        sb_loop_post(engine->loop, &s->close_task);
+    pthread_mutex_lock(&engine->lock);
+    s->stop_code = code;
+    s->stops++;
+    atomic_store_explicit(&s->status, SIMBA_INITIAL, memory_order_release);
+    pthread_cond_broadcast(&engine->progress);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+/* Steps the machine. Returns as above. */
+static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
+                             struct sb_name *name, struct sb_step *step, bool *ret_dropped)
+{
+    struct sb_report report;
+    union sb_mind mind;
+    unsigned untold;
+    bool reports;
+
+    sb_rest_wake(&s->rest, &mind);
+    if (sb_service_is_observer(s))
+        sb_observer_step(&mind.observer, event, step);
+    else
+        sb_machine_step(&mind.contender, event, step);
+    show(s, &mind);
+    reports = step->changed || step->renewed || s->rest.pending;
+    *ret_dropped = false;
+    untold = reports ? sb_service_keep_report(s, step, &report, ret_dropped) : 0;
+    if (step->stopped) {
+        s->ends++;
+        s->told = false;
+    }
+    sb_rest_lay(&s->rest, &mind, reports ? &report : NULL, name);
+    if (step->confirmed)
+        sb_rest_confirm(&s->rest);
+    return untold;
+}
+
+/* One step and all that it asks for. `name` was made for the event's owner, where it has one; `now_us` is the event's
+ * time. */
+static void step_with(struct sb_service *s, const struct sb_event *event, struct sb_name *name,
+                      int64_t now_us)
+{
+    struct sb_step step;
+    unsigned untold;
+    bool dropped;
+    bool report;
+    int64_t belief_ms = atomic_load_explicit(&s->belief_ms, memory_order_acquire);
+
+    pthread_mutex_lock(&s->engine->rest_lock);
+    untold = step_machine(s, event, name, &step, &dropped);
+    report = s->rest.pending && !s->report_queued;
+    s->report_queued |= report;
+    pthread_mutex_unlock(&s->engine->rest_lock);
+
+    count_step(s, event, &step, belief_ms, now_us);
+    if (dropped)
+        sb_log(&s->engine->log, SIMBA_LOG_ERROR,
+               "mutex '%s': a callback of %s is dropped: its stop was given up", s->member.mutex,
+               sb_service_is_observer(s) ? "an observer" : s->member.id);
+    sb_loop_arm(s->engine->loop, &s->timer, step.deadline_ms);
+    if (report)
+        sb_service_call(s, &s->report_call);
+    if (s->calls.hook != NULL)
+        s->calls.hook(s->calls.user, s, event, &step);
+    if (step.request.op != SIMBA_OP_NONE)
+        send_request(s, &step, now_us);
+    if (untold > 0) {
+        struct sb_event returned = {
+            .type = SB_EVENT_RETURNED, .now_ms = event->now_ms, .returned = untold};
+        step_with(s, &returned, NULL, now_us);
+    }
+    if (step.stopped)
+        on_stopped(s, step.stop_code);
+    if (begins_to_follow(s, event)) {
+        set_following(s, true);
+        step_at(s, SB_EVENT_CHANGED, now_us); /* what came before that went unheard */
+    }
+}
+
+static void step_at(struct sb_service *s, enum sb_event_type type, int64_t now_us)
+{
+    struct sb_event event = {.type = type, .now_ms = now_us / 1000};
+
+    step_with(s, &event, NULL, now_us);
+}
+
+void sb_service_event(struct sb_service *s, enum sb_event_type type)
+{
+    step_at(s, type, sb_clock_us());
+}
+
+static void on_timer(struct sb_timer *timer)
+{
+    sb_service_event(SB_CONTAINER(struct sb_service, timer, timer), SB_EVENT_TICK);
+}
+
+static void run_returned(struct simba_task *task)
+{
+    struct sb_service *s = SB_CONTAINER(struct sb_service, returned_task, task);
+    int64_t now_us = sb_clock_us();
+    struct sb_event event = {.type = SB_EVENT_RETURNED, .now_ms = now_us / 1000};
+
+    event.returned = atomic_exchange(&s->returned, 0);
+    step_with(s, &event, NULL, now_us);
+    sb_service_drop(s);
+}
+
+/* ---- Starts and stops ------------------------------------------------------------------------ */
+
+static void begin_contest(struct sb_service *s, int64_t now_us)
+{
+    set_listening(s, true);
+    step_at(s, SB_EVENT_START, now_us);
+}
+
+void sb_service_begin_queued(struct sb_start *start)
+{
+    struct sb_service *s = SB_CONTAINER(struct sb_service, start, start);
+
+    if (start->waits) {
+        start->waits = false;
+        begin_contest(s, sb_clock_us());
+    }
+    sb_service_drop(s);
+}
+
+/* It may still be in the queue since an earlier start, which a stop has ended. */
+static void queue_start(struct sb_service *s)
+{
+    s->start.waits = true;
+    if (s->start.is_queued)
+        return;
+    sb_service_hold(s);
+    sb_starts_add(&s->engine->starts, &s->start);
+}
+
+static void run_start(struct simba_task *task)
+{
+    struct sb_service *s = SB_CONTAINER(struct sb_service, start_task, task);
+
+    if (!sb_service_is_observer(s))
+        sb_metrics_count(&s->engine->metrics.contenders);
+    s->contest_at_us = sb_clock_us();
+    s->failing_since_ms = 0;
+    s->away_told = false;
+    pthread_mutex_lock(&s->engine->rest_lock);
+    sb_rest_forget(&s->rest);
+    pthread_mutex_unlock(&s->engine->rest_lock);
+    if (!s->awaited && sb_starts_are_held_up(&s->engine->starts))
+        queue_start(s);
+    else
+        begin_contest(s, s->contest_at_us);
+}
+
+/* A start that waits in the queue has asked for nothing, and its machine has not begun: there is nothing to end there. */
+static void run_stop(struct simba_task *task)
+{
+    struct sb_service *s = SB_CONTAINER(struct sb_service, stop_task, task);
+
+    if (!s->start.waits) {
+        sb_service_event(s, SB_EVENT_STOP);
+        return;
+    }
+    s->start.waits = false;
+    on_stopped(s, SIMBA_OK);
+    sb_starts_go_on(&s->engine->starts);
+}
+
+void sb_service_init_steps(struct sb_service *s)
+{
+    s->timer.fire = on_timer;
+    s->report_call.run = sb_service_run_report;
+    s->returned_task.run = run_returned;
+    s->start_task.run = run_start;
+    s->stop_task.run = run_stop;
+}
