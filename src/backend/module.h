@@ -8,7 +8,7 @@
 #ifndef SB_BACKEND_MODULE_H
 #define SB_BACKEND_MODULE_H
 
-#include "backend/sql/dialect.h"
+#include "backend/sql/driver.h"
 #include "base/shared.h"
 
 #include <simba/backend.h>

@@ -8,7 +8,7 @@
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
-#include "backend/postgres/login.h"
+#include "backend/postgres/connection.h"
 #include "backend/postgres/statement.h"
 #include "base/error.h"
 

@@ -7,23 +7,23 @@
 
 #define LATER_MS 60000
 
-static struct sb_queue queue;
-static struct sb_batch batch;
+static struct sb_sql_queue queue;
+static struct sb_sql_batch batch;
 static struct simba_request request;
 
 static void add(size_t count, int64_t due_in_ms, unsigned attempts)
 {
-    const struct sb_queue_entry entry = {&request, simba_now_ms() + 2 * LATER_MS,
-                                         simba_now_ms() + due_in_ms, attempts};
+    const struct sb_sql_queue_entry entry = {&request, simba_now_ms() + 2 * LATER_MS,
+                                             simba_now_ms() + due_in_ms, attempts};
 
     for (size_t i = 0; i < count; i++)
-        assert_true(sb_queue_add(&queue, &entry));
+        assert_true(sb_sql_queue_add(&queue, &entry));
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    sb_queue_clear(&queue);
+    sb_sql_queue_clear(&queue);
     return 0;
 }
 
@@ -32,8 +32,8 @@ static void what_is_due_is_taken_and_the_blocked_stay_behind(void **state)
     (void)state;
     add(2, 0, 0);
     add(1, LATER_MS, 1);
-    assert_true(sb_queue_due_ms(&queue) <= simba_now_ms());
-    sb_queue_take(&queue, &batch, false);
+    assert_true(sb_sql_queue_due_ms(&queue) <= simba_now_ms());
+    sb_sql_queue_take(&queue, &batch, false);
     assert_int_equal(batch.count, 2);
     assert_int_equal(queue.count, 1);
 }
@@ -43,7 +43,7 @@ static void a_blocked_one_that_is_due_goes_by_itself(void **state)
     (void)state;
     add(2, LATER_MS, 0);
     add(1, 0, 1);
-    sb_queue_take(&queue, &batch, false);
+    sb_sql_queue_take(&queue, &batch, false);
     assert_int_equal(batch.count, 1);
     assert_int_equal(batch.jobs[0].attempts, 1);
 }
@@ -53,12 +53,12 @@ static void a_full_batch_does_not_wait_for_a_blocked_one(void **state)
 {
     (void)state;
     add(1, LATER_MS / 2, 1);
-    add(SB_BATCH_MAX, LATER_MS, 0);
-    assert_int_equal(sb_queue_due_ms(&queue), 0);
-    sb_queue_take(&queue, &batch, false);
-    assert_int_equal(batch.count, SB_BATCH_MAX);
+    add(SB_SQL_BATCH_MAX, LATER_MS, 0);
+    assert_int_equal(sb_sql_queue_due_ms(&queue), 0);
+    sb_sql_queue_take(&queue, &batch, false);
+    assert_int_equal(batch.count, SB_SQL_BATCH_MAX);
     assert_int_equal(batch.jobs[0].attempts, 0);
-    assert_true(sb_queue_due_ms(&queue) > simba_now_ms());
+    assert_true(sb_sql_queue_due_ms(&queue) > simba_now_ms());
 }
 
 static void at_the_end_everything_is_taken(void **state)
@@ -66,9 +66,9 @@ static void at_the_end_everything_is_taken(void **state)
     (void)state;
     add(1, LATER_MS / 2, 1);
     add(1, LATER_MS, 0);
-    sb_queue_take(&queue, &batch, true);
+    sb_sql_queue_take(&queue, &batch, true);
     assert_int_equal(batch.count, 1);
-    sb_queue_take(&queue, &batch, true);
+    sb_sql_queue_take(&queue, &batch, true);
     assert_int_equal(batch.count, 1);
     assert_int_equal(queue.count, 0);
 }

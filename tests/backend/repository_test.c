@@ -6,7 +6,6 @@
 
 #include "backend/sql/repository.h"
 #include "backend/sqlite/connection.h"
-#include "backend/sqlite/schema.h"
 
 /* ---- A repository on a file ----------------------------------------------------------------- */
 
@@ -16,7 +15,7 @@ struct store {
     char index_path[TEST_PATH_MAX + 32];
     char wake_path[TEST_PATH_MAX + 32];
     struct sb_sqlite_settings settings;
-    struct sb_repository repository;
+    struct sb_sql_repository repository;
     struct sb_sql_failure failure;
 };
 
@@ -62,17 +61,17 @@ static struct sb_sql_claim claim_of(const char *id)
 static void init_adds_a_free_mutex_and_refuses_a_second(void **state)
 {
     struct store *store = *state;
-    struct sb_repository *r = &store->repository;
+    struct sb_sql_repository *r = &store->repository;
     struct sb_sql_record record;
 
-    assert_int_equal(sb_repository_init_mutex(r, "m", &store->failure), SIMBA_OK);
-    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_OK);
+    assert_int_equal(sb_sql_repository_init_mutex(r, "m", &store->failure), SIMBA_OK);
+    assert_int_equal(sb_sql_repository_get_owner(r, "m", &record, &store->failure), SIMBA_OK);
     assert_string_equal(record.mutex, "m");
     assert_string_equal(record.owner_id, "");
     assert_int_equal(record.acquired_at_ms, 0);
     assert_int_equal(record.transition_at_ms, 0);
     assert_true(record.current_db_at_ms > 0);
-    assert_int_equal(sb_repository_init_mutex(r, "m", &store->failure), SIMBA_EEXISTS);
+    assert_int_equal(sb_sql_repository_init_mutex(r, "m", &store->failure), SIMBA_EEXISTS);
     assert_int_equal(store->failure.error.code, SIMBA_EEXISTS);
     assert_null(strstr(store->failure.error.text, "UNIQUE"));
 }
@@ -80,45 +79,46 @@ static void init_adds_a_free_mutex_and_refuses_a_second(void **state)
 static void try_init_leaves_an_owned_mutex_alone(void **state)
 {
     struct store *store = *state;
-    struct sb_repository *r = &store->repository;
+    struct sb_sql_repository *r = &store->repository;
     struct sb_sql_claim claim = claim_of("a");
     struct sb_sql_record record;
     bool created = false;
     bool acquired = false;
 
-    assert_int_equal(sb_repository_try_init_mutex(r, "m", &created, &store->failure), SIMBA_OK);
+    assert_int_equal(sb_sql_repository_try_init_mutex(r, "m", &created, &store->failure), SIMBA_OK);
     assert_true(created);
-    assert_int_equal(sb_repository_acquire(r, &claim, &acquired, &store->failure), SIMBA_OK);
+    assert_int_equal(sb_sql_repository_acquire(r, &claim, &acquired, &store->failure), SIMBA_OK);
     assert_true(acquired);
-    assert_int_equal(sb_repository_try_init_mutex(r, "m", &created, &store->failure), SIMBA_OK);
+    assert_int_equal(sb_sql_repository_try_init_mutex(r, "m", &created, &store->failure), SIMBA_OK);
     assert_false(created);
-    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_OK);
+    assert_int_equal(sb_sql_repository_get_owner(r, "m", &record, &store->failure), SIMBA_OK);
     assert_string_equal(record.owner_id, "a");
 }
 
 static void what_is_missing_is_not_found_and_results_stay_untouched(void **state)
 {
     struct store *store = *state;
-    struct sb_repository *r = &store->repository;
+    struct sb_sql_repository *r = &store->repository;
     struct sb_sql_claim claim = claim_of("a");
     struct sb_sql_record record = {.version = 77};
     bool result = true;
 
-    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_ENOTFOUND);
-    assert_int_equal(sb_repository_guard(r, &claim, &result, &record, &store->failure),
+    assert_int_equal(sb_sql_repository_get_owner(r, "m", &record, &store->failure),
                      SIMBA_ENOTFOUND);
-    assert_int_equal(sb_repository_release(r, "m", "a", 0, &result, &record, &store->failure),
+    assert_int_equal(sb_sql_repository_guard(r, &claim, &result, &record, &store->failure),
+                     SIMBA_ENOTFOUND);
+    assert_int_equal(sb_sql_repository_release(r, "m", "a", 0, &result, &record, &store->failure),
                      SIMBA_ENOTFOUND);
     assert_int_equal(record.version, 77);
     assert_true(result);
-    assert_int_equal(sb_repository_acquire(r, &claim, &result, &store->failure), SIMBA_OK);
+    assert_int_equal(sb_sql_repository_acquire(r, &claim, &result, &store->failure), SIMBA_OK);
     assert_false(result);
 }
 
 static void acquire_and_get_owner_adds_what_is_missing(void **state)
 {
     struct store *store = *state;
-    struct sb_repository *r = &store->repository;
+    struct sb_sql_repository *r = &store->repository;
     struct sb_sql_claim mine = claim_of("a");
     struct sb_sql_claim others = claim_of("b");
     struct sb_sql_record first;
@@ -126,7 +126,7 @@ static void acquire_and_get_owner_adds_what_is_missing(void **state)
     bool acquired = false;
 
     assert_int_equal(
-        sb_repository_acquire_and_get_owner(r, &mine, &acquired, &first, &store->failure),
+        sb_sql_repository_acquire_and_get_owner(r, &mine, &acquired, &first, &store->failure),
         SIMBA_OK);
     assert_true(acquired);
     assert_string_equal(first.owner_id, "a");
@@ -134,7 +134,7 @@ static void acquire_and_get_owner_adds_what_is_missing(void **state)
     assert_int_equal(first.ttl_at_ms, first.acquired_at_ms + HOST_TTL_MS);
     assert_int_equal(first.transition_at_ms, first.ttl_at_ms + HOST_TRANSITION_MS);
     assert_int_equal(
-        sb_repository_acquire_and_get_owner(r, &others, &acquired, &second, &store->failure),
+        sb_sql_repository_acquire_and_get_owner(r, &others, &acquired, &second, &store->failure),
         SIMBA_OK);
     assert_false(acquired);
     assert_string_equal(second.owner_id, "a");
@@ -144,23 +144,23 @@ static void acquire_and_get_owner_adds_what_is_missing(void **state)
 static void every_change_adds_one_to_the_version(void **state)
 {
     struct store *store = *state;
-    struct sb_repository *r = &store->repository;
+    struct sb_sql_repository *r = &store->repository;
     struct sb_sql_claim claim = claim_of("a");
     struct sb_sql_record record;
     bool changed = false;
     uint64_t version;
 
-    sb_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
+    sb_sql_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
     version = record.version;
-    sb_repository_guard(r, &claim, &changed, &record, &store->failure);
+    sb_sql_repository_guard(r, &claim, &changed, &record, &store->failure);
     assert_true(changed);
     assert_int_equal(record.version, version + 1);
-    sb_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
+    sb_sql_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
     assert_int_equal(record.version, version + 2);
-    sb_repository_release(r, "m", "a", version, &changed, &record, &store->failure);
+    sb_sql_repository_release(r, "m", "a", version, &changed, &record, &store->failure);
     assert_false(changed);
     assert_int_equal(record.version, version + 2);
-    sb_repository_release(r, "m", "a", version + 2, &changed, &record, &store->failure);
+    sb_sql_repository_release(r, "m", "a", version + 2, &changed, &record, &store->failure);
     assert_true(changed);
     assert_int_equal(record.version, version + 3);
     assert_string_equal(record.owner_id, "");
@@ -169,15 +169,15 @@ static void every_change_adds_one_to_the_version(void **state)
 static void a_release_without_a_version_gives_back_whatever_the_id_owns(void **state)
 {
     struct store *store = *state;
-    struct sb_repository *r = &store->repository;
+    struct sb_sql_repository *r = &store->repository;
     struct sb_sql_claim claim = claim_of("a");
     struct sb_sql_record record;
     bool changed = false;
 
-    sb_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
-    sb_repository_release(r, "m", "b", 0, &changed, &record, &store->failure);
+    sb_sql_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
+    sb_sql_repository_release(r, "m", "b", 0, &changed, &record, &store->failure);
     assert_false(changed);
-    sb_repository_release(r, "m", "a", 0, &changed, &record, &store->failure);
+    sb_sql_repository_release(r, "m", "a", 0, &changed, &record, &store->failure);
     assert_true(changed);
 }
 
@@ -199,26 +199,27 @@ static int run_behind_acquire(struct sb_sql_connection *connection, enum sb_sql_
 static void a_release_ends_only_the_lease_that_was_read(void **state)
 {
     struct store *store = *state;
-    struct sb_repository *r = &store->repository;
+    struct sb_sql_repository *r = &store->repository;
     struct sb_sql_claim claim = claim_of("a");
     struct sb_sql_driver driver = sb_sqlite_driver;
     struct sb_sql_record record;
     bool changed = false;
 
-    sb_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
+    sb_sql_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
     driver.run = run_behind_acquire;
     r->connection->driver = &driver;
-    assert_int_equal(sb_repository_release_read(r, "m", "a", &changed, &record, &store->failure),
-                     SIMBA_EUNAVAILABLE);
+    assert_int_equal(
+        sb_sql_repository_release_read(r, "m", "a", &changed, &record, &store->failure),
+        SIMBA_EUNAVAILABLE);
     assert_int_equal(store->failure.remedy, SB_SQL_RETRY);
     r->connection->driver = &sb_sqlite_driver;
-    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_OK);
+    assert_int_equal(sb_sql_repository_get_owner(r, "m", &record, &store->failure), SIMBA_OK);
     assert_string_equal(record.owner_id, "a");
-    assert_int_equal(sb_repository_release_read(r, "m", "b", &changed, &record, &store->failure),
-                     SIMBA_OK);
+    assert_int_equal(
+        sb_sql_repository_release_read(r, "m", "b", &changed, &record, &store->failure), SIMBA_OK);
     assert_false(changed);
-    assert_int_equal(sb_repository_release_read(r, "m", "a", &changed, &record, &store->failure),
-                     SIMBA_OK);
+    assert_int_equal(
+        sb_sql_repository_release_read(r, "m", "a", &changed, &record, &store->failure), SIMBA_OK);
     assert_true(changed);
     assert_string_equal(record.owner_id, "");
 }
@@ -228,45 +229,48 @@ static void ensure_owner_tells_and_adds_what_is_missing(void **state)
     struct store *store = *state;
     struct sb_sql_record record;
 
-    assert_int_equal(sb_repository_ensure_owner(&store->repository, "m", &record, &store->failure),
-                     SIMBA_OK);
+    assert_int_equal(
+        sb_sql_repository_ensure_owner(&store->repository, "m", &record, &store->failure),
+        SIMBA_OK);
     assert_string_equal(record.owner_id, "");
     assert_int_equal(file_number(&store->file, "SELECT count(*) FROM simba_mutex"), 1);
-    assert_int_equal(sb_repository_ensure_owner(&store->repository, "m", &record, &store->failure),
-                     SIMBA_OK);
+    assert_int_equal(
+        sb_sql_repository_ensure_owner(&store->repository, "m", &record, &store->failure),
+        SIMBA_OK);
 }
 
 static void a_rolled_back_transaction_leaves_nothing(void **state)
 {
     struct store *store = *state;
-    struct sb_repository *r = &store->repository;
+    struct sb_sql_repository *r = &store->repository;
     struct sb_sql_claim claim = claim_of("a");
     struct sb_sql_record record;
     bool acquired = false;
 
-    assert_int_equal(sb_repository_begin(r, &store->failure), SIMBA_OK);
-    sb_repository_acquire_and_get_owner(r, &claim, &acquired, &record, &store->failure);
+    assert_int_equal(sb_sql_repository_begin(r, &store->failure), SIMBA_OK);
+    sb_sql_repository_acquire_and_get_owner(r, &claim, &acquired, &record, &store->failure);
     assert_true(acquired);
-    sb_repository_rollback(r);
-    assert_int_equal(sb_repository_get_owner(r, "m", &record, &store->failure), SIMBA_ENOTFOUND);
-    assert_int_equal(sb_repository_begin(r, &store->failure), SIMBA_OK);
-    sb_repository_acquire_and_get_owner(r, &claim, &acquired, &record, &store->failure);
-    assert_int_equal(sb_repository_commit(r, &store->failure), SIMBA_OK);
+    sb_sql_repository_rollback(r);
+    assert_int_equal(sb_sql_repository_get_owner(r, "m", &record, &store->failure),
+                     SIMBA_ENOTFOUND);
+    assert_int_equal(sb_sql_repository_begin(r, &store->failure), SIMBA_OK);
+    sb_sql_repository_acquire_and_get_owner(r, &claim, &acquired, &record, &store->failure);
+    assert_int_equal(sb_sql_repository_commit(r, &store->failure), SIMBA_OK);
     assert_int_equal(file_number(&store->file, "SELECT owner_id = 'a' FROM simba_mutex"), 1);
 }
 
 static void init_schema_is_harmless_when_all_is_there(void **state)
 {
     struct store *store = *state;
-    struct sb_repository *r = &store->repository;
+    struct sb_sql_repository *r = &store->repository;
     struct sb_sql_claim claim = claim_of("a");
     struct sb_sql_record before;
     struct sb_sql_record after;
     bool acquired = false;
 
-    sb_repository_acquire_and_get_owner(r, &claim, &acquired, &before, &store->failure);
-    assert_int_equal(sb_repository_init_schema(r, &store->failure), SIMBA_OK);
-    assert_int_equal(sb_repository_get_owner(r, "m", &after, &store->failure), SIMBA_OK);
+    sb_sql_repository_acquire_and_get_owner(r, &claim, &acquired, &before, &store->failure);
+    assert_int_equal(sb_sql_repository_init_schema(r, &store->failure), SIMBA_OK);
+    assert_int_equal(sb_sql_repository_get_owner(r, "m", &after, &store->failure), SIMBA_OK);
     assert_string_equal(after.owner_id, "a");
     assert_int_equal(after.version, before.version);
 }

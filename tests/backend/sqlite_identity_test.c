@@ -7,7 +7,7 @@
 #include "file.h"
 #include "host.h"
 
-#include "backend/sqlite/identity.h"
+#include "backend/sqlite/connection.h"
 
 #include <errno.h>
 #include <fcntl.h>

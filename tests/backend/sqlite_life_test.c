@@ -5,8 +5,8 @@
 #include "file.h"
 #include "host.h"
 
-#include "backend/sqlite/life.h"
-#include "backend/sqlite/side.h"
+#include "backend/sqlite/liveness.h"
+#include "backend/sqlite/wake.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -408,7 +408,7 @@ static void the_file_has_the_permissions_of_the_database(void **state)
 static bool is_local(const char *path)
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
-    bool local = sb_side_is_local(fd);
+    bool local = sb_sqlite_side_is_local(fd);
 
     if (fd >= 0)
         close(fd);
@@ -421,7 +421,7 @@ static void only_known_file_systems_are_relied_on(void **state)
 
     assert_true(is_local(file->folder));
     assert_false(is_local("/proc"));
-    assert_false(sb_side_is_local(-1));
+    assert_false(sb_sqlite_side_is_local(-1));
 }
 
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, file_setup, file_teardown)

@@ -267,7 +267,7 @@ static void the_side_file_has_its_room_from_the_beginning(void **state)
     assert_true(host_close(&host));
     snprintf(path, sizeof path, "%s-wake", file->path);
     assert_int_equal(stat(path, &status), 0);
-    assert_int_equal(status.st_size, SB_WAKE_SLOTS * sizeof(uint64_t));
+    assert_int_equal(status.st_size, SB_SQLITE_WAKE_SLOTS * sizeof(uint64_t));
     assert_true(status.st_blocks > 0);
 }
 
@@ -283,7 +283,7 @@ static struct flock releases_byte(void)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
 
-    lock.l_start = SB_WAKE_SLOTS * sizeof(uint64_t);
+    lock.l_start = SB_SQLITE_WAKE_SLOTS * sizeof(uint64_t);
     return lock;
 }
 
@@ -550,9 +550,9 @@ static void without_inotify_the_side_file_is_polled(void **state)
 static void the_slot_of_a_name_never_changes(void **state)
 {
     (void)state;
-    assert_int_equal(sb_wake_slot(""), 0x811c9dc5u % 512);
-    assert_int_equal(sb_wake_slot("a"), 0xe40c292cu % 512);
-    assert_int_equal(sb_wake_slot("foobar"), 0xbf9cf968u % 512);
+    assert_int_equal(sb_sqlite_wake_slot(""), 0x811c9dc5u % 512);
+    assert_int_equal(sb_sqlite_wake_slot("a"), 0xe40c292cu % 512);
+    assert_int_equal(sb_sqlite_wake_slot("foobar"), 0xbf9cf968u % 512);
 }
 
 /* ---- Who may touch what --------------------------------------------------------------------- */

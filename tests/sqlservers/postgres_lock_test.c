@@ -6,7 +6,7 @@
 #include "server.h"
 
 #include "backend/host.h"
-#include "backend/postgres/schema.h"
+#include "backend/postgres/connection.h"
 
 #include <simba/sql.h>
 

@@ -4,8 +4,8 @@
  * They return what their namesakes do. When the deadline has come the call fails, and the connection is of
  * no more use.
  */
-#ifndef SB_BACKEND_MYSQL_CALL_H
-#define SB_BACKEND_MYSQL_CALL_H
+#ifndef SB_MYSQL_CALL_H
+#define SB_MYSQL_CALL_H
 
 #include "backend/mysql/connection.h"
 

@@ -3,8 +3,8 @@
  *
  * libmariadb is used in its non-blocking way, so that every wait has an end to the millisecond.
  */
-#ifndef SB_BACKEND_MYSQL_CONNECTION_H
-#define SB_BACKEND_MYSQL_CONNECTION_H
+#ifndef SB_MYSQL_CONNECTION_H
+#define SB_MYSQL_CONNECTION_H
 
 #include "backend/mysql/statement.h"
 #include "backend/sql/address.h"
@@ -37,5 +37,27 @@ struct sb_mysql_connection {
 };
 
 extern const struct sb_sql_driver sb_mysql_driver;
+
+/* ---- login.c: connecting and logging in ------------------------------------------------------ */
+
+/* To hosts[host], or to the socket or what the option files name when there is none. Sets connection->mysql, also where
+ * it fails. */
+int sb_mysql_log_in(struct sb_mysql_connection *connection, size_t host,
+                    struct sb_sql_failure *failure);
+
+/* ---- schema.c: the table on the server ------------------------------------------------------- */
+
+/* The statement that creates the table. */
+extern const char sb_mysql_schema[];
+
+/* Looks at the table, and creates it where it is missing and the user may. Takes note of the width and the
+ * collation of its columns: the JVM library's table serves as it is. */
+int sb_mysql_init_schema(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
+
+/* ---- rows.c: what is done to single rows ----------------------------------------------------- */
+
+/* See run_all of struct sb_sql_driver. */
+int sb_mysql_run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                     size_t count, struct sb_sql_failure *failure);
 
 #endif

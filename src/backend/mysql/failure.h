@@ -1,8 +1,8 @@
 /*
  * failure.h - what the numbers of MySQL and MariaDB mean to the library.
  */
-#ifndef SB_BACKEND_MYSQL_FAILURE_H
-#define SB_BACKEND_MYSQL_FAILURE_H
+#ifndef SB_MYSQL_FAILURE_H
+#define SB_MYSQL_FAILURE_H
 
 #include "backend/mysql/connection.h"
 

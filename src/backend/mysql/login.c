@@ -7,7 +7,7 @@
  *     logging in     only in ways that prove the password without telling it, unless the certificate was verified
  *     the client     gives no file to a server, and loads code from one folder only
  */
-#include "backend/mysql/login.h"
+#include "backend/mysql/connection.h"
 
 #include "backend/mysql/call.h"
 #include "backend/mysql/failure.h"

@@ -6,9 +6,8 @@
  * Joining a table of values would be shorter, but its names would have a collation of their own, which not
  * every table's can be compared with.
  */
-#include "backend/mysql/many.h"
-
 #include "backend/mysql/execute.h"
+
 #include "backend/mysql/failure.h"
 #include "base/alloc.h"
 #include "base/text.h"

@@ -5,7 +5,6 @@
 #include "backend/mysql/mysql.h"
 
 #include "backend/mysql/connection.h"
-#include "backend/mysql/schema.h"
 #include "backend/sql/worker.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -17,8 +16,8 @@
 struct simba_backend {
     const struct simba_backend_host *host;
     struct sb_mysql_settings settings;
-    struct sb_worker *worker;
-    struct sb_waiters *waiters;
+    struct sb_sql_worker *worker;
+    struct sb_sql_waiters *waiters;
     void (*closed)(void *argument);
     void *argument;
 };
@@ -84,7 +83,7 @@ static const struct sb_sql_dialect dialect = {
 
 static void free_backend(simba_backend *b)
 {
-    sb_waiters_destroy(b->waiters);
+    sb_sql_waiters_destroy(b->waiters);
     sb_sql_address_clear(&b->settings.address);
     sb_free(b);
 }
@@ -92,11 +91,11 @@ static void free_backend(simba_backend *b)
 static int start(simba_backend *b, struct simba_error *error)
 {
     const struct sb_sql_address *address = &b->settings.address;
-    const struct sb_waiters_config waiters = {
+    const struct sb_sql_waiters_config waiters = {
         .host = b->host,
         .poll_max_ms = address->poll_ms,
     };
-    struct sb_worker_config worker = {
+    struct sb_sql_worker_config worker = {
         .driver = &sb_mysql_driver,
         .settings = &b->settings,
         .host = b->host,
@@ -105,12 +104,12 @@ static int start(simba_backend *b, struct simba_error *error)
         .connect_ms = address->connect_timeout_ms,
         .gather_ms = GATHER_MS,
     };
-    int code = sb_waiters_create(&waiters, &b->waiters, error);
+    int code = sb_sql_waiters_create(&waiters, &b->waiters, error);
 
     if (code != SIMBA_OK)
         return code;
     worker.waiters = b->waiters;
-    return sb_worker_start(&worker, &b->worker, error);
+    return sb_sql_worker_start(&worker, &b->worker, error);
 }
 
 static int open_client(const struct simba_backend_config *config,
@@ -136,13 +135,13 @@ static int open_client(const struct simba_backend_config *config,
 
 static void submit(simba_backend *b, struct simba_request *batch)
 {
-    sb_worker_submit(b->worker, batch);
+    sb_sql_worker_submit(b->worker, batch);
 }
 
 /* Observers look by themselves, and hear of what the looks for those that wait find. */
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
 {
-    sb_waiters_listen(b->waiters, mutex, id == NULL, on);
+    sb_sql_waiters_listen(b->waiters, mutex, id == NULL, on);
 }
 
 static void on_worker_stopped(void *argument)
@@ -159,13 +158,13 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
 {
     b->closed = closed;
     b->argument = argument;
-    sb_worker_stop(b->worker, on_worker_stopped, b);
+    sb_sql_worker_stop(b->worker, on_worker_stopped, b);
 }
 
 static int check_names(simba_backend *b, const char *mutex, const char *id,
                        struct simba_error *error)
 {
-    return sb_worker_check_names(b->worker, mutex, id, error);
+    return sb_sql_worker_check_names(b->worker, mutex, id, error);
 }
 
 static const struct simba_backend_option options[] = {

@@ -1,8 +1,8 @@
 /*
  * mysql.h - the backend `mysql://` and `mariadb://`.
  */
-#ifndef SB_BACKEND_MYSQL_MYSQL_H
-#define SB_BACKEND_MYSQL_MYSQL_H
+#ifndef SB_MYSQL_MYSQL_H
+#define SB_MYSQL_MYSQL_H
 
 #include "backend/module.h"
 

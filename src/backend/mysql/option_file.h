@@ -4,8 +4,8 @@
  * The client library could read them itself, but it would take everything in them: whether TLS is verified, which code
  * is loaded, which files a server may ask for. Those are the URL's business, or nobody's.
  */
-#ifndef SB_BACKEND_MYSQL_OPTION_FILE_H
-#define SB_BACKEND_MYSQL_OPTION_FILE_H
+#ifndef SB_MYSQL_OPTION_FILE_H
+#define SB_MYSQL_OPTION_FILE_H
 
 #include <simba/simba.h>
 

@@ -2,12 +2,11 @@
  * rows.c - what is done to single rows, one or many at a time. Owns what is learnt from the answers; must not
  * know the text of statements.
  */
-#include "backend/mysql/rows.h"
+#include "backend/mysql/connection.h"
 
 #include "backend/mysql/call.h"
 #include "backend/mysql/execute.h"
 #include "backend/mysql/failure.h"
-#include "backend/mysql/many.h"
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 

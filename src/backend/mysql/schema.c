@@ -4,7 +4,7 @@
  * A view in its place would run what its creator has written with the rights of every client. A table cannot: its
  * triggers run with the rights of their creators, and its columns can call no function that a user has written.
  */
-#include "backend/mysql/schema.h"
+#include "backend/mysql/connection.h"
 
 #include "backend/mysql/call.h"
 #include "backend/mysql/execute.h"

@@ -1,8 +1,8 @@
 /*
  * statement.h - the statements of the MySQL dialect: their text and their parameters.
  */
-#ifndef SB_BACKEND_MYSQL_STATEMENT_H
-#define SB_BACKEND_MYSQL_STATEMENT_H
+#ifndef SB_MYSQL_STATEMENT_H
+#define SB_MYSQL_STATEMENT_H
 
 #include "backend/sql/driver.h"
 

@@ -1,8 +1,8 @@
 /*
  * tls.h - what the client library is told about TLS before it connects.
  */
-#ifndef SB_BACKEND_MYSQL_TLS_H
-#define SB_BACKEND_MYSQL_TLS_H
+#ifndef SB_MYSQL_TLS_H
+#define SB_MYSQL_TLS_H
 
 #include "backend/sql/address.h"
 

@@ -6,8 +6,6 @@
 
 #include "backend/postgres/exchange.h"
 #include "backend/postgres/failure.h"
-#include "backend/postgres/login.h"
-#include "backend/postgres/schema.h"
 #include "backend/postgres/statement.h"
 #include "base/alloc.h"
 

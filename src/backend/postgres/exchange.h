@@ -4,8 +4,8 @@
  * All of an exchange is one transaction, which the server ends when it comes to the end of it: none stays open
  * for want of a client.
  */
-#ifndef SB_BACKEND_POSTGRES_EXCHANGE_H
-#define SB_BACKEND_POSTGRES_EXCHANGE_H
+#ifndef SB_POSTGRES_EXCHANGE_H
+#define SB_POSTGRES_EXCHANGE_H
 
 #include "backend/postgres/statement.h"
 

@@ -1,8 +1,8 @@
 /*
  * failure.h - what PostgreSQL's states mean to the library.
  */
-#ifndef SB_BACKEND_POSTGRES_FAILURE_H
-#define SB_BACKEND_POSTGRES_FAILURE_H
+#ifndef SB_POSTGRES_FAILURE_H
+#define SB_POSTGRES_FAILURE_H
 
 #include "backend/postgres/connection.h"
 

@@ -5,7 +5,6 @@
 #include "backend/postgres/listener.h"
 
 #include "backend/postgres/exchange.h"
-#include "backend/postgres/subscribe.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"

@@ -4,8 +4,8 @@
  * It is made when somebody has to wait or observe for the first time, and then kept. Where it cannot be had,
  * or a pooler sits in between that would swallow what is told, the waiters are looked at instead.
  */
-#ifndef SB_BACKEND_POSTGRES_LISTENER_H
-#define SB_BACKEND_POSTGRES_LISTENER_H
+#ifndef SB_POSTGRES_LISTENER_H
+#define SB_POSTGRES_LISTENER_H
 
 #include "backend/postgres/settings.h"
 
@@ -29,5 +29,26 @@ void sb_postgres_listener_want(struct sb_postgres_listener *listener);
 /* Destroys; closed(argument) is called when its handles are closed, at once where it has none. */
 void sb_postgres_listener_close(struct sb_postgres_listener *listener,
                                 void (*closed)(void *argument), void *argument);
+
+/* ---- subscribe.c: a connection on which releases are heard of -------------------------------- */
+
+enum sb_postgres_hearing {
+    SB_POSTGRES_HEARS, /* `pg` is the caller's */
+    SB_POSTGRES_LATER, /* another attempt may succeed */
+    SB_POSTGRES_UNFIT  /* LISTEN does not work here */
+};
+
+struct sb_postgres_subscription {
+    const struct sb_postgres_settings *settings;
+    atomic_bool cancelled; /* by another thread: come back soon */
+    enum sb_postgres_hearing outcome;
+    PGconn *pg;
+    size_t received; /* bytes, from the servers that were asked */
+    char why[256];   /* it does not hear */
+};
+
+/* Sets `outcome` and what belongs to it. Takes about the URL's connect-timeout at most, but for the look-up
+ * of names, which libpq does not bound. */
+void sb_postgres_subscribe(struct sb_postgres_subscription *subscription);
 
 #endif

@@ -9,7 +9,7 @@
  *     server ---> socket ---> a message that may be answered ---> pair ---> libpq
  *     server <--- socket <----------------------------------- <--- pair <--- its answer
  */
-#include "backend/postgres/login.h"
+#include "backend/postgres/connection.h"
 
 #include "backend/postgres/exchange.h"
 #include "backend/postgres/failure.h"

@@ -6,7 +6,6 @@
 
 #include "backend/postgres/connection.h"
 #include "backend/postgres/listener.h"
-#include "backend/postgres/schema.h"
 #include "backend/sql/worker.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -18,8 +17,8 @@
 struct simba_backend {
     const struct simba_backend_host *host;
     struct sb_postgres_settings settings;
-    struct sb_worker *worker;
-    struct sb_waiters *waiters;
+    struct sb_sql_worker *worker;
+    struct sb_sql_waiters *waiters;
     struct sb_postgres_listener *listener;
 
     struct simba_task wait_task;
@@ -109,16 +108,16 @@ static void on_hears(void *user, bool on)
 {
     simba_backend *b = user;
 
-    sb_waiters_set_push(b->waiters, on);
+    sb_sql_waiters_set_push(b->waiters, on);
     if (b->worker != NULL)
-        sb_worker_nudge(b->worker);
+        sb_sql_worker_nudge(b->worker);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
 static void free_backend(simba_backend *b)
 {
-    sb_waiters_destroy(b->waiters);
+    sb_sql_waiters_destroy(b->waiters);
     sb_postgres_settings_clear(&b->settings);
     sb_free(b);
 }
@@ -130,7 +129,7 @@ static void forget(void *argument)
 
 static int start_worker(simba_backend *b, struct simba_error *error)
 {
-    const struct sb_worker_config config = {
+    const struct sb_sql_worker_config config = {
         .driver = &sb_postgres_driver,
         .settings = &b->settings,
         .host = b->host,
@@ -141,13 +140,13 @@ static int start_worker(simba_backend *b, struct simba_error *error)
         .waiters = b->waiters,
     };
 
-    return sb_worker_start(&config, &b->worker, error);
+    return sb_sql_worker_start(&config, &b->worker, error);
 }
 
 /* The listener has nothing on the loop yet, so it can be taken back at once. */
 static int start(simba_backend *b, struct simba_error *error)
 {
-    const struct sb_waiters_config waiters = {
+    const struct sb_sql_waiters_config waiters = {
         .host = b->host,
         .poll_max_ms = b->settings.address.poll_ms,
         .first = on_first_waiter,
@@ -159,7 +158,7 @@ static int start(simba_backend *b, struct simba_error *error)
         .hears = on_hears,
         .user = b,
     };
-    int code = sb_waiters_create(&waiters, &b->waiters, error);
+    int code = sb_sql_waiters_create(&waiters, &b->waiters, error);
 
     if (code == SIMBA_OK)
         code = sb_postgres_listener_create(&listener, &b->listener, error);
@@ -196,12 +195,12 @@ static int open_client(const struct simba_backend_config *config,
 
 static void submit(simba_backend *b, struct simba_request *batch)
 {
-    sb_worker_submit(b->worker, batch);
+    sb_sql_worker_submit(b->worker, batch);
 }
 
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
 {
-    sb_waiters_listen(b->waiters, mutex, id == NULL, on);
+    sb_sql_waiters_listen(b->waiters, mutex, id == NULL, on);
     if (id == NULL && on)
         sb_postgres_listener_want(b->listener);
 }
@@ -236,13 +235,13 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
 {
     b->closed = closed;
     b->argument = argument;
-    sb_worker_stop(b->worker, on_worker_stopped, b);
+    sb_sql_worker_stop(b->worker, on_worker_stopped, b);
 }
 
 static int check_names(simba_backend *b, const char *mutex, const char *id,
                        struct simba_error *error)
 {
-    return sb_worker_check_names(b->worker, mutex, id, error);
+    return sb_sql_worker_check_names(b->worker, mutex, id, error);
 }
 
 static const struct simba_backend_option options[] = {

@@ -1,8 +1,8 @@
 /*
  * postgres.h - the backend `postgres://` and `postgresql://`.
  */
-#ifndef SB_BACKEND_POSTGRES_POSTGRES_H
-#define SB_BACKEND_POSTGRES_POSTGRES_H
+#ifndef SB_POSTGRES_POSTGRES_H
+#define SB_POSTGRES_POSTGRES_H
 
 #include "backend/module.h"
 

@@ -5,7 +5,7 @@
  * of every user of the table. So a table is used only if its owner could do harm anyway: the user itself,
  * a superuser, or the owner of the database or of the schema, which can replace a table at any time.
  */
-#include "backend/postgres/schema.h"
+#include "backend/postgres/connection.h"
 
 #include "backend/postgres/exchange.h"
 #include "backend/postgres/failure.h"

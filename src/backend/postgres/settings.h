@@ -5,8 +5,8 @@
  * does. Of the files that it looks for in HOME, which may be another user's, it gets to see the service file and the
  * password file, where they are to be trusted, and none of ~/.postgresql.
  */
-#ifndef SB_BACKEND_POSTGRES_SETTINGS_H
-#define SB_BACKEND_POSTGRES_SETTINGS_H
+#ifndef SB_POSTGRES_SETTINGS_H
+#define SB_POSTGRES_SETTINGS_H
 
 #include "backend/sql/address.h"
 

@@ -1,8 +1,8 @@
 /*
  * statement.h - the statements of the PostgreSQL dialect: their text, their parameters, their rows.
  */
-#ifndef SB_BACKEND_POSTGRES_STATEMENT_H
-#define SB_BACKEND_POSTGRES_STATEMENT_H
+#ifndef SB_POSTGRES_STATEMENT_H
+#define SB_POSTGRES_STATEMENT_H
 
 #include "backend/sql/driver.h"
 

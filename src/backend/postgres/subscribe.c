@@ -8,10 +8,10 @@
  * where they do not seem to, the ear is tried out: another connection tells something, and it has to arrive
  * while this one rests.
  */
-#include "backend/postgres/subscribe.h"
+#include "backend/postgres/listener.h"
 
 #include "backend/postgres/exchange.h"
-#include "backend/postgres/login.h"
+#include "backend/postgres/connection.h"
 #include "base/random.h"
 #include "base/text.h"
 

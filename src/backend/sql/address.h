@@ -5,8 +5,8 @@
  *
  * Whatever is missing is left to the client library and its own files and variables.
  */
-#ifndef SB_BACKEND_SQL_ADDRESS_H
-#define SB_BACKEND_SQL_ADDRESS_H
+#ifndef SB_SQL_ADDRESS_H
+#define SB_SQL_ADDRESS_H
 
 #include "base/secret.h"
 #include "base/shared.h"

@@ -8,8 +8,8 @@
  *
  * A connection is used by one thread at a time.
  */
-#ifndef SB_BACKEND_SQL_DRIVER_H
-#define SB_BACKEND_SQL_DRIVER_H
+#ifndef SB_SQL_DRIVER_H
+#define SB_SQL_DRIVER_H
 
 #include <simba/backend.h>
 
@@ -122,7 +122,7 @@ struct sb_sql_driver {
 
     /* Writers exclude each other in the whole database: an acquire looks first whether it can win, and
      * looks again when it had to wait. Who has won the last time expects to win again. */
-    bool looks_first;
+    bool reads_first;
 
     /* Creates. Connects, creates the schema where it is missing and prepares the statements, in about
      * `timeout_ms`. `settings` is what the backend gave to its worker. */
@@ -172,6 +172,23 @@ struct sb_sql_driver {
 
     /* An acquire has found another owner, so somebody is going to wait. May be NULL. */
     void (*contended)(struct sb_sql_connection *connection);
+};
+
+/* How long things may take. */
+struct sb_sql_limits {
+    int64_t connect_ms;
+    int64_t timeout_ms;
+};
+
+/* A driver, and how its settings are read from a URL. */
+struct sb_sql_dialect {
+    const struct sb_sql_driver *driver;
+    const char *schema; /* the statement that creates the table; NULL: nobody can by hand */
+
+    /* Creates the settings for driver->connect. Of the host only `log` is used. */
+    int (*open)(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
+                struct sb_sql_limits *ret_limits, struct simba_error *error);
+    void (*close)(void *settings); /* destroys */
 };
 
 #endif

@@ -3,7 +3,7 @@
  * turns of threads; must not know statements.
  */
 #include "backend/module.h"
-#include "backend/sql/dialect.h"
+#include "backend/sql/driver.h"
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -31,13 +31,13 @@ struct simba_repository {
     struct sb_sql_limits limits;
     unsigned forks;       /* when it was made */
     pthread_mutex_t lock; /* guards what follows */
-    struct sb_repository repository;
+    struct sb_sql_repository repository;
     bool created; /* the table, on any of the handle's connections */
 };
 
 /* One attempt at a call. */
 struct call {
-    int (*attempt)(struct sb_repository *r, struct call *call, struct sb_sql_failure *failure);
+    int (*attempt)(struct sb_sql_repository *r, struct call *call, struct sb_sql_failure *failure);
     struct sb_sql_claim claim;
     bool result;
     bool created; /* the table, by the handle */
@@ -123,7 +123,7 @@ static void pause_before(unsigned attempt)
 static bool heal(simba_repository *h, struct sb_sql_failure *failure, unsigned attempts)
 {
     if (h->repository.connection != NULL)
-        sb_repository_rollback(&h->repository);
+        sb_sql_repository_rollback(&h->repository);
     switch (failure->remedy) {
     case SB_SQL_RETRY:
         return true;
@@ -132,7 +132,7 @@ static bool heal(simba_repository *h, struct sb_sql_failure *failure, unsigned a
         return failure->error.code == SIMBA_EUNAVAILABLE || attempts <= HEALINGS_MAX;
     case SB_SQL_SCHEMA:
         if (attempts > HEALINGS_MAX ||
-            sb_repository_init_schema(&h->repository, failure) != SIMBA_OK)
+            sb_sql_repository_init_schema(&h->repository, failure) != SIMBA_OK)
             return false;
         note_creation(h);
         return true;
@@ -229,11 +229,11 @@ static void copy_record(struct simba_record *target, const struct sb_sql_record 
     target->current_db_at_ms = record->current_db_at_ms;
 }
 
-static int attempt_init_schema(struct sb_repository *r, struct call *call,
+static int attempt_init_schema(struct sb_sql_repository *r, struct call *call,
                                struct sb_sql_failure *failure)
 {
     (void)call;
-    return sb_repository_init_schema(r, failure);
+    return sb_sql_repository_init_schema(r, failure);
 }
 
 int simba_repository_init_schema(simba_repository *h, bool *ret_created, struct simba_error *error)
@@ -248,9 +248,10 @@ int simba_repository_init_schema(simba_repository *h, bool *ret_created, struct 
     return code;
 }
 
-static int attempt_init(struct sb_repository *r, struct call *call, struct sb_sql_failure *failure)
+static int attempt_init(struct sb_sql_repository *r, struct call *call,
+                        struct sb_sql_failure *failure)
 {
-    return sb_repository_init_mutex(r, call->claim.mutex, failure);
+    return sb_sql_repository_init_mutex(r, call->claim.mutex, failure);
 }
 
 int simba_repository_init_mutex(simba_repository *h, const char *mutex, struct simba_error *error)
@@ -263,10 +264,10 @@ int simba_repository_init_mutex(simba_repository *h, const char *mutex, struct s
     return code == SIMBA_OK ? run(h, &call, error) : code;
 }
 
-static int attempt_try_init(struct sb_repository *r, struct call *call,
+static int attempt_try_init(struct sb_sql_repository *r, struct call *call,
                             struct sb_sql_failure *failure)
 {
-    return sb_repository_try_init_mutex(r, call->claim.mutex, &call->result, failure);
+    return sb_sql_repository_try_init_mutex(r, call->claim.mutex, &call->result, failure);
 }
 
 int simba_repository_try_init_mutex(simba_repository *h, const char *mutex, bool *ret_created,
@@ -284,15 +285,16 @@ int simba_repository_try_init_mutex(simba_repository *h, const char *mutex, bool
     return code;
 }
 
-static int attempt_get(struct sb_repository *r, struct call *call, struct sb_sql_failure *failure)
+static int attempt_get(struct sb_sql_repository *r, struct call *call,
+                       struct sb_sql_failure *failure)
 {
-    return sb_repository_get_owner(r, call->claim.mutex, &call->record, failure);
+    return sb_sql_repository_get_owner(r, call->claim.mutex, &call->record, failure);
 }
 
-static int attempt_ensure(struct sb_repository *r, struct call *call,
+static int attempt_ensure(struct sb_sql_repository *r, struct call *call,
                           struct sb_sql_failure *failure)
 {
-    return sb_repository_ensure_owner(r, call->claim.mutex, &call->record, failure);
+    return sb_sql_repository_ensure_owner(r, call->claim.mutex, &call->record, failure);
 }
 
 static int tell(simba_repository *h, struct call *call, const char *name,
@@ -328,7 +330,7 @@ int simba_repository_ensure_owner(simba_repository *h, const char *mutex,
 /* ---- Changes -------------------------------------------------------------------------------- */
 
 /* Waiters hear of it, where that is not part of the statement. */
-static void announce(struct sb_repository *r, const struct call *call, enum simba_notice notice)
+static void announce(struct sb_sql_repository *r, const struct call *call, enum simba_notice notice)
 {
     const struct sb_sql_driver *driver = r->connection->driver;
 
@@ -336,32 +338,32 @@ static void announce(struct sb_repository *r, const struct call *call, enum simb
         driver->announce(r->connection, notice, call->claim.mutex);
 }
 
-static int attempt_acquire(struct sb_repository *r, struct call *call,
+static int attempt_acquire(struct sb_sql_repository *r, struct call *call,
                            struct sb_sql_failure *failure)
 {
-    int code = sb_repository_acquire(r, &call->claim, &call->result, failure);
+    int code = sb_sql_repository_acquire(r, &call->claim, &call->result, failure);
 
     if (code == SIMBA_OK)
         announce(r, call, SIMBA_NOTICE_CHANGED);
     return code;
 }
 
-static int attempt_acquire_and_get(struct sb_repository *r, struct call *call,
+static int attempt_acquire_and_get(struct sb_sql_repository *r, struct call *call,
                                    struct sb_sql_failure *failure)
 {
-    int code =
-        sb_repository_acquire_and_get_owner(r, &call->claim, &call->result, &call->record, failure);
+    int code = sb_sql_repository_acquire_and_get_owner(r, &call->claim, &call->result,
+                                                       &call->record, failure);
 
     if (code == SIMBA_OK)
         announce(r, call, SIMBA_NOTICE_CHANGED);
     return code;
 }
 
-static int attempt_release(struct sb_repository *r, struct call *call,
+static int attempt_release(struct sb_sql_repository *r, struct call *call,
                            struct sb_sql_failure *failure)
 {
-    int code = sb_repository_release_read(r, call->claim.mutex, call->claim.id, &call->result,
-                                          &call->record, failure);
+    int code = sb_sql_repository_release_read(r, call->claim.mutex, call->claim.id, &call->result,
+                                              &call->record, failure);
 
     if (code == SIMBA_OK)
         announce(r, call, SIMBA_NOTICE_RELEASED);

@@ -4,11 +4,12 @@
  */
 #include "backend/sql/repository.h"
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "base/utf8.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* Longer leases are cut, so that no database has to add what does not fit into its integers. */
@@ -92,8 +93,8 @@ int sb_sql_names_check(const struct sb_sql_names *names, const char *mutex, cons
     return code;
 }
 
-int sb_repository_check_names(struct sb_repository *r, const char *mutex, const char *id,
-                              struct sb_sql_failure *failure)
+int sb_sql_repository_check_names(struct sb_sql_repository *r, const char *mutex, const char *id,
+                                  struct sb_sql_failure *failure)
 {
     const struct sb_sql_names names = sb_sql_names_of(r->connection);
     int code = sb_sql_names_check(&names, mutex, id, &failure->error);
@@ -103,8 +104,8 @@ int sb_repository_check_names(struct sb_repository *r, const char *mutex, const 
     return code;
 }
 
-int sb_repository_check_version(struct sb_repository *r, const struct sb_sql_record *record,
-                                struct sb_sql_failure *failure)
+int sb_sql_repository_check_version(struct sb_sql_repository *r, const struct sb_sql_record *record,
+                                    struct sb_sql_failure *failure)
 {
     uint64_t most = r->connection->version_max;
 
@@ -130,12 +131,12 @@ static int keep_row(void *user, const struct sb_sql_record *record)
     return SIMBA_OK;
 }
 
-static int run(struct sb_repository *r, enum sb_sql_statement statement,
+static int run(struct sb_sql_repository *r, enum sb_sql_statement statement,
                const struct sb_sql_values *values, struct sb_sql_record *row, int64_t *ret_count,
                struct sb_sql_failure *failure)
 {
     const struct sb_sql_sink sink = {keep_row, row};
-    int code = sb_repository_check_names(r, values->mutex, values->id, failure);
+    int code = sb_sql_repository_check_names(r, values->mutex, values->id, failure);
 
     if (code != SIMBA_OK)
         return code;
@@ -143,17 +144,12 @@ static int run(struct sb_repository *r, enum sb_sql_statement statement,
                                       ret_count, failure);
 }
 
-static int64_t at_most(int64_t value, int64_t limit)
-{
-    return value < limit ? value : limit;
-}
-
 struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim)
 {
     struct sb_sql_values values = {.mutex = claim->mutex, .id = claim->id, .fence = claim->fence};
 
-    values.ttl_ms = at_most(claim->ttl_ms, LEASE_MAX_MS);
-    values.lease_ms = values.ttl_ms + at_most(claim->transition_ms, LEASE_MAX_MS);
+    values.ttl_ms = sb_earlier(claim->ttl_ms, LEASE_MAX_MS);
+    values.lease_ms = values.ttl_ms + sb_earlier(claim->transition_ms, LEASE_MAX_MS);
     return values;
 }
 
@@ -161,35 +157,35 @@ void sb_sql_record_limit(struct sb_sql_record *record, const struct sb_sql_claim
 {
     const struct sb_sql_values values = sb_sql_claim_values(claim);
 
-    record->ttl_at_ms = at_most(record->ttl_at_ms, record->current_db_at_ms + values.ttl_ms);
+    record->ttl_at_ms = sb_earlier(record->ttl_at_ms, record->current_db_at_ms + values.ttl_ms);
     record->transition_at_ms =
-        at_most(record->transition_at_ms, record->current_db_at_ms + values.lease_ms);
+        sb_earlier(record->transition_at_ms, record->current_db_at_ms + values.lease_ms);
 }
 
 /* ---- Transactions --------------------------------------------------------------------------- */
 
-int sb_repository_begin(struct sb_repository *r, struct sb_sql_failure *failure)
+int sb_sql_repository_begin(struct sb_sql_repository *r, struct sb_sql_failure *failure)
 {
     int code;
 
-    assert(!r->in_transaction);
+    SB_CHECK(!r->in_transaction, "a transaction begins outside of another");
     code = r->connection->driver->begin(r->connection, failure);
     r->in_transaction = code == SIMBA_OK;
     return code;
 }
 
-void sb_repository_rollback(struct sb_repository *r)
+void sb_sql_repository_rollback(struct sb_sql_repository *r)
 {
     if (r->in_transaction)
         r->connection->driver->rollback(r->connection);
     r->in_transaction = false;
 }
 
-int sb_repository_commit(struct sb_repository *r, struct sb_sql_failure *failure)
+int sb_sql_repository_commit(struct sb_sql_repository *r, struct sb_sql_failure *failure)
 {
     int code;
 
-    assert(r->in_transaction);
+    SB_CHECK(r->in_transaction, "only an open transaction is committed");
     code = r->connection->driver->commit(r->connection, failure);
     if (code != SIMBA_OK)
         r->connection->driver->rollback(r->connection);
@@ -197,23 +193,31 @@ int sb_repository_commit(struct sb_repository *r, struct sb_sql_failure *failure
     return code;
 }
 
+int sb_sql_repository_check(struct sb_sql_repository *r, bool *ret_moved,
+                            struct sb_sql_failure *failure)
+{
+    const struct sb_sql_driver *driver = r->connection->driver;
+
+    return driver->check != NULL ? driver->check(r->connection, ret_moved, failure) : SIMBA_OK;
+}
+
 /* ---- Creating ------------------------------------------------------------------------------- */
 
-int sb_repository_init_schema(struct sb_repository *r, struct sb_sql_failure *failure)
+int sb_sql_repository_init_schema(struct sb_sql_repository *r, struct sb_sql_failure *failure)
 {
     return r->connection->driver->init_schema(r->connection, failure);
 }
 
-int sb_repository_init_mutex(struct sb_repository *r, const char *mutex,
-                             struct sb_sql_failure *failure)
+int sb_sql_repository_init_mutex(struct sb_sql_repository *r, const char *mutex,
+                                 struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = {.mutex = mutex};
 
     return run(r, SB_SQL_INSERT, &values, NULL, NULL, failure);
 }
 
-int sb_repository_try_init_mutex(struct sb_repository *r, const char *mutex, bool *ret_created,
-                                 struct sb_sql_failure *failure)
+int sb_sql_repository_try_init_mutex(struct sb_sql_repository *r, const char *mutex,
+                                     bool *ret_created, struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = {.mutex = mutex};
     int64_t count = 0;
@@ -226,8 +230,8 @@ int sb_repository_try_init_mutex(struct sb_repository *r, const char *mutex, boo
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-int sb_repository_get_owner(struct sb_repository *r, const char *mutex,
-                            struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+int sb_sql_repository_get_owner(struct sb_sql_repository *r, const char *mutex,
+                                struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = {.mutex = mutex};
     struct sb_sql_record record;
@@ -245,22 +249,22 @@ int sb_repository_get_owner(struct sb_repository *r, const char *mutex,
     return SIMBA_OK;
 }
 
-int sb_repository_ensure_owner(struct sb_repository *r, const char *mutex,
-                               struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+int sb_sql_repository_ensure_owner(struct sb_sql_repository *r, const char *mutex,
+                                   struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
 {
     bool created;
-    int code = sb_repository_get_owner(r, mutex, ret_record, failure);
+    int code = sb_sql_repository_get_owner(r, mutex, ret_record, failure);
 
     if (code != SIMBA_ENOTFOUND)
         return code;
-    code = sb_repository_try_init_mutex(r, mutex, &created, failure);
+    code = sb_sql_repository_try_init_mutex(r, mutex, &created, failure);
     if (code != SIMBA_OK)
         return code;
-    return sb_repository_get_owner(r, mutex, ret_record, failure);
+    return sb_sql_repository_get_owner(r, mutex, ret_record, failure);
 }
 
-int sb_repository_list(struct sb_repository *r, const struct sb_sql_sink *sink,
-                       struct sb_sql_failure *failure)
+int sb_sql_repository_list(struct sb_sql_repository *r, const struct sb_sql_sink *sink,
+                           struct sb_sql_failure *failure)
 {
     const struct sb_sql_values none = {0};
 
@@ -270,7 +274,7 @@ int sb_repository_list(struct sb_repository *r, const struct sb_sql_sink *sink,
 /* ---- Changing ------------------------------------------------------------------------------- */
 
 /* Runs a conditional update and tells the record afterwards. */
-static int change(struct sb_repository *r, enum sb_sql_statement statement,
+static int change(struct sb_sql_repository *r, enum sb_sql_statement statement,
                   const struct sb_sql_values *values, bool *ret_changed,
                   struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
 {
@@ -279,7 +283,7 @@ static int change(struct sb_repository *r, enum sb_sql_statement statement,
     int code = run(r, statement, values, &record, &count, failure);
 
     if (code == SIMBA_OK && (count == 0 || !r->connection->driver->returns_rows))
-        code = sb_repository_get_owner(r, values->mutex, &record, failure);
+        code = sb_sql_repository_get_owner(r, values->mutex, &record, failure);
     if (code != SIMBA_OK)
         return code;
     *ret_changed = count > 0;
@@ -288,7 +292,7 @@ static int change(struct sb_repository *r, enum sb_sql_statement statement,
 }
 
 /* The same; a mutex that is missing is added before it is acquired. */
-static int change_or_create(struct sb_repository *r, enum sb_sql_statement statement,
+static int change_or_create(struct sb_sql_repository *r, enum sb_sql_statement statement,
                             const struct sb_sql_values *values, bool *ret_changed,
                             struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
 {
@@ -297,7 +301,7 @@ static int change_or_create(struct sb_repository *r, enum sb_sql_statement state
 
     if (code != SIMBA_ENOTFOUND || statement != SB_SQL_ACQUIRE)
         return code;
-    code = sb_repository_try_init_mutex(r, values->mutex, &created, failure);
+    code = sb_sql_repository_try_init_mutex(r, values->mutex, &created, failure);
     if (code != SIMBA_OK)
         return code;
     return change(r, statement, values, ret_changed, ret_record, failure);
@@ -306,21 +310,21 @@ static int change_or_create(struct sb_repository *r, enum sb_sql_statement state
 /* The same in one transaction. Where the update itself yields the row it is atomic alone, and a
  * transaction would only cost. Elsewhere the SELECT that follows must not fail behind an update that
  * has been applied: that would be reported as not applied. */
-static int change_at_once(struct sb_repository *r, enum sb_sql_statement statement,
+static int change_at_once(struct sb_sql_repository *r, enum sb_sql_statement statement,
                           const struct sb_sql_values *values, bool *ret_changed,
                           struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
 {
     struct sb_sql_record record;
     bool changed = false;
     bool alone = !r->in_transaction && !r->connection->driver->returns_rows;
-    int code = alone ? sb_repository_begin(r, failure) : SIMBA_OK;
+    int code = alone ? sb_sql_repository_begin(r, failure) : SIMBA_OK;
 
     if (code == SIMBA_OK)
         code = change_or_create(r, statement, values, &changed, &record, failure);
     if (alone && code == SIMBA_OK)
-        code = sb_repository_commit(r, failure);
+        code = sb_sql_repository_commit(r, failure);
     else if (alone)
-        sb_repository_rollback(r);
+        sb_sql_repository_rollback(r);
     if (code != SIMBA_OK)
         return code;
     *ret_changed = changed;
@@ -329,16 +333,16 @@ static int change_at_once(struct sb_repository *r, enum sb_sql_statement stateme
 }
 
 /* Who could have acquired and has not has met the last version; any other had an owner in its way. */
-static int check_loser(struct sb_repository *r, const struct sb_sql_claim *claim,
+static int check_loser(struct sb_sql_repository *r, const struct sb_sql_claim *claim,
                        const struct sb_sql_record *record, struct sb_sql_failure *failure)
 {
     if (sb_sql_record_is_owned(record) && strcmp(record->owner_id, claim->id) != 0)
         return SIMBA_OK;
-    return sb_repository_check_version(r, record, failure);
+    return sb_sql_repository_check_version(r, record, failure);
 }
 
-int sb_repository_acquire(struct sb_repository *r, const struct sb_sql_claim *claim,
-                          bool *ret_acquired, struct sb_sql_failure *failure)
+int sb_sql_repository_acquire(struct sb_sql_repository *r, const struct sb_sql_claim *claim,
+                              bool *ret_acquired, struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = sb_sql_claim_values(claim);
     struct sb_sql_record record;
@@ -346,7 +350,7 @@ int sb_repository_acquire(struct sb_repository *r, const struct sb_sql_claim *cl
     int code = run(r, SB_SQL_ACQUIRE, &values, NULL, &count, failure);
 
     if (code == SIMBA_OK && count == 0) {
-        code = sb_repository_get_owner(r, claim->mutex, &record, failure);
+        code = sb_sql_repository_get_owner(r, claim->mutex, &record, failure);
         code = code == SIMBA_OK          ? check_loser(r, claim, &record, failure)
                : code == SIMBA_ENOTFOUND ? SIMBA_OK
                                          : code;
@@ -356,9 +360,10 @@ int sb_repository_acquire(struct sb_repository *r, const struct sb_sql_claim *cl
     return code;
 }
 
-int sb_repository_acquire_and_get_owner(struct sb_repository *r, const struct sb_sql_claim *claim,
-                                        bool *ret_acquired, struct sb_sql_record *ret_record,
-                                        struct sb_sql_failure *failure)
+int sb_sql_repository_acquire_and_get_owner(struct sb_sql_repository *r,
+                                            const struct sb_sql_claim *claim, bool *ret_acquired,
+                                            struct sb_sql_record *ret_record,
+                                            struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = sb_sql_claim_values(claim);
     struct sb_sql_record record;
@@ -374,18 +379,18 @@ int sb_repository_acquire_and_get_owner(struct sb_repository *r, const struct sb
     return SIMBA_OK;
 }
 
-int sb_repository_guard(struct sb_repository *r, const struct sb_sql_claim *claim,
-                        bool *ret_renewed, struct sb_sql_record *ret_record,
-                        struct sb_sql_failure *failure)
+int sb_sql_repository_guard(struct sb_sql_repository *r, const struct sb_sql_claim *claim,
+                            bool *ret_renewed, struct sb_sql_record *ret_record,
+                            struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = sb_sql_claim_values(claim);
 
     return change_at_once(r, SB_SQL_GUARD, &values, ret_renewed, ret_record, failure);
 }
 
-int sb_repository_release(struct sb_repository *r, const char *mutex, const char *id,
-                          uint64_t version, bool *ret_released, struct sb_sql_record *ret_record,
-                          struct sb_sql_failure *failure)
+int sb_sql_repository_release(struct sb_sql_repository *r, const char *mutex, const char *id,
+                              uint64_t version, bool *ret_released,
+                              struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = {.mutex = mutex, .id = id, .version = version};
 
@@ -401,14 +406,14 @@ static int fail_changed(const char *mutex, struct sb_sql_failure *failure)
 }
 
 /* The statement judges who owns: not every database compares ids as we do. */
-int sb_repository_release_read(struct sb_repository *r, const char *mutex, const char *id,
-                               bool *ret_released, struct sb_sql_record *ret_record,
-                               struct sb_sql_failure *failure)
+int sb_sql_repository_release_read(struct sb_sql_repository *r, const char *mutex, const char *id,
+                                   bool *ret_released, struct sb_sql_record *ret_record,
+                                   struct sb_sql_failure *failure)
 {
     struct sb_sql_values values = {.mutex = mutex, .id = id};
     struct sb_sql_record record;
     bool released = false;
-    int code = sb_repository_get_owner(r, mutex, &record, failure);
+    int code = sb_sql_repository_get_owner(r, mutex, &record, failure);
 
     if (code != SIMBA_OK)
         return code;

@@ -4,16 +4,16 @@
  * Works on any dialect. Knows nothing of requests, threads and retries: every call is one attempt.
  *
  * Calls return SIMBA_OK or the code in failure->error, and leave the ret_... parameters untouched on
- * failure. `failure` is required. Between sb_repository_begin and _commit all calls belong to one
+ * failure. `failure` is required. Between sb_sql_repository_begin and _commit all calls belong to one
  * transaction; without, each is one of its own.
  */
-#ifndef SB_BACKEND_SQL_REPOSITORY_H
-#define SB_BACKEND_SQL_REPOSITORY_H
+#ifndef SB_SQL_REPOSITORY_H
+#define SB_SQL_REPOSITORY_H
 
 #include "backend/sql/driver.h"
 #include "base/shared.h"
 
-struct sb_repository {
+struct sb_sql_repository {
     struct sb_sql_connection *connection;
     bool in_transaction;
 };
@@ -45,73 +45,82 @@ int sb_sql_names_check(const struct sb_sql_names *names, const char *mutex, cons
                        struct simba_error *error);
 
 /* SIMBA_EINVAL for a mutex or an id that the table's columns cannot hold. Each may be NULL. */
-int sb_repository_check_names(struct sb_repository *repository, const char *mutex, const char *id,
-                              struct sb_sql_failure *failure);
+int sb_sql_repository_check_names(struct sb_sql_repository *repository, const char *mutex,
+                                  const char *id, struct sb_sql_failure *failure);
 
 /* SIMBA_ECONFIG for a record of the mutex that no term can begin or go on with: the table has to be altered. */
-int sb_repository_check_version(struct sb_repository *repository,
-                                const struct sb_sql_record *record, struct sb_sql_failure *failure);
+int sb_sql_repository_check_version(struct sb_sql_repository *repository,
+                                    const struct sb_sql_record *record,
+                                    struct sb_sql_failure *failure);
 
 /* Creates the table where it is missing; harmless where it is not. */
-int sb_repository_init_schema(struct sb_repository *repository, struct sb_sql_failure *failure);
+int sb_sql_repository_init_schema(struct sb_sql_repository *repository,
+                                  struct sb_sql_failure *failure);
 
 /* Adds a mutex that nobody owns. One that is there already is SIMBA_EEXISTS. */
-int sb_repository_init_mutex(struct sb_repository *repository, const char *mutex,
-                             struct sb_sql_failure *failure);
+int sb_sql_repository_init_mutex(struct sb_sql_repository *repository, const char *mutex,
+                                 struct sb_sql_failure *failure);
 
 /* The same, but one that is there already is no error and stays as it is. */
-int sb_repository_try_init_mutex(struct sb_repository *repository, const char *mutex,
-                                 bool *ret_created, struct sb_sql_failure *failure);
+int sb_sql_repository_try_init_mutex(struct sb_sql_repository *repository, const char *mutex,
+                                     bool *ret_created, struct sb_sql_failure *failure);
 
 /* SIMBA_ENOTFOUND when there is no such mutex. */
-int sb_repository_get_owner(struct sb_repository *repository, const char *mutex,
-                            struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
+int sb_sql_repository_get_owner(struct sb_sql_repository *repository, const char *mutex,
+                                struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
 
 /* Acquires or renews. A mutex that is missing is not acquired. */
-int sb_repository_acquire(struct sb_repository *repository, const struct sb_sql_claim *claim,
-                          bool *ret_acquired, struct sb_sql_failure *failure);
+int sb_sql_repository_acquire(struct sb_sql_repository *repository,
+                              const struct sb_sql_claim *claim, bool *ret_acquired,
+                              struct sb_sql_failure *failure);
 
 /* Acquires or renews, and tells the owner afterwards, in one transaction. A mutex that is missing is
  * added first. */
-int sb_repository_acquire_and_get_owner(struct sb_repository *repository,
-                                        const struct sb_sql_claim *claim, bool *ret_acquired,
-                                        struct sb_sql_record *ret_record,
-                                        struct sb_sql_failure *failure);
+int sb_sql_repository_acquire_and_get_owner(struct sb_sql_repository *repository,
+                                            const struct sb_sql_claim *claim, bool *ret_acquired,
+                                            struct sb_sql_record *ret_record,
+                                            struct sb_sql_failure *failure);
 
 /* Renews where the id owns, and tells the owner afterwards. Never acquires, never adds:
  * SIMBA_ENOTFOUND when there is no such mutex. */
-int sb_repository_guard(struct sb_repository *repository, const struct sb_sql_claim *claim,
-                        bool *ret_renewed, struct sb_sql_record *ret_record,
-                        struct sb_sql_failure *failure);
+int sb_sql_repository_guard(struct sb_sql_repository *repository, const struct sb_sql_claim *claim,
+                            bool *ret_renewed, struct sb_sql_record *ret_record,
+                            struct sb_sql_failure *failure);
 
 /* Gives back where the id owns, and tells the owner afterwards. `version` other than 0: only that
  * very record. SIMBA_ENOTFOUND when there is no such mutex. */
-int sb_repository_release(struct sb_repository *repository, const char *mutex, const char *id,
-                          uint64_t version, bool *ret_released, struct sb_sql_record *ret_record,
-                          struct sb_sql_failure *failure);
+int sb_sql_repository_release(struct sb_sql_repository *repository, const char *mutex,
+                              const char *id, uint64_t version, bool *ret_released,
+                              struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
 
 /* Gives back where the id owns what it owned when it was read, in this call: a statement that is carried out late does
  * nothing to a lease that the id has acquired since. A row that has changed in between is SB_SQL_RETRY. */
-int sb_repository_release_read(struct sb_repository *repository, const char *mutex, const char *id,
-                               bool *ret_released, struct sb_sql_record *ret_record,
-                               struct sb_sql_failure *failure);
+int sb_sql_repository_release_read(struct sb_sql_repository *repository, const char *mutex,
+                                   const char *id, bool *ret_released,
+                                   struct sb_sql_record *ret_record,
+                                   struct sb_sql_failure *failure);
 
 /* Tells the owner of a mutex, which is added where it is missing; another who adds it at the same
  * moment does no harm. */
-int sb_repository_ensure_owner(struct sb_repository *repository, const char *mutex,
-                               struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
+int sb_sql_repository_ensure_owner(struct sb_sql_repository *repository, const char *mutex,
+                                   struct sb_sql_record *ret_record,
+                                   struct sb_sql_failure *failure);
 
 /* All mutexes in the order of their names. */
-int sb_repository_list(struct sb_repository *repository, const struct sb_sql_sink *sink,
-                       struct sb_sql_failure *failure);
+int sb_sql_repository_list(struct sb_sql_repository *repository, const struct sb_sql_sink *sink,
+                           struct sb_sql_failure *failure);
 
-int sb_repository_begin(struct sb_repository *repository, struct sb_sql_failure *failure);
+int sb_sql_repository_begin(struct sb_sql_repository *repository, struct sb_sql_failure *failure);
 
 /* On failure the transaction is over as well. */
-int sb_repository_commit(struct sb_repository *repository, struct sb_sql_failure *failure);
+int sb_sql_repository_commit(struct sb_sql_repository *repository, struct sb_sql_failure *failure);
 
 /* Harmless outside a transaction. */
-void sb_repository_rollback(struct sb_repository *repository);
+void sb_sql_repository_rollback(struct sb_sql_repository *repository);
+
+/* Whether the store is still the one that others see: `check` of struct sb_sql_driver. */
+int sb_sql_repository_check(struct sb_sql_repository *repository, bool *ret_moved,
+                            struct sb_sql_failure *failure);
 
 /* Sets the record of an item as its change leaves it, with that version. Only the differences between its times
  * count. */

@@ -2,9 +2,10 @@
  * rows.c - what a batch does on a store that locks single rows. Owns the order of its parts; must not know
  * their statements.
  */
-#include "backend/sql/rows.h"
+#include "backend/sql/batch.h"
+#include "base/check.h"
+#include "base/container.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,23 +17,23 @@
 
 /* One part of a run: which jobs it concerns and what it makes of them. */
 struct part {
-    bool (*concerns)(const struct sb_job *job);
-    void (*prepare)(struct sb_job *job);
-    void (*take)(struct sb_batch *batch, struct sb_repository *r, struct sb_job *job);
-    bool looks_next; /* so that who has met a lock learns next whether it matters */
+    bool (*concerns)(const struct sb_sql_job *job);
+    void (*prepare)(struct sb_sql_job *job);
+    void (*take)(struct sb_sql_batch *batch, struct sb_sql_repository *r, struct sb_sql_job *job);
+    bool reads_next; /* so that who has met a lock learns next whether it matters */
 };
 
 struct run {
-    struct sb_batch *batch;
-    struct sb_repository *repository;
+    struct sb_sql_batch *batch;
+    struct sb_sql_repository *repository;
     const struct part *part;
 };
 
 /* ---- Running a part ------------------------------------------------------------------------- */
 
-static bool concerns(const struct part *part, const struct sb_job *job)
+static bool concerns(const struct part *part, const struct sb_sql_job *job)
 {
-    return job->state == SB_JOB_WAITING && !job->blocked && part->concerns(job);
+    return job->state == SB_SQL_JOB_WAITING && !job->blocked && part->concerns(job);
 }
 
 /* By name: clients that lock rows in the same order cannot deadlock. Those of one mutex stay
@@ -46,7 +47,7 @@ static int compare_items(const void *left, const void *right)
     return order != 0 ? order : (a > b) - (a < b);
 }
 
-static struct sb_sql_item *prepare_job(struct sb_job *job, const struct part *part)
+static struct sb_sql_item *prepare_job(struct sb_sql_job *job, const struct part *part)
 {
     memset(&job->item, 0, sizeof job->item);
     job->item.values.mutex = job->request->mutex;
@@ -54,12 +55,12 @@ static struct sb_sql_item *prepare_job(struct sb_job *job, const struct part *pa
     return &job->item;
 }
 
-static size_t prepare(struct sb_batch *batch, const struct part *part)
+static size_t prepare(struct sb_sql_batch *batch, const struct part *part)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < batch->count; i++) {
-        struct sb_job *job = &batch->jobs[i];
+        struct sb_sql_job *job = &batch->jobs[i];
 
         if (concerns(part, job))
             batch->items[count++] = prepare_job(job, part);
@@ -68,9 +69,9 @@ static size_t prepare(struct sb_batch *batch, const struct part *part)
     return count;
 }
 
-static struct sb_job *job_of(struct sb_sql_item *item)
+static struct sb_sql_job *job_of(struct sb_sql_item *item)
 {
-    return (struct sb_job *)((char *)item - offsetof(struct sb_job, item));
+    return SB_CONTAINER(struct sb_sql_job, item, item);
 }
 
 /* Answers what is done, and moves the others to the front; *count is how many they are. */
@@ -86,7 +87,7 @@ static int take_done(const struct run *run, struct sb_sql_item **items, size_t *
             items[left++] = items[i];
     }
     *count = left;
-    return sb_batch_settle(run->batch, run->repository, failure);
+    return sb_sql_batch_settle(run->batch, run->repository, failure);
 }
 
 static int run_items(const struct run *run, struct sb_sql_item **items, size_t count,
@@ -112,7 +113,7 @@ static int take_failure(const struct run *run, struct sb_sql_item **items, size_
 
     if (failure->error.code == SIMBA_EUNKNOWN) {
         for (size_t i = 0; i < count; i++)
-            sb_batch_refuse(run->batch, job_of(items[i]), &failure->error);
+            sb_sql_batch_refuse(run->batch, job_of(items[i]), &failure->error);
         return own ? SIMBA_OK : SIMBA_EUNKNOWN;
     }
     if (!own)
@@ -120,9 +121,9 @@ static int take_failure(const struct run *run, struct sb_sql_item **items, size_
     if (count > 1)
         return run_split(run, items, count, failure);
     if (failure->remedy == SB_SQL_GIVE_UP)
-        sb_batch_refuse(run->batch, job_of(items[0]), &failure->error);
+        sb_sql_batch_refuse(run->batch, job_of(items[0]), &failure->error);
     else
-        job_of(items[0])->blocked = !run->part->looks_next;
+        job_of(items[0])->blocked = !run->part->reads_next;
     return SIMBA_OK;
 }
 
@@ -151,8 +152,8 @@ static int run_items(const struct run *run, struct sb_sql_item **items, size_t c
     return SIMBA_OK;
 }
 
-static int run_part(struct sb_batch *batch, struct sb_repository *r, const struct part *part,
-                    struct sb_sql_failure *failure)
+static int run_part(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                    const struct part *part, struct sb_sql_failure *failure)
 {
     const struct run run = {batch, r, part};
 
@@ -161,12 +162,12 @@ static int run_part(struct sb_batch *batch, struct sb_repository *r, const struc
 
 /* ---- Change --------------------------------------------------------------------------------- */
 
-static bool writes(const struct sb_job *job)
+static bool writes(const struct sb_sql_job *job)
 {
     return job->request->op != SIMBA_OP_READ;
 }
 
-static void prepare_change(struct sb_job *job)
+static void prepare_change(struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
     const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
@@ -179,7 +180,8 @@ static void prepare_change(struct sb_job *job)
                                                           : SB_SQL_RELEASE_EXACT;
 }
 
-static void take_change(struct sb_batch *batch, struct sb_repository *r, struct sb_job *job)
+static void take_change(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                        struct sb_sql_job *job)
 {
     (void)batch;
     (void)r;
@@ -187,26 +189,26 @@ static void take_change(struct sb_batch *batch, struct sb_repository *r, struct 
         return;
     job->found = true;
     job->changed = job->request->op != SIMBA_OP_GUARD;
-    job->state = SB_JOB_DONE;
+    job->state = SB_SQL_JOB_DONE;
 }
 
 static const struct part change = {writes, prepare_change, take_change, true};
 
-/* ---- Look ----------------------------------------------------------------------------------- */
+/* ---- Read ----------------------------------------------------------------------------------- */
 
-static bool any(const struct sb_job *job)
+static bool any(const struct sb_sql_job *job)
 {
     (void)job;
     return true;
 }
 
-static void prepare_look(struct sb_job *job)
+static void prepare_read(struct sb_sql_job *job)
 {
     job->item.statement = SB_SQL_SELECT;
 }
 
 /* Whether the change that did not hit would hit now: then somebody has been in its way. */
-static bool could_change(const struct sb_job *job)
+static bool could_change(const struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
     const struct sb_sql_record *record = &job->item.record;
@@ -225,7 +227,8 @@ static bool could_change(const struct sb_job *job)
 }
 
 /* A missing row ends all but an acquire, which goes on to create it. */
-static void take_look(struct sb_batch *batch, struct sb_repository *r, struct sb_job *job)
+static void take_read(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                      struct sb_sql_job *job)
 {
     struct sb_sql_failure failure;
 
@@ -234,31 +237,32 @@ static void take_look(struct sb_batch *batch, struct sb_repository *r, struct sb
     if (!job->found && job->request->op == SIMBA_OP_ACQUIRE)
         return;
     if (!job->found || !could_change(job)) {
-        job->state = SB_JOB_DONE;
+        job->state = SB_SQL_JOB_DONE;
     } else if (job->request->op != SIMBA_OP_RELEASE &&
-               sb_repository_check_version(r, &job->item.record, &failure) != SIMBA_OK) {
-        sb_batch_refuse(batch, job, &failure.error);
+               sb_sql_repository_check_version(r, &job->item.record, &failure) != SIMBA_OK) {
+        sb_sql_batch_refuse(batch, job, &failure.error);
     } else {
         job->blocked = true;
     }
 }
 
-static const struct part look = {any, prepare_look, take_look, false};
+static const struct part read_rows = {any, prepare_read, take_read, false};
 
 /* ---- Create --------------------------------------------------------------------------------- */
 
-static bool is_missing(const struct sb_job *job)
+static bool is_missing(const struct sb_sql_job *job)
 {
     return !job->found;
 }
 
-static void prepare_create(struct sb_job *job)
+static void prepare_create(struct sb_sql_job *job)
 {
     job->item.statement = SB_SQL_INSERT_IF_MISSING;
 }
 
 /* Whether it was ours or another's to create does not matter. */
-static void take_create(struct sb_batch *batch, struct sb_repository *r, struct sb_job *job)
+static void take_create(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                        struct sb_sql_job *job)
 {
     (void)batch;
     (void)r;
@@ -270,29 +274,30 @@ static const struct part create = {is_missing, prepare_create, take_create, fals
 /* ---- The whole ------------------------------------------------------------------------------ */
 
 /* What the columns cannot hold must not be sent: a server that cuts it would make a stranger the owner. */
-static void refuse_unfit(struct sb_batch *batch, struct sb_repository *r)
+static void refuse_unfit(struct sb_sql_batch *batch, struct sb_sql_repository *r)
 {
     struct sb_sql_failure failure;
 
     for (size_t i = 0; i < batch->count; i++) {
-        struct sb_job *job = &batch->jobs[i];
+        struct sb_sql_job *job = &batch->jobs[i];
 
-        if (job->state == SB_JOB_WAITING &&
-            sb_repository_check_names(r, job->request->mutex, job->request->id, &failure) !=
+        if (job->state == SB_SQL_JOB_WAITING &&
+            sb_sql_repository_check_names(r, job->request->mutex, job->request->id, &failure) !=
                 SIMBA_OK)
-            sb_batch_refuse(batch, job, &failure.error);
+            sb_sql_batch_refuse(batch, job, &failure.error);
     }
 }
 
-static bool is_over(const struct sb_batch *batch)
+static bool is_over(const struct sb_sql_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
-        if (batch->jobs[i].state == SB_JOB_WAITING && !batch->jobs[i].blocked)
+        if (batch->jobs[i].state == SB_SQL_JOB_WAITING && !batch->jobs[i].blocked)
             return false;
     return true;
 }
 
-int sb_rows_write(struct sb_batch *batch, struct sb_repository *r, struct sb_sql_failure *failure)
+int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                      struct sb_sql_failure *failure)
 {
     int code = SIMBA_OK;
 
@@ -302,11 +307,11 @@ int sb_rows_write(struct sb_batch *batch, struct sb_repository *r, struct sb_sql
     for (int round = 0; round < ROUNDS && code == SIMBA_OK && !is_over(batch); round++) {
         code = run_part(batch, r, &change, failure);
         if (code == SIMBA_OK)
-            code = run_part(batch, r, &look, failure);
+            code = run_part(batch, r, &read_rows, failure);
         if (code == SIMBA_OK)
             code = run_part(batch, r, &create, failure);
     }
     for (size_t i = 0; i < batch->count; i++)
-        assert(batch->jobs[i].state != SB_JOB_DONE);
+        SB_CHECK(batch->jobs[i].state != SB_SQL_JOB_DONE, "what is done is answered");
     return code;
 }

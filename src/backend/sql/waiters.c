@@ -28,8 +28,8 @@ struct waited {
     char owner[SIMBA_ID_MAX + 1]; /* that the last look found while somebody observed */
 };
 
-struct sb_waiters {
-    struct sb_waiters_config config;
+struct sb_sql_waiters {
+    struct sb_sql_waiters_config config;
     pthread_mutex_t lock; /* guards all but what is the worker's own */
     struct waited *slots[SLOTS];
     struct waited ring; /* its head */
@@ -41,14 +41,14 @@ struct sb_waiters {
     /* The worker's own: */
     uint64_t random;
     bool news; /* the look has found a mutex that is free, or another owner */
-    struct sb_sql_item items[SB_WAITERS_LOOK_MAX];
-    struct sb_sql_item *pointers[SB_WAITERS_LOOK_MAX];
-    char names[SB_WAITERS_LOOK_MAX][SIMBA_MUTEX_MAX + 1];
+    struct sb_sql_item items[SB_SQL_WAITERS_POLL_MAX];
+    struct sb_sql_item *pointers[SB_SQL_WAITERS_POLL_MAX];
+    char names[SB_SQL_WAITERS_POLL_MAX][SIMBA_MUTEX_MAX + 1];
 };
 
 /* ---- Who waits ------------------------------------------------------------------------------ */
 
-static struct waited **find(struct sb_waiters *w, const char *mutex)
+static struct waited **find(struct sb_sql_waiters *w, const char *mutex)
 {
     struct waited **link = &w->slots[sb_hash(mutex) % SLOTS];
 
@@ -57,7 +57,7 @@ static struct waited **find(struct sb_waiters *w, const char *mutex)
     return link;
 }
 
-static void enter_ring(struct sb_waiters *w, struct waited *waited)
+static void enter_ring(struct sb_sql_waiters *w, struct waited *waited)
 {
     waited->waits = true;
     waited->left = w->ring.left;
@@ -67,7 +67,7 @@ static void enter_ring(struct sb_waiters *w, struct waited *waited)
     w->waiting++;
 }
 
-static void leave_ring(struct sb_waiters *w, struct waited *waited)
+static void leave_ring(struct sb_sql_waiters *w, struct waited *waited)
 {
     if (!waited->waits)
         return;
@@ -77,7 +77,7 @@ static void leave_ring(struct sb_waiters *w, struct waited *waited)
     w->waiting--;
 }
 
-static void add_listener(struct sb_waiters *w, const char *mutex, bool observer)
+static void add_listener(struct sb_sql_waiters *w, const char *mutex, bool observer)
 {
     struct waited **link = find(w, mutex);
 
@@ -92,7 +92,7 @@ static void add_listener(struct sb_waiters *w, const char *mutex, bool observer)
 }
 
 /* A count is 0 here if there was no memory when the listener came. */
-static void remove_listener(struct sb_waiters *w, const char *mutex, bool observer)
+static void remove_listener(struct sb_sql_waiters *w, const char *mutex, bool observer)
 {
     struct waited **link = find(w, mutex);
     struct waited *waited = *link;
@@ -110,7 +110,7 @@ static void remove_listener(struct sb_waiters *w, const char *mutex, bool observ
     sb_free(waited);
 }
 
-void sb_waiters_listen(struct sb_waiters *w, const char *mutex, bool observer, bool on)
+void sb_sql_waiters_listen(struct sb_sql_waiters *w, const char *mutex, bool observer, bool on)
 {
     pthread_mutex_lock(&w->lock);
     if (on)
@@ -120,14 +120,14 @@ void sb_waiters_listen(struct sb_waiters *w, const char *mutex, bool observer, b
     pthread_mutex_unlock(&w->lock);
 }
 
-static void look_soon(struct sb_waiters *w)
+static void poll_soon(struct sb_sql_waiters *w)
 {
     w->interval_ms = POLL_MIN_MS;
     w->due_ms = simba_now_ms() + w->interval_ms;
 }
 
 /* The one that won does not wait; where this client has more contenders of the mutex, the others do. */
-void sb_waiters_note(struct sb_waiters *w, const char *mutex, bool waits)
+void sb_sql_waiters_note(struct sb_sql_waiters *w, const char *mutex, bool waits)
 {
     struct waited *waited;
     bool first = false;
@@ -137,7 +137,7 @@ void sb_waiters_note(struct sb_waiters *w, const char *mutex, bool waits)
     if (waited != NULL && waits && !waited->waits && waited->contenders > 0) {
         first = w->waiting == 0;
         enter_ring(w, waited);
-        look_soon(w);
+        poll_soon(w);
     } else if (waited != NULL && !waits && waited->contenders == 1) {
         leave_ring(w, waited);
     }
@@ -146,18 +146,18 @@ void sb_waiters_note(struct sb_waiters *w, const char *mutex, bool waits)
         w->config.first(w->config.user);
 }
 
-void sb_waiters_set_push(struct sb_waiters *w, bool on)
+void sb_sql_waiters_set_push(struct sb_sql_waiters *w, bool on)
 {
     pthread_mutex_lock(&w->lock);
     w->push = on;
     if (!on)
-        look_soon(w);
+        poll_soon(w);
     pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- Looking -------------------------------------------------------------------------------- */
 
-int64_t sb_waiters_due_ms(struct sb_waiters *w)
+int64_t sb_sql_waiters_due_ms(struct sb_sql_waiters *w)
 {
     int64_t due_ms;
 
@@ -167,7 +167,7 @@ int64_t sb_waiters_due_ms(struct sb_waiters *w)
     return due_ms;
 }
 
-static void prepare_item(struct sb_waiters *w, size_t index, const char *mutex)
+static void prepare_item(struct sb_sql_waiters *w, size_t index, const char *mutex)
 {
     struct sb_sql_item *item = &w->items[index];
 
@@ -179,12 +179,12 @@ static void prepare_item(struct sb_waiters *w, size_t index, const char *mutex)
 }
 
 /* Takes the first ones and puts them to the end, so that the next call goes on behind them. */
-static size_t take_names(struct sb_waiters *w, size_t most)
+static size_t take_names(struct sb_sql_waiters *w, size_t most)
 {
     size_t count = 0;
 
     pthread_mutex_lock(&w->lock);
-    while (count < most && count < SB_WAITERS_LOOK_MAX && count < w->waiting) {
+    while (count < most && count < SB_SQL_WAITERS_POLL_MAX && count < w->waiting) {
         struct waited *waited = w->ring.right;
 
         prepare_item(w, count++, waited->mutex);
@@ -196,7 +196,7 @@ static size_t take_names(struct sb_waiters *w, size_t most)
 }
 
 /* Whether somebody wants to know that another one owns than when it was looked at last. "": nobody. */
-static bool is_new_owner(struct sb_waiters *w, const char *mutex, const char *owner)
+static bool is_new_owner(struct sb_sql_waiters *w, const char *mutex, const char *owner)
 {
     struct waited *waited;
     bool is_new;
@@ -210,7 +210,7 @@ static bool is_new_owner(struct sb_waiters *w, const char *mutex, const char *ow
     return is_new;
 }
 
-static void give_notice(struct sb_waiters *w, size_t count)
+static void give_notice(struct sb_sql_waiters *w, size_t count)
 {
     const struct simba_backend_host *host = w->config.host;
 
@@ -228,7 +228,7 @@ static void give_notice(struct sb_waiters *w, size_t count)
 }
 
 /* Doubles while nothing happens. The jitter keeps clients that began together apart. */
-static void plan_next(struct sb_waiters *w)
+static void plan_next(struct sb_sql_waiters *w)
 {
     int64_t jitter_ms;
 
@@ -241,8 +241,8 @@ static void plan_next(struct sb_waiters *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-int sb_waiters_look(struct sb_waiters *w, struct sb_sql_connection *connection,
-                    struct sb_sql_failure *failure)
+int sb_sql_waiters_poll(struct sb_sql_waiters *w, struct sb_sql_connection *connection,
+                        struct sb_sql_failure *failure)
 {
     size_t left;
     int code = SIMBA_OK;
@@ -265,7 +265,7 @@ int sb_waiters_look(struct sb_waiters *w, struct sb_sql_connection *connection,
     return code;
 }
 
-void sb_waiters_skip(struct sb_waiters *w)
+void sb_sql_waiters_skip(struct sb_sql_waiters *w)
 {
     w->news = false;
     plan_next(w);
@@ -273,10 +273,10 @@ void sb_waiters_skip(struct sb_waiters *w)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-int sb_waiters_create(const struct sb_waiters_config *config, struct sb_waiters **ret_waiters,
-                      struct simba_error *error)
+int sb_sql_waiters_create(const struct sb_sql_waiters_config *config,
+                          struct sb_sql_waiters **ret_waiters, struct simba_error *error)
 {
-    struct sb_waiters *w = sb_alloc_zero(sizeof *w);
+    struct sb_sql_waiters *w = sb_alloc_zero(sizeof *w);
 
     if (w == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
@@ -289,7 +289,7 @@ int sb_waiters_create(const struct sb_waiters_config *config, struct sb_waiters 
     return SIMBA_OK;
 }
 
-void sb_waiters_destroy(struct sb_waiters *w)
+void sb_sql_waiters_destroy(struct sb_sql_waiters *w)
 {
     if (w == NULL)
         return;

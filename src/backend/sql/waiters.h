@@ -8,46 +8,49 @@
  * Threads: contenders come and go on the loop thread; who has to wait is found out by the worker, on its thread
  * or on the loop's.
  */
-#ifndef SB_BACKEND_SQL_WAITERS_H
-#define SB_BACKEND_SQL_WAITERS_H
+#ifndef SB_SQL_WAITERS_H
+#define SB_SQL_WAITERS_H
 
 #include "backend/sql/driver.h"
 #include "base/shared.h"
 
-#define SB_WAITERS_LOOK_MAX 256 /* mutexes in one look */
+#define SB_SQL_WAITERS_POLL_MAX 256 /* mutexes in one look */
 
-struct sb_waiters;
+struct sb_sql_waiters;
 
-struct sb_waiters_config {
+struct sb_sql_waiters_config {
     const struct simba_backend_host *host;
     int64_t poll_max_ms;       /* the longest interval */
     void (*first)(void *user); /* may be NULL. By the worker: now somebody waits */
     void *user;
 };
 
-int sb_waiters_create(const struct sb_waiters_config *config, struct sb_waiters **ret_waiters,
-                      struct simba_error *error) SB_SHARED("waiters_create");
-void sb_waiters_destroy(struct sb_waiters *waiters) SB_SHARED("waiters_destroy"); /* takes NULL */
+int sb_sql_waiters_create(const struct sb_sql_waiters_config *config,
+                          struct sb_sql_waiters **ret_waiters, struct simba_error *error)
+    SB_SHARED("sql_waiters_create");
+void sb_sql_waiters_destroy(struct sb_sql_waiters *waiters)
+    SB_SHARED("sql_waiters_destroy"); /* takes NULL */
 
 /* Loop thread: a contender or an observer of the mutex comes or goes. Nobody looks for observers alone. */
-void sb_waiters_listen(struct sb_waiters *waiters, const char *mutex, bool observer, bool on)
-    SB_SHARED("waiters_listen");
+void sb_sql_waiters_listen(struct sb_sql_waiters *waiters, const char *mutex, bool observer,
+                           bool on) SB_SHARED("sql_waiters_listen");
 
 /* Loop thread: while releases are pushed, nobody has to look. */
-void sb_waiters_set_push(struct sb_waiters *waiters, bool on) SB_SHARED("waiters_set_push");
+void sb_sql_waiters_set_push(struct sb_sql_waiters *waiters, bool on)
+    SB_SHARED("sql_waiters_set_push");
 
 /* Worker: an acquire has found another owner, or has won. */
-void sb_waiters_note(struct sb_waiters *waiters, const char *mutex, bool waits);
+void sb_sql_waiters_note(struct sb_sql_waiters *waiters, const char *mutex, bool waits);
 
 /* Worker: when the next look is due; SIMBA_INFINITE: never. */
-int64_t sb_waiters_due_ms(struct sb_waiters *waiters);
+int64_t sb_sql_waiters_due_ms(struct sb_sql_waiters *waiters);
 
 /* Worker: takes the look that is due: reads all that is waited for, and gives notice of what is free and, where somebody
  * observes, of what has another owner. */
-int sb_waiters_look(struct sb_waiters *waiters, struct sb_sql_connection *connection,
-                    struct sb_sql_failure *failure);
+int sb_sql_waiters_poll(struct sb_sql_waiters *waiters, struct sb_sql_connection *connection,
+                        struct sb_sql_failure *failure);
 
 /* Worker: lets the look that is due pass, because there is no connection to take it with. */
-void sb_waiters_skip(struct sb_waiters *waiters);
+void sb_sql_waiters_skip(struct sb_sql_waiters *waiters);
 
 #endif

@@ -10,7 +10,7 @@
 #include "backend/sql/worker.h"
 
 #include "backend/sql/batch.h"
-#include "backend/sql/link.h"
+#include "backend/sql/session.h"
 #include "backend/sql/queue.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -30,7 +30,7 @@
 
 /* How long writers of a database that has one at a time wait before they look again whether they can
  * still win. Most of a herd gives up then without ever having had the lock. */
-#define LOOK_AGAIN_MS 10
+#define READ_AGAIN_MS 10
 
 /* Servers are given at least this long for an answer: a connection that is given up costs more than one
  * request's punctuality. */
@@ -40,14 +40,14 @@
 #define SLOW_SHARE 100 /* one part in so many of the loop's time may go by in slow requests */
 #define THREAD_ONLY_MAX_MS 60000
 
-enum work { WORK_END, WORK_REQUESTS, WORK_LOOK, WORK_HEAL };
+enum work { WORK_END, WORK_REQUESTS, WORK_POLL, WORK_REPAIR };
 
-struct sb_worker {
-    struct sb_worker_config config;
+struct sb_sql_worker {
+    struct sb_sql_worker_config config;
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows, `user` included */
     pthread_cond_t arrived;
-    struct sb_queue queue;
+    struct sb_sql_queue queue;
     bool stopping;
     bool broken;                        /* `failure` has made the connection useless */
     int64_t wakes_at_ms;                /* the thread, unless it is called */
@@ -55,7 +55,7 @@ struct sb_worker {
     enum { NOBODY, THREAD, LOOP } user; /* of the connection */
 
     /* The user's own: */
-    struct sb_sql_link link;
+    struct sb_sql_session session;
     struct sb_sql_failure failure;
 
     int64_t thread_only_until_ms; /* the loop's own: no request is carried out there before */
@@ -65,12 +65,12 @@ struct sb_worker {
     struct simba_task last_task;
 
     /* The user's own, too. At the end: its many jobs take no page before they are used. */
-    struct sb_batch batch;
+    struct sb_sql_batch batch;
 };
 
 /* ---- Queue ---------------------------------------------------------------------------------- */
 
-static void reply_code(struct sb_worker *w, struct simba_request *request, int code)
+static void reply_code(struct sb_sql_worker *w, struct simba_request *request, int code)
 {
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
@@ -79,7 +79,7 @@ static void reply_code(struct sb_worker *w, struct simba_request *request, int c
 }
 
 /* Until when a request that came now is answered. */
-static int64_t deadline_of(const struct sb_worker *w, const struct simba_request *request,
+static int64_t deadline_of(const struct sb_sql_worker *w, const struct simba_request *request,
                            int64_t now_ms)
 {
     int64_t wait_ms = w->config.wait_ms;
@@ -90,7 +90,7 @@ static int64_t deadline_of(const struct sb_worker *w, const struct simba_request
 }
 
 /* Short leases have less time to give away. */
-static int64_t gather_ms(const struct sb_worker *w, const struct simba_request *request)
+static int64_t gather_ms(const struct sb_sql_worker *w, const struct simba_request *request)
 {
     int64_t most = request->transition_ms / GATHER_PART;
 
@@ -98,15 +98,15 @@ static int64_t gather_ms(const struct sb_worker *w, const struct simba_request *
 }
 
 /* With the lock held. Renewals wait for company: they have the whole transition, and a commit costs the same for many. */
-static bool enqueue(struct sb_worker *w, struct simba_request *request)
+static bool enqueue(struct sb_sql_worker *w, struct simba_request *request)
 {
     int64_t now_ms = simba_now_ms();
-    struct sb_queue_entry entry = {
+    struct sb_sql_queue_entry entry = {
         .request = request, .deadline_ms = deadline_of(w, request, now_ms), .due_ms = now_ms};
 
     if (request->op == SIMBA_OP_GUARD)
         entry.due_ms += gather_ms(w, request);
-    return sb_queue_add(&w->queue, &entry);
+    return sb_sql_queue_add(&w->queue, &entry);
 }
 
 /* A release of nothing only leaves a wait queue, and SQL stores have none. */
@@ -116,7 +116,7 @@ static bool is_void(const struct simba_request *request)
 }
 
 /* Answers those that need no database; returns the others. */
-static struct simba_request *answer_void(struct sb_worker *w, struct simba_request *batch)
+static struct simba_request *answer_void(struct sb_sql_worker *w, struct simba_request *batch)
 {
     struct simba_request *rest = NULL;
     struct simba_request **end = &rest;
@@ -137,7 +137,7 @@ static struct simba_request *answer_void(struct sb_worker *w, struct simba_reque
 }
 
 /* Under one lock, so that what became due together is carried out together. */
-static void submit_to_thread(struct sb_worker *w, struct simba_request *rest)
+static void submit_to_thread(struct sb_sql_worker *w, struct simba_request *rest)
 {
     pthread_mutex_lock(&w->lock);
     while (rest != NULL && enqueue(w, rest))
@@ -152,7 +152,7 @@ static void submit_to_thread(struct sb_worker *w, struct simba_request *rest)
     }
 }
 
-void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
+void sb_sql_worker_submit(struct sb_sql_worker *w, struct simba_request *batch)
 {
     struct simba_request *rest = answer_void(w, batch);
 
@@ -160,7 +160,7 @@ void sb_worker_submit(struct sb_worker *w, struct simba_request *batch)
         submit_to_thread(w, rest);
 }
 
-void sb_worker_nudge(struct sb_worker *w)
+void sb_sql_worker_nudge(struct sb_sql_worker *w)
 {
     pthread_mutex_lock(&w->lock); /* it may be about to wait */
     pthread_mutex_unlock(&w->lock);
@@ -168,18 +168,18 @@ void sb_worker_nudge(struct sb_worker *w)
 }
 
 /* With the lock held. When a worker stops, all that is left is due. */
-static int64_t queue_due_ms(const struct sb_worker *w)
+static int64_t queue_due_ms(const struct sb_sql_worker *w)
 {
-    return w->stopping && w->queue.count > 0 ? 0 : sb_queue_due_ms(&w->queue);
+    return w->stopping && w->queue.count > 0 ? 0 : sb_sql_queue_due_ms(&w->queue);
 }
 
-static int64_t look_due_ms(const struct sb_worker *w)
+static int64_t poll_due_ms(const struct sb_sql_worker *w)
 {
-    return w->config.waiters != NULL ? sb_waiters_due_ms(w->config.waiters) : SIMBA_INFINITE;
+    return w->config.waiters != NULL ? sb_sql_waiters_due_ms(w->config.waiters) : SIMBA_INFINITE;
 }
 
 /* With the lock held. */
-static void wait_until(struct sb_worker *w, int64_t at_ms, int64_t now_ms)
+static void wait_until(struct sb_sql_worker *w, int64_t at_ms, int64_t now_ms)
 {
     struct timespec until;
 
@@ -194,27 +194,28 @@ static void wait_until(struct sb_worker *w, int64_t at_ms, int64_t now_ms)
 
 /* With the lock held: what there is to do now. Requests come first: a look is a courtesy. False: nothing
  * before *ret_due_ms. */
-static bool find_work(struct sb_worker *w, int64_t now_ms, enum work *ret_work, int64_t *ret_due_ms)
+static bool find_work(struct sb_sql_worker *w, int64_t now_ms, enum work *ret_work,
+                      int64_t *ret_due_ms)
 {
     int64_t due_ms = queue_due_ms(w);
-    int64_t look_ms = look_due_ms(w);
+    int64_t poll_ms = poll_due_ms(w);
 
-    *ret_due_ms = due_ms < look_ms ? due_ms : look_ms;
+    *ret_due_ms = due_ms < poll_ms ? due_ms : poll_ms;
     if (w->broken)
-        *ret_work = WORK_HEAL;
+        *ret_work = WORK_REPAIR;
     else if (due_ms <= now_ms)
         *ret_work = WORK_REQUESTS;
     else if (w->stopping && w->queue.count == 0)
         *ret_work = WORK_END;
-    else if (look_ms <= now_ms)
-        *ret_work = WORK_LOOK;
+    else if (poll_ms <= now_ms)
+        *ret_work = WORK_POLL;
     else
         return false;
     return true;
 }
 
 /* Waits for something to do, and for the connection to do it with. */
-static enum work take(struct sb_worker *w)
+static enum work take(struct sb_sql_worker *w)
 {
     enum work work = WORK_END;
     int64_t due_ms;
@@ -232,7 +233,7 @@ static enum work take(struct sb_worker *w)
         wait_until(w, due_ms, now_ms);
     }
     if (work == WORK_REQUESTS)
-        sb_queue_take(&w->queue, &w->batch, w->stopping);
+        sb_sql_queue_take(&w->queue, &w->batch, w->stopping);
     w->broken = false;
     w->user = THREAD;
     pthread_mutex_unlock(&w->lock);
@@ -240,12 +241,12 @@ static enum work take(struct sb_worker *w)
 }
 
 /* Puts the jobs that somebody was in the way of back into the queue; false when memory is short. */
-static bool take_back(struct sb_worker *w, int64_t began_ms)
+static bool take_back(struct sb_sql_worker *w, int64_t began_ms)
 {
     bool kept;
 
     pthread_mutex_lock(&w->lock);
-    kept = sb_queue_add_blocked(&w->queue, &w->batch, simba_now_ms() - began_ms);
+    kept = sb_sql_queue_add_blocked(&w->queue, &w->batch, simba_now_ms() - began_ms);
     pthread_mutex_unlock(&w->lock);
     return kept;
 }
@@ -253,17 +254,17 @@ static bool take_back(struct sb_worker *w, int64_t began_ms)
 /* ---- Work ----------------------------------------------------------------------------------- */
 
 /* Of a new connection: somebody may have altered the table. */
-static void note_names(struct sb_worker *w)
+static void note_names(struct sb_sql_worker *w)
 {
-    const struct sb_sql_names names = sb_sql_names_of(w->link.repository.connection);
+    const struct sb_sql_names names = sb_sql_names_of(w->session.repository.connection);
 
     pthread_mutex_lock(&w->lock);
     w->names = names;
     pthread_mutex_unlock(&w->lock);
 }
 
-int sb_worker_check_names(struct sb_worker *w, const char *mutex, const char *id,
-                          struct simba_error *error)
+int sb_sql_worker_check_names(struct sb_sql_worker *w, const char *mutex, const char *id,
+                              struct simba_error *error)
 {
     struct sb_sql_names names;
 
@@ -273,21 +274,21 @@ int sb_worker_check_names(struct sb_worker *w, const char *mutex, const char *id
     return sb_sql_names_check(&names, mutex, id, error);
 }
 
-static int attempt(struct sb_worker *w, int64_t now_ms, struct sb_sql_failure *failure)
+static int attempt(struct sb_sql_worker *w, int64_t now_ms, struct sb_sql_failure *failure)
 {
     const struct sb_sql_driver *driver = w->config.driver;
-    int64_t deadline_ms = sb_batch_deadline_ms(&w->batch);
-    int code = sb_sql_link_ensure(&w->link, deadline_ms - now_ms, failure);
+    int64_t deadline_ms = sb_sql_batch_deadline_ms(&w->batch);
+    int code = sb_sql_session_ensure(&w->session, deadline_ms - now_ms, failure);
 
     if (code != SIMBA_OK)
         return code;
     note_names(w);
-    if (driver->looks_first && deadline_ms > now_ms + LOOK_AGAIN_MS)
-        deadline_ms = now_ms + LOOK_AGAIN_MS;
+    if (driver->reads_first && deadline_ms > now_ms + READ_AGAIN_MS)
+        deadline_ms = now_ms + READ_AGAIN_MS;
     if (driver->run_all != NULL && deadline_ms < now_ms + ANSWER_MIN_MS)
         deadline_ms = now_ms + ANSWER_MIN_MS;
-    driver->set_deadline(w->link.repository.connection, deadline_ms);
-    return sb_batch_run(&w->batch, &w->link.repository, failure);
+    driver->set_deadline(w->session.repository.connection, deadline_ms);
+    return sb_sql_batch_run(&w->batch, &w->session.repository, failure);
 }
 
 /* What those are told who have run out of time. A batch is of requests that were blocked, or of others. */
@@ -298,65 +299,65 @@ static void set_late(struct simba_error *error, bool blocked)
                          : "the store did not get to it in time");
 }
 
-static void serve(struct sb_worker *w)
+static void serve(struct sb_sql_worker *w)
 {
     struct sb_sql_failure failure = {.remedy = SB_SQL_GIVE_UP};
     int64_t began_ms = simba_now_ms();
-    unsigned healings = 0;
+    unsigned repairs = 0;
 
     set_late(&failure.error, w->batch.jobs[0].attempts > 0);
     for (;;) {
         int64_t now_ms = simba_now_ms();
 
-        sb_batch_expire(&w->batch, now_ms, &failure.error);
-        if (sb_batch_is_over(&w->batch))
+        sb_sql_batch_expire(&w->batch, now_ms, &failure.error);
+        if (sb_sql_batch_is_over(&w->batch))
             return;
         if (attempt(w, now_ms, &failure) == SIMBA_OK) {
             set_late(&failure.error, true);
-            sb_batch_expire(&w->batch, simba_now_ms(), &failure.error);
+            sb_sql_batch_expire(&w->batch, simba_now_ms(), &failure.error);
             if (take_back(w, began_ms))
                 return;
             sb_error_plain(&failure.error, SIMBA_ENOMEM);
             break;
         }
-        if (!sb_sql_link_heal(&w->link, &failure, healings))
+        if (!sb_sql_session_repair(&w->session, &failure, repairs))
             break;
         if (failure.remedy != SB_SQL_RETRY)
-            healings++;
+            repairs++;
     }
-    sb_batch_fail(&w->batch, &failure.error);
+    sb_sql_batch_fail(&w->batch, &failure.error);
 }
 
 /* A courtesy: what fails here fails again for somebody who waits for the answer, and is told there. */
-static void look(struct sb_worker *w)
+static void poll_waiters(struct sb_sql_worker *w)
 {
-    struct sb_sql_connection *connection = w->link.repository.connection;
+    struct sb_sql_connection *connection = w->session.repository.connection;
     struct sb_sql_failure failure;
 
     if (connection == NULL) {
-        sb_waiters_skip(w->config.waiters);
+        sb_sql_waiters_skip(w->config.waiters);
         return;
     }
     w->config.driver->set_deadline(connection, simba_now_ms() + w->config.wait_ms);
-    if (sb_waiters_look(w->config.waiters, connection, &failure) != SIMBA_OK &&
+    if (sb_sql_waiters_poll(w->config.waiters, connection, &failure) != SIMBA_OK &&
         failure.remedy == SB_SQL_RECONNECT)
-        sb_sql_link_drop(&w->link);
+        sb_sql_session_drop(&w->session);
 }
 
 static void *run_thread(void *argument)
 {
-    struct sb_worker *w = argument;
+    struct sb_sql_worker *w = argument;
     enum work work;
 
     while ((work = take(w)) != WORK_END) {
-        if (work == WORK_LOOK)
-            look(w);
-        else if (work == WORK_HEAL)
-            sb_sql_link_heal(&w->link, &w->failure, 0);
+        if (work == WORK_POLL)
+            poll_waiters(w);
+        else if (work == WORK_REPAIR)
+            sb_sql_session_repair(&w->session, &w->failure, 0);
         else
             serve(w);
     }
-    sb_sql_link_drop(&w->link);
+    sb_sql_session_drop(&w->session);
     w->config.host->post(w->config.host, &w->last_task);
     return NULL;
 }
@@ -365,15 +366,15 @@ static void *run_thread(void *argument)
 
 /* Whether the loop has the connection now. Requests that came before must not be overtaken, and a look that is
  * due needs a turn of the thread. */
-static bool seize_connection(struct sb_worker *w, int64_t now_ms)
+static bool seize_connection(struct sb_sql_worker *w, int64_t now_ms)
 {
     const struct sb_sql_connection *connection;
     bool seized;
 
     pthread_mutex_lock(&w->lock);
-    connection = w->user == NOBODY ? w->link.repository.connection : NULL;
+    connection = w->user == NOBODY ? w->session.repository.connection : NULL;
     seized = connection != NULL && !connection->outdated && w->queue.count == 0 && !w->broken &&
-             !w->stopping && look_due_ms(w) > now_ms;
+             !w->stopping && poll_due_ms(w) > now_ms;
     if (seized)
         w->user = LOOP;
     pthread_mutex_unlock(&w->lock);
@@ -381,42 +382,42 @@ static bool seize_connection(struct sb_worker *w, int64_t now_ms)
 }
 
 /* The thread is called where it has something to do before it wakes by itself. */
-static void yield_connection(struct sb_worker *w)
+static void yield_connection(struct sb_sql_worker *w)
 {
     bool wanted;
 
     pthread_mutex_lock(&w->lock);
     w->user = NOBODY;
-    wanted = w->queue.count > 0 || w->broken || w->stopping || look_due_ms(w) < w->wakes_at_ms;
+    wanted = w->queue.count > 0 || w->broken || w->stopping || poll_due_ms(w) < w->wakes_at_ms;
     pthread_mutex_unlock(&w->lock);
     if (wanted)
         pthread_cond_signal(&w->arrived);
 }
 
 /* What the loop could not carry out, the thread does. */
-static void leave_to_thread(struct sb_worker *w)
+static void leave_to_thread(struct sb_sql_worker *w)
 {
-    const struct sb_job *job = &w->batch.jobs[0];
-    struct sb_queue_entry entry = {.request = job->request, .deadline_ms = job->deadline_ms};
+    const struct sb_sql_job *job = &w->batch.jobs[0];
+    struct sb_sql_queue_entry entry = {.request = job->request, .deadline_ms = job->deadline_ms};
     struct simba_error error;
     bool kept;
 
-    if (job->state != SB_JOB_WAITING)
+    if (job->state != SB_SQL_JOB_WAITING)
         return;
     pthread_mutex_lock(&w->lock);
-    kept = sb_queue_add(&w->queue, &entry);
+    kept = sb_sql_queue_add(&w->queue, &entry);
     pthread_mutex_unlock(&w->lock);
     if (kept)
         return;
     sb_error_plain(&error, SIMBA_ENOMEM);
-    sb_batch_fail(&w->batch, &error);
+    sb_sql_batch_fail(&w->batch, &error);
 }
 
 /* Whatever can be healed is left to the thread. */
-static void run_batch(struct sb_worker *w)
+static void run_batch(struct sb_sql_worker *w)
 {
-    w->config.driver->set_deadline(w->link.repository.connection, SB_SQL_AT_ONCE);
-    if (sb_batch_run(&w->batch, &w->link.repository, &w->failure) == SIMBA_OK)
+    w->config.driver->set_deadline(w->session.repository.connection, SB_SQL_AT_ONCE);
+    if (sb_sql_batch_run(&w->batch, &w->session.repository, &w->failure) == SIMBA_OK)
         return;
     pthread_mutex_lock(&w->lock);
     w->broken = w->failure.remedy == SB_SQL_RECONNECT;
@@ -432,7 +433,7 @@ static bool has_file_limit(void)
 }
 
 /* Past the limit for files a write ends the process, where it is not on a thread of the library. */
-static void run_on_loop(struct sb_worker *w)
+static void run_on_loop(struct sb_sql_worker *w)
 {
     struct sb_signal_hold hold;
 
@@ -445,7 +446,7 @@ static void run_on_loop(struct sb_worker *w)
     }
 }
 
-static void note_duration(struct sb_worker *w, int64_t began_ms)
+static void note_duration(struct sb_sql_worker *w, int64_t began_ms)
 {
     int64_t now_ms = simba_now_ms();
     int64_t took_ms = now_ms - began_ms;
@@ -464,14 +465,14 @@ static bool is_single(const struct simba_request *batch)
 }
 
 /* False, and nothing has been done, where that would have to wait for anybody. */
-static bool try_on_loop(struct sb_worker *w, struct simba_request *batch)
+static bool try_on_loop(struct sb_sql_worker *w, struct simba_request *batch)
 {
     int64_t now_ms = simba_now_ms();
 
     if (!is_single(batch) || now_ms < w->thread_only_until_ms || !seize_connection(w, now_ms))
         return false;
     w->batch.count = 0;
-    sb_batch_add(&w->batch, batch, deadline_of(w, batch, now_ms));
+    sb_sql_batch_add(&w->batch, batch, deadline_of(w, batch, now_ms));
     run_on_loop(w);
     note_duration(w, now_ms);
     leave_to_thread(w);
@@ -479,7 +480,7 @@ static bool try_on_loop(struct sb_worker *w, struct simba_request *batch)
     return true;
 }
 
-void sb_worker_submit_here(struct sb_worker *w, struct simba_request *batch)
+void sb_sql_worker_submit_here(struct sb_sql_worker *w, struct simba_request *batch)
 {
     struct simba_request *rest = answer_void(w, batch);
 
@@ -489,18 +490,18 @@ void sb_worker_submit_here(struct sb_worker *w, struct simba_request *batch)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-static void free_worker(struct sb_worker *w)
+static void free_worker(struct sb_sql_worker *w)
 {
     pthread_cond_destroy(&w->arrived);
     pthread_mutex_destroy(&w->lock);
-    sb_queue_clear(&w->queue);
+    sb_sql_queue_clear(&w->queue);
     sb_free(w);
 }
 
 /* On the loop thread. The worker's has nothing left to do but to return, so this does not wait. */
 static void finish_stop(struct simba_task *task)
 {
-    struct sb_worker *w = SB_CONTAINER(struct sb_worker, last_task, task);
+    struct sb_sql_worker *w = SB_CONTAINER(struct sb_sql_worker, last_task, task);
     void (*stopped)(void *argument) = w->stopped;
     void *argument = w->argument;
 
@@ -509,7 +510,7 @@ static void finish_stop(struct simba_task *task)
     stopped(argument);
 }
 
-void sb_worker_stop(struct sb_worker *w, void (*stopped)(void *argument), void *argument)
+void sb_sql_worker_stop(struct sb_sql_worker *w, void (*stopped)(void *argument), void *argument)
 {
     w->stopped = stopped;
     w->argument = argument;
@@ -519,11 +520,11 @@ void sb_worker_stop(struct sb_worker *w, void (*stopped)(void *argument), void *
     pthread_cond_signal(&w->arrived);
 }
 
-static int connect_and_start(struct sb_worker *w, struct simba_error *error)
+static int connect_and_start(struct sb_sql_worker *w, struct simba_error *error)
 {
     struct sb_sql_failure failure;
     int code = w->config.driver->connect(w->config.settings, w->config.connect_ms,
-                                         &w->link.repository.connection, &failure);
+                                         &w->session.repository.connection, &failure);
 
     if (code != SIMBA_OK) {
         if (error != NULL)
@@ -534,12 +535,12 @@ static int connect_and_start(struct sb_worker *w, struct simba_error *error)
     code = sb_thread_start(&w->thread, w->config.name, run_thread, w);
     if (code == 0)
         return SIMBA_OK;
-    sb_sql_link_drop(&w->link);
+    sb_sql_session_drop(&w->session);
     return sb_error_set_backend(error, SIMBA_ENOMEM, code, "cannot start a thread: %s",
                                 strerror(code));
 }
 
-static void init_waiting(struct sb_worker *w)
+static void init_waiting(struct sb_sql_worker *w)
 {
     pthread_condattr_t monotonic;
 
@@ -550,23 +551,23 @@ static void init_waiting(struct sb_worker *w)
     pthread_condattr_destroy(&monotonic);
 }
 
-int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **ret_worker,
-                    struct simba_error *error)
+int sb_sql_worker_start(const struct sb_sql_worker_config *config,
+                        struct sb_sql_worker **ret_worker, struct simba_error *error)
 {
-    struct sb_worker *w = sb_alloc(sizeof *w);
+    struct sb_sql_worker *w = sb_alloc(sizeof *w);
     int code;
 
     if (w == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    memset(w, 0, offsetof(struct sb_worker, batch));
+    memset(w, 0, offsetof(struct sb_sql_worker, batch));
     w->config = *config;
-    sb_batch_init(&w->batch, config->host, config->waiters);
-    w->link = (struct sb_sql_link){.driver = config->driver,
-                                   .settings = config->settings,
-                                   .host = config->host,
-                                   .name = config->name,
-                                   .connect_ms = config->connect_ms,
-                                   .random = sb_random_seed()};
+    sb_sql_batch_init(&w->batch, config->host, config->waiters);
+    w->session = (struct sb_sql_session){.driver = config->driver,
+                                         .settings = config->settings,
+                                         .host = config->host,
+                                         .name = config->name,
+                                         .connect_ms = config->connect_ms,
+                                         .random = sb_random_seed()};
     w->last_task.run = finish_stop;
     init_waiting(w);
     code = connect_and_start(w, error);

@@ -6,48 +6,49 @@
  * back later, without delaying the others. It reconnects with a back-off, creates the schema again where it
  * vanished, and answers every request by its deadline.
  */
-#ifndef SB_BACKEND_SQL_WORKER_H
-#define SB_BACKEND_SQL_WORKER_H
+#ifndef SB_SQL_WORKER_H
+#define SB_SQL_WORKER_H
 
 #include "backend/sql/waiters.h"
 #include "base/shared.h"
 
-struct sb_worker;
+struct sb_sql_worker;
 
-struct sb_worker_config {
+struct sb_sql_worker_config {
     const struct sb_sql_driver *driver;
     void *settings; /* the driver's; it outlives the worker */
     const struct simba_backend_host *host;
-    const char *name;           /* of the thread and in logs, at most 15 characters; not copied */
-    int64_t wait_ms;            /* how long a request may wait for others at most */
-    int64_t connect_ms;         /* and a connection for being made */
-    int64_t gather_ms;          /* how long renewals may wait for more of them to come */
-    struct sb_waiters *waiters; /* what to look at from time to time; NULL: nothing */
+    const char *name;   /* of the thread and in logs, at most 15 characters; not copied */
+    int64_t wait_ms;    /* how long a request may wait for others at most */
+    int64_t connect_ms; /* and a connection for being made */
+    int64_t gather_ms;  /* how long renewals may wait for more of them to come */
+    struct sb_sql_waiters *waiters; /* what to look at from time to time; NULL: nothing */
 };
 
 /* Connects on the calling thread, so that what is wrong with the store is known at once; then starts
  * the worker's. */
-int sb_worker_start(const struct sb_worker_config *config, struct sb_worker **ret_worker,
-                    struct simba_error *error) SB_SHARED("worker_start");
+int sb_sql_worker_start(const struct sb_sql_worker_config *config,
+                        struct sb_sql_worker **ret_worker, struct simba_error *error)
+    SB_SHARED("sql_worker_start");
 
 /* Takes a batch. Does not block. */
-void sb_worker_submit(struct sb_worker *worker, struct simba_request *batch)
-    SB_SHARED("worker_submit");
+void sb_sql_worker_submit(struct sb_sql_worker *worker, struct simba_request *batch)
+    SB_SHARED("sql_worker_submit");
 
 /* The same for a store that is at hand, from a caller that may wait for its disk: a single request is carried out before
  * this returns, unless somebody else's lock is in the way or the disk has been slow of late. */
-void sb_worker_submit_here(struct sb_worker *worker, struct simba_request *batch);
+void sb_sql_worker_submit_here(struct sb_sql_worker *worker, struct simba_request *batch);
 
 /* SIMBA_EINVAL where the table did not take the name or the id when it was last connected to. From any thread. */
-int sb_worker_check_names(struct sb_worker *worker, const char *mutex, const char *id,
-                          struct simba_error *error) SB_SHARED("worker_check_names");
+int sb_sql_worker_check_names(struct sb_sql_worker *worker, const char *mutex, const char *id,
+                              struct simba_error *error) SB_SHARED("sql_worker_check_names");
 
 /* The waiters have something new to look at. From any thread. */
-void sb_worker_nudge(struct sb_worker *worker) SB_SHARED("worker_nudge");
+void sb_sql_worker_nudge(struct sb_sql_worker *worker) SB_SHARED("sql_worker_nudge");
 
 /* Destroys. Carries out what was submitted, ends the thread, and then calls stopped(argument) on the
  * loop thread. Does not block. */
-void sb_worker_stop(struct sb_worker *worker, void (*stopped)(void *argument), void *argument)
-    SB_SHARED("worker_stop");
+void sb_sql_worker_stop(struct sb_sql_worker *worker, void (*stopped)(void *argument),
+                        void *argument) SB_SHARED("sql_worker_stop");
 
 #endif

@@ -6,22 +6,63 @@
 
 #include "backend/sqlite/failure.h"
 #include "backend/sqlite/file.h"
-#include "backend/sqlite/functions.h"
 #include "backend/sqlite/identity.h"
-#include "backend/sqlite/limits.h"
-#include "backend/sqlite/log.h"
-#include "backend/sqlite/names.h"
-#include "backend/sqlite/process.h"
-#include "backend/sqlite/schema.h"
 #include "backend/sqlite/settings.h"
-#include "backend/sqlite/statements.h"
 #include "backend/sqlite/trusted_folder.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/random.h"
 
 #include <time.h>
+
+/* ---- The process ----------------------------------------------------------------------------- */
+
+/* SQLite keeps, for the whole process, a table of the files that it has open and of the locks on them. A
+ * child that is forked meanwhile inherits the table but not the locks, and believes in locks that nobody
+ * holds: it could damage the log of a database that its parent is using. It may also inherit mutexes that
+ * no thread will ever unlock. So in such a child SQLite is not touched at all. */
+static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static unsigned connections;
+static bool unusable;
+
+/* The connections belong to the parent. */
+static void judge_child(void)
+{
+    if (connections > 0)
+        unusable = true;
+    connections = 0;
+}
+
+static struct sb_fork_guard lock_guard = {.lock = &process_lock, .in_child = judge_child};
+
+/* Before the first call for a connection. SIMBA_EFORKED when an ancestor had one when it forked. */
+static int enter_process(struct simba_error *error)
+{
+    bool refused;
+
+    sb_fork_guard(&lock_guard);
+    pthread_mutex_lock(&process_lock);
+    refused = unusable;
+    if (!refused)
+        connections++;
+    pthread_mutex_unlock(&process_lock);
+    if (!refused)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EFORKED,
+                        "this process was forked while its parent had an SQLite database open, so "
+                        "SQLite cannot be used in it: fork before the first client is opened, or "
+                        "let the child exec");
+}
+
+/* After the last call for a connection that was entered for. */
+static void leave_process(void)
+{
+    pthread_mutex_lock(&process_lock);
+    connections--;
+    pthread_mutex_unlock(&process_lock);
+}
 
 #define RECONNECT_PAUSE_US 1000
 
@@ -120,7 +161,7 @@ static int check_name(struct sb_sql_connection *connection, bool *ret_moved,
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
 /* The log stays when the last connection closes: moving it into the file costs two syncs, milliseconds
- * that every short-lived process would pay. See log.h. */
+ * that every short-lived process would pay. See sb_sqlite_log_tend. */
 static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     const char *sync =
@@ -190,10 +231,10 @@ static void disconnect(struct sb_sql_connection *connection)
     sqlite3_finalize(c->commit);
     sqlite3_finalize(c->rollback);
     sqlite3_close(c->db);
-    sb_sqlite_leave();
+    leave_process();
     sb_sqlite_forget_folder(c);
-    sb_wake_writer_close(&c->wake);
-    sb_life_probe_close(&c->probe);
+    sb_sqlite_wake_writer_close(&c->wake);
+    sb_sqlite_liveness_probe_close(&c->probe);
     sb_free(c);
 }
 
@@ -201,16 +242,16 @@ static void disconnect(struct sb_sql_connection *connection)
 static int create(struct sb_sqlite_settings *settings, int64_t deadline_ms,
                   struct sb_sqlite_connection **ret_connection, struct sb_sql_failure *failure)
 {
-    const struct sb_life_file lives = sb_sqlite_lives(settings);
+    const struct sb_sqlite_liveness_file lives = sb_sqlite_settings_liveness(settings);
     struct sb_sqlite_connection *c;
-    int code = sb_sqlite_enter(&failure->error);
+    int code = enter_process(&failure->error);
 
     failure->remedy = SB_SQL_GIVE_UP;
     if (code != SIMBA_OK)
         return code;
     c = sb_alloc_zero(sizeof *c);
     if (c == NULL) {
-        sb_sqlite_leave();
+        leave_process();
         return sb_error_plain(&failure->error, SIMBA_ENOMEM);
     }
     c->base.driver = &sb_sqlite_driver;
@@ -222,8 +263,8 @@ static int create(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     c->random = sb_random_seed();
     c->clock_offset_ms = sb_clock_offset_ms();
     c->folder.fd = -1;
-    sb_wake_writer_init(&c->wake, settings->host, settings->wake_path, settings->path);
-    sb_life_probe_init(&c->probe, &lives);
+    sb_sqlite_wake_writer_init(&c->wake, settings->host, settings->wake_path, settings->path);
+    sb_sqlite_liveness_probe_init(&c->probe, &lives);
     *ret_connection = c;
     return SIMBA_OK;
 }
@@ -285,7 +326,7 @@ static void announce(struct sb_sql_connection *connection, enum simba_notice not
 {
     struct sb_sqlite_connection *c = own(connection);
 
-    sb_wake_write(&c->wake, notice, mutex, sb_sqlite_names_note(c));
+    sb_sqlite_wake_write(&c->wake, notice, mutex, sb_sqlite_names_note(c));
 }
 
 static void contended(struct sb_sql_connection *connection)
@@ -297,7 +338,7 @@ static void contended(struct sb_sql_connection *connection)
 
 const struct sb_sql_driver sb_sqlite_driver = {
     .returns_rows = true,
-    .looks_first = true,
+    .reads_first = true,
     .connect = connect_to_file,
     .disconnect = disconnect,
     .set_deadline = set_deadline,

@@ -5,56 +5,15 @@
  * the wall clock moves. It stands still during one statement, and is read when the statement has the lock
  * that it needs, not before.
  */
-#ifndef SB_BACKEND_SQLITE_CONNECTION_H
-#define SB_BACKEND_SQLITE_CONNECTION_H
+#ifndef SB_SQLITE_CONNECTION_H
+#define SB_SQLITE_CONNECTION_H
 
 #include "backend/sql/driver.h"
-#include "backend/sqlite/life.h"
+#include "backend/sqlite/identity.h"
+#include "backend/sqlite/settings.h"
 #include "backend/sqlite/wake.h"
 
 #include <sqlite3.h>
-#include <sys/types.h>
-#include <time.h>
-
-#define SB_BOOT_ID_MAX 64
-
-/* What all connections of one client have in common. What changes belongs to the thread that uses the connection
- * at the time, which calls the functions, too. */
-struct sb_sqlite_settings {
-    const struct simba_backend_host *host;
-    char *path;        /* absolute, so that it stays the same when the process changes its folder */
-    char *folder_path; /* where it lies */
-    char *log_path;    /* what SQLite keeps beside it: the write-ahead log */
-    char *index_path;  /* and the index of that, which connections share in memory */
-    char *wake_path;   /* behind them, the side file of wake.h */
-    char *life_path;   /* and that of life.h */
-    bool must_exist;   /* a missing file is not created */
-    bool full_sync;
-    int64_t busy_timeout_ms;
-    char boot_id[SB_BOOT_ID_MAX];
-    uint64_t highest_version;      /* that any connection has seen */
-    struct sb_life *life;          /* of the client; NULL: who acquires may be gone at once */
-    void (*contended)(void *user); /* called when somebody is going to wait */
-    void (*met)(void *user, int64_t life); /* and before that, when an owner with a life was seen */
-    void *user;
-};
-
-/* Which file it is that was opened, whatever its name leads to now. */
-struct sb_sqlite_identity {
-    dev_t device;
-    ino_t inode;
-};
-
-/* The folder when its names led to those files. */
-struct sb_sqlite_folder {
-    int fd; /* to ask it without its path; -1: none */
-    struct sb_sqlite_identity identity;
-    bool is_local; /* its date tells of every change */
-    struct timespec changed;
-    int64_t good_until_ms; /* 0: it tells nothing */
-    uint64_t note;         /* counts what was noted of it */
-    bool quiet;            /* since the last statement it was seen to be as it was noted */
-};
 
 struct sb_sqlite_connection {
     struct sb_sql_connection base; /* first: the connection is one */
@@ -76,10 +35,53 @@ struct sb_sqlite_connection {
     bool committing;          /* the statement that runs has begun to commit */
     uint64_t random;
     int commits; /* counted while the connection is young */
-    struct sb_wake_writer wake;
-    struct sb_life_probe probe;
+    struct sb_sqlite_wake_writer wake;
+    struct sb_sqlite_liveness_probe probe;
 };
 
 extern const struct sb_sql_driver sb_sqlite_driver;
+
+/* ---- functions.c: what the schema of a database may do, and what statements ask of the library --- */
+
+/* A user who may write the database may write its schema, too: a view in the place of a table, or a trigger that never
+ * ends. So views are refused, a statement may run for busy-timeout, without its waits for others, and no value is longer
+ * than any of ours could be. Sets these limits, once for each connection. Returns SQLite's code. */
+int sb_sqlite_set_limits(struct sb_sqlite_connection *connection);
+
+/* The time of a statement begins now: it is about to be run, or has waited for others. */
+void sb_sqlite_start_time(struct sb_sqlite_connection *connection);
+
+/* The host's boot clock, the same in all time namespaces. */
+int64_t sb_sqlite_now_ms(const struct sb_sqlite_connection *connection);
+
+/* Adds them to the connection. Returns a code of SQLite. */
+int sb_sqlite_add_functions(struct sb_sqlite_connection *connection);
+
+/* ---- statements.c: what is done to the rows of the file -------------------------------------- */
+
+/* See `run` of struct sb_sql_driver. */
+int sb_sqlite_run(struct sb_sqlite_connection *connection, enum sb_sql_statement which,
+                  const struct sb_sql_values *values, const struct sb_sql_sink *sink,
+                  int64_t *ret_count, struct sb_sql_failure *failure);
+
+/* Prepares a statement when it is first needed: a process that is here for one lease needs few of them. Returns
+ * SQLite's code. */
+int sb_sqlite_prepare_once(struct sb_sqlite_connection *connection, const char *text,
+                           sqlite3_stmt **statement);
+
+/* ---- schema.c: the tables of the file, and what a new boot of the host means to them --------- */
+
+/* Creates what is missing and enters a boot that the file does not know, in one transaction; takes no
+ * write lock when there is nothing to do. */
+int sb_sqlite_init_schema(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+
+/* Whether there is nothing to do. Takes no write lock. */
+bool sb_sqlite_schema_is_current(struct sb_sqlite_connection *connection);
+
+/* Whether the file has tables, and none of ours. Takes no write lock. */
+bool sb_sqlite_schema_is_foreign(struct sb_sqlite_connection *connection);
+
+/* The id of the host's boot. Returns 0 or an errno. */
+int sb_sqlite_read_boot_id(char ret_boot_id[SB_SQLITE_BOOT_ID_MAX]);
 
 #endif

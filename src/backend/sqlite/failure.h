@@ -1,8 +1,8 @@
 /*
  * failure.h - what SQLite's codes mean to the library: a code, a sentence and what may help.
  */
-#ifndef SB_BACKEND_SQLITE_FAILURE_H
-#define SB_BACKEND_SQLITE_FAILURE_H
+#ifndef SB_SQLITE_FAILURE_H
+#define SB_SQLITE_FAILURE_H
 
 #include "backend/sqlite/connection.h"
 

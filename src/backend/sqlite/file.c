@@ -1,5 +1,5 @@
 /*
- * file.c - the database file: creating and opening it, and bringing it into WAL mode.
+ * file.c - the database file: creating and opening it, and its write-ahead log.
  *
  * Nothing here may open and close the database file itself while SQLite has it open: the close would
  * drop SQLite's locks on it (POSIX locks belong to the process, not to the descriptor).
@@ -8,21 +8,63 @@
 
 #include "backend/sqlite/failure.h"
 #include "backend/sqlite/identity.h"
-#include "backend/sqlite/names.h"
-#include "backend/sqlite/side.h"
+#include "backend/sqlite/wake.h"
 #include "backend/sqlite/trusted_folder.h"
-#include "backend/sqlite/vfs.h"
 #include "base/error.h"
 #include "base/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sqlite3.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+/* ---- The files that SQLite opens ------------------------------------------------------------- */
+
+/* A rollback journal may name a super-journal, that of a transaction over several databases. After the rollback SQLite
+ * deletes that file, whatever it is: a user who may create the journal could have a client delete any file of its own.
+ * Simba has no such transactions, so no client opens, and thereby none deletes, a super-journal. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static sqlite3_vfs vfs; /* a copy of SQLite's own but for xOpen */
+static int (*open_file)(sqlite3_vfs *, const char *, sqlite3_file *, int, int *);
+
+static int open_own(sqlite3_vfs *own, const char *path, sqlite3_file *file, int flags,
+                    int *ret_flags)
+{
+    if ((flags & SQLITE_OPEN_SUPER_JOURNAL) == 0)
+        return open_file(own, path, file, flags, ret_flags);
+    file->pMethods = NULL;
+    return SQLITE_PERM;
+}
+
+static void register_copy(void)
+{
+    const sqlite3_vfs *unix_files = sqlite3_vfs_find("unix");
+
+    if (unix_files == NULL)
+        return;
+    open_file = unix_files->xOpen;
+    vfs = *unix_files;
+    vfs.pNext = NULL;
+    vfs.zName = "simba";
+    vfs.xOpen = open_own;
+    if (sqlite3_vfs_register(&vfs, 0) != SQLITE_OK)
+        vfs.zName = NULL;
+}
+
+/* The name to open databases with; NULL where SQLite has no files of Unix. */
+static const char *vfs_name(void)
+{
+    pthread_once(&once, register_copy);
+    return vfs.zName;
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 void sb_sqlite_pause(struct sb_sqlite_connection *c, int64_t most_us)
 {
@@ -106,7 +148,7 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
     if (code != SIMBA_OK)
         return code;
     errno = 0; /* SQLite reports whatever it finds there */
-    rc = sqlite3_open_v2(path, &c->db, flags, sb_sqlite_vfs());
+    rc = sqlite3_open_v2(path, &c->db, flags, vfs_name());
     if (c->db == NULL) {
         failure->remedy = SB_SQL_GIVE_UP;
         return sb_error_plain(&failure->error, SIMBA_ENOMEM);
@@ -155,11 +197,53 @@ bool sb_sqlite_is_wal(struct sb_sqlite_connection *c)
     return ask_mode(c, "PRAGMA journal_mode", &is_wal) == SQLITE_OK && is_wal;
 }
 
+/* ---- When the log moves into the file -------------------------------------------------------- */
+
+/* A move costs two syncs, and the committing process pays them:
+ *
+ *     connections that live long     when the log has LOG_FRAMES_MAX pages, without cutting it off
+ *     those of a moment              at LOG_FRAMES already, and the log is empty then */
+#define YOUNG_COMMITS 8     /* a process that lives for one lease makes two */
+#define LOG_FRAMES_MAX 1000 /* pages in the log */
+#define LOG_FRAMES 100 /* of young connections; to read one takes 3 us, a sync as long as many */
+#define LOG_TRIES 4
+
+/* As far as nobody is in the way; nobody is waited for. */
+static void move(struct sb_sqlite_connection *c, const char *name, int mode)
+{
+    int64_t deadline_ms = c->deadline_ms;
+
+    c->deadline_ms = SB_SQL_AT_ONCE;
+    sqlite3_wal_checkpoint_v2(c->db, name, mode, NULL, NULL);
+    c->deadline_ms = deadline_ms;
+}
+
+/* A process that opens the file alone has to read all of the log, so that processes which are here for a moment keep it
+ * short for each other: now and then one of them pays the two syncs. */
+static int on_commit(void *connection, sqlite3 *db, const char *name, int frames)
+{
+    struct sb_sqlite_connection *c = connection;
+
+    (void)db;
+    if (c->commits < YOUNG_COMMITS)
+        c->commits++;
+    if (frames >= LOG_FRAMES_MAX)
+        move(c, name, SQLITE_CHECKPOINT_PASSIVE);
+    else if (c->commits < YOUNG_COMMITS && frames >= LOG_FRAMES && frames % LOG_FRAMES < LOG_TRIES)
+        move(c, name, SQLITE_CHECKPOINT_TRUNCATE);
+    return SQLITE_OK;
+}
+
+void sb_sqlite_log_tend(struct sb_sqlite_connection *c)
+{
+    sqlite3_wal_hook(c->db, on_commit, c);
+}
+
 /* ---- One at a time -------------------------------------------------------------------------- */
 
 int sb_sqlite_lock_set_up(struct sb_sqlite_connection *c)
 {
-    int fd = sb_side_open(c->settings->wake_path, c->settings->path);
+    int fd = sb_sqlite_side_open(c->settings->wake_path, c->settings->path);
 
     while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK || simba_now_ms() >= c->deadline_ms) {

@@ -1,8 +1,8 @@
 /*
  * file.h - the database file under a connection.
  */
-#ifndef SB_BACKEND_SQLITE_FILE_H
-#define SB_BACKEND_SQLITE_FILE_H
+#ifndef SB_SQLITE_FILE_H
+#define SB_SQLITE_FILE_H
 
 #include "backend/sqlite/connection.h"
 
@@ -26,5 +26,8 @@ void sb_sqlite_unlock_set_up(int fd);
 
 /* Sleeps for a random time up to `most_us`, so that others get on. */
 void sb_sqlite_pause(struct sb_sqlite_connection *connection, int64_t most_us);
+
+/* From now on every commit of the connection sees to it that the log stays short. */
+void sb_sqlite_log_tend(struct sb_sqlite_connection *connection);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * functions.c - the SQL functions of the library. Must not know the statements that call them.
+ * functions.c - the SQL functions of the library, and what keeps the schema of a database from running without end, or as
+ * what it is not. Must not know the statements that call them.
  */
-#include "backend/sqlite/functions.h"
+#include "backend/sqlite/connection.h"
 
 int64_t sb_sqlite_now_ms(const struct sb_sqlite_connection *c)
 {
@@ -59,10 +60,11 @@ static void tell_term(sqlite3_context *context, int count, sqlite3_value **argum
 static void tell_over(sqlite3_context *context, int count, sqlite3_value **arguments)
 {
     struct sb_sqlite_connection *c = sqlite3_user_data(context);
-    enum sb_life_state state = sb_life_look(&c->probe, sqlite3_value_int64(arguments[0]));
+    enum sb_sqlite_liveness_state state =
+        sb_sqlite_liveness_ask(&c->probe, sqlite3_value_int64(arguments[0]));
 
     (void)count;
-    sqlite3_result_int(context, state == SB_LIFE_IS_OVER);
+    sqlite3_result_int(context, state == SB_SQLITE_DEAD);
 }
 
 static int add(struct sb_sqlite_connection *c, const char *name, int arguments, int flags,
@@ -85,4 +87,46 @@ int sb_sqlite_add_functions(struct sb_sqlite_connection *c)
     if (rc == SQLITE_OK)
         rc = add(c, "simba_is_over", 1, 0, tell_over);
     return rc;
+}
+
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+#define STEPS 20000 /* of SQLite's machine between two looks at the clock: about a millisecond */
+#define VALUE_BYTES 1000000 /* names and ids are far shorter */
+
+void sb_sqlite_start_time(struct sb_sqlite_connection *c)
+{
+    c->running_since_ms = simba_now_ms();
+}
+
+/* Another answer than 0 ends the statement with SQLITE_INTERRUPT, and undoes it. */
+static int on_steps(void *connection)
+{
+    const struct sb_sqlite_connection *c = connection;
+
+    return simba_now_ms() - c->running_since_ms >= c->settings->busy_timeout_ms;
+}
+
+/* `inside` names the view or the trigger that a statement has come to. */
+static int authorize(void *user, int action, const char *first, const char *second,
+                     const char *database, const char *inside)
+{
+    (void)user;
+    (void)action;
+    (void)first;
+    (void)second;
+    (void)database;
+    if (inside == NULL)
+        return SQLITE_OK;
+    return sqlite3_stricmp(inside, "simba_mutex") == 0 || sqlite3_stricmp(inside, "simba_meta") == 0
+               ? SQLITE_DENY
+               : SQLITE_OK;
+}
+
+int sb_sqlite_set_limits(struct sb_sqlite_connection *c)
+{
+    sb_sqlite_start_time(c);
+    sqlite3_limit(c->db, SQLITE_LIMIT_LENGTH, VALUE_BYTES);
+    sqlite3_progress_handler(c->db, STEPS, on_steps, c);
+    return sqlite3_set_authorizer(c->db, authorize, NULL);
 }

@@ -10,16 +10,15 @@
  *    could be lost, and each term begins above the floor. It is kept at or above every row that was deleted,
  *    too. The rows themselves stay as they are: an owner that is alive still knows its own.
  *  - The column `fence` is ours alone: the version with which the owner's term began, to be shown to others.
- *    So are `life`, see life.h, and `life_version`, the version of the record that it was written for.
+ *    So are `life`, see liveness.h, and `life_version`, the version of the record that it was written for.
  *
  * The second table holds by name: `schema_version`, `version_floor`, and `boot:ID` for each boot that the
  * file knows, numbered as they came. The version of the schema is not the file's user_version: that one
  * belongs to the application, which may keep tables of its own in the same file.
  */
-#include "backend/sqlite/schema.h"
+#include "backend/sqlite/connection.h"
 
 #include "backend/sqlite/failure.h"
-#include "backend/sqlite/limits.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -113,7 +112,7 @@ static const char void_refuted[] =
     "UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, transition_at = 0,"
     " owner_id = '' WHERE acquired_at > simba_now()";
 
-int sb_sqlite_read_boot_id(char ret_boot_id[SB_BOOT_ID_MAX])
+int sb_sqlite_read_boot_id(char ret_boot_id[SB_SQLITE_BOOT_ID_MAX])
 {
     int fd = open(BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
     ssize_t length;
@@ -121,7 +120,7 @@ int sb_sqlite_read_boot_id(char ret_boot_id[SB_BOOT_ID_MAX])
 
     if (fd < 0)
         return errno;
-    length = read(fd, ret_boot_id, SB_BOOT_ID_MAX - 1);
+    length = read(fd, ret_boot_id, SB_SQLITE_BOOT_ID_MAX - 1);
     code = length < 0 ? errno : 0;
     close(fd);
     if (code != 0)

@@ -4,7 +4,7 @@
 #include "backend/sqlite/settings.h"
 
 #include "backend/sqlite/failure.h"
-#include "backend/sqlite/schema.h"
+#include "backend/sqlite/connection.h"
 #include "backend/sqlite/trusted_folder.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -69,8 +69,8 @@ static int fail_planted(const char *path, const char *link, struct simba_error *
 }
 
 /* What is wrong with a path that leads to no file. A new file may be created in a folder that is there. */
-static int judge_way(const char *path, const struct sb_sqlite_way *way, int system_code,
-                     bool must_exist, struct simba_error *error)
+static int judge_resolved(const char *path, const struct sb_sqlite_resolved *way, int system_code,
+                          bool must_exist, struct simba_error *error)
 {
     if (way->refused[0] != '\0')
         return fail_planted(path, way->refused, error);
@@ -87,7 +87,7 @@ static int resolve_path(const char *path, bool must_exist, char **ret_path,
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
-    struct sb_sqlite_way way;
+    struct sb_sqlite_resolved way;
     int system_code;
     int code = SIMBA_OK;
 
@@ -95,7 +95,7 @@ static int resolve_path(const char *path, bool must_exist, char **ret_path,
         return fail_no_file(path, error);
     system_code = sb_sqlite_resolve(path, &way);
     if (system_code != 0)
-        code = judge_way(path, &way, system_code, must_exist, error);
+        code = judge_resolved(path, &way, system_code, must_exist, error);
     if (code != SIMBA_OK)
         return code;
     if (way.path[0] == '\0') /* "/.." */
@@ -257,7 +257,7 @@ void sb_sqlite_settings_clear(struct sb_sqlite_settings *s)
     s->path = NULL;
 }
 
-struct sb_life_file sb_sqlite_lives(const struct sb_sqlite_settings *s)
+struct sb_sqlite_liveness_file sb_sqlite_settings_liveness(const struct sb_sqlite_settings *s)
 {
-    return (struct sb_life_file){s->life_path, s->path, s->boot_id};
+    return (struct sb_sqlite_liveness_file){s->life_path, s->path, s->boot_id};
 }

@@ -1,10 +1,33 @@
 /*
- * settings.h - reads the URL of an SQLite store.
+ * settings.h - what all connections of one SQLite client have in common: reads the URL of a store.
  */
-#ifndef SB_BACKEND_SQLITE_SETTINGS_H
-#define SB_BACKEND_SQLITE_SETTINGS_H
+#ifndef SB_SQLITE_SETTINGS_H
+#define SB_SQLITE_SETTINGS_H
 
-#include "backend/sqlite/connection.h"
+#include "backend/sqlite/liveness.h"
+
+#define SB_SQLITE_BOOT_ID_MAX 64
+
+/* What all connections of one client have in common. What changes belongs to the thread that uses the connection
+ * at the time, which calls the functions, too. */
+struct sb_sqlite_settings {
+    const struct simba_backend_host *host;
+    char *path;        /* absolute, so that it stays the same when the process changes its folder */
+    char *folder_path; /* where it lies */
+    char *log_path;    /* what SQLite keeps beside it: the write-ahead log */
+    char *index_path;  /* and the index of that, which connections share in memory */
+    char *wake_path;   /* behind them, the side file of wake.h */
+    char *life_path;   /* and that of liveness.h */
+    bool must_exist;   /* a missing file is not created */
+    bool full_sync;
+    int64_t busy_timeout_ms;
+    char boot_id[SB_SQLITE_BOOT_ID_MAX];
+    uint64_t highest_version;        /* that any connection has seen */
+    struct sb_sqlite_liveness *life; /* of the client; NULL: who acquires may be gone at once */
+    void (*contended)(void *user);   /* called when somebody is going to wait */
+    void (*met)(void *user, int64_t life); /* and before that, when an owner with a life was seen */
+    void *user;
+};
 
 /* Fills in all but who is to be told. On failure `settings` holds nothing. */
 int sb_sqlite_settings_read(struct sb_sqlite_settings *settings, simba_url *url,
@@ -12,6 +35,7 @@ int sb_sqlite_settings_read(struct sb_sqlite_settings *settings, simba_url *url,
 void sb_sqlite_settings_clear(struct sb_sqlite_settings *settings);
 
 /* The file of the lives; its strings are those of the settings. */
-struct sb_life_file sb_sqlite_lives(const struct sb_sqlite_settings *settings);
+struct sb_sqlite_liveness_file
+sb_sqlite_settings_liveness(const struct sb_sqlite_settings *settings);
 
 #endif

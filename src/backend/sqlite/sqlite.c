@@ -18,9 +18,9 @@
 struct simba_backend {
     const struct simba_backend_host *host;
     struct sb_sqlite_settings settings;
-    struct sb_life life;
-    struct sb_worker *worker;
-    struct sb_watch *watch;
+    struct sb_sqlite_liveness life;
+    struct sb_sql_worker *worker;
+    struct sb_sqlite_watch *watch;
     size_t listeners;  /* contenders and observers of the client; the loop's own, like the next */
     uint64_t mark_sum; /* of all of them: the mark of the only one, where there is one */
 
@@ -83,7 +83,7 @@ static void run_contended(struct simba_task *task)
     if (b->closing)
         finish_close(b);
     else
-        sb_watch_contended(b->watch);
+        sb_sqlite_watch_contended(b->watch);
 }
 
 static void on_contended(void *user)
@@ -98,7 +98,7 @@ static void on_met(void *user, int64_t life)
 {
     simba_backend *b = user;
 
-    if (sb_watch_owner(b->watch, life))
+    if (sb_sqlite_watch_owner(b->watch, life))
         on_contended(b);
 }
 
@@ -106,7 +106,7 @@ static void on_met(void *user, int64_t life)
 
 static void free_backend(simba_backend *b)
 {
-    sb_life_end(&b->life);
+    sb_sqlite_liveness_end(&b->life);
     sb_sqlite_settings_clear(&b->settings);
     sb_free(b);
 }
@@ -119,7 +119,7 @@ static void forget(void *argument)
 /* The watch first: as long as it has nothing on the loop it can be taken back at once. */
 static int start(simba_backend *b, struct simba_error *error)
 {
-    const struct sb_worker_config config = {
+    const struct sb_sql_worker_config config = {
         .driver = &sb_sqlite_driver,
         .settings = &b->settings,
         .host = b->host,
@@ -127,16 +127,17 @@ static int start(simba_backend *b, struct simba_error *error)
         .wait_ms = b->settings.busy_timeout_ms,
         .connect_ms = b->settings.busy_timeout_ms,
     };
-    const struct sb_watch_files files = {b->settings.wake_path, sb_sqlite_lives(&b->settings)};
-    int code = sb_watch_create(b->host, &files, &b->watch, error);
+    const struct sb_sqlite_watch_files files = {b->settings.wake_path,
+                                                sb_sqlite_settings_liveness(&b->settings)};
+    int code = sb_sqlite_watch_create(b->host, &files, &b->watch, error);
 
     if (code != SIMBA_OK)
         return code;
-    sb_life_init(&b->life, b->host, &files.life);
+    sb_sqlite_liveness_init(&b->life, b->host, &files.life);
     b->settings.life = &b->life;
-    code = sb_worker_start(&config, &b->worker, error);
+    code = sb_sql_worker_start(&config, &b->worker, error);
     if (code != SIMBA_OK)
-        sb_watch_close(b->watch, forget, NULL);
+        sb_sqlite_watch_close(b->watch, forget, NULL);
     return code;
 }
 
@@ -188,9 +189,9 @@ static bool delays_nobody(const simba_backend *b, const struct simba_request *re
 static void submit(simba_backend *b, struct simba_request *batch)
 {
     if (delays_nobody(b, batch))
-        sb_worker_submit_here(b->worker, batch);
+        sb_sql_worker_submit_here(b->worker, batch);
     else
-        sb_worker_submit(b->worker, batch);
+        sb_sql_worker_submit(b->worker, batch);
 }
 
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
@@ -202,12 +203,12 @@ static void listen_to(simba_backend *b, const char *mutex, const char *id, bool 
         b->listeners--;
         b->mark_sum -= mark_of(mutex, id);
     }
-    sb_watch_listen(b->watch, mutex, id == NULL, on);
+    sb_sqlite_watch_listen(b->watch, mutex, id == NULL, on);
 }
 
 static int life_fd(simba_backend *b)
 {
-    return sb_life_share(&b->life);
+    return sb_sqlite_liveness_share(&b->life);
 }
 
 static void on_watch_closed(void *argument)
@@ -222,7 +223,7 @@ static void on_watch_closed(void *argument)
 
 static void finish_close(simba_backend *b)
 {
-    sb_watch_close(b->watch, on_watch_closed, b);
+    sb_sqlite_watch_close(b->watch, on_watch_closed, b);
 }
 
 /* The task has to come in before its memory goes. */
@@ -239,13 +240,13 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
 {
     b->closed = closed;
     b->argument = argument;
-    sb_worker_stop(b->worker, on_worker_stopped, b);
+    sb_sql_worker_stop(b->worker, on_worker_stopped, b);
 }
 
 static int check_names(simba_backend *b, const char *mutex, const char *id,
                        struct simba_error *error)
 {
-    return sb_worker_check_names(b->worker, mutex, id, error);
+    return sb_sql_worker_check_names(b->worker, mutex, id, error);
 }
 
 static const struct simba_backend_option options[] = {

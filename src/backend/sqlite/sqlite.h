@@ -1,8 +1,8 @@
 /*
  * sqlite.h - `sqlite:PATH`: mutexes of the processes of one host, in one file.
  */
-#ifndef SB_BACKEND_SQLITE_SQLITE_H
-#define SB_BACKEND_SQLITE_SQLITE_H
+#ifndef SB_SQLITE_SQLITE_H
+#define SB_SQLITE_SQLITE_H
 
 #include "backend/module.h"
 

@@ -2,11 +2,9 @@
  * statements.c - the statements of the dialect and the rows that they yield. Must not know requests, nor how a
  * connection is made.
  */
-#include "backend/sqlite/statements.h"
+#include "backend/sqlite/connection.h"
 
 #include "backend/sqlite/failure.h"
-#include "backend/sqlite/functions.h"
-#include "backend/sqlite/limits.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -76,8 +74,8 @@ static int bind_text(sqlite3_stmt *statement, enum parameter parameter, const ch
 static int bind_lease(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
                       const struct sb_sql_values *values)
 {
-    struct sb_life *own_life = c->settings->life;
-    int64_t life = own_life != NULL ? sb_life_begin(own_life) : 0;
+    struct sb_sqlite_liveness *own_life = c->settings->life;
+    int64_t life = own_life != NULL ? sb_sqlite_liveness_begin(own_life) : 0;
     int rc = sqlite3_bind_int64(statement, PARAMETER_TTL, values->ttl_ms);
 
     if (rc == SQLITE_OK)

@@ -43,7 +43,7 @@ static bool is_placed_by_us(const struct stat *folder, const struct stat *entry)
 /* ---- Links ---------------------------------------------------------------------------------- */
 
 /* Goes to the last entry. */
-static int walk_to(struct sb_path_walk *walk, const char *path, struct sb_sqlite_way *way)
+static int walk_to(struct sb_path_walk *walk, const char *path, struct sb_sqlite_resolved *way)
 {
     int code = sb_path_walk_begin(walk, path);
 
@@ -66,12 +66,12 @@ static int walk_to(struct sb_path_walk *walk, const char *path, struct sb_sqlite
     return code;
 }
 
-int sb_sqlite_resolve(const char *path, struct sb_sqlite_way *way)
+int sb_sqlite_resolve(const char *path, struct sb_sqlite_resolved *way)
 {
     struct sb_path_walk walk;
     int code;
 
-    *way = (struct sb_sqlite_way){.missing = false};
+    *way = (struct sb_sqlite_resolved){.missing = false};
     code = walk_to(&walk, path, way);
     sb_path_walk_end(&walk);
     sb_text_copy(way->path, sizeof way->path, walk.path);

@@ -11,8 +11,8 @@
  * a file of root's to such a name would own it. To look at the owner of that file before would not help: it can be put
  * there just afterwards.
  */
-#ifndef SB_BACKEND_SQLITE_TRUSTED_FOLDER_H
-#define SB_BACKEND_SQLITE_TRUSTED_FOLDER_H
+#ifndef SB_SQLITE_TRUSTED_FOLDER_H
+#define SB_SQLITE_TRUSTED_FOLDER_H
 
 #include "backend/sqlite/connection.h"
 
@@ -20,14 +20,14 @@
 
 #define SB_SQLITE_FILE_MODE 0600 /* of a new database */
 
-struct sb_sqlite_way {
+struct sb_sqlite_resolved {
     char path[PATH_MAX];    /* absolute and without links */
     bool missing;           /* the file itself is not there; all folders are */
     char refused[PATH_MAX]; /* the link that is not followed; empty: none */
 };
 
 /* Follows the links of a path. Returns 0 or an errno; EPERM with `refused` for a link that others may have placed. */
-int sb_sqlite_resolve(const char *path, struct sb_sqlite_way *ret_way);
+int sb_sqlite_resolve(const char *path, struct sb_sqlite_resolved *ret_way);
 
 /* Refuses a folder where others may create files, whether the database exists or not, and what members of the group can
  * have placed there to have another file written. For root all are others. */

@@ -4,27 +4,107 @@
  */
 #include "backend/sqlite/wake.h"
 
-#include "backend/sqlite/side.h"
 #include "base/hash.h"
 #include "base/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
-#define SLOTS_BYTES ((off_t)(SB_WAKE_SLOTS * sizeof(uint64_t)))
+/* ---- The files that stand beside the database ------------------------------------------------ */
+
+#define SIDE_MODE 0600 /* where the database cannot be asked */
+#define ZFS_MAGIC 0x2fc12fc1
+
+/* A user who may use the database may use the file. Where it cannot be given to the database's group, those who
+ * get in by the group do without; where its mode cannot be set it stays private. */
+static void share_with(int fd, const struct stat *database)
+{
+    uid_t owner = geteuid() == 0 ? database->st_uid : (uid_t)-1;
+    mode_t mode = database->st_mode & 0666;
+    struct stat status;
+
+    if (fchown(fd, owner, database->st_gid) != 0 &&
+        (fstat(fd, &status) != 0 || status.st_gid != database->st_gid))
+        mode &= 0606u;
+    (void)fchmod(fd, mode);
+}
+
+static int open_existing(const char *side_path, int access_mode)
+{
+    struct stat status;
+    int fd = open(side_path, access_mode | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0 || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1))
+        return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
+}
+
+static int create(const char *side_path, const char *path)
+{
+    struct stat database;
+    int fd = open(side_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, SIDE_MODE);
+
+    if (fd >= 0 && stat(path, &database) == 0)
+        share_with(fd, &database);
+    return fd;
+}
+
+int sb_sqlite_side_open(const char *side_path, const char *path)
+{
+    int fd = open_existing(side_path, O_RDWR);
+
+    if (fd < 0 && errno == ENOENT)
+        fd = create(side_path, path);
+    if (fd < 0 && errno == EEXIST)
+        fd = open_existing(side_path, O_RDWR);
+    return fd;
+}
+
+int sb_sqlite_side_open_to_read(const char *side_path, const char *path)
+{
+    int fd = sb_sqlite_side_open(side_path, path);
+
+    return fd < 0 && errno == EACCES ? open_existing(side_path, O_RDONLY) : fd;
+}
+
+int sb_sqlite_side_find(const char *side_path)
+{
+    return open_existing(side_path, O_RDONLY);
+}
+
+bool sb_sqlite_side_is_local(int fd)
+{
+    static const unsigned long local[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,  BTRFS_SUPER_MAGIC,
+                                          TMPFS_MAGIC,      F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
+                                          RAMFS_MAGIC,      ZFS_MAGIC};
+    struct statfs status;
+
+    if (fstatfs(fd, &status) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        if ((unsigned long)status.f_type == local[i])
+            return true;
+    return false;
+}
+
+#define SLOTS_BYTES ((off_t)(SB_SQLITE_WAKE_SLOTS * sizeof(uint64_t)))
 
 /* The locks of who listens. */
 #define RELEASES_BYTE SLOTS_BYTES
 #define ACQUIRES_BYTE (RELEASES_BYTE + 1)
 
 /* Part of the file's format: all processes must agree on it. */
-size_t sb_wake_slot(const char *mutex)
+size_t sb_sqlite_wake_slot(const char *mutex)
 {
-    return sb_hash(mutex) % SB_WAKE_SLOTS;
+    return sb_hash(mutex) % SB_SQLITE_WAKE_SLOTS;
 }
 
 /* ---- The file ------------------------------------------------------------------------------- */
@@ -39,9 +119,9 @@ static void reserve(int fd)
         (void)posix_fallocate(fd, 0, SLOTS_BYTES);
 }
 
-int sb_wake_open_to_read(const char *wake_path, const char *path)
+int sb_sqlite_wake_open_to_read(const char *wake_path, const char *path)
 {
-    int fd = sb_side_open_to_read(wake_path, path);
+    int fd = sb_sqlite_side_open_to_read(wake_path, path);
 
     if (fd >= 0)
         reserve(fd);
@@ -58,7 +138,7 @@ static struct flock byte_lock(short type, off_t byte)
 }
 
 /* The fence is half of the order that wake.h tells of; the other half is in is_heard. */
-bool sb_wake_listen(int fd, bool to_acquires)
+bool sb_sqlite_wake_listen(int fd, bool to_acquires)
 {
     struct flock releases = byte_lock(F_RDLCK, RELEASES_BYTE);
     struct flock acquires = byte_lock(to_acquires ? F_RDLCK : F_UNLCK, ACQUIRES_BYTE);
@@ -80,8 +160,9 @@ static bool is_heard(int fd, enum simba_notice notice)
 
 /* ---- The writing end ------------------------------------------------------------------------ */
 
-void sb_wake_writer_init(struct sb_wake_writer *writer, const struct simba_backend_host *host,
-                         const char *wake_path, const char *path)
+void sb_sqlite_wake_writer_init(struct sb_sqlite_wake_writer *writer,
+                                const struct simba_backend_host *host, const char *wake_path,
+                                const char *path)
 {
     memset(writer, 0, sizeof *writer);
     writer->host = host;
@@ -91,14 +172,14 @@ void sb_wake_writer_init(struct sb_wake_writer *writer, const struct simba_backe
     writer->random = sb_random_seed();
 }
 
-void sb_wake_writer_close(struct sb_wake_writer *writer)
+void sb_sqlite_wake_writer_close(struct sb_sqlite_wake_writer *writer)
 {
     if (writer->fd >= 0)
         close(writer->fd);
     writer->fd = -1;
 }
 
-static void complain(struct sb_wake_writer *writer)
+static void complain(struct sb_sqlite_wake_writer *writer)
 {
     if (!writer->complained)
         writer->host->log(writer->host, SIMBA_LOG_INFO,
@@ -108,7 +189,7 @@ static void complain(struct sb_wake_writer *writer)
 }
 
 /* Whether the name leads to the file that was opened, and no other name does. */
-static bool is_named(const struct sb_wake_writer *writer)
+static bool is_named(const struct sb_sqlite_wake_writer *writer)
 {
     struct stat named;
 
@@ -116,17 +197,17 @@ static bool is_named(const struct sb_wake_writer *writer)
            named.st_ino == writer->inode && named.st_nlink == 1;
 }
 
-static void open_file(struct sb_wake_writer *writer)
+static void open_file(struct sb_sqlite_wake_writer *writer)
 {
     struct stat opened;
 
-    sb_wake_writer_close(writer);
-    writer->fd = sb_side_open(writer->wake_path, writer->path);
+    sb_sqlite_wake_writer_close(writer);
+    writer->fd = sb_sqlite_side_open(writer->wake_path, writer->path);
     if (writer->fd < 0)
         return;
     reserve(writer->fd);
     if (fstat(writer->fd, &opened) != 0) {
-        sb_wake_writer_close(writer);
+        sb_sqlite_wake_writer_close(writer);
         return;
     }
     writer->device = opened.st_dev;
@@ -135,7 +216,7 @@ static void open_file(struct sb_wake_writer *writer)
 
 /* Who waits since the commit may have found another file, or none, behind the name. Who opens one after this look finds
  * the commit. */
-static bool ensure_file(struct sb_wake_writer *writer, uint64_t names_note)
+static bool ensure_file(struct sb_sqlite_wake_writer *writer, uint64_t names_note)
 {
     bool known = names_note != 0 && names_note == writer->names_note;
 
@@ -145,16 +226,16 @@ static bool ensure_file(struct sb_wake_writer *writer, uint64_t names_note)
     return writer->fd >= 0;
 }
 
-static bool write_slot(struct sb_wake_writer *writer, const char *mutex)
+static bool write_slot(struct sb_sqlite_wake_writer *writer, const char *mutex)
 {
     uint64_t value = sb_random_next(&writer->random);
-    off_t offset = (off_t)(sb_wake_slot(mutex) * sizeof value);
+    off_t offset = (off_t)(sb_sqlite_wake_slot(mutex) * sizeof value);
 
     return pwrite(writer->fd, &value, sizeof value, offset) == (ssize_t)sizeof value;
 }
 
-void sb_wake_write(struct sb_wake_writer *writer, enum simba_notice notice, const char *mutex,
-                   uint64_t names_note)
+void sb_sqlite_wake_write(struct sb_sqlite_wake_writer *writer, enum simba_notice notice,
+                          const char *mutex, uint64_t names_note)
 {
     bool written;
 

@@ -23,28 +23,28 @@
  *     who listens     locks the byte,     then looks at the database
  *     who releases    commits,            then looks which file it is, and asks for the lock
  */
-#ifndef SB_BACKEND_SQLITE_WAKE_H
-#define SB_BACKEND_SQLITE_WAKE_H
+#ifndef SB_SQLITE_WAKE_H
+#define SB_SQLITE_WAKE_H
 
 #include <simba/backend.h>
 
 #include <sys/types.h>
 
-#define SB_WAKE_SLOTS 512
+#define SB_SQLITE_WAKE_SLOTS 512
 
-/* The slot of a mutex, less than SB_WAKE_SLOTS. */
-size_t sb_wake_slot(const char *mutex);
+/* The slot of a mutex, less than SB_SQLITE_WAKE_SLOTS. */
+size_t sb_sqlite_wake_slot(const char *mutex);
 
 /* Opens the file for who listens, and creates it where it is missing with the permissions of the database `path`. A
  * descriptor or -1 with errno. */
-int sb_wake_open_to_read(const char *wake_path, const char *path);
+int sb_sqlite_wake_open_to_read(const char *wake_path, const char *path);
 
 /* Says that the opener of the file listens until it is closed, to acquires or to releases only. The caller looks at
  * the database afterwards. False, with errno: others may not hear of it. */
-bool sb_wake_listen(int fd, bool to_acquires);
+bool sb_sqlite_wake_listen(int fd, bool to_acquires);
 
 /* The writing end. */
-struct sb_wake_writer {
+struct sb_sqlite_wake_writer {
     const struct simba_backend_host *host;
     const char *wake_path;
     const char *path;
@@ -57,14 +57,33 @@ struct sb_wake_writer {
 };
 
 /* The strings are not copied. */
-void sb_wake_writer_init(struct sb_wake_writer *writer, const struct simba_backend_host *host,
-                         const char *wake_path, const char *path);
-void sb_wake_writer_close(struct sb_wake_writer *writer);
+void sb_sqlite_wake_writer_init(struct sb_sqlite_wake_writer *writer,
+                                const struct simba_backend_host *host, const char *wake_path,
+                                const char *path);
+void sb_sqlite_wake_writer_close(struct sb_sqlite_wake_writer *writer);
 
 /* Tells those who listen that a mutex was released or changed its owner. The file's name is looked at unless
  * `names_note` is the one of the last call, and not 0: the caller knows then that no name there has changed since. A
  * file that cannot be written is logged once; the others come by their own clocks then. */
-void sb_wake_write(struct sb_wake_writer *writer, enum simba_notice notice, const char *mutex,
-                   uint64_t names_note);
+void sb_sqlite_wake_write(struct sb_sqlite_wake_writer *writer, enum simba_notice notice,
+                          const char *mutex, uint64_t names_note);
+
+/* ---- The files that stand beside the database ------------------------------------------------ */
+
+/* A user who may write in the folder could have put a link there, to have a file of ours overwritten. So
+ * nothing is taken but a plain file with this one name. All who open return a descriptor or -1 with errno. */
+
+/* Opens the file, and creates it with the permissions of the database `path` where it is missing. */
+int sb_sqlite_side_open(const char *side_path, const char *path);
+
+/* The same for who only reads it; it may be one that only others may write. */
+int sb_sqlite_side_open_to_read(const char *side_path, const char *path);
+
+/* Opens it to read where it is there; creates nothing. */
+int sb_sqlite_side_find(const char *side_path);
+
+/* Whether the file system of what was opened is known to be kept by this kernel alone: locks are in its memory, and no
+ * name changes without it. Of others nothing is believed. */
+bool sb_sqlite_side_is_local(int fd);
 
 #endif

@@ -16,8 +16,8 @@
  */
 #include "backend/sqlite/watch.h"
 
-#include "backend/sqlite/roster.h"
-#include "backend/sqlite/vigil.h"
+#include "backend/sqlite/listeners.h"
+#include "backend/sqlite/liveness.h"
 #include "backend/sqlite/wake.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -37,10 +37,10 @@
 #define RELOOK_MS 1
 #define RELOOK_FACTOR 3
 
-struct sb_watch {
+struct sb_sqlite_watch {
     const struct simba_backend_host *host;
-    struct sb_watch_files files;
-    struct sb_roster roster;
+    struct sb_sqlite_watch_files files;
+    struct sb_sqlite_listeners listeners;
     bool armed;
     bool telling; /* notices are being given: entries that become empty stay until they are over */
     bool complained; /* about the lack of inotify or of the file */
@@ -48,11 +48,11 @@ struct sb_watch {
     int file;                /* the side file, -1: not open */
     bool heard;              /* the byte of who listens is locked */
     int64_t listen_again_ms; /* where it is not */
-    uint64_t seen[SB_WAKE_SLOTS];
+    uint64_t seen[SB_SQLITE_WAKE_SLOTS];
     struct timespec touched_at;
     uint64_t random;
 
-    struct sb_vigil vigil;
+    struct sb_sqlite_owners owners;
     int64_t relook_ms; /* until the next look in a quick succession; 0: there is none */
     unsigned relooks;  /* that have been */
 
@@ -67,20 +67,20 @@ struct sb_watch {
     void *argument;
 };
 
-static void disarm(struct sb_watch *w);
+static void disarm(struct sb_sqlite_watch *w);
 
 /* ---- Telling them --------------------------------------------------------------------------- */
 
 enum audience { AUDIENCE_ALL, AUDIENCE_OBSERVERS };
 
-static void tell_slot(struct sb_watch *w, size_t slot, enum audience audience)
+static void tell_slot(struct sb_sqlite_watch *w, size_t slot, enum audience audience)
 {
     const struct simba_backend_host *host = w->host;
 
-    if (w->roster.slots[slot] == NULL)
+    if (w->listeners.slots[slot] == NULL)
         return;
     w->telling = true;
-    for (const struct sb_roster_entry *listener = w->roster.slots[slot]; listener != NULL;
+    for (const struct sb_sqlite_listener *listener = w->listeners.slots[slot]; listener != NULL;
          listener = listener->next) {
         if (audience == AUDIENCE_ALL && listener->contenders > 0)
             host->notice(host, SIMBA_NOTICE_RELEASED, listener->mutex, NULL);
@@ -88,28 +88,28 @@ static void tell_slot(struct sb_watch *w, size_t slot, enum audience audience)
             host->notice(host, SIMBA_NOTICE_CHANGED, listener->mutex, NULL);
     }
     w->telling = false;
-    sb_roster_trim(&w->roster, slot);
-    if (w->roster.count == 0)
+    sb_sqlite_listeners_trim(&w->listeners, slot);
+    if (w->listeners.count == 0)
         disarm(w);
 }
 
-static void tell_all(struct sb_watch *w, enum audience audience)
+static void tell_all(struct sb_sqlite_watch *w, enum audience audience)
 {
-    for (size_t slot = 0; slot < SB_WAKE_SLOTS; slot++)
+    for (size_t slot = 0; slot < SB_SQLITE_WAKE_SLOTS; slot++)
         tell_slot(w, slot, audience);
 }
 
 /* ---- The file ------------------------------------------------------------------------------- */
 
 /* What is behind the end of the file counts as zero. */
-static bool read_slots(const struct sb_watch *w, uint64_t slots[SB_WAKE_SLOTS])
+static bool read_slots(const struct sb_sqlite_watch *w, uint64_t slots[SB_SQLITE_WAKE_SLOTS])
 {
-    memset(slots, 0, SB_WAKE_SLOTS * sizeof *slots);
-    return pread(w->file, slots, SB_WAKE_SLOTS * sizeof *slots, 0) >= 0;
+    memset(slots, 0, SB_SQLITE_WAKE_SLOTS * sizeof *slots);
+    return pread(w->file, slots, SB_SQLITE_WAKE_SLOTS * sizeof *slots, 0) >= 0;
 }
 
 /* Whether the times of the file have moved since the last call. */
-static bool take_touch(struct sb_watch *w)
+static bool take_touch(struct sb_sqlite_watch *w)
 {
     struct timespec before = w->touched_at;
     struct stat status;
@@ -121,23 +121,23 @@ static bool take_touch(struct sb_watch *w)
 }
 
 /* Tells those whose slot has changed, and observers when anything was touched. */
-static void look(struct sb_watch *w, bool touched)
+static void look(struct sb_sqlite_watch *w, bool touched)
 {
-    uint64_t now[SB_WAKE_SLOTS];
-    uint64_t before[SB_WAKE_SLOTS];
+    uint64_t now[SB_SQLITE_WAKE_SLOTS];
+    uint64_t before[SB_SQLITE_WAKE_SLOTS];
 
     if (!read_slots(w, now))
         return;
     memcpy(before, w->seen, sizeof before);
     memcpy(w->seen, now, sizeof now);
-    for (size_t slot = 0; slot < SB_WAKE_SLOTS; slot++)
+    for (size_t slot = 0; slot < SB_SQLITE_WAKE_SLOTS; slot++)
         if (now[slot] != before[slot])
             tell_slot(w, slot, AUDIENCE_ALL);
-    if (touched && w->roster.observers > 0)
+    if (touched && w->listeners.observers > 0)
         tell_all(w, AUDIENCE_OBSERVERS);
 }
 
-static void complain(struct sb_watch *w, const char *what, int code)
+static void complain(struct sb_sqlite_watch *w, const char *what, int code)
 {
     if (!w->complained)
         w->host->log(w->host, SIMBA_LOG_INFO, "%s: %s (%s)", w->files.wake_path, what,
@@ -145,9 +145,9 @@ static void complain(struct sb_watch *w, const char *what, int code)
     w->complained = true;
 }
 
-static bool open_file(struct sb_watch *w)
+static bool open_file(struct sb_sqlite_watch *w)
 {
-    w->file = sb_wake_open_to_read(w->files.wake_path, w->files.life.path);
+    w->file = sb_sqlite_wake_open_to_read(w->files.wake_path, w->files.life.path);
     if (w->file < 0) {
         complain(w, "cannot be opened, so nobody here is woken", errno);
         return false;
@@ -156,16 +156,16 @@ static bool open_file(struct sb_watch *w)
 }
 
 /* Observers want to be told of acquires, too. */
-static void listen_now(struct sb_watch *w)
+static void listen_now(struct sb_sqlite_watch *w)
 {
     w->listen_again_ms = simba_now_ms() + CHECK_MS;
-    w->heard = sb_wake_listen(w->file, w->roster.observers > 0);
+    w->heard = sb_sqlite_wake_listen(w->file, w->listeners.observers > 0);
     if (!w->heard)
         complain(w, "cannot be locked, so everybody here looks once a second", errno);
 }
 
 /* As long as nobody is heard, nobody is woken by others. */
-static void listen_again(struct sb_watch *w)
+static void listen_again(struct sb_sqlite_watch *w)
 {
     if (w->heard || simba_now_ms() < w->listen_again_ms)
         return;
@@ -173,14 +173,14 @@ static void listen_again(struct sb_watch *w)
     tell_all(w, AUDIENCE_ALL);
 }
 
-static void close_file(struct sb_watch *w)
+static void close_file(struct sb_sqlite_watch *w)
 {
     if (w->file >= 0)
         close(w->file);
     w->file = -1;
 }
 
-static bool is_same_file(const struct sb_watch *w)
+static bool is_same_file(const struct sb_sqlite_watch *w)
 {
     struct stat named;
     struct stat opened;
@@ -191,19 +191,19 @@ static bool is_same_file(const struct sb_watch *w)
 
 /* ---- inotify -------------------------------------------------------------------------------- */
 
-static void look_for_the_dead(struct sb_watch *w)
+static void check_owners(struct sb_sqlite_watch *w)
 {
-    if (sb_vigil_look(&w->vigil))
+    if (sb_sqlite_owners_check(&w->owners))
         tell_all(w, AUDIENCE_ALL);
 }
 
-static void start_timer(struct sb_watch *w);
+static void start_timer(struct sb_sqlite_watch *w);
 
 /* Somebody has closed the file of the lives. */
-static void on_life_closed(struct sb_watch *w)
+static void on_liveness_closed(struct sb_sqlite_watch *w)
 {
-    look_for_the_dead(w);
-    if (!w->armed || !sb_vigil_is_needed(&w->vigil))
+    check_owners(w);
+    if (!w->armed || !sb_sqlite_owners_any(&w->owners))
         return;
     w->relook_ms = RELOOK_MS;
     w->relooks = 0;
@@ -211,7 +211,7 @@ static void on_life_closed(struct sb_watch *w)
 }
 
 /* What has happened in the file of the wake-ups is read there. */
-static void take_events(struct sb_watch *w, const char *buffer, size_t length, bool *woken,
+static void take_events(struct sb_sqlite_watch *w, const char *buffer, size_t length, bool *woken,
                         bool *closed)
 {
     const struct inotify_event *event;
@@ -227,7 +227,7 @@ static void take_events(struct sb_watch *w, const char *buffer, size_t length, b
 
 static void on_event(uv_poll_t *poll, int status, int events)
 {
-    struct sb_watch *w = poll->data;
+    struct sb_sqlite_watch *w = poll->data;
     char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
     bool woken = false;
     bool closed = false;
@@ -240,11 +240,11 @@ static void on_event(uv_poll_t *poll, int status, int events)
     if (woken && w->armed)
         look(w, true);
     if (closed && w->armed)
-        on_life_closed(w);
+        on_liveness_closed(w);
 }
 
 /* Creates the instance for the first who needs it. On failure errno tells why. */
-static bool ensure_inotify(struct sb_watch *w)
+static bool ensure_inotify(struct sb_sqlite_watch *w)
 {
     int code;
 
@@ -267,9 +267,10 @@ static bool ensure_inotify(struct sb_watch *w)
 }
 
 /* Waiters sleep through acquires; with observers here, nobody does. */
-static void watch_file(struct sb_watch *w)
+static void watch_file(struct sb_sqlite_watch *w)
 {
-    uint32_t mask = IN_DONT_FOLLOW | (w->roster.observers > 0 ? IN_MODIFY | IN_ATTRIB : IN_MODIFY);
+    uint32_t mask =
+        IN_DONT_FOLLOW | (w->listeners.observers > 0 ? IN_MODIFY | IN_ATTRIB : IN_MODIFY);
 
     if (ensure_inotify(w))
         w->watch = inotify_add_watch(w->inotify, w->files.wake_path, mask);
@@ -277,7 +278,7 @@ static void watch_file(struct sb_watch *w)
         complain(w, "cannot be watched and is polled instead", errno);
 }
 
-static void unwatch(struct sb_watch *w, int *watch)
+static void unwatch(struct sb_sqlite_watch *w, int *watch)
 {
     if (*watch >= 0)
         inotify_rm_watch(w->inotify, *watch);
@@ -285,11 +286,11 @@ static void unwatch(struct sb_watch *w, int *watch)
 }
 
 /* Also when it is watched already: there may be another file behind the name. */
-static void watch_lives(struct sb_watch *w)
+static void watch_liveness(struct sb_sqlite_watch *w)
 {
     int before = w->life_watch;
 
-    if (w->watch < 0 || !sb_vigil_is_needed(&w->vigil))
+    if (w->watch < 0 || !sb_sqlite_owners_any(&w->owners))
         return;
     w->life_watch =
         inotify_add_watch(w->inotify, w->files.life.life_path, IN_CLOSE | IN_DONT_FOLLOW);
@@ -301,7 +302,7 @@ static void watch_lives(struct sb_watch *w)
 
 static void on_timer(uv_timer_t *timer);
 
-static int64_t timer_delay(struct sb_watch *w)
+static int64_t timer_delay(struct sb_sqlite_watch *w)
 {
     if (w->relook_ms > 0)
         return w->relook_ms;
@@ -310,7 +311,7 @@ static int64_t timer_delay(struct sb_watch *w)
     return CHECK_MS;
 }
 
-static void start_timer(struct sb_watch *w)
+static void start_timer(struct sb_sqlite_watch *w)
 {
 
     if (!w->has_timer) {
@@ -323,7 +324,7 @@ static void start_timer(struct sb_watch *w)
 }
 
 /* The first observer has come or the last has gone. */
-static void change_audience(struct sb_watch *w)
+static void change_audience(struct sb_sqlite_watch *w)
 {
     if (w->watch >= 0)
         watch_file(w);
@@ -331,7 +332,7 @@ static void change_audience(struct sb_watch *w)
 }
 
 /* The watch comes first, then what it is compared with, then a look of everybody at the database. */
-static void arm(struct sb_watch *w)
+static void arm(struct sb_sqlite_watch *w)
 {
     w->armed = true;
     if (open_file(w)) {
@@ -340,12 +341,12 @@ static void arm(struct sb_watch *w)
         read_slots(w, w->seen);
         take_touch(w);
     }
-    watch_lives(w);
+    watch_liveness(w);
     start_timer(w);
     tell_all(w, AUDIENCE_ALL);
 }
 
-static void disarm(struct sb_watch *w)
+static void disarm(struct sb_sqlite_watch *w)
 {
     if (!w->armed)
         return;
@@ -357,9 +358,9 @@ static void disarm(struct sb_watch *w)
     w->armed = false;
 }
 
-static void plan_relook(struct sb_watch *w)
+static void plan_relook(struct sb_sqlite_watch *w)
 {
-    bool last = w->relooks + 1 >= RELOOKS || !sb_vigil_is_needed(&w->vigil);
+    bool last = w->relooks + 1 >= RELOOKS || !sb_sqlite_owners_any(&w->owners);
 
     w->relooks++;
     w->relook_ms = last ? 0 : w->relook_ms * RELOOK_FACTOR;
@@ -369,7 +370,7 @@ static void plan_relook(struct sb_watch *w)
  * open. */
 static void on_timer(uv_timer_t *timer)
 {
-    struct sb_watch *w = timer->data;
+    struct sb_sqlite_watch *w = timer->data;
 
     if (!is_same_file(w)) {
         disarm(w);
@@ -381,56 +382,57 @@ static void on_timer(uv_timer_t *timer)
     if (w->relook_ms > 0)
         plan_relook(w);
     else
-        watch_lives(w);
-    look_for_the_dead(w);
+        watch_liveness(w);
+    check_owners(w);
     if (w->armed)
         listen_again(w);
     if (w->armed) /* the last listener may have left when it was told */
         start_timer(w);
 }
 
-bool sb_watch_owner(struct sb_watch *w, int64_t life)
+bool sb_sqlite_watch_owner(struct sb_sqlite_watch *w, int64_t life)
 {
-    return sb_vigil_add(&w->vigil, life);
+    return sb_sqlite_owners_add(&w->owners, life);
 }
 
 /* The watch comes first, then a look: the owner may have died before. */
-void sb_watch_contended(struct sb_watch *w)
+void sb_sqlite_watch_contended(struct sb_sqlite_watch *w)
 {
-    if (!w->armed && w->roster.count > 0)
+    if (!w->armed && w->listeners.count > 0)
         arm(w);
     if (!w->armed)
         return;
     if (w->life_watch < 0)
-        watch_lives(w);
-    look_for_the_dead(w);
+        watch_liveness(w);
+    check_owners(w);
 }
 
-void sb_watch_listen(struct sb_watch *w, const char *mutex, bool observer, bool on)
+void sb_sqlite_watch_listen(struct sb_sqlite_watch *w, const char *mutex, bool observer, bool on)
 {
-    size_t slot = sb_wake_slot(mutex);
-    bool observed = w->roster.observers > 0;
+    size_t slot = sb_sqlite_wake_slot(mutex);
+    bool observed = w->listeners.observers > 0;
 
     if (!on)
-        sb_roster_remove(&w->roster, slot, mutex, observer);
-    else if (!sb_roster_add(&w->roster, slot, mutex, observer))
+        sb_sqlite_listeners_remove(&w->listeners, slot, mutex, observer);
+    else if (!sb_sqlite_listeners_add(&w->listeners, slot, mutex, observer))
         w->host->log(w->host, SIMBA_LOG_WARN, "out of memory: %s will not be woken", mutex);
     if (!on && !w->telling)
-        sb_roster_trim(&w->roster, slot);
-    if (w->roster.count == 0)
+        sb_sqlite_listeners_trim(&w->listeners, slot);
+    if (w->listeners.count == 0)
         disarm(w);
-    else if (!w->armed && w->roster.observers > 0)
+    else if (!w->armed && w->listeners.observers > 0)
         arm(w);
-    else if (w->armed && w->file >= 0 && observed != (w->roster.observers > 0))
+    else if (w->armed && w->file >= 0 && observed != (w->listeners.observers > 0))
         change_audience(w);
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-int sb_watch_create(const struct simba_backend_host *host, const struct sb_watch_files *files,
-                    struct sb_watch **ret_watch, struct simba_error *error)
+int sb_sqlite_watch_create(const struct simba_backend_host *host,
+                           const struct sb_sqlite_watch_files *files,
+                           struct sb_sqlite_watch **ret_watch, struct simba_error *error)
 {
-    struct sb_watch *w = sb_alloc_zero(sizeof *w);
+    struct sb_sqlite_watch *w = sb_alloc_zero(sizeof *w);
 
     if (w == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
@@ -440,34 +442,35 @@ int sb_watch_create(const struct simba_backend_host *host, const struct sb_watch
     w->inotify = -1;
     w->watch = -1;
     w->life_watch = -1;
-    sb_vigil_init(&w->vigil, &files->life);
+    sb_sqlite_owners_init(&w->owners, &files->life);
     w->random = sb_random_seed();
     *ret_watch = w;
     return SIMBA_OK;
 }
 
-static void finish_close(struct sb_watch *w)
+static void finish_close(struct sb_sqlite_watch *w)
 {
     void (*closed)(void *argument) = w->closed;
     void *argument = w->argument;
 
     if (w->inotify >= 0)
         close(w->inotify);
-    sb_vigil_close(&w->vigil);
-    sb_roster_clear(&w->roster);
+    sb_sqlite_owners_close(&w->owners);
+    sb_sqlite_listeners_clear(&w->listeners);
     sb_free(w);
     closed(argument);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
 {
-    struct sb_watch *w = handle->data;
+    struct sb_sqlite_watch *w = handle->data;
 
     if (--w->open_handles == 0)
         finish_close(w);
 }
 
-void sb_watch_close(struct sb_watch *w, void (*closed)(void *argument), void *argument)
+void sb_sqlite_watch_close(struct sb_sqlite_watch *w, void (*closed)(void *argument),
+                           void *argument)
 {
     w->closed = closed;
     w->argument = argument;

@@ -5,35 +5,38 @@
  * All on the loop thread. The files are watched only when they have to be: from the first contender that has
  * to wait, or the first observer, until nobody listens any more. An uncontended acquire pays nothing.
  */
-#ifndef SB_BACKEND_SQLITE_WATCH_H
-#define SB_BACKEND_SQLITE_WATCH_H
+#ifndef SB_SQLITE_WATCH_H
+#define SB_SQLITE_WATCH_H
 
-#include "backend/sqlite/life.h"
+#include "backend/sqlite/liveness.h"
 
-struct sb_watch;
+struct sb_sqlite_watch;
 
 /* Which files. The strings are not copied. */
-struct sb_watch_files {
+struct sb_sqlite_watch_files {
     const char *wake_path;
-    struct sb_life_file life;
+    struct sb_sqlite_liveness_file life;
 };
 
 /* Creates. Puts nothing on the loop yet. */
-int sb_watch_create(const struct simba_backend_host *host, const struct sb_watch_files *files,
-                    struct sb_watch **ret_watch, struct simba_error *error);
+int sb_sqlite_watch_create(const struct simba_backend_host *host,
+                           const struct sb_sqlite_watch_files *files,
+                           struct sb_sqlite_watch **ret_watch, struct simba_error *error);
 
 /* Destroys; closed(argument) is called when its handles are closed: at once where it never had to
  * watch, otherwise later. */
-void sb_watch_close(struct sb_watch *watch, void (*closed)(void *argument), void *argument);
+void sb_sqlite_watch_close(struct sb_sqlite_watch *watch, void (*closed)(void *argument),
+                           void *argument);
 
 /* A contender or an observer of a mutex comes or goes. */
-void sb_watch_listen(struct sb_watch *watch, const char *mutex, bool observer, bool on);
+void sb_sqlite_watch_listen(struct sb_sqlite_watch *watch, const char *mutex, bool observer,
+                            bool on);
 
 /* An owner with that life has been met; all who listen are told when it is over. Returns whether it was not known:
- * then sb_watch_contended is to follow. Any thread. */
-bool sb_watch_owner(struct sb_watch *watch, int64_t life);
+ * then sb_sqlite_watch_contended is to follow. Any thread. */
+bool sb_sqlite_watch_owner(struct sb_sqlite_watch *watch, int64_t life);
 
 /* A contender has to wait, or an owner was met. */
-void sb_watch_contended(struct sb_watch *watch);
+void sb_sqlite_watch_contended(struct sb_sqlite_watch *watch);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * life.h - the side file PATH-life, by which the host's kernel tells whether an owner is dead.
+ * liveness.h - the side file PATH-life, by which the host's kernel tells whether an owner is dead.
  *
  * A client that acquires locks one byte of this file, at an offset that is its own: its life. The lock
  * belongs to the open file (F_OFD_SETLK) and goes when the last process that has it open has ended or closed it, and
@@ -36,57 +36,86 @@
  * and never the client's. It can lock the bytes of others as well: they look alive until it ends, and who begins
  * meanwhile finds no byte and has no life. Both only make waiters wait for the end of the lease.
  */
-#ifndef SB_BACKEND_SQLITE_LIFE_H
-#define SB_BACKEND_SQLITE_LIFE_H
+#ifndef SB_SQLITE_LIVENESS_H
+#define SB_SQLITE_LIVENESS_H
 
 #include <simba/backend.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* Which file. The strings are not copied. */
-struct sb_life_file {
+struct sb_sqlite_liveness_file {
     const char *life_path;
     const char *path;    /* of the database, whose permissions it gets */
     const char *boot_id; /* of the host */
 };
 
 /* A client's own life. Its number belongs to the user of the connection. */
-struct sb_life {
+struct sb_sqlite_liveness {
     const struct simba_backend_host *host;
-    struct sb_life_file file;
+    struct sb_sqlite_liveness_file file;
     atomic_int fd;  /* -1: it has none */
     int64_t number; /* 0: it has none */
     bool tried;
 };
 
-void sb_life_init(struct sb_life *life, const struct simba_backend_host *host,
-                  const struct sb_life_file *file);
+void sb_sqlite_liveness_init(struct sb_sqlite_liveness *life, const struct simba_backend_host *host,
+                             const struct sb_sqlite_liveness_file *file);
 
 /* The number to be written into records; begins the life when it is asked for the first time. 0: it cannot be
  * had here, which is logged once. */
-int64_t sb_life_begin(struct sb_life *life);
+int64_t sb_sqlite_liveness_begin(struct sb_sqlite_liveness *life);
 
 /* Creates a descriptor with a lock of its own, for a program that goes on with the client's work; the
  * caller closes it. -1: none, with errno; ENOTSUP where the client has no life. Any thread. */
-int sb_life_share(struct sb_life *life);
+int sb_sqlite_liveness_share(struct sb_sqlite_liveness *life);
 
-void sb_life_end(struct sb_life *life);
+void sb_sqlite_liveness_end(struct sb_sqlite_liveness *life);
 
 /* Who asks for the lives of others; one for each thread. */
-struct sb_life_probe {
-    struct sb_life_file file;
+struct sb_sqlite_liveness_probe {
+    struct sb_sqlite_liveness_file file;
     int fd;        /* -1: none yet */
     int64_t stamp; /* what the numbers of lives in this file have in common */
 };
 
-void sb_life_probe_init(struct sb_life_probe *probe, const struct sb_life_file *file);
-void sb_life_probe_close(struct sb_life_probe *probe);
+void sb_sqlite_liveness_probe_init(struct sb_sqlite_liveness_probe *probe,
+                                   const struct sb_sqlite_liveness_file *file);
+void sb_sqlite_liveness_probe_close(struct sb_sqlite_liveness_probe *probe);
 
-enum sb_life_state {
-    SB_LIFE_GOES_ON,
-    SB_LIFE_IS_OVER, /* without any doubt */
-    SB_LIFE_UNKNOWN  /* none, or nothing can be said of it here */
+enum sb_sqlite_liveness_state {
+    SB_SQLITE_ALIVE,
+    SB_SQLITE_DEAD,            /* without any doubt */
+    SB_SQLITE_LIVENESS_UNKNOWN /* none, or nothing can be said of it here */
 };
-enum sb_life_state sb_life_look(struct sb_life_probe *probe, int64_t number);
+enum sb_sqlite_liveness_state sb_sqlite_liveness_ask(struct sb_sqlite_liveness_probe *probe,
+                                                     int64_t number);
+
+/* The owners that the contenders and observers of a client have met: the client waits for the end of their lives. They are
+ * added on any thread, and looked after on the loop thread. */
+
+#define SB_SQLITE_OWNERS_MAX                                                                       \
+    256 /* lives, the latest; other owners are succeeded when their leases end */
+
+struct sb_sqlite_owners {
+    struct sb_sqlite_liveness_probe probe; /* the loop thread's */
+    pthread_mutex_t lock;                  /* guards what follows */
+    size_t count;
+    int64_t lives[SB_SQLITE_OWNERS_MAX];
+};
+
+void sb_sqlite_owners_init(struct sb_sqlite_owners *owners,
+                           const struct sb_sqlite_liveness_file *file);
+void sb_sqlite_owners_close(struct sb_sqlite_owners *owners);
+
+/* Adds a life. Returns whether it was not there before. Any thread. */
+bool sb_sqlite_owners_add(struct sb_sqlite_owners *owners, int64_t life);
+
+/* Looks after all, and forgets those that are over or of which nothing is known. Returns whether one is over. */
+bool sb_sqlite_owners_check(struct sb_sqlite_owners *owners);
+
+/* Whether there is any left. */
+bool sb_sqlite_owners_any(struct sb_sqlite_owners *owners);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * life.c - locks the byte of a client's own life, and looks at those of others. Must not know SQLite.
+ * liveness.c - locks the byte of a client's own life, and looks at those of others. Must not know SQLite.
  *
  * A number is the offset of the byte:
  *
  *     62                            16 15        0
  *     | stamp: of the file and boot   | drawn     |
  */
-#include "backend/sqlite/life.h"
+#include "backend/sqlite/liveness.h"
 
-#include "backend/sqlite/side.h"
+#include "backend/sqlite/wake.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -40,7 +40,7 @@ static int64_t stamp_of(int fd, const char *boot_id)
     uint64_t hash = 14695981039346656037u;
     struct stat status;
 
-    if (fstat(fd, &status) != 0 || !sb_side_is_local(fd))
+    if (fstat(fd, &status) != 0 || !sb_sqlite_side_is_local(fd))
         return 0;
     hash = add_to_hash(hash, boot_id, strlen(boot_id));
     hash = add_to_hash(hash, &status.st_dev, sizeof status.st_dev);
@@ -63,8 +63,8 @@ static struct flock byte_lock(short type, int64_t number)
 
 /* ---- One's own ------------------------------------------------------------------------------ */
 
-void sb_life_init(struct sb_life *life, const struct simba_backend_host *host,
-                  const struct sb_life_file *file)
+void sb_sqlite_liveness_init(struct sb_sqlite_liveness *life, const struct simba_backend_host *host,
+                             const struct sb_sqlite_liveness_file *file)
 {
     memset(life, 0, sizeof *life);
     life->host = host;
@@ -96,9 +96,9 @@ static int64_t lock_byte(int fd, int64_t stamp)
     return 0;
 }
 
-static void try_to_begin(struct sb_life *life)
+static void try_to_begin(struct sb_sqlite_liveness *life)
 {
-    int fd = sb_side_open(life->file.life_path, life->file.path);
+    int fd = sb_sqlite_side_open(life->file.life_path, life->file.path);
     int64_t stamp = fd >= 0 ? stamp_of(fd, life->file.boot_id) : 0;
 
     if (fd >= 0 && stamp == 0)
@@ -116,7 +116,7 @@ static void try_to_begin(struct sb_life *life)
         close(fd);
 }
 
-int64_t sb_life_begin(struct sb_life *life)
+int64_t sb_sqlite_liveness_begin(struct sb_sqlite_liveness *life)
 {
     if (!life->tried)
         try_to_begin(life);
@@ -136,7 +136,7 @@ static int open_again(int fd)
 }
 
 /* The number was written before the descriptor. */
-int sb_life_share(struct sb_life *life)
+int sb_sqlite_liveness_share(struct sb_sqlite_liveness *life)
 {
     int own = atomic_load(&life->fd);
     int fd = own >= 0 ? open_again(own) : -1;
@@ -152,7 +152,7 @@ int sb_life_share(struct sb_life *life)
     return -1;
 }
 
-void sb_life_end(struct sb_life *life)
+void sb_sqlite_liveness_end(struct sb_sqlite_liveness *life)
 {
     int fd = atomic_exchange(&life->fd, -1);
 
@@ -163,14 +163,15 @@ void sb_life_end(struct sb_life *life)
 
 /* ---- Those of others ------------------------------------------------------------------------ */
 
-void sb_life_probe_init(struct sb_life_probe *probe, const struct sb_life_file *file)
+void sb_sqlite_liveness_probe_init(struct sb_sqlite_liveness_probe *probe,
+                                   const struct sb_sqlite_liveness_file *file)
 {
     memset(probe, 0, sizeof *probe);
     probe->file = *file;
     probe->fd = -1;
 }
 
-void sb_life_probe_close(struct sb_life_probe *probe)
+void sb_sqlite_liveness_probe_close(struct sb_sqlite_liveness_probe *probe)
 {
     if (probe->fd >= 0)
         close(probe->fd);
@@ -179,7 +180,7 @@ void sb_life_probe_close(struct sb_life_probe *probe)
 }
 
 /* Whether the name leads to the file that was opened. */
-static bool is_same_file(const struct sb_life_probe *probe)
+static bool is_same_file(const struct sb_sqlite_liveness_probe *probe)
 {
     struct stat named;
     struct stat opened;
@@ -190,24 +191,96 @@ static bool is_same_file(const struct sb_life_probe *probe)
 }
 
 /* A number of another file may be one of the file that the name leads to by now. */
-static bool find_file(struct sb_life_probe *probe, int64_t number)
+static bool find_file(struct sb_sqlite_liveness_probe *probe, int64_t number)
 {
     if (has_stamp(number, probe->stamp))
         return true;
     if (is_same_file(probe))
         return false;
-    sb_life_probe_close(probe);
-    probe->fd = sb_side_find(probe->file.life_path);
+    sb_sqlite_liveness_probe_close(probe);
+    probe->fd = sb_sqlite_side_find(probe->file.life_path);
     if (probe->fd >= 0)
         probe->stamp = stamp_of(probe->fd, probe->file.boot_id);
     return has_stamp(number, probe->stamp);
 }
 
-enum sb_life_state sb_life_look(struct sb_life_probe *probe, int64_t number)
+enum sb_sqlite_liveness_state sb_sqlite_liveness_ask(struct sb_sqlite_liveness_probe *probe,
+                                                     int64_t number)
 {
     struct flock lock = byte_lock(F_WRLCK, number);
 
     if (number <= 0 || !find_file(probe, number) || fcntl(probe->fd, F_OFD_GETLK, &lock) != 0)
-        return SB_LIFE_UNKNOWN;
-    return lock.l_type == F_UNLCK ? SB_LIFE_IS_OVER : SB_LIFE_GOES_ON;
+        return SB_SQLITE_LIVENESS_UNKNOWN;
+    return lock.l_type == F_UNLCK ? SB_SQLITE_DEAD : SB_SQLITE_ALIVE;
+}
+
+/* ---- The owners that were met ---------------------------------------------------------------- */
+
+/* A life stays here also when its client has released what was waited for. When it ends the waiters look
+ * once without need. */
+void sb_sqlite_owners_init(struct sb_sqlite_owners *owners,
+                           const struct sb_sqlite_liveness_file *file)
+{
+    sb_sqlite_liveness_probe_init(&owners->probe, file);
+    pthread_mutex_init(&owners->lock, NULL);
+    owners->count = 0;
+}
+
+void sb_sqlite_owners_close(struct sb_sqlite_owners *owners)
+{
+    sb_sqlite_liveness_probe_close(&owners->probe);
+    pthread_mutex_destroy(&owners->lock);
+}
+
+/* With the lock held. */
+static bool has(const struct sb_sqlite_owners *owners, int64_t life)
+{
+    for (size_t i = 0; i < owners->count; i++)
+        if (owners->lives[i] == life)
+            return true;
+    return false;
+}
+
+bool sb_sqlite_owners_add(struct sb_sqlite_owners *owners, int64_t life)
+{
+    bool added;
+
+    pthread_mutex_lock(&owners->lock);
+    added = !has(owners, life);
+    if (added) {
+        if (owners->count == SB_SQLITE_OWNERS_MAX)
+            memmove(owners->lives, owners->lives + 1, --owners->count * sizeof owners->lives[0]);
+        owners->lives[owners->count++] = life;
+    }
+    pthread_mutex_unlock(&owners->lock);
+    return added;
+}
+
+bool sb_sqlite_owners_check(struct sb_sqlite_owners *owners)
+{
+    size_t kept = 0;
+    bool any = false;
+
+    pthread_mutex_lock(&owners->lock);
+    for (size_t i = 0; i < owners->count; i++) {
+        enum sb_sqlite_liveness_state state =
+            sb_sqlite_liveness_ask(&owners->probe, owners->lives[i]);
+
+        any = any || state == SB_SQLITE_DEAD;
+        if (state == SB_SQLITE_ALIVE)
+            owners->lives[kept++] = owners->lives[i];
+    }
+    owners->count = kept;
+    pthread_mutex_unlock(&owners->lock);
+    return any;
+}
+
+bool sb_sqlite_owners_any(struct sb_sqlite_owners *owners)
+{
+    bool needed;
+
+    pthread_mutex_lock(&owners->lock);
+    needed = owners->count > 0;
+    pthread_mutex_unlock(&owners->lock);
+    return needed;
 }

@@ -1,0 +1,258 @@
+/*
+ * execute.c - one attempt at a batch.
+ *
+ *     read     READ, LIST, and ACQUIREs that cannot win: no write lock, answered at once
+ *     write    what is left, in one transaction where there are several; rows.c on stores that lock rows
+ *     settle   is it still the store? then tell the others, then answer
+ *
+ * When one statement fails for a reason of its own, the transaction is rolled back and every job runs
+ * alone, so that only the one that fails is answered with the failure.
+ */
+#include "backend/sql/batch.h"
+#include "base/alloc.h"
+#include "base/text.h"
+#include "base/time.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether only the job that had it is concerned: it is answered and the others go on. */
+static bool is_own_failure(const struct sb_sql_failure *failure)
+{
+    return failure->remedy == SB_SQL_GIVE_UP;
+}
+
+/* What was done and not answered counts for nothing, in a transaction or without. */
+static void undo(struct sb_sql_batch *batch, struct sb_sql_repository *r)
+{
+    sb_sql_repository_rollback(r);
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->jobs[i].state == SB_SQL_JOB_DONE)
+            batch->jobs[i].state = SB_SQL_JOB_WAITING;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+struct list {
+    struct simba_mutex_status *items;
+    size_t count;
+    size_t room;
+    int64_t now_ms;
+};
+
+static int add_to_list(void *user, const struct sb_sql_record *record)
+{
+    struct list *list = user;
+    struct simba_mutex_status *status;
+    int64_t shift_ms = list->now_ms - record->current_db_at_ms;
+
+    if (list->count == list->room) {
+        size_t room = list->room * 2 + 16;
+        void *items = sb_realloc(list->items, room * sizeof *list->items);
+
+        if (items == NULL)
+            return SIMBA_ENOMEM;
+        list->items = items;
+        list->room = room;
+    }
+    status = &list->items[list->count++];
+    memset(status, 0, sizeof *status);
+    sb_text_copy(status->mutex, sizeof status->mutex, record->mutex);
+    status->waiters = -1;
+    if (!sb_sql_record_is_owned(record))
+        return SIMBA_OK;
+    sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner_id);
+    status->owner.acquired_at_ms = sb_max(0, record->acquired_at_ms) + shift_ms;
+    status->owner.ttl_at_ms = sb_max(0, record->ttl_at_ms) + shift_ms;
+    status->owner.transition_at_ms = record->transition_at_ms + shift_ms;
+    status->owner.fence = record->fence;
+    return SIMBA_OK;
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct simba_mutex_status *a = left;
+    const struct simba_mutex_status *b = right;
+
+    return strcmp(a->mutex, b->mutex);
+}
+
+/* The order of the names' bytes is not every database's own. */
+static int list_all(struct sb_sql_batch *batch, struct sb_sql_repository *r, struct sb_sql_job *job,
+                    struct sb_sql_failure *failure)
+{
+    struct list list = {.now_ms = simba_now_ms()};
+    const struct sb_sql_sink sink = {add_to_list, &list};
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    bool moved;
+    int code = sb_sql_repository_list(r, &sink, failure);
+
+    if (code == SIMBA_OK)
+        code = sb_sql_repository_check(r, &moved, failure);
+    if (code == SIMBA_OK) {
+        if (list.count > 1)
+            qsort(list.items, list.count, sizeof *list.items, compare_names);
+        reply.list = list.items;
+        reply.list_count = list.count;
+        sb_sql_batch_answer(batch, job, &reply);
+    }
+    sb_free(list.items);
+    return code;
+}
+
+/* Done when it was a READ, or an ACQUIRE that cannot win. */
+static int read_one(struct sb_sql_repository *r, struct sb_sql_job *job,
+                    struct sb_sql_failure *failure)
+{
+    const struct simba_request *request = job->request;
+    int code = sb_sql_repository_get_owner(r, request->mutex, &job->item.record, failure);
+    bool others;
+
+    if (code != SIMBA_OK && code != SIMBA_ENOTFOUND)
+        return code;
+    job->found = code == SIMBA_OK;
+    job->changed = false;
+    others = job->found && sb_sql_record_is_owned(&job->item.record) &&
+             (request->id == NULL || strcmp(job->item.record.owner_id, request->id) != 0);
+    if (request->op == SIMBA_OP_READ || others)
+        job->state = SB_SQL_JOB_DONE;
+    return SIMBA_OK;
+}
+
+static int read_first(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                      struct sb_sql_job *job, struct sb_sql_failure *failure)
+{
+    switch (job->request->op) {
+    case SIMBA_OP_LIST:
+        return list_all(batch, r, job, failure);
+    case SIMBA_OP_READ:
+        return r->connection->driver->run_all == NULL ? read_one(r, job, failure) : SIMBA_OK;
+    case SIMBA_OP_ACQUIRE:
+        return r->connection->driver->reads_first && !r->connection->won ? read_one(r, job, failure)
+                                                                         : SIMBA_OK;
+    default:
+        return SIMBA_OK;
+    }
+}
+
+static int read_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                    struct sb_sql_failure *failure)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_sql_job *job = &batch->jobs[i];
+        int code;
+
+        if (job->state != SB_SQL_JOB_WAITING)
+            continue;
+        code = read_first(batch, r, job, failure);
+        if (code != SIMBA_OK && is_own_failure(failure)) {
+            sb_sql_batch_refuse(batch, job, &failure->error);
+        } else if (code != SIMBA_OK) {
+            undo(batch, r);
+            return code;
+        }
+        any = any || job->state == SB_SQL_JOB_DONE;
+    }
+    return any ? sb_sql_batch_settle(batch, r, failure) : SIMBA_OK;
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+static int write_one(struct sb_sql_repository *r, struct sb_sql_job *job,
+                     struct sb_sql_failure *failure)
+{
+    const struct simba_request *request = job->request;
+    const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
+                                       request->transition_ms, request->fence};
+    bool effect = false;
+    int code;
+
+    if (request->op == SIMBA_OP_ACQUIRE)
+        code =
+            sb_sql_repository_acquire_and_get_owner(r, &claim, &effect, &job->item.record, failure);
+    else if (request->op == SIMBA_OP_GUARD)
+        code = sb_sql_repository_guard(r, &claim, &effect, &job->item.record, failure);
+    else
+        code = sb_sql_repository_release(r, request->mutex, request->id, request->revision, &effect,
+                                         &job->item.record, failure);
+    if (code != SIMBA_OK && code != SIMBA_ENOTFOUND)
+        return code;
+    job->found = code == SIMBA_OK;
+    job->changed = effect && request->op != SIMBA_OP_GUARD;
+    job->state = SB_SQL_JOB_DONE;
+    return SIMBA_OK;
+}
+
+/* Each in a transaction of its own. */
+static int write_apart(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                       struct sb_sql_failure *failure)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_sql_job *job = &batch->jobs[i];
+        int code;
+
+        if (job->state != SB_SQL_JOB_WAITING)
+            continue;
+        code = write_one(r, job, failure);
+        if (code == SIMBA_OK)
+            code = sb_sql_batch_settle(batch, r, failure);
+        else if (is_own_failure(failure) || code == SIMBA_EUNKNOWN)
+            sb_sql_batch_refuse(batch, job, &failure->error);
+        if (code != SIMBA_OK && !is_own_failure(failure))
+            return code;
+    }
+    return SIMBA_OK;
+}
+
+static int write_in_transaction(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                                struct sb_sql_failure *failure)
+{
+    int code = sb_sql_repository_begin(r, failure);
+
+    for (size_t i = 0; i < batch->count && code == SIMBA_OK; i++)
+        if (batch->jobs[i].state == SB_SQL_JOB_WAITING)
+            code = write_one(r, &batch->jobs[i], failure);
+    if (code == SIMBA_OK)
+        code = sb_sql_repository_commit(r, failure);
+    if (code != SIMBA_OK)
+        undo(batch, r);
+    return code;
+}
+
+static int write_together(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                          struct sb_sql_failure *failure)
+{
+    int code = write_in_transaction(batch, r, failure);
+
+    if (code == SIMBA_OK)
+        return sb_sql_batch_settle(batch, r, failure);
+    if (code == SIMBA_EUNKNOWN)
+        sb_sql_batch_fail(batch, &failure->error);
+    return is_own_failure(failure) ? write_apart(batch, r, failure) : code;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+static int write_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                     struct sb_sql_failure *failure)
+{
+    if (r->connection->driver->run_all != NULL)
+        return sb_sql_rows_write(batch, r, failure);
+    if (sb_sql_batch_waiting(batch) > 1)
+        return write_together(batch, r, failure);
+    return write_apart(batch, r, failure);
+}
+
+int sb_sql_batch_run(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
+                     struct sb_sql_failure *failure)
+{
+    int code = read_all(batch, repository, failure);
+
+    if (code == SIMBA_OK)
+        code = write_all(batch, repository, failure);
+    if (code != SIMBA_OK)
+        repository->connection->won = false;
+    return code;
+}
