@@ -4,6 +4,8 @@
  * The classic five (start, restart, guard, multi_contend, schedule) make a backend interchangeable
  * with the others; the rest pins what this library adds. Faults are injected between the library and the
  * backend, so that they work with any store. Violations seen inside callbacks fail the case.
+ *
+ * The kit is in libsimba-tck.a (pkg-config simba-tck), which runs with the library of its own version only.
  */
 #ifndef SIMBA_TCK_H
 #define SIMBA_TCK_H

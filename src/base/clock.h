@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <time.h>
 
-int64_t sb_clock_us(void);
+int64_t sb_clock_us(void) SB_SHARED("clock_us");
 
 /* By how much the clock of this process is ahead of the host's, in milliseconds: not 0 in a time
  * namespace. */

@@ -4,6 +4,8 @@
 #ifndef SB_BASE_OPTIONS_H
 #define SB_BASE_OPTIONS_H
 
+#include "base/shared.h"
+
 #include <simba/simba.h>
 
 struct sb_options_form {
@@ -15,6 +17,6 @@ struct sb_options_form {
 /* Copies the part of a caller's options struct that its version has; both begin with their size. `options`
  * holds the defaults. SIMBA_EMISUSE where there is none, or where its size cannot be right. */
 int sb_options_read(const struct sb_options_form *form, const void *given, void *options,
-                    struct simba_error *error);
+                    struct simba_error *error) SB_SHARED("options_read");
 
 #endif

@@ -29,6 +29,22 @@ target_link_libraries(static simba::static)
 add_executable(cpp {root}/examples/leader.cpp)
 target_compile_features(cpp PRIVATE cxx_std_17)
 target_link_libraries(cpp simba::simba)
+add_executable(kit {work}/kit.c)
+target_link_libraries(kit simba::tck)
+"""
+
+KIT_PROGRAM = """
+#include <simba/tck.h>
+
+int main(void)
+{
+    struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
+    int passed = 0;
+
+    options.url = "memory:";
+    options.only = "restart";
+    return simba_tck_run(&options, &passed, NULL, NULL) == SIMBA_OK && passed == 1 ? 0 : 1;
+}
 """
 
 
@@ -59,8 +75,8 @@ class Tree:
             raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
         return done.stdout
 
-    def flags(self, *options):
-        return self.run("pkg-config", *options, "simba").split()
+    def flags(self, *options, package="simba"):
+        return self.run("pkg-config", *options, package).split()
 
 
 def expect(condition, sentence):
@@ -78,7 +94,8 @@ def everything_is_in_its_place(tree):
     for name in ("bin/simba", "include/simba/simba.h", "include/simba/simba.hpp",
                  "include/simba/backend.h", "include/simba/sql.h", "include/simba/tck.h",
                  f"{LIBDIR}/libsimba.so", f"{LIBDIR}/libsimba.so.0", f"{LIBDIR}/libsimba.a",
-                 f"{LIBDIR}/pkgconfig/simba.pc", f"{LIBDIR}/cmake/simba/simbaConfig.cmake",
+                 f"{LIBDIR}/libsimba-tck.a", f"{LIBDIR}/pkgconfig/simba.pc",
+                 f"{LIBDIR}/pkgconfig/simba-tck.pc", f"{LIBDIR}/cmake/simba/simbaConfig.cmake",
                  f"{LIBDIR}/cmake/simba/simbaConfigVersion.cmake",
                  "share/man/man1/simba.1", "share/man/man5/simba.yaml.5",
                  "share/man/man3/libsimba.3", "share/man/man3/simba_locker_acquire.3",
@@ -91,7 +108,7 @@ def nothing_else_is_installed(tree):
     for folder, _, files in os.walk(tree.destdir):
         for name in files:
             path = os.path.relpath(os.path.join(folder, name), tree.prefix)
-            expect("simba" in path and not re.search(r"simba-\w+\.a", path), f"{path} is installed")
+            expect("simba" in path and not re.search(r"simba-(?!tck)\w+\.a", path), f"{path} is installed")
 
 
 def the_program_runs(tree):
@@ -349,6 +366,19 @@ def a_c_program_links_statically(tree):
     expect("step 3" in tree.run("./static", "memory:"), "it does not work")
 
 
+def the_kit_is_a_library_of_its_own(tree):
+    with open(os.path.join(tree.work, "kit.c"), "w", encoding="utf-8") as file:
+        file.write(KIT_PROGRAM)
+    tree.run("cc", "-std=gnu99", *FLAGS, "kit.c", "-o", "kit", *tree.flags("--cflags", "--libs", package="simba-tck"))
+    tree.run("./kit")
+    libraries = [flag for flag in tree.flags("--static", "--libs", package="simba-tck") if flag != "-lsimba"]
+    tree.run("cc", *FLAGS, "kit.c", "-o", "kit-static", *tree.flags("--cflags"), "-L" + tree.libdir, "-lsimba-tck",
+             os.path.join(tree.libdir, "libsimba.a"), *libraries)
+    tree.run("./kit-static")
+    expect("simba_tck" not in tree.run("nm", "--dynamic", os.path.join(tree.libdir, "libsimba.so")),
+           "programs that use locks carry the kit")
+
+
 def a_cpp_program_builds_by_pkg_config(tree):
     if not shutil.which("c++"):
         return "there is no C++ compiler"
@@ -362,7 +392,7 @@ def configure(tree, version):
     folder = os.path.join(tree.work, "cmake-" + version)
     os.mkdir(folder)
     with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
-        file.write(CMAKE_PROJECT.format(root=ROOT, version=version))
+        file.write(CMAKE_PROJECT.format(root=ROOT, version=version, work=tree.work))
     tree.run("cmake", "-S", folder, "-B", folder, f"-DCMAKE_PREFIX_PATH={tree.prefix}",
              "-DCMAKE_C_FLAGS=" + " ".join(FLAGS), "-DCMAKE_CXX_FLAGS=" + " ".join(FLAGS))
     return folder
@@ -378,6 +408,7 @@ def programs_build_by_cmake(tree):
     expect("step 3" in tree.run(f"{folder}/static", "memory:"), "the static one does not work")
     expect("migrating" in tree.run(f"{folder}/cpp", "memory:", "0"), "the C++ one does not work")
     expect("libsimba.so" not in tree.run("ldd", f"{folder}/static"), "the static one is shared")
+    tree.run(f"{folder}/kit")
     return None
 
 
@@ -414,6 +445,7 @@ CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header
          a_module_that_finds_another_copy_is_refused, a_library_in_a_namespace_of_its_own_loads_modules,
          the_units_start_the_program, functions_are_found_in_the_manual,
          a_c_program_builds_by_pkg_config, a_c_program_links_statically,
+         the_kit_is_a_library_of_its_own,
          a_cpp_program_builds_by_pkg_config, programs_build_by_cmake, cmake_refuses_another_version]
 
 
