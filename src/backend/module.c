@@ -85,7 +85,8 @@ static int load_code(int system_code)
 
 /* The first file that may be used. Where there is none, a file that may not be used is told rather than one that is
  * missing. */
-static int find_file(const char *file, char path[PATH_MAX], struct simba_error *error)
+int sb_module_path(const char *kind, const char *file, char path[PATH_MAX],
+                   struct simba_error *error)
 {
     char program[PATH_MAX];
     char folder[PATH_MAX];
@@ -100,7 +101,7 @@ static int find_file(const char *file, char path[PATH_MAX], struct simba_error *
         sb_text_add(&text, "%s/%s", folder, file);
         if (text.cut)
             continue;
-        if (sb_trusted_code("module", path, known, &why) == SIMBA_OK)
+        if (sb_trusted_code(kind, path, known, &why) == SIMBA_OK)
             return SIMBA_OK;
         if (!refused)
             code = sb_error_set(error, load_code(why.backend_code), "%s", why.text);
@@ -115,7 +116,7 @@ static int find_file(const char *file, char path[PATH_MAX], struct simba_error *
 static int open_file(const char *file, const char *symbol, char path[PATH_MAX],
                      const void **ret_object, struct simba_error *error)
 {
-    int code = find_file(file, path, error);
+    int code = sb_module_path("module", file, path, error);
     const void *object;
     void *opened;
 

@@ -13,6 +13,8 @@
 
 #include <simba/backend.h>
 
+#include <limits.h>
+
 #define SB_MODULES_MAX 8
 
 /* What a file in the folder of the modules has under the name `symbol`. It is never unloaded: whatever library is
@@ -20,6 +22,11 @@
  * nothing. */
 int sb_module_open(const char *file, const char *symbol, const void **ret_object,
                    struct simba_error *error) SB_SHARED("module_open");
+
+/* The path of a file in the folder of the modules that may be run or loaded: see sb_trusted_code. `kind` names it in
+ * errors. SIMBA_ECONFIG: there is none. */
+int sb_module_path(const char *kind, const char *file, char ret_path[PATH_MAX],
+                   struct simba_error *error);
 
 /* The library that a module belongs to. One of another build, which an update has put in its place, is refused, and
  * so is one that has found the names of another copy: that has other memory, clients and threads. */

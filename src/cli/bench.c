@@ -1,12 +1,13 @@
 /*
- * bench.c - `simba bench`: measures a store through the library, beside what its own client library needs.
+ * bench.c - the program simba-bench: measures a store through the library, beside what its own client library needs.
  */
 #include "cli/bench.h"
 
 #include "bench/bench.h"
 #include "cli/cli.h"
-#include "cli/scratch.h"
 #include "cli/events.h"
+#include "cli/instrument.h"
+#include "cli/scratch.h"
 #include "cli/store.h"
 
 #include <limits.h>
@@ -15,75 +16,18 @@
 
 #define QUESTIONS_MAX 16
 
-/* What the command line says; 0: nothing. */
+_Static_assert(CLI_BENCH_ROUNDS_MAX == BENCH_ROUNDS_MAX,
+               "the command line allows what there is room for");
+
 struct bench {
-    int count;
-    int rounds;
-    int mutexes;
-    int contenders;
-    int processes;
-    int64_t window_ms;
-    bool json;
+    const struct cli_bench *options;
     const struct bench_question *questions[QUESTIONS_MAX]; /* in the order of the command line */
     size_t question_count;
     struct bench_result answers[QUESTIONS_MAX]; /* in the same order */
     size_t answer_count;
 };
 
-static bool set_count(void *into, const char *value)
-{
-    return cli_option_number("--count", value, 1, 100000000, &((struct bench *)into)->count);
-}
-
-static bool set_rounds(void *into, const char *value)
-{
-    return cli_option_number("--rounds", value, 1, BENCH_ROUNDS_MAX,
-                             &((struct bench *)into)->rounds);
-}
-
-static bool set_mutexes(void *into, const char *value)
-{
-    return cli_option_number("--mutexes", value, 1, 1000000, &((struct bench *)into)->mutexes);
-}
-
-static bool set_contenders(void *into, const char *value)
-{
-    return cli_option_number("--contenders", value, 2, 100000, &((struct bench *)into)->contenders);
-}
-
-static bool set_processes(void *into, const char *value)
-{
-    return cli_option_number("--processes", value, 1, 64, &((struct bench *)into)->processes);
-}
-
-static bool set_window(void *into, const char *value)
-{
-    struct bench *bench = into;
-
-    if (!cli_option_duration("--window", value, &bench->window_ms))
-        return false;
-    if (bench->window_ms == 0)
-        cli_message("--window: '%s' is no time at all", value);
-    return bench->window_ms > 0;
-}
-
-static bool set_json(void *into, const char *value)
-{
-    (void)value;
-    ((struct bench *)into)->json = true;
-    return true;
-}
-
-static const struct cli_option options[] = {
-    {0, "count", "N", "measurements in a round (each question has its own)", CLI_CALL(set_count)},
-    {0, "rounds", "N", "rounds (each question has its own)", CLI_CALL(set_rounds)},
-    {0, "mutexes", "N", "mutexes that 'many' holds (1000)", CLI_CALL(set_mutexes)},
-    {0, "contenders", "N", "contenders of 'contention' (1000)", CLI_CALL(set_contenders)},
-    {0, "processes", "N", "processes that they are spread over (4)", CLI_CALL(set_processes)},
-    {0, "window", "DURATION", "how long a round of contention lasts (1s)", CLI_CALL(set_window)},
-    {0, "json", NULL, "print JSON", CLI_CALL(set_json)},
-    CLI_OPTIONS_END,
-};
+const struct cli_verb *const cli_verbs[] = {&cli_verb_bench, NULL};
 
 /* ---- What is asked ------------------------------------------------------------------------ */
 
@@ -109,18 +53,19 @@ static bool choose_questions(struct bench *bench, int argc, char **argv)
     return true;
 }
 
-static void set_plan(struct bench_plan *plan, const struct cli *cli, const struct bench *bench)
+static void set_plan(struct bench_plan *plan, const struct cli *cli,
+                     const struct cli_bench *options)
 {
-    plan->count = bench->count;
-    plan->rounds = bench->rounds;
-    if (bench->mutexes != 0)
-        plan->mutexes = bench->mutexes;
-    if (bench->contenders != 0)
-        plan->contenders = bench->contenders;
-    if (bench->processes != 0)
-        plan->processes = bench->processes;
-    if (bench->window_ms != 0)
-        plan->window_ms = bench->window_ms;
+    plan->count = options->count;
+    plan->rounds = options->rounds;
+    if (options->mutexes != 0)
+        plan->mutexes = options->mutexes;
+    if (options->contenders != 0)
+        plan->contenders = options->contenders;
+    if (options->processes != 0)
+        plan->processes = options->processes;
+    if (options->window_ms != 0)
+        plan->window_ms = options->window_ms;
     if (cli->ttl_ms != SIMBA_UNSET)
         plan->ttl_ms = cli->ttl_ms;
     if (cli->transition_ms != SIMBA_UNSET)
@@ -136,7 +81,7 @@ static int ask_all(const struct bench_plan *plan, struct bench *bench, struct si
         if (code != SIMBA_OK)
             return code;
         bench->answer_count++;
-        if (!bench->json)
+        if (!bench->options->json)
             cli_bench_print(bench->questions[i], &bench->answers[i]);
         cli_output_flush();
     }
@@ -187,18 +132,18 @@ static int measure(const struct bench_plan *plan, struct bench *bench)
     cli_machine_read(&machine);
     if (bench_check(plan, &error) != SIMBA_OK)
         return fail(&error);
-    if (!bench->json)
+    if (!bench->options->json)
         cli_bench_begin(plan, &machine);
     cli_output_flush();
     int code = ask_all(plan, bench, &error);
     int status = code == SIMBA_OK ? CLI_EXIT_OK : fail(&error);
     clean_up(plan);
-    if (bench->json)
+    if (bench->options->json)
         print_json(plan, &machine, bench, code == SIMBA_OK ? NULL : error.text);
     return status;
 }
 
-/* ---- The verb ----------------------------------------------------------------------------- */
+/* ---- The work ----------------------------------------------------------------------------- */
 
 static int run_on(const struct cli *cli, struct bench *bench, const char *url)
 {
@@ -211,7 +156,7 @@ static int run_on(const struct cli *cli, struct bench *bench, const char *url)
     }
     if (bench_plan_init(&plan, url, &error) != SIMBA_OK)
         return cli_fail(&error);
-    set_plan(&plan, cli, bench);
+    set_plan(&plan, cli, bench->options);
     return measure(&plan, bench);
 }
 
@@ -231,16 +176,14 @@ static int run_in_folder(const struct cli *cli, struct bench *bench)
     return status;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+int cli_bench_run(const struct cli *cli, const struct cli_bench *options, int question_count,
+                  char **questions)
 {
-    struct bench bench = {0};
+    struct bench bench = {.options = options};
     char url[CLI_URL_MAX];
     struct simba_error error;
 
-    int status = cli_verb_parse(cli, &cli_verb_bench, &bench, SIZE_MAX, &argc, argv);
-    if (status != CLI_CONTINUE)
-        return status;
-    if (!choose_questions(&bench, argc, argv))
+    if (!choose_questions(&bench, question_count, questions))
         return cli_usage_error("bench");
     bench_catch_signals();
     int code = cli_store_named_url(cli, url, sizeof url, &error);
@@ -248,38 +191,3 @@ static int run(struct cli *cli, int argc, char **argv)
         return run_in_folder(cli, &bench);
     return code == SIMBA_OK ? run_on(cli, &bench, url) : cli_fail(&error);
 }
-
-static const char details[] =
-    "Measures the store through the library, beside what the store's own client library needs\n"
-    "for the same in the same run. Without QUESTION it asks all of them:\n"
-    "\n"
-    "  cycle       acquire + release of a mutex that nobody else wants\n"
-    "  handover    hand-over to a waiter in another process\n"
-    "  many        mutexes held by one client through several renewals\n"
-    "  contention  one mutex that many contenders in several processes want\n"
-    "  failover    kill -9 of an owner with waiters in other processes\n"
-    "  is-owner    to ask whether one owns\n"
-    "\n"
-    "Leases are 1s + 2s unless the URL, --ttl or --transition say otherwise. 'failover' kills at\n"
-    "most 100 owners in a round; where the store has turns they are those of the URL, or 5ms.\n"
-    "Numbers of a machine that does other things as well are worth little: look at the spread.\n"
-    "\n"
-    "All mutexes are named bench-... with a random part, and are removed afterwards, also by\n"
-    "Ctrl-C. After a kill -9 they stay: remove what begins with bench- by the store's own tools.\n"
-    "Where no store is named it measures an SQLite file of its own in TMPDIR.\n"
-    "\n"
-    "Examples:\n"
-    "  simba bench\n"
-    "  simba bench cycle handover --url redis://localhost\n"
-    "  simba bench many --mutexes 100000 --ttl 10s --transition 6s --json\n"
-    "\n"
-    "Exit codes: 0, or 64, 69, 71, 74, 77, 78, 128+n as 'simba --help' lists them.";
-
-const struct cli_verb cli_verb_bench = {
-    .name = "bench",
-    .usage = "bench [OPTION...] [QUESTION...]",
-    .summary = "measure a store through the library",
-    .details = details,
-    .options = options,
-    .run = run,
-};

@@ -1,8 +1,8 @@
 /*
  * cli.h - what all files of the program share: exit codes, options, verbs, messages, results, text.
  *
- * A verb is one file. It exports one struct cli_verb, which is declared below and listed in main.c's table; nothing
- * else in the program knows of it.
+ * A verb is one file. It exports one struct cli_verb, which is declared below and listed in the table of simba.c;
+ * nothing else in the program knows of it.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -107,7 +107,8 @@ struct cli {
     bool show_store; /* say which store it is */
     bool help;
     bool version;
-    size_t operands; /* of the verb, in front of "--" or its command; set by cli_verb_parse */
+    char **arguments; /* the command line as it was given; NULL behind the last */
+    size_t operands;  /* of the verb, in front of "--" or its command; set by cli_verb_parse */
 };
 
 struct cli_verb {
@@ -130,6 +131,10 @@ extern const struct cli_verb cli_verb_release;
 extern const struct cli_verb cli_verb_init;
 extern const struct cli_verb cli_verb_tck;
 extern const struct cli_verb cli_verb_bench;
+
+/* The verbs of this program; NULL behind the last. In simba.c, or in the file of the program that `simba` starts. */
+#define CLI_VERBS_MAX 16
+extern const struct cli_verb *const cli_verbs[];
 
 /* The verb is to go on: nothing has been decided about the exit code. */
 #define CLI_CONTINUE (-1)

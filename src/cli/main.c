@@ -1,5 +1,5 @@
 /*
- * main.c - the program `simba`: the global options, the table of verbs and the help.
+ * main.c - what `simba` and the programs that it starts begin with: the global options, the verbs and the help.
  */
 #include "cli/cli.h"
 
@@ -13,13 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const struct cli_verb *const verbs[] = {
-    &cli_verb_lock,    &cli_verb_lead, &cli_verb_schedule, &cli_verb_status, &cli_verb_watch,
-    &cli_verb_release, &cli_verb_init, &cli_verb_tck,      &cli_verb_bench,
-};
-
-#define VERBS (sizeof verbs / sizeof verbs[0])
 
 static void overwrite(char *text, const char *with)
 {
@@ -178,8 +171,8 @@ static const char conclusion[] =
 static void print_help(FILE *stream)
 {
     fputs(introduction, stream);
-    for (size_t i = 0; i < VERBS; i++)
-        fprintf(stream, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+    for (size_t i = 0; cli_verbs[i] != NULL; i++)
+        fprintf(stream, "  %-8s %s\n", cli_verbs[i]->name, cli_verbs[i]->summary);
     fputs("\nOptions, before or after the verb:\n", stream);
     cli_options_print(stream, global_options);
     fputs(conclusion, stream);
@@ -314,8 +307,8 @@ static void report_unknown_verb(const char *name)
     char shown[CLI_URL_MAX];
     struct sb_near near = {.distance = 0};
 
-    for (size_t i = 0; i < VERBS; i++)
-        sb_near_offer(&near, name, verbs[i]->name);
+    for (size_t i = 0; cli_verbs[i] != NULL; i++)
+        sb_near_offer(&near, name, cli_verbs[i]->name);
     sb_near_offer(&near, name, "help");
     if (strcmp(name, "list") == 0)
         sb_near_offer(&near, "status", "status");
@@ -328,9 +321,9 @@ static void report_unknown_verb(const char *name)
 
 static const struct cli_verb *find_verb(const char *name)
 {
-    for (size_t i = 0; i < VERBS; i++) {
-        if (strcmp(verbs[i]->name, name) == 0)
-            return verbs[i];
+    for (size_t i = 0; cli_verbs[i] != NULL; i++) {
+        if (strcmp(cli_verbs[i]->name, name) == 0)
+            return cli_verbs[i];
     }
     report_unknown_verb(name);
     return NULL;
@@ -356,11 +349,11 @@ static int run_help(int argc, char **argv)
 /* The options in front of the verb. Those of the verbs are there to be told that they stand behind it. */
 static bool parse_global(struct cli *cli, int *argc, char **argv)
 {
-    struct cli_option_set sets[1 + 2 * VERBS] = {{.options = global_options, .into = cli}};
+    struct cli_option_set sets[1 + 2 * CLI_VERBS_MAX] = {{.options = global_options, .into = cli}};
     size_t count = 1;
 
-    for (size_t i = 0; i < VERBS; i++) {
-        const struct cli_verb *verb = verbs[i];
+    for (size_t i = 0; i < CLI_VERBS_MAX && cli_verbs[i] != NULL; i++) {
+        const struct cli_verb *verb = cli_verbs[i];
         sets[count++] = (struct cli_option_set){.options = verb->options, .verb = verb->name};
         sets[count++] = (struct cli_option_set){.options = verb->shared, .verb = verb->name};
     }
@@ -385,6 +378,19 @@ static int run(struct cli *cli, int argc, char **argv)
     return verb != NULL ? verb->run(cli, argc, argv) : cli_usage_error("");
 }
 
+/* Reading them moves them, and takes passwords out of sight. NULL: memory is short. */
+static char **copy_arguments(int argc, char **argv)
+{
+    char **copy = calloc((size_t)argc + 1, sizeof *copy);
+
+    for (int i = 0; copy != NULL && i < argc; i++) {
+        copy[i] = strdup(argv[i]);
+        if (copy[i] == NULL)
+            return NULL;
+    }
+    return copy;
+}
+
 int main(int argc, char **argv)
 {
     struct cli cli = {
@@ -395,6 +401,9 @@ int main(int argc, char **argv)
     };
 
     cli_guardian_keep_arguments(argc, argv);
+    cli.arguments = copy_arguments(argc, argv);
+    if (cli.arguments == NULL)
+        return cli_fail_system("the arguments");
     cli.url = take_url();
     if (!open_standard_streams())
         return cli_fail_system("/dev/null");

@@ -1,7 +1,8 @@
 /*
- * tck.c - `simba tck`: runs the compatibility kit against a store.
+ * tck.c - the program simba-tck: runs the compatibility kit against a store.
  */
 #include "cli/cli.h"
+#include "cli/instrument.h"
 #include "cli/scratch.h"
 #include "cli/store.h"
 
@@ -18,57 +19,10 @@
 
 struct tck {
     struct simba_tck_options options;
-    bool list;
     int64_t started_ms; /* of the case that runs */
 };
 
-static bool set_case(void *into, const char *value)
-{
-    ((struct tck *)into)->options.only = value;
-    return true;
-}
-
-/* A bare number is seconds, as the option's name promises. */
-static bool set_seconds(void *into, const char *value)
-{
-    struct tck *tck = into;
-    int seconds = 0;
-
-    if (value[0] != 0 && value[strspn(value, "0123456789")] == 0) {
-        if (!cli_option_number("--seconds", value, 1, 86400, &seconds))
-            return false;
-        tck->options.contend_ms = (int64_t)seconds * 1000;
-        return true;
-    }
-    return cli_option_duration("--seconds", value, &tck->options.contend_ms);
-}
-
-static bool set_contenders(void *into, const char *value)
-{
-    return cli_option_number("--contenders", value, 2, 512,
-                             &((struct tck *)into)->options.contenders);
-}
-
-static bool set_processes(void *into, const char *value)
-{
-    return cli_option_number("--processes", value, 1, 64, &((struct tck *)into)->options.processes);
-}
-
-static bool set_list(void *into, const char *value)
-{
-    (void)value;
-    ((struct tck *)into)->list = true;
-    return true;
-}
-
-static const struct cli_option options[] = {
-    {0, "case", "NAME", "run only this case", CLI_CALL(set_case)},
-    {0, "seconds", "DURATION", "how long multi_contend lasts (5s)", CLI_CALL(set_seconds)},
-    {0, "contenders", "N", "how many take part in multi_contend (10)", CLI_CALL(set_contenders)},
-    {0, "processes", "N", "run multi_contend across N processes, too (1)", CLI_CALL(set_processes)},
-    {0, "list", NULL, "print the names of the cases and run none", CLI_CALL(set_list)},
-    CLI_OPTIONS_END,
-};
+const struct cli_verb *const cli_verbs[] = {&cli_verb_tck, NULL};
 
 static int print_list(void)
 {
@@ -154,19 +108,15 @@ static void catch_signals(const char *folder)
     }
 }
 
-/* ---- The verb ----------------------------------------------------------------------------- */
+/* ---- The work ----------------------------------------------------------------------------- */
 
-static int run_kit(struct cli *cli, struct tck *tck, const char *url)
+static int run_kit(struct tck *tck, const char *url)
 {
     struct simba_error error = {0};
     int passed = 0;
     int failed = 0;
 
     tck->options.url = url;
-    if (cli->ttl_ms != SIMBA_UNSET)
-        tck->options.ttl_ms = cli->ttl_ms;
-    if (cli->transition_ms != SIMBA_UNSET)
-        tck->options.transition_ms = cli->transition_ms;
     tck->options.report = report;
     tck->options.user = tck;
     int code = simba_tck_run(&tck->options, &passed, &failed, &error);
@@ -177,7 +127,7 @@ static int run_kit(struct cli *cli, struct tck *tck, const char *url)
 }
 
 /* The kit leaves names behind, which nobody wants in the default store. */
-static int run_in_folder(struct cli *cli, struct tck *tck)
+static int run_in_folder(const struct cli *cli, struct tck *tck)
 {
     char folder[PATH_MAX];
     char url[CLI_URL_MAX];
@@ -189,12 +139,12 @@ static int run_in_folder(struct cli *cli, struct tck *tck)
     if (!cli->quiet)
         cli_message(
             "no store is named, so the kit runs on an SQLite file that is removed afterwards");
-    int status = run_kit(cli, tck, url);
+    int status = run_kit(tck, url);
     cli_scratch_remove(folder);
     return status;
 }
 
-static int run_on_store(struct cli *cli, struct tck *tck)
+static int run_on_store(const struct cli *cli, struct tck *tck)
 {
     char url[CLI_URL_MAX];
     struct simba_error error;
@@ -202,46 +152,34 @@ static int run_on_store(struct cli *cli, struct tck *tck)
     int code = cli_store_named_url(cli, url, sizeof url, &error);
     if (code == SIMBA_ENOTFOUND)
         return run_in_folder(cli, tck);
-    return code == SIMBA_OK ? run_kit(cli, tck, url) : cli_fail(&error);
+    return code == SIMBA_OK ? run_kit(tck, url) : cli_fail(&error);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static void set_options(struct tck *tck, const struct cli *cli, const struct cli_tck *options)
+{
+    tck->options.only = options->only;
+    if (options->contend_ms != 0)
+        tck->options.contend_ms = options->contend_ms;
+    if (options->contenders != 0)
+        tck->options.contenders = options->contenders;
+    if (options->processes != 0)
+        tck->options.processes = options->processes;
+    if (cli->ttl_ms != SIMBA_UNSET)
+        tck->options.ttl_ms = cli->ttl_ms;
+    if (cli->transition_ms != SIMBA_UNSET)
+        tck->options.transition_ms = cli->transition_ms;
+}
+
+int cli_tck_run(const struct cli *cli, const struct cli_tck *options)
 {
     struct tck tck = {.options = SIMBA_TCK_OPTIONS_INIT};
 
-    int status = cli_verb_parse(cli, &cli_verb_tck, &tck, SIZE_MAX, &argc, argv);
-    if (status != CLI_CONTINUE)
-        return status;
-    if (argc > 0)
-        return cli_unexpected_argument("tck", argv[0]);
-    if (tck.list)
+    if (options->list)
         return print_list();
-    if (tck.options.only != NULL && !is_case(tck.options.only)) {
-        cli_message("tck: there is no case '%s'", tck.options.only);
+    if (options->only != NULL && !is_case(options->only)) {
+        cli_message("tck: there is no case '%s'", options->only);
         return cli_usage_error("tck");
     }
+    set_options(&tck, cli, options);
     return run_on_store(cli, &tck);
 }
-
-static const char details[] =
-    "Runs the compatibility kit against the store: the cases that every backend must pass. It\n"
-    "uses short leases (--ttl and --transition change them), so the store should be quick. The\n"
-    "mutexes it creates are named tck-... with a random part, and are free afterwards; a store "
-    "that\n"
-    "never forgets a name keeps them. Where no store is named it runs on a file of its own.\n"
-    "\n"
-    "Examples:\n"
-    "  simba tck --url sqlite:kit.db\n"
-    "  simba tck --case multi_contend --seconds 30 --processes 4\n"
-    "\n"
-    "Exit codes: 0 when all cases passed, 1 when one failed, or 64, 69, 77, 78 as 'simba --help'\n"
-    "lists them when the kit could not run.";
-
-const struct cli_verb cli_verb_tck = {
-    .name = "tck",
-    .usage = "tck [OPTION...]",
-    .summary = "run the compatibility kit against a store",
-    .details = details,
-    .options = options,
-    .run = run,
-};

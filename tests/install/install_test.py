@@ -116,16 +116,38 @@ def the_program_runs(tree):
     expect(version == f"simba {tree.flags('--modversion')[0]}\n", f"--version prints {version}")
 
 
+def instruments(tree):
+    return {verb: glob.glob(os.path.join(tree.libdir, "simba-*", f"simba-{verb}"))[0] for verb in ("tck", "bench")}
+
+
+def the_program_starts_its_instruments(tree):
+    for verb, path in instruments(tree).items():
+        done = run_verb(tree, verb, "--url", "no-such-store:")
+        expect(done.returncode == 78 and "no-such-store" in done.stderr, f"{verb}: {done.stderr}")
+        shutil.move(path, tree.work)
+        try:
+            done = run_verb(tree, verb)
+            expect(done.returncode == 78 and f"simba-{verb}" in done.stderr, f"{done.returncode}: {done.stderr}")
+        finally:
+            shutil.move(os.path.join(tree.work, os.path.basename(path)), path)
+    done = run_verb(tree, "tck", "--case", "start")
+    expect("1 passed, 0 failed" in done.stdout, f"{done.stdout}{done.stderr}")
+
+
 def modules(tree):
     return glob.glob(os.path.join(tree.libdir, "simba-*", "simba-*.so"))
 
 
-def run_status(tree, url):
-    """Of a store that does not answer; only the module's own words are of interest, and no LD_LIBRARY_PATH
-    helps to find it."""
+def run_verb(tree, *arguments):
+    """No LD_LIBRARY_PATH helps to find anything."""
     environment = {"PATH": os.environ["PATH"], "HOME": tree.work}
-    return subprocess.run([tree.path("bin/simba"), "--url", url, "status"], env=environment, check=False,
+    return subprocess.run([tree.path("bin/simba"), *arguments], env=environment, check=False,
                           capture_output=True, text=True, timeout=SECONDS)
+
+
+def run_status(tree, url):
+    """Of a store that does not answer; only the module's own words are of interest."""
+    return run_verb(tree, "--url", url, "status")
 
 
 def modules_are_loaded_from_beside_the_library(tree):
@@ -439,14 +461,14 @@ def a_missing_header_is_noticed(tree):
 
 
 CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header_is_noticed,
-         the_program_runs, modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
+         the_program_runs, the_program_starts_its_instruments,
+         modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
          a_module_of_another_build_is_named_with_its_path, what_others_put_near_the_program_is_not_run,
          an_application_may_have_names_of_ours, a_library_that_was_loaded_for_one_plug_in_loads_modules,
          a_module_that_finds_another_copy_is_refused, a_library_in_a_namespace_of_its_own_loads_modules,
          the_units_start_the_program, functions_are_found_in_the_manual,
          a_c_program_builds_by_pkg_config, a_c_program_links_statically,
-         the_kit_is_a_library_of_its_own,
-         a_cpp_program_builds_by_pkg_config, programs_build_by_cmake, cmake_refuses_another_version]
+         the_kit_is_a_library_of_its_own, a_cpp_program_builds_by_pkg_config, programs_build_by_cmake, cmake_refuses_another_version]
 
 
 def install(tree):

@@ -66,10 +66,16 @@ def open_store(program, **more):
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False, **more).stderr
 
 
+def start(program, verb):
+    """What the program behind a verb says, or the one that is to start it."""
+    return subprocess.run([program, verb, "--url", "no-such-store:"], capture_output=True, text=True, timeout=60,
+                          check=False).stderr
+
+
 def refused(text, *words):
-    """Another module may be loaded, from where the program is installed."""
+    """Another module may be loaded, or program be started, from where the program is installed."""
     true("planted" not in text, f"the code of another user was run: {text}")
-    for word in words if "no-such-option" not in text else ():
+    for word in words if "no-such-" not in text else ():
         contains(text, word)
 
 
@@ -128,6 +134,23 @@ def a_library_that_another_user_puts_above_the_modules_is_not_loaded():
     put(os.path.join(BUILD, FOLDER, f"simba-{MODULES[0]}.so"), f"{place}/simba-{MODULES[0]}.so")
     plant("place", "libsimba.so.0", owner=HOSTILE)
     refused(open_store(program), os.path.abspath(place), "its group can write")
+
+
+@case
+def a_program_of_another_user_is_not_started():
+    """Behind the verbs tck and bench are programs in the same folder."""
+    place = folder(f"place/{FOLDER}")
+    program = os.path.abspath(put(PROGRAM, "place/simba"))
+    for verb in ("tck", "bench"):
+        path = f"{place}/simba-{verb}"
+        write(path, "#!/bin/sh\necho planted >&2\n")
+        os.chmod(path, 0o755)
+        loaded(start(program, verb))
+        os.chown(path, HOSTILE, HOSTILE)
+        refused(start(program, verb), os.path.abspath(path), "it belongs to user 65534")
+        os.chown(path, 0, 0)
+        os.chmod(path, 0o777)
+        refused(start(program, verb), os.path.abspath(path), "everybody can write")
 
 
 # ---- On the way to the library ------------------------------------------------------------------
