@@ -20,25 +20,36 @@ bool sb_folder_find_program(char ret_path[PATH_MAX])
            (name != NULL && realpath(name, ret_path) != NULL);
 }
 
+/* The path has no links, so a ".." is the folder above in its text, too. */
+static void add_way(struct sb_text *text, const char *folder, const char *way)
+{
+    size_t length = strlen(folder);
+
+    for (; strncmp(way, "../", 3) == 0; way += 3)
+        while (length > 0 && folder[--length] != '/') {
+        }
+    sb_text_add(text, "%.*s/%s/", (int)length, folder, way);
+}
+
 bool sb_folder_find(size_t index, const char *program, char ret_folder[PATH_MAX])
 {
     size_t place = program != NULL ? index : index + 2;
-    int length = program != NULL ? (int)(strrchr(program, '/') - program) : 0;
-    char parent[PATH_MAX];
-    char real[PATH_MAX];
+    char folder[PATH_MAX];
     struct sb_text text;
 
     if (place > 2)
         return false;
-    sb_text_init(&text, parent, sizeof parent);
-    if (place < 2)
-        sb_text_add(&text, "%.*s%s", length, program, place == 1 ? "/" SIMBA_WAY_TO_LIBRARY : "");
-    else
-        sb_text_add(&text, "%s", SIMBA_LIBRARY_FOLDER);
-    if (text.cut)
-        return false;
     sb_text_init(&text, ret_folder, PATH_MAX);
-    sb_text_add(&text, "%s/simba-" SIMBA_VERSION,
-                place == 1 && realpath(parent, real) != NULL ? real : parent);
+    if (place < 2) {
+        sb_text_copy(folder, sizeof folder, program);
+        *strrchr(folder, '/') = '\0';
+    }
+    if (place == 0)
+        sb_text_add(&text, "%s/", folder);
+    else if (place == 1)
+        add_way(&text, folder, SIMBA_WAY_TO_LIBRARY);
+    else
+        sb_text_add(&text, "%s/", SIMBA_LIBRARY_FOLDER);
+    sb_text_add(&text, "simba-" SIMBA_VERSION);
     return !text.cut;
 }

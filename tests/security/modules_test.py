@@ -166,7 +166,19 @@ def a_tree_that_another_user_puts_near_the_program_is_not_used():
     link(os.path.abspath("share"), library, HOSTILE)
     link(".", f"share/{FOLDER}", HOSTILE)
     plant("share", owner=HOSTILE)
-    refused(open_store(program), os.path.abspath("share"))
+    refused(open_store(program), os.path.abspath(library))
+
+
+@case
+def a_link_of_another_user_to_a_trusted_place_is_not_followed():
+    folder("open", mode=0o1777)
+    folder("open/tool")
+    program = os.path.abspath(put(PROGRAM, "open/tool/simba"))
+    plant(folder(f"unpacked/{FOLDER}"))
+    library = os.path.normpath(f"open/tool/{WAY}")
+    folder(os.path.dirname(library), HOSTILE)
+    link(os.path.abspath("unpacked"), library, HOSTILE)
+    refused(open_store(program), os.path.abspath(f"{library}/{FOLDER}"), "user 65534")
 
 
 # ---- The library in an application --------------------------------------------------------------

@@ -497,6 +497,22 @@ def a_trigger_that_does_not_end_holds_up_no_client():
         ends(place, "did not end a statement", "lock", "-w", "2s", "m" if event == "UPDATE" else "new", "--", "true")
 
 
+SLOW = ("CREATE TABLE few(x); INSERT INTO few VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)",
+        "SELECT count(instr(replace(hex(zeroblob({bytes})), '0', 'a'), replace(hex(zeroblob({bytes} / 2)), '0', 'a')"
+        " || a.x || b.x || c.x || d.x || 'b')) FROM few a, few b, few c, few d, few e, few f")
+
+
+@case
+def a_trigger_of_slow_functions_holds_up_no_client():
+    """A function is one step of SQLite's machine, however long it takes."""
+    for size in (499000, 8000):
+        place = change_schema(*SLOW[0].split(";"), "CREATE TRIGGER t BEFORE UPDATE ON simba_mutex BEGIN"
+                              f" {SLOW[1].format(bytes=size)}; END")
+        started = time.monotonic()
+        ends(place, "too long" if size > 8192 else "did not end a statement", "lock", "-w", "2s", "m", "--", "true")
+        true(time.monotonic() - started < 20, f"{size} bytes: {time.monotonic() - started:.1f} s")
+
+
 @case
 def a_trigger_makes_no_huge_values():
     place = change_schema(f"CREATE TRIGGER t BEFORE UPDATE ON simba_mutex BEGIN SELECT {HUGE}; END")

@@ -11,7 +11,7 @@ from program import Simba, case, contains, equal, main, read, run, true, wait_un
 # Control characters of seven and of eight bits, such as CSI and OSC; what turns the direction of writing, breaks lines
 # or is not seen at all.
 HOSTILE = ("\x1b[2J\x07\x7f\x85\x90\x9b2J\x9d\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202d\u202e\u2060\u2066\u2067"
-           "\u2069\ufeff\U000e0041\u034f\u115f\u2800\u3164\ufe0f\uffa0\U000e0100")
+           "\u2069\ufeff\U000e0041\u034f\u115f\u2800\u3164\ufe0f\uffa0\U000e0100\u0600\u070f\ufff0\U000110bd\U00013430\U0001bca0\U0001d159")
 OWNER = f"a{HOSTILE}z"
 NAME = "m" + "\x9b\u202e\u2067" + "n"
 

@@ -46,16 +46,20 @@ static uint32_t read_number(const unsigned char *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* The text is like "r=NONCE,s=SALT,i=4096". libpq computes as often as it says there, without a look at the clock. */
+/* The text is like "r=NONCE,s=SALT,i=4096". libpq computes as often as it says there, without a look at the clock, and
+ * takes a number that is too large for an int modulo 2^32. */
 static bool is_costly(const unsigned char *bytes, size_t length)
 {
     char text[MESSAGE_MAX + 1];
 
     memcpy(text, bytes, length);
     text[length] = '\0';
-    for (const char *found = text; (found = strstr(found, ",i=")) != NULL; found += 3)
-        if (strtoll(found + 3, NULL, 10) > ITERATIONS_MAX)
+    for (const char *found = text; (found = strstr(found, ",i=")) != NULL; found += 3) {
+        long long count = strtoll(found + 3, NULL, 10);
+
+        if (count < 1 || count > ITERATIONS_MAX)
             return true;
+    }
     return false;
 }
 

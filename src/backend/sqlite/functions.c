@@ -91,8 +91,10 @@ int sb_sqlite_add_functions(struct sb_sqlite_connection *c)
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-#define STEPS 20000 /* of SQLite's machine between two looks at the clock: about a millisecond */
-#define VALUE_BYTES 1000000 /* names and ids are far shorter */
+/* A function counts as one step, however long it takes. With values this short the slowest ones take some 10 ms. */
+#define STEPS 500         /* of SQLite's machine between two looks at the clock */
+#define VALUE_BYTES 16384 /* names, ids and notes are far shorter */
+#define PATTERN_BYTES 64  /* of LIKE and GLOB */
 
 void sb_sqlite_start_time(struct sb_sqlite_connection *c)
 {
@@ -127,6 +129,7 @@ int sb_sqlite_set_limits(struct sb_sqlite_connection *c)
 {
     sb_sqlite_start_time(c);
     sqlite3_limit(c->db, SQLITE_LIMIT_LENGTH, VALUE_BYTES);
+    sqlite3_limit(c->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES);
     sqlite3_progress_handler(c->db, STEPS, on_steps, c);
     return sqlite3_set_authorizer(c->db, authorize, NULL);
 }
