@@ -4,6 +4,9 @@ BUILD ?= build
 MESON ?= meson
 PREFIX ?= /usr/local
 SETUP = $(MESON) setup -Dwerror=true
+# Most tests wait for clocks and servers, so more of them run side by side than there are cores. A limit is for those that
+# hang.
+TEST_JOBS ?= $(shell echo $$((2 * $$(nproc))))
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
@@ -27,7 +30,7 @@ demo: ## three contenders on one file: see fail-over and hand-over
 
 test: deps ## build and run all tests
 	@$(MAKE) --no-print-directory all
-	@scripts/run-tests $(BUILD)
+	@scripts/run-tests $(BUILD) --num-processes $(TEST_JOBS) --timeout-multiplier 2
 
 check: $(BUILD)/build.ninja ## format, layers, static analysis
 	@ninja --quiet -C $(BUILD) libsimba-core.a
@@ -46,14 +49,15 @@ bench: ## measure all stores and other locks for half an hour; writes docs/inter
 	@$(MESON) compile -C build-release
 	@scripts/bench build-release/simba --results build-release/bench.json $(BENCH)
 
+# With SUITES='--suite core' the tests of that suite alone are built and run.
 asan: ## all tests under the address and undefined behaviour sanitizers
 	@test -f build-asan/build.ninja || $(SANITIZE) -Db_sanitize=address,undefined build-asan
-	@$(MESON) compile -C build-asan
+	@$(if $(SUITES),,$(MESON) compile -C build-asan)
 	@scripts/run-tests build-asan --timeout-multiplier 3 $(SUITES)
 
 tsan: ## all tests under the thread sanitizer
 	@test -f build-tsan/build.ninja || $(SANITIZE) -Db_sanitize=thread build-tsan
-	@$(MESON) compile -C build-tsan
+	@$(if $(SUITES),,$(MESON) compile -C build-tsan)
 	@scripts/run-tests build-tsan --timeout-multiplier 5 $(SUITES)
 
 valgrind: all ## the core and api tests under valgrind
