@@ -310,7 +310,16 @@ SIMBA_API int simba_client_open_config(const char *path, const struct simba_clie
 SIMBA_API int simba_config_read(const char *path, const struct simba_client_options *options,
                                 char **ret_url, struct simba_error *error);
 
-/* The same for a configuration in memory, whose paths stay as they are. `name` stands for the file in errors. */
+#define SIMBA_CONFIG_ORIGIN_MAX 256 /* bytes, with the NUL */
+
+/* The same for a program that opens the client itself, and wants to tell its user where an error comes from. Passwords
+ * that the file names must be there. `ret_origin` is where the URL stands, such as "simba.yaml:3:10: simba.redis.url",
+ * for errors of the group SIMBA_GROUP_CONFIG that show only when the URL is opened. */
+SIMBA_API int simba_config_check(const char *path, const struct simba_client_options *options,
+                                 char **ret_url, char ret_origin[SIMBA_CONFIG_ORIGIN_MAX],
+                                 struct simba_error *error);
+
+/* As simba_config_read for a configuration in memory, whose paths stay as they are. `name` stands for the file in errors. */
 SIMBA_API int simba_config_parse(const char *text, size_t size, const char *name, char **ret_url,
                                  struct simba_error *error);
 
@@ -476,6 +485,10 @@ SIMBA_API enum simba_status simba_contender_status(const simba_contender *conten
 /* The instant at which this contender stops believing unless a renewal succeeds; 0: not the owner. */
 SIMBA_API int64_t simba_contender_deadline_ms(const simba_contender *contender);
 
+/* How long before that instant the renewals begin; 0: not the owner. A store may grant a shorter lease than was asked
+ * for, as sessions of ZooKeeper do, and then the window is shorter, too. */
+SIMBA_API int64_t simba_contender_window_ms(const simba_contender *contender);
+
 SIMBA_API const char *simba_contender_id(const simba_contender *contender);
 SIMBA_API const char *simba_contender_mutex(const simba_contender *contender);
 
@@ -537,6 +550,14 @@ SIMBA_API int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *u
 SIMBA_API int simba_locker_on_closed(simba_locker *locker, simba_closed_fn *on_closed, void *user,
                                      struct simba_error *error);
 
+/* From now on an acquire also ends when the store fails at the first attempt (SIMBA_ESTORE), with a full disk for
+ * example: a caller without a limit learns at once that there is nothing to wait for yet. `or_unknown`: also when the
+ * outcome is unknown (SIMBA_EUNKNOWN). That is for a store that is a file, where it means a disk that fails; on a
+ * server a reply was lost, and the next attempt will tell. An acquire that ends so leaves nothing behind on the store.
+ * Not while it is acquired or held (SIMBA_EBUSY). */
+SIMBA_API int simba_locker_fail_fast(simba_locker *locker, bool or_unknown,
+                                     struct simba_error *error);
+
 /* Waits without a limit. Returns early only with an error that waiting cannot heal. */
 SIMBA_API int simba_locker_acquire(simba_locker *locker, struct simba_error *error);
 
@@ -564,6 +585,7 @@ SIMBA_API int simba_locker_release(simba_locker *locker, struct simba_error *err
 SIMBA_API bool simba_locker_is_held(const simba_locker *locker);
 SIMBA_API uint64_t simba_locker_fence(const simba_locker *locker);
 SIMBA_API int64_t simba_locker_deadline_ms(const simba_locker *locker);
+SIMBA_API int64_t simba_locker_window_ms(const simba_locker *locker);
 
 SIMBA_API const char *simba_locker_id(const simba_locker *locker);
 SIMBA_API const char *simba_locker_mutex(const simba_locker *locker);

@@ -198,13 +198,25 @@ int simba_config_read(const char *path, const struct simba_client_options *optio
     return code;
 }
 
-int sb_config_read(const char *path, const struct simba_client_options *options,
-                   struct sb_config_store *ret_store, struct simba_error *error)
+int simba_config_check(const char *path, const struct simba_client_options *options, char **ret_url,
+                       char ret_origin[SIMBA_CONFIG_ORIGIN_MAX], struct simba_error *error)
 {
-    return read_config(path, true, options, ret_store, error);
+    struct sb_config_store store;
+    int code;
+
+    if (path == NULL || ret_url == NULL || ret_origin == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_config_check needs a path, ret_url and ret_origin");
+    code = read_config(path, true, options, &store, error);
+    if (code != SIMBA_OK)
+        return code;
+    *ret_url = store.url;
+    memcpy(ret_origin, store.origin, sizeof store.origin);
+    return SIMBA_OK;
 }
 
-void sb_config_name_origin(const char *origin, struct simba_error *error)
+/* Puts the origin before the sentence, where the error is one of the configuration. */
+static void name_origin(const char *origin, struct simba_error *error)
 {
     struct simba_error why = *error;
 
@@ -222,12 +234,12 @@ int simba_client_open_config(const char *path, const struct simba_client_options
     if (path == NULL || ret_client == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_client_open_config needs a path and ret_client");
-    code = sb_config_read(path, options, &store, error);
+    code = read_config(path, true, options, &store, error);
     if (code != SIMBA_OK)
         return code;
     code = simba_client_open(store.url, options, ret_client, error);
     sb_config_free_url(store.url);
     if (code != SIMBA_OK && error != NULL)
-        sb_config_name_origin(store.origin, error);
+        name_origin(store.origin, error);
     return code;
 }

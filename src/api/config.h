@@ -16,8 +16,7 @@
 
 #include <simba/backend.h>
 
-#define SB_CONFIG_KEY_MAX 128    /* bytes, with the NUL */
-#define SB_CONFIG_ORIGIN_MAX 256 /* bytes, with the NUL */
+#define SB_CONFIG_KEY_MAX 128 /* bytes, with the NUL */
 
 /* Lines and columns count from 1. */
 struct sb_config_place {
@@ -64,7 +63,7 @@ int sb_config_fail_value(const struct sb_config *config, const struct sb_config_
 
 /* Writes "name:line:column: key" of the entry's value. */
 void sb_config_write_origin(const struct sb_config *config, const struct sb_config_entry *entry,
-                            char buffer[SB_CONFIG_ORIGIN_MAX]);
+                            char buffer[SIMBA_CONFIG_ORIGIN_MAX]);
 
 /* ---- Options -------------------------------------------------------------------------------- */
 
@@ -105,25 +104,15 @@ bool sb_config_has_word(const char *words, const char *word);
 
 /* The one store that is enabled. */
 struct sb_config_store {
-    char *url;                         /* to be given to sb_config_free_url */
-    bool holds_secret;                 /* a password stands in the configuration itself */
-    char origin[SB_CONFIG_ORIGIN_MAX]; /* where its url stands: "name:line:column: key" */
+    char *url;                            /* to be given to sb_config_free_url */
+    bool holds_secret;                    /* a password stands in the configuration itself */
+    char origin[SIMBA_CONFIG_ORIGIN_MAX]; /* where its url stands: "name:line:column: key" */
 };
 
 int sb_config_to_url(const struct sb_config *config, struct sb_config_store *ret_store,
                      struct simba_error *error);
 
 /* Leaves no password in memory; takes NULL. */
-void sb_config_free_url(char *url) SB_SHARED("config_free_url");
-
-/* What simba_config_read does. Besides, passwords that the file names must be there. What is wrong with the URL
- * only when it is opened is to be told with the origin before it: see sb_config_name_origin. */
-int sb_config_read(const char *path, const struct simba_client_options *options,
-                   struct sb_config_store *ret_store, struct simba_error *error)
-    SB_SHARED("config_read");
-
-/* Puts the origin before the sentence, where the error is one of the configuration. */
-void sb_config_name_origin(const char *origin, struct simba_error *error)
-    SB_SHARED("config_name_origin");
+void sb_config_free_url(char *url);
 
 #endif

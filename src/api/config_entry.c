@@ -42,11 +42,11 @@ int sb_config_fail_value(const struct sb_config *config, const struct sb_config_
 }
 
 void sb_config_write_origin(const struct sb_config *config, const struct sb_config_entry *entry,
-                            char buffer[SB_CONFIG_ORIGIN_MAX])
+                            char buffer[SIMBA_CONFIG_ORIGIN_MAX])
 {
     struct sb_text text;
 
-    sb_text_init(&text, buffer, SB_CONFIG_ORIGIN_MAX);
+    sb_text_init(&text, buffer, SIMBA_CONFIG_ORIGIN_MAX);
     sb_text_add(&text, "%s:%zu:%zu: %s", short_name(config->name), entry->value_place.line,
                 entry->value_place.column, entry->key);
 }

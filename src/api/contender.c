@@ -1,10 +1,7 @@
 /*
  * contender.c - the public contender: a service with the application's callbacks.
  */
-#include "api/contender.h"
-
 #include "api/client.h"
-
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -105,7 +102,7 @@ int64_t simba_contender_deadline_ms(const simba_contender *contender)
     return sb_service_deadline_ms(contender->service);
 }
 
-int64_t sb_contender_window_ms(const simba_contender *contender)
+int64_t simba_contender_window_ms(const simba_contender *contender)
 {
     return sb_service_window_ms(contender->service);
 }

@@ -4,8 +4,6 @@
  * The contender runs only between an acquire and its release. What happens to it arrives through the hook,
  * on the loop thread; nothing is decided there but whether the waiting thread should wake.
  */
-#include "api/locker.h"
-
 #include "api/client.h"
 #include "base/alloc.h"
 #include "base/container.h"
@@ -33,7 +31,7 @@ struct simba_locker {
     pthread_cond_t changed;
     enum phase phase;
     bool once;       /* one attempt is enough */
-    bool impatient;  /* see sb_locker_end_at_first_failure */
+    bool fails_fast; /* see simba_locker_fail_fast */
     bool or_unknown; /* likewise */
     bool answered;   /* the first attempt is over */
     bool settled;    /* the wait is over, with `code` */
@@ -71,7 +69,7 @@ static bool ends_first_attempt(const simba_locker *locker, int code)
 {
     bool failed = code == SIMBA_ESTORE || (locker->or_unknown && code == SIMBA_EUNKNOWN);
 
-    return locker->impatient && !locker->answered && failed;
+    return locker->fails_fast && !locker->answered && failed;
 }
 
 /* One attempt is over also when nobody owns and it still was not won: somebody released meanwhile, or the
@@ -261,12 +259,21 @@ int simba_locker_on_closed(simba_locker *locker, simba_closed_fn *on_closed, voi
     return idle ? SIMBA_OK : fail_held(locker, "on_closed", error);
 }
 
-void sb_locker_end_at_first_failure(simba_locker *locker, bool or_unknown)
+int simba_locker_fail_fast(simba_locker *locker, bool or_unknown, struct simba_error *error)
 {
+    bool idle;
+    int code = check_handle(locker, "simba_locker_fail_fast", error);
+
+    if (code != SIMBA_OK)
+        return code;
     pthread_mutex_lock(&locker->lock);
-    locker->impatient = true;
-    locker->or_unknown = or_unknown;
+    idle = locker->phase == IDLE;
+    if (idle) {
+        locker->fails_fast = true;
+        locker->or_unknown = or_unknown;
+    }
     pthread_mutex_unlock(&locker->lock);
+    return idle ? SIMBA_OK : fail_held(locker, "fail_fast", error);
 }
 
 static int fail_cancelled(const simba_locker *locker, struct simba_error *error)
@@ -491,6 +498,11 @@ int64_t simba_locker_deadline_ms(const simba_locker *locker)
     return sb_service_deadline_ms(locker->service);
 }
 
+int64_t simba_locker_window_ms(const simba_locker *locker)
+{
+    return sb_service_window_ms(locker->service);
+}
+
 const char *simba_locker_id(const simba_locker *locker)
 {
     return locker->service->member.id;
@@ -514,11 +526,6 @@ void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner)
     *ret_owner = locker->last_owner;
     pthread_mutex_unlock(&locker->lock);
     sb_service_tell_times(locker->service, ret_owner);
-}
-
-int64_t sb_locker_window_ms(const simba_locker *locker)
-{
-    return sb_service_window_ms(locker->service);
 }
 
 /* ---- Creation ------------------------------------------------------------------------------- */

@@ -4,11 +4,9 @@
 #ifndef SB_API_SCHEME_H
 #define SB_API_SCHEME_H
 
-#include "base/shared.h"
-
 #include <simba/simba.h>
 
 /* Says what stores this build has, and which one may have been meant. Returns SIMBA_ECONFIG. */
-int sb_scheme_fail(const char *scheme, struct simba_error *error) SB_SHARED("scheme_fail");
+int sb_scheme_fail(const char *scheme, struct simba_error *error);
 
 #endif

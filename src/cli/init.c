@@ -4,7 +4,6 @@
  * Every store creates it by itself when it may. This is for users who want an administrator to create it,
  * and for users who want to see what it is.
  */
-#include "api/scheme.h"
 #include "cli/cli.h"
 #include "cli/store.h"
 
@@ -30,6 +29,7 @@ static bool find_store(const char *url, const char **ret_name)
 {
     char scheme[32];
     const struct simba_backend_ops *ops;
+    simba_client *client;
     struct simba_error error;
 
     snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(url, ":"), url);
@@ -37,7 +37,7 @@ static bool find_store(const char *url, const char **ret_name)
         *letter = (char)tolower((unsigned char)*letter);
     ops = simba_backend_find(scheme);
     if (ops == NULL) {
-        sb_scheme_fail(scheme, &error);
+        simba_client_open(url, NULL, &client, &error); /* fails: no store serves it */
         cli_fail(&error);
         return false;
     }

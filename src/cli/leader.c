@@ -11,7 +11,6 @@
  */
 #include "cli/leader.h"
 
-#include "api/contender.h"
 #include "base/time.h"
 #include "cli/background.h"
 #include "cli/cli.h"
@@ -258,7 +257,7 @@ static int lead(struct leader *leader)
     int status = CLI_CONTINUE;
     enum awaited awaited;
 
-    cli_job_fit(leader->job, sb_contender_window_ms(leader->contender));
+    cli_job_fit(leader->job, simba_contender_window_ms(leader->contender));
     if (!leader->job->cli->quiet)
         cli_message("leading '%s' with fence %llu", leader->job->mutex,
                     (unsigned long long)simba_contender_fence(leader->contender));

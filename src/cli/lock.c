@@ -4,7 +4,6 @@
  * The wait for the mutex is on a thread of its own; the main thread listens to signals meanwhile, and
  * is the one that forks the command.
  */
-#include "api/locker.h"
 #include "base/time.h"
 #include "cli/background.h"
 #include "cli/cli.h"
@@ -131,9 +130,9 @@ static int open_and_acquire(struct lock *lock)
     if (code != SIMBA_OK)
         return code;
     atomic_store(&lock->locker, locker);
-    if (!is_bounded(lock))
-        sb_locker_end_at_first_failure(locker, cli_store_is_file());
     code = simba_locker_on_lost(locker, on_lost, lock, &job->error);
+    if (code == SIMBA_OK && !is_bounded(lock))
+        code = simba_locker_fail_fast(locker, cli_store_is_file(), &job->error);
     return code == SIMBA_OK ? attempt(lock, locker) : code;
 }
 
@@ -410,7 +409,7 @@ static void close_all(void *user)
 static int work(struct lock *lock)
 {
     lock->acquired_ms = simba_now_ms();
-    cli_job_fit(&lock->job, sb_locker_window_ms(lock->locker));
+    cli_job_fit(&lock->job, simba_locker_window_ms(lock->locker));
     struct cli_outcome outcome = run_command(lock);
     keep_minimum(lock, &outcome);
     cli_notify_stopping();

@@ -237,25 +237,25 @@ static int copy_url(char *buffer, size_t size, const char *url, struct simba_err
 }
 
 static int read_config(const struct cli *cli, const char *path, char *buffer, size_t size,
-                       char origin[SB_CONFIG_ORIGIN_MAX], struct simba_error *error)
+                       char origin[SIMBA_CONFIG_ORIGIN_MAX], struct simba_error *error)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
-    struct sb_config_store store;
+    char *url = NULL;
 
     options.log = cli_message_log;
     options.log_level = cli->log_level;
-    int code = sb_config_read(path, &options, &store, error);
+    int code = simba_config_check(path, &options, &url, origin, error);
     if (code != SIMBA_OK)
         return code;
-    snprintf(origin, SB_CONFIG_ORIGIN_MAX, "%s", store.origin);
-    code = copy_url(buffer, size, store.url, error);
-    sb_config_free_url(store.url);
+    code = copy_url(buffer, size, url, error);
+    explicit_bzero(url, strlen(url));
+    simba_free(url);
     return code;
 }
 
 /* The URL, and where in a file it stands: "" where it is from none. */
 static int find_url(const struct cli *cli, char *buffer, size_t size,
-                    char origin[SB_CONFIG_ORIGIN_MAX], struct simba_error *error)
+                    char origin[SIMBA_CONFIG_ORIGIN_MAX], struct simba_error *error)
 {
     char file[PATH_MAX];
 
@@ -314,7 +314,7 @@ static void show_opened(const struct cli *cli, const char *url)
 
 int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
 {
-    char origin[SB_CONFIG_ORIGIN_MAX];
+    char origin[SIMBA_CONFIG_ORIGIN_MAX];
 
     int code = find_url(cli, buffer, size, origin, error);
     if (code == SIMBA_OK)
@@ -355,8 +355,8 @@ static int open_url(const struct cli *cli, const char *url, int callback_threads
 /* What is wrong with a URL of a file is told with its place there. */
 static int name_origin(const char *origin, int code, struct simba_error *error)
 {
-    if (code != SIMBA_OK && origin[0] != 0)
-        sb_config_name_origin(origin, error);
+    if (simba_error_group(code) == SIMBA_GROUP_CONFIG && origin[0] != 0)
+        sb_error_set_backend(error, code, error->backend_code, "%s: %s", origin, error->text);
     return code;
 }
 
@@ -397,7 +397,7 @@ int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_c
                             struct simba_error *error)
 {
     char url[CLI_URL_MAX];
-    char origin[SB_CONFIG_ORIGIN_MAX];
+    char origin[SIMBA_CONFIG_ORIGIN_MAX];
 
     int code = find_url(cli, url, sizeof url, origin, error);
     bool named = code != SIMBA_ENOTFOUND;

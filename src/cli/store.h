@@ -4,7 +4,6 @@
 #ifndef CLI_STORE_H
 #define CLI_STORE_H
 
-#include "api/config.h"
 #include "cli/cli.h"
 
 #define CLI_URL_MAX 8192
@@ -23,7 +22,7 @@ int cli_store_file_url(const char *path, char *buffer, size_t size, struct simba
 /* A store that has been found and not opened yet. There may be passwords in it. */
 struct cli_store_found {
     char url[CLI_URL_MAX];
-    char origin[SB_CONFIG_ORIGIN_MAX]; /* where in a file the url stands; "": in none */
+    char origin[SIMBA_CONFIG_ORIGIN_MAX]; /* where in a file the url stands; "": in none */
 };
 
 /* Finds what cli_store_url does. Configurations and passwords that can be read only once have been read then: the

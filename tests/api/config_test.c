@@ -356,6 +356,27 @@ static void a_file_that_cannot_be_read_is_named(void **state)
     assert_null(url);
 }
 
+/* Reading alone does not look for the passwords that the file names. */
+static void a_check_finds_missing_passwords_and_tells_where_the_url_stands(void **state)
+{
+    char origin[SIMBA_CONFIG_ORIGIN_MAX] = "";
+    struct simba_error error;
+    char *url = NULL;
+
+    (void)state;
+    write_file("simba: {url: 'memory:config'}", 0600);
+    assert_int_equal(simba_config_check(path, NULL, &url, origin, &error), SIMBA_OK);
+    assert_string_equal(url, "memory:config");
+    assert_non_null(strstr(origin, ":1:14: simba.url"));
+    simba_free(url);
+    write_file("simba: {url: 'redis://h', password-file: /no/such/file}", 0600);
+    assert_int_equal(simba_config_read(path, NULL, &url, &error), SIMBA_OK);
+    simba_free(url);
+    assert_int_equal(simba_config_check(path, NULL, &url, origin, &error), SIMBA_ECONFIG);
+    assert_non_null(strstr(error.text, "/no/such/file"));
+    assert_int_equal(simba_config_check(path, NULL, &url, NULL, &error), SIMBA_EMISUSE);
+}
+
 /* ---- Clients -------------------------------------------------------------------------------- */
 
 static void a_client_is_opened_with_the_times_of_the_file(void **state)
@@ -448,6 +469,8 @@ int main(void)
         cmocka_unit_test_teardown(a_file_without_a_password_must_not_be_written_by_others_either,
                                   remove_file),
         cmocka_unit_test_teardown(a_file_that_cannot_be_read_is_named, remove_file),
+        cmocka_unit_test_teardown(a_check_finds_missing_passwords_and_tells_where_the_url_stands,
+                                  remove_file),
         cmocka_unit_test_teardown(a_client_is_opened_with_the_times_of_the_file, remove_file),
         cmocka_unit_test_teardown(what_shows_when_the_store_is_opened_is_told_with_its_place,
                                   remove_file),

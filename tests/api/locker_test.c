@@ -41,12 +41,15 @@ static void a_free_mutex_is_acquired_and_given_back(void **state)
         assert_true(simba_locker_fence(locker) > fence);
         fence = simba_locker_fence(locker);
         assert_true(simba_locker_deadline_ms(locker) > simba_now_ms());
+        assert_true(simba_locker_window_ms(locker) > 0);
+        assert_int_equal(simba_locker_fail_fast(locker, false, NULL), SIMBA_EBUSY);
         simba_locker_owner(locker, &owner);
         assert_string_equal(owner.id, "me");
         assert_false(probe_is_free(client, "m"));
         assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
         assert_false(simba_locker_is_held(locker));
         assert_int_equal(simba_locker_fence(locker), 0);
+        assert_int_equal(simba_locker_window_ms(locker), 0);
         assert_true(probe_is_free(client, "m"));
     }
     simba_locker_close(locker);
@@ -356,6 +359,24 @@ static void close_troubled(struct troubled *t)
     sb_shim_free(t->shim);
 }
 
+/* Without it an acquire waits until the store is well again. */
+static void an_acquire_that_fails_fast_ends_with_the_first_failure_of_the_store(void **state)
+{
+    struct simba_error error = {0};
+    struct troubled t;
+
+    (void)state;
+    open_troubled(&t);
+    assert_int_equal(simba_locker_fail_fast(t.locker, false, NULL), SIMBA_OK);
+    sb_shim_refuse(t.shim, SB_SHIM_ALL, SIMBA_ESTORE);
+    expect(simba_locker_acquire(t.locker, &error), SIMBA_ESTORE, &error);
+    sb_shim_refuse(t.shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
+    expect(simba_locker_acquire_timeout(t.locker, ENOUGH_MS, &error), SIMBA_EUNAVAILABLE, &error);
+    sb_shim_let_go(t.shim);
+    assert_int_equal(simba_locker_acquire(t.locker, NULL), SIMBA_OK);
+    close_troubled(&t);
+}
+
 static void the_error_of_the_store_is_told(void **state)
 {
     struct simba_error error = {0};
@@ -570,6 +591,7 @@ int main(void)
         cmocka_unit_test(a_negative_time_out_is_refused),
         cmocka_unit_test(a_wait_can_be_cancelled_by_another_thread),
         cmocka_unit_test(a_cancel_just_before_the_acquire_is_not_lost),
+        cmocka_unit_test(an_acquire_that_fails_fast_ends_with_the_first_failure_of_the_store),
         cmocka_unit_test(the_error_of_the_store_is_told),
         cmocka_unit_test(a_lost_lease_is_told_by_the_release_and_not_won_back),
         cmocka_unit_test(on_lost_is_called_once_and_only_for_a_loss),

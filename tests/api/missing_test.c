@@ -94,6 +94,7 @@ static void a_call_needs_its_handle(void **state)
     expect_misuse(simba_scheduler_start(NULL, &e), &e, "scheduler");
     expect_misuse(simba_scheduler_stop(NULL, &e), &e, "scheduler");
     expect_misuse(simba_locker_on_lost(NULL, NULL, NULL, &e), &e, "locker");
+    expect_misuse(simba_locker_fail_fast(NULL, false, &e), &e, "locker");
     expect_misuse(simba_locker_acquire(NULL, &e), &e, "locker");
     expect_misuse(simba_locker_acquire_timeout(NULL, 5, &e), &e, "locker");
     expect_misuse(simba_locker_try_acquire(NULL, &e), &e, "locker");

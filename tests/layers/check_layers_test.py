@@ -43,6 +43,7 @@ BROKEN = [
      '#include "backend/sqlite/driver.h"\n', "the backend's own"),
     ("a plain client sees into another backend", "src/bench/raw_redis.c",
      '#include "backend/sqlite/driver.h"\n', "the backend's own"),
+    ("the program sees into the library", "src/cli/bad.c", '#include "api/client.h"\n', "is public"),
     ("the api sees libuv", "src/api/bad.c", "#include <uv.h>\n", "<uv.h>"),
     ("an include escapes from src", "src/base/bad.c", '#include "../x.h"\n', "not a path below src"),
     ("a folder without a layer", "src/misc/bad.c", "\n", "in no layer"),
