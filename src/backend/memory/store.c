@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/time.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -84,28 +85,17 @@ bool sb_memory_is_owned(const struct sb_memory_record *record, int64_t now_ms)
     return record->owner.id[0] != '\0' && record->owner.transition_at_ms >= now_ms;
 }
 
-/* a + b, at most SIMBA_INFINITE. */
-static int64_t later(int64_t a, int64_t b)
-{
-    return b > SIMBA_INFINITE - a ? SIMBA_INFINITE : a + b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Another contender with the same id may have been granted more. */
 void sb_memory_renew(struct sb_memory_record *record, const struct simba_request *request,
                      int64_t now_ms)
 {
     struct simba_owner *owner = &record->owner;
-    int64_t ttl_at_ms = later(now_ms, request->ttl_ms);
+    int64_t ttl_at_ms = sb_later(now_ms, request->ttl_ms);
 
     owner->acquired_at_ms = now_ms;
-    owner->ttl_at_ms = larger(owner->ttl_at_ms, ttl_at_ms);
+    owner->ttl_at_ms = sb_max(owner->ttl_at_ms, ttl_at_ms);
     owner->transition_at_ms =
-        larger(owner->transition_at_ms, later(ttl_at_ms, request->transition_ms));
+        sb_max(owner->transition_at_ms, sb_later(ttl_at_ms, request->transition_ms));
 }
 
 void sb_memory_clear(struct sb_memory_record *record)

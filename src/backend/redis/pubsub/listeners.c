@@ -1,68 +1,41 @@
 /*
- * listeners.c - a chained hash table by the name of the channel. Owns the listeners; subscribes to
+ * listeners.c - a hash table by the name of the channel. Owns the listeners; subscribes to
  * nothing itself.
  */
 #include "backend/redis/pubsub/subscriptions.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/container.h"
 #include "base/hash.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define FIRST_SIZE 64
-
-static struct sb_redis_listener **bucket_of(const struct sb_redis_listeners *t, const char *channel,
-                                            size_t length)
+/* NULL for NULL. */
+static struct sb_redis_listener *listener_of(struct sb_hash_node *node)
 {
-    return &t->buckets[sb_hash_bytes(channel, length) & (t->size - 1)];
+    return node != NULL ? SB_CONTAINER(struct sb_redis_listener, node, node) : NULL;
 }
 
 int sb_redis_listeners_init(struct sb_redis_listeners *t, const struct simba_backend_host *host)
 {
     memset(t, 0, sizeof *t);
     t->host = host;
-    t->buckets = sb_alloc_zero(FIRST_SIZE * sizeof *t->buckets);
-    t->size = FIRST_SIZE;
-    return t->buckets != NULL ? SIMBA_OK : SIMBA_ENOMEM;
+    return sb_hash_table_init(&t->table);
 }
 
 void sb_redis_listeners_free(struct sb_redis_listeners *t)
 {
-    for (size_t i = 0; t->buckets != NULL && i < t->size; i++) {
-        while (t->buckets[i] != NULL) {
-            struct sb_redis_listener *listener = t->buckets[i];
+    struct sb_hash_node *node = sb_hash_table_next(&t->table, NULL);
 
-            t->buckets[i] = listener->next;
-            sb_free(listener);
-        }
+    while (node != NULL) {
+        struct sb_hash_node *next = sb_hash_table_next(&t->table, node);
+
+        sb_free(listener_of(node));
+        node = next;
     }
-    sb_free(t->buckets);
-    t->buckets = NULL;
-}
-
-/* Doubles the table. Without memory for it the chains just grow longer. */
-static void grow(struct sb_redis_listeners *t)
-{
-    struct sb_redis_listeners larger = {.size = t->size * 2};
-
-    larger.buckets = sb_alloc_zero(larger.size * sizeof *larger.buckets);
-    if (larger.buckets == NULL)
-        return;
-    for (size_t i = 0; i < t->size; i++) {
-        while (t->buckets[i] != NULL) {
-            struct sb_redis_listener *listener = t->buckets[i];
-            struct sb_redis_listener **to = bucket_of(&larger, listener->channel, listener->length);
-
-            t->buckets[i] = listener->next;
-            listener->next = *to;
-            *to = listener;
-        }
-    }
-    sb_free(t->buckets);
-    t->buckets = larger.buckets;
-    t->size = larger.size;
+    sb_hash_table_free(&t->table);
 }
 
 bool sb_redis_listener_is_observer(const struct sb_redis_listener *listener)
@@ -74,12 +47,15 @@ struct sb_redis_listener *sb_redis_listeners_next(const struct sb_redis_listener
                                                   const struct sb_redis_listener *after,
                                                   const char *channel, size_t length)
 {
-    struct sb_redis_listener *listener =
-        after != NULL ? after->next : *bucket_of(t, channel, length);
+    const struct sb_hash_node *node = after != NULL ? &after->node : NULL;
+    uint32_t hash = sb_hash_bytes(channel, length);
+    struct sb_redis_listener *listener;
 
-    while (listener != NULL &&
-           (listener->length != length || memcmp(listener->channel, channel, length) != 0))
-        listener = listener->next;
+    do {
+        listener = listener_of(sb_hash_table_find(&t->table, node, hash));
+        node = listener != NULL ? &listener->node : NULL;
+    } while (listener != NULL &&
+             (listener->length != length || memcmp(listener->channel, channel, length) != 0));
     return listener;
 }
 
@@ -117,18 +93,13 @@ struct sb_redis_listener *sb_redis_listeners_add(struct sb_redis_listeners *t, c
                                                  const char *id)
 {
     struct sb_redis_listener *listener = sb_redis_listeners_find(t, mutex, id);
-    struct sb_redis_listener **bucket;
 
     if (listener == NULL) {
         listener = create(mutex, id);
         if (listener == NULL)
             return NULL;
-        if (t->count >= t->size)
-            grow(t);
-        bucket = bucket_of(t, listener->channel, listener->length);
-        listener->next = *bucket;
-        *bucket = listener;
-        t->count++;
+        sb_hash_table_add(&t->table, &listener->node,
+                          sb_hash_bytes(listener->channel, listener->length));
     }
     listener->count++;
     return listener;
@@ -136,17 +107,11 @@ struct sb_redis_listener *sb_redis_listeners_add(struct sb_redis_listeners *t, c
 
 bool sb_redis_listeners_remove(struct sb_redis_listeners *t, struct sb_redis_listener *listener)
 {
-    struct sb_redis_listener **place = bucket_of(t, listener->channel, listener->length);
-
     SB_CHECK(listener->count > 0, "a listener is counted as often as it is added");
     if (--listener->count > 0)
         return false;
     sb_redis_listeners_end_wait(t, listener);
-    while (*place != NULL && *place != listener)
-        place = &(*place)->next;
-    SB_CHECK(*place == listener, "a listener is in the table");
-    *place = listener->next;
-    t->count--;
+    sb_hash_table_remove(&t->table, &listener->node);
     return true;
 }
 
@@ -183,9 +148,10 @@ void sb_redis_listeners_each(const struct sb_redis_listeners *t,
                              void (*visit)(void *argument, struct sb_redis_listener *listener),
                              void *argument)
 {
-    for (size_t i = 0; i < t->size; i++)
-        for (struct sb_redis_listener *l = t->buckets[i]; l != NULL; l = l->next)
-            visit(argument, l);
+    struct sb_hash_node *node = NULL;
+
+    while ((node = sb_hash_table_next(&t->table, node)) != NULL)
+        visit(argument, listener_of(node));
 }
 
 void sb_redis_listener_mutex(const struct sb_redis_listener *listener,

@@ -11,6 +11,7 @@
 
 #include "backend/redis/keys.h"
 #include "backend/redis/wire/reconnecting.h"
+#include "base/hash.h"
 
 #include <simba/backend.h>
 
@@ -20,7 +21,7 @@ struct sb_redis_subscriber;
 
 /* A contender, or all observers of a mutex. */
 struct sb_redis_listener {
-    struct sb_redis_listener *next;
+    struct sb_hash_node node;
     struct sb_redis_subscriber *at; /* where the channel is subscribed to; NULL: nowhere yet */
     uint64_t ticket; /* of the subscription at `at`, 0 while it has not been asked for */
     /* A contender: since when it waits, by the server's clock; 0: it does not. */
@@ -36,10 +37,8 @@ struct sb_redis_listener {
 
 struct sb_redis_listeners {
     const struct simba_backend_host *host;
-    struct sb_redis_listener **buckets;
-    size_t size; /* a power of two */
-    size_t count;
-    size_t waiting; /* contenders that wait */
+    struct sb_hash_table table; /* by the channel */
+    size_t waiting;             /* contenders that wait */
 };
 
 int sb_redis_listeners_init(struct sb_redis_listeners *listeners,

@@ -97,7 +97,7 @@ void sb_redis_quorum_hold(struct sb_redis_quorum_member *member)
 /* The latest end of a command, however often its deadline is put off. */
 static int64_t end_of(const struct sb_redis_command *command)
 {
-    return command->until_ms > command->deadline_ms ? command->until_ms : command->deadline_ms;
+    return sb_max(command->until_ms, command->deadline_ms);
 }
 
 bool sb_redis_quorum_prepare(struct sb_redis_quorum **open, const struct sb_redis_options *options,

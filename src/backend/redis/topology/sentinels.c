@@ -80,7 +80,7 @@ int64_t sb_redis_sentinels_as_of(const struct sb_redis_sentinels *s,
 {
     if (!sb_redis_place_equals(place, &s->master))
         return 0;
-    return s->votes.any || made_ms < s->confirmed_ms ? made_ms : s->confirmed_ms;
+    return s->votes.any ? made_ms : sb_earlier(made_ms, s->confirmed_ms);
 }
 
 /* Why one of them does not answer; "" where all do. */

@@ -79,13 +79,7 @@ static void on_timer(uv_timer_t *timer)
 
 static int64_t delay_ms(struct sb_redis_reconnecting *r)
 {
-    int64_t delay = DELAY_MIN_MS;
-
-    for (unsigned i = 1; i < r->failures && delay < DELAY_MAX_MS; i++)
-        delay *= 2;
-    if (delay > DELAY_MAX_MS)
-        delay = DELAY_MAX_MS;
-    return delay / 2 + sb_random_between(sb_random_next(&r->random), 0, delay / 2 + 1);
+    return sb_random_backoff(&r->random, DELAY_MIN_MS, DELAY_MAX_MS, r->failures);
 }
 
 /* One server that is gone is one event, however many connections it had. */
