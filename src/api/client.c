@@ -10,7 +10,6 @@
 #include "base/options.h"
 #include "base/url.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -333,20 +332,14 @@ int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms, int64_t *ret_t
 {
     if (client == NULL || ret_ttl_ms == NULL || ret_transition_ms == NULL)
         return SIMBA_EMISUSE;
-    *ret_ttl_ms = client->engine->timing.ttl_ms;
-    *ret_transition_ms = client->engine->timing.transition_ms;
+    *ret_ttl_ms = sb_engine_timing(client->engine)->ttl_ms;
+    *ret_transition_ms = sb_engine_timing(client->engine)->transition_ms;
     return SIMBA_OK;
 }
 
 int simba_client_life_fd(simba_client *client)
 {
-    struct sb_engine *engine = client->engine;
-
-    if (sb_engine_check_process(engine, NULL) != SIMBA_OK || engine->ops->life_fd == NULL) {
-        errno = ENOTSUP;
-        return -1;
-    }
-    return engine->ops->life_fd(engine->backend);
+    return sb_engine_life_fd(client->engine);
 }
 
 int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)
@@ -358,7 +351,7 @@ int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)
     code = sb_engine_check_process(client->engine, NULL);
     if (code != SIMBA_OK)
         return code;
-    sb_metrics_read(&client->engine->metrics, metrics);
+    sb_engine_read_metrics(client->engine, metrics);
     return SIMBA_OK;
 }
 
@@ -386,7 +379,7 @@ static int make_id(simba_client *client, char id[SIMBA_ID_MAX + 1], struct simba
 int sb_client_contender(simba_client *client, const struct sb_service_config *config,
                         struct sb_service **ret_service, struct simba_error *error)
 {
-    const struct sb_timing *timing = &client->engine->timing;
+    const struct sb_timing *timing = sb_engine_timing(client->engine);
     struct sb_service_config full = *config;
     char id[SIMBA_ID_MAX + 1];
     int code = simba_mutex_validate(config->mutex, error);

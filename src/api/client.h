@@ -6,6 +6,8 @@
 
 #include "runtime/service.h"
 
+#include <stdatomic.h>
+
 struct simba_client {
     struct sb_engine *engine;
     simba_id_generator *id_generator;

@@ -109,12 +109,12 @@ int64_t simba_contender_window_ms(const simba_contender *contender)
 
 const char *simba_contender_id(const simba_contender *contender)
 {
-    return contender->service->member.id;
+    return sb_service_id(contender->service);
 }
 
 const char *simba_contender_mutex(const simba_contender *contender)
 {
-    return contender->service->member.mutex;
+    return sb_service_mutex(contender->service);
 }
 
 void simba_contender_state(simba_contender *contender, struct simba_state *ret_state)

@@ -104,7 +104,7 @@ static void run_lost(struct sb_call *call)
     pthread_mutex_lock(&locker->lock);
     locker->lost_running = false;
     pthread_cond_broadcast(&locker->changed);
-    sb_loop_wake(locker->client->engine->loop);
+    sb_engine_wake(locker->client->engine);
     pthread_mutex_unlock(&locker->lock);
 }
 
@@ -124,10 +124,11 @@ static void leave(simba_locker *locker)
                            .changed = &locker->changed,
                            .done = is_lost_told,
                            .argument = locker,
-                           .until_ms = sb_later(simba_now_ms(), engine->timing.stop_timeout_ms)};
+                           .until_ms =
+                               sb_later(simba_now_ms(), sb_engine_timing(engine)->stop_timeout_ms)};
 
     locker->phase = LEAVING;
-    if (!is_lost_told(locker) && !sb_dispatcher_is_on(&locker->service->lane))
+    if (!is_lost_told(locker) && !sb_service_is_inside(locker->service))
         sb_engine_wait(engine, &wait, NULL);
 }
 
@@ -219,7 +220,7 @@ static int check_handle(const simba_locker *locker, const char *call, struct sim
 static int fail_held(const simba_locker *locker, const char *callback, struct simba_error *error)
 {
     return sb_error_set(error, SIMBA_EBUSY, "%s of '%s' can be set only while it is not held",
-                        callback, locker->service->member.mutex);
+                        callback, sb_service_mutex(locker->service));
 }
 
 int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
@@ -251,10 +252,8 @@ int simba_locker_on_closed(simba_locker *locker, simba_closed_fn *on_closed, voi
         return code;
     pthread_mutex_lock(&locker->lock);
     idle = locker->phase == IDLE;
-    if (idle) {
-        locker->service->calls.on_closed = on_closed;
-        locker->service->calls.closed_user = user;
-    }
+    if (idle)
+        sb_service_set_on_closed(locker->service, on_closed, user);
     pthread_mutex_unlock(&locker->lock);
     return idle ? SIMBA_OK : fail_held(locker, "on_closed", error);
 }
@@ -279,7 +278,7 @@ int simba_locker_fail_fast(simba_locker *locker, bool or_unknown, struct simba_e
 static int fail_cancelled(const simba_locker *locker, struct simba_error *error)
 {
     return sb_error_set(error, SIMBA_ECANCELED, "the acquire of '%s' was cancelled",
-                        locker->service->member.mutex);
+                        sb_service_mutex(locker->service));
 }
 
 static int begin(simba_locker *locker, bool once, struct simba_error *error)
@@ -293,7 +292,7 @@ static int begin(simba_locker *locker, bool once, struct simba_error *error)
     pthread_mutex_lock(&locker->lock);
     if (locker->phase != IDLE) {
         code = sb_error_set(error, SIMBA_EBUSY, "cannot acquire '%s': %s by this locker",
-                            locker->service->member.mutex, doing[locker->phase]);
+                            sb_service_mutex(locker->service), doing[locker->phase]);
     } else if (atomic_exchange(&locker->cancelled, false)) {
         code = fail_cancelled(locker, error);
     } else {
@@ -318,7 +317,7 @@ static void set_phase(simba_locker *locker, enum phase phase)
 /* Tells why a wait came to nothing: who owns, or what the store said, or that it said nothing at all. */
 static int explain(simba_locker *locker, int code, int64_t timeout_ms, struct simba_error *error)
 {
-    const char *mutex = locker->service->member.mutex;
+    const char *mutex = sb_service_mutex(locker->service);
     bool unanswered = sb_service_status(locker->service) == SIMBA_STARTING;
     struct simba_error last;
     struct simba_state state;
@@ -361,7 +360,7 @@ static int start(simba_locker *locker, int64_t until_ms, struct simba_error *err
         return sb_error_set(
             error, SIMBA_EUNAVAILABLE,
             "cannot acquire '%s': the store has not answered an earlier request yet",
-            locker->service->member.mutex);
+            sb_service_mutex(locker->service));
     return sb_service_begin_start(locker->service, error);
 }
 
@@ -427,17 +426,14 @@ void simba_locker_cancel(simba_locker *locker)
         atomic_store(&locker->cancelled, true);
     pthread_cond_signal(&locker->changed);
     pthread_mutex_unlock(&locker->lock);
-    pthread_mutex_lock(&engine->lock);
-    pthread_cond_broadcast(&engine->progress);
-    pthread_mutex_unlock(&engine->lock);
-    sb_loop_wake(engine->loop);
+    sb_engine_tell_progress(engine);
 }
 
 /* ---- Release -------------------------------------------------------------------------------- */
 
 static int release(simba_locker *locker, struct simba_error *error)
 {
-    const char *mutex = locker->service->member.mutex;
+    const char *mutex = sb_service_mutex(locker->service);
     int code;
     bool held;
     bool lost;
@@ -505,12 +501,12 @@ int64_t simba_locker_window_ms(const simba_locker *locker)
 
 const char *simba_locker_id(const simba_locker *locker)
 {
-    return locker->service->member.id;
+    return sb_service_id(locker->service);
 }
 
 const char *simba_locker_mutex(const simba_locker *locker)
 {
-    return locker->service->member.mutex;
+    return sb_service_mutex(locker->service);
 }
 
 void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner)

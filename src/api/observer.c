@@ -101,7 +101,7 @@ enum simba_status simba_observer_status(const simba_observer *observer)
 
 const char *simba_observer_mutex(const simba_observer *observer)
 {
-    return observer->service->member.mutex;
+    return sb_service_mutex(observer->service);
 }
 
 void simba_observer_state(simba_observer *observer, struct simba_state *ret_state)

@@ -55,7 +55,7 @@ struct simba_scheduler {
 static void post(simba_scheduler *s, struct simba_task *task)
 {
     sb_service_hold(s->service);
-    sb_loop_post(s->engine->loop, task);
+    sb_engine_post(s->engine, task);
 }
 
 /* ---- On the loop: when to run --------------------------------------------------------------- */
@@ -63,7 +63,7 @@ static void post(simba_scheduler *s, struct simba_task *task)
 static void plan(simba_scheduler *s, int64_t due_ms)
 {
     s->due_ms = due_ms;
-    sb_loop_arm(s->engine->loop, &s->timer, due_ms);
+    sb_engine_arm(s->engine, &s->timer, due_ms);
 }
 
 /* The next due time of the rhythm that lies ahead; the ones that have passed meanwhile are skipped. */
@@ -78,15 +78,15 @@ static int64_t next_beat(simba_scheduler *s, int64_t now_ms)
 /* Without one the work waits: on a thread for callbacks it would hold up those of others. */
 static bool ensure_thread(simba_scheduler *s)
 {
-    if (sb_lane_begin_thread(&s->service->lane, s->worker)) {
+    if (sb_service_begin_thread(s->service, s->worker)) {
         if (s->retry_ms > 0)
-            sb_log(&s->engine->log, SIMBA_LOG_WARN, "there is a thread for the work '%s' again",
-                   s->worker);
+            sb_log(sb_engine_log(s->engine), SIMBA_LOG_WARN,
+                   "there is a thread for the work '%s' again", s->worker);
         s->retry_ms = 0;
         return true;
     }
     if (s->retry_ms == 0)
-        sb_log(&s->engine->log, SIMBA_LOG_ERROR,
+        sb_log(sb_engine_log(s->engine), SIMBA_LOG_ERROR,
                "there is no thread for the work '%s': it waits until the system gives one",
                s->worker);
     s->retry_ms = s->retry_ms == 0 ? RETRY_MIN_MS : 2 * s->retry_ms;
@@ -102,7 +102,7 @@ static void on_due(struct sb_timer *timer)
     if (!s->leading || !sb_service_is_owner(s->service))
         return; /* the next on_acquired plans anew */
     if (!s->running && !ensure_thread(s)) {
-        sb_loop_arm(s->engine->loop, timer, simba_now_ms() + s->retry_ms); /* for the same run */
+        sb_engine_arm(s->engine, timer, simba_now_ms() + s->retry_ms); /* for the same run */
         return;
     }
     if (s->strategy == SIMBA_FIXED_RATE) {
@@ -133,8 +133,8 @@ static void stop_leading(simba_scheduler *s)
 {
     s->leading = false;
     s->retry_ms = 0;
-    sb_loop_cancel(s->engine->loop, &s->timer);
-    sb_lane_end_thread(&s->service->lane);
+    sb_engine_cancel(s->engine, &s->timer);
+    sb_service_end_thread(s->service);
 }
 
 /* A stop that is given up has no on_released. When it is over no timer is armed any more, so none outlives the
@@ -184,8 +184,8 @@ static void work(simba_scheduler *s)
     atomic_fetch_add(&s->runs, 1);
     if (code != 0) {
         atomic_fetch_add(&s->failures, 1);
-        sb_log(&s->engine->log, SIMBA_LOG_ERROR, "the work '%s' failed with %d; it goes on",
-               s->worker, code);
+        sb_log(sb_engine_log(s->engine), SIMBA_LOG_ERROR,
+               "the work '%s' failed with %d; it goes on", s->worker, code);
     }
 }
 
@@ -251,12 +251,12 @@ enum simba_status simba_scheduler_status(const simba_scheduler *scheduler)
 
 const char *simba_scheduler_id(const simba_scheduler *scheduler)
 {
-    return scheduler->service->member.id;
+    return sb_service_id(scheduler->service);
 }
 
 const char *simba_scheduler_mutex(const simba_scheduler *scheduler)
 {
-    return scheduler->service->member.mutex;
+    return sb_service_mutex(scheduler->service);
 }
 
 void simba_scheduler_counts(const simba_scheduler *scheduler,

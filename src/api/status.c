@@ -18,7 +18,7 @@ struct question {
     struct sb_engine *engine;
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
-    /* Under engine->lock: */
+    /* Under the engine's lock: */
     bool answered;
     bool abandoned;
     int code;
@@ -45,8 +45,8 @@ static int take_one(struct question *q, const struct simba_reply *reply)
     one->waiters = reply->waiters;
     if (reply->owner != NULL && reply->owner[0] != '\0' && reply->transition_left_ms >= 0)
         one->owner = sb_owner_in_time_left(reply->owner, simba_now_ms(), reply->ttl_left_ms,
-                                           reply->transition_left_ms, q->engine->timing.ttl_ms,
-                                           reply->fence);
+                                           reply->transition_left_ms,
+                                           sb_engine_timing(q->engine)->ttl_ms, reply->fence);
     q->list = one;
     q->count = 1;
     q->revision = reply->revision;
@@ -90,13 +90,12 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     struct sb_engine *engine = q->engine;
     bool abandoned;
 
-    pthread_mutex_lock(&engine->lock);
+    sb_engine_lock(engine);
     abandoned = q->abandoned;
     if (!abandoned)
         take_answer(q, reply);
     q->answered = true;
-    pthread_cond_broadcast(&engine->progress);
-    pthread_mutex_unlock(&engine->lock);
+    sb_engine_unlock_after_progress(engine);
     if (abandoned)
         free_question(q);
     sb_engine_pending_remove(engine);
@@ -120,17 +119,13 @@ static bool is_answered(void *argument)
 static bool wait_answered(struct question *q, int64_t timeout_ms)
 {
     struct sb_engine *engine = q->engine;
-    struct sb_wait wait = {.lock = &engine->lock,
-                           .changed = &engine->progress,
-                           .done = is_answered,
-                           .argument = q,
-                           .until_ms = sb_later(simba_now_ms(), timeout_ms)};
+    int64_t until_ms = sb_later(simba_now_ms(), timeout_ms);
     bool answered;
 
-    pthread_mutex_lock(&engine->lock);
-    answered = sb_engine_wait(engine, &wait, NULL);
+    sb_engine_lock(engine);
+    answered = sb_engine_wait_locked(engine, is_answered, q, until_ms, NULL);
     q->abandoned = !answered;
-    pthread_mutex_unlock(&engine->lock);
+    sb_engine_unlock(engine);
     return answered;
 }
 
@@ -165,7 +160,7 @@ int sb_client_ask(simba_client *client, const struct simba_request *wire,
     if (q == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     sb_engine_pending_add(client->engine); /* a close must wait for it from here on */
-    sb_loop_push(client->engine->loop, &q->task);
+    sb_engine_push(client->engine, &q->task);
     if (!wait_answered(q, timeout_ms))
         return sb_error_set(error, SIMBA_EUNAVAILABLE, "the store did not answer within %lld ms",
                             (long long)timeout_ms);
@@ -242,7 +237,7 @@ int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_client_queue needs a client, a mutex, ret_list and ret_count");
     code = sb_client_check_question(client, mutex, timeout_ms, error);
-    if (code == SIMBA_OK && client->engine->ops->has_queue)
+    if (code == SIMBA_OK && sb_engine_has_queue(client->engine))
         code = sb_client_ask(client, &wire, &answer, error);
     if (code != SIMBA_OK)
         return code;

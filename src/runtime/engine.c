@@ -1,7 +1,7 @@
 /*
  * engine.c - creates and frees what all services of a client share, and opens its store.
  */
-#include "runtime/engine.h"
+#include "runtime/engine_state.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
@@ -10,8 +10,9 @@
 #include "base/time.h"
 #include "runtime/late_store.h"
 #include "runtime/notices.h"
-#include "runtime/service.h"
+#include "runtime/service_state.h"
 
+#include <errno.h>
 #include <stdarg.h>
 
 /* ---- Host ------------------------------------------------------------------------------------ */
@@ -107,6 +108,61 @@ static int open_first(struct sb_engine *engine, const struct sb_engine_config *c
 bool sb_engine_is_store_open(const struct sb_engine *engine)
 {
     return engine->late == NULL || sb_late_is_open(engine->late);
+}
+
+/* ---- For the library's own objects ---------------------------------------------------------- */
+
+const struct sb_timing *sb_engine_timing(const struct sb_engine *engine)
+{
+    return &engine->timing;
+}
+
+const struct sb_log *sb_engine_log(const struct sb_engine *engine)
+{
+    return &engine->log;
+}
+
+void sb_engine_read_metrics(struct sb_engine *engine, struct simba_metrics *metrics)
+{
+    sb_metrics_read(&engine->metrics, metrics);
+}
+
+bool sb_engine_has_queue(const struct sb_engine *engine)
+{
+    return engine->ops->has_queue;
+}
+
+int sb_engine_life_fd(struct sb_engine *engine)
+{
+    if (sb_engine_check_process(engine, NULL) == SIMBA_OK && engine->ops->life_fd != NULL)
+        return engine->ops->life_fd(engine->backend);
+    errno = ENOTSUP;
+    return -1;
+}
+
+void sb_engine_post(struct sb_engine *engine, struct simba_task *task)
+{
+    sb_loop_post(engine->loop, task);
+}
+
+void sb_engine_push(struct sb_engine *engine, struct simba_task *task)
+{
+    sb_loop_push(engine->loop, task);
+}
+
+void sb_engine_wake(struct sb_engine *engine)
+{
+    sb_loop_wake(engine->loop);
+}
+
+void sb_engine_arm(struct sb_engine *engine, struct sb_timer *timer, int64_t at_ms)
+{
+    sb_loop_arm(engine->loop, timer, at_ms);
+}
+
+void sb_engine_cancel(struct sb_engine *engine, struct sb_timer *timer)
+{
+    sb_loop_cancel(engine->loop, timer);
 }
 
 /* ---- Closing --------------------------------------------------------------------------------- */

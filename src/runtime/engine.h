@@ -8,43 +8,8 @@
 #include "base/log.h"
 #include "core/machine.h"
 #include "runtime/dispatcher.h"
-#include "runtime/loop.h"
-#include "runtime/metrics.h"
-#include "runtime/registry.h"
 #include "runtime/requests.h"
-#include "runtime/starts.h"
 #include "runtime/wait.h"
-
-#include <pthread.h>
-
-struct sb_late_store;
-
-struct sb_engine {
-    struct simba_backend_host host; /* first: the host that a backend sees is the engine */
-    struct sb_loop *loop;
-    struct sb_dispatcher *dispatcher;
-    const struct simba_backend_ops *ops;
-    simba_backend *backend;
-    struct sb_late_store *late; /* what the backend is where the store was down at first, or NULL */
-    struct sb_log log;
-    struct sb_timing timing;
-    struct sb_metrics metrics;
-    struct sb_registry registry;
-    struct simba_request *batch; /* becomes due at the end of this turn */
-    struct simba_request **batch_end;
-    struct sb_starts starts; /* loop thread only */
-    unsigned forks;
-    struct simba_task session_task; /* for the news that a session is over when memory is short */
-    _Atomic bool session_task_posted;
-
-    /* Guards what other threads copy of a service, or take from it. One for all: no step lasts long. */
-    pthread_mutex_t rest_lock;
-
-    /* Threads of the application wait here for a stop or for the end of everything. */
-    pthread_mutex_t lock;
-    pthread_cond_t progress;
-    size_t pending; /* services that have not been freed, and requests without an answer */
-};
 
 struct sb_engine_config {
     const struct simba_backend_ops *ops;
@@ -73,22 +38,44 @@ void sb_engine_pending_remove(struct sb_engine *engine);
 bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
                     const struct sb_help *help);
 
-/* The same for what is guarded by engine->lock, which it takes, and followed by a signal of progress. */
+/* The lock of the engine guards what its threads wait for. The second tells them to look again before it lets go. */
+void sb_engine_lock(struct sb_engine *engine);
+void sb_engine_unlock_after_progress(struct sb_engine *engine);
+void sb_engine_unlock(struct sb_engine *engine);
+
+/* sb_engine_wait for what that lock guards: with the lock held; and without, to take it meanwhile. */
+bool sb_engine_wait_locked(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
+                           int64_t until_ms, const struct sb_help *help);
 bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
                              int64_t until_ms, const struct sb_help *help);
 
-/* ---- engine.c -------------------------------------------------------------------------------- */
+/* Has all threads that wait look again, and the thread that runs the loop. From any thread. */
+void sb_engine_tell_progress(struct sb_engine *engine);
 
-static inline struct sb_engine *sb_engine_of_host(const struct simba_backend_host *host)
-{
-    return (struct sb_engine *)host;
-}
+/* ---- engine.c -------------------------------------------------------------------------------- */
 
 int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,
                      struct simba_error *error);
 
 /* False: the store could not be opened so far, and requests fail with the reason. On the loop thread. */
 bool sb_engine_is_store_open(const struct sb_engine *engine);
+
+/* The times of contenders that have none of their own. */
+const struct sb_timing *sb_engine_timing(const struct sb_engine *engine);
+
+const struct sb_log *sb_engine_log(const struct sb_engine *engine);
+void sb_engine_read_metrics(struct sb_engine *engine, struct simba_metrics *metrics);
+
+/* Whether the store knows who waits; and simba_client_life_fd. */
+bool sb_engine_has_queue(const struct sb_engine *engine);
+int sb_engine_life_fd(struct sb_engine *engine);
+
+/* Tasks and timers of the library's own objects on the engine's loop: see loop.h. */
+void sb_engine_post(struct sb_engine *engine, struct simba_task *task);
+void sb_engine_push(struct sb_engine *engine, struct simba_task *task);
+void sb_engine_wake(struct sb_engine *engine);
+void sb_engine_arm(struct sb_engine *engine, struct sb_timer *timer, int64_t at_ms);
+void sb_engine_cancel(struct sb_engine *engine, struct sb_timer *timer);
 
 /* Waits until all services are gone and all requests are answered. False: a callback has not returned for as long as
  * the stop timeout. */

@@ -5,7 +5,7 @@
 #include "base/fork.h"
 #include "base/error.h"
 #include "base/time.h"
-#include "runtime/engine.h"
+#include "runtime/engine_state.h"
 
 int sb_engine_check_process(const struct sb_engine *engine, struct simba_error *error)
 {
@@ -111,18 +111,48 @@ bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
     return done;
 }
 
-bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
-                             int64_t until_ms, const struct sb_help *help)
+void sb_engine_lock(struct sb_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+}
+
+void sb_engine_unlock(struct sb_engine *engine)
+{
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void sb_engine_unlock_after_progress(struct sb_engine *engine)
+{
+    pthread_cond_broadcast(&engine->progress);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void sb_engine_tell_progress(struct sb_engine *engine)
+{
+    sb_engine_lock(engine);
+    sb_engine_unlock_after_progress(engine);
+    sb_loop_wake(engine->loop);
+}
+
+bool sb_engine_wait_locked(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
+                           int64_t until_ms, const struct sb_help *help)
 {
     struct sb_wait wait = {.lock = &engine->lock,
                            .changed = &engine->progress,
                            .done = done,
                            .argument = argument,
                            .until_ms = until_ms};
+
+    return sb_engine_wait(engine, &wait, help);
+}
+
+bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
+                             int64_t until_ms, const struct sb_help *help)
+{
     bool is_done;
 
-    pthread_mutex_lock(&engine->lock);
-    is_done = sb_engine_wait(engine, &wait, help);
-    pthread_mutex_unlock(&engine->lock);
+    sb_engine_lock(engine);
+    is_done = sb_engine_wait_locked(engine, done, argument, until_ms, help);
+    sb_engine_unlock(engine);
     return is_done;
 }

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/container.h"
 #include "base/text.h"
-#include "runtime/service.h"
+#include "runtime/service_state.h"
 
 /* A notice on its way to the loop. An empty string stands for NULL. */
 struct notice {

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/text.h"
-#include "runtime/engine.h"
+#include "runtime/engine_state.h"
 
 #include <string.h>
 

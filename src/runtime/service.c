@@ -4,9 +4,10 @@
  * The holder of the handle has one reference; so do each request under way, a start that waits for its turn, a busy
  * queue of callbacks, and a task in the inbox that comes from there. The last one frees the service, on whatever thread.
  */
-#include "runtime/service_parts.h"
+#include "runtime/service_state.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/container.h"
 #include "base/error.h"
 #include "base/fork.h"
@@ -143,6 +144,40 @@ int sb_service_last_error(struct sb_service *s, struct simba_error *error)
         sb_error_plain(error, code);
     pthread_mutex_unlock(&s->engine->rest_lock);
     return code;
+}
+
+/* ---- For the library's own objects ---------------------------------------------------------- */
+
+const char *sb_service_mutex(const struct sb_service *s)
+{
+    return s->member.mutex;
+}
+
+const char *sb_service_id(const struct sb_service *s)
+{
+    return s->member.id;
+}
+
+void sb_service_set_on_closed(struct sb_service *s, simba_closed_fn *on_closed, void *user)
+{
+    s->calls.on_closed = on_closed;
+    s->calls.closed_user = user;
+}
+
+bool sb_service_is_inside(const struct sb_service *s)
+{
+    return sb_dispatcher_is_on(&s->lane);
+}
+
+bool sb_service_begin_thread(struct sb_service *s, const char *name)
+{
+    SB_CHECK(sb_loop_is_current(s->engine->loop), "a thread is begun on the loop thread");
+    return sb_lane_begin_thread(&s->lane, name);
+}
+
+void sb_service_end_thread(struct sb_service *s)
+{
+    sb_lane_end_thread(&s->lane);
 }
 
 /* ---- Callbacks ------------------------------------------------------------------------------- */

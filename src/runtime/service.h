@@ -8,9 +8,6 @@
 #define SB_RUNTIME_SERVICE_H
 
 #include "runtime/engine.h"
-#include "runtime/rest.h"
-
-#include <stdatomic.h>
 
 struct sb_service;
 
@@ -41,57 +38,6 @@ struct sb_service_config {
     struct sb_service_calls calls;
 };
 
-/* There may be a hundred thousand of them, so each byte counts: what all have in common is the engine's, and what
- * few have is allocated for those. */
-struct sb_service {
-    struct sb_engine *engine;
-    struct sb_member member;
-    struct sb_timer timer;
-    struct sb_lane lane;
-    struct sb_call report_call;
-    struct sb_call closed_call;
-    struct simba_task start_task;
-    struct simba_task stop_task;
-    struct simba_task close_task;
-    struct simba_task returned_task;
-    struct sb_timing *own_timing; /* where it is not the engine's */
-    struct sb_service_calls calls;
-    _Atomic unsigned references;
-    _Atomic unsigned returned; /* callbacks that have returned and the machine does not know yet */
-    bool awaited; /* a thread waits for what the last start brings; set before its task is posted */
-
-    /* Loop thread only. */
-    int64_t contest_at_us;    /* since when this contest runs */
-    int64_t warned_at_ms;     /* of a failure */
-    int64_t failing_since_ms; /* 0: the last request did not fail */
-    struct sb_start start;    /* where it waits for its turn */
-    bool close_when_stopped;
-    bool away_told; /* that the store fails for longer than a lease */
-    bool listening;
-    bool following; /* a contender that has had to wait is told of changes, as observers are */
-
-    /* What other threads may ask without a lock. */
-    _Atomic int64_t belief_ms;
-    _Atomic int64_t ttl_ms;
-    _Atomic uint64_t fence;
-    _Atomic int status;
-    int stop_code;  /* of the last stop; under engine->lock */
-    unsigned stops; /* that are complete; under engine->lock */
-    bool is_closed; /* no callback runs or will begin; under engine->lock */
-
-    /* What decides whether a callback may begin; under engine->rest_lock. */
-    bool report_queued; /* its call is on the lane and has not begun */
-    bool told;          /* of a term, and not yet of its end */
-    bool muted;         /* closed from inside a callback: none begins any more but on_closed */
-    unsigned ends; /* stops that the machine has completed; a report of before begins nothing */
-
-    /* The machine and what waits to be reported; under engine->rest_lock, written by the loop thread. */
-    struct sb_rest rest;
-    struct simba_error *last_error;
-
-    char names[]; /* the strings of `member` */
-};
-
 int sb_service_create(struct sb_engine *engine, const struct sb_service_config *config,
                       struct sb_service **ret_service, struct simba_error *error);
 
@@ -109,21 +55,23 @@ int sb_service_begin_start(struct sb_service *service, struct simba_error *error
 void sb_service_stop_soon(struct sb_service *service);
 bool sb_service_wait_initial(struct sb_service *service, int64_t until_ms);
 
-/* Begins a start whose turn has come, if it still waits. For the engine's queue of starts. Loop thread only. */
-void sb_service_begin_queued(struct sb_start *start);
-
-/* Tells a store that was not open before that the service listens, if it does. Loop thread only. */
-void sb_service_introduce(struct sb_service *service);
-
-/* Feeds an event that has nothing but a time. Loop thread only. */
-void sb_service_event(struct sb_service *service, enum sb_event_type type);
-
-/* Whether it wants to hear of changes of the owner: an observer, or a contender that follows. Loop thread only. */
-bool sb_service_hears_changes(const struct sb_service *service);
-
 /* Keep it alive for a task of the owner's that is on its way. */
 void sb_service_hold(struct sb_service *service);
 void sb_service_drop(struct sb_service *service);
+
+/* Its names; the id is NULL where it is an observer. They stay as long as it does. */
+const char *sb_service_mutex(const struct sb_service *service);
+const char *sb_service_id(const struct sb_service *service);
+
+/* Sets the last callback, while no close has begun. */
+void sb_service_set_on_closed(struct sb_service *service, simba_closed_fn *on_closed, void *user);
+
+/* Whether the calling thread is inside one of its callbacks. */
+bool sb_service_is_inside(const struct sb_service *service);
+
+/* Gives its callbacks a thread of their own, and takes that away: see sb_lane_begin_thread. Loop thread only. */
+bool sb_service_begin_thread(struct sb_service *service, const char *name);
+void sb_service_end_thread(struct sb_service *service);
 
 /* Puts a call of the owner's behind the callbacks. `call` stays valid until it has run. */
 void sb_service_call(struct sb_service *service, struct sb_call *call);
@@ -144,8 +92,6 @@ int64_t sb_service_window_ms(const struct sb_service *service);
 
 /* The times that its machine has. */
 const struct sb_timing *sb_service_timing(const struct sb_service *service);
-
-struct sb_service *sb_service_of_member(struct sb_member *member);
 
 /* Help with the callbacks of one service, or of all services of a mutex. */
 struct sb_help sb_service_help(const struct sb_service *service);

@@ -2,7 +2,7 @@
  * service_answer.c - what an answer of the store means to a service: the event for its machine, the error that is kept
  * and logged, the owner's name.
  */
-#include "runtime/service_parts.h"
+#include "runtime/service_state.h"
 
 #include "base/alloc.h"
 #include "base/error.h"

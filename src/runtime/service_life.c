@@ -2,7 +2,7 @@
  * service_life.c - creates services, starts, stops and closes them: what a thread of the application asks for, and its
  * wait for that.
  */
-#include "runtime/service_parts.h"
+#include "runtime/service_state.h"
 
 #include "base/alloc.h"
 #include "base/container.h"

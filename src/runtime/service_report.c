@@ -4,7 +4,7 @@
  * What a step has changed waits in the report, under the lock of the engine's services. A call on the service's queue
  * takes it and calls back, away from the loop.
  */
-#include "runtime/service_parts.h"
+#include "runtime/service_state.h"
 
 #include "base/container.h"
 

@@ -5,7 +5,7 @@
  * All of it happens on the loop thread. The lock of the engine's services lets other threads copy what the machine
  * knows; it is never held while anything foreign runs.
  */
-#include "runtime/service_parts.h"
+#include "runtime/service_state.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

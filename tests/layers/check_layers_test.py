@@ -45,6 +45,8 @@ BROKEN = [
      '#include "backend/sqlite/driver.h"\n', "the backend's own"),
     ("the program sees into the library", "src/cli/bad.c", '#include "api/client.h"\n', "is public"),
     ("the api sees libuv", "src/api/bad.c", "#include <uv.h>\n", "<uv.h>"),
+    ("the api sees into the runtime", "src/api/bad.c",
+     '#include "runtime/service_state.h"\n', "the runtime's own"),
     ("an include escapes from src", "src/base/bad.c", '#include "../x.h"\n', "not a path below src"),
     ("a folder without a layer", "src/misc/bad.c", "\n", "in no layer"),
     ("a part of a store includes upwards", "src/backend/redis/wire/bad.c",

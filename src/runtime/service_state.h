@@ -1,0 +1,116 @@
+/*
+ * service_state.h - the inside of a service, for the files of the runtime. Of its own files each calls only those before it: service.c, service_answer.c,
+ * service_report.c, service_step.c, service_life.c.
+ */
+#ifndef SB_RUNTIME_SERVICE_STATE_H
+#define SB_RUNTIME_SERVICE_STATE_H
+
+#include "runtime/engine_state.h"
+#include "runtime/rest.h"
+#include "runtime/service.h"
+
+#include <stdatomic.h>
+
+/* There may be a hundred thousand of them, so each byte counts: what all have in common is the engine's, and what
+ * few have is allocated for those. */
+struct sb_service {
+    struct sb_engine *engine;
+    struct sb_member member;
+    struct sb_timer timer;
+    struct sb_lane lane;
+    struct sb_call report_call;
+    struct sb_call closed_call;
+    struct simba_task start_task;
+    struct simba_task stop_task;
+    struct simba_task close_task;
+    struct simba_task returned_task;
+    struct sb_timing *own_timing; /* where it is not the engine's */
+    struct sb_service_calls calls;
+    _Atomic unsigned references;
+    _Atomic unsigned returned; /* callbacks that have returned and the machine does not know yet */
+    bool awaited; /* a thread waits for what the last start brings; set before its task is posted */
+
+    /* Loop thread only. */
+    int64_t contest_at_us;    /* since when this contest runs */
+    int64_t warned_at_ms;     /* of a failure */
+    int64_t failing_since_ms; /* 0: the last request did not fail */
+    struct sb_start start;    /* where it waits for its turn */
+    bool close_when_stopped;
+    bool away_told; /* that the store fails for longer than a lease */
+    bool listening;
+    bool following; /* a contender that has had to wait is told of changes, as observers are */
+
+    /* What other threads may ask without a lock. */
+    _Atomic int64_t belief_ms;
+    _Atomic int64_t ttl_ms;
+    _Atomic uint64_t fence;
+    _Atomic int status;
+    int stop_code;  /* of the last stop; under engine->lock */
+    unsigned stops; /* that are complete; under engine->lock */
+    bool is_closed; /* no callback runs or will begin; under engine->lock */
+
+    /* What decides whether a callback may begin; under engine->rest_lock. */
+    bool report_queued; /* its call is on the lane and has not begun */
+    bool told;          /* of a term, and not yet of its end */
+    bool muted;         /* closed from inside a callback: none begins any more but on_closed */
+    unsigned ends; /* stops that the machine has completed; a report of before begins nothing */
+
+    /* The machine and what waits to be reported; under engine->rest_lock, written by the loop thread. */
+    struct sb_rest rest;
+    struct simba_error *last_error;
+
+    char names[]; /* the strings of `member` */
+};
+
+static inline bool sb_service_is_observer(const struct sb_service *service)
+{
+    return service->member.id == NULL;
+}
+
+/* ---- service.c ------------------------------------------------------------------------------- */
+
+/* Sets up the queue of its callbacks. SIMBA_ENOMEM when memory is short. */
+int sb_service_init_calls(struct sb_service *service);
+
+struct sb_service *sb_service_of_member(struct sb_member *member);
+
+/* Frees a service that nobody refers to. */
+void sb_service_free(struct sb_service *service);
+
+/* ---- service_answer.c ------------------------------------------------------------------------ */
+
+/* Completes the event that an answer is to the machine, and keeps what the service shows of a failure. `told` is a copy
+ * of the answer, changed where it cannot be believed or kept; the event points into it. *ret_name: of the owner that it
+ * tells, for sb_rest_lay; NULL: none is needed. Loop thread only. */
+void sb_service_take_answer(struct sb_service *service, const struct sb_request *request,
+                            struct simba_reply *told, struct sb_event *event,
+                            struct sb_name **ret_name);
+
+/* ---- service_report.c ------------------------------------------------------------------------ */
+
+/* What service->report_call runs. */
+void sb_service_run_report(struct sb_call *call);
+
+/* Adds what a step has changed to the report, with engine->rest_lock held. Returns how many changes will have no
+ * callback of their own. *ret_dropped: whether one of them should have had. */
+unsigned sb_service_keep_report(struct sb_service *service, const struct sb_step *step,
+                                struct sb_report *report, bool *ret_dropped);
+
+/* ---- service_step.c -------------------------------------------------------------------------- */
+
+/* Sets the functions of its timer and of its tasks, but for those of a close. */
+void sb_service_init_steps(struct sb_service *service);
+
+/* What follows is for the loop thread only. Feeds an event that has nothing but a time. */
+void sb_service_event(struct sb_service *service, enum sb_event_type type);
+
+/* Whether it wants to hear of changes of the owner: an observer, or a contender that follows. */
+bool sb_service_hears_changes(const struct sb_service *service);
+
+/* Begins a start whose turn has come, if it still waits. For the engine's queue of starts. */
+void sb_service_begin_queued(struct sb_start *start);
+
+/* Tells a store that was not open before that the service listens, if it does. */
+void sb_service_introduce(struct sb_service *service);
+
+#endif
