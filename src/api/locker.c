@@ -42,7 +42,7 @@ struct simba_locker {
     void (*on_lost)(void *user);
     void *user;
     struct sb_call lost_call;
-    bool lost_queued;  /* the call is on the lane and has not begun */
+    bool lost_queued;  /* the call is on the strand and has not begun */
     bool lost_running; /* on_lost has begun and has not returned */
 };
 

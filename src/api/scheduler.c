@@ -1,10 +1,10 @@
 /*
  * scheduler.c - periodic work on the leader only.
  *
- * The work runs on the lane of the contender, between its callbacks. So on_released waits for a run that is
+ * The work runs on the strand of the contender, between its callbacks. So on_released waits for a run that is
  * under way, and with it the release of the mutex: the next leader's work begins after ours has ended. While it
- * leads the lane has a thread of its own, so that work delays nobody else's callbacks. The timer belongs to the
- * loop; it decides, the lane works.
+ * leads the strand has a thread of its own, so that work delays nobody else's callbacks. The timer belongs to the
+ * loop; it decides, the strand works.
  */
 #include "api/client.h"
 
@@ -40,7 +40,7 @@ struct simba_scheduler {
     /* Loop thread only. */
     struct sb_timer timer;
     int64_t due_ms;    /* of the run that the timer stands for */
-    uint64_t due_term; /* of the run that is on the lane */
+    uint64_t due_term; /* of the run that is on the strand */
     bool leading;
     bool running;
     int64_t retry_ms; /* until the next try to get a thread; 0: the last one did not fail */
@@ -170,7 +170,7 @@ static void run_ended(struct simba_task *task)
     sb_service_drop(s->service);
 }
 
-/* ---- On the lane: the work ------------------------------------------------------------------ */
+/* ---- On the strand: the work ------------------------------------------------------------------ */
 
 static void work(simba_scheduler *s)
 {

@@ -1,5 +1,5 @@
 /*
- * report.c - merges the changes that wait to be told. It must not know callbacks, lanes or locks.
+ * report.c - merges the changes that wait to be told. It must not know callbacks, strands or locks.
  */
 #include "core/report.h"
 

@@ -1,9 +1,9 @@
 /*
- * dispatcher.c - lanes on a few threads.
+ * dispatcher.c - strands on a few threads.
  *
- * One lock for all lanes: callbacks are rare beside what they do. A lane is in a queue, or on a thread,
+ * One lock for all strands: callbacks are rare beside what they do. A strand is in a queue, or on a thread,
  * or idle; never in two places, which is what keeps its calls in order. With an executor the shared queue holds the
- * lanes that the executor has and has not begun. A thread of one lane has a queue of its own, for that lane.
+ * strands that the executor has and has not begun. A thread of one strand has a queue of its own, for that strand.
  */
 #include "runtime/dispatcher.h"
 
@@ -19,13 +19,13 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-/* Lanes that wait for a thread. */
+/* Strands that wait for a thread. */
 struct queue {
     pthread_cond_t ready;
-    struct sb_lane *first;
-    struct sb_lane *last;
+    struct sb_strand *first;
+    struct sb_strand *last;
     int length;
-    int idle;    /* threads that wait for a lane */
+    int idle;    /* threads that wait for a strand */
     bool ending; /* its threads end when it is empty */
 };
 
@@ -47,14 +47,14 @@ struct sb_dispatcher {
     int most;                 /* threads of the shared queue that may run at once */
     int running;              /* threads of the shared queue */
     int waiting;              /* of those, the ones whose callback waits for others */
-    size_t busy;              /* lanes that have calls */
-    _Atomic bool seen;        /* the executor has run a lane */
-    _Atomic unsigned handing; /* threads that are giving a lane to the executor */
+    size_t busy;              /* strands that have calls */
+    _Atomic bool seen;        /* the executor has run a strand */
+    _Atomic unsigned handing; /* threads that are giving a strand to the executor */
 };
 
 /* The calls that this thread is running: a callback that waits may run others. */
 struct frame {
-    const struct sb_lane *lane;
+    const struct sb_strand *strand;
     struct frame *outer;
     unsigned forks;
     bool shared; /* on one of the dispatcher's threads */
@@ -67,10 +67,10 @@ static const struct frame *current(void)
     return innermost != NULL && innermost->forks == sb_fork_count() ? innermost : NULL;
 }
 
-bool sb_dispatcher_is_on(const struct sb_lane *lane)
+bool sb_dispatcher_is_on(const struct sb_strand *strand)
 {
     for (const struct frame *frame = current(); frame != NULL; frame = frame->outer)
-        if (frame->lane == lane)
+        if (frame->strand == strand)
             return true;
     return false;
 }
@@ -87,43 +87,43 @@ static bool has_executor(const struct sb_dispatcher *d)
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-static void enqueue(struct queue *queue, struct sb_lane *lane)
+static void enqueue(struct queue *queue, struct sb_strand *strand)
 {
-    lane->next = NULL;
-    lane->previous = queue->last;
+    strand->next = NULL;
+    strand->previous = queue->last;
     if (queue->last != NULL)
-        queue->last->next = lane;
+        queue->last->next = strand;
     else
-        queue->first = lane;
-    queue->last = lane;
+        queue->first = strand;
+    queue->last = strand;
     queue->length++;
 }
 
-static void dequeue(struct queue *queue, struct sb_lane *lane)
+static void dequeue(struct queue *queue, struct sb_strand *strand)
 {
-    if (lane->previous != NULL)
-        lane->previous->next = lane->next;
+    if (strand->previous != NULL)
+        strand->previous->next = strand->next;
     else
-        queue->first = lane->next;
-    if (lane->next != NULL)
-        lane->next->previous = lane->previous;
+        queue->first = strand->next;
+    if (strand->next != NULL)
+        strand->next->previous = strand->previous;
     else
-        queue->last = lane->previous;
+        queue->last = strand->previous;
     queue->length--;
 }
 
-/* Runs the first call of a lane. Returns whether the lane has more; if not, it is out of our hands. */
-static bool run_one(struct sb_dispatcher *d, struct sb_lane *lane, bool shared)
+/* Runs the first call of a strand. Returns whether the strand has more; if not, it is out of our hands. */
+static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shared)
 {
-    struct frame frame = {lane, innermost, sb_fork_count(), shared};
+    struct frame frame = {strand, innermost, sb_fork_count(), shared};
     struct sb_call *call;
     bool more;
 
     pthread_mutex_lock(&d->lock);
-    call = lane->first;
-    lane->first = call->next;
-    if (lane->first == NULL)
-        lane->last = NULL;
+    call = strand->first;
+    strand->first = call->next;
+    if (strand->first == NULL)
+        strand->last = NULL;
     pthread_mutex_unlock(&d->lock);
 
     innermost = &frame;
@@ -131,43 +131,43 @@ static bool run_one(struct sb_dispatcher *d, struct sb_lane *lane, bool shared)
     innermost = frame.outer;
 
     pthread_mutex_lock(&d->lock);
-    more = lane->first != NULL;
-    lane->busy = more;
+    more = strand->first != NULL;
+    strand->busy = more;
     d->busy -= more ? 0 : 1;
     pthread_mutex_unlock(&d->lock);
     if (!more)
-        lane->idle(lane);
+        strand->idle(strand);
     return more;
 }
 
 /* ---- An executor ---------------------------------------------------------------------------- */
 
-/* Counted, because the lane may run, and all that it belongs to may go, before the executor has returned. */
-static void hand_over(struct sb_dispatcher *d, struct sb_lane *lane)
+/* Counted, because the strand may run, and all that it belongs to may go, before the executor has returned. */
+static void hand_over(struct sb_dispatcher *d, struct sb_strand *strand)
 {
     atomic_fetch_add(&d->handing, 1);
     pthread_mutex_lock(&d->lock);
-    enqueue(&d->shared, lane);
+    enqueue(&d->shared, strand);
     pthread_mutex_unlock(&d->lock);
-    sb_ticket_hand_over(lane->ticket);
+    sb_ticket_hand_over(strand->ticket);
     atomic_fetch_sub(&d->handing, 1);
 }
 
-static void run_handed_over(struct sb_dispatcher *d, struct sb_lane *lane)
+static void run_handed_over(struct sb_dispatcher *d, struct sb_strand *strand)
 {
-    if (run_one(d, lane, false))
-        hand_over(d, lane);
+    if (run_one(d, strand, false))
+        hand_over(d, strand);
 }
 
-static void run_on_executor(struct sb_lane *lane)
+static void run_on_executor(struct sb_strand *strand)
 {
-    struct sb_dispatcher *d = lane->dispatcher;
+    struct sb_dispatcher *d = strand->dispatcher;
 
     atomic_store(&d->seen, true);
     pthread_mutex_lock(&d->lock);
-    dequeue(&d->shared, lane);
+    dequeue(&d->shared, strand);
     pthread_mutex_unlock(&d->lock);
-    run_handed_over(d, lane);
+    run_handed_over(d, strand);
 }
 
 bool sb_dispatcher_is_on_executor(const struct sb_dispatcher *d)
@@ -180,18 +180,18 @@ bool sb_dispatcher_is_executor_unseen(const struct sb_dispatcher *d)
     return has_executor(d) && !atomic_load(&d->seen);
 }
 
-static bool may_help(const struct sb_lane *lane, const struct sb_help *help)
+static bool may_help(const struct sb_strand *strand, const struct sb_help *help)
 {
-    return sb_ticket_is_queued(lane->ticket) &&
-           (help->matches == NULL || help->matches(lane, help->argument));
+    return sb_ticket_is_queued(strand->ticket) &&
+           (help->matches == NULL || help->matches(strand, help->argument));
 }
 
-/* With the lock held. The first lane from `lane` on that may be helped with. */
-static struct sb_lane *find_match(struct sb_lane *lane, const struct sb_help *help)
+/* With the lock held. The first strand from `strand` on that may be helped with. */
+static struct sb_strand *find_match(struct sb_strand *strand, const struct sb_help *help)
 {
-    while (lane != NULL && !may_help(lane, help))
-        lane = lane->next;
-    return lane;
+    while (strand != NULL && !may_help(strand, help))
+        strand = strand->next;
+    return strand;
 }
 
 bool sb_dispatcher_can_help(struct sb_dispatcher *d, const struct sb_help *help)
@@ -204,21 +204,21 @@ bool sb_dispatcher_can_help(struct sb_dispatcher *d, const struct sb_help *help)
     return can;
 }
 
-/* A lane that the executor begins at this moment is still in the queue; it is the executor's. */
+/* A strand that the executor begins at this moment is still in the queue; it is the executor's. */
 bool sb_dispatcher_help(struct sb_dispatcher *d, const struct sb_help *help)
 {
-    struct sb_lane *lane;
+    struct sb_strand *strand;
 
     pthread_mutex_lock(&d->lock);
-    lane = find_match(d->shared.first, help);
-    while (lane != NULL && !sb_ticket_take_back(lane->ticket))
-        lane = find_match(lane->next, help);
-    if (lane != NULL)
-        dequeue(&d->shared, lane);
+    strand = find_match(d->shared.first, help);
+    while (strand != NULL && !sb_ticket_take_back(strand->ticket))
+        strand = find_match(strand->next, help);
+    if (strand != NULL)
+        dequeue(&d->shared, strand);
     pthread_mutex_unlock(&d->lock);
-    if (lane != NULL)
-        run_handed_over(d, lane);
-    return lane != NULL;
+    if (strand != NULL)
+        run_handed_over(d, strand);
+    return strand != NULL;
 }
 
 /* ---- Threads -------------------------------------------------------------------------------- */
@@ -257,7 +257,7 @@ static void join_worker(struct sb_worker *w)
     sb_free(w);
 }
 
-/* Some thread must take the last lane of the queue. An idle thread that was woken for an earlier lane still
+/* Some thread must take the last strand of the queue. An idle thread that was woken for an earlier strand still
  * counts as idle, hence the comparison. When no thread can be added, one that exists will come to it. */
 static void wake_or_add_worker(struct sb_dispatcher *d)
 {
@@ -267,18 +267,18 @@ static void wake_or_add_worker(struct sb_dispatcher *d)
         pthread_cond_signal(&d->shared.ready);
 }
 
-/* With the lock held, for a lane that has calls and is nowhere. `here`: by a thread of the shared queue, which comes back
+/* With the lock held, for a strand that has calls and is nowhere. `here`: by a thread of the shared queue, which comes back
  * to it. */
-static void place(struct sb_dispatcher *d, struct sb_lane *lane, bool here)
+static void place(struct sb_dispatcher *d, struct sb_strand *strand, bool here)
 {
-    struct sb_worker *w = lane->worker;
+    struct sb_worker *w = strand->worker;
 
     if (w != NULL) {
-        enqueue(&w->own, lane);
+        enqueue(&w->own, strand);
         pthread_cond_signal(&w->own.ready);
         return;
     }
-    enqueue(&d->shared, lane);
+    enqueue(&d->shared, strand);
     if (!here)
         wake_or_add_worker(d);
 }
@@ -306,7 +306,7 @@ static void *run_worker(void *argument)
 
     pthread_mutex_lock(&d->lock);
     for (;;) {
-        struct sb_lane *lane;
+        struct sb_strand *strand;
         bool more;
 
         while (queue->first == NULL && !queue->ending) {
@@ -316,13 +316,13 @@ static void *run_worker(void *argument)
         }
         if (queue->first == NULL)
             break;
-        lane = queue->first;
-        dequeue(queue, lane);
+        strand = queue->first;
+        dequeue(queue, strand);
         pthread_mutex_unlock(&d->lock);
-        more = run_one(d, lane, queue == &d->shared);
+        more = run_one(d, strand, queue == &d->shared);
         pthread_mutex_lock(&d->lock);
         if (more)
-            place(d, lane, queue == &d->shared);
+            place(d, strand, queue == &d->shared);
     }
     before = take_ended(d);
     w->ended = true;
@@ -331,33 +331,33 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
-bool sb_dispatcher_call(struct sb_lane *lane, struct sb_call *call)
+bool sb_dispatcher_call(struct sb_strand *strand, struct sb_call *call)
 {
-    struct sb_dispatcher *d = lane->dispatcher;
+    struct sb_dispatcher *d = strand->dispatcher;
     bool was_idle;
 
     call->next = NULL;
     pthread_mutex_lock(&d->lock);
-    if (lane->last != NULL)
-        lane->last->next = call;
+    if (strand->last != NULL)
+        strand->last->next = call;
     else
-        lane->first = call;
-    lane->last = call;
-    was_idle = !lane->busy;
-    lane->busy = true;
+        strand->first = call;
+    strand->last = call;
+    was_idle = !strand->busy;
+    strand->busy = true;
     d->busy += was_idle ? 1 : 0;
     if (was_idle && !has_executor(d))
-        place(d, lane, false);
+        place(d, strand, false);
     pthread_mutex_unlock(&d->lock);
     if (was_idle && has_executor(d))
-        hand_over(d, lane);
+        hand_over(d, strand);
     return was_idle;
 }
 
 struct sb_dispatcher *sb_dispatcher_wait_begin(void)
 {
     const struct frame *frame = current();
-    struct sb_dispatcher *d = frame != NULL ? frame->lane->dispatcher : NULL;
+    struct sb_dispatcher *d = frame != NULL ? frame->strand->dispatcher : NULL;
 
     if (d == NULL || !frame->shared)
         return NULL;
@@ -378,60 +378,61 @@ void sb_dispatcher_wait_end(struct sb_dispatcher *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* ---- Lanes ---------------------------------------------------------------------------------- */
+/* ---- Strands ---------------------------------------------------------------------------------- */
 
-int sb_lane_init(struct sb_lane *lane, struct sb_dispatcher *d, void (*idle)(struct sb_lane *lane))
+int sb_strand_init(struct sb_strand *strand, struct sb_dispatcher *d,
+                   void (*idle)(struct sb_strand *strand))
 {
-    lane->dispatcher = d;
-    lane->idle = idle;
+    strand->dispatcher = d;
+    strand->idle = idle;
     if (!has_executor(d))
         return SIMBA_OK;
-    lane->ticket = sb_ticket_create(lane, run_on_executor, &d->executor);
-    return lane->ticket != NULL ? SIMBA_OK : SIMBA_ENOMEM;
+    strand->ticket = sb_ticket_create(strand, run_on_executor, &d->executor);
+    return strand->ticket != NULL ? SIMBA_OK : SIMBA_ENOMEM;
 }
 
-void sb_lane_end(struct sb_lane *lane)
+void sb_strand_end(struct sb_strand *strand)
 {
-    SB_CHECK(!lane->busy, "a lane is freed when nothing of it runs");
-    SB_CHECK(lane->worker == NULL, "a lane is freed when it has no thread of its own");
-    sb_ticket_drop(lane->ticket);
+    SB_CHECK(!strand->busy, "a strand is freed when nothing of it runs");
+    SB_CHECK(strand->worker == NULL, "a strand is freed when it has no thread of its own");
+    sb_ticket_drop(strand->ticket);
 }
 
-bool sb_lane_begin_thread(struct sb_lane *lane, const char *name)
+bool sb_strand_begin_thread(struct sb_strand *strand, const char *name)
 {
-    struct sb_dispatcher *d = lane->dispatcher;
+    struct sb_dispatcher *d = strand->dispatcher;
     bool has_one;
 
     if (has_executor(d))
         return true;
     pthread_mutex_lock(&d->lock);
-    if (lane->worker == NULL)
-        lane->worker = add_worker(d, name);
-    has_one = lane->worker != NULL;
+    if (strand->worker == NULL)
+        strand->worker = add_worker(d, name);
+    has_one = strand->worker != NULL;
     pthread_mutex_unlock(&d->lock);
     return has_one;
 }
 
-void sb_lane_end_thread(struct sb_lane *lane)
+void sb_strand_end_thread(struct sb_strand *strand)
 {
-    struct sb_dispatcher *d = lane->dispatcher;
+    struct sb_dispatcher *d = strand->dispatcher;
 
     pthread_mutex_lock(&d->lock);
-    if (lane->worker != NULL) {
-        lane->worker->own.ending = true;
-        pthread_cond_signal(&lane->worker->own.ready);
-        lane->worker = NULL;
+    if (strand->worker != NULL) {
+        strand->worker->own.ending = true;
+        pthread_cond_signal(&strand->worker->own.ready);
+        strand->worker = NULL;
     }
     pthread_mutex_unlock(&d->lock);
 }
 
-bool sb_lane_is_busy(struct sb_lane *lane)
+bool sb_strand_is_busy(struct sb_strand *strand)
 {
-    struct sb_dispatcher *d = lane->dispatcher;
+    struct sb_dispatcher *d = strand->dispatcher;
     bool busy;
 
     pthread_mutex_lock(&d->lock);
-    busy = lane->busy;
+    busy = strand->busy;
     pthread_mutex_unlock(&d->lock);
     return busy;
 }

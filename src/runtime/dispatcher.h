@@ -1,8 +1,8 @@
 /*
  * dispatcher.h - runs the application's callbacks away from the loop.
  *
- * Calls of one lane run one at a time, in order; lanes run in parallel, on a few threads of the dispatcher
- * or on the application's executor. A lane whose calls may take long has a thread of its own.
+ * Calls of one strand run one at a time, in order; strands run in parallel, on a few threads of the dispatcher
+ * or on the application's executor. A strand whose calls may take long has a thread of its own.
  */
 #ifndef SB_RUNTIME_DISPATCHER_H
 #define SB_RUNTIME_DISPATCHER_H
@@ -17,22 +17,22 @@ struct sb_call {
 };
 
 /* Lives in its owner. `idle` is called, on the thread that ran the last call, when nothing is left to run;
- * from then on the dispatcher does not touch the lane. */
-struct sb_lane {
+ * from then on the dispatcher does not touch the strand. */
+struct sb_strand {
     struct sb_dispatcher *dispatcher;
-    void (*idle)(struct sb_lane *lane);
+    void (*idle)(struct sb_strand *strand);
     struct sb_call *first;
     struct sb_call *last;
-    struct sb_lane *next; /* in the queue */
-    struct sb_lane *previous;
+    struct sb_strand *next; /* in the queue */
+    struct sb_strand *previous;
     struct sb_ticket *ticket; /* for the executor, where there is one */
     struct sb_worker *worker; /* a thread of its own; NULL: it shares those of the dispatcher */
     bool busy;
 };
 
-/* Which lanes a thread that waits may run for the executor. `matches` NULL: all. It must not block. */
+/* Which strands a thread that waits may run for the executor. `matches` NULL: all. It must not block. */
 struct sb_help {
-    bool (*matches)(const struct sb_lane *lane, const void *argument);
+    bool (*matches)(const struct sb_strand *strand, const void *argument);
     const void *argument;
 };
 
@@ -40,30 +40,30 @@ struct sb_help {
 int sb_dispatcher_create(int threads, const struct simba_executor *executor,
                          struct sb_dispatcher **ret_dispatcher, struct simba_error *error);
 
-/* Ends the threads. No lane has calls any more. Takes NULL. */
+/* Ends the threads. No strand has calls any more. Takes NULL. */
 void sb_dispatcher_destroy(struct sb_dispatcher *dispatcher);
 
-/* A zeroed lane of a dispatcher. SIMBA_ENOMEM when memory is short. The second is for an idle lane. */
-int sb_lane_init(struct sb_lane *lane, struct sb_dispatcher *dispatcher,
-                 void (*idle)(struct sb_lane *lane));
-void sb_lane_end(struct sb_lane *lane);
+/* A zeroed strand of a dispatcher. SIMBA_ENOMEM when memory is short. The second is for an idle strand. */
+int sb_strand_init(struct sb_strand *strand, struct sb_dispatcher *dispatcher,
+                   void (*idle)(struct sb_strand *strand));
+void sb_strand_end(struct sb_strand *strand);
 
-/* Gives a lane a thread of its own, with the first 15 bytes of the name, unless it has one. False: the system gives no
- * thread, so the lane shares those of the dispatcher. With an executor its calls stay there. The second takes the
- * thread away, which ends when the call that it runs has returned; a lane is without one when it ends. */
-bool sb_lane_begin_thread(struct sb_lane *lane, const char *name);
-void sb_lane_end_thread(struct sb_lane *lane);
+/* Gives a strand a thread of its own, with the first 15 bytes of the name, unless it has one. False: the system gives no
+ * thread, so the strand shares those of the dispatcher. With an executor its calls stay there. The second takes the
+ * thread away, which ends when the call that it runs has returned; a strand is without one when it ends. */
+bool sb_strand_begin_thread(struct sb_strand *strand, const char *name);
+void sb_strand_end_thread(struct sb_strand *strand);
 
-/* Whether calls of the lane wait or run; and whether those of any lane of the dispatcher do. */
-bool sb_lane_is_busy(struct sb_lane *lane);
+/* Whether calls of the strand wait or run; and whether those of any strand of the dispatcher do. */
+bool sb_strand_is_busy(struct sb_strand *strand);
 bool sb_dispatcher_is_busy(struct sb_dispatcher *dispatcher);
 
-/* From any thread. Returns true when the lane was idle before, so that `idle` will be called once more. */
-bool sb_dispatcher_call(struct sb_lane *lane, struct sb_call *call);
+/* From any thread. Returns true when the strand was idle before, so that `idle` will be called once more. */
+bool sb_dispatcher_call(struct sb_strand *strand, struct sb_call *call);
 
-/* Whether the calling thread is running a call of this lane, or of any lane of any dispatcher. Not in a child that
+/* Whether the calling thread is running a call of this strand, or of any strand of any dispatcher. Not in a child that
  * was forked inside the call: there nobody waits for its return. */
-bool sb_dispatcher_is_on(const struct sb_lane *lane);
+bool sb_dispatcher_is_on(const struct sb_strand *strand);
 bool sb_dispatcher_is_on_any(void);
 
 /* Brackets a wait inside a callback for something that other callbacks may have to do first: another thread
@@ -77,7 +77,7 @@ void sb_dispatcher_wait_end(struct sb_dispatcher *dispatcher);
 bool sb_dispatcher_is_on_executor(const struct sb_dispatcher *dispatcher);
 bool sb_dispatcher_is_executor_unseen(const struct sb_dispatcher *dispatcher);
 
-/* Whether the executor has not begun a lane that matches; and runs the first call of such a lane, on this thread.
+/* Whether the executor has not begun a strand that matches; and runs the first call of such a strand, on this thread.
  * False: there is none. */
 bool sb_dispatcher_can_help(struct sb_dispatcher *dispatcher, const struct sb_help *help);
 bool sb_dispatcher_help(struct sb_dispatcher *dispatcher, const struct sb_help *help);

@@ -235,7 +235,7 @@ void sb_engine_destroy(struct sb_engine *engine)
     sb_registry_destroy(&engine->registry);
     pthread_cond_destroy(&engine->progress);
     pthread_mutex_destroy(&engine->lock);
-    pthread_mutex_destroy(&engine->rest_lock);
+    pthread_mutex_destroy(&engine->state_lock);
     sb_free(engine);
     pthread_setcancelstate(cancel_state, NULL);
 }
@@ -263,7 +263,7 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     engine->timing.look_ms = config->ops->listen != NULL ? 0 : LOOK_MS;
     engine->log = config->log;
     engine->batch_end = &engine->batch;
-    pthread_mutex_init(&engine->rest_lock, NULL);
+    pthread_mutex_init(&engine->state_lock, NULL);
     pthread_mutex_init(&engine->lock, NULL);
     sb_wait_init_cond(&engine->progress);
     code = sb_registry_init(&engine->registry);

@@ -32,7 +32,7 @@ struct sb_engine {
     _Atomic bool session_task_posted;
 
     /* Guards what other threads copy of a service, or take from it. One for all: no step lasts long. */
-    pthread_mutex_t rest_lock;
+    pthread_mutex_t state_lock;
 
     /* Threads of the application wait here for a stop or for the end of everything. */
     pthread_mutex_t lock;

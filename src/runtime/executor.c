@@ -1,15 +1,15 @@
 /*
- * executor.c - the tickets of lanes.
+ * executor.c - the tickets of strands.
  *
- *     IDLE -- hand over --> QUEUED -- the executor calls --> IDLE, and the lane runs
+ *     IDLE -- hand over --> QUEUED -- the executor calls --> IDLE, and the strand runs
  *                              |
  *                              `-- take back --> TAKEN_BACK -- the executor calls --> IDLE
  *                                                   |   `----- hand over --> QUEUED
  *                                                   `--------- drop -------> DROPPED
  *     DROPPED -- the executor calls --> freed
  *
- * The executor may call a ticket when lane, dispatcher and client are gone. So its state is one atomic,
- * and a call touches the lane only where it has turned QUEUED to IDLE: a lane that is queued is alive.
+ * The executor may call a ticket when strand, dispatcher and client are gone. So its state is one atomic,
+ * and a call touches the strand only where it has turned QUEUED to IDLE: a strand that is queued is alive.
  */
 #include "runtime/executor.h"
 
@@ -21,8 +21,8 @@ enum { IDLE, QUEUED, TAKEN_BACK, DROPPED };
 
 struct sb_ticket {
     _Atomic int state;
-    struct sb_lane *lane;
-    void (*run)(struct sb_lane *lane);
+    struct sb_strand *strand;
+    void (*run)(struct sb_strand *strand);
     struct simba_executor executor;
 };
 
@@ -56,13 +56,13 @@ static bool move(struct sb_ticket *ticket, int from, int to)
 static void call_ticket(void *argument)
 {
     struct sb_ticket *ticket = argument;
-    struct sb_lane *lane = ticket->lane;
-    void (*run)(struct sb_lane *) = ticket->run;
+    struct sb_strand *strand = ticket->strand;
+    void (*run)(struct sb_strand *) = ticket->run;
 
     remember_thread(&ticket->executor);
     for (;;) {
         if (move(ticket, QUEUED, IDLE)) {
-            run(lane);
+            run(strand);
             return;
         }
         if (move(ticket, TAKEN_BACK, IDLE))
@@ -98,14 +98,14 @@ void sb_ticket_drop(struct sb_ticket *ticket)
         sb_free(ticket);
 }
 
-struct sb_ticket *sb_ticket_create(struct sb_lane *lane, void (*run)(struct sb_lane *lane),
+struct sb_ticket *sb_ticket_create(struct sb_strand *strand, void (*run)(struct sb_strand *strand),
                                    const struct simba_executor *executor)
 {
     struct sb_ticket *ticket = sb_alloc_zero(sizeof *ticket);
 
     if (ticket == NULL)
         return NULL;
-    ticket->lane = lane;
+    ticket->strand = strand;
     ticket->run = run;
     ticket->executor = *executor;
     return ticket;

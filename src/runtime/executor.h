@@ -1,33 +1,33 @@
 /*
- * executor.h - hands lanes to the application's executor, and takes them back while it has not begun them.
+ * executor.h - hands strands to the application's executor, and takes them back while it has not begun them.
  *
- * Each lane has one ticket, which is what the executor is given. A thread of the executor that waits
- * inside the library runs the lanes whose tickets the executor has not called yet: it may be the only
+ * Each strand has one ticket, which is what the executor is given. A thread of the executor that waits
+ * inside the library runs the strands whose tickets the executor has not called yet: it may be the only
  * thread that ever would. The executor still calls such a ticket once, and the call does nothing; by then
- * the lane and the client may be gone.
+ * the strand and the client may be gone.
  *
- * Must not know what a lane's calls do.
+ * Must not know what a strand's calls do.
  */
 #ifndef SB_RUNTIME_EXECUTOR_H
 #define SB_RUNTIME_EXECUTOR_H
 
 #include <simba/simba.h>
 
-struct sb_lane;
+struct sb_strand;
 struct sb_ticket;
 
-/* Makes the ticket of a lane; `run` runs the lane's first call. Returns NULL when memory is short. */
-struct sb_ticket *sb_ticket_create(struct sb_lane *lane, void (*run)(struct sb_lane *lane),
+/* Makes the ticket of a strand; `run` runs the strand's first call. Returns NULL when memory is short. */
+struct sb_ticket *sb_ticket_create(struct sb_strand *strand, void (*run)(struct sb_strand *strand),
                                    const struct simba_executor *executor);
 
-/* The lane is idle and goes away. A ticket that the executor still has is freed when the executor calls it. Takes
+/* The strand is idle and goes away. A ticket that the executor still has is freed when the executor calls it. Takes
  * NULL. */
 void sb_ticket_drop(struct sb_ticket *ticket);
 
-/* Has the executor run the lane. Not while it is to run it already. Calls the application. */
+/* Has the executor run the strand. Not while it is to run it already. Calls the application. */
 void sb_ticket_hand_over(struct sb_ticket *ticket);
 
-/* Whether the executor is to run the lane and has not begun; and takes the lane back. False: it has begun, or was not
+/* Whether the executor is to run the strand and has not begun; and takes the strand back. False: it has begun, or was not
  * asked to. */
 bool sb_ticket_is_queued(const struct sb_ticket *ticket);
 bool sb_ticket_take_back(struct sb_ticket *ticket);

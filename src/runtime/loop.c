@@ -1,8 +1,8 @@
 /*
- * loop.c - a libuv loop that is turned by the thread that has its wheel.
+ * loop.c - a libuv loop that is run by the thread that owns it.
  *
- * Its own thread never sleeps inside libuv: it lays the wheel down first and waits on the descriptor that
- * libuv waits on. So a thread of the application can take the wheel without waking anybody.
+ * Its own thread never sleeps inside libuv: it gives the loop up first and waits on the descriptor that
+ * libuv waits on. So a thread of the application can borrow the loop without waking anybody.
  *
  * Deadlines hang on one timerfd of the suspend-aware clock: libuv's timers stand still while the machine
  * sleeps, and an owner must learn on waking that its lease is over.
@@ -13,7 +13,7 @@
 #include "base/descriptors.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "runtime/wheel.h"
+#include "runtime/loop_owner.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ struct sb_loop {
     uv_prepare_t before_wait;
     uv_check_t after_wait;
     pthread_t thread;
-    struct sb_wheel wheel;
+    struct sb_loop_owner owner;
     _Atomic(struct simba_task *) inbox; /* newest first */
     _Atomic unsigned posting;           /* threads inside sb_loop_post */
     struct sb_timers timers;
@@ -39,8 +39,8 @@ struct sb_loop {
     int clock_fd;
     void (*turn)(void *argument);
     void *argument;
-    bool (*guest_done)(void *argument); /* NULL: there is no guest */
-    void *guest_argument;
+    bool (*borrower_done)(void *argument); /* NULL: there is no borrower */
+    void *borrower_argument;
     bool no_sigpipe;
 };
 
@@ -61,18 +61,18 @@ static bool has_tasks(struct sb_loop *loop)
     return atomic_load_explicit(&loop->inbox, memory_order_relaxed) != NULL;
 }
 
-/* The thread with the wheel looks into the inbox before it waits or leaves. The signal is a write, in which a thread
+/* The thread that owns the loop looks into the inbox before it waits or leaves. The signal is a write, in which a thread
  * could be cancelled: with the lock of its caller, and counted as one that posts. */
 void sb_loop_wake(struct sb_loop *loop)
 {
     int cancel_state;
 
-    if (sb_wheel_is_mine(&loop->wheel))
+    if (sb_loop_owner_is_me(&loop->owner))
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     uv_async_send(&loop->inbox_signal);
     pthread_setcancelstate(cancel_state, NULL);
-    sb_wheel_hurry(&loop->wheel);
+    sb_loop_owner_wake(&loop->owner);
 }
 
 void sb_loop_wake_for_tasks(struct sb_loop *loop)
@@ -198,7 +198,7 @@ static void on_before_wait(uv_prepare_t *prepare)
 
     catch_up(loop);
     set_clock(loop);
-    if (loop->guest_done != NULL && loop->guest_done(loop->guest_argument))
+    if (loop->borrower_done != NULL && loop->borrower_done(loop->borrower_argument))
         uv_stop(&loop->uv);
 }
 
@@ -239,51 +239,51 @@ static void *run_thread(void *argument)
 {
     struct sb_loop *loop = argument;
 
-    sb_wheel_take(&loop->wheel);
+    sb_loop_owner_take(&loop->owner);
     while (uv_run(&loop->uv, UV_RUN_NOWAIT) != 0) {
-        sb_wheel_watch(&loop->wheel, quiet_ms(loop));
-        sb_wheel_take(&loop->wheel);
+        sb_loop_owner_wait(&loop->owner, quiet_ms(loop));
+        sb_loop_owner_take(&loop->owner);
     }
     return NULL;
 }
 
 bool sb_loop_join(struct sb_loop *loop)
 {
-    bool guest = sb_wheel_join(&loop->wheel);
+    bool is_borrower = sb_loop_owner_join(&loop->owner);
 
-    if (!guest)
+    if (!is_borrower)
         sb_loop_wake_for_tasks(loop);
-    return guest;
+    return is_borrower;
 }
 
-/* The keeper is sent away when the request has left, so that it stands neither before the request nor between
- * the answer and its waiter. */
+/* The loop's thread is let sleep when the request has left, so that it stands neither before the request nor
+ * between the answer and its waiter. */
 void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument)
 {
-    loop->guest_done = done;
-    loop->guest_argument = argument;
+    loop->borrower_done = done;
+    loop->borrower_argument = argument;
     uv_update_time(&loop->uv);
     catch_up(loop);
     while (!done(argument)) {
-        sb_wheel_use(&loop->wheel);
-        sb_wheel_dismiss(&loop->wheel);
+        sb_loop_owner_note_use(&loop->owner);
+        sb_loop_owner_let_sleep(&loop->owner);
         uv_run(&loop->uv, UV_RUN_ONCE);
         catch_up(loop);
     }
-    loop->guest_done = NULL;
+    loop->borrower_done = NULL;
 }
 
-/* A thread that posted a task before the guest was gone has relied on it. */
-void sb_loop_leave(struct sb_loop *loop, bool guest)
+/* A thread that posted a task before the borrower was gone has relied on it. */
+void sb_loop_leave(struct sb_loop *loop, bool is_borrower)
 {
-    sb_wheel_leave(&loop->wheel, guest);
-    if (guest && has_tasks(loop))
-        sb_wheel_hurry(&loop->wheel);
+    sb_loop_owner_leave(&loop->owner, is_borrower);
+    if (is_borrower && has_tasks(loop))
+        sb_loop_owner_wake(&loop->owner);
 }
 
 bool sb_loop_is_current(const struct sb_loop *loop)
 {
-    return sb_wheel_is_mine(&loop->wheel);
+    return sb_loop_owner_is_me(&loop->owner);
 }
 
 void sb_loop_set_no_sigpipe(struct sb_loop *loop)
@@ -372,12 +372,12 @@ static void free_loop(struct sb_loop *loop)
 {
     uv_run(&loop->uv, UV_RUN_DEFAULT); /* lets closing handles close */
     uv_loop_close(&loop->uv);
-    sb_wheel_destroy(&loop->wheel);
+    sb_loop_owner_destroy(&loop->owner);
     close(loop->clock_fd);
     sb_free(loop);
 }
 
-#define SPARE_DESCRIPTORS 4 /* the wheel has two; other threads may open some */
+#define SPARE_DESCRIPTORS 4 /* its ownership has two; other threads may open some */
 
 /* Where descriptors are short libuv ends the process in its first loop and leaks in later ones, so we find
  * out whether it can have them. Another thread may still take them before libuv does. */
@@ -387,7 +387,7 @@ static int init_turning(struct sb_loop *loop)
 
     if (code == 0)
         code = uv_loop_init(&loop->uv);
-    if (code == 0 && (code = sb_wheel_init(&loop->wheel, uv_backend_fd(&loop->uv))) < 0)
+    if (code == 0 && (code = sb_loop_owner_init(&loop->owner, uv_backend_fd(&loop->uv))) < 0)
         uv_loop_close(&loop->uv);
     return code;
 }

@@ -2,7 +2,7 @@
  * loop.h - the event loop of a client, which owns its contenders, timers and connections.
  *
  * It is turned by its own thread, or by a thread of the application that waits for it; never by two at once
- * (see wheel.h). Whatever happens on it happens on the thread that turns it, "the loop thread" of all other
+ * (see loop_owner.h). Whatever happens on it happens on the thread that turns it, "the loop thread" of all other
  * comments. Threads reach it through an inbox of tasks, which run in the order they were posted.
  */
 #ifndef SB_RUNTIME_LOOP_H
@@ -47,7 +47,7 @@ bool sb_loop_has_no_sigpipe(const struct sb_loop *loop);
  * `done` is asked after every round and before the loop waits. */
 bool sb_loop_join(struct sb_loop *loop);
 void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument);
-void sb_loop_leave(struct sb_loop *loop, bool guest);
+void sb_loop_leave(struct sb_loop *loop, bool is_borrower);
 
 /* On the loop thread only. */
 struct uv_loop_s *sb_loop_uv(struct sb_loop *loop);

@@ -26,8 +26,8 @@ const struct sb_timing *sb_service_timing(const struct sb_service *s)
 
 void sb_service_free(struct sb_service *s)
 {
-    sb_lane_end(&s->lane);
-    sb_rest_free(&s->rest);
+    sb_strand_end(&s->strand);
+    sb_packed_free(&s->packed);
     sb_free(s->own_timing);
     sb_free(s->last_error);
     sb_free(s);
@@ -120,10 +120,10 @@ void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
     *ret_state = none;
     if (sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
         return;
-    pthread_mutex_lock(&s->engine->rest_lock);
+    pthread_mutex_lock(&s->engine->state_lock);
     if (sb_service_status(s) != SIMBA_STARTING)
-        sb_rest_state(&s->rest, ret_state);
-    pthread_mutex_unlock(&s->engine->rest_lock);
+        sb_packed_state(&s->packed, ret_state);
+    pthread_mutex_unlock(&s->engine->state_lock);
     sb_service_tell_times(s, &ret_state->before);
     sb_service_tell_times(s, &ret_state->after);
 }
@@ -131,18 +131,18 @@ void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
 int sb_service_last_error(struct sb_service *s, struct simba_error *error)
 {
     int code = sb_engine_check_process(s->engine, error);
-    union sb_mind mind;
+    union sb_any_machine machine;
 
     if (code != SIMBA_OK)
         return code;
-    pthread_mutex_lock(&s->engine->rest_lock);
-    sb_rest_wake(&s->rest, &mind);
-    code = sb_service_is_observer(s) ? mind.observer.last_code : mind.contender.last_code;
+    pthread_mutex_lock(&s->engine->state_lock);
+    sb_packed_get_machine(&s->packed, &machine);
+    code = sb_service_is_observer(s) ? machine.observer.last_code : machine.contender.last_code;
     if (code != SIMBA_OK && s->last_error != NULL && s->last_error->code == code && error != NULL)
         *error = *s->last_error;
     else
         sb_error_plain(error, code);
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_unlock(&s->engine->state_lock);
     return code;
 }
 
@@ -166,52 +166,52 @@ void sb_service_set_on_closed(struct sb_service *s, simba_closed_fn *on_closed, 
 
 bool sb_service_is_inside(const struct sb_service *s)
 {
-    return sb_dispatcher_is_on(&s->lane);
+    return sb_dispatcher_is_on(&s->strand);
 }
 
 bool sb_service_begin_thread(struct sb_service *s, const char *name)
 {
     SB_CHECK(sb_loop_is_current(s->engine->loop), "a thread is begun on the loop thread");
-    return sb_lane_begin_thread(&s->lane, name);
+    return sb_strand_begin_thread(&s->strand, name);
 }
 
 void sb_service_end_thread(struct sb_service *s)
 {
-    sb_lane_end_thread(&s->lane);
+    sb_strand_end_thread(&s->strand);
 }
 
 /* ---- Callbacks ------------------------------------------------------------------------------- */
 
-static void on_lane_idle(struct sb_lane *lane)
+static void on_strand_idle(struct sb_strand *strand)
 {
-    sb_service_drop(SB_CONTAINER(struct sb_service, lane, lane));
+    sb_service_drop(SB_CONTAINER(struct sb_service, strand, strand));
 }
 
 int sb_service_init_calls(struct sb_service *s)
 {
-    return sb_lane_init(&s->lane, s->engine->dispatcher, on_lane_idle);
+    return sb_strand_init(&s->strand, s->engine->dispatcher, on_strand_idle);
 }
 
 void sb_service_call(struct sb_service *s, struct sb_call *call)
 {
     sb_service_hold(s);
-    if (!sb_dispatcher_call(&s->lane, call))
+    if (!sb_dispatcher_call(&s->strand, call))
         sb_service_drop(s);
 }
 
-static bool is_same_lane(const struct sb_lane *lane, const void *argument)
+static bool is_same_strand(const struct sb_strand *strand, const void *argument)
 {
-    return lane == argument;
+    return strand == argument;
 }
 
 struct sb_help sb_service_help(const struct sb_service *s)
 {
-    return (struct sb_help){is_same_lane, &s->lane};
+    return (struct sb_help){is_same_strand, &s->strand};
 }
 
-static bool is_same_mutex(const struct sb_lane *lane, const void *argument)
+static bool is_same_mutex(const struct sb_strand *strand, const void *argument)
 {
-    const struct sb_service *s = SB_CONTAINER(struct sb_service, lane, lane);
+    const struct sb_service *s = SB_CONTAINER(struct sb_service, strand, strand);
 
     return strcmp(s->member.mutex, argument) == 0;
 }

@@ -2,7 +2,7 @@
  * service.h - runs one machine: a contender's or an observer's.
  *
  * It feeds the machine events with the time, sends its requests, keeps its deadline, delivers its
- * notifications on a lane of the dispatcher, and shows to all threads what it believes.
+ * notifications on a strand of the dispatcher, and shows to all threads what it believes.
  */
 #ifndef SB_RUNTIME_SERVICE_H
 #define SB_RUNTIME_SERVICE_H
@@ -69,7 +69,7 @@ void sb_service_set_on_closed(struct sb_service *service, simba_closed_fn *on_cl
 /* Whether the calling thread is inside one of its callbacks. */
 bool sb_service_is_inside(const struct sb_service *service);
 
-/* Gives its callbacks a thread of their own, and takes that away: see sb_lane_begin_thread. Loop thread only. */
+/* Gives its callbacks a thread of their own, and takes that away: see sb_strand_begin_thread. Loop thread only. */
 bool sb_service_begin_thread(struct sb_service *service, const char *name);
 void sb_service_end_thread(struct sb_service *service);
 

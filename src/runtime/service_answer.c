@@ -57,7 +57,7 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
     enum simba_log_level level = away || refused ? SIMBA_LOG_ERROR : SIMBA_LOG_WARN;
     bool warn;
 
-    pthread_mutex_lock(&s->engine->rest_lock);
+    pthread_mutex_lock(&s->engine->state_lock);
     if (s->last_error == NULL)
         s->last_error = sb_alloc_zero(sizeof *s->last_error);
     warn = s->last_error == NULL || s->last_error->code != reply->code ||
@@ -72,7 +72,7 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
             sb_error_plain(s->last_error, reply->code);
         s->last_error->code = reply->code;
     }
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_unlock(&s->engine->state_lock);
     sb_log(&s->engine->log, warn ? level : SIMBA_LOG_DEBUG, "mutex '%s': cannot %s%s: %s",
            s->member.mutex, op_name(wire), away ? " for longer than a lease" : "",
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
@@ -89,9 +89,9 @@ static void forget_error(struct sb_service *s)
     s->away_told = false;
     if (s->last_error == NULL)
         return;
-    pthread_mutex_lock(&s->engine->rest_lock);
+    pthread_mutex_lock(&s->engine->state_lock);
     s->last_error->code = SIMBA_OK;
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_unlock(&s->engine->state_lock);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static void take_owner(const struct sb_service *s, enum simba_op op, struct simb
     enum sb_answer answer = answer_of(s, reply);
     bool has_owner = answer == SB_ANSWER_MINE || answer == SB_ANSWER_OTHER;
 
-    if (has_owner && !sb_rest_make_name(&s->rest, reply->owner, ret_name))
+    if (has_owner && !sb_packed_make_name(&s->packed, reply->owner, ret_name))
         sb_request_drop_owner(op, reply);
 }
 

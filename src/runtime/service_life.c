@@ -153,7 +153,7 @@ int sb_service_stop(struct sb_service *s, struct simba_error *error)
         return code;
     sb_service_hold(s);
     code = begin_stop(s, &stops, error);
-    if (code == SIMBA_OK && sb_dispatcher_is_on(&s->lane))
+    if (code == SIMBA_OK && sb_dispatcher_is_on(&s->strand))
         sb_loop_wake_for_tasks(s->engine->loop);
     else if (code == SIMBA_OK)
         code = explain_stop(s, wait_stopped(s, stops), error);
@@ -187,7 +187,7 @@ static void tell_closed(struct sb_service *s)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* On the lane: what was before it has returned, and nothing comes behind it. */
+/* On the strand: what was before it has returned, and nothing comes behind it. */
 static void run_closed(struct sb_call *call)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, closed_call, call);
@@ -197,7 +197,7 @@ static void run_closed(struct sb_call *call)
     tell_closed(s);
 }
 
-/* A lane that is idle now stays so: the machine has stopped, and nobody can start it again. */
+/* A strand that is idle now stays so: the machine has stopped, and nobody can start it again. */
 static void run_close(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, close_task, task);
@@ -208,7 +208,7 @@ static void run_close(struct simba_task *task)
     }
     sb_loop_cancel(s->engine->loop, &s->timer);
     sb_registry_remove(&s->engine->registry, &s->member);
-    if (s->calls.on_closed != NULL || sb_lane_is_busy(&s->lane))
+    if (s->calls.on_closed != NULL || sb_strand_is_busy(&s->strand))
         sb_service_call(s, &s->closed_call);
     else
         tell_closed(s);
@@ -224,9 +224,9 @@ static bool is_closed(void *argument)
 
 static void mute(struct sb_service *s)
 {
-    pthread_mutex_lock(&s->engine->rest_lock);
+    pthread_mutex_lock(&s->engine->state_lock);
     s->muted = true;
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_unlock(&s->engine->state_lock);
 }
 
 /* Whether a callback has outlasted a stop that was given up, and still runs. */
@@ -237,7 +237,7 @@ static bool is_outlasted(struct sb_service *s)
     pthread_mutex_lock(&s->engine->lock);
     given_up = s->stop_code == SIMBA_ETIMEDOUT;
     pthread_mutex_unlock(&s->engine->lock);
-    return given_up && sb_lane_is_busy(&s->lane);
+    return given_up && sb_strand_is_busy(&s->strand);
 }
 
 /* From outside of its callbacks. A callback that does not return has had the stop timeout, in the stop where there is
@@ -264,7 +264,7 @@ void sb_service_close(struct sb_service *s)
 
     if (s == NULL || sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
         return;
-    inside = sb_dispatcher_is_on(&s->lane);
+    inside = sb_dispatcher_is_on(&s->strand);
     if (inside)
         mute(s);
     sb_service_stop_soon(s);
@@ -321,19 +321,19 @@ static bool has_own_times(const struct sb_service *s, const struct sb_service_co
 static bool init_machine(struct sb_service *s, const struct sb_service_config *config)
 {
     uint64_t seed = sb_random_seed();
-    union sb_mind mind;
+    union sb_any_machine machine;
 
     if (has_own_times(s, config) && !make_own_timing(s, config))
         return false;
     if (sb_service_is_observer(s))
-        sb_observer_init(&mind.observer, sb_service_timing(s), config->poll_ms, seed);
+        sb_observer_init(&machine.observer, sb_service_timing(s), config->poll_ms, seed);
     else
-        sb_machine_init(&mind.contender, sb_service_timing(s), seed);
+        sb_machine_init(&machine.contender, sb_service_timing(s), seed);
     if (!sb_service_is_observer(s) && s->calls.on_renewed != NULL)
-        sb_machine_tell_renewals(&mind.contender);
+        sb_machine_tell_renewals(&machine.contender);
     if (!sb_service_is_observer(s) && s->calls.on_notify != NULL)
-        sb_machine_follow(&mind.contender);
-    sb_rest_init(&s->rest, s->member.id, &mind);
+        sb_machine_follow(&machine.contender);
+    sb_packed_init(&s->packed, s->member.id, &machine);
     return true;
 }
 

@@ -55,11 +55,11 @@ static bool begin_acquired(struct sb_service *s, const struct sb_report *report,
 {
     bool begin;
 
-    pthread_mutex_lock(&s->engine->rest_lock);
+    pthread_mutex_lock(&s->engine->state_lock);
     begin = report->acquired && may_begin(s, ends) && !s->told && sb_service_is_owner(s) &&
             atomic_load_explicit(&s->fence, memory_order_acquire) == report->state.after.fence;
     s->told |= begin;
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_unlock(&s->engine->state_lock);
     return begin && s->calls.on_acquired != NULL;
 }
 
@@ -67,10 +67,10 @@ static bool begin_released(struct sb_service *s, const struct sb_report *report,
 {
     bool begin;
 
-    pthread_mutex_lock(&s->engine->rest_lock);
+    pthread_mutex_lock(&s->engine->state_lock);
     begin = report->released && may_begin(s, ends) && s->told;
     s->told &= !begin;
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_unlock(&s->engine->state_lock);
     return begin && s->calls.on_released != NULL;
 }
 
@@ -79,10 +79,10 @@ static bool begin_renewed(struct sb_service *s, const struct sb_report *report, 
 {
     bool begin;
 
-    pthread_mutex_lock(&s->engine->rest_lock);
+    pthread_mutex_lock(&s->engine->state_lock);
     begin = calls_renewed(s, report) && may_begin(s, ends) && sb_service_is_owner(s) &&
             atomic_load_explicit(&s->fence, memory_order_acquire) == report->state.after.fence;
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_unlock(&s->engine->state_lock);
     return begin;
 }
 
@@ -113,12 +113,12 @@ void sb_service_run_report(struct sb_call *call)
     bool notify;
     unsigned ends;
 
-    pthread_mutex_lock(&s->engine->rest_lock);
-    report = sb_rest_take_report(&s->rest);
+    pthread_mutex_lock(&s->engine->state_lock);
+    report = sb_packed_take_report(&s->packed);
     s->report_queued = false;
     ends = s->ends;
     notify = report.pending && may_begin(s, ends) && calls_notify(s, &report);
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_unlock(&s->engine->state_lock);
     if (!report.pending)
         return;
     sb_service_tell_times(s, &report.state.before);
@@ -138,7 +138,7 @@ unsigned sb_service_keep_report(struct sb_service *s, const struct sb_step *step
 {
     unsigned untold;
 
-    sb_rest_wake_report(&s->rest, report);
+    sb_packed_get_report(&s->packed, report);
     untold = sb_report_keep(report, step);
     if (!is_heard(s, report) && report->pending && (report->acquired || report->released))
         s->told = report->acquired;

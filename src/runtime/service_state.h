@@ -6,7 +6,7 @@
 #define SB_RUNTIME_SERVICE_STATE_H
 
 #include "runtime/engine_state.h"
-#include "runtime/rest.h"
+#include "runtime/packed.h"
 #include "runtime/service.h"
 
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ struct sb_service {
     struct sb_engine *engine;
     struct sb_member member;
     struct sb_timer timer;
-    struct sb_lane lane;
+    struct sb_strand strand;
     struct sb_call report_call;
     struct sb_call closed_call;
     struct simba_task start_task;
@@ -49,14 +49,14 @@ struct sb_service {
     unsigned stops; /* that are complete; under engine->lock */
     bool is_closed; /* no callback runs or will begin; under engine->lock */
 
-    /* What decides whether a callback may begin; under engine->rest_lock. */
-    bool report_queued; /* its call is on the lane and has not begun */
+    /* What decides whether a callback may begin; under engine->state_lock. */
+    bool report_queued; /* its call is on the strand and has not begun */
     bool told;          /* of a term, and not yet of its end */
     bool muted;         /* closed from inside a callback: none begins any more but on_closed */
     unsigned ends; /* stops that the machine has completed; a report of before begins nothing */
 
-    /* The machine and what waits to be reported; under engine->rest_lock, written by the loop thread. */
-    struct sb_rest rest;
+    /* The machine and what waits to be reported; under engine->state_lock, written by the loop thread. */
+    struct sb_packed packed;
     struct simba_error *last_error;
 
     char names[]; /* the strings of `member` */
@@ -81,7 +81,7 @@ void sb_service_free(struct sb_service *service);
 
 /* Completes the event that an answer is to the machine, and keeps what the service shows of a failure. `told` is a copy
  * of the answer, changed where it cannot be believed or kept; the event points into it. *ret_name: of the owner that it
- * tells, for sb_rest_lay; NULL: none is needed. Loop thread only. */
+ * tells, for sb_packed_set; NULL: none is needed. Loop thread only. */
 void sb_service_take_answer(struct sb_service *service, const struct sb_request *request,
                             struct simba_reply *told, struct sb_event *event,
                             struct sb_name **ret_name);
@@ -91,7 +91,7 @@ void sb_service_take_answer(struct sb_service *service, const struct sb_request 
 /* What service->report_call runs. */
 void sb_service_run_report(struct sb_call *call);
 
-/* Adds what a step has changed to the report, with engine->rest_lock held. Returns how many changes will have no
+/* Adds what a step has changed to the report, with engine->state_lock held. Returns how many changes will have no
  * callback of their own. *ret_dropped: whether one of them should have had. */
 unsigned sb_service_keep_report(struct sb_service *service, const struct sb_step *step,
                                 struct sb_report *report, bool *ret_dropped);

@@ -13,11 +13,11 @@
 
 /* Called after every step with the lock held. STARTING turns into RUNNING only where no stop has come in
  * between; the end of a stop is shown when all is done. */
-static void show(struct sb_service *s, const union sb_mind *mind)
+static void show(struct sb_service *s, const union sb_any_machine *machine)
 {
-    const struct sb_machine *m = &mind->contender;
+    const struct sb_machine *m = &machine->contender;
     int starting = SIMBA_STARTING;
-    enum simba_status status = sb_service_is_observer(s) ? mind->observer.status : m->status;
+    enum simba_status status = sb_service_is_observer(s) ? machine->observer.status : m->status;
 
     if (!sb_service_is_observer(s)) {
         atomic_store_explicit(&s->fence, sb_machine_fence(m), memory_order_release);
@@ -224,26 +224,26 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
                              struct sb_name *name, struct sb_step *step, bool *ret_dropped)
 {
     struct sb_report report;
-    union sb_mind mind;
+    union sb_any_machine machine;
     unsigned untold;
     bool reports;
 
-    sb_rest_wake(&s->rest, &mind);
+    sb_packed_get_machine(&s->packed, &machine);
     if (sb_service_is_observer(s))
-        sb_observer_step(&mind.observer, event, step);
+        sb_observer_step(&machine.observer, event, step);
     else
-        sb_machine_step(&mind.contender, event, step);
-    show(s, &mind);
-    reports = step->changed || step->renewed || s->rest.pending;
+        sb_machine_step(&machine.contender, event, step);
+    show(s, &machine);
+    reports = step->changed || step->renewed || s->packed.pending;
     *ret_dropped = false;
     untold = reports ? sb_service_keep_report(s, step, &report, ret_dropped) : 0;
     if (step->stopped) {
         s->ends++;
         s->told = false;
     }
-    sb_rest_lay(&s->rest, &mind, reports ? &report : NULL, name);
+    sb_packed_set(&s->packed, &machine, reports ? &report : NULL, name);
     if (step->confirmed)
-        sb_rest_confirm(&s->rest);
+        sb_packed_confirm(&s->packed);
     return untold;
 }
 
@@ -258,11 +258,11 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
     bool report;
     int64_t belief_ms = atomic_load_explicit(&s->belief_ms, memory_order_acquire);
 
-    pthread_mutex_lock(&s->engine->rest_lock);
+    pthread_mutex_lock(&s->engine->state_lock);
     untold = step_machine(s, event, name, &step, &dropped);
-    report = s->rest.pending && !s->report_queued;
+    report = s->packed.pending && !s->report_queued;
     s->report_queued |= report;
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_unlock(&s->engine->state_lock);
 
     count_step(s, event, &step, belief_ms, now_us);
     if (dropped)
@@ -355,9 +355,9 @@ static void run_start(struct simba_task *task)
     s->contest_at_us = sb_clock_us();
     s->failing_since_ms = 0;
     s->away_told = false;
-    pthread_mutex_lock(&s->engine->rest_lock);
-    sb_rest_forget(&s->rest);
-    pthread_mutex_unlock(&s->engine->rest_lock);
+    pthread_mutex_lock(&s->engine->state_lock);
+    sb_packed_forget(&s->packed);
+    pthread_mutex_unlock(&s->engine->state_lock);
     if (!s->awaited && sb_starts_are_held_up(&s->engine->starts))
         queue_start(s);
     else

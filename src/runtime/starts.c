@@ -14,20 +14,6 @@ bool sb_starts_are_held_up(const struct sb_starts *starts)
     return starts->under_way >= BUSY_FROM;
 }
 
-unsigned sb_starts_count_request(struct sb_starts *starts)
-{
-    starts->under_way++;
-    return starts->round;
-}
-
-void sb_starts_count_answer(struct sb_starts *starts, unsigned round)
-{
-    if (round != starts->round)
-        return;
-    SB_CHECK(starts->under_way > 0, "a request of this round is answered once");
-    starts->under_way--;
-}
-
 void sb_starts_add(struct sb_starts *starts, struct sb_start *start)
 {
     SB_CHECK(sb_loop_is_current(starts->loop), "starts wait on the loop thread");
@@ -58,7 +44,7 @@ static struct sb_start *take_first(struct sb_starts *starts)
     return start;
 }
 
-void sb_starts_go_on(struct sb_starts *starts)
+void sb_starts_begin_next(struct sb_starts *starts)
 {
     while (starts->first != NULL && (!starts->first->waits || !sb_starts_are_held_up(starts))) {
         starts->has_moved = true;

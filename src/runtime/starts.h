@@ -11,6 +11,7 @@
 #ifndef SB_RUNTIME_STARTS_H
 #define SB_RUNTIME_STARTS_H
 
+#include "base/check.h"
 #include "runtime/loop.h"
 
 /* Lives in its service. */
@@ -42,10 +43,27 @@ bool sb_starts_are_held_up(const struct sb_starts *starts);
 void sb_starts_add(struct sb_starts *starts, struct sb_start *start);
 
 /* Lets those begin whose turn it is, and those leave that wait no more. */
-void sb_starts_go_on(struct sb_starts *starts);
+void sb_starts_begin_next(struct sb_starts *starts);
+
+static inline void sb_starts_go_on(struct sb_starts *starts)
+{
+    if (starts->first != NULL)
+        sb_starts_begin_next(starts);
+}
 
 /* Counts a request that is sent, and returns its round; and counts the answer to a request of that round. */
-unsigned sb_starts_count_request(struct sb_starts *starts);
-void sb_starts_count_answer(struct sb_starts *starts, unsigned round);
+static inline unsigned sb_starts_count_request(struct sb_starts *starts)
+{
+    starts->under_way++;
+    return starts->round;
+}
+
+static inline void sb_starts_count_answer(struct sb_starts *starts, unsigned round)
+{
+    if (round != starts->round)
+        return;
+    SB_CHECK(starts->under_way > 0, "a request of this round is answered once");
+    starts->under_way--;
+}
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * wait.c - waits by turning the loop where the wheel can be had, and on a condition variable elsewhere.
+ * wait.c - waits by running the loop where it can be borrowed, and on a condition variable elsewhere.
  *
  * A thread of the application is not like the loop's own: it takes signals, and it can be cancelled. Neither
- * may end the process or take the wheel or a lock away with it. So a cancellation waits for the end of the wait,
+ * may end the process or take the loop or a lock away with it. So a cancellation waits for the end of the wait,
  * whichever way the thread waits.
  */
 #include "runtime/wait.h"
@@ -91,16 +91,16 @@ static void sleep_until_over(const struct sb_wait *wait)
 
 static void wait_until_over(struct sb_loop *loop, const struct sb_wait *wait)
 {
-    bool guest = sb_loop_join(loop);
+    bool is_borrower = sb_loop_join(loop);
 
-    if (guest)
+    if (is_borrower)
         turn_until_over(loop, wait);
     else
         sleep_until_over(wait);
-    sb_loop_leave(loop, guest);
+    sb_loop_leave(loop, is_borrower);
 }
 
-/* The wheel is joined without the lock, which the thread that has it may want. What is done can be undone
+/* The loop is joined without the lock, which the thread that owns it may want. What is done can be undone
  * before the lock is held again. */
 bool sb_wait(struct sb_loop *loop, const struct sb_wait *wait)
 {

@@ -280,7 +280,7 @@ void sim_check_wake_kept(struct sim_world *w, const struct sim_request *r,
 {
     const struct sim_member *m = &w->members[r->member];
     const struct sim_seen *seen = &w->check.seen[r->member];
-    bool owed = m->lane_busy || m->report_queued || m->returned > 0;
+    bool owed = m->strand_busy || m->report_queued || m->returned > 0;
 
     if (before->acquiring == r->serial && before->woken && seen->phase == SIM_UP && !owed &&
         (event->answer == SB_ANSWER_OTHER || event->answer == SB_ANSWER_NOBODY) &&
@@ -337,7 +337,7 @@ static void end_hand_over(struct sim_world *w, int member)
     seen->guard_from_us = 0;
 }
 
-void sim_check_lane_idle(struct sim_world *w, int member)
+void sim_check_strand_idle(struct sim_world *w, int member)
 {
     end_hand_over(w, member);
 }
@@ -394,7 +394,7 @@ static void check_complete(struct sim_world *w, int member)
 {
     const struct sim_member *m = &w->members[member];
 
-    if (m->lane_busy)
+    if (m->strand_busy)
         sim_violate(w, "4: the stop of %s returns while a callback runs", m->id);
     if (w->check.seen[member].acquired_told)
         sim_violate(w, "4: %s stopped without on_released", m->id);

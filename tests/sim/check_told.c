@@ -14,7 +14,7 @@ static const char *id_of(const struct sim_world *w, int member)
 /* Whether a callback of the member runs or is about to. */
 static bool is_being_told(const struct sim_member *m)
 {
-    return m->lane_busy || m->report_queued || m->report.pending;
+    return m->strand_busy || m->report_queued || m->report.pending;
 }
 
 /* ---- Callbacks ------------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ static void queue_report(struct sim_world *w, int member)
     if (!m->report.pending || m->report_queued)
         return;
     m->report_queued = true;
-    if (!m->lane_busy)
+    if (!m->strand_busy)
         sim_after(w, sim_roll(w, 0, DISPATCH_US), SIM_BEGIN, member, 0);
 }
 
@@ -37,7 +37,7 @@ static void run_callback(struct sim_world *w, int member, const struct sb_report
               report->state.after.id, report->acquired ? " acquired" : "",
               report->released ? " released" : "", takes_us == SIM_NEVER ? ", never returns" : "");
     sim_check_callback(w, member, report);
-    m->lane_busy = true;
+    m->strand_busy = true;
     if (takes_us == SIM_NEVER)
         m->stuck = true;
     else
@@ -54,16 +54,16 @@ void sim_member_begin(struct sim_world *w, int member)
         run_callback(w, member, &report);
 }
 
-/* The lane goes on at once; the machine is told through the inbox of its loop. */
+/* The strand goes on at once; the machine is told through the inbox of its loop. */
 void sim_member_return(struct sim_world *w, int member)
 {
     struct sim_member *m = &w->members[member];
 
-    m->lane_busy = false;
+    m->strand_busy = false;
     if (m->report_queued)
         sim_after(w, sim_roll(w, 0, DISPATCH_US), SIM_BEGIN, member, 0);
     else
-        sim_check_lane_idle(w, member);
+        sim_check_strand_idle(w, member);
     if (m->returned++ == 0)
         sim_after(w, sim_roll(w, 0, POST_US), SIM_RETURNED, member, 0);
 }
@@ -191,7 +191,7 @@ void sim_member_reset(struct sim_world *w, int member)
     m->told_revision = 0;
     m->report_queued = false;
     m->report.pending = false;
-    m->lane_busy = false;
+    m->strand_busy = false;
     m->returned = 0;
     m->stuck = false;
 }

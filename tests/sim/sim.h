@@ -185,10 +185,10 @@ struct sim_member {
         struct sb_observer observer;
     } machine;
 
-    /* The lane of callbacks, as the runtime keeps it. */
+    /* The strand of callbacks, as the runtime keeps it. */
     struct sb_report report;
     bool report_queued;
-    bool lane_busy;
+    bool strand_busy;
     unsigned returned; /* callbacks that the machine has not been told of */
 };
 
@@ -600,7 +600,7 @@ void sim_check_started(struct sim_world *w, int member);
 void sim_check_gave_back(struct sim_world *w, struct sim_request *r, int owner, uint64_t token);
 void sim_check_stopping(struct sim_world *w, int member);
 void sim_check_stopped(struct sim_world *w, int member, const struct sb_step *step);
-void sim_check_lane_idle(struct sim_world *w, int member);
+void sim_check_strand_idle(struct sim_world *w, int member);
 void sim_check_paused(struct sim_world *w, int process, int64_t until_us);
 void sim_check_crashed(struct sim_world *w, int member);
 void sim_check_expelled(struct sim_world *w, int member);

@@ -129,7 +129,7 @@ static void *wait_for_flag(void *argument)
     return NULL;
 }
 
-/* It looks once before it knows how it will wait, and then again with the wheel, or with the lock that it
+/* It looks once before it knows how it will wait, and then again as the owner, or with the lock that it
  * gives up only in its sleep. */
 static bool is_waited_for(void *argument)
 {
@@ -154,7 +154,7 @@ static pthread_t start_waiting(struct flag *flag)
 
 /* ---- Turning -------------------------------------------------------------------------------- */
 
-/* Has a task run and waits for it; whether this thread ran it. The keeper may have been at work just then. */
+/* Has a task run and waits for it; whether this thread ran it. The loop's thread may have been at work just then. */
 static bool runs_here(struct sb_loop *loop, void (*run)(struct simba_task *task))
 {
     struct flag flag;
@@ -223,7 +223,7 @@ static void whoever_still_waits_is_not_stranded_when_the_turning_thread_goes(voi
     }
 }
 
-/* The keeper is not told that the thread has gone. */
+/* The loop's thread is not told that the thread has gone. */
 static void deadlines_are_kept_after_the_turning_thread_has_gone(void **state)
 {
     int64_t worst_ms = 0;
@@ -315,7 +315,7 @@ static void *call_slowly(void *argument)
     return NULL;
 }
 
-static void a_thread_waits_for_its_turn_at_the_wheel(void **state)
+static void a_thread_waits_for_its_turn_to_own_the_loop(void **state)
 {
     struct call call = {.loop = *state};
     struct flag flag;
@@ -445,7 +445,7 @@ static void nobody_is_woken_while_nothing_happens(void **state)
     assert_calm();
     thread = start_waiting(&flag);
     assert_calm();
-    sb_loop_post(*state, &other.task); /* a round of the guest sends the keeper away */
+    sb_loop_post(*state, &other.task); /* a round of the borrower lets the loop's thread sleep */
     assert_true(test_wait(flag_is_set, &other));
     assert_calm();
     sb_loop_post(*state, &flag.task);
@@ -477,7 +477,7 @@ static void on_beat(struct sb_timer *timer)
 }
 
 /* On a small machine it would take the core from the thread that is needed next. */
-static void the_keeper_sleeps_through_the_events_of_a_guest(void **state)
+static void the_loops_thread_sleeps_through_the_events_of_a_borrower(void **state)
 {
     struct beats beats = {0};
     long before;
@@ -576,7 +576,7 @@ static void end_cancelled_wait(struct flag *flag, pthread_t thread)
     flag_end(flag);
 }
 
-/* A thread cannot be cancelled with the wheel in its hands. */
+/* A thread cannot be cancelled while it owns the loop. */
 static void a_cancelled_thread_finishes_its_wait(void **state)
 {
     struct flag flag;
@@ -593,16 +593,16 @@ static void a_cancelled_thread_that_does_not_turn_the_loop_finishes_its_wait(voi
 {
     struct flag first;
     struct flag second;
-    pthread_t guest;
+    pthread_t borrower;
     pthread_t thread;
 
     flag_init(&first, *state);
     flag_init(&second, *state);
-    guest = start_waiting(&first);
+    borrower = start_waiting(&first);
     thread = start_waiting(&second);
     pthread_cancel(thread);
     end_cancelled_wait(&second, thread);
-    end_cancelled_wait(&first, guest);
+    end_cancelled_wait(&first, borrower);
 }
 
 static void *wait_cancelled(void *argument)
@@ -612,7 +612,7 @@ static void *wait_cancelled(void *argument)
     return NULL;
 }
 
-static void a_thread_cancelled_on_its_way_to_the_wheel_finishes_its_wait(void **state)
+static void a_thread_cancelled_on_its_way_to_the_loop_finishes_its_wait(void **state)
 {
     struct call call = {.loop = *state};
     struct flag flag;
@@ -622,7 +622,7 @@ static void a_thread_cancelled_on_its_way_to_the_wheel_finishes_its_wait(void **
     flag_init(&flag, *state);
     sem_init(&call.begun, 0, 0);
     assert_int_equal(pthread_create(&caller, NULL, call_slowly, &call), 0);
-    sem_wait(&call.begun); /* the keeper works */
+    sem_wait(&call.begun); /* the loop's thread works */
     assert_int_equal(pthread_create(&thread, NULL, wait_cancelled, &flag), 0);
     pthread_join(caller, NULL);
     end_cancelled_wait(&flag, thread);
@@ -758,16 +758,16 @@ int main(void)
         WITH_LOOP(tasks_are_run_after_the_turning_thread_has_gone),
         WITH_LOOP(a_wait_ends_at_its_limit_whoever_turns_the_loop),
         WITH_LOOP(a_thread_that_turns_the_loop_looks_again_when_it_is_woken),
-        WITH_LOOP(a_thread_waits_for_its_turn_at_the_wheel),
+        WITH_LOOP(a_thread_waits_for_its_turn_to_own_the_loop),
         cmocka_unit_test(a_loop_can_end_right_after_somebody_turned_it),
         WITH_LOOP(threads_wait_at_the_same_time),
         WITH_LOOP(nobody_is_woken_while_nothing_happens),
-        WITH_LOOP(the_keeper_sleeps_through_the_events_of_a_guest),
+        WITH_LOOP(the_loops_thread_sleeps_through_the_events_of_a_borrower),
         WITH_LOOP(a_broken_connection_does_not_end_the_process),
         WITH_LOOP(signals_reach_a_thread_that_turns_the_loop),
         WITH_LOOP(a_cancelled_thread_finishes_its_wait),
         WITH_LOOP(a_cancelled_thread_that_does_not_turn_the_loop_finishes_its_wait),
-        WITH_LOOP(a_thread_cancelled_on_its_way_to_the_wheel_finishes_its_wait),
+        WITH_LOOP(a_thread_cancelled_on_its_way_to_the_loop_finishes_its_wait),
         WITH_LOOP(a_cancelled_thread_finishes_its_call),
         WITH_LOOP(a_cancelled_thread_finishes_its_post),
         WITH_LOOP(a_preparer_is_called_before_the_loop_waits),

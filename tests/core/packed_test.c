@@ -1,8 +1,8 @@
 /*
- * A machine that lies down between its steps goes on as one that stays awake.
+ * A machine that is packed between its steps goes on as one that is not.
  */
 #include "base/random.h"
-#include "runtime/rest.h"
+#include "runtime/packed.h"
 #include "test.h"
 
 #include <string.h>
@@ -24,9 +24,9 @@ static const char *const ids[] = {"", OWN, "alice", "bob", "carol"};
 
 struct twins {
     bool observes;
-    union sb_mind awake;
+    union sb_any_machine plain;
     struct sb_report report;
-    struct sb_rest rest;
+    struct sb_packed packed;
     uint64_t random;
     int64_t now_ms;
     enum simba_op asked; /* the last request */
@@ -46,7 +46,7 @@ static struct sb_event draw_event(struct twins *t)
     struct sb_event e = {.type = types[draw(t, 8)], .now_ms = t->now_ms += (int64_t)draw(t, 300)};
     size_t who = draw(t, 5);
 
-    e.returned = t->observes ? t->awake.observer.callbacks : t->awake.contender.callbacks;
+    e.returned = t->observes ? t->plain.observer.callbacks : t->plain.contender.callbacks;
     e.generation = t->generation;
     e.op = t->asked;
     e.sent_at_ms = e.now_ms - 5;
@@ -61,13 +61,13 @@ static struct sb_event draw_event(struct twins *t)
     return e;
 }
 
-static void step(struct twins *t, union sb_mind *mind, const struct sb_event *e,
+static void step(struct twins *t, union sb_any_machine *machine, const struct sb_event *e,
                  struct sb_step *ret_step)
 {
     if (t->observes)
-        sb_observer_step(&mind->observer, e, ret_step);
+        sb_observer_step(&machine->observer, e, ret_step);
     else
-        sb_machine_step(&mind->contender, e, ret_step);
+        sb_machine_step(&machine->contender, e, ret_step);
 }
 
 static void assert_same_owner(const struct simba_owner *a, const struct simba_owner *b)
@@ -83,19 +83,19 @@ static void assert_same(struct twins *t)
 {
     struct sb_report report;
     struct simba_state state;
-    union sb_mind mind;
+    union sb_any_machine machine;
 
-    sb_rest_wake(&t->rest, &mind);
-    sb_rest_wake_report(&t->rest, &report);
-    sb_rest_state(&t->rest, &state);
+    sb_packed_get_machine(&t->packed, &machine);
+    sb_packed_get_report(&t->packed, &report);
+    sb_packed_state(&t->packed, &state);
     if (t->observes) {
-        assert_same_owner(&mind.observer.owner, &t->awake.observer.owner);
-        assert_int_equal(mind.observer.status, t->awake.observer.status);
+        assert_same_owner(&machine.observer.owner, &t->plain.observer.owner);
+        assert_int_equal(machine.observer.status, t->plain.observer.status);
     } else {
-        assert_same_owner(&mind.contender.owner, &t->awake.contender.owner);
-        assert_int_equal(mind.contender.status, t->awake.contender.status);
-        assert_int_equal(sb_machine_belief_ms(&mind.contender),
-                         sb_machine_belief_ms(&t->awake.contender));
+        assert_same_owner(&machine.contender.owner, &t->plain.contender.owner);
+        assert_int_equal(machine.contender.status, t->plain.contender.status);
+        assert_int_equal(sb_machine_belief_ms(&machine.contender),
+                         sb_machine_belief_ms(&t->plain.contender));
     }
     assert_same_owner(&report.state.before, &t->report.state.before);
     assert_same_owner(&report.state.after, &t->report.state.after);
@@ -108,7 +108,7 @@ static void assert_same(struct twins *t)
 
 static void take_reports(struct twins *t)
 {
-    assert_int_equal(sb_rest_take_report(&t->rest).pending, sb_report_take(&t->report).pending);
+    assert_int_equal(sb_packed_take_report(&t->packed).pending, sb_report_take(&t->report).pending);
 }
 
 /* Whatever has returned was told before. */
@@ -117,35 +117,35 @@ static void step_both(struct twins *t)
     struct sb_event e = draw_event(t);
     bool has_owner = e.type == SB_EVENT_REPLY && e.answer != SB_ANSWER_NOBODY;
     struct sb_name *name = NULL;
-    struct sb_step awake, rested;
+    struct sb_step plain, unpacked;
     struct sb_report report;
-    union sb_mind mind;
+    union sb_any_machine machine;
     bool reports;
 
     if (e.type == SB_EVENT_RETURNED)
         take_reports(t);
-    step(t, &t->awake, &e, &awake);
-    sb_report_keep(&t->report, &awake);
-    if (awake.confirmed && !t->report.pending)
-        t->report.state.before = t->observes ? t->awake.observer.owner : t->awake.contender.owner;
+    step(t, &t->plain, &e, &plain);
+    sb_report_keep(&t->report, &plain);
+    if (plain.confirmed && !t->report.pending)
+        t->report.state.before = t->observes ? t->plain.observer.owner : t->plain.contender.owner;
     if (has_owner)
-        assert_true(sb_rest_make_name(&t->rest, e.owner, &name));
-    sb_rest_wake(&t->rest, &mind);
-    step(t, &mind, &e, &rested);
-    reports = rested.changed || rested.renewed || t->rest.pending;
+        assert_true(sb_packed_make_name(&t->packed, e.owner, &name));
+    sb_packed_get_machine(&t->packed, &machine);
+    step(t, &machine, &e, &unpacked);
+    reports = unpacked.changed || unpacked.renewed || t->packed.pending;
     if (reports) {
-        sb_rest_wake_report(&t->rest, &report);
-        sb_report_keep(&report, &rested);
+        sb_packed_get_report(&t->packed, &report);
+        sb_report_keep(&report, &unpacked);
     }
-    sb_rest_lay(&t->rest, &mind, reports ? &report : NULL, name);
-    if (rested.confirmed)
-        sb_rest_confirm(&t->rest);
-    assert_int_equal(awake.deadline_ms, rested.deadline_ms);
-    assert_int_equal(awake.request.op, rested.request.op);
+    sb_packed_set(&t->packed, &machine, reports ? &report : NULL, name);
+    if (unpacked.confirmed)
+        sb_packed_confirm(&t->packed);
+    assert_int_equal(plain.deadline_ms, unpacked.deadline_ms);
+    assert_int_equal(plain.request.op, unpacked.request.op);
     assert_same(t);
-    if (awake.request.op != SIMBA_OP_NONE) {
-        t->asked = awake.request.op;
-        t->generation = awake.request.generation;
+    if (plain.request.op != SIMBA_OP_NONE) {
+        t->asked = plain.request.op;
+        t->generation = plain.request.generation;
     }
     if (draw(t, 3) == 0)
         take_reports(t);
@@ -156,15 +156,15 @@ static void walk(bool observes)
     struct twins t = {.observes = observes, .random = 7, .now_ms = 1000};
 
     if (observes)
-        sb_observer_init(&t.awake.observer, &timing, 500, 1);
+        sb_observer_init(&t.plain.observer, &timing, 500, 1);
     else
-        sb_machine_init(&t.awake.contender, &timing, 1);
+        sb_machine_init(&t.plain.contender, &timing, 1);
     if (!observes)
-        sb_machine_tell_renewals(&t.awake.contender);
-    sb_rest_init(&t.rest, observes ? NULL : OWN, &t.awake);
+        sb_machine_tell_renewals(&t.plain.contender);
+    sb_packed_init(&t.packed, observes ? NULL : OWN, &t.plain);
     for (int i = 0; i < STEPS; i++)
         step_both(&t);
-    sb_rest_free(&t.rest);
+    sb_packed_free(&t.packed);
 }
 
 static void a_contender_that_lies_down_between_steps_goes_on_as_one_that_does_not(void **state)
@@ -181,77 +181,77 @@ static void an_observer_that_lies_down_between_steps_goes_on_as_one_that_does_no
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static struct sb_rest contender_at_rest(void)
+static struct sb_packed packed_contender(void)
 {
-    struct sb_rest rest;
-    union sb_mind mind;
+    struct sb_packed packed;
+    union sb_any_machine machine;
 
-    sb_machine_init(&mind.contender, &timing, 1);
-    sb_rest_init(&rest, OWN, &mind);
-    return rest;
+    sb_machine_init(&machine.contender, &timing, 1);
+    sb_packed_init(&packed, OWN, &machine);
+    return packed;
 }
 
 /* As a step does that finds a new owner. */
-static void meet(struct sb_rest *rest, const char *id)
+static void meet(struct sb_packed *packed, const char *id)
 {
     struct sb_name *name;
     struct sb_report report;
-    union sb_mind mind;
+    union sb_any_machine machine;
 
-    assert_true(sb_rest_make_name(rest, id, &name));
-    sb_rest_wake(rest, &mind);
-    sb_rest_wake_report(rest, &report);
-    report.state.before = mind.contender.owner;
-    snprintf(mind.contender.owner.id, sizeof mind.contender.owner.id, "%s", id);
-    report.state.after = mind.contender.owner;
-    sb_rest_lay(rest, &mind, &report, name);
+    assert_true(sb_packed_make_name(packed, id, &name));
+    sb_packed_get_machine(packed, &machine);
+    sb_packed_get_report(packed, &report);
+    report.state.before = machine.contender.owner;
+    snprintf(machine.contender.owner.id, sizeof machine.contender.owner.id, "%s", id);
+    report.state.after = machine.contender.owner;
+    sb_packed_set(packed, &machine, &report, name);
 }
 
 static void the_own_id_is_not_kept_twice(void **state)
 {
-    struct sb_rest rest = contender_at_rest();
+    struct sb_packed packed = packed_contender();
 
     (void)state;
-    meet(&rest, OWN);
-    assert_ptr_equal(rest.owner.id, rest.own_id);
-    assert_ptr_equal(rest.after.id, rest.own_id);
-    sb_rest_free(&rest);
+    meet(&packed, OWN);
+    assert_ptr_equal(packed.owner.id, packed.own_id);
+    assert_ptr_equal(packed.after.id, packed.own_id);
+    sb_packed_free(&packed);
 }
 
 static void all_who_name_another_owner_share_its_name(void **state)
 {
-    struct sb_rest rest = contender_at_rest();
+    struct sb_packed packed = packed_contender();
     const char *alice;
 
     (void)state;
-    meet(&rest, "alice");
-    alice = rest.owner.id;
-    assert_ptr_equal(rest.after.id, alice);
-    meet(&rest, "bob");
-    assert_ptr_equal(rest.before.id, alice);
-    assert_string_equal(rest.owner.id, "bob");
-    assert_ptr_equal(rest.after.id, rest.owner.id);
-    sb_rest_free(&rest);
+    meet(&packed, "alice");
+    alice = packed.owner.id;
+    assert_ptr_equal(packed.after.id, alice);
+    meet(&packed, "bob");
+    assert_ptr_equal(packed.before.id, alice);
+    assert_string_equal(packed.owner.id, "bob");
+    assert_ptr_equal(packed.after.id, packed.owner.id);
+    sb_packed_free(&packed);
 }
 
 static void an_id_that_is_too_long_is_cut_as_the_machine_cuts_it(void **state)
 {
-    struct sb_rest rest = contender_at_rest();
+    struct sb_packed packed = packed_contender();
     char id[SIMBA_ID_MAX + 10];
 
     (void)state;
     memset(id, 'x', sizeof id - 1);
     id[sizeof id - 1] = '\0';
-    meet(&rest, id);
-    assert_int_equal(strlen(rest.owner.id), SIMBA_ID_MAX);
-    meet(&rest, id);
-    sb_rest_free(&rest);
+    meet(&packed, id);
+    assert_int_equal(strlen(packed.owner.id), SIMBA_ID_MAX);
+    meet(&packed, id);
+    sb_packed_free(&packed);
 }
 
-static void a_contender_at_rest_takes_less_than_a_machine_alone(void **state)
+static void a_packed_contender_takes_less_than_a_machine_alone(void **state)
 {
     (void)state;
-    assert_true(sizeof(struct sb_rest) < sizeof(struct sb_machine));
+    assert_true(sizeof(struct sb_packed) < sizeof(struct sb_machine));
 }
 
 int main(void)
@@ -262,7 +262,7 @@ int main(void)
         cmocka_unit_test(the_own_id_is_not_kept_twice),
         cmocka_unit_test(all_who_name_another_owner_share_its_name),
         cmocka_unit_test(an_id_that_is_too_long_is_cut_as_the_machine_cuts_it),
-        cmocka_unit_test(a_contender_at_rest_takes_less_than_a_machine_alone),
+        cmocka_unit_test(a_packed_contender_takes_less_than_a_machine_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,7 +88,7 @@ static void leases_are_renewed_while_a_thread_waits(void **state)
     char url[TEST_PATH_MAX + 128];
 
     (void)state;
-    check_renewals_during_a_wait("memory:guest-renewals?" PROBE_SHORT);
+    check_renewals_during_a_wait("memory:borrower-renewals?" PROBE_SHORT);
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, PROBE_SHORT);
     check_renewals_during_a_wait(url);
@@ -97,7 +97,7 @@ static void leases_are_renewed_while_a_thread_waits(void **state)
 
 static void a_contender_started_while_a_thread_waits_wins(void **state)
 {
-    static const char url[] = "memory:guest-start?" PROBE_LONG;
+    static const char url[] = "memory:borrower-start?" PROBE_LONG;
     simba_client *client = probe_open(url);
     struct waiter waiter = {0};
     struct probe p = {0};
@@ -171,8 +171,8 @@ static void threads_acquire_at_the_same_time_on_one_client(void **state)
     char url[TEST_PATH_MAX + 128];
 
     (void)state;
-    let_threads_cycle("memory:guest-crowd?" PROBE_LONG, false);
-    let_threads_cycle("memory:guest-crowd?" PROBE_LONG, true);
+    let_threads_cycle("memory:borrower-crowd?" PROBE_LONG, false);
+    let_threads_cycle("memory:borrower-crowd?" PROBE_LONG, true);
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, PROBE_LONG);
     let_threads_cycle(url, false);
@@ -192,7 +192,7 @@ static int check_child(simba_client *client, simba_locker *locker)
         return 1;
     simba_locker_cancel(locker);
     simba_locker_close(locker);
-    if (simba_client_open("memory:guest-child", NULL, &own, NULL) != SIMBA_OK)
+    if (simba_client_open("memory:borrower-child", NULL, &own, NULL) != SIMBA_OK)
         return 2;
     if (simba_locker_create(own, "m", NULL, &fresh, NULL) != SIMBA_OK ||
         simba_locker_acquire(fresh, NULL) != SIMBA_OK ||
@@ -204,7 +204,7 @@ static int check_child(simba_client *client, simba_locker *locker)
 
 static void a_child_forked_while_a_thread_waits_finds_dead_handles(void **state)
 {
-    static const char url[] = "memory:guest-fork?" PROBE_LONG;
+    static const char url[] = "memory:borrower-fork?" PROBE_LONG;
     simba_client *client = probe_open(url);
     struct waiter waiter = {0};
 
@@ -241,7 +241,7 @@ static void work_in_callback(struct probe *p)
 
 static void a_callback_can_wait_and_turn_the_loop(void **state)
 {
-    static const char url[] = "memory:guest-callback?" PROBE_LONG;
+    static const char url[] = "memory:borrower-callback?" PROBE_LONG;
     simba_client *client = probe_open(url);
     simba_locker *locker = NULL;
     struct probe p = {.in_acquired = work_in_callback, .in_released = work_in_callback};

@@ -1,9 +1,9 @@
 /*
- * rest.c - folds a machine and its report, and unfolds them. Owns the names of other owners; must not know what
+ * packed.c - packs a machine and its report, and unpacks them. Owns the names of other owners; must not know what
  * a step does, but for this: an owner that a step leaves behind is nobody, the contender, the one that the event
  * names, or the one that the machine knew before.
  */
-#include "runtime/rest.h"
+#include "runtime/packed.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
@@ -21,7 +21,7 @@ static const char nobody[] = "";
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
-static struct sb_name *name_of(const struct sb_rest *r, const char *id)
+static struct sb_name *name_of(const struct sb_packed *r, const char *id)
 {
     if (id == nobody || id == r->own_id)
         return NULL;
@@ -40,13 +40,13 @@ static void drop(struct sb_name *name)
         sb_free(name);
 }
 
-static bool is_own(const struct sb_rest *r, const char *id)
+static bool is_own(const struct sb_packed *r, const char *id)
 {
     return r->own_id != NULL && strcmp(r->own_id, id) == 0;
 }
 
 /* Mostly it is the owner that is known already. A longer id than there can be is cut, as the machine does. */
-bool sb_rest_make_name(const struct sb_rest *r, const char *id, struct sb_name **ret_name)
+bool sb_packed_make_name(const struct sb_packed *r, const char *id, struct sb_name **ret_name)
 {
     size_t length = strnlen(id, SIMBA_ID_MAX);
     struct sb_name *name = NULL;
@@ -66,7 +66,7 @@ bool sb_rest_make_name(const struct sb_rest *r, const char *id, struct sb_name *
 
 /* ---- Owners --------------------------------------------------------------------------------- */
 
-static const char *refer(const struct sb_rest *r, const char *id, const struct sb_name *news)
+static const char *refer(const struct sb_packed *r, const char *id, const struct sb_name *news)
 {
     if (id[0] == '\0')
         return nobody;
@@ -78,10 +78,10 @@ static const char *refer(const struct sb_rest *r, const char *id, const struct s
     return news->text;
 }
 
-static void lay_owner(struct sb_rest *r, struct sb_rest_owner *at, const struct simba_owner *owner,
-                      const struct sb_name *news)
+static void pack_owner(struct sb_packed *r, struct sb_packed_owner *at,
+                       const struct simba_owner *owner, const struct sb_name *news)
 {
-    if (strcmp(at->id, owner->id) != 0) {
+    if (at->id[0] != owner->id[0] || strcmp(at->id, owner->id) != 0) {
         struct sb_name *old = name_of(r, at->id);
 
         at->id = refer(r, owner->id, news);
@@ -94,17 +94,18 @@ static void lay_owner(struct sb_rest *r, struct sb_rest_owner *at, const struct 
     at->fence = owner->fence;
 }
 
-static void wake_owner(const struct sb_rest_owner *from, struct simba_owner *ret_owner)
+static void unpack_owner(const struct sb_packed_owner *from, struct simba_owner *ret_owner)
 {
     memset(ret_owner->id, 0, sizeof ret_owner->id);
-    sb_text_copy(ret_owner->id, sizeof ret_owner->id, from->id);
+    if (from->id != nobody)
+        sb_text_copy(ret_owner->id, sizeof ret_owner->id, from->id);
     ret_owner->acquired_at_ms = from->acquired_at_ms;
     ret_owner->ttl_at_ms = from->ttl_at_ms;
     ret_owner->transition_at_ms = from->transition_at_ms;
     ret_owner->fence = from->fence;
 }
 
-static void set_before(struct sb_rest *r, const struct sb_rest_owner *owner)
+static void set_before(struct sb_packed *r, const struct sb_packed_owner *owner)
 {
     struct sb_name *old = name_of(r, r->before.id);
 
@@ -113,64 +114,65 @@ static void set_before(struct sb_rest *r, const struct sb_rest_owner *owner)
     drop(old);
 }
 
-void sb_rest_confirm(struct sb_rest *r)
+void sb_packed_confirm(struct sb_packed *r)
 {
     if (!r->pending)
         set_before(r, &r->owner);
 }
 
-void sb_rest_forget(struct sb_rest *r)
+void sb_packed_forget(struct sb_packed *r)
 {
-    const struct sb_rest_owner none = {.id = nobody};
+    const struct sb_packed_owner none = {.id = nobody};
 
     SB_CHECK(!r->pending, "a life that begins has nothing to tell yet");
     set_before(r, &none);
 }
 
-void sb_rest_state(const struct sb_rest *r, struct simba_state *ret_state)
+void sb_packed_state(const struct sb_packed *r, struct simba_state *ret_state)
 {
-    wake_owner(&r->before, &ret_state->before);
-    wake_owner(&r->owner, &ret_state->after);
+    unpack_owner(&r->before, &ret_state->before);
+    unpack_owner(&r->owner, &ret_state->after);
 }
 
 /* ---- Both ----------------------------------------------------------------------------------- */
 
-void sb_rest_wake_report(const struct sb_rest *r, struct sb_report *ret_report)
+void sb_packed_get_report(const struct sb_packed *r, struct sb_report *ret_report)
 {
-    wake_owner(&r->before, &ret_report->state.before);
-    wake_owner(&r->after, &ret_report->state.after);
+    unpack_owner(&r->before, &ret_report->state.before);
+    unpack_owner(&r->after, &ret_report->state.after);
     ret_report->pending = r->pending;
     ret_report->acquired = r->acquired;
     ret_report->released = r->released;
     ret_report->renewed = r->renewed;
 }
 
-void sb_rest_wake(const struct sb_rest *r, union sb_mind *ret_mind)
+void sb_packed_get_machine(const struct sb_packed *r, union sb_any_machine *ret_machine)
 {
     if (r->own_id != NULL) {
-        memcpy(&ret_mind->contender, r->mind.contender, sizeof r->mind.contender);
-        wake_owner(&r->owner, &ret_mind->contender.owner);
+        memcpy(&ret_machine->contender, r->machine.contender, sizeof r->machine.contender);
+        unpack_owner(&r->owner, &ret_machine->contender.owner);
     } else {
-        memcpy(&ret_mind->observer, r->mind.observer, sizeof r->mind.observer);
-        wake_owner(&r->owner, &ret_mind->observer.owner);
+        memcpy(&ret_machine->observer, r->machine.observer, sizeof r->machine.observer);
+        unpack_owner(&r->owner, &ret_machine->observer.owner);
     }
 }
 
-static const struct simba_owner *lay_mind(struct sb_rest *r, const union sb_mind *mind)
+static const struct simba_owner *pack_machine(struct sb_packed *r,
+                                              const union sb_any_machine *machine)
 {
     if (r->own_id != NULL) {
-        memcpy(r->mind.contender, &mind->contender, sizeof r->mind.contender);
-        return &mind->contender.owner;
+        memcpy(r->machine.contender, &machine->contender, sizeof r->machine.contender);
+        return &machine->contender.owner;
     }
-    memcpy(r->mind.observer, &mind->observer, sizeof r->mind.observer);
-    return &mind->observer.owner;
+    memcpy(r->machine.observer, &machine->observer, sizeof r->machine.observer);
+    return &machine->observer.owner;
 }
 
-static void lay_report(struct sb_rest *r, const struct sb_report *report,
-                       const struct sb_name *news)
+static void pack_report(struct sb_packed *r, const struct sb_report *report,
+                        const struct sb_name *news)
 {
-    lay_owner(r, &r->before, &report->state.before, news);
-    lay_owner(r, &r->after, &report->state.after, news);
+    pack_owner(r, &r->before, &report->state.before, news);
+    pack_owner(r, &r->after, &report->state.after, news);
     r->pending = report->pending;
     r->acquired = report->acquired;
     r->released = report->released;
@@ -178,37 +180,37 @@ static void lay_report(struct sb_rest *r, const struct sb_report *report,
 }
 
 /* The report first: it may name the owner that the machine knew before. */
-void sb_rest_lay(struct sb_rest *r, const union sb_mind *mind, const struct sb_report *report,
-                 struct sb_name *news)
+void sb_packed_set(struct sb_packed *r, const union sb_any_machine *machine,
+                   const struct sb_report *report, struct sb_name *news)
 {
     if (report != NULL)
-        lay_report(r, report, news);
-    lay_owner(r, &r->owner, lay_mind(r, mind), news);
+        pack_report(r, report, news);
+    pack_owner(r, &r->owner, pack_machine(r, machine), news);
     drop(news);
 }
 
-struct sb_report sb_rest_take_report(struct sb_rest *r)
+struct sb_report sb_packed_take_report(struct sb_packed *r)
 {
     struct sb_report report;
     struct sb_report taken;
 
-    sb_rest_wake_report(r, &report);
+    sb_packed_get_report(r, &report);
     taken = sb_report_take(&report);
     r->pending = report.pending;
     return taken;
 }
 
-void sb_rest_init(struct sb_rest *r, const char *own_id, const union sb_mind *mind)
+void sb_packed_init(struct sb_packed *r, const char *own_id, const union sb_any_machine *machine)
 {
     memset(r, 0, sizeof *r);
     r->own_id = own_id;
     r->owner.id = nobody;
     r->before.id = nobody;
     r->after.id = nobody;
-    lay_mind(r, mind);
+    pack_machine(r, machine);
 }
 
-void sb_rest_free(struct sb_rest *r)
+void sb_packed_free(struct sb_packed *r)
 {
     drop(name_of(r, r->owner.id));
     drop(name_of(r, r->before.id));
