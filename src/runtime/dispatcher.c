@@ -89,6 +89,7 @@ static bool has_executor(const struct sb_dispatcher *d)
 
 static void enqueue(struct queue *queue, struct sb_strand *strand)
 {
+    SB_CHECK(strand->busy && strand->first != NULL, "a strand that waits for a thread has calls");
     strand->next = NULL;
     strand->previous = queue->last;
     if (queue->last != NULL)
@@ -109,6 +110,7 @@ static void dequeue(struct queue *queue, struct sb_strand *strand)
         strand->next->previous = strand->previous;
     else
         queue->last = strand->previous;
+    SB_CHECK(queue->length > 0, "a strand is taken from the queue that it is in");
     queue->length--;
 }
 
@@ -121,6 +123,7 @@ static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shar
 
     pthread_mutex_lock(&d->lock);
     call = strand->first;
+    SB_CHECK(call != NULL && strand->busy, "a strand that runs has a call");
     strand->first = call->next;
     if (strand->first == NULL)
         strand->last = NULL;
@@ -132,6 +135,7 @@ static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shar
 
     pthread_mutex_lock(&d->lock);
     more = strand->first != NULL;
+    SB_CHECK(d->busy > 0, "a strand that has run counts as busy");
     strand->busy = more;
     d->busy -= more ? 0 : 1;
     pthread_mutex_unlock(&d->lock);
@@ -374,6 +378,7 @@ void sb_dispatcher_wait_end(struct sb_dispatcher *d)
     if (d == NULL)
         return;
     pthread_mutex_lock(&d->lock);
+    SB_CHECK(d->waiting > 0, "a wait that ends has begun");
     d->waiting--;
     pthread_mutex_unlock(&d->lock);
 }
@@ -495,6 +500,7 @@ void sb_dispatcher_destroy(struct sb_dispatcher *d)
         sched_yield();
     pthread_mutex_lock(&d->lock);
     SB_CHECK(d->shared.first == NULL, "a dispatcher is freed when nothing waits in it");
+    SB_CHECK(d->busy == 0, "a dispatcher is freed when nothing runs in it");
     d->shared.ending = true;
     pthread_cond_broadcast(&d->shared.ready);
     pthread_mutex_unlock(&d->lock);

@@ -228,10 +228,12 @@ void sb_engine_destroy(struct sb_engine *engine)
     if (engine == NULL)
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    SB_CHECK(engine->pending == 0, "an engine is freed when nothing of it is pending");
     sb_dispatcher_destroy(engine->dispatcher);
     if (engine->backend != NULL)
         shut_backend(engine);
     sb_loop_destroy(engine->loop);
+    SB_CHECK(engine->starts.first == NULL, "an engine is freed when no start waits");
     sb_registry_destroy(&engine->registry);
     pthread_cond_destroy(&engine->progress);
     pthread_mutex_destroy(&engine->lock);

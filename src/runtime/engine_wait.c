@@ -2,6 +2,7 @@
  * engine_wait.c - threads of the application that wait for what happens on the engine's loop, and what is pending there.
  * Must not know services.
  */
+#include "base/check.h"
 #include "base/fork.h"
 #include "base/error.h"
 #include "base/time.h"
@@ -28,6 +29,7 @@ void sb_engine_pending_add(struct sb_engine *engine)
 void sb_engine_pending_remove(struct sb_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
+    SB_CHECK(engine->pending > 0, "what is pending ends once");
     if (--engine->pending == 0) {
         pthread_cond_broadcast(&engine->progress);
         sb_loop_wake(engine->loop);

@@ -14,6 +14,7 @@
 #include "runtime/executor.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 
 #include <stdatomic.h>
 
@@ -78,6 +79,7 @@ void sb_ticket_hand_over(struct sb_ticket *ticket)
 {
     if (move(ticket, TAKEN_BACK, QUEUED))
         return; /* the executor has it still */
+    SB_CHECK(atomic_load(&ticket->state) == IDLE, "a ticket is handed over once");
     atomic_store(&ticket->state, QUEUED);
     ticket->executor.execute(ticket->executor.user, call_ticket, ticket);
 }

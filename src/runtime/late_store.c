@@ -217,6 +217,7 @@ static void close_abandoned(void *argument)
 /* The client was closed while this thread tried, so it is the last one that knows of all this. */
 static void clean_up_abandoned(struct sb_late_store *late, bool is_opened)
 {
+    SB_CHECK(!sb_late_is_open(late), "a store that is open is closed by its engine");
     if (is_opened) {
         sb_loop_call(late->loop, close_abandoned, late);
         pthread_mutex_lock(&late->lock);
@@ -321,6 +322,7 @@ static void run_submit(struct simba_task *task)
     struct sb_request *request = SB_CONTAINER(struct sb_request, task, task);
     struct sb_late_store *late = request->wire.backend_data;
 
+    SB_CHECK(sb_loop_is_current(late->loop), "requests reach the store on the store's loop");
     request->wire.backend_data = NULL;
     late->config.ops->submit(late->store, &request->wire);
 }
@@ -445,6 +447,7 @@ static void run_opened(struct simba_task *task)
     struct sb_late_store *late = SB_CONTAINER(struct sb_late_store, opened_task, task);
     const struct simba_backend_host *host = late->config.host;
 
+    SB_CHECK(!sb_late_is_open(late), "a store is opened once");
     pthread_join(late->thread, NULL);
     if (late->closed != NULL) { /* closed meanwhile */
         close_store(late);

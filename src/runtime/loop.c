@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/descriptors.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "runtime/loop_owner.h"
@@ -163,6 +164,7 @@ static void on_clock(uv_poll_t *poll, int status, int events)
 
 void sb_loop_arm(struct sb_loop *loop, struct sb_timer *timer, int64_t at_ms)
 {
+    SB_CHECK(sb_loop_is_current(loop), "timers are set on the loop thread");
     if (at_ms == SIMBA_INFINITE)
         sb_timers_cancel(&loop->timers, timer);
     else
@@ -260,6 +262,7 @@ bool sb_loop_join(struct sb_loop *loop)
  * between the answer and its waiter. */
 void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument)
 {
+    SB_CHECK(loop->borrower_done == NULL, "a loop has one borrower");
     loop->borrower_done = done;
     loop->borrower_argument = argument;
     uv_update_time(&loop->uv);
@@ -444,6 +447,7 @@ void sb_loop_destroy(struct sb_loop *loop)
 
     if (loop == NULL)
         return;
+    SB_CHECK(!sb_loop_is_current(loop), "a loop is not freed by the thread that runs it");
     sb_loop_post(loop, &last.task);
     pthread_join(loop->thread, NULL);
     free_loop(loop);

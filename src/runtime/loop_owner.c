@@ -6,6 +6,8 @@
  */
 #include "runtime/loop_owner.h"
 
+#include "base/check.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -125,6 +127,8 @@ void sb_loop_owner_take(struct sb_loop_owner *w)
         sleep_until_woken(w, used ? LOOK_MS : -1);
         pthread_mutex_lock(&w->lock);
     }
+    SB_CHECK(atomic_load_explicit(&w->holder, memory_order_relaxed) == NULL,
+             "a loop has one owner");
     w->urgent = false;
     w->thread = WORKING;
     atomic_store_explicit(&w->holder, &self, memory_order_relaxed);
@@ -136,6 +140,7 @@ void sb_loop_owner_wait(struct sb_loop_owner *w, int timeout_ms)
     bool wanted;
 
     pthread_mutex_lock(&w->lock);
+    SB_CHECK(sb_loop_owner_is_me(w), "the owner gives a loop up");
     atomic_store_explicit(&w->holder, NULL, memory_order_relaxed);
     w->seen = atomic_load_explicit(&w->uses, memory_order_relaxed);
     w->thread = WATCHING;
@@ -168,6 +173,7 @@ bool sb_loop_owner_join(struct sb_loop_owner *w)
     pthread_mutex_lock(&w->lock);
     is_borrower = w->waiting++ == 0 && !sb_loop_owner_is_me(w);
     if (is_borrower) {
+        SB_CHECK(!w->is_borrowed, "a loop has one borrower");
         w->is_borrowed = true;
         while (atomic_load_explicit(&w->holder, memory_order_relaxed) != NULL)
             pthread_cond_wait(&w->freed, &w->lock);
@@ -210,8 +216,10 @@ static void let_thread_look(struct sb_loop_owner *w)
 void sb_loop_owner_leave(struct sb_loop_owner *w, bool is_borrower)
 {
     pthread_mutex_lock(&w->lock);
+    SB_CHECK(w->waiting > 0, "a thread that leaves has joined");
     w->waiting--;
     if (is_borrower) {
+        SB_CHECK(w->is_borrowed && sb_loop_owner_is_me(w), "the borrower gives a loop back");
         send_to_sleep(w);
         w->is_borrowed = false;
         w->urgent = w->waiting > 0;

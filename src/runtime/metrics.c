@@ -3,6 +3,8 @@
  */
 #include "runtime/metrics.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 static uint64_t load(const _Atomic uint64_t *value)
@@ -17,7 +19,9 @@ void sb_metrics_count(_Atomic uint64_t *counter)
 
 void sb_metrics_uncount(_Atomic uint64_t *gauge)
 {
-    atomic_fetch_sub_explicit(gauge, 1, memory_order_relaxed);
+    uint64_t before = atomic_fetch_sub_explicit(gauge, 1, memory_order_relaxed);
+
+    SB_CHECK(before > 0, "a gauge counts down what it has counted");
 }
 
 void sb_metrics_observe(struct sb_histogram *histogram, int64_t duration_us)

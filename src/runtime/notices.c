@@ -34,6 +34,7 @@ static void tell(struct notice *notice)
 {
     struct sb_member *list = NULL;
 
+    SB_CHECK(sb_loop_is_current(notice->engine->loop), "notices are told on the loop thread");
     sb_registry_visit(&notice->engine->registry, notice->mutex[0] != '\0' ? notice->mutex : NULL,
                       notice->id[0] != '\0' ? notice->id : NULL, collect_member, &list);
     while (list != NULL) {
@@ -112,6 +113,7 @@ void sb_notices_introduce_services(void *argument)
     struct sb_engine *engine = argument;
     struct sb_member *list = NULL;
 
+    SB_CHECK(sb_loop_is_current(engine->loop), "services are introduced on the loop thread");
     sb_registry_visit(&engine->registry, NULL, NULL, collect_member, &list);
     while (list != NULL) {
         struct sb_member *member = list;

@@ -36,7 +36,10 @@ static void hold(struct sb_name *name)
 
 static void drop(struct sb_name *name)
 {
-    if (name != NULL && --name->references == 0)
+    if (name == NULL)
+        return;
+    SB_CHECK(name->references > 0, "a name is dropped once for each that held it");
+    if (--name->references == 0)
         sb_free(name);
 }
 
@@ -202,6 +205,7 @@ struct sb_report sb_packed_take_report(struct sb_packed *r)
 
 void sb_packed_init(struct sb_packed *r, const char *own_id, const union sb_any_machine *machine)
 {
+    SB_CHECK(own_id == NULL || own_id[0] != '\0', "a contender has an id");
     memset(r, 0, sizeof *r);
     r->own_id = own_id;
     r->owner.id = nobody;

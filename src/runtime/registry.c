@@ -4,6 +4,7 @@
 #include "runtime/registry.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -30,6 +31,7 @@ void sb_registry_destroy(struct sb_registry *r)
 {
     if (r->buckets == NULL)
         return;
+    SB_CHECK(r->count == 0, "a registry is freed when it is empty");
     pthread_mutex_destroy(&r->lock);
     sb_free(r->buckets);
 }
@@ -39,6 +41,7 @@ static void grow(struct sb_registry *r)
 {
     struct sb_registry larger = {.size = r->size * 2};
 
+    SB_CHECK((r->size & (r->size - 1)) == 0, "the size of the registry is a power of two");
     larger.buckets = sb_alloc_zero(larger.size * sizeof *larger.buckets);
     if (larger.buckets == NULL)
         return;
@@ -93,6 +96,7 @@ void sb_registry_remove(struct sb_registry *r, struct sb_member *member)
     pthread_mutex_lock(&r->lock);
     for (at = bucket_of(r, member->mutex); *at != NULL; at = &(*at)->next) {
         if (*at == member) {
+            SB_CHECK(r->count > 0, "the registry counts its members");
             *at = member->next;
             r->count--;
             break;

@@ -43,6 +43,7 @@ void sb_requests_flush(void *argument)
     while (engine->batch != NULL) {
         struct simba_request *batch = engine->batch;
 
+        SB_CHECK(engine->backend != NULL, "requests are sent when the engine is complete");
         engine->batch = NULL;
         engine->batch_end = &engine->batch;
         engine->ops->submit(engine->backend, batch);
@@ -55,6 +56,7 @@ static void answer(struct sb_request *request, const struct simba_reply *reply)
 {
     struct sb_engine *engine = request->engine;
 
+    SB_CHECK(sb_loop_is_current(engine->loop), "answers are acted upon on the loop thread");
     request->answered_at_us = sb_clock_us();
     sb_metrics_observe(&engine->metrics.operation, request->answered_at_us - request->sent_at_us);
     if (reply->code != SIMBA_OK)

@@ -26,6 +26,8 @@ const struct sb_timing *sb_service_timing(const struct sb_service *s)
 
 void sb_service_free(struct sb_service *s)
 {
+    SB_CHECK(!s->start.is_queued, "a service is freed when it has left the queue of starts");
+    SB_CHECK(!s->timer.armed, "a service is freed when its timer is off");
     sb_strand_end(&s->strand);
     sb_packed_free(&s->packed);
     sb_free(s->own_timing);
@@ -35,14 +37,18 @@ void sb_service_free(struct sb_service *s)
 
 void sb_service_hold(struct sb_service *s)
 {
-    atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
+    unsigned before = atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
+
+    SB_CHECK(before > 0, "a service that is held is alive");
 }
 
 void sb_service_drop(struct sb_service *s)
 {
     struct sb_engine *engine = s->engine;
+    unsigned before = atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel);
 
-    if (atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) > 1)
+    SB_CHECK(before > 0, "a reference to a service is dropped once");
+    if (before > 1)
         return;
     if (s->calls.gone != NULL)
         s->calls.gone(s->calls.object);

@@ -5,6 +5,7 @@
 #include "runtime/service_state.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/time.h"
 
@@ -33,6 +34,7 @@ static const char *op_name(const struct simba_request *wire)
     static const char *const names[] = {"do anything", "acquire", "renew",
                                         "release",     "read",    "list"};
 
+    SB_CHECK(wire->op < sizeof names / sizeof names[0], "a service asks for what has a name");
     return wire->op == SIMBA_OP_RELEASE && wire->revision == 0 ? "leave the queue"
                                                                : names[wire->op];
 }
@@ -57,6 +59,7 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
     enum simba_log_level level = away || refused ? SIMBA_LOG_ERROR : SIMBA_LOG_WARN;
     bool warn;
 
+    SB_CHECK(reply->code != SIMBA_OK, "an error that is kept is one");
     pthread_mutex_lock(&s->engine->state_lock);
     if (s->last_error == NULL)
         s->last_error = sb_alloc_zero(sizeof *s->last_error);
@@ -137,6 +140,7 @@ void sb_service_take_answer(struct sb_service *s, const struct sb_request *reque
                             struct simba_reply *told, struct sb_event *event,
                             struct sb_name **ret_name)
 {
+    SB_CHECK(request->wire.mutex == s->member.mutex, "an answer is for the service that asked");
     refuse_without_revision(s, told);
     take_owner(s, request->wire.op, told, ret_name);
     event->answer = answer_of(s, told);

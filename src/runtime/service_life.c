@@ -5,6 +5,7 @@
 #include "runtime/service_state.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/container.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -181,6 +182,7 @@ static void tell_closed(struct sb_service *s)
     struct sb_engine *engine = s->engine;
 
     pthread_mutex_lock(&engine->lock);
+    SB_CHECK(!s->is_closed, "a service is closed once");
     s->is_closed = true;
     pthread_cond_broadcast(&engine->progress);
     sb_loop_wake(engine->loop);
@@ -206,6 +208,7 @@ static void run_close(struct simba_task *task)
         s->close_when_stopped = true;
         return;
     }
+    SB_CHECK(!s->listening, "a service that is closed listens no more");
     sb_loop_cancel(s->engine->loop, &s->timer);
     sb_registry_remove(&s->engine->registry, &s->member);
     if (s->calls.on_closed != NULL || sb_strand_is_busy(&s->strand))
@@ -248,6 +251,7 @@ static void close_and_wait(struct sb_service *s, bool stopped_here)
     struct sb_help help = sb_service_help(s);
     int64_t patience_ms = engine->timing.stop_timeout_ms;
 
+    SB_CHECK(!sb_service_is_inside(s), "a callback does not wait for its own end");
     sb_service_wait_initial(s, SIMBA_INFINITE);
     sb_registry_remove(&engine->registry, &s->member); /* the id is free when close returns */
     sb_service_hold(s);
@@ -333,6 +337,7 @@ static bool init_machine(struct sb_service *s, const struct sb_service_config *c
         sb_machine_tell_renewals(&machine.contender);
     if (!sb_service_is_observer(s) && s->calls.on_notify != NULL)
         sb_machine_follow(&machine.contender);
+    SB_CHECK(sb_service_timing(s)->margin_ms > 0, "a lease has a margin for clocks that drift");
     sb_packed_init(&s->packed, s->member.id, &machine);
     return true;
 }

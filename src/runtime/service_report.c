@@ -6,6 +6,7 @@
  */
 #include "runtime/service_state.h"
 
+#include "base/check.h"
 #include "base/container.h"
 
 /* ---- Who is called --------------------------------------------------------------------------- */
@@ -114,6 +115,7 @@ void sb_service_run_report(struct sb_call *call)
     unsigned ends;
 
     pthread_mutex_lock(&s->engine->state_lock);
+    SB_CHECK(s->report_queued, "a report that is told was put on the strand");
     report = sb_packed_take_report(&s->packed);
     s->report_queued = false;
     ends = s->ends;
@@ -139,6 +141,7 @@ unsigned sb_service_keep_report(struct sb_service *s, const struct sb_step *step
     unsigned untold;
 
     sb_packed_get_report(&s->packed, report);
+    SB_CHECK(report->pending || step->changed || step->renewed, "a report that is kept has news");
     untold = sb_report_keep(report, step);
     if (!is_heard(s, report) && report->pending && (report->acquired || report->released))
         s->told = report->acquired;

@@ -8,6 +8,7 @@
 #include "runtime/service_state.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/container.h"
 
@@ -85,6 +86,8 @@ static void send_request(struct sb_service *s, const struct sb_step *step, int64
         step_with(s, &event, NULL, now_us);
         return;
     }
+    SB_CHECK(step->request.op == SIMBA_OP_READ || !sb_service_is_observer(s),
+             "an observer only reads");
     request->service = s;
     request->generation = step->request.generation;
     request->base.answered = on_answered;
@@ -162,6 +165,7 @@ static void set_listening(struct sb_service *s, bool on)
 
     if (s->listening == on)
         return;
+    SB_CHECK(on || !s->following, "a service that listens no more does not follow");
     s->listening = on;
     if (ops->listen != NULL)
         ops->listen(s->engine->backend, s->member.mutex, s->member.id, on);
@@ -205,6 +209,7 @@ static void on_stopped(struct sb_service *s, int code)
 {
     struct sb_engine *engine = s->engine;
 
+    SB_CHECK(atomic_load(&s->status) == SIMBA_STOPPING, "a contest ends by a stop");
     set_following(s, false);
     set_listening(s, false);
     if (!sb_service_is_observer(s))
@@ -258,6 +263,7 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
     bool report;
     int64_t belief_ms = atomic_load_explicit(&s->belief_ms, memory_order_acquire);
 
+    SB_CHECK(sb_loop_is_current(s->engine->loop), "a machine is stepped on the loop thread");
     pthread_mutex_lock(&s->engine->state_lock);
     untold = step_machine(s, event, name, &step, &dropped);
     report = s->packed.pending && !s->report_queued;
@@ -313,6 +319,7 @@ static void run_returned(struct simba_task *task)
     struct sb_event event = {.type = SB_EVENT_RETURNED, .now_ms = now_us / 1000};
 
     event.returned = atomic_exchange(&s->returned, 0);
+    SB_CHECK(event.returned > 0, "a task that tells of callbacks has some to tell of");
     step_with(s, &event, NULL, now_us);
     sb_service_drop(s);
 }
@@ -329,6 +336,7 @@ void sb_service_begin_queued(struct sb_start *start)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, start, start);
 
+    SB_CHECK(!start->is_queued, "a start begins when it has left the queue");
     if (start->waits) {
         start->waits = false;
         begin_contest(s, sb_clock_us());
@@ -350,6 +358,8 @@ static void run_start(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, start_task, task);
 
+    SB_CHECK(atomic_load(&s->status) != SIMBA_INITIAL, "a start has moved the status before");
+    SB_CHECK(!s->start.waits && !s->listening, "a start follows the end of the contest before");
     if (!sb_service_is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
     s->contest_at_us = sb_clock_us();
@@ -369,6 +379,7 @@ static void run_stop(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, stop_task, task);
 
+    SB_CHECK(atomic_load(&s->status) == SIMBA_STOPPING, "a stop has moved the status before");
     if (!s->start.waits) {
         sb_service_event(s, SB_EVENT_STOP);
         return;

@@ -35,6 +35,7 @@ static struct sb_start *take_first(struct sb_starts *starts)
 {
     struct sb_start *start = starts->first;
 
+    SB_CHECK(start->is_queued, "what is in the queue of starts knows it");
     starts->first = start->next;
     if (starts->first == NULL) {
         starts->last = NULL;
@@ -46,6 +47,7 @@ static struct sb_start *take_first(struct sb_starts *starts)
 
 void sb_starts_begin_next(struct sb_starts *starts)
 {
+    SB_CHECK(sb_loop_is_current(starts->loop), "starts begin on the loop thread");
     while (starts->first != NULL && (!starts->first->waits || !sb_starts_are_held_up(starts))) {
         starts->has_moved = true;
         starts->begin(take_first(starts));
@@ -69,6 +71,7 @@ static void on_timer(struct sb_timer *timer)
 void sb_starts_init(struct sb_starts *starts, struct sb_loop *loop,
                     void (*begin)(struct sb_start *start))
 {
+    SB_CHECK(begin != NULL, "a start that leaves the queue can begin");
     starts->loop = loop;
     starts->begin = begin;
     starts->timer.fire = on_timer;

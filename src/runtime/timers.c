@@ -13,6 +13,7 @@ static struct sb_timer *meld(struct sb_timer *a, struct sb_timer *b)
         return b;
     if (b == NULL)
         return a;
+    SB_CHECK(a != b, "a timer stands in the heap once");
     if (b->at_ms < a->at_ms) {
         struct sb_timer *swap = a;
 
