@@ -123,7 +123,7 @@ static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shar
 
     pthread_mutex_lock(&d->lock);
     call = strand->first;
-    SB_CHECK(call != NULL && strand->busy, "a strand that runs has a call");
+    SB_CHECK(strand->busy, "a strand that runs has a call");
     strand->first = call->next;
     if (strand->first == NULL)
         strand->last = NULL;
