@@ -16,6 +16,7 @@ static struct server server;
 struct busy {
     struct party party; /* first: the user of its callbacks */
     _Atomic bool shut;
+    _Atomic bool runs;
 };
 
 static bool is_open(void *user)
@@ -27,8 +28,18 @@ static bool is_open(void *user)
 
 static void on_notify(void *user, const struct simba_state *state)
 {
+    struct busy *busy = user;
+
     (void)state;
+    atomic_store(&busy->runs, true);
     test_wait(is_open, user);
+}
+
+static bool is_running(void *user)
+{
+    const struct busy *busy = user;
+
+    return atomic_load(&busy->runs);
 }
 
 static bool has_waiters(void *user)
@@ -61,8 +72,16 @@ static void own(struct party *party, const char *id)
 static void wait_busily(struct busy *busy, const char *id, int waiters)
 {
     atomic_store(&busy->shut, true);
+    atomic_store(&busy->runs, false);
     party_join_notified(&busy->party, on_notify, server_url(&server, LONG_LEASE), "m", id);
     await_waiter(id, waiters);
+    assert_true(test_wait(is_running, busy));
+}
+
+/* The attempt that a waiter makes once more when it is subscribed is over. */
+static bool has_tried_twice(void *user)
+{
+    return party_metrics(user).operation.count >= 2;
 }
 
 static void open_gate(struct busy *busy)
@@ -109,6 +128,7 @@ static void whoever_was_busy_has_its_place_again(void **state)
     wait_busily(&busy, "busy", 1);
     party_join(&second, server_url(&server, LONG_LEASE), "m", "second");
     await_waiter("second", 2);
+    assert_true(test_wait(has_tried_twice, &second));
     party_leave(&first);
     party_join(&newcomer, server_url(&server, LONG_LEASE), "m", "newcomer");
     await_owner_soon(&newcomer);
