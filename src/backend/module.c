@@ -63,7 +63,7 @@ static struct entry entries[] = {
     {"redis", {"redis", "rediss", "valkey", "valkeys"}, LOADED_LATER(sb_redis_module)},
 #endif
 #ifdef SIMBA_HAVE_ZOOKEEPER
-    {"zookeeper", {"zookeeper", "zookeepers"}, LOADED_LATER(sb_zookeeper_module)},
+    {"zookeeper", {"zookeeper", "zookeepers"}, LOADED_LATER(sb_zk_module)},
 #endif
 };
 

@@ -1,8 +1,8 @@
 /*
  * failure.h - what an error of ZooKeeper means.
  */
-#ifndef SB_BACKEND_ZOOKEEPER_FAILURE_H
-#define SB_BACKEND_ZOOKEEPER_FAILURE_H
+#ifndef SB_ZK_FAILURE_H
+#define SB_ZK_FAILURE_H
 
 #include <simba/simba.h>
 

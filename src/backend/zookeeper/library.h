@@ -1,8 +1,8 @@
 /*
  * library.h - the header of the client library, as its multi-threaded variant needs it.
  */
-#ifndef SB_BACKEND_ZOOKEEPER_LIBRARY_H
-#define SB_BACKEND_ZOOKEEPER_LIBRARY_H
+#ifndef SB_ZK_LIBRARY_H
+#define SB_ZK_LIBRARY_H
 
 #define THREADED
 #ifdef SIMBA_HAVE_ZOOKEEPER_TLS

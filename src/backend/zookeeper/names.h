@@ -6,8 +6,8 @@
  * BASE is the chroot and "/simba". What follows "latch-" decides the order, as Curator's LeaderLatch has it;
  * the uuid lets a creator find its node when the reply to the create was lost.
  */
-#ifndef SB_BACKEND_ZOOKEEPER_NAMES_H
-#define SB_BACKEND_ZOOKEEPER_NAMES_H
+#ifndef SB_ZK_NAMES_H
+#define SB_ZK_NAMES_H
 
 #include <simba/simba.h>
 

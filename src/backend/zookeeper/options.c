@@ -172,8 +172,8 @@ static int read_policy(struct sb_zk_options *o, simba_url *url, struct simba_err
 {
     const char *policy = simba_url_param(url, "on-disconnect");
 
-    o->let_go = policy != NULL && strcmp(policy, "release") == 0;
-    if (policy == NULL || o->let_go || strcmp(policy, "keep") == 0)
+    o->release_on_disconnect = policy != NULL && strcmp(policy, "release") == 0;
+    if (policy == NULL || o->release_on_disconnect || strcmp(policy, "keep") == 0)
         return SIMBA_OK;
     return sb_error_set(error, SIMBA_EINVAL, "on-disconnect is '%s'; it must be keep or release",
                         policy);

@@ -3,14 +3,14 @@
  *
  *     zookeeper://[user:password@]h1:2181,h2:2181[/chroot]?session-timeout=16s&acl=open ...
  */
-#ifndef SB_BACKEND_ZOOKEEPER_OPTIONS_H
-#define SB_BACKEND_ZOOKEEPER_OPTIONS_H
+#ifndef SB_ZK_OPTIONS_H
+#define SB_ZK_OPTIONS_H
 
 #include <simba/backend.h>
 
 enum sb_zk_acl {
     SB_ZK_ACL_OPEN,         /* everybody may do anything */
-    SB_ZK_ACL_CREATOR,      /* only who has the creator's credentials */
+    SB_ZK_ACL_CREATOR,      /* only clients with the creator's credentials */
     SB_ZK_ACL_CREATOR_READ, /* the same, and everybody may look */
 };
 
@@ -24,8 +24,8 @@ struct sb_zk_options {
     char *auth;  /* user:password, for the scheme "digest"; NULL: none */
     char *tls;   /* the client library's list of files for TLS; NULL: no TLS */
     enum sb_zk_acl acl;
-    bool let_go;      /* on a disconnect, at once */
-    int64_t lease_ms; /* that the client's owners want to have */
+    bool release_on_disconnect; /* on a disconnect, at once */
+    int64_t lease_ms;           /* that the client's owners want to have */
     int64_t session_timeout_ms;
     int64_t connect_timeout_ms;
 };

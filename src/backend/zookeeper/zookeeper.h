@@ -1,11 +1,11 @@
 /*
  * zookeeper.h - the ZooKeeper backend: `zookeeper://`, and `zookeepers://` over TLS.
  */
-#ifndef SB_BACKEND_ZOOKEEPER_ZOOKEEPER_H
-#define SB_BACKEND_ZOOKEEPER_ZOOKEEPER_H
+#ifndef SB_ZK_ZOOKEEPER_H
+#define SB_ZK_ZOOKEEPER_H
 
 #include "backend/module.h"
 
-extern const struct sb_module sb_zookeeper_module SB_SHARED("zookeeper_module");
+extern const struct sb_module sb_zk_module SB_SHARED("zookeeper_module");
 
 #endif

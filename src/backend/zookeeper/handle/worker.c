@@ -1,47 +1,48 @@
 /*
- * helper.c - a thread with a queue. Must not know what its errands are.
+ * worker.c - a thread with a queue. Must not know what it runs.
  */
-#include "backend/zookeeper/helper.h"
+#include "backend/zookeeper/handle/handle.h"
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/thread.h"
 
 #include <string.h>
 
 /* NULL when the thread should end. */
-static struct sb_zk_errand *next_errand(struct sb_zk_helper *h)
+static struct sb_zk_work *next_work(struct sb_zk_worker *h)
 {
-    struct sb_zk_errand *errand;
+    struct sb_zk_work *work;
 
     pthread_mutex_lock(&h->lock);
-    while (h->errands == NULL && !h->stopping)
+    while (h->queue == NULL && !h->stopping)
         pthread_cond_wait(&h->changed, &h->lock);
-    errand = h->errands;
-    if (errand != NULL) {
-        h->errands = errand->next;
-        if (h->errands == NULL)
-            h->end = &h->errands;
+    work = h->queue;
+    if (work != NULL) {
+        h->queue = work->next;
+        if (h->queue == NULL)
+            h->end = &h->queue;
     }
     pthread_mutex_unlock(&h->lock);
-    return errand;
+    return work;
 }
 
 static void *run_thread(void *argument)
 {
-    struct sb_zk_helper *h = argument;
-    struct sb_zk_errand *errand;
+    struct sb_zk_worker *h = argument;
+    struct sb_zk_work *work;
 
-    while ((errand = next_errand(h)) != NULL)
-        errand->run(errand);
+    while ((work = next_work(h)) != NULL)
+        work->run(work);
     return NULL;
 }
 
-int sb_zk_helper_start(struct sb_zk_helper *h, struct simba_error *error)
+int sb_zk_worker_start(struct sb_zk_worker *h, struct simba_error *error)
 {
     int code;
 
-    h->errands = NULL;
-    h->end = &h->errands;
+    h->queue = NULL;
+    h->end = &h->queue;
     h->stopping = false;
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->changed, NULL);
@@ -54,18 +55,19 @@ int sb_zk_helper_start(struct sb_zk_helper *h, struct simba_error *error)
                                 strerror(code));
 }
 
-void sb_zk_helper_send(struct sb_zk_helper *h, struct sb_zk_errand *errand)
+void sb_zk_worker_send(struct sb_zk_worker *h, struct sb_zk_work *work)
 {
     pthread_mutex_lock(&h->lock);
-    errand->next = NULL;
-    *h->end = errand;
-    h->end = &errand->next;
+    work->next = NULL;
+    *h->end = work;
+    h->end = &work->next;
     pthread_cond_signal(&h->changed);
     pthread_mutex_unlock(&h->lock);
 }
 
-void sb_zk_helper_stop(struct sb_zk_helper *h)
+void sb_zk_worker_stop(struct sb_zk_worker *h)
 {
+    SB_CHECK(!h->stopping, "a worker is stopped once");
     pthread_mutex_lock(&h->lock);
     h->stopping = true;
     pthread_cond_signal(&h->changed);

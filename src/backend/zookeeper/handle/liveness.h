@@ -17,8 +17,8 @@
  * 7/12 T, because the process stood still, the proof counts from 7/12 T after the request instead of from the sync.
  * The client sends a request at least every T/8, so that does not happen while it runs.
  */
-#ifndef SB_BACKEND_ZOOKEEPER_LIVENESS_H
-#define SB_BACKEND_ZOOKEEPER_LIVENESS_H
+#ifndef SB_ZK_LIVENESS_H
+#define SB_ZK_LIVENESS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,27 +1,27 @@
 /*
- * session.h - the one session of a client: a line that is replaced when its session is over, or when it
+ * session.h - the one session of a client: a handle that is replaced when its session is over, or when it
  * should have been heard of long ago.
  *
  *     DOWN --connected--> UP --connection broken--> DOWN --connected--> UP ...
  *                                                    |
  *                                expired, refused    |   silent for long, and nobody believes any more
  *                                      v             v
- *                        OVER: a new line,      a new line that asks to go on with the
+ *                        OVER: a new handle,    a new handle that asks to go on with the
  *                        a new session          same session: UP, or OVER
  *
  * The second way is for servers that take a connection and do not answer, as they do while they start, and
  * for servers that came back without their data: to a client that has seen more than they know they do not
  * talk at all, so that its session would never end for it.
  */
-#ifndef SB_BACKEND_ZOOKEEPER_SESSION_H
-#define SB_BACKEND_ZOOKEEPER_SESSION_H
+#ifndef SB_ZK_SESSION_H
+#define SB_ZK_SESSION_H
 
-#include "backend/zookeeper/line.h"
-#include "backend/zookeeper/liveness.h"
+#include "backend/zookeeper/handle/handle.h"
+#include "backend/zookeeper/handle/liveness.h"
 
 #include <uv.h>
 
-enum sb_zk_news {
+enum sb_zk_session_event {
     SB_ZK_UP,   /* connected, with the session that was there before or with a new one */
     SB_ZK_DOWN, /* disconnected; the session may live on */
     SB_ZK_OVER  /* the session has ended, and with it all its nodes and watches */
@@ -31,25 +31,25 @@ struct sb_zk_session {
     const struct simba_backend_host *host;
     const struct sb_zk_options *options;
     void *user;
-    void (*tell)(void *user, enum sb_zk_news news);
+    void (*tell)(void *user, enum sb_zk_session_event event);
     void (*watched)(void *user, const char *path, bool deleted);
 
-    struct sb_zk_helper helper;
-    struct sb_zk_line *line; /* NULL: none; a retry is due */
-    unsigned lines;          /* that have not been freed */
+    struct sb_zk_worker worker;
+    struct sb_zk_handle *handle; /* NULL: none; a retry is due */
+    unsigned handles;            /* that have not been freed */
     bool up;
     bool useful; /* the ensemble has answered since it came up */
     bool closing;
-    bool rewatch;       /* watches of the session went with an older line */
-    unsigned drops;     /* of the line, that have been told */
+    bool rewatch;       /* watches of the session went with an older handle */
+    unsigned drops;     /* of the handle, that have been told */
     unsigned number;    /* of the session: those of older ones are dead */
-    unsigned failures;  /* to make a line, in a row */
+    unsigned failures;  /* to make a handle, in a row */
     clientid_t id;      /* of the session; 0: none yet */
     int64_t timeout_ms; /* that the servers granted */
     int64_t proved_ms;  /* that the last proof counts from; 0: none */
     int64_t synced_ms;  /* when it came up, or a proof was last asked for */
     struct sb_zk_liveness liveness;
-    uv_timer_t timer; /* makes a line again */
+    uv_timer_t timer; /* makes a handle again */
     uint64_t random;
     struct ACL entries[2]; /* for the creator, and for everybody to read */
     struct ACL_vector creator_read;
@@ -64,7 +64,7 @@ void sb_zk_session_close(struct sb_zk_session *session, void (*closed)(void *use
 
 /* Whether the last proof is so young that most of the lease is left; and how often one is needed for that. */
 bool sb_zk_session_is_proved(const struct sb_zk_session *session);
-int64_t sb_zk_session_beat_ms(const struct sb_zk_session *session);
+int64_t sb_zk_session_proof_interval_ms(const struct sb_zk_session *session);
 
 /* For how long a proof counts: until then the session cannot have expired. */
 int64_t sb_zk_session_lease_ms(const struct sb_zk_session *session);

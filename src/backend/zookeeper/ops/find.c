@@ -1,33 +1,18 @@
 /*
- * look.c - who is first, and who is the leader. Reads only, but for the watches that it leaves.
+ * find.c - which node is the first, and which contender leads. Reads only, but for the watches that it leaves.
  *
  * The list of children tells the leader's node, mine, and the one before mine. Any of them may have vanished
- * when it is looked at: then the list is read again. Watches are set by reading a node, never by asking
+ * when it is read: then the list is read again. Watches are set by reading a node, never by asking
  * whether it exists: on a node that is gone that would leave a watch behind that never fires.
  */
-#include "backend/zookeeper/job.h"
+#include "backend/zookeeper/ops/find.h"
+
+#include "base/check.h"
 #include "base/error.h"
-#include "base/text.h"
 
 #include <string.h>
 
 /* ---- The leader ----------------------------------------------------------------------------- */
-
-static bool is_waiting(const struct sb_zk_job *job)
-{
-    return job->op == SIMBA_OP_ACQUIRE && job->latch->node == SB_ZK_NODE_THERE;
-}
-
-/* The node before mine is watched from its first reading on, and mine with it while there is none between. */
-static bool must_watch_before(const struct sb_zk_job *job)
-{
-    return is_waiting(job) && strcmp(job->latch->watched, job->ranks.before) != 0;
-}
-
-static bool must_watch_leader(const struct sb_zk_job *job)
-{
-    return job->place->observers > 0 && strcmp(job->place->watched, job->ranks.leader) != 0;
-}
 
 static bool is_gone(const struct sb_zk_job *job, size_t calls)
 {
@@ -37,37 +22,6 @@ static bool is_gone(const struct sb_zk_job *job, size_t calls)
     return false;
 }
 
-/* Before the reading that sets them: another job that takes a watch on the same node back must know of it. */
-static void note_watches(struct sb_zk_job *job)
-{
-    struct sb_zk_latch *latch = job->latch;
-
-    job->notes_leader = must_watch_leader(job);
-    job->notes_before = must_watch_before(job);
-    job->notes_self = sb_zk_turn_needs_watch(job);
-    if (job->notes_leader)
-        sb_text_copy(job->place->watched, sizeof job->place->watched, job->ranks.leader);
-    if (job->notes_before) {
-        sb_zk_watch_before(job->store, latch);
-        sb_text_copy(latch->watched, sizeof latch->watched, job->ranks.before);
-    }
-    if (job->notes_self)
-        latch->watches_self = true;
-}
-
-/* A node that could not be read is not watched. */
-static void forget_watches(struct sb_zk_job *job)
-{
-    if (job->notes_leader && strcmp(job->place->watched, job->ranks.leader) == 0)
-        job->place->watched[0] = '\0';
-    if (job->notes_before && strcmp(job->latch->watched, job->ranks.before) == 0) {
-        job->latch->watched[0] = '\0';
-        job->latch->second = false;
-    }
-    if (job->notes_self)
-        sb_zk_latch_forget_turn(job->latch);
-}
-
 static void take_leader(struct sb_zk_job *job, size_t calls)
 {
     const char *owner = job->calls[0].text;
@@ -75,19 +29,17 @@ static void take_leader(struct sb_zk_job *job, size_t calls)
 
     for (size_t i = 0; i < calls; i++)
         if (job->calls[i].code != ZOK && job->calls[i].code != ZNONODE) {
-            forget_watches(job);
+            sb_zk_succession_fail(job);
             sb_zk_job_fail(job, job->calls[i].code);
             return;
         }
     if (is_gone(job, calls)) {
-        forget_watches(job);
+        sb_zk_succession_fail(job);
         if (sb_zk_job_again(job))
-            sb_zk_job_rank(job);
-    } else if (sb_zk_job_is_forced(job, owner, czxid)) {
-        sb_zk_job_take_away(job);
-    } else {
-        if (is_waiting(job))
-            sb_zk_turn_note(job);
+            sb_zk_find(job);
+    } else if (job->led == NULL || !job->led(job, owner, czxid)) {
+        if (sb_zk_job_is_waiting(job))
+            sb_zk_succession_note(job);
         sb_zk_job_answer_other(job, owner, czxid);
     }
 }
@@ -104,7 +56,7 @@ static void on_leader_and_another(struct sb_zk_job *job)
 
 static bool make_path(const struct sb_zk_job *job, char path[SB_ZK_PATH_SIZE], const char *node)
 {
-    return sb_zk_node_path(path, job->store->options.base, job->place->mutex, node);
+    return sb_zk_node_path(path, job->store->options.base, job->mutex->name, node);
 }
 
 static void refuse_names(struct sb_zk_job *job)
@@ -112,13 +64,14 @@ static void refuse_names(struct sb_zk_job *job)
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_ESTORE, "'%s' has a participant whose node has a name too long",
-                 job->place->mutex);
+                 job->mutex->name);
     sb_zk_job_fail_with(job, &error);
 }
 
-static void look_at_leader(struct sb_zk_job *job)
+/* With the leader's node the one before mine is read when its watch is not set yet; where they are the same, mine. */
+static void read_leader(struct sb_zk_job *job)
 {
-    bool same = strcmp(job->ranks.leader, job->ranks.before) == 0;
+    bool same = sb_zk_succession_is_second(job);
     bool another;
     char leader[SB_ZK_PATH_SIZE];
     char path[SB_ZK_PATH_SIZE];
@@ -128,9 +81,7 @@ static void look_at_leader(struct sb_zk_job *job)
         refuse_names(job);
         return;
     }
-    if (is_waiting(job))
-        sb_zk_turn_doubt(job);
-    note_watches(job);
+    sb_zk_succession_begin(job);
     another = same ? job->notes_self : job->notes_before;
     job->step = another ? on_leader_and_another : on_leader;
     sb_zk_get(sb_zk_job_call(job, 0), leader, (same && job->notes_before) || job->notes_leader);
@@ -146,13 +97,13 @@ static void on_watched_nobody(struct sb_zk_job *job)
     int code = job->calls[0].code;
 
     if (code == ZNONODE) {
-        job->place->watches_children = false;
+        job->mutex->watches_children = false;
         if (sb_zk_job_again(job))
-            sb_zk_job_rank(job);
+            sb_zk_find(job);
     } else if (code != ZOK) {
         sb_zk_job_fail(job, code);
     } else {
-        sb_zk_job_judge(job);
+        sb_zk_find_decide(job);
     }
 }
 
@@ -161,7 +112,7 @@ static void on_watched_parent(struct sb_zk_job *job)
     int code = job->calls[0].code;
 
     if (code == ZOK && sb_zk_job_again(job))
-        sb_zk_job_rank(job);
+        sb_zk_find(job);
     else if (code == ZNONODE)
         sb_zk_job_answer_nobody(job);
     else if (code != ZOK)
@@ -171,34 +122,34 @@ static void on_watched_parent(struct sb_zk_job *job)
 /* Observers hear of the first participant, and before that of the mutex itself. */
 static void answer_nobody(struct sb_zk_job *job, bool has_parent)
 {
-    struct sb_zk_place *place = job->place;
-    bool watched = has_parent ? place->watches_children : place->watches_parent;
+    struct sb_zk_mutex *mutex = job->mutex;
+    bool watched = has_parent ? mutex->watches_children : mutex->watches_parent;
     char path[SB_ZK_PATH_SIZE];
 
-    if (place->observers == 0 || watched) {
+    if (mutex->observers == 0 || watched) {
         sb_zk_job_answer_nobody(job);
         return;
     }
-    sb_zk_mutex_path(path, job->store->options.base, place->mutex);
+    sb_zk_mutex_path(path, job->store->options.base, mutex->name);
     job->step = has_parent ? on_watched_nobody : on_watched_parent;
     if (has_parent) {
-        place->watches_children = true;
+        mutex->watches_children = true;
         sb_zk_rank_children(sb_zk_job_call(job, 0), path, true);
     } else {
-        place->watches_parent = true;
+        mutex->watches_parent = true;
         sb_zk_exists(sb_zk_job_call(job, 0), path, true);
     }
 }
 
-void sb_zk_job_look(struct sb_zk_job *job)
+static void find_leader(struct sb_zk_job *job)
 {
     if (job->ranks.count == 0)
         answer_nobody(job, job->calls[0].code != ZNONODE);
     else
-        look_at_leader(job);
+        read_leader(job);
 }
 
-/* ---- Ranks ---------------------------------------------------------------------------------- */
+/* ---- Mine ----------------------------------------------------------------------------------- */
 
 /* A node that was found by its uuid: is it the session's? It is, unless the session changed meanwhile. */
 static void on_adopted(struct sb_zk_job *job)
@@ -212,14 +163,12 @@ static void on_adopted(struct sb_zk_job *job)
         return;
     }
     if (code == ZOK && stat->ephemeralOwner == job->store->session.id.client_id) {
-        latch->node = SB_ZK_NODE_THERE;
-        latch->czxid = (uint64_t)stat->czxid;
-        sb_text_copy(latch->name, sizeof latch->name, job->ranks.mine);
+        sb_zk_latch_set_node(latch, job->ranks.mine, stat);
     } else {
         sb_zk_latch_forget_node(latch);
     }
     if (sb_zk_job_again(job))
-        sb_zk_job_rank(job);
+        sb_zk_find(job);
 }
 
 static void adopt(struct sb_zk_job *job)
@@ -238,46 +187,38 @@ static void on_missing(struct sb_zk_job *job)
 {
     if (job->latch->node != SB_ZK_NODE_NONE)
         sb_zk_latch_forget_node(job->latch);
-    if (job->op != SIMBA_OP_ACQUIRE)
-        sb_zk_job_look(job);
+    if (job->missing == NULL)
+        find_leader(job);
     else if (sb_zk_job_again(job))
-        sb_zk_job_create(job);
+        job->missing(job);
 }
 
-/* It would stand before who owns now. */
-static void refuse_sequence(struct sb_zk_job *job)
+void sb_zk_find_place(struct sb_zk_job *job)
 {
-    struct simba_error error;
-
-    job->latch->leaving = true;
-    sb_error_set(
-        &error, SIMBA_ESTORE,
-        "the sequence numbers of '%s' are used up: its node has to be deleted in ZooKeeper",
-        job->place->mutex);
-    sb_zk_job_fail_with(job, &error);
-}
-
-void sb_zk_job_judge(struct sb_zk_job *job)
-{
-    struct sb_zk_latch *latch = job->latch;
-
-    if (latch == NULL)
-        sb_zk_job_look(job);
-    else if (!job->ranks.found)
-        on_missing(job);
-    else if (latch->node == SB_ZK_NODE_UNSURE)
-        adopt(job);
-    else if (job->op == SIMBA_OP_ACQUIRE && sb_zk_is_overflown(job->ranks.mine))
-        refuse_sequence(job);
-    else if (sb_zk_job_must_check_rights(job))
-        sb_zk_job_check_rights(job);
-    else if (job->ranks.before[0] == '\0')
+    SB_CHECK(job->ranks.found, "the list shows mine");
+    if (job->ranks.before[0] == '\0')
         sb_zk_job_answer_mine(job);
     else
-        sb_zk_job_look(job);
+        find_leader(job);
 }
 
-static void on_ranked(struct sb_zk_job *job)
+void sb_zk_find_decide(struct sb_zk_job *job)
+{
+    if (job->latch == NULL)
+        find_leader(job);
+    else if (!job->ranks.found)
+        on_missing(job);
+    else if (job->latch->node == SB_ZK_NODE_UNSURE)
+        adopt(job);
+    else if (job->found != NULL)
+        job->found(job);
+    else
+        sb_zk_find_place(job);
+}
+
+/* ---- The list ------------------------------------------------------------------------------- */
+
+static void on_listed(struct sb_zk_job *job)
 {
     int code = job->calls[0].code;
 
@@ -286,10 +227,10 @@ static void on_ranked(struct sb_zk_job *job)
     else if (job->proved_ms == 0 && !sb_zk_job_is_proved(job))
         sb_zk_job_fail(job, ZCONNECTIONLOSS);
     else
-        sb_zk_job_judge(job);
+        sb_zk_find_decide(job);
 }
 
-void sb_zk_job_rank(struct sb_zk_job *job)
+void sb_zk_find(struct sb_zk_job *job)
 {
     char path[SB_ZK_PATH_SIZE];
 
@@ -297,11 +238,11 @@ void sb_zk_job_rank(struct sb_zk_job *job)
         sb_zk_job_fail(job, ZCONNECTIONLOSS); /* at once: the client may be closing */
         return;
     }
-    if (is_waiting(job) && sb_zk_session_is_proved(&job->store->session))
+    if (sb_zk_job_is_waiting(job) && sb_zk_session_is_proved(&job->store->session))
         job->proved_ms = job->store->session.proved_ms;
     else if (!sb_zk_job_prove(job))
         return;
-    sb_zk_mutex_path(path, job->store->options.base, job->place->mutex);
-    job->step = on_ranked;
+    sb_zk_mutex_path(path, job->store->options.base, job->mutex->name);
+    job->step = on_listed;
     sb_zk_rank_children(sb_zk_job_call(job, 0), path, false);
 }

@@ -1,10 +1,8 @@
 /*
  * queue.c - QUEUE: the participants of a mutex behind the first, in their order, by the ids in their nodes.
  */
-#include "backend/zookeeper/inquiry.h"
-
-#include "backend/zookeeper/call.h"
 #include "backend/zookeeper/failure.h"
+#include "backend/zookeeper/ops/ops.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -25,7 +23,7 @@ struct reading {
 
 struct queue {
     struct sb_zk_call call; /* first */
-    struct sb_zk_inquiry inquiry;
+    struct sb_zk_listing listing;
     simba_backend *store;
     char mutex[SIMBA_MUTEX_MAX + 1];
     char **names; /* of all nodes, in order */
@@ -46,7 +44,7 @@ static void finish(struct queue *q)
     for (size_t i = 0; q->list != NULL && i < q->count; i++)
         if (q->list[i].owner.id[0] != '\0')
             q->list[kept++] = q->list[i];
-    sb_zk_inquiry_end(&q->inquiry, q->list, kept, &q->error);
+    sb_zk_listing_end(&q->listing, q->list, kept, &q->error);
     sb_zk_free_names(q->names, q->count);
     sb_free(q->readings);
     sb_free(q->list);
@@ -59,7 +57,7 @@ static void read_more(struct queue *q, struct reading *reading);
 
 static bool is_complete(const struct queue *q)
 {
-    return q->next >= q->count || q->error.code != SIMBA_OK || q->inquiry.request == NULL;
+    return q->next >= q->count || q->error.code != SIMBA_OK || q->listing.request == NULL;
 }
 
 static void take_id(struct queue *q, size_t index, const struct sb_zk_call *call)
@@ -154,11 +152,11 @@ void sb_zk_queue_start(simba_backend *store, struct simba_request *request)
     char path[SB_ZK_PATH_SIZE];
 
     if (q == NULL) {
-        sb_zk_inquiry_refuse(store, request);
+        sb_zk_listing_refuse(store, request);
         return;
     }
     q->store = store;
-    sb_zk_inquiry_begin(&q->inquiry, store, request);
+    sb_zk_listing_begin(&q->listing, store, request);
     sb_text_copy(q->mutex, sizeof q->mutex, request->mutex);
     if (sb_zk_check_mutex(q->mutex, &q->error) != SIMBA_OK) {
         finish(q);
@@ -167,6 +165,6 @@ void sb_zk_queue_start(simba_backend *store, struct simba_request *request)
     q->call.done = on_names;
     q->call.session = &store->session;
     sb_zk_mutex_path(path, store->options.base, q->mutex);
-    sb_zk_store_prove(store); /* first: what is listed is at least as new */
+    sb_zk_proof_drop(sb_zk_proof_send(store)); /* first: what is listed is at least as new */
     sb_zk_name_children(&q->call, path);
 }

@@ -1,25 +1,25 @@
 /*
  * call.h - asynchronous calls to the servers. Each ends exactly once, on the loop, by its `done`.
  *
- * A call of an older line ends with ZCONNECTIONLOSS, one of an older session with ZSESSIONEXPIRED, whatever
+ * A call of an older handle ends with ZCONNECTIONLOSS, one of an older session with ZSESSIONEXPIRED, whatever
  * the server said: nothing of an older session changes a newer one. So do those that the client library has forgotten:
  * when a handle is closed it does not call all completions that it owes.
  */
-#ifndef SB_BACKEND_ZOOKEEPER_CALL_H
-#define SB_BACKEND_ZOOKEEPER_CALL_H
+#ifndef SB_ZK_CALL_H
+#define SB_ZK_CALL_H
 
 #include "backend/zookeeper/names.h"
-#include "backend/zookeeper/session.h"
+#include "backend/zookeeper/handle/session.h"
 
 struct sb_zk_call {
     struct simba_task task; /* first: the call is the task */
     void (*done)(struct sb_zk_call *call);
     void *user;
     struct sb_zk_session *session;
-    struct sb_zk_line *line;  /* it was made on; once it has ended, only to be compared */
-    struct sb_zk_call *next;  /* of the line */
-    struct sb_zk_call **link; /* NULL: it was not made on any */
-    unsigned number;          /* of the session */
+    struct sb_zk_handle *handle; /* it was made on; once it has ended, only to be compared */
+    struct sb_zk_call *next;     /* of the handle */
+    struct sb_zk_call **link;    /* NULL: it was not made on any */
+    unsigned number;             /* of the session */
     int64_t sent_ms;
     int code;                      /* ZOK, or what the library or the server said */
     struct Stat stat;              /* create, exists, get */
@@ -46,15 +46,15 @@ void sb_zk_rank_children(struct sb_zk_call *call, const char *path, bool watch);
 void sb_zk_name_children(struct sb_zk_call *call, const char *path);
 void sb_zk_free_names(char **names, size_t count);
 
-/* Who may create, delete or administer, as a list of names of the form scheme:id. */
+/* The identities that may create, delete or administer, as a list of names of the form scheme:id. */
 void sb_zk_name_masters(struct sb_zk_call *call, const char *path);
 
 /* Ends when the leader of the ensemble has answered, and so has all that was called before; what is read
  * afterwards is at least as new. */
 void sb_zk_sync(struct sb_zk_call *call);
 
-/* Ends what was made on a line whose handle has been closed. */
-void sb_zk_calls_end(struct sb_zk_line *line);
+/* Ends what was made on a handle whose handle has been closed. */
+void sb_zk_calls_end(struct sb_zk_handle *handle);
 
 /* Takes back watches on a path that nobody waits for any more. */
 void sb_zk_unwatch_node(struct sb_zk_session *session, const char *path);

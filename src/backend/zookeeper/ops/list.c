@@ -1,10 +1,9 @@
 /*
- * list.c - LIST: the children of the folder are the mutexes, and a READ tells about each.
+ * list.c - LIST: the children of the folder are the mutexes, and a READ tells about each. And the answers and time
+ * limits of LIST and QUEUE.
  */
-#include "backend/zookeeper/inquiry.h"
-
 #include "backend/zookeeper/failure.h"
-#include "backend/zookeeper/job.h"
+#include "backend/zookeeper/ops/ops.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -15,19 +14,99 @@
 #define READS_MAX 256 /* at once */
 #define UNKNOWN_OWNER "?"
 
-struct listing;
+/* ---- Time limits ---------------------------------------------------------------------------- */
+
+static void answer(struct sb_zk_listing *i, const struct simba_reply *reply)
+{
+    const struct simba_backend_host *host = i->store->host;
+    struct simba_request *request = i->request;
+
+    i->request = NULL;
+    i->deadline_ms = SIMBA_INFINITE;
+    if (request != NULL)
+        host->reply(host, request, reply);
+}
+
+void sb_zk_listing_begin(struct sb_zk_listing *i, simba_backend *store,
+                         struct simba_request *request)
+{
+    int64_t now_ms = simba_now_ms();
+
+    i->store = store;
+    i->request = request;
+    i->deadline_ms = request->timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + request->timeout_ms
+                                                                   : SIMBA_INFINITE;
+    i->next = store->listings;
+    i->link = &store->listings;
+    if (i->next != NULL)
+        i->next->link = &i->next;
+    store->listings = i;
+    sb_zk_wake_at(store, i->deadline_ms);
+}
+
+void sb_zk_listing_end(struct sb_zk_listing *i, const struct simba_mutex_status *list, size_t count,
+                       const struct simba_error *error)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    reply.code = error->code;
+    if (reply.code == SIMBA_OK) {
+        reply.list = list;
+        reply.list_count = count;
+    } else {
+        reply.error = error;
+    }
+    *i->link = i->next;
+    if (i->next != NULL)
+        i->next->link = i->link;
+    answer(i, &reply);
+}
+
+/* A caller that is answered may ask again at once; the new request is not due. */
+void sb_zk_listings_expire(simba_backend *store, int64_t now_ms)
+{
+    struct sb_zk_listing *i = store->listings;
+
+    while (i != NULL) {
+        struct sb_zk_listing *next = i->next;
+
+        if (i->deadline_ms <= now_ms) {
+            struct simba_reply reply = SIMBA_REPLY_INIT;
+            struct simba_error error;
+
+            sb_zk_fail(&error, ZOPERATIONTIMEOUT);
+            reply.code = error.code;
+            reply.error = &error;
+            answer(i, &reply);
+        }
+        sb_zk_wake_at(store, i->deadline_ms);
+        i = next;
+    }
+}
+
+void sb_zk_listing_refuse(simba_backend *store, struct simba_request *request)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    reply.code = SIMBA_ENOMEM;
+    store->host->reply(store->host, request, &reply);
+}
+
+/* ---- All mutexes ---------------------------------------------------------------------------- */
+
+struct mutex_list;
 
 struct reading {
     struct simba_request request; /* first: the request is the reading */
-    struct listing *listing;
+    struct mutex_list *owner;
     size_t index;
 };
 
-struct listing {
+struct mutex_list {
     struct sb_zk_call call; /* first */
     simba_backend *store;
     struct sb_zk_proof *proof; /* that all reads share; NULL: each has its own */
-    struct sb_zk_inquiry inquiry;
+    struct sb_zk_listing listing;
     int64_t deadline_ms; /* of all reads */
     struct simba_mutex_status *list;
     size_t count;
@@ -41,11 +120,11 @@ struct listing {
 
 /* ---- The end -------------------------------------------------------------------------------- */
 
-static void finish(struct listing *l)
+static void finish(struct mutex_list *l)
 {
     if (l->error.code == SIMBA_OK && l->denied > 0 && l->denied == l->count)
         l->error = l->denial;
-    sb_zk_inquiry_end(&l->inquiry, l->list, l->count, &l->error);
+    sb_zk_listing_end(&l->listing, l->list, l->count, &l->error);
     sb_zk_proof_drop(l->proof);
     sb_free(l->readings);
     sb_free(l->list);
@@ -54,7 +133,7 @@ static void finish(struct listing *l)
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-static void read_next(struct listing *l, struct reading *reading);
+static void read_next(struct mutex_list *l, struct reading *reading);
 
 static void take_status(struct simba_mutex_status *status, const struct simba_reply *reply)
 {
@@ -69,7 +148,7 @@ static void take_status(struct simba_mutex_status *status, const struct simba_re
 }
 
 /* One mutex that must not be looked at, or has a stranger's nodes, is no reason to hide the others. */
-static void take_denial(struct listing *l, size_t index, const struct simba_error *error)
+static void take_denial(struct mutex_list *l, size_t index, const struct simba_error *error)
 {
     l->denied++;
     l->denial = *error;
@@ -82,7 +161,7 @@ static void take_denial(struct listing *l, size_t index, const struct simba_erro
 static void on_read(struct sb_zk_job *job, const struct simba_reply *reply)
 {
     struct reading *reading = job->user;
-    struct listing *l = reading->listing;
+    struct mutex_list *l = reading->owner;
 
     l->under_way--;
     if (reply->code == SIMBA_OK)
@@ -104,17 +183,17 @@ static void start_read(simba_backend *store, struct sb_zk_proof *proof, struct r
 
     if (proof != NULL)
         store->proof = proof;
-    sb_zk_job_start(store, &reading->request, on_read, reading);
+    sb_zk_request_start(store, &reading->request, on_read, reading);
     store->proof = batch;
 }
 
-static void read_next(struct listing *l, struct reading *reading)
+static void read_next(struct mutex_list *l, struct reading *reading)
 {
     size_t index = l->next++;
     int64_t left_ms = l->deadline_ms - simba_now_ms();
 
     memset(reading, 0, sizeof *reading);
-    reading->listing = l;
+    reading->owner = l;
     reading->index = index;
     reading->request.op = SIMBA_OP_READ;
     reading->request.mutex = l->list[index].mutex;
@@ -124,7 +203,7 @@ static void read_next(struct listing *l, struct reading *reading)
 }
 
 /* One more counts as under way until all have begun, because reads can end at once. */
-static void read_all(struct listing *l)
+static void read_all(struct mutex_list *l)
 {
     size_t count = l->count < READS_MAX ? l->count : READS_MAX;
 
@@ -151,7 +230,7 @@ static int compare(const void *a, const void *b)
     return strcmp(left->mutex, right->mutex);
 }
 
-static void keep_names(struct listing *l, char **names, size_t count)
+static void keep_names(struct mutex_list *l, char **names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (simba_mutex_validate(names[i], NULL) == SIMBA_OK)
@@ -162,7 +241,7 @@ static void keep_names(struct listing *l, char **names, size_t count)
 
 static void on_names(struct sb_zk_call *call)
 {
-    struct listing *l = (struct listing *)call;
+    struct mutex_list *l = (struct mutex_list *)call;
 
     if (call->code == ZOK) {
         l->list = sb_alloc_zero((call->count + 1) * sizeof *l->list);
@@ -182,15 +261,15 @@ static void on_names(struct sb_zk_call *call)
 
 void sb_zk_list_start(simba_backend *store, struct simba_request *request)
 {
-    struct listing *l = sb_alloc_zero(sizeof *l);
+    struct mutex_list *l = sb_alloc_zero(sizeof *l);
 
     if (l == NULL) {
-        sb_zk_inquiry_refuse(store, request);
+        sb_zk_listing_refuse(store, request);
         return;
     }
     l->store = store;
-    sb_zk_inquiry_begin(&l->inquiry, store, request);
-    l->deadline_ms = l->inquiry.deadline_ms;
+    sb_zk_listing_begin(&l->listing, store, request);
+    l->deadline_ms = l->listing.deadline_ms;
     l->call.done = on_names;
     l->call.session = &store->session;
     l->proof = sb_zk_proof_send(store); /* first: what is listed is at least as new */

@@ -4,7 +4,8 @@
  * Until the server has confirmed it the node is leaving: a broken connection is no reason to leave it behind.
  * It goes when there is a connection again, or with the session.
  */
-#include "backend/zookeeper/job.h"
+#include "backend/zookeeper/ops/find.h"
+#include "backend/zookeeper/ops/ops.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -22,12 +23,12 @@ static void keep_node(simba_backend *store, struct sb_zk_latch *latch, int code)
     latch->withdraw_ms = simba_now_ms() + store->session.timeout_ms;
     if (!latch->stuck)
         host->log(host, SIMBA_LOG_WARN, "zookeeper: the node of '%s' cannot be deleted: %s",
-                  latch->place->mutex, zerror(code));
+                  latch->mutex->name, zerror(code));
     latch->stuck = true;
 }
 
-/* What was meant has been given back, or nothing was meant: neither need be told who owns next, and looking
- * would only stand in the way of the next one. */
+/* The term that was meant is given back, or none was meant. The answer need not name the next owner, and a list would
+ * only delay that one. */
 static bool is_released(const struct sb_zk_job *job)
 {
     return job->revision == 0 || (job->latch != NULL && job->latch->czxid == job->revision);
@@ -41,10 +42,10 @@ static void on_dropped(struct sb_zk_job *job)
 
     if (code == ZOK || code == ZNONODE || code == ZSESSIONEXPIRED) {
         job->missed = job->missed && (code == ZNONODE || !is_released(job));
-        sb_zk_watch_before(job->store, latch);
+        sb_zk_unwatch_before(job->store, latch);
         sb_zk_latch_forget_node(latch);
         if (job->missed)
-            sb_zk_job_rank(job); /* another may own by now */
+            sb_zk_find(job); /* another may own by now */
         else
             job->then(job);
         return;
@@ -58,7 +59,7 @@ static void delete_node(struct sb_zk_job *job)
 {
     char path[SB_ZK_PATH_SIZE];
 
-    sb_zk_node_path(path, job->store->options.base, job->place->mutex, job->latch->name);
+    sb_zk_node_path(path, job->store->options.base, job->mutex->name, job->latch->name);
     job->wrote = true;
     job->step = on_dropped;
     sb_zk_delete(sb_zk_job_call(job, 0), path);
@@ -90,12 +91,12 @@ static void search(struct sb_zk_job *job)
 
     if (!sb_zk_job_prove(job))
         return;
-    sb_zk_mutex_path(path, job->store->options.base, job->place->mutex);
+    sb_zk_mutex_path(path, job->store->options.base, job->mutex->name);
     job->step = on_searched;
     sb_zk_rank_children(sb_zk_job_call(job, 0), path, false);
 }
 
-void sb_zk_job_drop(struct sb_zk_job *job, void (*then)(struct sb_zk_job *job))
+void sb_zk_drop_node(struct sb_zk_job *job, void (*then)(struct sb_zk_job *job))
 {
     job->then = then;
     job->latch->leaving = true;
@@ -120,35 +121,35 @@ static void on_taken(struct sb_zk_job *job)
         sb_zk_job_fail(job, code);
 }
 
-bool sb_zk_job_is_forced(const struct sb_zk_job *job, const char *owner, uint64_t czxid)
-{
-    return job->op == SIMBA_OP_RELEASE && job->revision != 0 && job->revision == czxid &&
-           job->request != NULL && strcmp(job->request->id, owner) == 0;
-}
-
-void sb_zk_job_take_away(struct sb_zk_job *job)
+/* It is about the leader's very node, which is not this client's: one zxid creates one node. */
+static bool take_away(struct sb_zk_job *job, const char *owner, uint64_t czxid)
 {
     char path[SB_ZK_PATH_SIZE];
 
-    sb_zk_node_path(path, job->store->options.base, job->place->mutex, job->ranks.leader);
+    if (job->revision == 0 || job->revision != czxid || job->request == NULL ||
+        strcmp(job->request->id, owner) != 0)
+        return false;
+    sb_zk_node_path(path, job->store->options.base, job->mutex->name, job->ranks.leader);
     job->wrote = true;
     job->step = on_taken;
     sb_zk_delete(sb_zk_job_call(job, 0), path);
+    return true;
 }
 
 /* ---- By its owner --------------------------------------------------------------------------- */
 
 /* A place in the queue is left in any case, a term only when it is the one that is meant. */
-void sb_zk_job_release(struct sb_zk_job *job)
+void sb_zk_release(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
 
+    job->led = take_away;
     job->missed = job->revision != 0;
     if (latch != NULL && latch->node != SB_ZK_NODE_NONE &&
         (!latch->granted || latch->leaving || latch->czxid == job->revision))
-        sb_zk_job_drop(job, is_released(job) ? sb_zk_job_answer_nobody : sb_zk_job_rank);
+        sb_zk_drop_node(job, is_released(job) ? sb_zk_job_answer_nobody : sb_zk_find);
     else if (job->revision == 0)
         sb_zk_job_answer_nobody(job);
     else
-        sb_zk_job_rank(job);
+        sb_zk_find(job);
 }

@@ -2,9 +2,10 @@
  * call.c - from the client library's completions to the loop. Completions run on a thread of the library: they
  * copy what they are given and post it.
  */
-#include "backend/zookeeper/call.h"
+#include "backend/zookeeper/handle/call.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -19,13 +20,13 @@ bool sb_zk_is_lost(int code)
 
 static void add(struct sb_zk_call *call)
 {
-    struct sb_zk_line *line = call->line;
+    struct sb_zk_handle *handle = call->handle;
 
-    call->next = line->calls;
-    call->link = &line->calls;
+    call->next = handle->calls;
+    call->link = &handle->calls;
     if (call->next != NULL)
         call->next->link = &call->next;
-    line->calls = call;
+    handle->calls = call;
 }
 
 static void take_out(struct sb_zk_call *call)
@@ -42,22 +43,23 @@ static void run_done(struct simba_task *task)
 {
     struct sb_zk_call *call = (struct sb_zk_call *)task;
 
+    SB_CHECK(call->done != NULL, "a call ends by its function");
     take_out(call);
     if (call->number != call->session->number)
         call->code = ZSESSIONEXPIRED;
-    else if (call->line != call->session->line)
+    else if (call->handle != call->session->handle)
         call->code = ZCONNECTIONLOSS;
     else if (call->code == ZOK)
         sb_zk_liveness_answer(&call->session->liveness, call->sent_ms, simba_now_ms());
     call->done(call);
 }
 
-/* Completions that were called have been posted before the line's end was, so that none comes later. */
-void sb_zk_calls_end(struct sb_zk_line *line)
+/* Completions that were called have been posted before the handle's end was, so that none comes later. */
+void sb_zk_calls_end(struct sb_zk_handle *handle)
 {
-    while (line->calls != NULL) {
-        line->calls->code = ZCLOSING;
-        run_done(&line->calls->task);
+    while (handle->calls != NULL) {
+        handle->calls->code = ZCLOSING;
+        run_done(&handle->calls->task);
     }
 }
 
@@ -227,12 +229,14 @@ static zhandle_t *begin(struct sb_zk_call *call)
 {
     struct sb_zk_session *session = call->session;
 
-    call->line = session->line;
+    SB_CHECK(call->link == NULL, "a call is made once at a time");
+    SB_CHECK(!session->up || session->handle != NULL, "a session that is up has a handle");
+    call->handle = session->handle;
     call->number = session->number;
     call->sent_ms = simba_now_ms();
     if (session->up) {
         add(call);
-        return session->line->handle;
+        return session->handle->zk;
     }
     end(call, ZCONNECTIONLOSS);
     return NULL;
@@ -259,82 +263,82 @@ static const struct ACL_vector *acl_of(const struct sb_zk_call *call)
 
 void sb_zk_create_latch(struct sb_zk_call *call, const char *path, const char *id)
 {
-    zhandle_t *handle = begin(call);
+    zhandle_t *zk = begin(call);
 
-    if (handle != NULL)
-        check(call, zoo_acreate2(handle, path, id, (int)strlen(id), acl_of(call),
+    if (zk != NULL)
+        check(call, zoo_acreate2(zk, path, id, (int)strlen(id), acl_of(call),
                                  ZOO_EPHEMERAL_SEQUENTIAL, on_created, call));
 }
 
 void sb_zk_create_parent(struct sb_zk_call *call, const char *path, bool container)
 {
-    zhandle_t *handle = begin(call);
+    zhandle_t *zk = begin(call);
 
-    if (handle != NULL)
-        check(call, zoo_acreate2(handle, path, "", 0, acl_of(call),
+    if (zk != NULL)
+        check(call, zoo_acreate2(zk, path, "", 0, acl_of(call),
                                  container ? ZOO_CONTAINER : ZOO_PERSISTENT, on_created, call));
 }
 
 void sb_zk_delete(struct sb_zk_call *call, const char *path)
 {
-    zhandle_t *handle = begin(call);
+    zhandle_t *zk = begin(call);
 
-    if (handle != NULL)
-        check(call, zoo_adelete(handle, path, -1, on_void, call));
+    if (zk != NULL)
+        check(call, zoo_adelete(zk, path, -1, on_void, call));
 }
 
 void sb_zk_exists(struct sb_zk_call *call, const char *path, bool watch)
 {
-    zhandle_t *handle = begin(call);
+    zhandle_t *zk = begin(call);
 
-    if (handle != NULL)
-        check(call, zoo_awexists(handle, path, watch ? sb_zk_line_on_node : NULL, call->line,
+    if (zk != NULL)
+        check(call, zoo_awexists(zk, path, watch ? sb_zk_handle_on_node : NULL, call->handle,
                                  on_stat, call));
 }
 
 void sb_zk_get(struct sb_zk_call *call, const char *path, bool watch)
 {
-    zhandle_t *handle = begin(call);
+    zhandle_t *zk = begin(call);
     const char *slash = strrchr(path, '/');
 
-    if (handle == NULL)
+    if (zk == NULL)
         return;
     sb_text_copy(call->text, sizeof call->text, slash != NULL ? slash + 1 : path);
     check(call,
-          zoo_awget(handle, path, watch ? sb_zk_line_on_node : NULL, call->line, on_data, call));
+          zoo_awget(zk, path, watch ? sb_zk_handle_on_node : NULL, call->handle, on_data, call));
 }
 
 void sb_zk_rank_children(struct sb_zk_call *call, const char *path, bool watch)
 {
-    zhandle_t *handle = begin(call);
+    zhandle_t *zk = begin(call);
 
-    if (handle != NULL)
-        check(call, zoo_awget_children(handle, path, watch ? sb_zk_line_on_node : NULL, call->line,
+    if (zk != NULL)
+        check(call, zoo_awget_children(zk, path, watch ? sb_zk_handle_on_node : NULL, call->handle,
                                        on_children, call));
 }
 
 void sb_zk_name_children(struct sb_zk_call *call, const char *path)
 {
-    zhandle_t *handle = begin(call);
+    zhandle_t *zk = begin(call);
 
-    if (handle != NULL)
-        check(call, zoo_awget_children(handle, path, NULL, NULL, on_names, call));
+    if (zk != NULL)
+        check(call, zoo_awget_children(zk, path, NULL, NULL, on_names, call));
 }
 
 void sb_zk_name_masters(struct sb_zk_call *call, const char *path)
 {
-    zhandle_t *handle = begin(call);
+    zhandle_t *zk = begin(call);
 
-    if (handle != NULL)
-        check(call, zoo_aget_acl(handle, path, on_masters, call));
+    if (zk != NULL)
+        check(call, zoo_aget_acl(zk, path, on_masters, call));
 }
 
 void sb_zk_sync(struct sb_zk_call *call)
 {
-    zhandle_t *handle = begin(call);
+    zhandle_t *zk = begin(call);
 
-    if (handle != NULL)
-        check(call, zoo_async(handle, call->session->options->base, on_synced, call));
+    if (zk != NULL)
+        check(call, zoo_async(zk, call->session->options->base, on_synced, call));
 }
 
 /* ---- Taking watches back -------------------------------------------------------------------- */
@@ -355,7 +359,7 @@ static void unwatch(struct sb_zk_session *session, const char *path, ZooWatcherT
     } completion = {.function = on_unwatched};
 
     if (session->up)
-        zoo_aremove_all_watches(session->line->handle, path, type, 0, completion.as_declared, NULL);
+        zoo_aremove_all_watches(session->handle->zk, path, type, 0, completion.as_declared, NULL);
 }
 
 void sb_zk_unwatch_node(struct sb_zk_session *session, const char *path)

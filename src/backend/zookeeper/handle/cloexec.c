@@ -2,7 +2,7 @@
  * cloexec.c - finds descriptors in /proc/self/fd by what they are. One that belongs to somebody else and
  * looks the same, which takes a race or a second client of the library, is marked with them.
  */
-#include "backend/zookeeper/cloexec.h"
+#include "backend/zookeeper/handle/handle.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -94,11 +94,10 @@ static void mark_socket(int fd, void *argument)
         mark(fd);
 }
 
-void sb_zk_close_on_exec(zhandle_t *handle)
+void sb_zk_close_on_exec(zhandle_t *zk)
 {
     struct peer peer = {.length = sizeof peer.address};
 
-    if (zookeeper_get_connected_host(handle, (struct sockaddr *)&peer.address, &peer.length) !=
-        NULL)
+    if (zookeeper_get_connected_host(zk, (struct sockaddr *)&peer.address, &peer.length) != NULL)
         visit(mark_socket, &peer);
 }

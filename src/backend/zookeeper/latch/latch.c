@@ -1,0 +1,170 @@
+/*
+ * latch.c - the table of mutexes, with their latches. Must not know calls.
+ */
+#include "backend/zookeeper/latch/latch.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/container.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* ---- Mutexes -------------------------------------------------------------------------------- */
+
+static struct sb_zk_mutex *mutex_of(struct sb_hash_node *node)
+{
+    return node != NULL ? SB_CONTAINER(struct sb_zk_mutex, node, node) : NULL;
+}
+
+struct sb_zk_mutex *sb_zk_mutex_next(const struct sb_hash_table *t, const struct sb_zk_mutex *after)
+{
+    return mutex_of(sb_hash_table_next(t, after != NULL ? &after->node : NULL));
+}
+
+static void free_mutex(struct sb_hash_table *t, struct sb_zk_mutex *mutex)
+{
+    sb_hash_table_remove(t, &mutex->node);
+    while (mutex->latches != NULL) {
+        struct sb_zk_latch *latch = mutex->latches;
+
+        mutex->latches = latch->next;
+        sb_free(latch);
+    }
+    sb_free(mutex);
+}
+
+void sb_zk_mutexes_free(struct sb_hash_table *t)
+{
+    struct sb_zk_mutex *mutex = t->buckets != NULL ? sb_zk_mutex_next(t, NULL) : NULL;
+
+    while (mutex != NULL) {
+        struct sb_zk_mutex *next = sb_zk_mutex_next(t, mutex);
+
+        free_mutex(t, mutex);
+        mutex = next;
+    }
+    sb_hash_table_free(t);
+}
+
+struct sb_zk_mutex *sb_zk_mutex_find(const struct sb_hash_table *t, const char *name)
+{
+    uint32_t hash = sb_hash(name);
+    struct sb_hash_node *node = sb_hash_table_find(t, NULL, hash);
+
+    while (node != NULL && strcmp(mutex_of(node)->name, name) != 0)
+        node = sb_hash_table_find(t, node, hash);
+    return mutex_of(node);
+}
+
+struct sb_zk_mutex *sb_zk_mutex_ensure(struct sb_hash_table *t, const char *name)
+{
+    struct sb_zk_mutex *mutex = sb_zk_mutex_find(t, name);
+
+    if (mutex != NULL)
+        return mutex;
+    mutex = sb_alloc_zero(sizeof *mutex);
+    if (mutex == NULL)
+        return NULL;
+    sb_text_copy(mutex->name, sizeof mutex->name, name);
+    sb_hash_table_add(t, &mutex->node, sb_hash(name));
+    return mutex;
+}
+
+void sb_zk_mutex_drop(struct sb_hash_table *t, struct sb_zk_mutex *mutex)
+{
+    if (mutex->latches == NULL && mutex->users == 0 && mutex->observers == 0)
+        free_mutex(t, mutex);
+}
+
+/* ---- Latches -------------------------------------------------------------------------------- */
+
+struct sb_zk_latch *sb_zk_latch_find(const struct sb_zk_mutex *mutex, const char *id)
+{
+    struct sb_zk_latch *latch = mutex->latches;
+
+    while (latch != NULL && strcmp(latch->id, id) != 0)
+        latch = latch->next;
+    return latch;
+}
+
+struct sb_zk_latch *sb_zk_latch_ensure(struct sb_zk_mutex *mutex, const char *id)
+{
+    struct sb_zk_latch *latch = sb_zk_latch_find(mutex, id);
+
+    if (latch != NULL)
+        return latch;
+    latch = sb_alloc_zero(sizeof *latch);
+    if (latch == NULL)
+        return NULL;
+    sb_text_copy(latch->id, sizeof latch->id, id);
+    latch->mutex = mutex;
+    latch->withdraw_ms = SIMBA_INFINITE;
+    latch->next = mutex->latches;
+    mutex->latches = latch;
+    return latch;
+}
+
+void sb_zk_latch_drop(struct sb_zk_latch *latch)
+{
+    struct sb_zk_latch **link = &latch->mutex->latches;
+
+    if (latch->node != SB_ZK_NODE_NONE || latch->active != NULL || latch->listening)
+        return;
+    SB_CHECK(latch->queue == NULL, "no job waits for a latch that has none");
+    while (*link != latch)
+        link = &(*link)->next;
+    *link = latch->next;
+    sb_free(latch);
+}
+
+void sb_zk_latch_set_node(struct sb_zk_latch *latch, const char *name, const struct Stat *stat)
+{
+    SB_CHECK(latch->node != SB_ZK_NODE_NONE, "only a node that was created can be there");
+    latch->node = SB_ZK_NODE_THERE;
+    latch->czxid = (uint64_t)stat->czxid;
+    sb_text_copy(latch->name, sizeof latch->name, name);
+}
+
+void sb_zk_latch_forget_node(struct sb_zk_latch *latch)
+{
+    latch->node = SB_ZK_NODE_NONE;
+    latch->granted = false;
+    latch->leaving = false;
+    latch->checked = false;
+    latch->stuck = false;
+    latch->czxid = 0;
+    latch->withdraw_ms = SIMBA_INFINITE;
+    latch->uuid[0] = '\0';
+    latch->name[0] = '\0';
+    sb_zk_latch_forget_succession(latch);
+}
+
+void sb_zk_latch_forget_succession(struct sb_zk_latch *latch)
+{
+    latch->watches_self = false;
+    latch->second = false;
+    latch->first = false;
+}
+
+void sb_zk_latches_each(struct sb_hash_table *t,
+                        void (*visit)(void *argument, struct sb_zk_latch *latch), void *argument)
+{
+    struct sb_zk_mutex *mutex = sb_zk_mutex_next(t, NULL);
+
+    while (mutex != NULL) {
+        struct sb_zk_mutex *next_mutex = sb_zk_mutex_next(t, mutex);
+        struct sb_zk_latch *latch = mutex->latches;
+
+        mutex->users++; /* it stays while its latches are visited */
+        while (latch != NULL) {
+            struct sb_zk_latch *next = latch->next;
+
+            visit(argument, latch);
+            latch = next;
+        }
+        mutex->users--;
+        sb_zk_mutex_drop(t, mutex);
+        mutex = next_mutex;
+    }
+}

@@ -1,0 +1,285 @@
+/*
+ * acquire.c - takes a place in the queue, and asks whether it is the first.
+ *
+ * A contender that was told that it owns and asks again has lost its belief meanwhile, and needs a new term with a new
+ * token: its node goes, and another one joins the end of the queue.
+ */
+#include "backend/zookeeper/failure.h"
+#include "backend/zookeeper/ops/find.h"
+#include "backend/zookeeper/ops/ops.h"
+#include "base/check.h"
+#include "base/error.h"
+
+#include <string.h>
+
+static void create_node(struct sb_zk_job *job);
+
+/* ---- Parents --------------------------------------------------------------------------------
+ *
+ * The nodes above a latch are missing on a new ensemble, on one that came back empty, and after the servers have
+ * removed a container that nobody used. They are made from the bottom up and down again, because the rights may end
+ * somewhere above. The mutex and the folder of all mutexes are containers, as Curator makes them; what the chroot
+ * names is there to stay. */
+
+static void make_next(struct sb_zk_job *job);
+
+static bool is_container(const struct sb_zk_job *job)
+{
+    return job->reach >= strlen(job->store->options.base) && !job->store->no_containers;
+}
+
+/* One level up; 0 when there is none. */
+static size_t up(const char *path, size_t reach)
+{
+    while (reach > 0 && path[reach - 1] != '/')
+        reach--;
+    return reach > 0 ? reach - 1 : 0;
+}
+
+static size_t down(const char *path, size_t reach)
+{
+    return path[reach] == '\0' ? reach : reach + 1 + strcspn(path + reach + 1, "/");
+}
+
+static void on_made(struct sb_zk_job *job)
+{
+    char path[SB_ZK_PATH_SIZE];
+    int code = job->calls[0].code;
+
+    sb_zk_mutex_path(path, job->store->options.base, job->mutex->name);
+    if (code == ZUNIMPLEMENTED && is_container(job)) {
+        job->store->no_containers = true;
+    } else if (code == ZNONODE && up(path, job->reach) > 0) {
+        job->reach = up(path, job->reach);
+    } else if (code == ZOK || code == ZNODEEXISTS) {
+        if (path[job->reach] == '\0') {
+            create_node(job);
+            return;
+        }
+        job->reach = down(path, job->reach);
+    } else {
+        sb_zk_job_fail(job, code);
+        return;
+    }
+    if (sb_zk_job_again(job))
+        make_next(job);
+}
+
+static void make_next(struct sb_zk_job *job)
+{
+    char path[SB_ZK_PATH_SIZE];
+
+    sb_zk_mutex_path(path, job->store->options.base, job->mutex->name);
+    path[job->reach] = '\0';
+    job->step = on_made;
+    sb_zk_create_parent(sb_zk_job_call(job, 0), path, is_container(job));
+}
+
+static void make_parents(struct sb_zk_job *job)
+{
+    char path[SB_ZK_PATH_SIZE];
+
+    sb_zk_mutex_path(path, job->store->options.base, job->mutex->name);
+    job->reach = strlen(path);
+    if (sb_zk_job_again(job))
+        make_next(job);
+}
+
+/* ---- Rights ---------------------------------------------------------------------------------
+ *
+ * With acl=creator the nodes above a latch must protect it. Anybody may have made them before, with rights for all: a
+ * stranger who may create or delete below a mutex takes it away. So their ACLs are compared with that of the latch,
+ * which the server made for the client's own user: nobody else may create, delete or administer. While the latch is
+ * there they have children and cannot be exchanged, and only that user may change their rights: once for each latch is
+ * enough. What lies above them does not matter: with rights there one can at most remove them while they are empty. */
+
+enum { OWN, MUTEX, BASE, COUNT };
+
+static bool must_check_rights(const struct sb_zk_job *job)
+{
+    return job->store->options.acl != SB_ZK_ACL_OPEN && !job->latch->checked;
+}
+
+static bool has_name(const struct sb_zk_call *call, const char *name)
+{
+    for (size_t i = 0; i < call->count; i++)
+        if (strcmp(call->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* An identity with such rights that is not the client's user; NULL: there is none. */
+static const char *find_stranger(const struct sb_zk_job *job, const struct sb_zk_call *parent)
+{
+    for (size_t i = 0; i < parent->count; i++)
+        if (!has_name(&job->calls[OWN], parent->names[i]))
+            return parent->names[i];
+    return NULL;
+}
+
+static void refuse_rights(struct sb_zk_job *job, const char *path, const char *stranger)
+{
+    struct simba_error error;
+
+    sb_error_set(&error, SIMBA_EDENIED,
+                 "acl=creator: the ACL of the node %s lets %s create, delete or administer; give "
+                 "these rights to the user of the URL alone, or delete the node",
+                 path, stranger);
+    job->latch->leaving = true;
+    sb_zk_job_fail_with(job, &error);
+}
+
+static int find_failure(const struct sb_zk_job *job)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (job->calls[i].code != ZOK)
+            return job->calls[i].code;
+    return ZOK;
+}
+
+static void compare_rights(struct sb_zk_job *job)
+{
+    const char *in_mutex = find_stranger(job, &job->calls[MUTEX]);
+    const char *in_base = find_stranger(job, &job->calls[BASE]);
+    char path[SB_ZK_PATH_SIZE];
+
+    sb_zk_mutex_path(path, job->store->options.base, job->mutex->name);
+    if (in_base != NULL) {
+        refuse_rights(job, job->store->options.base, in_base);
+    } else if (in_mutex != NULL) {
+        refuse_rights(job, path, in_mutex);
+    } else {
+        job->latch->checked = true;
+        sb_zk_find_place(job);
+    }
+}
+
+/* The job may be gone when it has been judged. */
+static void on_rights(struct sb_zk_job *job)
+{
+    struct sb_zk_call calls[COUNT];
+    int code = find_failure(job);
+
+    memcpy(calls, job->calls, sizeof calls);
+    if (code != ZOK)
+        sb_zk_job_fail(job, code);
+    else
+        compare_rights(job);
+    for (size_t i = 0; i < COUNT; i++)
+        sb_zk_free_names(calls[i].names, calls[i].count);
+}
+
+static void check_rights(struct sb_zk_job *job)
+{
+    const char *base = job->store->options.base;
+    char path[SB_ZK_PATH_SIZE];
+
+    job->step = on_rights;
+    sb_zk_node_path(path, base, job->mutex->name, job->latch->name);
+    sb_zk_name_masters(sb_zk_job_call(job, OWN), path);
+    sb_zk_mutex_path(path, base, job->mutex->name);
+    sb_zk_name_masters(sb_zk_job_call(job, MUTEX), path);
+    sb_zk_name_masters(sb_zk_job_call(job, BASE), base);
+}
+
+/* ---- The node ------------------------------------------------------------------------------- */
+
+/* Create and list travel together; the list has the node in it. */
+static void on_created(struct sb_zk_job *job)
+{
+    const struct sb_zk_call *create = &job->calls[0];
+    struct sb_zk_latch *latch = job->latch;
+    int code = create->code;
+
+    if (code == ZOK) {
+        if (job->proved_ms > job->store->session.proved_ms)
+            job->store->session.proved_ms = job->proved_ms;
+        sb_zk_latch_set_node(latch, create->text, &create->stat);
+        code = job->calls[1].code;
+        if (code == ZOK && create->stat.ephemeralOwner == job->store->session.id.client_id)
+            sb_zk_find_decide(job);
+        else
+            sb_zk_job_fail(job, code != ZOK ? code : ZSESSIONMOVED);
+        return;
+    }
+    if (!sb_zk_is_lost(code))
+        sb_zk_latch_forget_node(latch);
+    if (code == ZNONODE)
+        make_parents(job);
+    else
+        sb_zk_job_fail(job, code);
+}
+
+/* From here on the node may be there, whatever happens. */
+static void create_node(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+    const char *base = job->store->options.base;
+    struct simba_error error;
+    char node[SB_ZK_PATH_SIZE];
+    char path[SB_ZK_PATH_SIZE];
+
+    sb_zk_make_uuid(latch->uuid);
+    if (!sb_zk_new_node_path(node, base, job->mutex->name, latch->uuid)) {
+        sb_error_set(&error, SIMBA_EINVAL, "the path of '%s' is too long", job->mutex->name);
+        sb_zk_job_fail_with(job, &error);
+        return;
+    }
+    sb_zk_mutex_path(path, base, job->mutex->name);
+    latch->node = SB_ZK_NODE_UNSURE;
+    job->wrote = true;
+    job->proved_ms = sb_zk_liveness_proof_ms(&job->store->session.liveness, simba_now_ms());
+    job->step = on_created;
+    sb_zk_create_latch(sb_zk_job_call(job, 0), node, latch->id);
+    sb_zk_rank_children(sb_zk_job_call(job, 1), path, false);
+}
+
+/* It would stand before the owner. */
+static void refuse_sequence(struct sb_zk_job *job)
+{
+    struct simba_error error;
+
+    job->latch->leaving = true;
+    sb_error_set(
+        &error, SIMBA_ESTORE,
+        "the sequence numbers of '%s' are used up: its node has to be deleted in ZooKeeper",
+        job->mutex->name);
+    sb_zk_job_fail_with(job, &error);
+}
+
+static void on_found(struct sb_zk_job *job)
+{
+    if (sb_zk_is_overflown(job->ranks.mine))
+        refuse_sequence(job);
+    else if (must_check_rights(job))
+        check_rights(job);
+    else
+        sb_zk_find_place(job);
+}
+
+/* The session may have ended while an older node was dropped, and the client may be closing: it would be gone before a
+ * call that is posted as lost has ended. */
+static void contest(struct sb_zk_job *job)
+{
+    if (!job->store->session.up)
+        sb_zk_job_fail(job, ZCONNECTIONLOSS);
+    else if (job->latch->node == SB_ZK_NODE_NONE)
+        create_node(job);
+    else if (sb_zk_succession_is_due(job))
+        sb_zk_succession_take(job);
+    else
+        sb_zk_find(job);
+}
+
+void sb_zk_acquire(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+
+    job->missing = create_node;
+    job->found = on_found;
+
+    if (latch->node != SB_ZK_NODE_NONE && (latch->granted || latch->leaving))
+        sb_zk_drop_node(job, contest);
+    else
+        contest(job);
+}

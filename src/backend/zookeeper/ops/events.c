@@ -1,0 +1,232 @@
+/*
+ * events.c - what the timer, the session and its watches mean to latches and jobs.
+ */
+#include "backend/zookeeper/ops/ops.h"
+
+#include <string.h>
+
+/* ---- Time ----------------------------------------------------------------------------------- */
+
+/* Answers may start jobs and end others; so the list is looked at again after each. */
+static struct sb_zk_job *next_due(const simba_backend *store, int64_t now_ms)
+{
+    for (struct sb_zk_job *job = store->jobs; job != NULL; job = job->next)
+        if (job->deadline_ms <= now_ms)
+            return job;
+    return NULL;
+}
+
+struct sweep {
+    simba_backend *store;
+    int64_t now_ms;
+    bool waits; /* a contender waits for its turn */
+};
+
+/* What an owner watched for its turn is taken back here, so that its callback goes first and not each hand-over costs a
+ * sweep. Where the release comes before, the watch fires and tells nobody. */
+static void sweep_latch(void *argument, struct sb_zk_latch *latch)
+{
+    struct sweep *sweep = argument;
+    bool due = latch->node != SB_ZK_NODE_NONE && latch->withdraw_ms <= sweep->now_ms;
+
+    sweep->waits |= latch->node == SB_ZK_NODE_THERE && !latch->granted;
+    if (latch->granted)
+        sb_zk_unwatch_self(sweep->store, latch);
+    if (due && latch->active == NULL && sweep->store->session.up)
+        sb_zk_job_withdraw(sweep->store, latch);
+    else if (!due && latch->node != SB_ZK_NODE_NONE)
+        sb_zk_wake_at(sweep->store, latch->withdraw_ms);
+}
+
+/* The session is proved again and again: seldom, so that the next proof counts in full; and often while a contender waits,
+ * so that no proof has to be waited for when its turn comes. One serves all mutexes. */
+static void keep_proved(simba_backend *store, bool often)
+{
+    struct sb_zk_session *session = &store->session;
+    int64_t interval_ms = often ? sb_zk_session_proof_interval_ms(session)
+                                : sb_zk_liveness_interval_ms(&session->liveness);
+
+    if (session->up && simba_now_ms() >= session->synced_ms + interval_ms)
+        sb_zk_proof_drop(sb_zk_proof_send(store));
+    sb_zk_wake_at(store,
+                  session->up ? session->synced_ms + interval_ms : simba_now_ms() + interval_ms);
+}
+
+void sb_zk_on_timer(uv_timer_t *timer)
+{
+    simba_backend *store = timer->data;
+    struct sweep sweep = {store, simba_now_ms(), false};
+    struct sb_zk_job *job;
+
+    store->timer_ms = SIMBA_INFINITE;
+    while ((job = next_due(store, sweep.now_ms)) != NULL)
+        sb_zk_request_expire(job);
+    for (job = store->jobs; job != NULL; job = job->next)
+        sb_zk_wake_at(store, job->deadline_ms);
+    sb_zk_listings_expire(store, sweep.now_ms);
+    sb_zk_latches_each(&store->mutexes, sweep_latch, &sweep);
+    keep_proved(store, sweep.waits);
+}
+
+/* ---- The session ---------------------------------------------------------------------------- */
+
+/* Whatever could not be done meanwhile: nodes that must go, and those that nobody was heard of. */
+static void catch_up(void *argument, struct sb_zk_latch *latch)
+{
+    const struct sweep *sweep = argument;
+
+    if (latch->node != SB_ZK_NODE_NONE && latch->active == NULL &&
+        (latch->leaving || (latch->abandoned && !latch->granted) ||
+         latch->withdraw_ms <= sweep->now_ms))
+        sb_zk_job_withdraw(sweep->store, latch);
+}
+
+static void let_go(void *argument, struct sb_zk_latch *latch)
+{
+    (void)argument;
+    if (latch->granted)
+        latch->leaving = true;
+}
+
+static void forget_turn(void *argument, struct sb_zk_latch *latch)
+{
+    (void)argument;
+    sb_zk_latch_forget_succession(latch);
+}
+
+static void forget(void *argument, struct sb_zk_latch *latch)
+{
+    (void)argument;
+    sb_zk_latch_forget_node(latch);
+    sb_zk_latch_drop(latch);
+}
+
+/* What the client wants to have follows from its lease, without the margin that it takes off. */
+static void warn_if_short(simba_backend *store)
+{
+    const struct simba_backend_host *host = store->host;
+    int64_t lease_ms = store->options.lease_ms;
+    int64_t belief_ms = sb_zk_session_lease_ms(&store->session);
+
+    if (belief_ms < lease_ms - simba_drift_margin_ms(lease_ms))
+        host->log(host, SIMBA_LOG_WARN,
+                  "zookeeper: the session of %lld ms lets owners believe for %lld ms, not for ttl "
+                  "and transition, %lld ms: they renew more often",
+                  (long long)store->session.timeout_ms, (long long)belief_ms, (long long)lease_ms);
+}
+
+static void on_up(simba_backend *store)
+{
+    const struct simba_backend_host *host = store->host;
+    struct sweep sweep = {store, simba_now_ms(), false};
+
+    if (store->session.rewatch)
+        sb_zk_watches_lost(store);
+    store->session.rewatch = false;
+    host->log(host, SIMBA_LOG_INFO, "zookeeper: session 0x%llx, timeout %lld ms",
+              (unsigned long long)store->session.id.client_id,
+              (long long)store->session.timeout_ms);
+    warn_if_short(store);
+    if (store->mutexes.count > 0)
+        sb_zk_proof_drop(sb_zk_proof_send(store)); /* soon it is known that the handle is of use */
+    sb_zk_latches_each(&store->mutexes, catch_up, &sweep);
+    host->notice(host, SIMBA_NOTICE_RELEASED, NULL, NULL);
+}
+
+static void on_down(simba_backend *store)
+{
+    const struct simba_backend_host *host = store->host;
+
+    host->log(host, SIMBA_LOG_INFO, "zookeeper: disconnected");
+    sb_zk_latches_each(&store->mutexes, forget_turn, NULL);
+    if (!store->options.release_on_disconnect)
+        return;
+    sb_zk_latches_each(&store->mutexes, let_go, NULL);
+    host->session_lost(host, NULL);
+}
+
+/* Its nodes are gone or going; what they held is not held any more. */
+static void on_over(simba_backend *store)
+{
+    const struct simba_backend_host *host = store->host;
+
+    host->log(host, SIMBA_LOG_WARN, "zookeeper: the session is over");
+    sb_zk_watches_lost(store);
+    sb_zk_latches_each(&store->mutexes, forget, NULL);
+    host->session_lost(host, NULL);
+}
+
+void sb_zk_on_session(void *user, enum sb_zk_session_event event)
+{
+    simba_backend *store = user;
+
+    if (event == SB_ZK_UP)
+        on_up(store);
+    else if (event == SB_ZK_DOWN)
+        on_down(store);
+    else
+        on_over(store);
+}
+
+/* ---- Watches -------------------------------------------------------------------------------- */
+
+/* Its contender is woken. From now on it may be the first: if it is not heard of, its node has to go. */
+static void wake(simba_backend *store, struct sb_zk_latch *latch, bool deleted)
+{
+    const struct simba_backend_host *host = store->host;
+
+    latch->watched[0] = '\0';
+    latch->first = deleted && latch->second && latch->watches_self;
+    latch->second = false;
+    if (!latch->granted && latch->node != SB_ZK_NODE_NONE) {
+        latch->withdraw_ms = simba_now_ms() + store->session.timeout_ms;
+        sb_zk_wake_at(store, latch->withdraw_ms);
+    }
+    host->notice(host, SIMBA_NOTICE_RELEASED, latch->mutex->name, latch->id);
+    if (latch->active != NULL && latch->active->delayed)
+        sb_zk_job_answer_nobody(latch->active);
+}
+
+static void wake_latches(simba_backend *store, struct sb_zk_mutex *mutex, const char *node,
+                         bool deleted)
+{
+    struct sb_zk_latch *latch = mutex->latches;
+
+    while (latch != NULL) {
+        struct sb_zk_latch *next = latch->next;
+
+        if (strcmp(latch->name, node) == 0)
+            sb_zk_latch_forget_succession(latch);
+        if (strcmp(latch->watched, node) == 0)
+            wake(store, latch, deleted);
+        latch = next;
+    }
+}
+
+void sb_zk_on_watch(void *user, const char *path, bool deleted)
+{
+    simba_backend *store = user;
+    const struct simba_backend_host *host = store->host;
+    char name[SIMBA_MUTEX_MAX + 1];
+    struct sb_zk_mutex *mutex;
+    const char *node;
+
+    if (!sb_zk_split_path(path, store->options.base, name, &node))
+        return;
+    mutex = sb_zk_mutex_find(&store->mutexes, name);
+    if (mutex == NULL)
+        return;
+    mutex->users++; /* it stays meanwhile */
+    if (node[0] != '\0')
+        wake_latches(store, mutex, node, deleted);
+    if (node[0] == '\0') {
+        mutex->watches_children = false;
+        mutex->watches_parent = false;
+    }
+    if (mutex->observers > 0 && strcmp(mutex->watched, node) == 0) {
+        mutex->watched[0] = '\0';
+        host->notice(host, SIMBA_NOTICE_CHANGED, name, NULL);
+    }
+    mutex->users--;
+    sb_zk_mutex_drop(&store->mutexes, mutex);
+}

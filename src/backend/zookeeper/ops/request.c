@@ -1,0 +1,127 @@
+/*
+ * request.c - from a request to its job, which operation it begins with, and what happens when its time is over.
+ */
+#include "backend/zookeeper/failure.h"
+#include "backend/zookeeper/ops/find.h"
+#include "backend/zookeeper/ops/ops.h"
+#include "base/error.h"
+#include "base/time.h"
+
+void sb_zk_request_begin(struct sb_zk_job *job)
+{
+    if (!job->store->session.up) {
+        sb_zk_job_fail(job, ZINVALIDSTATE);
+        return;
+    }
+    switch (job->op) {
+    case SIMBA_OP_ACQUIRE:
+        sb_zk_acquire(job);
+        break;
+    case SIMBA_OP_GUARD:
+        sb_zk_guard(job);
+        break;
+    case SIMBA_OP_RELEASE:
+        sb_zk_release(job);
+        break;
+    case SIMBA_OP_NONE:
+        sb_zk_drop_node(job, sb_zk_job_end);
+        break;
+    default:
+        sb_zk_find(job);
+        break;
+    }
+}
+
+/* The calls that are under way stay so, and the job with them; a job that waits for its turn has not begun. */
+void sb_zk_request_expire(struct sb_zk_job *job)
+{
+    struct simba_error error;
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    job->deadline_ms = SIMBA_INFINITE;
+    if (job->delayed) {
+        sb_zk_job_answer_nobody(job);
+        return;
+    }
+    sb_zk_fail(&error, ZOPERATIONTIMEOUT);
+    if (job->latch != NULL && job->latch->active != job) {
+        sb_zk_job_leave_queue(job);
+        sb_zk_job_fail_with(job, &error);
+        return;
+    }
+    if (job->op == SIMBA_OP_ACQUIRE || job->op == SIMBA_OP_RELEASE)
+        error.code = SIMBA_EUNKNOWN;
+    reply.code = error.code;
+    reply.error = &error;
+    sb_zk_job_reply(job, &reply);
+}
+
+/* Nobody answers for a job that could not be made. */
+static void refuse(simba_backend *store, struct simba_request *request,
+                   void (*take)(struct sb_zk_job *job, const struct simba_reply *reply), void *user,
+                   const struct simba_error *error)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    struct sb_zk_job job = {.store = store, .request = request, .take = take, .user = user};
+
+    reply.code = error->code;
+    reply.error = error;
+    sb_zk_job_reply(&job, &reply);
+}
+
+/* Only an ACQUIRE makes a latch; the others find one, or do without. An observer has no id. */
+static int find(simba_backend *store, const struct simba_request *request,
+                struct sb_zk_mutex **ret_mutex, struct sb_zk_latch **ret_latch,
+                struct simba_error *error)
+{
+    int code = sb_zk_check_mutex(request->mutex, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    *ret_latch = NULL;
+    *ret_mutex = sb_zk_mutex_ensure(&store->mutexes, request->mutex);
+    if (*ret_mutex == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    if (request->op == SIMBA_OP_ACQUIRE)
+        *ret_latch = sb_zk_latch_ensure(*ret_mutex, request->id);
+    else if (request->id != NULL)
+        *ret_latch = sb_zk_latch_find(*ret_mutex, request->id);
+    if (request->op != SIMBA_OP_ACQUIRE || *ret_latch != NULL)
+        return SIMBA_OK;
+    sb_zk_mutex_drop(&store->mutexes, *ret_mutex);
+    return sb_error_plain(error, SIMBA_ENOMEM);
+}
+
+void sb_zk_request_start(simba_backend *store, struct simba_request *request,
+                         void (*take)(struct sb_zk_job *job, const struct simba_reply *reply),
+                         void *user)
+{
+    int64_t now_ms = simba_now_ms();
+    struct sb_zk_latch *latch = NULL;
+    struct sb_zk_mutex *mutex;
+    struct simba_error error;
+    struct sb_zk_job *job = NULL;
+
+    if (find(store, request, &mutex, &latch, &error) == SIMBA_OK) {
+        job = sb_zk_job_create(store, mutex, latch);
+        if (job == NULL)
+            sb_error_plain(&error, SIMBA_ENOMEM);
+    }
+    if (job == NULL) {
+        refuse(store, request, take, user, &error);
+        return;
+    }
+    job->request = request;
+    job->take = take;
+    job->user = user;
+    job->op = request->op;
+    job->revision = request->revision;
+    job->ttl_ms = request->ttl_ms;
+    job->transition_ms = request->transition_ms;
+    if (request->timeout_ms < SIMBA_INFINITE - now_ms)
+        job->deadline_ms = now_ms + request->timeout_ms;
+    sb_zk_wake_at(store, job->deadline_ms);
+    if (latch != NULL && job->op == SIMBA_OP_ACQUIRE)
+        latch->abandoned = false;
+    sb_zk_job_queue(job);
+}
