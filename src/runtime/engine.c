@@ -9,6 +9,7 @@
 #include "base/fork.h"
 #include "base/time.h"
 #include "runtime/late_store.h"
+#include "runtime/looks.h"
 #include "runtime/notices.h"
 #include "runtime/service_state.h"
 
@@ -234,6 +235,7 @@ void sb_engine_destroy(struct sb_engine *engine)
         shut_backend(engine);
     sb_loop_destroy(engine->loop);
     SB_CHECK(engine->starts.first == NULL, "an engine is freed when no start waits");
+    sb_looks_destroy(engine->looks);
     sb_registry_destroy(&engine->registry);
     pthread_cond_destroy(&engine->progress);
     pthread_mutex_destroy(&engine->lock);
@@ -276,6 +278,11 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
                                     &engine->dispatcher, error);
     if (code == SIMBA_OK)
         code = sb_loop_create(sb_requests_flush, engine, &engine->loop, error);
+    if (code == SIMBA_OK) {
+        code = sb_looks_create(engine->loop, sb_notices_tell_followers, engine, &engine->looks);
+        if (code != SIMBA_OK)
+            sb_error_plain(error, code);
+    }
     if (code == SIMBA_OK) {
         sb_starts_init(&engine->starts, engine->loop, sb_service_begin_queued);
         code = open_first(engine, config, error);

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 struct sb_late_store;
+struct sb_looks;
 
 struct sb_engine {
     struct simba_backend_host host; /* first: the host that a backend sees is the engine */
@@ -27,6 +28,7 @@ struct sb_engine {
     struct simba_request *batch; /* becomes due at the end of this turn */
     struct simba_request **batch_end;
     struct sb_starts starts; /* loop thread only */
+    struct sb_looks *looks;  /* the same */
     unsigned forks;
     struct simba_task session_task; /* for the news that a session is over when memory is short */
     _Atomic bool session_task_posted;

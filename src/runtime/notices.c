@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/container.h"
 #include "base/text.h"
+#include "runtime/looks.h"
 #include "runtime/service_state.h"
 
 /* A notice on its way to the loop. An empty string stands for NULL. */
@@ -29,10 +30,21 @@ static void collect_member(struct sb_member *member, void *argument)
     *list = member;
 }
 
-/* Only from the inbox, never from within a step, so that there is one list of found members at a time. */
-static void tell(struct notice *notice)
+/* Whether it makes a service look at one mutex, which the sender of a message may want very often. */
+static bool is_hint_to_look(const struct notice *notice, const struct sb_service *s)
+{
+    if (notice->mutex[0] == '\0')
+        return false; /* it is about the connection */
+    return (notice->event == SB_EVENT_CHANGED && sb_service_hears_changes(s)) ||
+           (notice->event == SB_EVENT_WAKE && s->member.id == NULL);
+}
+
+/* Only from the inbox or a timer, never from within a step, so that there is one list of found members at a time. Hints
+ * to look are told where `looks` says so. Returns whether there is any. */
+static bool tell_members(const struct notice *notice, bool looks)
 {
     struct sb_member *list = NULL;
+    bool hinted = false;
 
     SB_CHECK(sb_loop_is_current(notice->engine->loop), "notices are told on the loop thread");
     sb_registry_visit(&notice->engine->registry, notice->mutex[0] != '\0' ? notice->mutex : NULL,
@@ -40,12 +52,21 @@ static void tell(struct notice *notice)
     while (list != NULL) {
         struct sb_member *member = list;
         struct sb_service *service = sb_service_of_member(member);
+        bool hint = is_hint_to_look(notice, service);
 
         list = member->found;
-        if (notice->event != SB_EVENT_CHANGED || sb_service_hears_changes(service))
+        hinted |= hint;
+        if (hint ? looks : notice->event != SB_EVENT_CHANGED || sb_service_hears_changes(service))
             sb_service_event(service, notice->event);
         sb_service_drop(service);
     }
+    return hinted;
+}
+
+static void tell(const struct notice *notice)
+{
+    if (tell_members(notice, false))
+        sb_looks_hint(notice->engine->looks, notice->mutex);
 }
 
 static void run_notice(struct simba_task *task)
@@ -64,6 +85,13 @@ static struct notice make_notice(struct sb_engine *engine, enum sb_event_type ev
     sb_text_copy(notice.mutex, sizeof notice.mutex, mutex != NULL ? mutex : "");
     sb_text_copy(notice.id, sizeof notice.id, id != NULL ? id : "");
     return notice;
+}
+
+void sb_notices_tell_followers(void *engine, const char *mutex)
+{
+    struct notice notice = make_notice(engine, SB_EVENT_CHANGED, mutex, NULL);
+
+    tell_members(&notice, true);
 }
 
 /* False when there is no memory to carry it. */

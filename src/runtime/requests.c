@@ -12,6 +12,7 @@
 #include "base/container.h"
 #include "base/text.h"
 #include "runtime/engine_state.h"
+#include "runtime/looks.h"
 
 #include <string.h>
 
@@ -46,6 +47,7 @@ void sb_requests_flush(void *argument)
         SB_CHECK(engine->backend != NULL, "requests are sent when the engine is complete");
         engine->batch = NULL;
         engine->batch_end = &engine->batch;
+        sb_looks_end_turn(engine->looks);
         engine->ops->submit(engine->backend, batch);
     }
 }
@@ -55,14 +57,26 @@ void sb_requests_flush(void *argument)
 static void answer(struct sb_request *request, const struct simba_reply *reply)
 {
     struct sb_engine *engine = request->engine;
+    struct sb_request *sharer = request->sharers; /* the request is gone once it is answered */
+    struct sb_look *look = request->look;
+    int64_t now_us = sb_clock_us();
 
     SB_CHECK(sb_loop_is_current(engine->loop), "answers are acted upon on the loop thread");
-    request->answered_at_us = sb_clock_us();
+    request->answered_at_us = now_us;
     sb_metrics_observe(&engine->metrics.operation, request->answered_at_us - request->sent_at_us);
     if (reply->code != SIMBA_OK)
         sb_metrics_count(&engine->metrics.errors);
     sb_starts_count_answer(&engine->starts, request->round);
     request->answered(request, reply);
+    while (sharer != NULL) {
+        struct sb_request *next = sharer->sharers;
+
+        sharer->answered_at_us = now_us;
+        sharer->answered(sharer, reply);
+        sharer = next;
+    }
+    if (look != NULL)
+        sb_looks_end(look);
     sb_starts_go_on(&engine->starts);
     sb_engine_pending_remove(engine);
 }

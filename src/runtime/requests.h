@@ -7,6 +7,7 @@
 #include <simba/backend.h>
 
 struct sb_engine;
+struct sb_look;
 
 /* Its maker embeds it in whatever it needs when the answer comes, which happens on the loop thread, exactly once. */
 struct sb_request {
@@ -16,7 +17,9 @@ struct sb_request {
     int64_t sent_at_ms;
     int64_t sent_at_us;
     int64_t answered_at_us;
-    unsigned round; /* see starts.h */
+    unsigned round;             /* see starts.h */
+    struct sb_look *look;       /* of a READ that others may share; NULL: it is none */
+    struct sb_request *sharers; /* of the same READ, which are answered with this one */
     /* An answer from another thread, on its way to the loop. */
     struct simba_task task;
     struct simba_reply reply;

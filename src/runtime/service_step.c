@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/container.h"
+#include "runtime/looks.h"
 
 /* Called after every step with the lock held. STARTING turns into RUNNING only where no stop has come in
  * between; the end of a stop is shown when all is done. */
@@ -69,7 +70,9 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     sb_service_drop(s);
 }
 
-static void send_request(struct sb_service *s, const struct sb_step *step, int64_t now_us)
+/* `look`: a READ that only tells of the owner. It is the same for all, so it names no contender. */
+static void send_request(struct sb_service *s, const struct sb_step *step, bool look,
+                         int64_t now_us)
 {
     const struct sb_timing *timing = sb_service_timing(s);
     struct service_request *request = sb_alloc_zero(sizeof *request);
@@ -93,7 +96,7 @@ static void send_request(struct sb_service *s, const struct sb_step *step, int64
     request->base.answered = on_answered;
     request->base.wire.op = step->request.op;
     request->base.wire.mutex = s->member.mutex;
-    request->base.wire.id = s->member.id;
+    request->base.wire.id = look ? NULL : s->member.id;
     request->base.wire.ttl_ms = timing->ttl_ms;
     request->base.wire.transition_ms = timing->transition_ms;
     request->base.wire.revision = step->request.revision;
@@ -101,7 +104,8 @@ static void send_request(struct sb_service *s, const struct sb_step *step, int64
     request->base.wire.timeout_ms = step->request.timeout_ms;
     request->base.wire.asks_place = timing->turn_ms > 0 && step->request.op == SIMBA_OP_ACQUIRE;
     sb_service_hold(s);
-    sb_request_send_as_of(s->engine, &request->base, now_us);
+    if (!look || !sb_looks_join(s->engine->looks, &request->base))
+        sb_request_send_as_of(s->engine, &request->base, now_us);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -224,9 +228,19 @@ static void on_stopped(struct sb_service *s, int code)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* Steps the machine. Returns as above. */
+static bool is_look(const struct sb_service *s, const union sb_any_machine *machine,
+                    const struct sb_step *step)
+{
+    const struct sb_machine *m = &machine->contender;
+
+    return step->request.op == SIMBA_OP_READ &&
+           (sb_service_is_observer(s) || (m->looking && m->in_flight == SIMBA_OP_READ));
+}
+
+/* Steps the machine. Returns as above. *ret_look: whether it asks for a look of a follower. */
 static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
-                             struct sb_name *name, struct sb_step *step, bool *ret_dropped)
+                             struct sb_name *name, struct sb_step *step, bool *ret_dropped,
+                             bool *ret_look)
 {
     struct sb_report report;
     union sb_any_machine machine;
@@ -239,6 +253,7 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
     else
         sb_machine_step(&machine.contender, event, step);
     show(s, &machine);
+    *ret_look = is_look(s, &machine, step);
     reports = step->changed || step->renewed || s->packed.pending;
     *ret_dropped = false;
     untold = reports ? sb_service_keep_report(s, step, &report, ret_dropped) : 0;
@@ -261,11 +276,12 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
     unsigned untold;
     bool dropped;
     bool report;
+    bool look;
     int64_t belief_ms = atomic_load_explicit(&s->belief_ms, memory_order_acquire);
 
     SB_CHECK(sb_loop_is_current(s->engine->loop), "a machine is stepped on the loop thread");
     pthread_mutex_lock(&s->engine->state_lock);
-    untold = step_machine(s, event, name, &step, &dropped);
+    untold = step_machine(s, event, name, &step, &dropped, &look);
     report = s->packed.pending && !s->report_queued;
     s->report_queued |= report;
     pthread_mutex_unlock(&s->engine->state_lock);
@@ -281,7 +297,7 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
     if (s->calls.hook != NULL)
         s->calls.hook(s->calls.user, s, event, &step);
     if (step.request.op != SIMBA_OP_NONE)
-        send_request(s, &step, now_us);
+        send_request(s, &step, look, now_us);
     if (untold > 0) {
         struct sb_event returned = {
             .type = SB_EVENT_RETURNED, .now_ms = event->now_ms, .returned = untold};
