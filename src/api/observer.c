@@ -31,8 +31,8 @@ static int read_options(const struct simba_observer_options *given,
     if (ret_options->poll_ms == SIMBA_UNSET)
         ret_options->poll_ms = DEFAULT_POLL_MS;
     if (ret_options->poll_ms < 1 || ret_options->poll_ms > INT32_MAX)
-        return sb_error_set(error, SIMBA_EINVAL, "poll_ms is %lld; it must be at least 1 ms",
-                            (long long)ret_options->poll_ms);
+        return sb_error_set(error, SIMBA_EINVAL, "poll_ms is %lld; it must be from 1 to %d",
+                            (long long)ret_options->poll_ms, INT32_MAX);
     return simba_mutex_validate(ret_options->mutex, error);
 }
 

@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+#define TIME_MAX_MS ((int64_t)INT32_MAX * 1000) /* 68 years */
+
 /* Between two tries to get a thread. */
 #define RETRY_MIN_MS 10
 #define RETRY_MAX_MS 1000
@@ -305,14 +307,13 @@ static int read_options(const struct simba_scheduler_options *given,
         return code;
     if (ret_options->work == NULL)
         return sb_error_set(error, SIMBA_EMISUSE, "a scheduler needs a work function");
-    if (ret_options->period_ms < 1 || ret_options->period_ms > INT32_MAX * (int64_t)1000)
-        return sb_error_set(error, SIMBA_EINVAL, "period_ms is %lld; it must be at least 1 ms",
-                            (long long)ret_options->period_ms);
-    if (ret_options->initial_delay_ms < 0 ||
-        ret_options->initial_delay_ms > INT32_MAX * (int64_t)1000)
+    if (ret_options->period_ms < 1 || ret_options->period_ms > TIME_MAX_MS)
+        return sb_error_set(error, SIMBA_EINVAL, "period_ms is %lld; it must be from 1 to %lld",
+                            (long long)ret_options->period_ms, (long long)TIME_MAX_MS);
+    if (ret_options->initial_delay_ms < 0 || ret_options->initial_delay_ms > TIME_MAX_MS)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "initial_delay_ms is %lld; it must not be negative",
-                            (long long)ret_options->initial_delay_ms);
+                            "initial_delay_ms is %lld; it must be from 0 to %lld",
+                            (long long)ret_options->initial_delay_ms, (long long)TIME_MAX_MS);
     if (ret_options->strategy != SIMBA_FIXED_RATE && ret_options->strategy != SIMBA_FIXED_DELAY)
         return sb_error_set(error, SIMBA_EINVAL, "there is no schedule strategy %d",
                             (int)ret_options->strategy);

@@ -268,6 +268,9 @@ static void bad_options_are_refused_with_a_sentence(void **state)
     options.poll_ms = 0;
     assert_int_equal(simba_observer_create(client, &options, &observer, &error), SIMBA_EINVAL);
     probe_assert_names(error.text, "poll_ms");
+    options.poll_ms = (int64_t)INT32_MAX + 1;
+    assert_int_equal(simba_observer_create(client, &options, &observer, &error), SIMBA_EINVAL);
+    probe_assert_names(error.text, "from 1 to 2147483647");
     assert_int_equal(simba_observer_create(client, NULL, &observer, &error), SIMBA_EMISUSE);
     assert_null(observer);
     probe_close(client);

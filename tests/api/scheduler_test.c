@@ -111,11 +111,15 @@ static void bad_options_are_refused_with_a_sentence(void **state)
     expect_refusal(client, &options, SIMBA_EMISUSE, "work");
     options.work = work;
     expect_refusal(client, &options, SIMBA_EINVAL, "period_ms");
+    options.period_ms = INT64_MAX;
+    expect_refusal(client, &options, SIMBA_EINVAL, "from 1 to 2147483647000");
     options.period_ms = 10;
     expect_refusal(client, &options, SIMBA_EINVAL, "mutex");
     options.mutex = "m";
     options.initial_delay_ms = -4;
     expect_refusal(client, &options, SIMBA_EINVAL, "-4");
+    options.initial_delay_ms = INT64_MAX;
+    expect_refusal(client, &options, SIMBA_EINVAL, "from 0 to 2147483647000");
     options.initial_delay_ms = 0;
     options.strategy = (enum simba_schedule_strategy)9;
     expect_refusal(client, &options, SIMBA_EINVAL, "9");
