@@ -46,9 +46,12 @@ extern const struct bench_question bench_questions[];
 /* The defaults, and a prefix of its own. */
 int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error *error);
 
-/* Whether the store answers and lets both sides do what they need. Nothing stays on it, so a caller that fails here has
- * nothing to clean up. SIMBA_ECONTENDED: a signal came, see bench_signal. */
+/* Whether the store answers the library. It creates nothing there. SIMBA_ECONTENDED: a signal came, see bench_signal. */
 int bench_check(const struct bench_plan *plan, struct simba_error *error);
+
+/* Whether the plain client may do what it needs: it creates and removes its first names, before there is anything else
+ * that could stay. Where that fails nothing stays, unless a signal came (SIMBA_ECONTENDED): then call bench_forget. */
+int bench_check_rights(const struct bench_plan *plan, struct simba_error *error);
 
 /* Asks, and copies the answer. SIMBA_ECONTENDED: a signal came, see bench_signal. */
 int bench_ask(const struct bench_plan *plan, const struct bench_question *question,

@@ -124,6 +124,14 @@ static void clean_up(const struct bench_plan *plan)
         cli_message("mutexes named %s... are left on the store: %s", plan->prefix, error.text);
 }
 
+/* A signal may have come before they were removed. */
+static int fail_with_first_names(const struct bench_plan *plan, const struct simba_error *error)
+{
+    if (bench_signal() != 0)
+        clean_up(plan);
+    return fail(error);
+}
+
 static int measure(const struct bench_plan *plan, struct bench *bench)
 {
     struct cli_machine machine;
@@ -132,6 +140,8 @@ static int measure(const struct bench_plan *plan, struct bench *bench)
     cli_machine_read(&machine);
     if (bench_check(plan, &error) != SIMBA_OK)
         return fail(&error);
+    if (bench_check_rights(plan, &error) != SIMBA_OK)
+        return fail_with_first_names(plan, &error);
     if (!bench->options->json)
         cli_bench_begin(plan, &machine);
     cli_output_flush();

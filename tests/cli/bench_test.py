@@ -134,6 +134,28 @@ def a_signal_ends_it_and_nothing_stays():
     equal(names_left(), [])
 
 
+# It takes a while to remove the name that is the first to be there.
+SLOW = """CREATE TRIGGER slow BEFORE DELETE ON simba_mutex WHEN old.mutex LIKE 'bench-%raw' BEGIN
+    SELECT (WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 400000)
+            SELECT count(*) FROM number);
+END"""
+
+
+@case
+def a_signal_when_the_first_name_is_there_leaves_nothing():
+    """By that name it finds out whether it may remove names."""
+    equal(run("lock", "m", "--", "true").code, 0)
+    store = sqlite3.connect("store.db", timeout=30, isolation_level=None)
+    store.execute("DELETE FROM simba_mutex")
+    store.execute(SLOW)
+    store.close()
+    program = Simba("bench", "contention", "--contenders", "4", "--window", "1h")
+    wait_until(has_names, "it has begun")
+    equal(program.end(signal.SIGINT), -signal.SIGINT)
+    contains(program.said(), "cleaning up; another signal leaves at once")
+    equal(names_left(), [])
+
+
 @case
 def json_that_a_signal_ends_is_whole():
     program = Simba("bench", "--json", "cycle", "contention", "--count", "2", "--rounds", "2",
