@@ -312,23 +312,13 @@ static void show_opened(const struct cli *cli, const char *url)
     show_store(cli, url);
 }
 
-int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
 {
     char origin[SIMBA_CONFIG_ORIGIN_MAX];
 
     int code = find_url(cli, buffer, size, origin, error);
-    if (code == SIMBA_OK)
-        show_store(cli, buffer);
-    return code;
-}
-
-int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
-{
-    int code = cli_store_named_url(cli, buffer, size, error);
-
-    if (code != SIMBA_ENOTFOUND)
-        return code;
-    code = default_url(true, buffer, size, error);
+    if (code == SIMBA_ENOTFOUND)
+        code = default_url(true, buffer, size, error);
     if (code == SIMBA_OK)
         show_store(cli, buffer);
     return code;
@@ -357,6 +347,20 @@ static int name_origin(const char *origin, int code, struct simba_error *error)
 {
     if (simba_error_group(code) == SIMBA_GROUP_CONFIG && origin[0] != 0)
         sb_error_set_backend(error, code, error->backend_code, "%s: %s", origin, error->text);
+    return code;
+}
+
+int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
+{
+    struct cli_store_found found;
+
+    int code = find_url(cli, found.url, sizeof found.url, found.origin, error);
+    if (code == SIMBA_OK) {
+        show_store(cli, found.url);
+        code = sb_url_settle(found.url, buffer, size, error);
+        code = name_origin(found.origin, code, error);
+    }
+    cli_store_forget(&found);
     return code;
 }
 

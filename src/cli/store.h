@@ -9,11 +9,13 @@
 #define CLI_URL_MAX 8192
 
 /* The store that was named, by the first of: --url or --config, SIMBA_URL, SIMBA_CONFIG, the configuration file
- * of the user, that of the system. SIMBA_ENOTFOUND: nothing names one. */
+ * of the user, that of the system. Passwords that can be read only once have been read then: the store can be opened as
+ * often as needed, in any process. SIMBA_ENOTFOUND: nothing names one. */
 int cli_store_named_url(const struct cli *cli, char *buffer, size_t size,
                         struct simba_error *error);
 
-/* The same or, where nothing names one, the default store: SQLite in the user's state folder, which is created. */
+/* The same without reading passwords or, where nothing names one, the default store: SQLite in the user's state folder,
+ * which is created. */
 int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error);
 
 /* The URL of an SQLite file. */

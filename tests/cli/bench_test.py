@@ -231,6 +231,26 @@ def a_server_is_counted_on_and_left_clean():
 
 
 @case
+def a_password_that_can_be_read_once_is_enough():
+    if not Redis.exists():
+        return
+    server = Redis()
+    try:
+        equal(answer_of(server, "ACL SETUSER simba on >s3cret ~* &* +@all"), "+OK")
+        for arguments in (["bench", "--json", "cycle", "handover", *SMALL], ["tck", "--case", "start"]):
+            reader, writer = os.pipe()
+            os.write(writer, b"s3cret\n")
+            os.close(writer)
+            url = f"redis://simba@127.0.0.1:{server.port}?password-file=/dev/fd/{reader}"
+            program = run(*arguments, "--url", url, pass_fds=[reader])
+            os.close(reader)
+            equal((arguments, program.code, program.said()), (arguments, 0, ""))
+            true("s3cret" not in read(program.out), "the password is not shown")
+    finally:
+        server.stop()
+
+
+@case
 def a_server_that_denies_the_plain_client_is_left_clean():
     """The rights that docs/stores/redis.md calls the smallest, with a user's own name for `simba bench`."""
     if not Redis.exists():
