@@ -107,8 +107,9 @@ struct cli {
     bool show_store; /* say which store it is */
     bool help;
     bool version;
-    char **arguments; /* the command line as it was given; NULL behind the last */
-    size_t operands;  /* of the verb, in front of "--" or its command; set by cli_verb_parse */
+    char **arguments; /* the command line in its order, without a password; NULL behind the last */
+    const char *hidden_url; /* where in them the URL stood that had one; NULL: nowhere */
+    size_t operands; /* of the verb, in front of "--" or its command; set by cli_verb_parse */
 };
 
 struct cli_verb {

@@ -23,7 +23,7 @@ static void overwrite(char *text, const char *with)
 }
 
 /* Everybody can read a command line in ps: a password in it is taken out of sight as soon as it was read. */
-static bool keep_url(char *argument, const char **ret_url)
+static bool keep_url(struct cli *cli, char *argument)
 {
     static char url[CLI_URL_MAX];
     char shown[CLI_URL_MAX];
@@ -35,9 +35,11 @@ static bool keep_url(char *argument, const char **ret_url)
     }
     memcpy(url, argument, length + 1);
     sb_url_redact(url, shown, sizeof shown);
-    if (strcmp(shown, url) != 0)
+    if (strcmp(shown, url) != 0) {
         overwrite(argument, shown);
-    *ret_url = url;
+        cli->hidden_url = argument;
+    }
+    cli->url = url;
     return true;
 }
 
@@ -52,7 +54,7 @@ static bool set_url(void *into, const char *value)
     cli->url_given = true;
     if (!cli->config_given)
         cli->config = NULL;
-    return keep_url((char *)value, &cli->url);
+    return keep_url(cli, (char *)value);
 }
 
 static bool set_config(void *into, const char *value)
@@ -378,16 +380,13 @@ static int run(struct cli *cli, int argc, char **argv)
     return verb != NULL ? verb->run(cli, argc, argv) : cli_usage_error("");
 }
 
-/* Reading them moves them, and takes passwords out of sight. NULL: memory is short. */
+/* Reading them moves them. NULL: memory is short. */
 static char **copy_arguments(int argc, char **argv)
 {
     char **copy = calloc((size_t)argc + 1, sizeof *copy);
 
-    for (int i = 0; copy != NULL && i < argc; i++) {
-        copy[i] = strdup(argv[i]);
-        if (copy[i] == NULL)
-            return NULL;
-    }
+    if (copy != NULL)
+        memcpy(copy, argv, (size_t)argc * sizeof *copy);
     return copy;
 }
 
@@ -410,5 +409,6 @@ int main(int argc, char **argv)
     cli_signals_init();
     int status = cli_output_finish(run(&cli, argc, argv));
     cli_message_flush(CLI_PATIENCE_MS);
+    free(cli.arguments);
     return cli_signals_leave(status);
 }

@@ -8,6 +8,8 @@
 #include "cli/instrument.h"
 
 #include <limits.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 const struct cli_verb *const cli_verbs[] = {
@@ -15,7 +17,39 @@ const struct cli_verb *const cli_verbs[] = {
     &cli_verb_release, &cli_verb_init, &cli_verb_tck,      &cli_verb_bench,  NULL,
 };
 
-/* It reads the same command line again, so that nothing has to be told in another form. */
+/* Whether the URL is the whole argument, or the part behind the name of the option. */
+static bool stands_in(const char *argument, const char *url)
+{
+    return argument <= url && url <= argument + strlen(argument);
+}
+
+/* "-u URL", "--url URL", "-uURL" or "--url=URL". Letters of other options may stand before the u: they stay. */
+static void leave_out(char **arguments, const char *url)
+{
+    char **last = arguments;
+
+    while (!stands_in(*last, url))
+        last++;
+    char **first = *last == url ? last - 1 : last;
+    size_t length = first == last ? (size_t)(url - *first) : strlen(*first);
+    if ((*first)[1] != '-' && length > 2)
+        (*first++)[length - 1] = 0;
+    do
+        *first++ = *++last;
+    while (*last != NULL);
+}
+
+/* Everybody can read its command line, but only its user the environment. */
+static bool hand_over_url(const struct cli *cli)
+{
+    if (cli->hidden_url == NULL)
+        return true;
+    leave_out(cli->arguments, cli->hidden_url);
+    return setenv("SIMBA_URL", cli->url, 1) == 0;
+}
+
+/* It reads the same command line again, so that nothing else has to be told in another form. Passwords that are in
+ * files, or come from pipes, are left to it. */
 static int start(const struct cli *cli, const char *program)
 {
     struct simba_error error;
@@ -23,6 +57,8 @@ static int start(const struct cli *cli, const char *program)
 
     if (sb_module_path("program", program, path, &error) != SIMBA_OK)
         return cli_fail(&error);
+    if (!hand_over_url(cli))
+        return cli_fail_system("the environment");
     cli_signals_restore();
     execv(path, cli->arguments);
     return cli_fail_system(path);

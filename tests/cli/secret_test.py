@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """A password stays out of sight: of ps, of /proc, of what is said and of what is logged. And what ps shows of
 the guardian."""
+import glob
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 
-from program import (Simba, case, contains, equal, main, number, read, run, true, url, wait_until)
+from program import (PROGRAM, Simba, case, contains, equal, main, number, read, run, true, url, wait_until, write)
 from stores import free_port
 
 SECRET = "s3cr3t-w0rd"
@@ -80,13 +83,52 @@ def a_password_in_the_environment_is_not_seen_in_proc_and_passed_on():
     equal(read(program.out), secret + "\n")
 
 
+def copy_with_tellers():
+    """The program, beside programs for tck and bench that tell how they were started."""
+    folder = os.path.basename(glob.glob(os.path.join(os.path.dirname(PROGRAM), "simba-[0-9]*[0-9]"))[0])
+    os.makedirs(f"place/{folder}", 0o755)
+    for verb in ("tck", "bench"):
+        path = f"place/{folder}/simba-{verb}"
+        write(path, "#!/bin/sh\ntr '\\0' '\\n' </proc/$$/cmdline | tail -n +3\necho \"$SIMBA_URL\"\n")
+        os.chmod(path, 0o755)
+    return os.path.abspath(shutil.copy(PROGRAM, "place/simba"))
+
+
+def told(program, *arguments):
+    """The arguments, and SIMBA_URL, of the program that was started."""
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    equal((done.returncode, done.stderr), (0, ""))
+    *passed, given = done.stdout.splitlines()
+    return passed, given
+
+
+@case
+def the_programs_behind_verbs_are_given_the_password_out_of_sight():
+    secret, program = store(), copy_with_tellers()
+    for arguments, left in ((["-u", secret], []), ([f"-u{secret}"], []), (["--url", secret], []),
+                            ([f"--url={secret}"], []), (["-qu", secret], ["-q"]), ([f"-qu{secret}"], ["-q"])):
+        for verb in ("tck", "bench"):
+            equal(told(program, *arguments, verb, "--processes", "2"), ([*left, verb, "--processes", "2"], secret))
+            equal(told(program, "-q", verb, *arguments), (["-q", verb, *left], secret))
+            equal(told(program, verb, *arguments, "--ttl=2s"), ([verb, *left, "--ttl=2s"], secret))
+
+
+@case
+def what_has_no_password_is_passed_on_as_it_is():
+    program = copy_with_tellers()
+    os.environ["SIMBA_URL"] = secret = store()
+    for arguments in (["bench", "--url", "redis://user@host"], ["bench", "-u", ""], ["tck"], ["tck", "-c", "file"]):
+        equal(told(program, *arguments), (arguments, secret))
+
+
 @case
 def no_verb_tells_a_password_in_an_error_or_a_log():
     secret = store()
     for arguments in (["lock", "m", "--", "true"], ["lock", "-n", "m", "--", "true"],
                       ["lock", "-w", "1200ms", "m", "--", "true"], ["lead", "m", "--", "true"],
                       ["schedule", "--every", "1s", "m", "--", "true"], ["status"], ["watch", "m"],
-                      ["release", "-f", "m"], ["init"], ["init", "--print"], ["tck", "--case", "start"]):
+                      ["release", "-f", "m"], ["init"], ["init", "--print"], ["tck", "--case", "start"],
+                      ["bench", "cycle"]):
         for given in (["-u", secret, "--log-level", "debug"], ["-u", secret + "?nonsense=1"]):
             program = run(*given, *arguments)
             hidden(program.said() + read(program.out), f"what {arguments} said")
@@ -97,6 +139,7 @@ def no_verb_tells_a_password_in_an_error_or_a_log():
 def a_url_in_the_wrong_place_is_not_repeated_with_its_password():
     secret = store()
     for arguments in ([secret, "status"], [f"--ur={secret}", "status"], ["init", secret], ["tck", secret],
+                      ["bench", secret], ["tck", "--case", secret],
                       ["help", "lock", secret], ["help", secret], ["status", f"--urll={secret}"]):
         program = run(*arguments)
         equal(program.code, 64)
