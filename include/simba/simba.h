@@ -289,7 +289,8 @@ struct simba_client_options {
 
 /* Creates a client: `sqlite:PATH`, `memory:NAME` ... with options behind a '?', such as
  * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&turn=0s&stop-timeout=10s`. A password need not
- * stand in the URL: `?password-file=PATH` and `?password-env=VARIABLE` say where it is.
+ * stand in the URL: `?password-file=PATH` and `?password-env=VARIABLE` say where it is. Relative paths in the URL count
+ * from the working folder of this call, also when the process has moved to another one.
  * `options` may be NULL. Fails when the URL or the timings are invalid and, unless options->allow_store_down, when
  * the store cannot be used now. Starts the client's threads. */
 SIMBA_API int simba_client_open(const char *url, const struct simba_client_options *options,

@@ -37,7 +37,8 @@ struct simba_record {
 };
 
 /* Creates. `url` is that of a client: sqlite:PATH, mysql://..., postgres://...; another store is
- * SIMBA_EUNSUPPORTED. Connects, and creates the table where it is missing. */
+ * SIMBA_EUNSUPPORTED. Relative paths in it count from the working folder of this call. Connects, and creates the table
+ * where it is missing. */
 SIMBA_API int simba_repository_open(const char *url, simba_repository **ret_repository,
                                     struct simba_error *error);
 

@@ -213,9 +213,11 @@ static int open_engine(const struct simba_client_options *options, simba_url *ur
                        const char *url_text, struct sb_engine **ret_engine,
                        struct simba_error *error)
 {
+    char folder[PATH_MAX];
     struct sb_engine_config config = {
         .url = url,
         .url_text = url_text,
+        .folder = sb_url_working_folder(folder),
         .ask_own = ask_own_params,
         .log = {options->log, options->log_user, options->log_level},
         .dispatcher_threads = options->dispatcher_threads,
@@ -226,6 +228,8 @@ static int open_engine(const struct simba_client_options *options, simba_url *ur
 
     if (code == SIMBA_OK)
         code = find_backend(options, url, &config.ops, error);
+    if (code == SIMBA_OK)
+        code = sb_url_make_absolute(url, config.ops, config.folder, error);
     if (code == SIMBA_OK)
         code = sb_engine_create(&config, &engine, error);
     if (code != SIMBA_OK)

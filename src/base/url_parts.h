@@ -12,7 +12,7 @@
 
 #define SB_URL_HOSTS_MAX 16
 #define SB_URL_PARAMS_MAX 64
-#define SB_URL_SECRETS_MAX (2 * SB_URL_PARAMS_MAX) /* a name and a value */
+#define SB_URL_SECRETS_MAX (3 * SB_URL_PARAMS_MAX + 1) /* name, value, path; the URL's path */
 
 struct host {
     const char *name;
@@ -39,7 +39,7 @@ struct simba_url {
     size_t host_count;
     struct param params[SB_URL_PARAMS_MAX];
     size_t param_count;
-    char *secrets[SB_URL_SECRETS_MAX]; /* read from elsewhere; each is freed with the URL */
+    char *secrets[SB_URL_SECRETS_MAX]; /* not part of `text`; each is freed with the URL */
     size_t secret_count;
     size_t text_size;
     char text[];

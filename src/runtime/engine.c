@@ -68,6 +68,7 @@ static int open_later(struct sb_engine *engine, const struct sb_engine_config *c
     const struct sb_late_config late = {
         .ops = config->ops,
         .url_text = config->url_text,
+        .folder = config->folder,
         .ask_own = config->ask_own,
         .ttl_ms = config->timing.ttl_ms,
         .transition_ms = config->timing.transition_ms,

@@ -16,6 +16,7 @@ struct sb_engine_config {
     simba_url *url;
     /* The same, to open the store later where it cannot be used now; NULL: then there is no engine. */
     const char *url_text;
+    const char *folder; /* where relative paths of that begin */
     /* Asks a URL for the parameters that are not the backend's. */
     int (*ask_own)(simba_url *url, struct simba_error *error);
     struct sb_timing timing;

@@ -31,6 +31,7 @@ struct sb_late_store {
     struct simba_backend_ops ops;   /* what the engine sees */
     struct sb_late_config config;
     char *url_text;
+    char *folder;
     uint64_t random;
     pthread_t thread;
     struct sb_loop *loop; /* the store's; of the thread that tries until it is OPENED */
@@ -78,6 +79,7 @@ static void free_late(struct sb_late_store *late)
     if (late->url_text != NULL)
         explicit_bzero(late->url_text, strlen(late->url_text)); /* it may have a password */
     sb_free(late->url_text);
+    sb_free(late->folder);
     pthread_cond_destroy(&late->changed);
     pthread_mutex_destroy(&late->lock);
     sb_free(late);
@@ -132,7 +134,7 @@ static void pass_log(const struct simba_backend_host *host, enum simba_log_level
 
 /* ---- Attempts ------------------------------------------------------------------------------- */
 
-/* Passwords that the URL names are read anew. */
+/* Passwords that the URL names are read anew, wherever the process is by now. */
 static int read_url(const struct sb_late_store *late, simba_url **ret_url,
                     struct simba_error *error)
 {
@@ -141,7 +143,9 @@ static int read_url(const struct sb_late_store *late, simba_url **ret_url,
 
     if (code != SIMBA_OK)
         return code;
-    code = sb_url_resolve(url, error);
+    code = sb_url_make_absolute(url, late->config.ops, late->folder, error);
+    if (code == SIMBA_OK)
+        code = sb_url_resolve(url, error);
     if (code == SIMBA_OK)
         code = late->config.ask_own(url, error);
     if (code == SIMBA_OK)
@@ -522,8 +526,11 @@ int sb_late_create(const struct sb_late_config *config, struct sb_late_store **r
     late->config.why = NULL;
     late->url_text = sb_strdup(config->url_text);
     late->config.url_text = NULL;
-    code = late->url_text != NULL ? sb_thread_start(&late->thread, "simba-open", run_thread, late)
-                                  : ENOMEM;
+    late->folder = sb_strdup(config->folder);
+    late->config.folder = NULL;
+    code = late->url_text != NULL && late->folder != NULL
+               ? sb_thread_start(&late->thread, "simba-open", run_thread, late)
+               : ENOMEM;
     if (code == 0) {
         *ret_late = late;
         return SIMBA_OK;

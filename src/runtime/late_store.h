@@ -20,6 +20,7 @@ struct sb_late_store;
 struct sb_late_config {
     const struct simba_backend_ops *ops; /* of the store */
     const char *url_text;
+    const char *folder; /* where its relative paths begin */
     /* Asks a URL for the parameters that are not the backend's. */
     int (*ask_own)(simba_url *url, struct simba_error *error);
     int64_t ttl_ms;

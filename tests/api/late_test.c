@@ -80,6 +80,38 @@ static void what_is_wrong_with_the_url_fails_at_once(void **state)
     }
 }
 
+/* A program that moves to another folder, as daemons do, and another that stays mean the same file. */
+static void a_relative_path_counts_from_the_folder_of_the_opening(void **state)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    simba_client *mover;
+    simba_client *stayer;
+    simba_locker *first;
+    simba_locker *second;
+
+    (void)state;
+    if (simba_backend_find("sqlite") == NULL)
+        skip();
+    options.allow_store_down = true;
+    assert_int_equal(chdir(folder), 0);
+    mover = probe_open_with("sqlite:missing/db?" TIMES, &options);
+    assert_int_equal(mkdir("other", 0700), 0);
+    assert_int_equal(mkdir("other/missing", 0700), 0);
+    assert_int_equal(chdir("other"), 0);
+    assert_int_equal(mkdir(missing, 0700), 0);
+    assert_int_equal(simba_locker_create(mover, "m", NULL, &first, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire_timeout(first, TEST_PATIENCE_MS, NULL), SIMBA_OK);
+    stayer = probe_open(url);
+    assert_int_equal(simba_locker_create(stayer, "m", NULL, &second, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_try_acquire(second, NULL), SIMBA_ECONTENDED);
+    assert_int_not_equal(access("missing/db", F_OK), 0);
+    assert_int_equal(chdir("/"), 0);
+    simba_locker_close(second);
+    simba_locker_close(first);
+    probe_close(stayer);
+    probe_close(mover);
+}
+
 /* ---- A store that a program brings ---------------------------------------------------------- */
 
 #define HANG_MS 3000
@@ -208,6 +240,34 @@ static void a_password_that_can_be_read_once_is_kept(void **state)
     probe_end(&probe);
     probe_close(client);
     close(ends[0]);
+}
+
+static void a_password_file_is_found_from_another_folder(void **state)
+{
+    char home[TEST_PATH_MAX];
+    struct probe probe = {0};
+    simba_client *client;
+    FILE *file;
+
+    (void)state;
+    test_folder_create(home);
+    assert_int_equal(chdir(home), 0);
+    file = fopen("secret", "w");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
+    fputs("pigeon\n", file);
+    assert_int_equal(fclose(file), 0);
+    client = open_brought("late:?password-file=secret&" PROBE_LONG);
+    assert_int_equal(chdir("/"), 0);
+    atomic_store(&has_password, false);
+    probe_create(&probe, client, "m", NULL);
+    probe_start(&probe);
+    atomic_store(&is_up, true);
+    probe_wait_owner(&probe);
+    assert_true(atomic_load(&has_password));
+    probe_end(&probe);
+    probe_close(client);
+    test_folder_remove(home);
 }
 
 /* The contender waits longer than the store is away; when it is there all are told at once. */
@@ -388,7 +448,10 @@ int main(void)
                                         remove_folder),
         cmocka_unit_test_setup_teardown(what_is_wrong_with_the_url_fails_at_once, make_url,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(a_relative_path_counts_from_the_folder_of_the_opening,
+                                        make_url, remove_folder),
         cmocka_unit_test(a_password_that_can_be_read_once_is_kept),
+        cmocka_unit_test(a_password_file_is_found_from_another_folder),
         cmocka_unit_test(many_contenders_own_when_the_store_comes),
         cmocka_unit_test(a_store_that_hangs_after_an_opening_delays_nobody),
         cmocka_unit_test(a_close_does_not_wait_for_an_opening),

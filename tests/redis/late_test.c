@@ -39,6 +39,43 @@ static void a_server_that_wants_another_password_is_used_when_it_does_not(void *
     server_stop(&server);
 }
 
+/* The server's folder is the process's at the opening, and "/" afterwards. */
+static void a_relative_socket_is_used_from_another_folder(void **state)
+{
+    struct server server = {0};
+    struct late late;
+
+    (void)state;
+    server_start(&server, "--unixsocket", "socket", NULL);
+    server_kill(&server, SIGKILL);
+    assert_int_equal(chdir(server.folder), 0);
+    late_begin(&late, "redis+unix:socket" TIMES, SIMBA_GROUP_UNAVAILABLE);
+    assert_int_equal(chdir("/"), 0);
+    server_start_again(&server);
+    late_end(&late);
+    server_stop(&server);
+}
+
+static void a_relative_socket_is_found_again_from_another_folder(void **state)
+{
+    struct server server = {0};
+    simba_client *client;
+    simba_locker *locker;
+
+    (void)state;
+    server_start(&server, "--unixsocket", "socket", NULL);
+    assert_int_equal(chdir(server.folder), 0);
+    assert_int_equal(simba_client_open("redis+unix:socket" TIMES, NULL, &client, NULL), SIMBA_OK);
+    assert_int_equal(chdir("/"), 0);
+    server_kill(&server, SIGKILL);
+    server_start_again(&server);
+    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire_timeout(locker, TEST_PATIENCE_MS, NULL), SIMBA_OK);
+    simba_locker_close(locker);
+    assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
+    server_stop(&server);
+}
+
 static void sentinels_that_start_later_are_used(void **state)
 {
     struct server master = {0};
@@ -104,6 +141,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_that_starts_later_is_used),
         cmocka_unit_test(a_server_that_wants_another_password_is_used_when_it_does_not),
+        cmocka_unit_test(a_relative_socket_is_used_from_another_folder),
+        cmocka_unit_test(a_relative_socket_is_found_again_from_another_folder),
         cmocka_unit_test(sentinels_that_start_later_are_used),
         cmocka_unit_test(a_server_that_hangs_holds_nobody_up),
         cmocka_unit_test(a_server_that_does_not_answer_holds_up_no_close),

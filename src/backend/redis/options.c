@@ -186,9 +186,15 @@ static int read_socket(struct sb_redis_options *o, simba_url *url, struct simba_
     if (simba_url_host_count(url) > 0)
         return sb_error_set(error, SIMBA_EINVAL,
                             "a URL with +unix has no host; write redis+unix:/path/of/socket");
+    if (strncmp(path, "~/", 2) == 0)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the path %s opens with '~', which a shell knows, but not a URL; write "
+                            "it in full",
+                            path);
     if (path[0] == '\0' || strlen(path) >= 108) /* what fits into sockaddr_un */
         return sb_error_set(error, SIMBA_EINVAL,
-                            "the path of a unix socket has 1 to 107 bytes, this one has %zu",
+                            "the path of a unix socket has 1 to 107 bytes from the root, this one "
+                            "has %zu",
                             strlen(path));
     return add_place(o, path, 0, error);
 }

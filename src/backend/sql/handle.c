@@ -14,6 +14,7 @@
 
 #include <simba/sql.h>
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
@@ -450,20 +451,20 @@ static void pass_over_timings(simba_url *url)
 }
 
 /* NULL where it is no SQL database. */
-static int find_dialect(const simba_url *url, const struct sb_sql_dialect **ret_dialect,
-                        struct simba_error *error)
+static int find_module(const simba_url *url, const struct sb_module **ret_module,
+                       struct simba_error *error)
 {
     const struct sb_module *module;
     int code = sb_module_find(simba_url_scheme(url), &module, error);
 
     if (code == SIMBA_OK)
-        *ret_dialect = module != NULL ? module->dialect : NULL;
+        *ret_module = module != NULL && module->dialect != NULL ? module : NULL;
     return code;
 }
 
 int simba_repository_schema(const char *text, const char **ret_statement, struct simba_error *error)
 {
-    const struct sb_sql_dialect *dialect;
+    const struct sb_module *module;
     simba_url *url = NULL;
     int code;
 
@@ -473,33 +474,39 @@ int simba_repository_schema(const char *text, const char **ret_statement, struct
     code = sb_url_parse(text, &url, error);
     if (code != SIMBA_OK)
         return code;
-    code = find_dialect(url, &dialect, error);
-    if (code == SIMBA_OK && (dialect == NULL || dialect->schema == NULL))
+    code = find_module(url, &module, error);
+    if (code == SIMBA_OK && (module == NULL || module->dialect->schema == NULL))
         code = sb_error_set(error, SIMBA_EUNSUPPORTED,
                             "for '%s' there is no statement that creates a table",
                             simba_url_scheme(url));
     if (code == SIMBA_OK)
-        *ret_statement = dialect->schema;
+        *ret_statement = module->dialect->schema;
     sb_url_free(url);
     return code;
 }
 
 static int open_settings(simba_repository *h, const char *text, struct simba_error *error)
 {
+    const struct sb_module *module;
+    char folder[PATH_MAX];
     simba_url *url = NULL;
     int code = sb_url_parse(text, &url, error);
 
     if (code != SIMBA_OK)
         return code;
-    code = find_dialect(url, &h->dialect, error);
-    if (code == SIMBA_OK && h->dialect == NULL)
+    code = find_module(url, &module, error);
+    if (code == SIMBA_OK && module == NULL)
         code = sb_error_set(error, SIMBA_EUNSUPPORTED, "'%s' is no SQL database",
                             simba_url_scheme(url));
     pass_over_timings(url);
     if (code == SIMBA_OK)
-        code = sb_url_resolve(url, error);
+        code = sb_url_make_absolute(url, module->ops, sb_url_working_folder(folder), error);
     if (code == SIMBA_OK)
+        code = sb_url_resolve(url, error);
+    if (code == SIMBA_OK) {
+        h->dialect = module->dialect;
         code = h->dialect->open(url, &h->host, &h->settings, &h->limits, error);
+    }
     sb_url_free(url);
     return code;
 }
