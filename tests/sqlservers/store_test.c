@@ -594,9 +594,49 @@ static void a_release_is_noticed_by_another_client_in_well_under_a_second(void *
 
 #define ON_STORE(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
 
+/* ---- Equal ids ------------------------------------------------------------------------------ */
+
+#define TOGETHER 4
+#define ROUNDS 200
+
+static const char *const together[TOGETHER] = {"t0", "t1", "t2", "t3"};
+
+static void submit_together(struct host *at, struct call *calls)
+{
+    for (size_t i = 0; i < TOGETHER; i++)
+        calls[i] = host_call(SIMBA_OP_ACQUIRE, together[i], "equal", 0);
+    host_submit(at, calls, TOGETHER);
+}
+
+/* Each of them owns for a moment, but never with the token of the other. */
+static void contenders_with_one_id_have_tokens_of_their_own(void **state)
+{
+    struct call calls[2][TOGETHER];
+    struct host other;
+
+    (void)state;
+    assert_int_equal(host_open(&other, server.url), SIMBA_OK);
+    for (int round = 0; round < ROUNDS; round++) {
+        submit_together(&host, calls[0]);
+        submit_together(&other, calls[1]);
+        assert_true(host_wait(&host, calls[0], TOGETHER));
+        assert_true(host_wait(&other, calls[1], TOGETHER));
+        for (size_t i = 0; i < TOGETHER; i++) {
+            const struct call *a = &calls[0][i];
+            const struct call *b = &calls[1][i];
+
+            if (a->code == SIMBA_OK && b->code == SIMBA_OK && a->revision == b->revision)
+                fail_msg("round %d: both have the token %llu of %s", round,
+                         (unsigned long long)a->revision, together[i]);
+        }
+    }
+    assert_true(host_close(&other));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ON_STORE(contenders_with_one_id_have_tokens_of_their_own),
         ON_STORE(names_of_all_kinds_are_names),
         ON_STORE(the_longest_id_fits),
         ON_STORE(names_and_ids_that_differ_in_case_are_different),

@@ -65,4 +65,8 @@ int sb_mysql_insert_many(struct sb_mysql_connection *connection, struct sb_sql_i
 int sb_mysql_update_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
                          size_t count, int64_t *ret_count, struct sb_sql_failure *failure);
 
+/* Gives the rows that have the version and the owner of the item's values the next version. */
+int sb_mysql_claim_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
+                        size_t count, int64_t *ret_count, struct sb_sql_failure *failure);
+
 #endif

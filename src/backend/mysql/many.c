@@ -130,6 +130,17 @@ static void bind_version_max(struct many *m)
 
 /* ---- Statements ----------------------------------------------------------------------------- */
 
+/* The rows as they were read get the next version. */
+static void write_claim(struct many *m)
+{
+    sb_text_add(&m->text, UPDATE "version = version + 1 WHERE mutex IN (");
+    add_names(m);
+    sb_text_add(&m->text, ") AND ");
+    add_is_owner(m);
+    sb_text_add(&m->text, " AND version = ");
+    add_own_version(m);
+}
+
 static void write_acquire(struct many *m)
 {
     sb_text_add(&m->text, UPDATE "owner_id = ");
@@ -164,8 +175,8 @@ static void write_release(struct many *m)
     add_own_version(m);
 }
 
-int sb_mysql_update_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
-                         size_t count, int64_t *ret_count, struct sb_sql_failure *failure)
+static int update(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
+                  void (*write)(struct many *), int64_t *ret_count, struct sb_sql_failure *failure)
 {
     struct many m;
     int code = SIMBA_ENOMEM;
@@ -173,12 +184,7 @@ int sb_mysql_update_many(struct sb_mysql_connection *c, struct sb_sql_item *cons
     if (!begin(&m, c, items, count)) {
         sb_mysql_fail_memory(failure);
     } else {
-        if (items[0]->statement == SB_SQL_ACQUIRE)
-            write_acquire(&m);
-        else if (items[0]->statement == SB_SQL_GUARD)
-            write_guard(&m);
-        else
-            write_release(&m);
+        write(&m);
         sb_text_add(&m.text, "%s", c->condition);
         code = run(c, &m, true, failure);
     }
@@ -186,6 +192,22 @@ int sb_mysql_update_many(struct sb_mysql_connection *c, struct sb_sql_item *cons
         *ret_count = (int64_t)mysql_stmt_affected_rows(m.statement);
     end(&m);
     return code;
+}
+
+int sb_mysql_update_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
+                         size_t count, int64_t *ret_count, struct sb_sql_failure *failure)
+{
+    return update(c, items, count,
+                  items[0]->statement == SB_SQL_ACQUIRE ? write_acquire
+                  : items[0]->statement == SB_SQL_GUARD ? write_guard
+                                                        : write_release,
+                  ret_count, failure);
+}
+
+int sb_mysql_claim_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
+                        size_t count, int64_t *ret_count, struct sb_sql_failure *failure)
+{
+    return update(c, items, count, write_claim, ret_count, failure);
 }
 
 int sb_mysql_insert_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,

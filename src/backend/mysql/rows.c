@@ -103,8 +103,49 @@ static bool is_changed(const struct sb_mysql_connection *c, const struct sb_sql_
            record->version < c->base.version_max;
 }
 
-/* The rows tell what became of the change: a lease of mine that runs is mine at any time. But where the server
- * is read-only and nothing was changed, that is why. */
+/* Another contender may have the same id. Then a row with that id may have been read that is the other one's term, and
+ * its version would be the token of both. So the rows get one more version, if they still have the one that was read:
+ * that can succeed for one contender only. Where it does not for all, each row is acquired by itself. */
+static int claim(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
+                 struct sb_sql_failure *failure)
+{
+    int64_t claimed = 0;
+
+    for (size_t i = 0; i < count; i++)
+        items[i]->values.version = items[i]->record.version;
+    if (sb_mysql_claim_many(c, items, count, &claimed, failure) != SIMBA_OK)
+        return fail_behind(failure);
+    for (size_t i = 0; i < count; i++) {
+        if ((size_t)claimed == count)
+            sb_sql_item_set_record(items[i], items[i]->values.version + 1);
+        else if (change_one(c, items[i], failure) != SIMBA_OK)
+            return fail_behind(failure);
+    }
+    return SIMBA_OK;
+}
+
+static int claim_hits(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
+                      struct sb_sql_failure *failure)
+{
+    struct sb_sql_item **hits = sb_alloc(count * sizeof(*hits));
+    size_t hit = 0;
+    int code = SIMBA_OK;
+
+    if (hits == NULL) {
+        sb_mysql_fail_memory(failure);
+        return fail_behind(failure);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (items[i]->hit)
+            hits[hit++] = items[i];
+    if (hit > 0)
+        code = claim(c, hits, hit, failure);
+    sb_free(hits);
+    return code;
+}
+
+/* The rows tell what became of the change: a lease with my id that runs. But where the server is read-only and
+ * nothing was changed, that is why. */
 static int change_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
                        size_t count, struct sb_sql_failure *failure)
 {
@@ -119,7 +160,7 @@ static int change_many(struct sb_mysql_connection *c, struct sb_sql_item *const 
         return sb_mysql_fail_read_only(failure);
     for (size_t i = 0; i < count; i++)
         items[i]->hit = items[i]->hit && ((size_t)changed == count || is_changed(c, items[i]));
-    return SIMBA_OK;
+    return items[0]->statement == SB_SQL_ACQUIRE ? claim_hits(c, items, count, failure) : SIMBA_OK;
 }
 
 /* Those that one statement can change: of one kind, with one lease. Of one mutex only the first. */
