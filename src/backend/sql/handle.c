@@ -487,7 +487,7 @@ int simba_repository_schema(const char *text, const char **ret_statement, struct
 
 static int open_settings(simba_repository *h, const char *text, struct simba_error *error)
 {
-    const struct sb_module *module;
+    const struct sb_module *module = NULL;
     char folder[PATH_MAX];
     simba_url *url = NULL;
     int code = sb_url_parse(text, &url, error);
