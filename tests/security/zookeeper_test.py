@@ -193,7 +193,8 @@ def nodes_are_refused_where_any_stranger_may_create_delete_or_administer():
                     app.create(path, (ALL, MYSELF), *([(allowed, who)] if level == depth else []))
                 program = lock(url(server, "creator", chroot))
                 equal((paths[depth], program.code), (paths[depth], DENIED))
-                contains(program.said(), f"{paths[depth]} lets {who[0]}:{who[1]}")
+                shown = "digest:mallory" if who == stranger else f"{who[0]}:{who[1]}"
+                contains(program.said(), f"acl=creator: the ACL of the node {paths[depth]} lets {shown} create")
 
 
 @case
@@ -203,6 +204,21 @@ def nodes_that_the_same_user_has_made_are_used():
         app.create("/simba", (ALL, MYSELF), (READ | WRITE, ANYONE))
         app.create("/simba/job", (ALL, MYSELF), (READ, ANYONE))
         equal(lock(url(server)).code, 0)
+
+
+@case
+def a_user_who_may_not_administer_is_known_by_its_name():
+    """The server shows it no hashes. Beside another entry the name is not enough."""
+    with Served() as server:
+        app = Client(server.port, "app:secret")
+        app.create("/alone", (ALL, MYSELF))
+        app.create("/alone/simba", (ALL & ~ADMINISTER, MYSELF))
+        equal(lock(url(server, "creator", "/alone")).code, 0)
+        app.create("/both", (ALL, MYSELF))
+        app.create("/both/simba", (ALL & ~ADMINISTER, MYSELF), (MAKE, ("digest", "app:7B8JzMkY0cWQYV8yRQ0nE1mV3pQ=")))
+        program = lock(url(server, "creator", "/both"))
+        equal(program.code, DENIED)
+        contains(program.said(), "/both/simba lets digest:app create")
 
 
 if __name__ == "__main__":

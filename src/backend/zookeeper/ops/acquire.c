@@ -100,10 +100,24 @@ static bool must_check_rights(const struct sb_zk_job *job)
     return job->store->options.acl != SB_ZK_ACL_OPEN && !job->latch->checked;
 }
 
-static bool has_name(const struct sb_zk_call *call, const char *name)
+/* The name of an identity, for digest without the hash of its password. */
+static size_t shown_length(const char *name)
 {
-    for (size_t i = 0; i < call->count; i++)
-        if (strcmp(call->names[i], name) == 0)
+    const char *hash = strncmp(name, "digest:", 7) == 0 ? strrchr(name, ':') : NULL;
+
+    return hash != NULL ? (size_t)(hash - name) : strlen(name);
+}
+
+/* A client that may not administer a node is shown "x" for the hashes in its ACL. If its own user is the only one that
+ * has rights there, they are the client's: it has created its latch below that node. */
+static bool is_own(const struct sb_zk_call *own, const struct sb_zk_call *parent, const char *name)
+{
+    size_t length = shown_length(name);
+    bool masked = parent->count == 1 && strcmp(name + length, ":x") == 0;
+
+    for (size_t i = 0; i < own->count; i++)
+        if (strcmp(own->names[i], name) == 0 || (masked && shown_length(own->names[i]) == length &&
+                                                 strncmp(own->names[i], name, length) == 0))
             return true;
     return false;
 }
@@ -112,7 +126,7 @@ static bool has_name(const struct sb_zk_call *call, const char *name)
 static const char *find_stranger(const struct sb_zk_job *job, const struct sb_zk_call *parent)
 {
     for (size_t i = 0; i < parent->count; i++)
-        if (!has_name(&job->calls[OWN], parent->names[i]))
+        if (!is_own(&job->calls[OWN], parent, parent->names[i]))
             return parent->names[i];
     return NULL;
 }
@@ -122,9 +136,10 @@ static void refuse_rights(struct sb_zk_job *job, const char *path, const char *s
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_EDENIED,
-                 "acl=creator: the ACL of the node %s lets %s create, delete or administer; give "
+                 "%s: the ACL of the node %s lets %.*s create, delete or administer; give "
                  "these rights to the user of the URL alone, or delete the node",
-                 path, stranger);
+                 job->store->options.acl == SB_ZK_ACL_CREATOR ? "acl=creator" : "acl=creator-read",
+                 path, (int)shown_length(stranger), stranger);
     job->latch->leaving = true;
     sb_zk_job_fail_with(job, &error);
 }
