@@ -31,7 +31,7 @@ enum stage {
 };
 
 static struct {
-    struct file *file;
+    struct file *_Atomic file;
     _Atomic enum stage stage;
     bool one_date;      /* that of the folder tells nothing of the second change */
     atomic_bool denied; /* the system does not say what is behind the name of the database */
