@@ -1,11 +1,13 @@
 /*
- * waiters.c - holds mutexes and lets contenders wait for them, for scripts/bench-waiters to look at.
+ * waiters.c - holds mutexes and lets contenders wait for them, for scripts/bench-waiters to look
+ * at.
  *
  *     bench-waiters URL MUTEXES WAITERS CLIENTS
  *
- * One client owns all mutexes; WAITERS contenders wait for each, spread over CLIENTS other clients. It says a word after
- * each stage (opened, held, waiting, released) and goes on with the next line of standard input. While they wait, a line
- * `handover` lets the owner of the first mutex stop, and the answer is how many microseconds later a waiter owned.
+ * One client owns all mutexes; WAITERS contenders wait for each, spread over CLIENTS other clients.
+ * It says a word after each stage (opened, held, waiting, released) and goes on with the next line
+ * of standard input. While they wait, a line `handover` lets the owner of the first mutex stop, and
+ * the answer is how many microseconds later a waiter owned.
  */
 #include <simba/simba.h>
 
@@ -110,7 +112,8 @@ static void add_contender(simba_client *client, int mutex, simba_contender **int
     start(*into);
 }
 
-/* Stops the owner, and starts it again behind the others. -1: there was no owner to stop, or it had lost before. */
+/* Stops the owner, and starts it again behind the others. -1: there was no owner to stop, or it had
+ * lost before. */
 static int64_t hand_over(void)
 {
     struct simba_error error;

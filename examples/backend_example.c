@@ -1,19 +1,20 @@
 /*
  * backend_example.c - a whole backend, to copy from. It uses nothing but <simba/backend.h>.
  *
- * The store is a file on one machine: records of a fixed size, one per mutex. A process that reads or changes
- * one holds flock() on the file, which makes each request atomic (duty 5); the kernel drops the lock when
- * its holder dies. All processes of a host share the clock of simba_now_ms(), so that is the store's clock.
- * It starts anew with every boot; a lease from before is recognised in lease_is_over().
+ * The store is a file on one machine: records of a fixed size, one per mutex. A process that reads
+ * or changes one holds flock() on the file, which makes each request atomic (duty 5); the kernel
+ * drops the lock when its holder dies. All processes of a host share the clock of simba_now_ms(),
+ * so that is the store's clock. It starts anew with every boot; a lease from before is recognised
+ * in lease_is_over().
  *
  *     loop thread:    submit() --> queue --.                 .--> host->reply()
  *     worker thread:                        `--> carry_out() -'
  *
- * submit() must not block, and file operations may, so a worker thread does them. A backend on sockets
- * would use host->loop instead and have no thread.
+ * submit() must not block, and file operations may, so a worker thread does them. A backend on
+ * sockets would use host->loop instead and have no thread.
  *
- * Limits: no wake-up from other processes (waiters come back when the lease ends), and after a power cut
- * the last revisions may be lost with the page cache.
+ * Limits: no wake-up from other processes (waiters come back when the lease ends), and after a
+ * power cut the last revisions may be lost with the page cache.
  */
 #include "backend_example.h"
 
@@ -52,7 +53,7 @@ struct simba_backend {
     void *argument;
 };
 
-/* ---- What a request does to a record: the list of operations in backend.h ----------------- */
+/* ---- What a request does to a record: the list of operations in backend.h -------------------- */
 
 /* A lease cannot have more time left than its whole length: then it is from before a reboot. */
 static bool lease_is_over(const struct record *record, int64_t now_ms)
@@ -77,8 +78,8 @@ static void grant(struct record *record, const struct simba_request *request, bo
     snprintf(record->owner, sizeof(record->owner), "%s", request->id);
 }
 
-/* Returns whether the record has changed. The revision stands for the owner's term, so it stays through
- * renewals and can be shown as the fencing token. */
+/* Returns whether the record has changed. The revision stands for the owner's term, so it stays
+ * through renewals and can be shown as the fencing token. */
 static bool apply(struct record *record, const struct simba_request *request, int64_t now_ms)
 {
     bool over = lease_is_over(record, now_ms);
@@ -97,7 +98,7 @@ static bool apply(struct record *record, const struct simba_request *request, in
     return true;
 }
 
-/* ---- The file ----------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 /* Waits for the lock, but not longer than the request may take (duty 2): its holder may have been
  * stopped. */
@@ -124,8 +125,8 @@ static int read_record(int file, off_t at, struct record *record)
     return length < 0 ? -1 : length == (ssize_t)sizeof(*record);
 }
 
-/* Where the record of the mutex is, or would be: then *record is one that nobody owns. -1: an error,
- * which must not be taken for "nobody". */
+/* Where the record of the mutex is, or would be: then *record is one that nobody owns. -1: an
+ * error, which must not be taken for "nobody". */
 static off_t find_record(int file, const char *mutex, struct record *record)
 {
     off_t at = 0;
@@ -162,7 +163,7 @@ static int carry_out(simba_backend *backend, const struct simba_request *request
     return code;
 }
 
-/* ---- Answers ------------------------------------------------------------------------------ */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* In time left by the store's clock (duty 3). From here on the request is the library's again. */
 static void answer(simba_backend *backend, struct simba_request *request, int code,
@@ -180,7 +181,8 @@ static void answer(simba_backend *backend, struct simba_request *request, int co
         reply.ttl_left_ms = record->ttl_at_ms - now_ms;
         reply.transition_left_ms = record->transition_at_ms - now_ms;
     }
-    /* A courtesy (duty 7) to the waiters of this client. Before the reply, which ends the request. */
+    /* A courtesy (duty 7) to the waiters of this client. Before the reply, which ends the
+     * request. */
     if (request->op == SIMBA_OP_RELEASE && code == SIMBA_OK && reply.owner == NULL)
         backend->host->notice(backend->host, SIMBA_NOTICE_RELEASED, request->mutex, NULL);
     backend->host->reply(backend->host, request, &reply);
@@ -229,7 +231,7 @@ static void answer_list(simba_backend *backend, struct simba_request *request)
     free(list);
 }
 
-/* ---- The worker thread -------------------------------------------------------------------- */
+/* ---- The worker thread ----------------------------------------------------------------------- */
 
 /* The one that has waited longest; NULL when the backend closes. */
 static struct simba_request *take(simba_backend *backend)
@@ -269,7 +271,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* ---- What the library calls, on its loop thread ------------------------------------------- */
+/* ---- What the library calls, on its loop thread ---------------------------------------------- */
 
 static bool file_serves(const char *scheme)
 {

@@ -1,6 +1,6 @@
 /*
- * backend_example_main.c - runs the compatibility kit on the backend of backend_example.c, as the author
- * of any backend should.
+ * backend_example_main.c - runs the compatibility kit on the backend of backend_example.c, as the
+ * author of any backend should.
  *
  *     backend_example [FILE]
  */

@@ -3,8 +3,8 @@
  *
  *     executor [URL]
  *
- * Programs with an event loop want callbacks there and nowhere else. The executor's duty is to run each
- * task once and soon; execute() itself is called on threads of the client, so it only queues.
+ * Programs with an event loop want callbacks there and nowhere else. The executor's duty is to run
+ * each task once and soon; execute() itself is called on threads of the client, so it only queues.
  */
 #include <simba/simba.h>
 
@@ -71,8 +71,8 @@ static void run_loop(struct loop *loop)
     }
 }
 
-/* Both callbacks run on the main thread. Inside a callback a stop does not wait. Outside it would wait, and run
- * on_released itself, because this thread is the executor's. */
+/* Both callbacks run on the main thread. Inside a callback a stop does not wait. Outside it would
+ * wait, and run on_released itself, because this thread is the executor's. */
 static void on_acquired(void *user, const struct simba_state *state)
 {
     struct loop *loop = user;

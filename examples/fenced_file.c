@@ -3,9 +3,10 @@
  *
  *     fenced_file [URL [FILE]]
  *
- * A process can be paused right after it saw that it owns, and write when another one owns already. No lease
- * can prevent that; the resource can. Beside FILE stands FILE.fence with the largest token that has written.
- * A writer brings its token; a smaller one than that is refused, whatever its bearer believes.
+ * A process can be paused right after it saw that it owns, and write when another one owns already.
+ * No lease can prevent that; the resource can. Beside FILE stands FILE.fence with the largest token
+ * that has written. A writer brings its token; a smaller one than that is refused, whatever its
+ * bearer believes.
  */
 #include <simba/simba.h>
 
@@ -57,8 +58,8 @@ static enum outcome replace(const char *path, const char *text)
     return written && rename(fresh, path) == 0 ? WRITTEN : FAILED;
 }
 
-/* The token goes first: when the process dies in between, nothing older can write any more. A token may
- * write more than once, since it stays the same for a whole term. */
+/* The token goes first: when the process dies in between, nothing older can write any more. A token
+ * may write more than once, since it stays the same for a whole term. */
 static enum outcome write_locked(int fence, const char *path, uint64_t token, const char *text)
 {
     char number[32];

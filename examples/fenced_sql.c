@@ -1,10 +1,12 @@
 /*
- * fenced_sql.c - a row that refuses late writes, here in SQLite; the statement is the same elsewhere.
+ * fenced_sql.c - a row that refuses late writes, here in SQLite; the statement is the same
+ * elsewhere.
  *
  *     fenced_sql [URL [DATABASE]]
  *
- * The row has a column for the largest token that has written. The UPDATE compares and writes in one step;
- * when it changes no row, the token was too small: somebody has owned the mutex since, and the work must end.
+ * The row has a column for the largest token that has written. The UPDATE compares and writes in
+ * one step; when it changes no row, the token was too small: somebody has owned the mutex since,
+ * and the work must end.
  */
 #include <simba/simba.h>
 

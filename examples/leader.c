@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Callbacks run on threads of the client. They begin and end the leader's duties; the duties themselves
- * belong on a thread of their own, which asks simba_contender_is_owner() before each step. */
+/* Callbacks run on threads of the client. They begin and end the leader's duties; the duties
+ * themselves belong on a thread of their own, which asks simba_contender_is_owner() before each
+ * step. */
 static void on_acquired(void *user, const struct simba_state *state)
 {
     (void)user;

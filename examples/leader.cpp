@@ -14,8 +14,9 @@
 namespace
 {
 
-/* simba::scoped_lock brings its own locker, and throws when the time is over; a locker that is used again
- * works with the guards of the standard library. Whoever throws in here gives the mutex back. */
+/* simba::scoped_lock brings its own locker, and throws when the time is over; a locker that is used
+ * again works with the guards of the standard library. Whoever throws in here gives the mutex
+ * back. */
 void migrate(const simba::client &client)
 {
     simba::scoped_lock lock(client, "example-migration", std::chrono::seconds(5));

@@ -11,8 +11,8 @@
 #define STEPS 3
 
 /* Work that outlives its lease must not go on: ask before each step. What cannot be asked in time,
- * such as a write that is under way to another machine, is protected by the token: the receiver of the
- * write refuses a token smaller than one that it has seen. */
+ * such as a write that is under way to another machine, is protected by the token: the receiver of
+ * the write refuses a token smaller than one that it has seen. */
 static int work(const simba_locker *lock)
 {
     for (int step = 1; step <= STEPS; step++) {

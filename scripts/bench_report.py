@@ -3,7 +3,7 @@ import os
 import statistics
 
 import bench_plot as plot
-import wrap_documents
+import wrap_prose
 
 NAMES = {"sqlite": "SQLite", "redis": "Redis", "postgres": "PostgreSQL", "mariadb": "MariaDB",
          "zookeeper": "ZooKeeper"}
@@ -80,7 +80,7 @@ class Page:
 
     def write(self):
         with open(os.path.join(self.folder, "benchmarks.md"), "w", encoding="utf-8") as file:
-            file.write(wrap_documents.wrapped("\n".join(self.parts)))
+            file.write(wrap_prose.wrap_document("\n".join(self.parts)))
 
 
 def answers(results, question, pin):

@@ -86,8 +86,8 @@ static inline void test_folder_remove(const char *path)
         fail_msg("cannot remove %s", path);
 }
 
-/* Setup and teardown of a group whose cases write files by their plain names: in a folder that nobody else may write,
- * wherever the tests were built. */
+/* Setup and teardown of a group whose cases write files by their plain names: in a folder that
+ * nobody else may write, wherever the tests were built. */
 static inline int test_enter_folder(void **state)
 {
     static char folder[TEST_PATH_MAX];

@@ -1,19 +1,23 @@
 /*
  * simba.hpp - simba.h for C++17: handles that close themselves, exceptions, callbacks of any kind.
  *
- * Header only; link the same library. What a call means is told in simba.h; here is only what differs.
+ * Header only; link the same library. What a call means is told in simba.h; here is only what
+ * differs.
  *
- *  - A failure throws simba::error, which carries the code, the store's own number and the sentence.
- *  - Handles can be moved and not copied. A destructor stops or releases first and never throws. A handle
- *    that was moved from may only be assigned to or destroyed.
- *  - A client closes when it and all that was made from it are gone, in whatever order. The last of them
- *    must not go inside a callback: that ends the program.
+ *  - A failure throws simba::error, which carries the code, the store's own number and the
+ *    sentence.
+ *  - Handles can be moved and not copied. A destructor stops or releases first and never throws. A
+ *    handle that was moved from may only be assigned to or destroyed.
+ *  - A client closes when it and all that was made from it are gone, in whatever order. The last of
+ *    them must not go inside a callback: that ends the program.
  *  - An exception cannot pass through the library. One that leaves a callback goes to
- *    client_options::on_exception, and the contest goes on; where that is not set, std::terminate is
- *    called, as for a std::thread: a leader whose duties have not begun must not go on leading. One that
- *    leaves the work of a scheduler is a failed run and never ends the program. Either way nothing leaks.
- *  - A handle may be destroyed inside its own callbacks. What they have captured lives as long as the handle, and
- *    until on_closed of simba.h where a callback outlasts it: no callback runs any more when it is destroyed.
+ *    client_options::on_exception, and the contest goes on; where that is not set, std::terminate
+ *    is called, as for a std::thread: a leader whose duties have not begun must not go on leading.
+ *    One that leaves the work of a scheduler is a failed run and never ends the program. Either way
+ *    nothing leaks.
+ *  - A handle may be destroyed inside its own callbacks. What they have captured lives as long as
+ *    the handle, and until on_closed of simba.h where a callback outlasts it: no callback runs any
+ *    more when it is destroyed.
  */
 #ifndef SIMBA_SIMBA_HPP
 #define SIMBA_SIMBA_HPP
@@ -157,8 +161,8 @@ class core
     core(const core &) = delete;
     core &operator=(const core &) = delete;
 
-    /* Waits for callbacks that do not return. In a forked child the client is the parent's, and closing it does
-     * nothing. */
+    /* Waits for callbacks that do not return. In a forked child the client is the parent's, and
+     * closing it does nothing. */
     ~core()
     {
         int code;
@@ -220,7 +224,8 @@ class core
     }
 };
 
-/* What the callbacks of a handle need. It does not move with the handle, and holds itself until on_closed. */
+/* What the callbacks of a handle need. It does not move with the handle, and holds itself until
+ * on_closed. */
 struct callbacks {
     explicit callbacks(core &owner) : client(owner)
     {
@@ -347,7 +352,8 @@ class client
         return std::vector<mutex_status>(list, list + count);
     }
 
-    /* The ids of those who wait, in the order of their turns; none where the store does not know it. */
+    /* The ids of those who wait, in the order of their turns; none where the store does not know
+     * it. */
     std::vector<std::string> queue(const std::string &mutex,
                                    milliseconds timeout = std::chrono::seconds(5)) const
     {
@@ -675,8 +681,8 @@ class scheduler : public detail::service<detail::scheduler_api>
     }
 };
 
-/* Acquire, work, release. It is TimedLockable: std::unique_lock<simba::locker> and std::lock_guard work
- * with it. One acquirer at a time, not reentrant. */
+/* Acquire, work, release. It is TimedLockable: std::unique_lock<simba::locker> and std::lock_guard
+ * work with it. One acquirer at a time, not reentrant. */
 class locker
 {
   public:
@@ -764,8 +770,8 @@ class locker
         return try_lock_for(until - Clock::now());
     }
 
-    /* For guards, whose destructors must not throw. That the lease had been lost is told by on_lost and by
-     * release(); a store that cannot be told lets the lease run out. */
+    /* For guards, whose destructors must not throw. That the lease had been lost is told by on_lost
+     * and by release(); a store that cannot be told lets the lease run out. */
     void unlock() noexcept
     {
         ::simba_locker_release(handle_, nullptr);

@@ -1,18 +1,20 @@
 /*
  * sql.h - the mutexes of an SQL database as what they are there: rows.
  *
- * A contest needs none of this. The repository is for programs that set up, inspect or repair a table, or
- * build another kind of lock on the same rows. Each call is one attempt at one row; nothing is renewed, and
- * no time is kept: an owner that does not acquire again in time loses its row to the next.
+ * A contest needs none of this. The repository is for programs that set up, inspect or repair a
+ * table, or build another kind of lock on the same rows. Each call is one attempt at one row;
+ * nothing is renewed, and no time is kept: an owner that does not acquire again in time loses its
+ * row to the next.
  *
- * All times are on the clock of the database (on SQLite that of simba_now_ms()), in milliseconds. A handle
- * may be used by several threads; their calls take turns. Calls wait for the database, at most for the URL's
- * `timeout` each, but for the look-up of the server's name. What fails for a reason that may pass (a lock, a
- * deadlock, a lost connection before anything was sent) is tried again within it, and told as it failed
- * first; SIMBA_EUNKNOWN tells that the reply to a change was lost.
+ * All times are on the clock of the database (on SQLite that of simba_now_ms()), in milliseconds. A
+ * handle may be used by several threads; their calls take turns. Calls wait for the database, at
+ * most for the URL's `timeout` each, but for the look-up of the server's name. What fails for a
+ * reason that may pass (a lock, a deadlock, a lost connection before anything was sent) is tried
+ * again within it, and told as it failed first; SIMBA_EUNKNOWN tells that the reply to a change was
+ * lost.
  *
- * Names and ids are those of simba.h, none may be NULL. Results go to `ret_...`, which stay as they are on
- * failure. Without a handle or a `ret_...` a call is SIMBA_EMISUSE. `error` may be NULL.
+ * Names and ids are those of simba.h, none may be NULL. Results go to `ret_...`, which stay as they
+ * are on failure. Without a handle or a `ret_...` a call is SIMBA_EMISUSE. `error` may be NULL.
  */
 #ifndef SIMBA_SQL_H
 #define SIMBA_SQL_H
@@ -37,8 +39,8 @@ struct simba_record {
 };
 
 /* Creates. `url` is that of a client: sqlite:PATH, mysql://..., postgres://...; another store is
- * SIMBA_EUNSUPPORTED. Relative paths in it count from the working folder of this call. Connects, and creates the table
- * where it is missing. */
+ * SIMBA_EUNSUPPORTED. Relative paths in it count from the working folder of this call. Connects,
+ * and creates the table where it is missing. */
 SIMBA_API int simba_repository_open(const char *url, simba_repository **ret_repository,
                                     struct simba_error *error);
 
@@ -49,8 +51,9 @@ SIMBA_API void simba_repository_close(simba_repository *repository);
 SIMBA_API int simba_repository_init_schema(simba_repository *repository, bool *ret_created,
                                            struct simba_error *error);
 
-/* The statement that creates the table, for an administrator to run by hand; nothing is connected to. The text is
- * never freed. SIMBA_EUNSUPPORTED: no SQL database, or one that only the library can set up (SQLite). */
+/* The statement that creates the table, for an administrator to run by hand; nothing is connected
+ * to. The text is never freed. SIMBA_EUNSUPPORTED: no SQL database, or one that only the library
+ * can set up (SQLite). */
 SIMBA_API int simba_repository_schema(const char *url, const char **ret_statement,
                                       struct simba_error *error);
 
@@ -67,13 +70,15 @@ SIMBA_API int simba_repository_get_owner(simba_repository *repository, const cha
                                          struct simba_record *ret_record,
                                          struct simba_error *error);
 
-/* Makes `id` the owner if nobody is, or the owner's lease has ended, or it is `id` itself, which thereby
- * renews. A lease of `id` is never shortened, whatever is asked for. A mutex that is missing is not acquired. */
+/* Makes `id` the owner if nobody is, or the owner's lease has ended, or it is `id` itself, which
+ * thereby renews. A lease of `id` is never shortened, whatever is asked for. A mutex that is
+ * missing is not acquired. */
 SIMBA_API int simba_repository_acquire(simba_repository *repository, const char *mutex,
                                        const char *id, int64_t ttl_ms, int64_t transition_ms,
                                        bool *ret_acquired, struct simba_error *error);
 
-/* The same, and tells the row afterwards, in one transaction. A mutex that is missing is added first. */
+/* The same, and tells the row afterwards, in one transaction. A mutex that is missing is added
+ * first. */
 SIMBA_API int simba_repository_acquire_and_get_owner(simba_repository *repository,
                                                      const char *mutex, const char *id,
                                                      int64_t ttl_ms, int64_t transition_ms,
@@ -81,15 +86,15 @@ SIMBA_API int simba_repository_acquire_and_get_owner(simba_repository *repositor
                                                      struct simba_record *ret_record,
                                                      struct simba_error *error);
 
-/* Gives back what `id` owns, and wakes who waits. *ret_released: it did own. SIMBA_ENOTFOUND when there is
- * no such mutex. After SIMBA_EUNKNOWN the server may still carry it out; that ends no lease that `id` has acquired or
- * renewed since. */
+/* Gives back what `id` owns, and wakes who waits. *ret_released: it did own. SIMBA_ENOTFOUND when
+ * there is no such mutex. After SIMBA_EUNKNOWN the server may still carry it out; that ends no
+ * lease that `id` has acquired or renewed since. */
 SIMBA_API int simba_repository_release(simba_repository *repository, const char *mutex,
                                        const char *id, bool *ret_released,
                                        struct simba_error *error);
 
-/* Tells the row of a mutex, which is added where it is missing; another who adds it at the same moment
- * does no harm. */
+/* Tells the row of a mutex, which is added where it is missing; another who adds it at the same
+ * moment does no harm. */
 SIMBA_API int simba_repository_ensure_owner(simba_repository *repository, const char *mutex,
                                             struct simba_record *ret_record,
                                             struct simba_error *error);

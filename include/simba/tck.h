@@ -2,10 +2,12 @@
  * tck.h - the compatibility kit: the cases that every backend must pass, for backend authors.
  *
  * The classic five (start, restart, guard, multi_contend, schedule) make a backend interchangeable
- * with the others; the rest pins what this library adds. Faults are injected between the library and the
- * backend, so that they work with any store. Violations seen inside callbacks fail the case.
+ * with the others; the rest pins what this library adds. Faults are injected between the library
+ * and the backend, so that they work with any store. Violations seen inside callbacks fail the
+ * case.
  *
- * The kit is in libsimba-tck.a (pkg-config simba-tck), which runs with the library of its own version only.
+ * The kit is in libsimba-tck.a (pkg-config simba-tck), which runs with the library of its own
+ * version only.
  */
 #ifndef SIMBA_TCK_H
 #define SIMBA_TCK_H
@@ -26,7 +28,8 @@ struct simba_tck_options {
     int64_t contend_ms; /* how long multi_contend lasts; default 5 s (the classic run: 30 s) */
     int contenders;     /* in multi_contend; default 10 */
     int processes;      /* default 1; more: multi_contend also runs across processes */
-    /* Called with each case's name before it runs (passed -1) and after (0 or 1, and what failed). */
+    /* Called with each case's name before it runs (passed -1) and after (0 or 1, and what
+     * failed). */
     void (*report)(void *user, const char *name, int passed, const char *text);
     void *user;
 };
@@ -36,10 +39,10 @@ struct simba_tck_options {
         sizeof(struct simba_tck_options), NULL, NULL, NULL, 300, 400, 5000, 10, 1, NULL, NULL      \
     }
 
-/* Runs the kit and waits for it; a case that hangs is given up and has failed. Creates mutexes named tck-...
- * on the store. With more than one process it forks: call it before other threads exist. Returns SIMBA_OK
- * when all cases that ran passed, SIMBA_ESTORE when one failed, another code when the kit could not run. Of the
- * results any may be NULL. */
+/* Runs the kit and waits for it; a case that hangs is given up and has failed. Creates mutexes
+ * named tck-... on the store. With more than one process it forks: call it before other threads
+ * exist. Returns SIMBA_OK when all cases that ran passed, SIMBA_ESTORE when one failed, another
+ * code when the kit could not run. Of the results any may be NULL. */
 SIMBA_API int simba_tck_run(const struct simba_tck_options *options, int *ret_passed,
                             int *ret_failed, struct simba_error *error);
 

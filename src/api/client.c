@@ -24,7 +24,7 @@
 #define URL_MAX 8192                                 /* bytes, more than a URL may have */
 #define LONGEST_MS ((int64_t)366 * 24 * 3600 * 1000) /* no duration may be longer than a year */
 
-/* ---- Times ---------------------------------------------------------------------------------- */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 static int check_range(const char *name, int64_t value_ms, int64_t least_ms,
                        struct simba_error *error)
@@ -158,7 +158,7 @@ static int read_timing(const struct simba_client_options *options, simba_url *ur
     return code;
 }
 
-/* ---- Opening and closing -------------------------------------------------------------------- */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static int check_options(const struct simba_client_options *options, struct simba_error *error)
 {
@@ -359,7 +359,7 @@ int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)
     return SIMBA_OK;
 }
 
-/* ---- For the objects made from a client ----------------------------------------------------- */
+/* ---- For the objects made from a client ------------------------------------------------------ */
 
 void sb_client_remember(simba_client *client)
 {

@@ -20,7 +20,8 @@ struct simba_client {
 int sb_client_contender(simba_client *client, const struct sb_service_config *config,
                         struct sb_service **ret_service, struct simba_error *error);
 
-/* The second before the service is closed: that keeps the engine, and the close of the client waits for it. */
+/* The second before the service is closed: that keeps the engine, and the close of the client waits
+ * for it. */
 void sb_client_remember(simba_client *client);
 void sb_client_forget(simba_client *client);
 

@@ -1,11 +1,12 @@
 /*
  * config.h - a configuration on its way from YAML to the URL that says the same.
  *
- *     text --config_yaml.c--> entries with dotted keys --config_section.c--> sections --config_store.c--> URL
+ *     text --config_yaml.c--> entries with dotted keys --config_section.c--> sections
+ *     --config_store.c--> URL
  *
- * Each file calls only those before it: config_entry.c, config_option.c (the options that there are), config_key.c (the
- * sections and keys that there are), config_url.c (urls and values), config_section.c, config_store.c; config_yaml.c;
- * config.c (files, and the public functions).
+ * Each file calls only those before it: config_entry.c, config_option.c (the options that there
+ * are), config_key.c (the sections and keys that there are), config_url.c (urls and values),
+ * config_section.c, config_store.c; config_yaml.c; config.c (files, and the public functions).
  */
 #ifndef SB_API_CONFIG_H
 #define SB_API_CONFIG_H
@@ -42,12 +43,13 @@ struct sb_config {
     size_t capacity;
 };
 
-/* Reads the entries in their order into a config that has a name and no entries. No key occurs twice. On
- * failure nothing is left behind. */
+/* Reads the entries in their order into a config that has a name and no entries. No key occurs
+ * twice. On failure nothing is left behind. */
 int sb_config_load(struct sb_config *config, const char *text, size_t size,
                    struct simba_error *error);
 
-/* Appends a key as it is written: ".initial-delay" for initialDelay and initial_delay. False when it is too long. */
+/* Appends a key as it is written: ".initial-delay" for initialDelay and initial_delay. False when
+ * it is too long. */
 bool sb_config_append_key(char path[SB_CONFIG_KEY_MAX], const char *key);
 
 /* Frees the entries, and leaves no password in memory. */
@@ -65,9 +67,10 @@ int sb_config_fail_value(const struct sb_config *config, const struct sb_config_
 void sb_config_write_origin(const struct sb_config *config, const struct sb_config_entry *entry,
                             char buffer[SIMBA_CONFIG_ORIGIN_MAX]);
 
-/* ---- Options -------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
-/* The option of that name: one of every client, or of the backend. `ops` may be NULL. NULL: there is none. */
+/* The option of that name: one of every client, or of the backend. `ops` may be NULL. NULL: there
+ * is none. */
 const struct simba_backend_option *sb_config_find_option(const struct simba_backend_ops *ops,
                                                          const char *name);
 
@@ -100,7 +103,7 @@ bool sb_config_read_switch(const char *text, bool *ret_on);
 /* Whether a list with spaces between has this word. */
 bool sb_config_has_word(const char *words, const char *word);
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 /* The one store that is enabled. */
 struct sb_config_store {

@@ -1,5 +1,6 @@
 /*
- * config_entry.c - the entries of a configuration: how their keys are written, and how a sentence names one.
+ * config_entry.c - the entries of a configuration: how their keys are written, and how a sentence
+ * names one.
  */
 #include "api/config.h"
 

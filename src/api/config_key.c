@@ -1,12 +1,12 @@
 /*
- * config_key.c - what the keys of a configuration mean. Owns the names of sections and keys; must not know what a
- * store does with its options, only what it declares.
+ * config_key.c - what the keys of a configuration mean. Owns the names of sections and keys; must
+ * not know what a store does with its options, only what it declares.
  *
  *     simba.enabled                   nothing is used where it is false
  *     simba.url, simba.OPTION         a store by its URL alone
  *     simba.SECTION.enabled           the sections of the JVM library: jdbc, redis, zookeeper
- *     simba.SECTION.url, .OPTION      OPTION: what a URL may have behind its '?', and user and password
- *     simba.NAME...                   the same for a store that the program has registered under this name
+ *     simba.SECTION.url, .OPTION      what a URL may have behind its '?', user, password
+ *     simba.NAME...                   the same for a store that the program registered
  */
 #include "api/config_section.h"
 
@@ -60,7 +60,8 @@ static const struct sb_section_kind *split_rest(const struct sb_sections *all, c
     return &all->kinds[0];
 }
 
-/* Which section a key belongs to, and the name within it, "" for the section itself. NULL: to none. */
+/* Which section a key belongs to, and the name within it, "" for the section itself. NULL: to
+ * none. */
 const struct sb_section_kind *sb_section_split_key(const struct sb_sections *all, const char *key,
                                                    const char **ret_name)
 {
@@ -101,8 +102,8 @@ const char *sb_section_option_name(const struct sb_section *section,
 
 /* ---- The stores of a section ----------------------------------------------------------------- */
 
-/* Calls with each store of the section, NULL for one that this build lacks, until the call says that it has
- * found something. */
+/* Calls with each store of the section, NULL for one that this build lacks, until the call says
+ * that it has found something. */
 static bool for_each_backend(const struct sb_section *section,
                              bool (*call)(const struct simba_backend_ops *ops, void *argument),
                              void *argument)
@@ -148,8 +149,8 @@ static bool find_in_backend(const struct simba_backend_ops *ops, void *argument)
     return search->found != NULL;
 }
 
-/* Without a url it may be an option of any store of the section. The store of one that is not enabled need not be
- * here, so that nothing is known of it, either. */
+/* Without a url it may be an option of any store of the section. The store of one that is not
+ * enabled need not be here, so that nothing is known of it, either. */
 const struct simba_backend_option *sb_section_find_option(const struct sb_section *section,
                                                           const char *name)
 {

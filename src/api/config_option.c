@@ -1,6 +1,6 @@
 /*
- * config_option.c - the options that a configuration may have: their names, their types, and how their values
- * are written in a URL. Those of a store are what its backend declares.
+ * config_option.c - the options that a configuration may have: their names, their types, and how
+ * their values are written in a URL. Those of a store are what its backend declares.
  */
 #include "api/config.h"
 
@@ -24,7 +24,7 @@ static const struct simba_backend_option common_options[] = {
 
 const struct simba_backend_option sb_config_any_option = {"", SIMBA_OPTION_TEXT, NULL};
 
-/* ---- Values ------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static bool is_one_of(const char *text, const char *const words[3])
 {
@@ -135,7 +135,7 @@ int sb_config_check_type(const struct sb_config *config, const struct sb_config_
     return SIMBA_OK;
 }
 
-/* ---- Names -------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static bool is_password(const char *option)
 {
@@ -205,7 +205,7 @@ void sb_config_offer_options(struct sb_near *near, const struct simba_backend_op
         offer_option(near, name, ops->options[i].name);
 }
 
-/* ---- In a URL ----------------------------------------------------------------------------- */
+/* ---- In a URL -------------------------------------------------------------------------------- */
 
 static void add_switch(struct sb_text *out, const struct simba_backend_option *option, bool on)
 {

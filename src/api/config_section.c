@@ -1,6 +1,6 @@
 /*
- * config_section.c - reads the sections of a configuration, and finds what is wrong between their options and their
- * url.
+ * config_section.c - reads the sections of a configuration, and finds what is wrong between their
+ * options and their url.
  */
 #include "api/config_section.h"
 

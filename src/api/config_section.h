@@ -1,6 +1,6 @@
 /*
- * config_section.h - the sections of a configuration: the root, those that are named after the JVM library's, and one
- * for each store that the program has registered, with its name.
+ * config_section.h - the sections of a configuration: the root, those that are named after the JVM
+ * library's, and one for each store that the program has registered, with its name.
  *
  * Each part calls only those before it.
  */
@@ -53,7 +53,8 @@ bool sb_section_is_root(const struct sb_section *section);
 /* "simba" or "simba.redis". Returns `buffer`. */
 const char *sb_section_key(const struct sb_section *section, char buffer[SB_CONFIG_KEY_MAX]);
 
-/* Which section a key belongs to, and the name within it, "" for the section itself. NULL: to none. */
+/* Which section a key belongs to, and the name within it, "" for the section itself. NULL: to
+ * none. */
 const struct sb_section_kind *sb_section_split_key(const struct sb_sections *all, const char *key,
                                                    const char **ret_name);
 
@@ -71,7 +72,8 @@ bool sb_section_takes(const struct sb_section *section, const struct simba_backe
 const struct simba_backend_option *sb_section_find_option(const struct sb_section *section,
                                                           const char *name);
 
-/* Say what is wrong with a key that is no option of the section, and with one that belongs to no section. */
+/* Say what is wrong with a key that is no option of the section, and with one that belongs to no
+ * section. */
 int sb_section_fail_unknown(const struct sb_section *section, const struct sb_config_entry *entry,
                             const char *name, struct simba_error *error);
 int sb_section_fail_foreign(const struct sb_section *section, const struct sb_config_entry *entry,
@@ -79,7 +81,8 @@ int sb_section_fail_foreign(const struct sb_section *section, const struct sb_co
 
 /* ---- config_url.c ---------------------------------------------------------------------------- */
 
-/* Checks the value of an option, which may stand in the url, and remembers whether it is a password. */
+/* Checks the value of an option, which may stand in the url, and remembers whether it is a
+ * password. */
 int sb_section_check_value(struct sb_section *section, const struct sb_config_entry *entry,
                            const struct simba_backend_option *option, const char *name,
                            struct simba_error *error);
@@ -96,7 +99,8 @@ bool sb_section_is_below_folder(const struct sb_section *section);
 
 /* ---- config_section.c ------------------------------------------------------------------------ */
 
-/* Reads all of them, and checks them. Those that were read have urls to be freed on failure, too. */
+/* Reads all of them, and checks them. Those that were read have urls to be freed on failure,
+ * too. */
 int sb_sections_read(const struct sb_config *config, struct sb_sections *ret_sections,
                      struct simba_error *error);
 

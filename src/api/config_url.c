@@ -1,6 +1,6 @@
 /*
- * config_url.c - the url of a section, and the values of options, which stand in it or beside it: what is wrong with
- * them. No sentence quotes a url or a password.
+ * config_url.c - the url of a section, and the values of options, which stand in it or beside it:
+ * what is wrong with them. No sentence quotes a url or a password.
  */
 #include "api/config_section.h"
 

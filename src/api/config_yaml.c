@@ -1,5 +1,6 @@
 /*
- * config_yaml.c - reads YAML into entries with dotted keys. Owns the form; must not know what a key means.
+ * config_yaml.c - reads YAML into entries with dotted keys. Owns the form; must not know what a key
+ * means.
  *
  * Maps nest, and a key may have dots in it, as with Spring: `simba: {redis: {ttl: 5s}}` and
  * `simba.redis.ttl: 5s` are the same. So are initial-delay, initialDelay and initial_delay. What a
@@ -30,7 +31,7 @@ static struct sb_config_place place_of(yaml_mark_t mark)
     return (struct sb_config_place){mark.line + 1, mark.column + 1};
 }
 
-/* ---- Events ------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static int fail_syntax(struct reader *r)
 {
@@ -86,7 +87,7 @@ static bool is_text(const yaml_event_t *scalar)
     return tag == NULL || strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
 }
 
-/* ---- Entries ------------------------------------------------------------------------------ */
+/* ---- Entries --------------------------------------------------------------------------------- */
 
 /* Maps of one name merge where they stand in different maps: one of them has dots in its key. */
 static int check_duplicate(struct reader *r, const struct sb_config_entry *entry)
@@ -155,7 +156,7 @@ static int add_value(struct reader *r, struct sb_config_entry *entry, const yaml
     return code;
 }
 
-/* ---- Maps --------------------------------------------------------------------------------- */
+/* ---- Maps ------------------------------------------------------------------------------------ */
 
 static int read_map(struct reader *r, const char *path, size_t depth);
 
@@ -241,7 +242,7 @@ static int read_map(struct reader *r, const char *path, size_t depth)
     return code;
 }
 
-/* ---- The whole ---------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int expect_end(struct reader *r)
 {

@@ -1,8 +1,9 @@
 /*
  * locker.c - acquire, work, release: a contender that a thread waits for.
  *
- * The contender runs only between an acquire and its release. What happens to it arrives through the hook,
- * on the loop thread; nothing is decided there but whether the waiting thread should wake.
+ * The contender runs only between an acquire and its release. What happens to it arrives through
+ * the hook, on the loop thread; nothing is decided there but whether the waiting thread should
+ * wake.
  */
 #include "api/client.h"
 #include "base/alloc.h"
@@ -46,7 +47,7 @@ struct simba_locker {
     bool lost_running; /* on_lost has begun and has not returned */
 };
 
-/* ---- What happens to the contender ---------------------------------------------------------- */
+/* ---- What happens to the contender ----------------------------------------------------------- */
 
 static void settle(simba_locker *locker, int code)
 {
@@ -55,8 +56,8 @@ static void settle(simba_locker *locker, int code)
     pthread_cond_signal(&locker->changed);
 }
 
-/* Neither credentials nor a configuration become right by waiting. A store that could not be opened so far is another
- * matter: its user or its database may not be there yet. */
+/* Neither credentials nor a configuration become right by waiting. A store that could not be opened
+ * so far is another matter: its user or its database may not be there yet. */
 static bool is_hopeless(const simba_locker *locker, int code)
 {
     enum simba_error_group group = simba_error_group(code);
@@ -72,8 +73,8 @@ static bool ends_first_attempt(const simba_locker *locker, int code)
     return locker->fails_fast && !locker->answered && failed;
 }
 
-/* One attempt is over also when nobody owns and it still was not won: somebody released meanwhile, or the
- * record cannot be won at all. */
+/* One attempt is over also when nobody owns and it still was not won: somebody released meanwhile,
+ * or the record cannot be won at all. */
 static void on_reply(simba_locker *locker, const struct sb_event *event)
 {
     bool failed = event->answer == SB_ANSWER_FAILED || event->answer == SB_ANSWER_UNKNOWN;
@@ -86,8 +87,8 @@ static void on_reply(simba_locker *locker, const struct sb_event *event)
     locker->answered = true;
 }
 
-/* on_lost can be set only while the locker is idle, so it stands still here. A caller that has begun to
- * release learns of the loss from the release. */
+/* on_lost can be set only while the locker is idle, so it stands still here. A caller that has
+ * begun to release learns of the loss from the release. */
 static void run_lost(struct sb_call *call)
 {
     simba_locker *locker = SB_CONTAINER(simba_locker, lost_call, call);
@@ -115,8 +116,8 @@ static bool is_lost_told(void *argument)
     return !locker->lost_running;
 }
 
-/* With the lock held. After it on_lost does not run and will not begin, except around its own caller, and except one
- * that does not return for as long as the stop timeout. */
+/* With the lock held. After it on_lost does not run and will not begin, except around its own
+ * caller, and except one that does not return for as long as the stop timeout. */
 static void leave(simba_locker *locker)
 {
     struct sb_engine *engine = locker->client->engine;
@@ -132,8 +133,8 @@ static void leave(simba_locker *locker)
         sb_engine_wait(engine, &wait, NULL);
 }
 
-/* What a step means is decided under the lock; what it leads to is done without, because it may call the
- * application's executor. Returns whether the lease was lost. */
+/* What a step means is decided under the lock; what it leads to is done without, because it may
+ * call the application's executor. Returns whether the lease was lost. */
 static bool take_in(simba_locker *locker, const struct sb_event *event, const struct sb_step *step)
 {
     if (locker->phase == ACQUIRING) {
@@ -175,10 +176,10 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
         sb_service_call(service, &locker->lost_call);
 }
 
-/* ---- Acquire -------------------------------------------------------------------------------- */
+/* ---- Acquire --------------------------------------------------------------------------------- */
 
-/* A win counts only while it is believed: after a pause the lease may be over before anybody said so. Where there is
- * none, a cancel counts. */
+/* A win counts only while it is believed: after a pause the lease may be over before anybody said
+ * so. Where there is none, a cancel counts. */
 static bool is_settled(void *argument)
 {
     simba_locker *locker = argument;
@@ -314,7 +315,8 @@ static void set_phase(simba_locker *locker, enum phase phase)
     pthread_mutex_unlock(&locker->lock);
 }
 
-/* Tells why a wait came to nothing: who owns, or what the store said, or that it said nothing at all. */
+/* Tells why a wait came to nothing: who owns, or what the store said, or that it said nothing at
+ * all. */
 static int explain(simba_locker *locker, int code, int64_t timeout_ms, struct simba_error *error)
 {
     const char *mutex = sb_service_mutex(locker->service);
@@ -364,8 +366,8 @@ static int start(simba_locker *locker, int64_t until_ms, struct simba_error *err
     return sb_service_begin_start(locker->service, error);
 }
 
-/* Also gives back a win that comes in this moment. A store that hangs is not waited for: what is left on it
- * is cleaned up when it answers, or runs out. */
+/* Also gives back a win that comes in this moment. A store that hangs is not waited for: what is
+ * left on it is cleaned up when it answers, or runs out. */
 static void give_up(simba_locker *locker)
 {
     sb_service_stop_soon(locker->service);
@@ -414,7 +416,8 @@ int simba_locker_try_acquire(simba_locker *locker, struct simba_error *error)
     return acquire(locker, SIMBA_INFINITE, true, error);
 }
 
-/* The thread may wait for what an earlier acquire has left, for an answer, or turn the loop meanwhile. */
+/* The thread may wait for what an earlier acquire has left, for an answer, or turn the loop
+ * meanwhile. */
 void simba_locker_cancel(simba_locker *locker)
 {
     struct sb_engine *engine = locker->client->engine;
@@ -429,7 +432,7 @@ void simba_locker_cancel(simba_locker *locker)
     sb_engine_tell_progress(engine);
 }
 
-/* ---- Release -------------------------------------------------------------------------------- */
+/* ---- Release --------------------------------------------------------------------------------- */
 
 static int release(simba_locker *locker, struct simba_error *error)
 {
@@ -477,7 +480,7 @@ int simba_locker_release(simba_locker *locker, struct simba_error *error)
     return code;
 }
 
-/* ---- Questions ------------------------------------------------------------------------------ */
+/* ---- Questions ------------------------------------------------------------------------------- */
 
 bool simba_locker_is_held(const simba_locker *locker)
 {
@@ -524,7 +527,7 @@ void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner)
     sb_service_tell_times(locker->service, ret_owner);
 }
 
-/* ---- Creation ------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static void on_gone(void *object)
 {

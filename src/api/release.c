@@ -1,8 +1,8 @@
 /*
  * release.c - takes a mutex away from its owner, from outside.
  *
- * It is the release that the owner itself would send: for its id and the revision of its record. So it ends the
- * term that was seen and no other, and the owner learns of it at its next renewal.
+ * It is the release that the owner itself would send: for its id and the revision of its record. So
+ * it ends the term that was seen and no other, and the owner learns of it at its next renewal.
  *
  *     read: owner A, revision 7 --> release A, 7 --> nobody owns, the next waiter is woken
  *                                   A has renewed meanwhile (revision 8): read again
@@ -56,7 +56,8 @@ static int look(struct target *t, struct simba_error *error)
     return ask(t, &wire, error);
 }
 
-/* A record that another library has written may have no revision; any will do for it, only not 0. */
+/* A record that another library has written may have no revision; any will do for it, only not
+ * 0. */
 static int take(struct target *t, struct simba_error *error)
 {
     char id[SIMBA_ID_MAX + 1];
@@ -94,8 +95,8 @@ static int fail_refused(const struct target *t, struct simba_error *error)
                         "the store lets nobody but the owner release '%s'", t->mutex);
 }
 
-/* One attempt. The answer tells who owns after the release; but a store that knows only its own contenders may
- * say that nobody does, so it is looked at once more. */
+/* One attempt. The answer tells who owns after the release; but a store that knows only its own
+ * contenders may say that nobody does, so it is looked at once more. */
 static int take_once(struct target *t, const struct simba_owner *owner, bool *ret_taken,
                      struct simba_error *error)
 {
@@ -117,7 +118,8 @@ static int take_once(struct target *t, const struct simba_owner *owner, bool *re
     return SIMBA_OK;
 }
 
-/* Each renewal may give the record another revision, so that the release of an owner that renews may miss. */
+/* Each renewal may give the record another revision, so that the release of an owner that renews
+ * may miss. */
 static int take_from(struct target *t, const struct simba_owner *owner, struct simba_error *error)
 {
     bool taken = false;

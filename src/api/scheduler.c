@@ -1,10 +1,10 @@
 /*
  * scheduler.c - periodic work on the leader only.
  *
- * The work runs on the strand of the contender, between its callbacks. So on_released waits for a run that is
- * under way, and with it the release of the mutex: the next leader's work begins after ours has ended. While it
- * leads the strand has a thread of its own, so that work delays nobody else's callbacks. The timer belongs to the
- * loop; it decides, the strand works.
+ * The work runs on the strand of the contender, between its callbacks. So on_released waits for a
+ * run that is under way, and with it the release of the mutex: the next leader's work begins after
+ * ours has ended. While it leads the strand has a thread of its own, so that work delays nobody
+ * else's callbacks. The timer belongs to the loop; it decides, the strand works.
  */
 #include "api/client.h"
 
@@ -60,7 +60,7 @@ static void post(simba_scheduler *s, struct simba_task *task)
     sb_engine_post(s->engine, task);
 }
 
-/* ---- On the loop: when to run --------------------------------------------------------------- */
+/* ---- On the loop: when to run ---------------------------------------------------------------- */
 
 static void plan(simba_scheduler *s, int64_t due_ms)
 {
@@ -68,7 +68,8 @@ static void plan(simba_scheduler *s, int64_t due_ms)
     sb_engine_arm(s->engine, &s->timer, due_ms);
 }
 
-/* The next due time of the rhythm that lies ahead; the ones that have passed meanwhile are skipped. */
+/* The next due time of the rhythm that lies ahead; the ones that have passed meanwhile are
+ * skipped. */
 static int64_t next_beat(simba_scheduler *s, int64_t now_ms)
 {
     int64_t missed = now_ms > s->due_ms ? (now_ms - s->due_ms) / s->period_ms : 0;
@@ -139,8 +140,9 @@ static void stop_leading(simba_scheduler *s)
     sb_service_end_thread(s->service);
 }
 
-/* A stop that is given up has no on_released. When it is over no timer is armed any more, so none outlives the
- * service. A run that outlasts it belongs to a term that is over before the next can begin. */
+/* A stop that is given up has no on_released. When it is over no timer is armed any more, so none
+ * outlives the service. A run that outlasts it belongs to a term that is over before the next can
+ * begin. */
 static void on_step(void *user, struct sb_service *service, const struct sb_event *event,
                     const struct sb_step *step)
 {
@@ -172,7 +174,7 @@ static void run_ended(struct simba_task *task)
     sb_service_drop(s->service);
 }
 
-/* ---- On the strand: the work ------------------------------------------------------------------ */
+/* ---- On the strand: the work ----------------------------------------------------------------- */
 
 static void work(simba_scheduler *s)
 {
@@ -218,10 +220,10 @@ static void on_released(void *user, const struct simba_state *state)
     post(s, &s->follow_task);
 }
 
-/* ---- The public surface --------------------------------------------------------------------- */
+/* ---- The public surface ---------------------------------------------------------------------- */
 
-/* Whether what the service said last is true of the run under way, too, where there is one. The service is asked
- * before: the term is counted up before the next one can begin. */
+/* Whether what the service said last is true of the run under way, too, where there is one. The
+ * service is asked before: the term is counted up before the next one can begin. */
 static bool is_of_run(const simba_scheduler *s)
 {
     uint64_t run_term = atomic_load(&s->run_term);

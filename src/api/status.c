@@ -115,7 +115,8 @@ static bool is_answered(void *argument)
     return q->answered;
 }
 
-/* Waits for the answer. Returns false when the question was given up; then it is not ours any more. */
+/* Waits for the answer. Returns false when the question was given up; then it is not ours any
+ * more. */
 static bool wait_answered(struct question *q, int64_t timeout_ms)
 {
     struct sb_engine *engine = q->engine;
@@ -213,7 +214,7 @@ int simba_client_status(simba_client *client, const char *mutex, int64_t timeout
     return SIMBA_OK;
 }
 
-/* ---- Who waits ------------------------------------------------------------------------------ */
+/* ---- Who waits ------------------------------------------------------------------------------- */
 
 static struct simba_waiter *make_waiters(const struct simba_mutex_status *list, size_t count)
 {

@@ -1,7 +1,7 @@
 /*
- * folder_program.c - the modules of the program, which has the library in itself and shows its names: they lie beside
- * the program, where it was built; or beside the library that is installed with it, wherever the tree was put; or where
- * the library was to be installed.
+ * folder_program.c - the modules of the program, which has the library in itself and shows its
+ * names: they lie beside the program, where it was built; or beside the library that is installed
+ * with it, wherever the tree was put; or where the library was to be installed.
  */
 #include "backend/folder.h"
 

@@ -1,6 +1,6 @@
 /*
- * module.c - the library's own backends. Owns the table of them and their loading; must not know what a
- * backend does.
+ * module.c - the library's own backends. Owns the table of them and their loading; must not know
+ * what a backend does.
  *
  * A module is never unloaded: clients may be open, and libraries behind it may have threads.
  */
@@ -71,11 +71,12 @@ static struct entry entries[] = {
 
 _Static_assert(ENTRY_COUNT <= SB_MODULES_MAX, "SB_MODULES_MAX is what they are reckoned with");
 
-/* ---- Loading -------------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 #ifdef SIMBA_MODULES
 
-/* What a failure to load means: the file is missing or does not fit, or the system gave no room for it. */
+/* What a failure to load means: the file is missing or does not fit, or the system gave no room for
+ * it. */
 static int load_code(int system_code)
 {
     bool short_of = system_code == EMFILE || system_code == ENFILE || system_code == ENOMEM;
@@ -83,8 +84,8 @@ static int load_code(int system_code)
     return short_of ? SIMBA_ENOMEM : SIMBA_ECONFIG;
 }
 
-/* The first file that may be used. Where there is none, a file that may not be used is told rather than one that is
- * missing. */
+/* The first file that may be used. Where there is none, a file that may not be used is told rather
+ * than one that is missing. */
 int sb_module_path(const char *kind, const char *file, char path[PATH_MAX],
                    struct simba_error *error)
 {
@@ -110,9 +111,10 @@ int sb_module_path(const char *kind, const char *file, char path[PATH_MAX],
     return code;
 }
 
-/* Without a lock: whatever a library does when it is loaded must not meet one of ours. Two that load the same
- * file at a time are given the same object. By the path that was checked, not by a descriptor: the module finds its
- * libraries beside that path. Only users who are trusted can put another file there. */
+/* Without a lock: whatever a library does when it is loaded must not meet one of ours. Two that
+ * load the same file at a time are given the same object. By the path that was checked, not by a
+ * descriptor: the module finds its libraries beside that path. Only users who are trusted can put
+ * another file there. */
 static int open_file(const char *file, const char *symbol, char path[PATH_MAX],
                      const void **ret_object, struct simba_error *error)
 {
@@ -197,7 +199,7 @@ static int load(struct entry *entry, struct simba_error *error)
 
 #endif
 
-/* ---- Table ---------------------------------------------------------------------------------- */
+/* ---- Table ----------------------------------------------------------------------------------- */
 
 static bool has_word(const struct entry *entry, const char *scheme)
 {

@@ -1,9 +1,11 @@
 /*
- * module.h - a backend as the library comes by it: linked in, or loaded when its first client is opened.
+ * module.h - a backend as the library comes by it: linked in, or loaded when its first client is
+ * opened.
  *
- * Each store has a client library, and those have libraries of their own; a program that uses one store should not
- * pay for the start of all. So the shared library, and the program, have memory and SQLite in them and load the
- * others from the folder simba-VERSION, see folder.h; in the static library all are linked in.
+ * Each store has a client library, and those have libraries of their own; a program that uses one
+ * store should not pay for the start of all. So the shared library, and the program, have memory
+ * and SQLite in them and load the others from the folder simba-VERSION, see folder.h; in the static
+ * library all are linked in.
  */
 #ifndef SB_BACKEND_MODULE_H
 #define SB_BACKEND_MODULE_H
@@ -17,19 +19,20 @@
 
 #define SB_MODULES_MAX 8
 
-/* What a file in the folder of the modules has under the name `symbol`. It is never unloaded: whatever library is
- * behind it may have threads. SIMBA_ECONFIG: it cannot be loaded. SIMBA_EUNSUPPORTED: the library was built to load
- * nothing. */
+/* What a file in the folder of the modules has under the name `symbol`. It is never unloaded:
+ * whatever library is behind it may have threads. SIMBA_ECONFIG: it cannot be loaded.
+ * SIMBA_EUNSUPPORTED: the library was built to load nothing. */
 int sb_module_open(const char *file, const char *symbol, const void **ret_object,
                    struct simba_error *error) SB_SHARED("module_open");
 
-/* The path of a file in the folder of the modules that may be run or loaded: see sb_trusted_code. `kind` names it in
- * errors. SIMBA_ECONFIG: there is none. */
+/* The path of a file in the folder of the modules that may be run or loaded: see sb_trusted_code.
+ * `kind` names it in errors. SIMBA_ECONFIG: there is none. */
 int sb_module_path(const char *kind, const char *file, char ret_path[PATH_MAX],
                    struct simba_error *error);
 
-/* The library that a module belongs to. One of another build, which an update has put in its place, is refused, and
- * so is one that has found the names of another copy: that has other memory, clients and threads. */
+/* The library that a module belongs to. One of another build, which an update has put in its place,
+ * is refused, and so is one that has found the names of another copy: that has other memory,
+ * clients and threads. */
 struct sb_module_library {
     size_t ops; /* sizes, as the module was built with them */
     size_t dialect;
@@ -50,12 +53,13 @@ struct sb_module {
     const struct sb_sql_dialect *dialect; /* NULL: no SQL database */
 };
 
-/* The module that serves a scheme, loaded if need be; NULL where there is none. SIMBA_ECONFIG: there is
- * one, but it cannot be loaded. */
+/* The module that serves a scheme, loaded if need be; NULL where there is none. SIMBA_ECONFIG:
+ * there is one, but it cannot be loaded. */
 int sb_module_find(const char *scheme, const struct sb_module **ret_module,
                    struct simba_error *error);
 
-/* The schemes of all of them, one after the other, without what may follow a '+'; NULL behind the last. */
+/* The schemes of all of them, one after the other, without what may follow a '+'; NULL behind the
+ * last. */
 const char *sb_module_scheme(size_t index);
 
 /* Whether one of the library's own backends has this name. */

@@ -1,6 +1,6 @@
 /*
- * registry.c - which backend serves which scheme. Owns the table of those that applications add; must not know
- * what a backend does.
+ * registry.c - which backend serves which scheme. Owns the table of those that applications add;
+ * must not know what a backend does.
  *
  * The library's own come first, so that an application cannot take over `sqlite:` by accident; it
  * names its own backend in simba_client_options where it wants to.
@@ -27,7 +27,7 @@ bool sb_backend_is_complete(const struct simba_backend_ops *ops)
            ops->open != NULL && ops->submit != NULL && ops->close != NULL;
 }
 
-/* ---- Registering ---------------------------------------------------------------------------- */
+/* ---- Registering ----------------------------------------------------------------------------- */
 
 static bool is_letter(char c)
 {
@@ -119,7 +119,7 @@ int simba_backend_register(const struct simba_backend_ops *ops, struct simba_err
     return code;
 }
 
-/* ---- Finding -------------------------------------------------------------------------------- */
+/* ---- Finding --------------------------------------------------------------------------------- */
 
 size_t sb_backend_registered(const struct simba_backend_ops *ret_ops[], size_t most)
 {

@@ -10,7 +10,8 @@
 int sb_backend_find(const char *scheme, const struct simba_backend_ops **ret_ops,
                     struct simba_error *error);
 
-/* Those that applications have registered, in that order: writes at most `most` of them, and returns how many. */
+/* Those that applications have registered, in that order: writes at most `most` of them, and
+ * returns how many. */
 size_t sb_backend_registered(const struct simba_backend_ops *ret_ops[], size_t most);
 
 /* Whether it is as large as the library's and has everything that it must have. */

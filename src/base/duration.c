@@ -1,8 +1,10 @@
 /*
- * duration.c - durations as people write them: "250ms", "1m30s", "-200ms", and as ISO 8601 does: "PT10S".
+ * duration.c - durations as people write them: "250ms", "1m30s", "-200ms", and as ISO 8601 does:
+ * "PT10S".
  *
- * The form is a sequence of numbers with units, each unit at most once, the larger before the smaller.
- * ISO 8601 has capital letters for the units, a 'T' before those of the day, and a fraction of seconds.
+ * The form is a sequence of numbers with units, each unit at most once, the larger before the
+ * smaller. ISO 8601 has capital letters for the units, a 'T' before those of the day, and a
+ * fraction of seconds.
  */
 #include "base/error.h"
 #include "base/text.h"
@@ -80,7 +82,7 @@ static bool read_sum(const char *text, int64_t *ret_ms)
     return true;
 }
 
-/* ---- ISO 8601 ----------------------------------------------------------------------------- */
+/* ---- ISO 8601 -------------------------------------------------------------------------------- */
 
 #define ISO_MAX 64 /* bytes */
 
@@ -104,7 +106,8 @@ static bool take_fraction(char *text, int64_t *ret_ms)
     return true;
 }
 
-/* The letter of the simple form for a unit of ISO 8601; 0 where it is none on this side of the 'T'. */
+/* The letter of the simple form for a unit of ISO 8601; 0 where it is none on this side of the
+ * 'T'. */
 static char iso_unit(char unit, bool in_day)
 {
     if (!in_day)
@@ -150,7 +153,7 @@ static bool read_iso(const char *text, int64_t *ret_ms)
     return true;
 }
 
-/* ---- The whole ---------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static bool read_any(const char *text, int64_t *ret_ms)
 {

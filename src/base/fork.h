@@ -1,10 +1,10 @@
 /*
  * fork.h - what the library does about fork().
  *
- * Threads, handles and connections do not survive it: whatever was made before is dead in the child. But
- * the child may open clients of its own, and for that finds what is global to the process as its parent
- * left it. So locks of the whole process are guarded: they are free in the child, and what they protect is
- * whole.
+ * Threads, handles and connections do not survive it: whatever was made before is dead in the
+ * child. But the child may open clients of its own, and for that finds what is global to the
+ * process as its parent left it. So locks of the whole process are guarded: they are free in the
+ * child, and what they protect is whole.
  */
 #ifndef SB_BASE_FORK_H
 #define SB_BASE_FORK_H

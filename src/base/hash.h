@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* FNV-1a with 32 bits: short names, no adversary. It never changes, for files hold what depends on it. */
+/* FNV-1a with 32 bits: short names, no adversary. It never changes, for files hold what depends on
+ * it. */
 uint32_t sb_hash(const char *text) SB_SHARED("hash");
 
 /* The same of bytes without a NUL behind them. */
@@ -38,8 +39,8 @@ void sb_hash_table_add(struct sb_hash_table *table, struct sb_hash_node *node, u
 void sb_hash_table_remove(struct sb_hash_table *table, struct sb_hash_node *node)
     SB_SHARED("hash_table_remove");
 
-/* The next node with this hash after `after`, the first where that is NULL; NULL: there is none. The caller compares the
- * names. */
+/* The next node with this hash after `after`, the first where that is NULL; NULL: there is none.
+ * The caller compares the names. */
 struct sb_hash_node *sb_hash_table_find(const struct sb_hash_table *table,
                                         const struct sb_hash_node *after, uint32_t hash)
     SB_SHARED("hash_table_find");

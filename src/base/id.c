@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- Rules -------------------------------------------------------------------------------- */
+/* ---- Rules ----------------------------------------------------------------------------------- */
 
 static bool is_control(unsigned char byte)
 {
@@ -63,7 +63,7 @@ int simba_id_validate(const char *id, struct simba_error *error)
     return code;
 }
 
-/* ---- What tells this process from others -------------------------------------------------- */
+/* ---- What tells this process from others ----------------------------------------------------- */
 
 #define ADDRESS_MAX 64 /* bytes: an IPv4 address or a host name */
 #define FEW 128        /* addresses that are looked at without memory of their own */
@@ -72,7 +72,8 @@ int simba_id_validate(const char *id, struct simba_error *error)
 static char host_address[ADDRESS_MAX + 1];
 static pthread_once_t host_address_once = PTHREAD_ONCE_INIT;
 
-/* Whether it leads to this host alone. An address may have a label by which the kernel knows no interface. */
+/* Whether it leads to this host alone. An address may have a label by which the kernel knows no
+ * interface. */
 static bool is_loopback(int socket_fd, const char *label, struct in_addr address)
 {
     struct ifreq question = {0};
@@ -97,8 +98,9 @@ static bool take_address(int socket_fd, const struct ifreq *list, size_t count)
     return false;
 }
 
-/* Asks for the addresses of IPv4 alone: getifaddrs has the kernel write down all that it knows of every interface,
- * which takes ten times as long. Returns how many there are; as many as there is room for: there may be more. */
+/* Asks for the addresses of IPv4 alone: getifaddrs has the kernel write down all that it knows of
+ * every interface, which takes ten times as long. Returns how many there are; as many as there is
+ * room for: there may be more. */
 static size_t list_addresses(int socket_fd, struct ifreq *list, size_t room)
 {
     struct ifconf question = {.ifc_len = (int)(room * sizeof(*list)), .ifc_req = list};
@@ -131,7 +133,8 @@ static bool find_ipv4(int socket_fd)
     return take_address(socket_fd, list, count) || (count == FEW && find_among_many(socket_fd));
 }
 
-/* The first IPv4 address that is not loopback; else the host's name, which is there without a net. */
+/* The first IPv4 address that is not loopback; else the host's name, which is there without a
+ * net. */
 static void find_host_address(void)
 {
     int socket_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -156,8 +159,9 @@ static uint64_t next_counter(void)
 #define SUFFIX_LENGTH 6                  /* characters, behind a '~' */
 #define SUFFIX_COUNT INT64_C(2176782336) /* 36^6 */
 
-/* Drawn anew for each id, and kept nowhere. Whatever a process remembers, its copies remember too: a child of fork()
- * or of a plain clone(), the first process of another pid namespace, a snapshot that is restored twice. */
+/* Drawn anew for each id, and kept nowhere. Whatever a process remembers, its copies remember too:
+ * a child of fork() or of a plain clone(), the first process of another pid namespace, a snapshot
+ * that is restored twice. */
 static void add_suffix(struct sb_text *text)
 {
     char suffix[SUFFIX_LENGTH + 1];
@@ -171,7 +175,7 @@ static void add_suffix(struct sb_text *text)
     sb_text_add(text, "~%s", suffix);
 }
 
-/* ---- Makers ------------------------------------------------------------------------------- */
+/* ---- Makers ---------------------------------------------------------------------------------- */
 
 static void begin_host_id(struct sb_text *text, char ret_id[SIMBA_ID_MAX + 1])
 {

@@ -1,5 +1,6 @@
 /*
- * log.h - the application's log hook. The library prints nothing by itself, but for a broken rule (check.h).
+ * log.h - the application's log hook. The library prints nothing by itself, but for a broken rule
+ * (check.h).
  */
 #ifndef SB_BASE_LOG_H
 #define SB_BASE_LOG_H

@@ -1,6 +1,6 @@
 /*
- * near.c - how alike two names are: how many letters have to be added, left out, replaced or swapped with
- * their neighbour to make one from the other.
+ * near.c - how alike two names are: how many letters have to be added, left out, replaced or
+ * swapped with their neighbour to make one from the other.
  */
 #include "base/near.h"
 
@@ -21,8 +21,8 @@ static size_t limit_of(size_t length)
     return third < 1 ? 1 : least(third, DISTANCE_MAX);
 }
 
-/* Row i of the table has the distances of a's first i letters to each beginning of b. Only the last three rows
- * are kept. */
+/* Row i of the table has the distances of a's first i letters to each beginning of b. Only the last
+ * three rows are kept. */
 static size_t measure(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     size_t rows[3][SB_NEAR_MAX];

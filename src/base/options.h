@@ -1,5 +1,6 @@
 /*
- * options.h - the options structs of the public headers, which may grow: a caller's may be older than the library.
+ * options.h - the options structs of the public headers, which may grow: a caller's may be older
+ * than the library.
  */
 #ifndef SB_BASE_OPTIONS_H
 #define SB_BASE_OPTIONS_H
@@ -14,8 +15,9 @@ struct sb_options_form {
     size_t size;
 };
 
-/* Copies the part of a caller's options struct that its version has; both begin with their size. `options`
- * holds the defaults. SIMBA_EMISUSE where there is none, or where its size cannot be right. */
+/* Copies the part of a caller's options struct that its version has; both begin with their size.
+ * `options` holds the defaults. SIMBA_EMISUSE where there is none, or where its size cannot be
+ * right. */
 int sb_options_read(const struct sb_options_form *form, const void *given, void *options,
                     struct simba_error *error) SB_SHARED("options_read");
 

@@ -1,6 +1,6 @@
 /*
- * path_walk.c - walks along a path from descriptor to descriptor. Owns the descriptors; must not know which folders and
- * links its caller trusts.
+ * path_walk.c - walks along a path from descriptor to descriptor. Owns the descriptors; must not
+ * know which folders and links its caller trusts.
  */
 #include "base/path_walk.h"
 
@@ -20,7 +20,7 @@ static void close_at(int *fd)
     *fd = -1;
 }
 
-/* ---- Where the walk is ---------------------------------------------------------------------- */
+/* ---- Where the walk is ----------------------------------------------------------------------- */
 
 /* Takes the descriptor, or -1 with errno. */
 static int stand_in(struct sb_path_walk *walk, int folder)
@@ -59,7 +59,7 @@ static int add_to_path(struct sb_path_walk *walk, const char *name)
     return text.cut ? ENAMETOOLONG : 0;
 }
 
-/* ---- The way -------------------------------------------------------------------------------- */
+/* ---- The way --------------------------------------------------------------------------------- */
 
 int sb_path_walk_begin(struct sb_path_walk *walk, const char *path)
 {

@@ -25,8 +25,8 @@ static uint64_t mix_in_clock(uint64_t seed, clockid_t clock)
     return mix(seed ^ ((uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec));
 }
 
-/* What tells this call from others: the instant, the work done so far, the process. Copies of a process may
- * have the last of them in common. */
+/* What tells this call from others: the instant, the work done so far, the process. Copies of a
+ * process may have the last of them in common. */
 static uint64_t seed_of_instant(void)
 {
     static _Atomic uint64_t calls;
@@ -38,9 +38,9 @@ static uint64_t seed_of_instant(void)
     return mix(seed + GOLDEN_GAMMA * atomic_fetch_add(&calls, 1));
 }
 
-/* The instant stands in for kernels and sandboxes that refuse getrandom: jitter and ids need numbers that differ, not
- * secrets. It is mixed in always, because two machines restored from one snapshot may begin with the same state of the
- * kernel's random source. */
+/* The instant stands in for kernels and sandboxes that refuse getrandom: jitter and ids need
+ * numbers that differ, not secrets. It is mixed in always, because two machines restored from one
+ * snapshot may begin with the same state of the kernel's random source. */
 uint64_t sb_random_seed(void)
 {
     uint64_t seed = 0;

@@ -1,5 +1,6 @@
 /*
- * secret.c - a password for the next connection. Owns its copy; how a file of passwords is read is url_secret.c's.
+ * secret.c - a password for the next connection. Owns its copy; how a file of passwords is read is
+ * url_secret.c's.
  */
 #include "base/secret.h"
 

@@ -1,8 +1,8 @@
 /*
  * secret.h - a password that a store keeps for its next connection.
  *
- * Where the URL names a file, the file is read again for every connection, so that a password that was changed there
- * is used without a restart. Never changes once it is taken: any thread may ask.
+ * Where the URL names a file, the file is read again for every connection, so that a password that
+ * was changed there is used without a restart. Never changes once it is taken: any thread may ask.
  */
 #ifndef SB_BASE_SECRET_H
 #define SB_BASE_SECRET_H
@@ -18,15 +18,16 @@ struct sb_secret {
     char *path; /* the whole name of its file; NULL: there is none, or it cannot be read again */
 };
 
-/* Takes the password of a URL that was resolved, or of one of its parameters, such as "sentinel-password". On failure
- * `secret` holds nothing. */
+/* Takes the password of a URL that was resolved, or of one of its parameters, such as
+ * "sentinel-password". On failure `secret` holds nothing. */
 int sb_secret_take(struct sb_secret *secret, simba_url *url, const char *name,
                    struct simba_error *error) SB_SHARED("secret_take");
 
-/* The password as it stands in its file now; *ret_text is NULL where there is none, and else valid as long as the
- * secret and the buffer are. The caller clears the buffer afterwards. Where the file cannot be read any more (its
- * process may have given up the right to) *ret_text is the password as it was first read, and the code and the error
- * tell why: a caller goes on with it, and tells the error when the server refuses the password. */
+/* The password as it stands in its file now; *ret_text is NULL where there is none, and else valid
+ * as long as the secret and the buffer are. The caller clears the buffer afterwards. Where the file
+ * cannot be read any more (its process may have given up the right to) *ret_text is the password as
+ * it was first read, and the code and the error tell why: a caller goes on with it, and tells the
+ * error when the server refuses the password. */
 int sb_secret_now(const struct sb_secret *secret, char buffer[SB_SECRET_MAX + 2],
                   const char **ret_text, struct simba_error *error) SB_SHARED("secret_now");
 

@@ -1,5 +1,6 @@
 /*
- * signals.c - a signal is blocked, and what came of it is taken away before it is let through again.
+ * signals.c - a signal is blocked, and what came of it is taken away before it is let through
+ * again.
  */
 #include "base/signals.h"
 

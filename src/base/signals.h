@@ -1,5 +1,6 @@
 /*
- * signals.h - keeps a signal that the library's own work may raise from the application's thread on which it runs.
+ * signals.h - keeps a signal that the library's own work may raise from the application's thread on
+ * which it runs.
  */
 #ifndef SB_BASE_SIGNALS_H
 #define SB_BASE_SIGNALS_H
@@ -16,11 +17,13 @@ struct sb_signal_hold {
     bool any;        /* is held */
 };
 
-/* Only for signals that the kernel sends to the thread whose system call fails: SIGPIPE, SIGXFSZ. */
+/* Only for signals that the kernel sends to the thread whose system call fails: SIGPIPE,
+ * SIGXFSZ. */
 void sb_signal_hold(struct sb_signal_hold *hold, int number) SB_SHARED("signal_hold");
 void sb_signal_hold_two(struct sb_signal_hold *hold, int first, int second);
 
-/* Takes away what has come meanwhile. A signal that was blocked anyway stays: it may be the application's. */
+/* Takes away what has come meanwhile. A signal that was blocked anyway stays: it may be the
+ * application's. */
 void sb_signal_let_go(const struct sb_signal_hold *hold) SB_SHARED("signal_let_go");
 
 #endif

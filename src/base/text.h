@@ -24,8 +24,8 @@ void sb_text_add(struct sb_text *text, const char *format, ...) SB_SHARED("text_
 /* Copies `source` into `target` of `size` bytes; returns whether it fitted whole. */
 bool sb_text_copy(char *target, size_t size, const char *source) SB_SHARED("text_copy");
 
-/* Copies a sentence; one that does not fit loses its middle: what it is about opens it, and the reason ends it.
- * There is room for eight bytes at least. */
+/* Copies a sentence; one that does not fit loses its middle: what it is about opens it, and the
+ * reason ends it. There is room for eight bytes at least. */
 void sb_text_fit(char *target, size_t size, const char *source) SB_SHARED("text_fit");
 
 #endif

@@ -16,7 +16,8 @@ struct beginning {
     void *argument;
 };
 
-/* It gives itself its name: to name another thread takes a file of /proc, as long as to start one. */
+/* It gives itself its name: to name another thread takes a file of /proc, as long as to start
+ * one. */
 static void *begin(void *told)
 {
     struct beginning beginning = *(struct beginning *)told;

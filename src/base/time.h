@@ -19,7 +19,8 @@ static inline int64_t sb_later(int64_t a_ms, int64_t b_ms)
     return sum;
 }
 
-/* The time from `now_ms` to an instant: 0 where that has passed, SIMBA_INFINITE where it never comes. */
+/* The time from `now_ms` to an instant: 0 where that has passed, SIMBA_INFINITE where it never
+ * comes. */
 static inline int64_t sb_time_left(int64_t at_ms, int64_t now_ms)
 {
     if (at_ms == SIMBA_INFINITE)

@@ -26,7 +26,8 @@ bool sb_trust_has_group(const struct sb_trust *trust, gid_t group)
     return false;
 }
 
-/* Adds those who could replace the program by what is at the path: the program or a folder on the way to it. */
+/* Adds those who could replace the program by what is at the path: the program or a folder on the
+ * way to it. */
 static void add_writers(struct sb_trust *trust, const char *path)
 {
     struct stat found;

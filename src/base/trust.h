@@ -1,6 +1,6 @@
 /*
- * trust.h - the users who may have written what this process uses: root and the effective user, and for code that a
- * program loads those who could replace the program.
+ * trust.h - the users who may have written what this process uses: root and the effective user, and
+ * for code that a program loads those who could replace the program.
  */
 #ifndef SB_BASE_TRUST_H
 #define SB_BASE_TRUST_H
@@ -20,8 +20,9 @@ struct sb_trust {
     bool everybody; /* may replace the program */
 };
 
-/* `program` is the real path of a program or a library, or NULL. Its owner can replace it; so can those who own or may
- * write a folder on the way to it, unless that has the sticky bit, by which others rename only what is theirs. */
+/* `program` is the real path of a program or a library, or NULL. Its owner can replace it; so can
+ * those who own or may write a folder on the way to it, unless that has the sticky bit, by which
+ * others rename only what is theirs. */
 void sb_trust_init(struct sb_trust *trust, const char *program);
 
 bool sb_trust_has_user(const struct sb_trust *trust, uid_t user);

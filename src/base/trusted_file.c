@@ -57,7 +57,7 @@ static bool take_code(struct walk *walk, int system_code)
     return system_code == 0;
 }
 
-/* ---- Rules -------------------------------------------------------------------------------- */
+/* ---- Rules ----------------------------------------------------------------------------------- */
 
 /* `what` is the file itself or a folder on the way to it. */
 static bool check_owner(struct walk *walk, const char *what, const struct stat *status)
@@ -107,7 +107,7 @@ static bool check_folder(struct walk *walk)
            (is_sticky(walk) || walk->trust.everybody || check_writers(walk, what, status));
 }
 
-/* ---- The file ------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 /* Whether the entry stands for a descriptor of a process: its text is no path. */
 static bool is_descriptor(const struct walk *walk)
@@ -125,7 +125,8 @@ static bool is_pipe(int fd, const struct stat *status)
     return S_ISFIFO(status->st_mode) && fstatfs(fd, &system) == 0 && system.f_type == PIPEFS_MAGIC;
 }
 
-/* Without O_NONBLOCK the open of a FIFO would wait for a writer. A read of a pipe waits as usual. */
+/* Without O_NONBLOCK the open of a FIFO would wait for a writer. A read of a pipe waits as
+ * usual. */
 static bool open_entry(struct walk *walk, int flags, int *ret_fd, struct stat *ret_status)
 {
     int fd = openat(walk->at.folder, walk->at.name,
@@ -149,7 +150,7 @@ static bool open_entry(struct walk *walk, int flags, int *ret_fd, struct stat *r
     return opened;
 }
 
-/* ---- The way -------------------------------------------------------------------------------- */
+/* ---- The way --------------------------------------------------------------------------------- */
 
 /* Each folder is checked when the walk is in it. */
 static bool go_on(struct walk *walk)
@@ -216,7 +217,7 @@ static bool go_into(struct walk *walk, const char *path)
     return take_code(walk, code == EISDIR ? 0 : code);
 }
 
-/* ---- Telling ------------------------------------------------------------------------------ */
+/* ---- Telling --------------------------------------------------------------------------------- */
 
 static bool has_other_rights(void)
 {
@@ -301,8 +302,8 @@ int sb_trusted_folder(const char *kind, const char *path, struct simba_error *er
     return trusted ? SIMBA_OK : tell(&walk, kind, path, error);
 }
 
-/* The loader looks in the folder of a module, or in the one above it, for the libraries that the module needs. So nobody
- * else may create files there, with the sticky bit or without. */
+/* The loader looks in the folder of a module, or in the one above it, for the libraries that the
+ * module needs. So nobody else may create files there, with the sticky bit or without. */
 static bool check_place(struct walk *walk, const char *path, const char *place)
 {
     char folder[PATH_MAX];

@@ -1,11 +1,13 @@
 /*
- * trusted_file.h - opens files that decide where this process connects and as which user: configurations, option
- * files, password files. Checks folders in which it creates files of its own.
+ * trusted_file.h - opens files that decide where this process connects and as which user:
+ * configurations, option files, password files. Checks folders in which it creates files of its
+ * own.
  *
  * A file is trusted when no other user could have chosen what it says:
- *   - it is a regular file, owned by root or by the effective user, and neither its group nor everybody may write it;
- *   - so is every folder on the way to it, links followed, except that in a folder with the sticky bit it is enough
- *     that the entry belongs to root or to the effective user.
+ *   - it is a regular file, owned by root or by the effective user, and neither its group nor
+ *     everybody may write it;
+ *   - so is every folder on the way to it, links followed, except that in a folder with the sticky
+ *     bit it is enough that the entry belongs to root or to the effective user.
  * A pipe that this process was given as a descriptor (/dev/stdin, /dev/fd/N) is trusted, too.
  */
 #ifndef SB_BASE_TRUSTED_FILE_H
@@ -17,27 +19,30 @@
 
 #include <sys/stat.h>
 
-/* Opens it for reading, close-on-exec. All is checked on what was opened, and nothing blocks: a FIFO is refused.
- * `kind` is what the error calls it, such as "password file". The error's backend_code is ENOENT where there is none.
- * In a process whose real and effective user or group differ the error does not tell why: its caller must not learn
- * which files exist. `ret_status` may be NULL. */
+/* Opens it for reading, close-on-exec. All is checked on what was opened, and nothing blocks: a
+ * FIFO is refused. `kind` is what the error calls it, such as "password file". The error's
+ * backend_code is ENOENT where there is none. In a process whose real and effective user or group
+ * differ the error does not tell why: its caller must not learn which files exist. `ret_status` may
+ * be NULL. */
 int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat *ret_status,
                     struct simba_error *error) SB_SHARED("trusted_open");
 
-/* For a file that a library opens by itself, now or later: SIMBA_OK where it is trusted, and where it is missing and no
- * other user could create it. */
+/* For a file that a library opens by itself, now or later: SIMBA_OK where it is trusted, and where
+ * it is missing and no other user could create it. */
 int sb_trusted_check(const char *kind, const char *path, struct simba_error *error)
     SB_SHARED("trusted_check");
 
-/* Checks a folder in which this process is going to create one of its own: that no other user could put another in its
- * place, now or later. By the same rules, so one with the sticky bit is trusted where others may write it. */
+/* Checks a folder in which this process is going to create one of its own: that no other user could
+ * put another in its place, now or later. By the same rules, so one with the sticky bit is trusted
+ * where others may write it. */
 int sb_trusted_folder(const char *kind, const char *path, struct simba_error *error)
     SB_SHARED("trusted_folder");
 
-/* Checks a file of code before it is loaded by its absolute path. It may also belong to those who could replace
- * `program`, the real path of the program or the library that loads it, and be written by them, as may the folders on the
- * way. Nobody else may write its folder and the one above it, where the loader looks for libraries, the sticky bit or
- * not. Where all is so, nobody else can put another file in its place before it is loaded. */
+/* Checks a file of code before it is loaded by its absolute path. It may also belong to those who
+ * could replace `program`, the real path of the program or the library that loads it, and be
+ * written by them, as may the folders on the way. Nobody else may write its folder and the one
+ * above it, where the loader looks for libraries, the sticky bit or not. Where all is so, nobody
+ * else can put another file in its place before it is loaded. */
 int sb_trusted_code(const char *kind, const char *path, const char *program,
                     struct simba_error *error);
 

@@ -2,8 +2,8 @@
  * url.c - takes a store's URL apart, in one copy of its text, and remembers which parameters were
  * asked for.
  *
- * Everything here comes from outside, so everything is bounded. No sentence of an error quotes a part
- * that may be a password: not a user, not a port that is no number, not a value.
+ * Everything here comes from outside, so everything is bounded. No sentence of an error quotes a
+ * part that may be a password: not a user, not a port that is no number, not a value.
  */
 #include "base/url_parts.h"
 
@@ -15,7 +15,7 @@
 
 #define URL_MAX 4096 /* bytes */
 
-/* ---- Pieces ------------------------------------------------------------------------------- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 /* Ends the string at its first `delimiter`; returns what follows it, NULL where there is none. */
 static char *split(char *text, char delimiter)
@@ -82,7 +82,7 @@ static bool has_control(const char *text)
     return false;
 }
 
-/* ---- Scheme ------------------------------------------------------------------------------- */
+/* ---- Scheme ---------------------------------------------------------------------------------- */
 
 static bool is_letter(char c)
 {
@@ -106,7 +106,7 @@ static char *take_scheme(struct simba_url *url)
     return rest;
 }
 
-/* ---- Hosts -------------------------------------------------------------------------------- */
+/* ---- Hosts ----------------------------------------------------------------------------------- */
 
 static bool read_port(const char *text, int *ret_port)
 {
@@ -223,7 +223,7 @@ static int take_hosts(struct simba_url *url, char *text, struct simba_error *err
     return code;
 }
 
-/* ---- User and password -------------------------------------------------------------------- */
+/* ---- User and password ----------------------------------------------------------------------- */
 
 static int take_user(struct simba_url *url, char *text, struct simba_error *error)
 {
@@ -252,7 +252,7 @@ static int take_authority(struct simba_url *url, char *text, struct simba_error 
     return code == SIMBA_OK ? take_hosts(url, at + 1, error) : code;
 }
 
-/* ---- Parameters --------------------------------------------------------------------------- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
 static int add_param(struct simba_url *url, char *name, struct simba_error *error)
 {
@@ -292,10 +292,10 @@ static int take_params(struct simba_url *url, char *text, struct simba_error *er
     return code;
 }
 
-/* ---- The whole ---------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
-/* Moves the authority, which "//" opens, one byte to the left, so that a NUL fits between it and the
- * path that follows without a delimiter of its own. */
+/* Moves the authority, which "//" opens, one byte to the left, so that a NUL fits between it and
+ * the path that follows without a delimiter of its own. */
 static char *take_slashes(char *text, char **ret_authority)
 {
     size_t length;
@@ -313,7 +313,8 @@ static const char no_scheme[] =
     "the URL does not begin with a scheme, such as sqlite: for the path "
     "of a file, redis:// or postgres://";
 
-/* A text without any ':' and '@' is most often the path of a file. One that has parameters may hold a password. */
+/* A text without any ':' and '@' is most often the path of a file. One that has parameters may hold
+ * a password. */
 static int fail_path(const char *text, struct simba_error *error)
 {
     size_t before = strcspn(text, "/");
@@ -406,7 +407,7 @@ void sb_url_free(simba_url *url)
     sb_free(url);
 }
 
-/* ---- Accessors ---------------------------------------------------------------------------- */
+/* ---- Accessors ------------------------------------------------------------------------------- */
 
 const char *simba_url_scheme(const simba_url *url)
 {

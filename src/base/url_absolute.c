@@ -1,6 +1,6 @@
 /*
- * url_absolute.c - gives the relative paths of a URL a folder in front, so that they name the same files when the process
- * has moved to another folder.
+ * url_absolute.c - gives the relative paths of a URL a folder in front, so that they name the same
+ * files when the process has moved to another folder.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "~/" is for a shell to expand, and ":memory:" is no file of SQLite's: their readers refuse them in their own words. */
+/* "~/" is for a shell to expand, and ":memory:" is no file of SQLite's: their readers refuse them
+ * in their own words. */
 static bool is_relative(const char *path)
 {
     return path[0] != '\0' && path[0] != '/' && strncmp(path, "~/", 2) != 0 &&

@@ -1,8 +1,9 @@
 /*
  * url_param.c - the parameters of a URL, and which of them were asked for.
  *
- * User and password may stand among them, and then count as asked for when somebody asks for the user or
- * the password: a store that has no such thing refuses them like any other option that it does not know.
+ * User and password may stand among them, and then count as asked for when somebody asks for the
+ * user or the password: a store that has no such thing refuses them like any other option that it
+ * does not know.
  */
 #include "base/error.h"
 #include "base/url_parts.h"

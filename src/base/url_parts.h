@@ -1,5 +1,6 @@
 /*
- * url_parts.h - a URL that was taken apart, for the files that do so. Everybody else has the accessors.
+ * url_parts.h - a URL that was taken apart, for the files that do so. Everybody else has the
+ * accessors.
  */
 #ifndef SB_BASE_URL_PARTS_H
 #define SB_BASE_URL_PARTS_H
@@ -51,7 +52,8 @@ struct param *sb_url_find_param(simba_url *url, const char *name);
 /* What a sentence calls a file: with the folder of the process in front, where that fits. */
 const char *sb_url_full_name(const char *path, char buffer[PATH_MAX]) SB_SHARED("url_full_name");
 
-/* Whether a file gives its bytes more than once: a pipe does not. What is not there can be read again, too. */
+/* Whether a file gives its bytes more than once: a pipe does not. What is not there can be read
+ * again, too. */
 bool sb_url_can_be_read_twice(const char *path) SB_SHARED("url_can_be_read_twice");
 
 /* Reads the first line, after the checks that a file of passwords has to pass. */

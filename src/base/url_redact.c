@@ -1,8 +1,8 @@
 /*
  * url_redact.c - writes a URL, or a message that may quote one, without its secrets.
  *
- * It works on any text, also on one that is no valid URL, because that is when it ends up in an error.
- * In doubt it hides too much.
+ * It works on any text, also on one that is no valid URL, because that is when it ends up in an
+ * error. In doubt it hides too much.
  */
 #include "base/text.h"
 #include "base/url.h"
@@ -49,8 +49,8 @@ static bool names_secret(const char *text, size_t length)
     return false;
 }
 
-/* A name with an escape may spell "password" in another way, so it counts as one. What says where a password is,
- * by a file or a variable, is none. */
+/* A name with an escape may spell "password" in another way, so it counts as one. What says where a
+ * password is, by a file or a variable, is none. */
 static bool is_secret(const char *name, size_t length)
 {
     if (memchr(name, '%', length) != NULL)
@@ -75,7 +75,8 @@ static const char *find_any(const char *text, const char *end, const char *delim
     return length < (size_t)(end - text) ? text + length : end;
 }
 
-/* Writes "?a=b" or "?password=***" and returns what follows it. The value of a secret may have a '?' in it. */
+/* Writes "?a=b" or "?password=***" and returns what follows it. The value of a secret may have a
+ * '?' in it. */
 static const char *add_param(struct sb_text *out, const char *text, const char *end)
 {
     const char *name_end = find_any(text + 1, end, "=" DELIMITERS);
@@ -108,8 +109,8 @@ static void add_part(struct sb_text *out, const char *text, const char *end)
         params = add_param(out, params, end);
 }
 
-/* The ':' behind which a password may stand, NULL where there is none before `at`. The one of the scheme counts
- * when no '/' follows: it may be no scheme at all. */
+/* The ':' behind which a password may stand, NULL where there is none before `at`. The one of the
+ * scheme counts when no '/' follows: it may be no scheme at all. */
 static const char *find_colon(const char *text, const char *at)
 {
     const char *first = memchr(text, ':', (size_t)(at - text));
@@ -134,15 +135,16 @@ static const char *find(const char *text, const char *end, const char *word)
     return memmem(text, (size_t)(end - text), word, strlen(word));
 }
 
-/* Whether it is a port, or a part of an IPv6 address in brackets, perhaps before the quote or dot that ends a URL in a
- * sentence. */
+/* Whether it is a port, or a part of an IPv6 address in brackets, perhaps before the quote or dot
+ * that ends a URL in a sentence. */
 static bool is_port(const char *text, const char *end, bool bracketed)
 {
     text += strspn(text, bracketed ? DIGITS "abcdefABCDEF." : DIGITS);
     return text + strspn(text, "'\").") >= end;
 }
 
-/* The ':' in front of what should be a port and is none: it may be a password. NULL: there is none. */
+/* The ':' in front of what should be a port and is none: it may be a password. NULL: there is
+ * none. */
 static const char *find_no_port(const char *text, const char *end)
 {
     bool bracketed = false;
@@ -156,8 +158,8 @@ static const char *find_no_port(const char *text, const char *end)
     return NULL;
 }
 
-/* Where a password may begin in a text without user and password, or behind them. A path is that of a file only to
- * SQLite. */
+/* Where a password may begin in a text without user and password, or behind them. A path is that of
+ * a file only to SQLite. */
 static const char *find_stray(const char *text, const char *end, bool has_user)
 {
     const char *slashes = find(text, end, "://");
@@ -173,8 +175,8 @@ static const char *find_stray(const char *text, const char *end, bool has_user)
     return memchr(first + 1, ':', (size_t)(end - first - 1));
 }
 
-/* A password may have a raw '@', '/', '?' or '&' in it and reach over what looks like the end of the hosts or even
- * like parameters, so that it ends at the last '@' of all. */
+/* A password may have a raw '@', '/', '?' or '&' in it and reach over what looks like the end of
+ * the hosts or even like parameters, so that it ends at the last '@' of all. */
 static void add_url(struct sb_text *out, const char *text, const char *end)
 {
     const char *at = memrchr(text, '@', (size_t)(end - text));

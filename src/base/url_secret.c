@@ -1,10 +1,11 @@
 /*
- * url_secret.c - passwords that a URL does not hold but names: by a file or by an environment variable.
+ * url_secret.c - passwords that a URL does not hold but names: by a file or by an environment
+ * variable.
  *
  *     ?password-file=/run/secrets/redis&sentinel-password-env=SENTINEL_PASSWORD
  *
- * Any parameter X-password may be named so, and the password of the URL itself. `user` and `password` may
- * stand among the parameters, too. No sentence here quotes what was read.
+ * Any parameter X-password may be named so, and the password of the URL itself. `user` and
+ * `password` may stand among the parameters, too. No sentence here quotes what was read.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -26,10 +27,10 @@
 #define FILE_ENDING "-file"
 #define ENVIRONMENT_ENDING "-env"
 
-/* ---- Reading ------------------------------------------------------------------------------ */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
-/* What a sentence calls a file: with the folder in front, because who reads it may be in another one than
- * the process. */
+/* What a sentence calls a file: with the folder in front, because who reads it may be in another
+ * one than the process. */
 const char *sb_url_full_name(const char *path, char buffer[PATH_MAX])
 {
     char folder[PATH_MAX];
@@ -75,8 +76,8 @@ static int check_home(const char *path, struct simba_error *error)
                         "the password file %s cannot be read: write its path without '~'", path);
 }
 
-/* The first line counts: an editor ends it. An empty one is a secret that was not filled in, and the server
- * would call it a wrong password. */
+/* The first line counts: an editor ends it. An empty one is a secret that was not filled in, and
+ * the server would call it a wrong password. */
 int sb_url_read_password_file(const char *path, char buffer[SB_SECRET_MAX + 2],
                               struct simba_error *error)
 {
@@ -122,9 +123,10 @@ static int read_environment(const char *name, char buffer[SB_SECRET_MAX + 2],
     return SIMBA_OK;
 }
 
-/* ---- Putting it in its place --------------------------------------------------------------- */
+/* ---- Putting it in its place ----------------------------------------------------------------- */
 
-/* Where "sentinel-password-file" ends in `ending`: the length of "sentinel-password", otherwise 0. */
+/* Where "sentinel-password-file" ends in `ending`: the length of "sentinel-password", otherwise
+ * 0. */
 static size_t stem_length(const char *name, const char *ending)
 {
     size_t length = strlen(name);
@@ -264,7 +266,7 @@ int sb_url_resolve(simba_url *url, struct simba_error *error)
     return code;
 }
 
-/* ---- Before anything is opened -------------------------------------------------------------- */
+/* ---- Before anything is opened --------------------------------------------------------------- */
 
 /* A pipe gives its bytes once only, so it is left to who opens the store. */
 bool sb_url_can_be_read_twice(const char *path)

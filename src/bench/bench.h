@@ -1,9 +1,10 @@
 /*
- * bench.h - measures a store through the library, beside what its own client library needs for the same.
+ * bench.h - measures a store through the library, beside what its own client library needs for the
+ * same.
  *
- * Each question is asked in processes of its own: memory and processor time are those of the question, and no
- * process inherits a client. The parent opens nothing itself. The library is used as an application uses it, by
- * simba.h alone.
+ * Each question is asked in processes of its own: memory and processor time are those of the
+ * question, and no process inherits a client. The parent opens nothing itself. The library is used
+ * as an application uses it, by simba.h alone.
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -46,19 +47,21 @@ extern const struct bench_question bench_questions[];
 /* The defaults, and a prefix of its own. */
 int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error *error);
 
-/* Whether the store answers the library. It creates nothing there. SIMBA_ECONTENDED: a signal came, see bench_signal. */
+/* Whether the store answers the library. It creates nothing there. SIMBA_ECONTENDED: a signal came,
+ * see bench_signal. */
 int bench_check(const struct bench_plan *plan, struct simba_error *error);
 
-/* Whether the plain client may do what it needs: it creates and removes its first names, before there is anything else
- * that could stay. Where that fails nothing stays, unless a signal came (SIMBA_ECONTENDED): then call bench_forget. */
+/* Whether the plain client may do what it needs: it creates and removes its first names, before
+ * there is anything else that could stay. Where that fails nothing stays, unless a signal came
+ * (SIMBA_ECONTENDED): then call bench_forget. */
 int bench_check_rights(const struct bench_plan *plan, struct simba_error *error);
 
 /* Asks, and copies the answer. SIMBA_ECONTENDED: a signal came, see bench_signal. */
 int bench_ask(const struct bench_plan *plan, const struct bench_question *question,
               struct bench_result *ret_result, struct simba_error *error);
 
-/* Takes everything off the store that questions with this plan have left there. SIMBA_EUNSUPPORTED: this
- * store can be reached by the library only. */
+/* Takes everything off the store that questions with this plan have left there. SIMBA_EUNSUPPORTED:
+ * this store can be reached by the library only. */
 int bench_forget(const struct bench_plan *plan, struct simba_error *error);
 
 /* From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT end the question under way, not the process. */

@@ -1,9 +1,9 @@
 /*
- * contention.c - one mutex that a thousand contenders in several processes want, each again as soon as it had
- * its turn.
+ * contention.c - one mutex that a thousand contenders in several processes want, each again as soon
+ * as it had its turn.
  *
- * A turn is as short as can be: told that it owns, a contender stops, and starts again. The processes are
- * killed at the end, and bench_forget removes what they leave.
+ * A turn is as short as can be: told that it owns, a contender stops, and starts again. The
+ * processes are killed at the end, and bench_forget removes what they leave.
  */
 #include "bench/by_hand.h"
 #include "bench/machine.h"
@@ -38,7 +38,7 @@ struct contention {
     struct bench_samples handovers; /* by hand */
 };
 
-/* ---- A process of contenders ------------------------------------------------------------------ */
+/* ---- A process of contenders ----------------------------------------------------------------- */
 
 struct party;
 
@@ -49,7 +49,8 @@ struct member {
     struct member *next;
 };
 
-/* The owner is handed to the main thread, which makes it stop and start: a callback must not wait. */
+/* The owner is handed to the main thread, which makes it stop and start: a callback must not
+ * wait. */
 struct party {
     struct shared *shared;
     pthread_mutex_t lock;
@@ -184,7 +185,7 @@ static int check_processes(struct contention *contention, struct simba_error *er
     return code;
 }
 
-/* ---- The question ----------------------------------------------------------------------------- */
+/* ---- The question ---------------------------------------------------------------------------- */
 
 static double sum_turns(struct contention *contention)
 {
@@ -204,7 +205,8 @@ static double even_squares(double turns, double contenders)
     return with_one_more * (few + 1) * (few + 1) + (contenders - with_one_more) * few * few;
 }
 
-/* Jain's index, as a part of the best that so many turns allow: 1 when nobody had two more than another. */
+/* Jain's index, as a part of the best that so many turns allow: 1 when nobody had two more than
+ * another. */
 static void tell_fairness(struct contention *contention, struct bench_result *result)
 {
     double sum = sum_turns(contention);

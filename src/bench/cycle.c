@@ -49,7 +49,8 @@ static int measure_raw(struct cycle *cycle, size_t way, int count, bool keep,
     return code;
 }
 
-/* The sides take turns in small blocks, so that whatever else happens on the machine meets them alike. */
+/* The sides take turns in small blocks, so that whatever else happens on the machine meets them
+ * alike. */
 static int measure_round(struct cycle *cycle, int count, bool keep, struct simba_error *error)
 {
     int code = SIMBA_OK;

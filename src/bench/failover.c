@@ -1,15 +1,16 @@
 /*
- * failover.c - how long it takes until somebody owns again after an owner's process was killed (kill -9).
+ * failover.c - how long it takes until somebody owns again after an owner's process was killed
+ * (kill -9).
  *
  *     an owner      acquires, renews ...... killed |<------- measured ------->|
  *     a waiter            waits ................................ told that it owns
  *     the lease           |- ttl -|- transition -----------|
  *                                                  |<-left->|
  *
- * Each owner is a process of its own and has a mutex of its own; they are killed one after the other, each at
- * another moment of its lease. The lease that is left is what the owner itself counted with. Each round is there three
- * times: with one process that waits for all mutexes, with several that come by the jitter, and with several that
- * take turns, where the store has turns.
+ * Each owner is a process of its own and has a mutex of its own; they are killed one after the
+ * other, each at another moment of its lease. The lease that is left is what the owner itself
+ * counted with. Each round is there three times: with one process that waits for all mutexes, with
+ * several that come by the jitter, and with several that take turns, where the store has turns.
  */
 #include "bench/machine.h"
 #include "bench/process.h"
@@ -79,7 +80,7 @@ static int create_contender(struct duel *duel, simba_client *client, simba_state
     return code == SIMBA_OK ? simba_contender_start(*ret_contender, error) : code;
 }
 
-/* ---- Owners ----------------------------------------------------------------------------------- */
+/* ---- Owners ---------------------------------------------------------------------------------- */
 
 static int tell_lease(struct shared *shared, simba_client *client)
 {
@@ -130,9 +131,10 @@ static int start_owners(struct failover *failover, int count, struct simba_error
     return code;
 }
 
-/* ---- Waiters ---------------------------------------------------------------------------------- */
+/* ---- Waiters --------------------------------------------------------------------------------- */
 
-/* Only the first counts: at the end of a round the waiters are killed too, and those that are left succeed them. */
+/* Only the first counts: at the end of a round the waiters are killed too, and those that are left
+ * succeed them. */
 static void on_taken_over(void *user, const struct simba_state *state)
 {
     struct duel *duel = user;
@@ -174,7 +176,7 @@ static int start_waiters(struct failover *failover, int count, struct simba_erro
     return code;
 }
 
-/* ---- A round ---------------------------------------------------------------------------------- */
+/* ---- A round --------------------------------------------------------------------------------- */
 
 /* The kills are spread over a ttl, so that every part of a lease is met. */
 static int kill_owners(struct failover *failover, int count, struct simba_error *error)
@@ -241,7 +243,7 @@ static int measure_round(struct failover *failover, enum way way, struct simba_e
     return SIMBA_OK;
 }
 
-/* ---- The question ----------------------------------------------------------------------------- */
+/* ---- The question ---------------------------------------------------------------------------- */
 
 static int init_outcome(struct outcome *outcome, size_t capacity, struct simba_error *error)
 {

@@ -21,7 +21,7 @@ struct handover {
     char mutex[SIMBA_MUTEX_MAX + 1];
 };
 
-/* ---- The waiter ------------------------------------------------------------------------------- */
+/* ---- The waiter ------------------------------------------------------------------------------ */
 
 static int take(void *locker, struct simba_error *error)
 {
@@ -53,7 +53,7 @@ static int run_waiter(void *memory, struct simba_error *error)
     return code;
 }
 
-/* ---- The owner -------------------------------------------------------------------------------- */
+/* ---- The owner ------------------------------------------------------------------------------- */
 
 static int own(void *argument, struct simba_error *error)
 {
@@ -115,7 +115,7 @@ static int measure_once(struct handover *handover, struct simba_error *error)
     return code;
 }
 
-/* ---- The question ----------------------------------------------------------------------------- */
+/* ---- The question ---------------------------------------------------------------------------- */
 
 /* The first hand-over of all sides is for warming up. */
 static int measure_all(struct handover *handover, const struct bench_plan *plan,

@@ -11,8 +11,8 @@ double bench_now_us(void);
 
 void bench_sleep_ms(int64_t ms);
 
-/* Sleeps for `ms`, or up to twice as long: a store that is asked at regular intervals would otherwise be met at
- * always the same moment of one. */
+/* Sleeps for `ms`, or up to twice as long: a store that is asked at regular intervals would
+ * otherwise be met at always the same moment of one. */
 void bench_rest_ms(int64_t ms);
 
 /* Processor time in microseconds: of the whole process, and of this thread alone. */

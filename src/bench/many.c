@@ -1,10 +1,11 @@
 /*
  * many.c - what it costs one client to hold many mutexes through several renewals.
  *
- * How late a renewal was is seen from outside: an owner believes until a fixed time after its last request was
- * sent, so that belief moves on by one ttl with every renewal that is in time.
+ * How late a renewal was is seen from outside: an owner believes until a fixed time after its last
+ * request was sent, so that belief moves on by one ttl with every renewal that is in time.
  *
- * The mutexes are not given back one by one: the process ends, and bench_forget removes what they leave.
+ * The mutexes are not given back one by one: the process ends, and bench_forget removes what they
+ * leave.
  */
 #include "bench/machine.h"
 #include "bench/questions.h"
@@ -53,7 +54,7 @@ static struct simba_metrics metrics_of(simba_client *client)
     return metrics;
 }
 
-/* ---- To own all ------------------------------------------------------------------------------- */
+/* ---- To own all ------------------------------------------------------------------------------ */
 
 static int allocate(struct many *many, struct simba_error *error)
 {
@@ -127,7 +128,7 @@ static int own_all(struct many *many, struct bench_result *result, struct simba_
     return SIMBA_OK;
 }
 
-/* ---- Renewals --------------------------------------------------------------------------------- */
+/* ---- Renewals -------------------------------------------------------------------------------- */
 
 static void look_at(struct many *many, int i)
 {
@@ -227,7 +228,7 @@ static int hold_all(struct many *many, struct bench_result *result, struct simba
     return SIMBA_OK;
 }
 
-/* ---- The question ----------------------------------------------------------------------------- */
+/* ---- The question ---------------------------------------------------------------------------- */
 
 static int measure(struct many *many, struct bench_result *result, struct simba_error *error)
 {

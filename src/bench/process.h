@@ -25,13 +25,15 @@ int bench_process_start(struct bench_process *process,
                         int (*run)(void *argument, struct simba_error *error), void *argument,
                         struct simba_error *error);
 
-/* Waits for its end and returns what it ended with. SIMBA_ECONTENDED: a signal to this process came first. */
+/* Waits for its end and returns what it ended with. SIMBA_ECONTENDED: a signal to this process came
+ * first. */
 int bench_process_wait(struct bench_process *process, struct simba_error *error);
 
 /* Fails when it has ended, by itself or otherwise, with what it ended with. */
 int bench_process_check(struct bench_process *process, struct simba_error *error);
 
-/* Waits until one of the processes has posted. Fails when one ends, whichever it is, and after a minute. */
+/* Waits until one of the processes has posted. Fails when one ends, whichever it is, and after a
+ * minute. */
 int bench_process_await(struct bench_process *processes, int count, sem_t *posted,
                         struct simba_error *error);
 

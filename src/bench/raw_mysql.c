@@ -1,8 +1,9 @@
 /*
- * raw_mysql.c - MySQL or MariaDB as libmariadb alone uses it, but for logging in: no server is told more than the library
- * would tell it.
+ * raw_mysql.c - MySQL or MariaDB as libmariadb alone uses it, but for logging in: no server is told
+ * more than the library would tell it.
  *
- * The server tells nobody of a change, so a hand-over by hand is the two writes alone; a waiter polls.
+ * The server tells nobody of a change, so a hand-over by hand is the two writes alone; a waiter
+ * polls.
  */
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
@@ -124,7 +125,7 @@ static int update(void *handle, struct simba_error *error)
     return mysql_stmt_execute(raw->update) == 0 ? SIMBA_OK : refuse(raw->update, error);
 }
 
-/* ---- The library's statements ----------------------------------------------------------------- */
+/* ---- The library's statements ---------------------------------------------------------------- */
 
 static int change(struct mysql *raw, MYSQL_STMT *statement, size_t which, struct simba_error *error)
 {
@@ -148,7 +149,7 @@ static int cycle_statements(void *handle, struct simba_error *error)
     return code == SIMBA_OK ? change(raw, raw->release, SB_SQL_RELEASE_EXACT, error) : code;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void set_up(struct mysql *raw, const char *prefix)
 {

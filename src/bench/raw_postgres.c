@@ -1,9 +1,9 @@
 /*
- * raw_postgres.c - PostgreSQL as libpq alone uses it, but for logging in: no server is told more than the library would
- * tell it.
+ * raw_postgres.c - PostgreSQL as libpq alone uses it, but for logging in: no server is told more
+ * than the library would tell it.
  *
- * The waiter listens from the first hand-over on: the server wakes every listener of any channel, and
- * nobody does where a mutex is measured that nobody else wants.
+ * The waiter listens from the first hand-over on: the server wakes every listener of any channel,
+ * and nobody does where a mutex is measured that nobody else wants.
  */
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
@@ -90,8 +90,8 @@ static bool is_row(const PGresult *result, int columns)
            PQnfields(result) == columns;
 }
 
-/* The table as the library has found it. Then names are looked up in the system's schema alone: in others there may be
- * functions and operators of strangers. */
+/* The table as the library has found it. Then names are looked up in the system's schema alone: in
+ * others there may be functions and operators of strangers. */
 static int find_table(struct postgres *raw, struct simba_error *error)
 {
     static const char find[] =
@@ -133,7 +133,7 @@ static int update(void *handle, struct simba_error *error)
                   error);
 }
 
-/* ---- The library's statements ----------------------------------------------------------------- */
+/* ---- The library's statements ---------------------------------------------------------------- */
 
 static int prepare(struct postgres *raw, int statement, struct simba_error *error)
 {
@@ -170,7 +170,7 @@ static int cycle_statements(void *handle, struct simba_error *error)
     return code == SIMBA_OK ? change(raw, SB_SQL_RELEASE_EXACT, error) : code;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void set_up(struct postgres *raw, const char *prefix)
 {
@@ -215,7 +215,7 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     return code;
 }
 
-/* ---- A hand-over ------------------------------------------------------------------------------ */
+/* ---- A hand-over ----------------------------------------------------------------------------- */
 
 static int await_notice(PGconn *connection, struct simba_error *error)
 {
@@ -264,7 +264,7 @@ static int hear_and_update(void *handle, struct simba_error *error)
     return code == SIMBA_OK ? update(raw, error) : code;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int counter(void *handle, double *ret_value, struct simba_error *error)
 {

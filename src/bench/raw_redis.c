@@ -1,8 +1,8 @@
 /*
  * raw_redis.c - Redis as a blocking hiredis client uses it.
  *
- * Two ways are measured: round trips of a trivial script, which no client can beat, and the library's own
- * scripts in its own order, which is what its protocol costs by itself.
+ * Two ways are measured: round trips of a trivial script, which no client can beat, and the
+ * library's own scripts in its own order, which is what its protocol costs by itself.
  */
 #include "bench/raw_store.h"
 
@@ -36,7 +36,7 @@ struct redis {
     char token[32];             /* of the owner by hand */
 };
 
-/* ---- Commands --------------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 static int code_of(const char *refusal)
 {
@@ -98,7 +98,7 @@ static int load(redisContext *context, const char *script, char sha[SHA_MAX],
     return code;
 }
 
-/* ---- Connections ------------------------------------------------------------------------------ */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 static redisContext *connect_plainly(simba_url *url)
 {
@@ -158,7 +158,7 @@ static void close_raw(void *handle)
     free(raw);
 }
 
-/* ---- Preparation ------------------------------------------------------------------------------ */
+/* ---- Preparation ----------------------------------------------------------------------------- */
 
 static void make_names(struct redis *raw, const char *prefix)
 {
@@ -222,7 +222,7 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     return code;
 }
 
-/* ---- A trivial script ------------------------------------------------------------------------- */
+/* ---- A trivial script ------------------------------------------------------------------------ */
 
 static int call_trivial(struct redis *raw, struct simba_error *error)
 {
@@ -263,7 +263,7 @@ static int hear_and_call(void *handle, struct simba_error *error)
     return code == SIMBA_OK ? call_trivial(raw, error) : code;
 }
 
-/* ---- The library's scripts -------------------------------------------------------------------- */
+/* ---- The library's scripts ------------------------------------------------------------------- */
 
 /* The winner is told the token alone, others the owner, what is left of its lease and the token. */
 static long long token_of(const redisReply *reply)
@@ -335,7 +335,7 @@ static int hear_and_acquire(void *handle, struct simba_error *error)
     return code == SIMBA_OK ? call_acquire(raw, "waiter", error) : code;
 }
 
-/* ---- Many, counters, the end ------------------------------------------------------------------ */
+/* ---- Many, counters, the end ----------------------------------------------------------------- */
 
 static int renew(void *handle, int count, struct simba_error *error)
 {

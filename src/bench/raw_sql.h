@@ -1,7 +1,9 @@
 /*
- * raw_sql.h - what the plain clients of the SQL stores share: their statements, and what they are put together to.
+ * raw_sql.h - what the plain clients of the SQL stores share: their statements, and what they are
+ * put together to.
  *
- * Names are put into statements as they are: a prefix of the bench has letters, digits and dashes only.
+ * Names are put into statements as they are: a prefix of the bench has letters, digits and dashes
+ * only.
  */
 #ifndef BENCH_RAW_SQL_H
 #define BENCH_RAW_SQL_H
@@ -14,8 +16,8 @@
 
 struct sb_sql_values;
 
-/* The first member of a plain client, which is the `raw` of the functions. There are two rows: one that is updated as
- * simply as can be, one for the library's own statements. */
+/* The first member of a plain client, which is the `raw` of the functions. There are two rows: one
+ * that is updated as simply as can be, one for the library's own statements. */
 struct bench_sql {
     int (*execute)(void *raw, const char *sql, struct simba_error *error);
     int (*update)(void *raw, struct simba_error *error); /* see bench_sql_write_update */
@@ -39,8 +41,8 @@ void bench_sql_write_update(const struct bench_sql *sql, char ret_text[BENCH_SQL
 /* What the library's statements bind for the second row as it was created. */
 void bench_sql_set_values(const struct bench_sql *sql, struct sb_sql_values *ret_values);
 
-/* Whether a plain client may be used. TLS costs by itself, and is not what is compared; without the TLS that the URL asks
- * for, the password would go out in clear: SIMBA_EUNSUPPORTED. */
+/* Whether a plain client may be used. TLS costs by itself, and is not what is compared; without the
+ * TLS that the URL asks for, the password would go out in clear: SIMBA_EUNSUPPORTED. */
 int bench_sql_check_plain(simba_url *url, struct simba_error *error);
 
 /* See struct bench_way and struct bench_raw_ops. */

@@ -1,7 +1,8 @@
 /*
  * raw_sqlite.c - an SQLite file as sqlite3 alone uses it.
  *
- * A waiter learns of a release by other means than the file, so a hand-over by hand is the two writes alone.
+ * A waiter learns of a release by other means than the file, so a hand-over by hand is the two
+ * writes alone.
  */
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"

@@ -1,9 +1,10 @@
 /*
  * raw_store.h - a store as its own client library uses it: what the library is measured beside.
  *
- * One file for each kind of store. Like the backends, and for the same reason, those of servers are modules
- * that are loaded when they are needed; they are beside the backends' own. A way is one manner of doing by
- * hand what the library does; the first way of a store is the least that any client needs.
+ * One file for each kind of store. Like the backends, and for the same reason, those of servers are
+ * modules that are loaded when they are needed; they are beside the backends' own. A way is one
+ * manner of doing by hand what the library does; the first way of a store is the least that any
+ * client needs.
  */
 #ifndef BENCH_RAW_STORE_H
 #define BENCH_RAW_STORE_H
@@ -20,8 +21,8 @@ struct bench_way {
     /* What stands for acquire + release. */
     int (*cycle)(void *raw, struct simba_error *error);
 
-    /* What stands for a hand-over, between two plain clients in two processes. Nothing to take: the store tells
-     * nobody of a change, and the cycle stands for it. */
+    /* What stands for a hand-over, between two plain clients in two processes. Nothing to take: the
+     * store tells nobody of a change, and the cycle stands for it. */
     struct bench_owner owner;
     struct bench_waiter waiter;
 };

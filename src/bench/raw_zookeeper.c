@@ -62,9 +62,10 @@ static void on_deleted(zhandle_t *handle, int type, int state, const char *path,
         sem_post(&raw->deleted);
 }
 
-/* ---- Connections ------------------------------------------------------------------------------ */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
-/* Otherwise the client library looks up the server's name with every packet, which nobody has to. */
+/* Otherwise the client library looks up the server's name with every packet, which nobody has
+ * to. */
 static void resolve_seldom(zhandle_t *handle)
 {
 #ifdef SIMBA_HAVE_ZOOKEEPER_RESOLUTION_DELAY
@@ -146,7 +147,7 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     return code;
 }
 
-/* ---- What is measured ------------------------------------------------------------------------- */
+/* ---- What is measured ------------------------------------------------------------------------ */
 
 static int join(void *memory, struct simba_error *error)
 {
@@ -216,7 +217,7 @@ static int await_deletion(void *memory, struct simba_error *error)
     return sb_error_set(error, SIMBA_ETIMEDOUT, "ZooKeeper by hand: the watch did not fire");
 }
 
-/* ---- The server's own words ------------------------------------------------------------------- */
+/* ---- The server's own words ------------------------------------------------------------------ */
 
 static int connect_socket(struct zookeeper *raw)
 {
@@ -266,7 +267,7 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
     return SIMBA_OK;
 }
 
-/* ---- The end ---------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void delete_children(struct zookeeper *raw, const char *folder)
 {

@@ -14,7 +14,7 @@ static int take_step(step_fn step, void *side, struct simba_error *error)
     return step != NULL ? step(side, error) : SIMBA_OK;
 }
 
-/* ---- The waiter's process --------------------------------------------------------------------- */
+/* ---- The waiter's process -------------------------------------------------------------------- */
 
 void bench_baton_await(struct bench_baton *baton)
 {
@@ -39,7 +39,7 @@ int bench_baton_take(struct bench_baton *baton, const struct bench_waiter *steps
     return take_step(steps->leave, waiter, error);
 }
 
-/* ---- The owner's process ---------------------------------------------------------------------- */
+/* ---- The owner's process --------------------------------------------------------------------- */
 
 static int await(struct bench_relay *relay, sem_t *posted, struct simba_error *error)
 {

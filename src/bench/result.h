@@ -1,8 +1,9 @@
 /*
- * result.h - the answer to a question, as plain values: measurements, ratios and numbers, in their order.
+ * result.h - the answer to a question, as plain values: measurements, ratios and numbers, in their
+ * order.
  *
- * It knows neither how it is printed nor what was measured. It is written by one process and read by another,
- * so it points to nothing.
+ * It knows neither how it is printed nor what was measured. It is written by one process and read
+ * by another, so it points to nothing.
  */
 #ifndef BENCH_RESULT_H
 #define BENCH_RESULT_H

@@ -56,7 +56,7 @@ int bench_signal(void)
     return caught;
 }
 
-/* ---- The plan --------------------------------------------------------------------------------- */
+/* ---- The plan -------------------------------------------------------------------------------- */
 
 /* Short leases, so that a run does not take long; what the URL says goes before them. */
 static int choose_timings(struct bench_plan *plan, simba_url *url, struct simba_error *error)
@@ -94,7 +94,7 @@ int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error
     return code;
 }
 
-/* ---- Errands ---------------------------------------------------------------------------------- */
+/* ---- Errands --------------------------------------------------------------------------------- */
 
 struct errand {
     struct bench_plan plan;
@@ -130,7 +130,7 @@ static int run_until_signal(struct errand *errand, struct simba_error *error)
     return caught == 0 ? code : sb_error_set(error, SIMBA_ECONTENDED, "signal %d came", caught);
 }
 
-/* ---- Asking ----------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static int clean_up(const struct bench_plan *plan, struct bench_result *result,
                     struct simba_error *error)

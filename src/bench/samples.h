@@ -1,8 +1,8 @@
 /*
  * samples.h - many measurements of one thing, and what is said of them.
  *
- * The machine is shared with others, so measurements come in rounds, and the medians of the rounds tell how far
- * the whole can be trusted.
+ * The machine is shared with others, so measurements come in rounds, and the medians of the rounds
+ * tell how far the whole can be trusted.
  */
 #ifndef BENCH_SAMPLES_H
 #define BENCH_SAMPLES_H

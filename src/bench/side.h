@@ -9,14 +9,16 @@
 
 #define BENCH_WAYS_MAX 2
 
-/* How long a store may take for an answer. Nobody else wants the mutexes: who waits longer waits for one that is gone. */
+/* How long a store may take for an answer. Nobody else wants the mutexes: who waits longer waits
+ * for one that is gone. */
 #define BENCH_PATIENCE_MS 10000
 
 /* A client with the timings of the plan, which says nothing. */
 int bench_client_open(const struct bench_plan *plan, simba_client **ret_client,
                       struct simba_error *error);
 
-/* Waits until the store has answered a contender that was started. Fails when it does not, with what it said last. */
+/* Waits until the store has answered a contender that was started. Fails when it does not, with
+ * what it said last. */
 int bench_await_answer(simba_contender *contender, struct simba_error *error);
 
 /* The name of a mutex of this plan. */

@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- The thread --------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 static struct {
     pthread_mutex_t lock;
@@ -41,7 +41,8 @@ static void *work(void *unused)
     for (;;) {
         struct cli_background taken = take_next();
         taken.run(taken.user);
-        /* The waiter may run the next call at once: so the thread is idle before it reports the end. */
+        /* The waiter may run the next call at once: so the thread is idle before it reports the
+         * end. */
         pthread_mutex_lock(&worker.lock);
         worker.idle = true;
         pthread_mutex_unlock(&worker.lock);
@@ -70,7 +71,7 @@ static int give(const struct cli_background *background)
     return failure;
 }
 
-/* ---- The main thread ---------------------------------------------------------------------- */
+/* ---- The main thread ------------------------------------------------------------------------- */
 
 bool cli_background_start(struct cli_background *background, void (*run)(void *user), void *user)
 {
@@ -145,7 +146,8 @@ static void warn_not_released(const struct cli_finish *finish)
                     finish->held);
 }
 
-/* Other signals were meant for the command, which has ended; and so may have been the first that tells to end. */
+/* Other signals were meant for the command, which has ended; and so may have been the first that
+ * tells to end. */
 void cli_background_finish(const struct cli_finish *finish, int signals_fd, int status)
 {
     struct cli_background background;

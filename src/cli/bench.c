@@ -1,5 +1,6 @@
 /*
- * bench.c - the program simba-bench: measures a store through the library, beside what its own client library needs.
+ * bench.c - the program simba-bench: measures a store through the library, beside what its own
+ * client library needs.
  */
 #include "cli/bench.h"
 
@@ -29,7 +30,7 @@ struct bench {
 
 const struct cli_verb *const cli_verbs[] = {&cli_verb_bench, NULL};
 
-/* ---- What is asked ------------------------------------------------------------------------ */
+/* ---- What is asked --------------------------------------------------------------------------- */
 
 static bool choose_question(struct bench *bench, const char *name)
 {
@@ -72,7 +73,7 @@ static void set_plan(struct bench_plan *plan, const struct cli *cli,
         plan->transition_ms = cli->transition_ms;
 }
 
-/* ---- Asking ------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static int ask_all(const struct bench_plan *plan, struct bench *bench, struct simba_error *error)
 {
@@ -100,7 +101,8 @@ static void print_json(const struct bench_plan *plan, const struct cli_machine *
     cli_bench_end_json(error);
 }
 
-/* Nobody else wants the mutexes, so a time that ran out or a lease that was lost is the store's doing. */
+/* Nobody else wants the mutexes, so a time that ran out or a lease that was lost is the store's
+ * doing. */
 static int fail(const struct simba_error *error)
 {
     if (bench_signal() != 0)
@@ -153,7 +155,7 @@ static int measure(const struct bench_plan *plan, struct bench *bench)
     return status;
 }
 
-/* ---- The work ----------------------------------------------------------------------------- */
+/* ---- The work -------------------------------------------------------------------------------- */
 
 static int run_on(const struct cli *cli, struct bench *bench, const char *url)
 {

@@ -24,8 +24,8 @@ void cli_machine_read(struct cli_machine *machine);
 void cli_bench_begin(const struct bench_plan *plan, const struct cli_machine *machine);
 void cli_bench_print(const struct bench_question *question, const struct bench_result *result);
 
-/* One object: the store, the machine, under "questions" one for each, and what the run ended with where that is an
- * error. */
+/* One object: the store, the machine, under "questions" one for each, and what the run ended with
+ * where that is an error. */
 void cli_bench_begin_json(const struct bench_plan *plan, const struct cli_machine *machine);
 void cli_bench_print_json(const struct bench_question *question, const struct bench_result *result,
                           bool first);

@@ -48,7 +48,7 @@ void cli_machine_read(struct cli_machine *machine)
         machine->load = NAN;
 }
 
-/* ---- For people --------------------------------------------------------------------------- */
+/* ---- For people ------------------------------------------------------------------------------ */
 
 void cli_bench_begin(const struct bench_plan *plan, const struct cli_machine *machine)
 {
@@ -119,7 +119,7 @@ void cli_bench_print(const struct bench_question *question, const struct bench_r
     }
 }
 
-/* ---- JSON --------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* JSON has no word for what is no number. */
 static void print_number(double value)

@@ -1,8 +1,8 @@
 /*
  * child.c - the command that runs under a mutex.
  *
- * This process has threads when it forks, so between vfork and exec only async-signal-safe calls are
- * made: all memory is prepared before.
+ * This process has threads when it forks, so between vfork and exec only async-signal-safe calls
+ * are made: all memory is prepared before.
  */
 #include "cli/child.h"
 
@@ -48,8 +48,8 @@ static bool is_alone(void)
     return cli_proc_each("/proc", count_member, &members) && members == 1;
 }
 
-/* A script is in the group of what it runs, too. It is not a pipeline when all that is said goes to the
- * terminal. */
+/* A script is in the group of what it runs, too. It is not a pipeline when all that is said goes to
+ * the terminal. */
 static bool terminal_is_ours(int fd)
 {
     pid_t group = getpgrp();
@@ -74,7 +74,8 @@ extern char **environ;
 #define VARIABLE_MAX (32 + SIMBA_ID_MAX)
 #define VARIABLES 3
 
-/* What the end of a command ends as well, such as the tee at the end of a pipe, gets that long for it. */
+/* What the end of a command ends as well, such as the tee at the end of a pipe, gets that long for
+ * it. */
 #define LINGER_MS 200
 
 #define GUARDIAN_RETRY_MS 100
@@ -126,8 +127,9 @@ static void tie_to_parent(pid_t parent)
         _exit(CLI_EXIT_SIGNAL + SIGKILL);
 }
 
-/* Who is not at the terminal would be stopped when it reads from there. With these signals ignored, which exec leaves
- * so, /dev/tty is an error to read from. Where no terminal controls the child its signals are left alone. */
+/* Who is not at the terminal would be stopped when it reads from there. With these signals ignored,
+ * which exec leaves so, /dev/tty is an error to read from. Where no terminal controls the child its
+ * signals are left alone. */
 static void withhold_terminal(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -143,8 +145,8 @@ static void withhold_terminal(void)
         dup2(fd, STDIN_FILENO);
 }
 
-/* The child, between vfork and exec. It names its group to the guardian itself: the command must not begin
- * before that, or what it starts could outlive a parent that is killed in this moment. */
+/* The child, between vfork and exec. It names its group to the guardian itself: the command must
+ * not begin before that, or what it starts could outlive a parent that is killed in this moment. */
 static void execute(const struct cli_child *child, char **argv, char **environment, pid_t parent,
                     int failure_fd)
 {
@@ -165,9 +167,10 @@ static void execute(const struct cli_child *child, char **argv, char **environme
     _exit(failure == ENOENT ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE);
 }
 
-/* Returns the child's pid, or -1 with errno. vfork copies nothing, which makes it several times as fast as fork
- * here; the child lives in the memory of this thread, which stands still until exec. What it changes there, errno
- * alone, nobody reads afterwards. Should exec hang, the guardian ends it with the lease. */
+/* Returns the child's pid, or -1 with errno. vfork copies nothing, which makes it several times as
+ * fast as fork here; the child lives in the memory of this thread, which stands still until exec.
+ * What it changes there, errno alone, nobody reads afterwards. Should exec hang, the guardian ends
+ * it with the lease. */
 static pid_t fork_command(struct cli_child *child, char **argv, char **environment)
 {
     pid_t parent = getpid();
@@ -213,8 +216,8 @@ static void close_terminal(struct cli_child *child)
         close(child->tty_fd);
 }
 
-/* Without them the command would run on, for an instant at least, when others may own already. Returns false, with
- * errno, where the store has such descriptors and they cannot be had. */
+/* Without them the command would run on, for an instant at least, when others may own already.
+ * Returns false, with errno, where the store has such descriptors and they cannot be had. */
 static bool share_liveness(struct cli_child *child, simba_client *client)
 {
     child->liveness_fd = simba_client_life_fd(client);
@@ -278,7 +281,8 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
 
 /* ---- While it runs --------------------------------------------------------------------------- */
 
-/* The guardian need not wake up for what it knows: the child has named the first deadline itself. */
+/* The guardian need not wake up for what it knows: the child has named the first deadline
+ * itself. */
 void cli_child_guard(struct cli_child *child, int64_t deadline_ms)
 {
     if (deadline_ms == child->deadline_ms)
@@ -348,7 +352,8 @@ bool cli_child_leaves_others(const struct cli_child *child)
     return child->adopts && cli_orphans_await(&known, LINGER_MS);
 }
 
-/* A group that has more than its dead leader may be not_permitted reach: then the kernel says so. */
+/* A group that has more than its dead leader may be not_permitted reach: then the kernel says
+ * so. */
 bool cli_child_sweep(const struct cli_child *child)
 {
     struct cli_known_children known = known_children(child);
@@ -418,7 +423,8 @@ bool cli_child_lend_terminal(struct cli_child *child)
     return true;
 }
 
-/* From here on each gets it when it asks: to give it to the child again unasked would stop the others once more. */
+/* From here on each gets it when it asks: to give it to the child again unasked would stop the
+ * others once more. */
 bool cli_child_return_terminal(struct cli_child *child)
 {
     if (!child->terminal || tcgetpgrp(child->tty_fd) != child->pid)
@@ -443,14 +449,16 @@ void cli_child_continue(struct cli_child *child)
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* The user's interrupt went to the child's group alone; a script around this process expects it,
- * too, or the script could not be interrupted. This process itself has the signal blocked, and ends by it last. */
+ * too, or the script could not be interrupted. This process itself has the signal blocked, and ends
+ * by it last. */
 static void share_interrupt(const struct cli_child *child, int signal)
 {
     if (child->terminal && (signal == SIGINT || signal == SIGQUIT))
         kill(0, signal);
 }
 
-/* The child may have given it to a group of its own, such as a shell's job, which has been killed. */
+/* The child may have given it to a group of its own, such as a shell's job, which has been
+ * killed. */
 static bool has_terminal(const struct cli_child *child)
 {
     pid_t group = tcgetpgrp(child->tty_fd);

@@ -1,6 +1,6 @@
 /*
- * child.h - the command that runs under a mutex: a process group of its own, which ends with this process; and its
- * supervision under a lease (supervise.c).
+ * child.h - the command that runs under a mutex: a process group of its own, which ends with this
+ * process; and its supervision under a lease (supervise.c).
  *
  * All functions are for the main thread only: the kernel ties the child to the
  * thread that forked it.
@@ -49,27 +49,29 @@ struct cli_child_setup {
     int64_t deadline_ms;  /* the end of the lease */
 };
 
-/* Starts argv, with the signals, descriptors and environment that this process was started with, and
- * SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE. When this process has the foreground of its terminal for
- * itself, the child gets that place; when the terminal is not for it, it does not get it as standard input
- * either, and reading /dev/tty is an error. Returns false, with errno, when it cannot fork. */
+/* Starts argv, with the signals, descriptors and environment that this process was started with,
+ * and SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE. When this process has the foreground of its
+ * terminal for itself, the child gets that place; when the terminal is not for it, it does not get
+ * it as standard input either, and reading /dev/tty is an error. Returns false, with errno, when it
+ * cannot fork. */
 bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_setup *setup);
 
 /* Tells the guardian of a later end of the lease. */
 void cli_child_guard(struct cli_child *child, int64_t deadline_ms);
 
-/* Replaces a guardian that has ended. Returns when to call it again, where it could not; SIMBA_INFINITE: after a
- * SIGCHLD. */
+/* Replaces a guardian that has ended. Returns when to call it again, where it could not;
+ * SIMBA_INFINITE: after a SIGCHLD. */
 int64_t cli_child_check_guardian(struct cli_child *child);
 
 /* After a SIGCHLD: collects those that have ended of what the child left behind. */
 void cli_child_reap(const struct cli_child *child);
 
-/* Sends a signal to all of its group, and to the child where that has left it. Returns false, with errno, when
- * nobody could be reached: who has changed its user is not this process's to signal. */
+/* Sends a signal to all of its group, and to the child where that has left it. Returns false, with
+ * errno, when nobody could be reached: who has changed its user is not this process's to signal. */
 bool cli_child_signal(const struct cli_child *child, int signal);
 
-/* Kills the child and all of its group. Returns false, with errno, when the child cannot be killed. */
+/* Kills the child and all of its group. Returns false, with errno, when the child cannot be
+ * killed. */
 bool cli_child_kill(const struct cli_child *child);
 
 /* Whether a child that has ended left somebody running who does not end soon by himself. */
@@ -79,8 +81,8 @@ bool cli_child_leaves_others(const struct cli_child *child);
  * is left who could not be killed. */
 bool cli_child_sweep(const struct cli_child *child);
 
-/* After it was collected: whether it left somebody running whom the sweep could not find, because the kernel tells of
- * nobody. */
+/* After it was collected: whether it left somebody running whom the sweep could not find, because
+ * the kernel tells of nobody. */
 bool cli_child_leaves_unlisted(const struct cli_child *child);
 
 enum cli_child_event {
@@ -91,27 +93,30 @@ enum cli_child_event {
 };
 enum cli_child_event cli_child_look(const struct cli_child *child);
 
-/* After CLI_CHILD_WAITS: gives the child the terminal where this process's job has it, and continues it. False:
- * somebody else has it. */
+/* After CLI_CHILD_WAITS: gives the child the terminal where this process's job has it, and
+ * continues it. False: somebody else has it. */
 bool cli_child_lend_terminal(struct cli_child *child);
 
-/* After a SIGTTIN or SIGTTOU, by which others of the job were stopped: they get the terminal back, and go on. False:
- * the child does not have it. */
+/* After a SIGTTIN or SIGTTOU, by which others of the job were stopped: they get the terminal back,
+ * and go on. False: the child does not have it. */
 bool cli_child_return_terminal(struct cli_child *child);
 
-/* Stops this process because of a CLI_CHILD_STOPPED, and with it its job where that has the terminal; returns when
- * it was continued. False: it could not be stopped, since nobody would continue it. */
+/* Stops this process because of a CLI_CHILD_STOPPED, and with it its job where that has the
+ * terminal; returns when it was continued. False: it could not be stopped, since nobody would
+ * continue it. */
 bool cli_child_follow_stop(const struct cli_child *child);
 
-/* The same because of a CLI_CHILD_WAITS: stops the job as the kernel does, for the terminal's owner to see it.
- * Also returns after the limit, with a SIGCONT; SIMBA_INFINITE: none. */
+/* The same because of a CLI_CHILD_WAITS: stops the job as the kernel does, for the terminal's owner
+ * to see it. Also returns after the limit, with a SIGCONT; SIMBA_INFINITE: none. */
 bool cli_child_ask_for_terminal(int64_t limit_ms);
 
-/* After a SIGCONT: gives the child the terminal again where this process has it, and continues it. */
+/* After a SIGCONT: gives the child the terminal again where this process has it, and continues
+ * it. */
 void cli_child_continue(struct cli_child *child);
 
-/* Collects a child that has ended, takes the terminal back and says so when the command could not be
- * executed. Returns its exit code, or 128 and the signal that killed it. The guardian is for cli_guardian_collect. */
+/* Collects a child that has ended, takes the terminal back and says so when the command could not
+ * be executed. Returns its exit code, or 128 and the signal that killed it. The guardian is for
+ * cli_guardian_collect. */
 int cli_child_collect(struct cli_child *child);
 
 /* In place of cli_child_collect, for a child that cannot be killed: leaves it to itself. */

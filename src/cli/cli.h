@@ -1,8 +1,8 @@
 /*
  * cli.h - what all files of the program share: exit codes, options, verbs, messages, results, text.
  *
- * A verb is one file. It exports one struct cli_verb, which is declared below and listed in the table of simba.c;
- * nothing else in the program knows of it.
+ * A verb is one file. It exports one struct cli_verb, which is declared below and listed in the
+ * table of simba.c; nothing else in the program knows of it.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -32,7 +32,8 @@ enum cli_exit {
     CLI_EXIT_SIGNAL = 128 /* plus the number of the signal */
 };
 
-/* How long the program stays only to leave in good order: the last messages, the end of a client. */
+/* How long the program stays only to leave in good order: the last messages, the end of a
+ * client. */
 #define CLI_PATIENCE_MS 1000
 
 /* ---- Options: option.c ----------------------------------------------------------------------- */
@@ -51,7 +52,8 @@ struct cli_option {
     const char *help;
     enum cli_option_kind kind;
     size_t offset; /* of the member that is set, in what the table is applied to */
-    /* Stores the value (NULL where the option takes none). Returns whether it was valid; where not, it has printed why. */
+    /* Stores the value (NULL where the option takes none). Returns whether it was valid; where not,
+     * it has printed why. */
     bool (*apply)(void *into, const char *value);
 };
 
@@ -76,9 +78,9 @@ struct cli_option_set {
 
 /* Applies all options in argv[1..] and moves the operands together at argv[0..*argc). Options may
  * stand between operands as long as there are no more than `operands_max` of them; the next one, or
- * "--", begins the part that is left as it is, such as the command of `simba lock`. *ret_operands: how many
- * stood in front of that part. Returns false when something was wrong and has been said. `sets_count` tables
- * are searched in order. */
+ * "--", begins the part that is left as it is, such as the command of `simba lock`. *ret_operands:
+ * how many stood in front of that part. Returns false when something was wrong and has been said.
+ * `sets_count` tables are searched in order. */
 bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, size_t operands_max,
                        int *argc, char **argv, size_t *ret_operands);
 
@@ -133,7 +135,8 @@ extern const struct cli_verb cli_verb_init;
 extern const struct cli_verb cli_verb_tck;
 extern const struct cli_verb cli_verb_bench;
 
-/* The verbs of this program; NULL behind the last. In simba.c, or in the file of the program that `simba` starts. */
+/* The verbs of this program; NULL behind the last. In simba.c, or in the file of the program that
+ * `simba` starts. */
 #define CLI_VERBS_MAX 16
 extern const struct cli_verb *const cli_verbs[];
 
@@ -145,8 +148,8 @@ extern const struct cli_verb *const cli_verbs[];
 int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, size_t operands_max,
                    int *argc, char **argv);
 
-/* Points to the help of a verb ("": of the program), after what is wrong with the command line has been said.
- * Returns CLI_EXIT_USAGE. */
+/* Points to the help of a verb ("": of the program), after what is wrong with the command line has
+ * been said. Returns CLI_EXIT_USAGE. */
 int cli_usage_error(const char *verb);
 
 /* The same for an argument that has no place there. */
@@ -160,8 +163,8 @@ void cli_message(const char *format, ...) SIMBA_PRINTF(1, 2);
 /* The log hook for clients: "simba: warning: ...". */
 void cli_message_log(void *user, enum simba_log_level level, const char *line);
 
-/* Holds the library's warnings back until cli_message_print_held prints them, but for those that only repeat the error
- * that is about to be printed (NULL: none is). Any thread. */
+/* Holds the library's warnings back until cli_message_print_held prints them, but for those that
+ * only repeat the error that is about to be printed (NULL: none is). Any thread. */
 void cli_message_hold_warnings(void);
 void cli_message_print_held(const char *error);
 
@@ -177,19 +180,22 @@ int cli_fail_system(const char *what);
 #define CLI_MESSAGE_MAX 1152      /* bytes of a line, with the NUL; what is longer is cut */
 #define CLI_MESSAGE_QUEUE_MAX 256 /* lines */
 
-/* From here on there is a lease to guard, which must not wait for the reader of standard error: lines go into a queue that
- * a thread of its own empties, in order. It starts with the first line. A line that finds the queue full is dropped, and
- * counted where it would have stood. Before, and where the thread cannot be started, the caller writes. */
+/* From here on there is a lease to guard, which must not wait for the reader of standard error:
+ * lines go into a queue that a thread of its own empties, in order. It starts with the first line.
+ * A line that finds the queue full is dropped, and counted where it would have stood. Before, and
+ * where the thread cannot be started, the caller writes. */
 void cli_message_start_queue(void);
 
 /* Prints a line, which ends in a newline, in one write. Any thread. */
 void cli_message_put(const char *line);
 
-/* Shows a text without a newline at the end of a terminal. The next line, or the next text, replaces it; an empty text
- * removes it. Dropped where there is no thread for it, or the thread has other lines to write. */
+/* Shows a text without a newline at the end of a terminal. The next line, or the next text,
+ * replaces it; an empty text removes it. Dropped where there is no thread for it, or the thread has
+ * other lines to write. */
 void cli_message_show(const char *text);
 
-/* Waits until all is written, but at most `limit_ms`: a reader that is stuck must not keep the program. */
+/* Waits until all is written, but at most `limit_ms`: a reader that is stuck must not keep the
+ * program. */
 void cli_message_flush(int limit_ms);
 
 /* ---- Results on standard output: message.c --------------------------------------------------- */
@@ -208,15 +214,16 @@ struct cli_output {
 /* Writes what is buffered. Returns false when that, or anything before it, failed. */
 bool cli_output_flush(void);
 
-/* The same at the end of the program: says what failed and returns the exit code for it, `status` where that is
- * an error already. A reader that has left is no error. */
+/* The same at the end of the program: says what failed and returns the exit code for it, `status`
+ * where that is an error already. A reader that has left is no error. */
 int cli_output_finish(int status);
 
 /* ---- Text for a terminal and for JSON: text.c ------------------------------------------------ */
 
-/* Copies `text` with every byte that is not UTF-8 replaced by '?', and cut at `size`. So is every character that could
- * command the terminal or change how the text around it looks: control characters of seven and of eight bits, those that
- * turn the direction of writing, and those that are not seen. */
+/* Copies `text` with every byte that is not UTF-8 replaced by '?', and cut at `size`. So is every
+ * character that could command the terminal or change how the text around it looks: control
+ * characters of seven and of eight bits, those that turn the direction of writing, and those that
+ * are not seen. */
 void cli_text_printable(const char *text, char *buffer, size_t size);
 
 /* The columns that a printable text takes on a terminal. */
@@ -235,8 +242,8 @@ void cli_text_refuse_colour(void);
 /* Whether to colour what goes to this descriptor: a terminal that can, and nobody who refused. */
 bool cli_text_in_colour(int fd);
 
-/* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD; the characters that cli_text_printable
- * replaces are escaped. */
+/* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD; the characters that
+ * cli_text_printable replaces are escaped. */
 void cli_json_string(FILE *stream, const char *text);
 
 /* Prints a number, or null for the value that stands for "not known". */

@@ -1,6 +1,6 @@
 /*
- * events.c - what the main thread sleeps on: signals, taken as events in place of interruptions, and the clock of the
- * leases.
+ * events.c - what the main thread sleeps on: signals, taken as events in place of interruptions,
+ * and the clock of the leases.
  */
 #include "cli/events.h"
 
@@ -169,9 +169,10 @@ bool cli_signal_ends(int signal)
            signal != SIGURG && signal != SIGWINCH;
 }
 
-/* ---- Doing what a signal does by default -------------------------------------------------- */
+/* ---- Doing what a signal does by default ----------------------------------------------------- */
 
-/* All other threads have it blocked, so that it is delivered to this one before the call returns. */
+/* All other threads have it blocked, so that it is delivered to this one before the call
+ * returns. */
 static void take_default_action(pid_t target, int signal)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};

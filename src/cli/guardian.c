@@ -27,8 +27,9 @@
 
 extern char **environ;
 
-/* The kernel has put the strings of the arguments, and behind them those of the environment, in one piece, and shows what
- * is there now. Where the last byte of the arguments is not NUL it reads on into the environment. */
+/* The kernel has put the strings of the arguments, and behind them those of the environment, in one
+ * piece, and shows what is there now. Where the last byte of the arguments is not NUL it reads on
+ * into the environment. */
 static struct {
     char *begin; /* NULL: not known */
     size_t size;
@@ -50,8 +51,8 @@ void cli_guardian_keep_arguments(int argc, char **argv)
     area.size = (size_t)(end_of(environ, end_of(argv, argv[0])) - argv[0]);
 }
 
-/* Writes over the arguments, and over the environment behind them: from here on neither can be read in this process.
- * Async-signal-safe. */
+/* Writes over the arguments, and over the environment behind them: from here on neither can be read
+ * in this process. Async-signal-safe. */
 static void set_title(const char *title)
 {
     size_t length = strlen(title);
@@ -88,7 +89,8 @@ static bool close_listed(int fd, void *user)
     return true;
 }
 
-/* The limit may be that of a whole machine; this program has few descriptors, and what it inherits has low numbers. */
+/* The limit may be that of a whole machine; this program has few descriptors, and what it inherits
+ * has low numbers. */
 static void close_by_number(int first)
 {
     struct rlimit limit;
@@ -98,8 +100,8 @@ static void close_by_number(int first)
         close(fd);
 }
 
-/* Older kernels do not know close_range, and the filter of a container may refuse it. The first number is free then,
- * and serves to read the folder. */
+/* Older kernels do not know close_range, and the filter of a container may refuse it. The first
+ * number is free then, and serves to read the folder. */
 static void close_from(int first)
 {
     close(first);
@@ -108,8 +110,8 @@ static void close_from(int first)
         close_by_number(first);
 }
 
-/* It keeps nothing open but these two: no lock of the database, no pipe that somebody reads to its end, and not the
- * other end of its own, by which it notices that its parent has ended. */
+/* It keeps nothing open but these two: no lock of the database, no pipe that somebody reads to its
+ * end, and not the other end of its own, by which it notices that its parent has ended. */
 static void keep_only(int fd, int liveness_fd)
 {
     int liveness = liveness_fd >= 0 ? fcntl(liveness_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
@@ -120,7 +122,8 @@ static void keep_only(int fd, int liveness_fd)
     close_from(liveness >= 0 ? STDOUT_FILENO + 1 : STDIN_FILENO + 1);
 }
 
-/* A lease that was over before it began has a deadline of 0, which would disarm the timer: it means now. */
+/* A lease that was over before it began has a deadline of 0, which would disarm the timer: it means
+ * now. */
 static void set_timer(int timer_fd, int64_t deadline_ms)
 {
     if (deadline_ms <= 0)
@@ -138,9 +141,10 @@ static void pause_longer(struct timespec *interval)
         interval->tv_nsec *= 2;
 }
 
-/* The lease is over. Whom it may not kill, because of another user, it leaves: there is nobody to tell. A process that
- * ends gives its children to the parent, which stands still and collects nobody, maybe after that one's list was read.
- * So nobody is left when two looks that have not failed find all dead, and lists of the same length. */
+/* The lease is over. Whom it may not kill, because of another user, it leaves: there is nobody to
+ * tell. A process that ends gives its children to the parent, which stands still and collects
+ * nobody, maybe after that one's list was read. So nobody is left when two looks that have not
+ * failed find all dead, and lists of the same length. */
 static void kill_all(pid_t group, pid_t parent)
 {
     struct timespec interval = {.tv_nsec = SETTLE_MIN_MS * 1000000L};
@@ -195,8 +199,9 @@ static void wait_for_the_end(struct order *order, int timer_fd, pid_t parent)
     }
 }
 
-/* This process is gone. What it had acquired is free when the guardian is gone, too; so that stays until all of
- * the group are dead, those included who have closed the descriptor. The end of the lease frees it anyway. */
+/* This process is gone. What it had acquired is free when the guardian is gone, too; so that stays
+ * until all of the group are dead, those included who have closed the descriptor. The end of the
+ * lease frees it anyway. */
 static void end_group(const struct order *order)
 {
     struct timespec interval = {.tv_nsec = SETTLE_MIN_MS * 1000000L};
@@ -229,10 +234,10 @@ static void send_order(int fd, const struct order *order)
     (void)told;
 }
 
-/* Neither end may block: the lease's keeper must not wait for a guardian that was stopped. What is to be guarded
- * already is in the pipe before there is somebody to read it: this process may be killed at any moment after that. fork
- * would have all libraries make themselves ready for a child that calls none of them, which takes a third of its
- * time. */
+/* Neither end may block: the lease's keeper must not wait for a guardian that was stopped. What is
+ * to be guarded already is in the pipe before there is somebody to read it: this process may be
+ * killed at any moment after that. fork would have all libraries make themselves ready for a child
+ * that calls none of them, which takes a third of its time. */
 bool cli_guardian_start(struct cli_guardian *guardian, const struct cli_guardian_setup *setup)
 {
     struct order order = {.group = setup->group, .deadline_ms = setup->deadline_ms};

@@ -1,11 +1,11 @@
 /*
- * guardian.h - kills what the command has started when this process cannot: it was killed, or it stands
- * still while the lease ends.
+ * guardian.h - kills what the command has started when this process cannot: it was killed, or it
+ * stands still while the lease ends.
  *
- * The kernel's parent-death signal reaches the command alone, not what it has started: a script would
- * die and its rsync would go on without the mutex. And who stops this process (SIGSTOP, a debugger) does not
- * stop the command. The guardian is a process that does nothing but wait for this one to end, SIGKILL
- * included, or for the end of the lease as it was last told.
+ * The kernel's parent-death signal reaches the command alone, not what it has started: a script
+ * would die and its rsync would go on without the mutex. And who stops this process (SIGSTOP, a
+ * debugger) does not stop the command. The guardian is a process that does nothing but wait for
+ * this one to end, SIGKILL included, or for the end of the lease as it was last told.
  */
 #ifndef CLI_GUARDIAN_H
 #define CLI_GUARDIAN_H
@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Call it first, before the arguments are moved: remembers where the kernel has put them, so that `ps` shows a name of
- * its own for a guardian and not the command line of its parent. */
+/* Call it first, before the arguments are moved: remembers where the kernel has put them, so that
+ * `ps` shows a name of its own for a guardian and not the command line of its parent. */
 void cli_guardian_keep_arguments(int argc, char **argv);
 
 struct cli_guardian {
@@ -36,14 +36,15 @@ struct cli_guardian_setup {
 /* Starts one. Returns false, with errno, when it cannot. */
 bool cli_guardian_start(struct cli_guardian *guardian, const struct cli_guardian_setup *setup);
 
-/* Names the process group to kill and the end of its lease, on simba_now_ms(). Async-signal-safe. */
+/* Names the process group to kill and the end of its lease, on simba_now_ms().
+ * Async-signal-safe. */
 void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group, int64_t deadline_ms);
 
 /* Whether it has ended by itself; then it has been collected. */
 bool cli_guardian_has_ended(struct cli_guardian *guardian);
 
-/* Ends it without harm to the group. To be called while the group's id cannot be another's. It takes a moment to be
- * gone, for which there is cli_guardian_collect. */
+/* Ends it without harm to the group. To be called while the group's id cannot be another's. It
+ * takes a moment to be gone, for which there is cli_guardian_collect. */
 void cli_guardian_dismiss(struct cli_guardian *guardian);
 
 /* Waits until the last one that was dismissed is gone. */

@@ -1,9 +1,10 @@
 /*
- * instrument.h - `simba bench` and `simba tck`: programs of their own, simba-bench and simba-tck in the folder of the
- * modules, which `simba` starts.
+ * instrument.h - `simba bench` and `simba tck`: programs of their own, simba-bench and simba-tck in
+ * the folder of the modules, which `simba` starts.
  *
- * `simba` and the program read the same command line by the same table (bench_verb.c, tck_verb.c). What differs is what
- * stands behind: the functions below start the program in `simba`, and do the work in that program.
+ * `simba` and the program read the same command line by the same table (bench_verb.c, tck_verb.c).
+ * What differs is what stands behind: the functions below start the program in `simba`, and do the
+ * work in that program.
  */
 #ifndef CLI_INSTRUMENT_H
 #define CLI_INSTRUMENT_H

@@ -1,5 +1,6 @@
 /*
- * job.c - what the verbs that run commands share: options, the store, the progress of a wait, the run under a lease.
+ * job.c - what the verbs that run commands share: options, the store, the progress of a wait, the
+ * run under a lease.
  */
 #include "cli/job.h"
 
@@ -21,8 +22,8 @@
 
 void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *verb)
 {
-    /* Each of the library's threads would set up an arena of its own, for the little that it allocates. That comes from
-     * the kernel in one piece. */
+    /* Each of the library's threads would set up an arena of its own, for the little that it
+     * allocates. That comes from the kernel in one piece. */
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_TOP_PAD, HEAP_STEP);
     *job = (struct cli_job){
@@ -74,8 +75,8 @@ int cli_job_usage_error(const struct cli_job *job, const char *what)
     return cli_usage_error(job->verb->name);
 }
 
-/* The note is a part of the id, so that every store can keep it and everybody who is told of an owner reads
- * it, contenders of other libraries included. */
+/* The note is a part of the id, so that every store can keep it and everybody who is told of an
+ * owner reads it, contenders of other libraries included. */
 static int add_note(struct cli_job *job)
 {
     char plain[SIMBA_ID_MAX + 1];
@@ -90,7 +91,8 @@ static int add_note(struct cli_job *job)
     return simba_id_validate(job->id, &job->error);
 }
 
-/* Two programs that are given the same --id would own one mutex together, so the id gets a random part. */
+/* Two programs that are given the same --id would own one mutex together, so the id gets a random
+ * part. */
 static int choose_id(struct cli_job *job)
 {
     const struct cli *cli = job->cli;
@@ -107,8 +109,8 @@ static int choose_id(struct cli_job *job)
     return code == SIMBA_OK && job->note != NULL ? add_note(job) : code;
 }
 
-/* A NAME that begins with a dash stands behind a "--" of its own. Without a second one what follows is a
- * COMMAND whose NAME was forgotten. */
+/* A NAME that begins with a dash stands behind a "--" of its own. Without a second one what follows
+ * is a COMMAND whose NAME was forgotten. */
 static int take_operands(struct cli_job *job, int argc, char **argv)
 {
     bool behind = job->cli->operands == 0;
@@ -140,8 +142,8 @@ int cli_job_parse(struct cli_job *job, int argc, char **argv)
     return CLI_CONTINUE;
 }
 
-/* Grace and reserve are taken from the part of the lease in which renewals are tried; what is left of that, a
- * quarter at least, must do for a renewal. */
+/* Grace and reserve are taken from the part of the lease in which renewals are tried; what is left
+ * of that, a quarter at least, must do for a renewal. */
 static int choose_grace(struct cli_job *job)
 {
     int64_t ttl_ms = 0;
@@ -255,8 +257,8 @@ bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms)
 /* How long is waited for the terminal to take the end of it. */
 #define WIPE_MS 100
 
-/* Lines that are written over want a terminal that can, and whose foreground is this job: a job in the
- * background would write into what the user types. */
+/* Lines that are written over want a terminal that can, and whose foreground is this job: a job in
+ * the background would write into what the user types. */
 static bool in_place(void)
 {
     const char *terminal = getenv("TERM");

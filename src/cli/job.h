@@ -1,8 +1,8 @@
 /*
  * job.h - what the verbs that run commands share: `lock`, `lead`, `schedule`.
  *
- * The struct of each of these verbs begins with a struct cli_job, so that the options below can stand in
- * the table of each.
+ * The struct of each of these verbs begins with a struct cli_job, so that the options below can
+ * stand in the table of each.
  */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
@@ -53,16 +53,16 @@ int cli_job_usage_error(const struct cli_job *job, const char *what);
 /* Reads the command line. Returns CLI_CONTINUE or an exit code. */
 int cli_job_parse(struct cli_job *job, int argc, char **argv);
 
-/* Opens the store, and chooses the grace or refuses the one that was given. Waits for the store. Returns an
- * error of the library. */
+/* Opens the store, and chooses the grace or refuses the one that was given. Waits for the store.
+ * Returns an error of the library. */
 int cli_job_open(struct cli_job *job, const struct cli_store_found *found);
 
-/* To be called when a term begins, with the time that it has for renewals: grace and reserve are cut where that is
- * shorter than what was asked for, as with sessions of ZooKeeper. */
+/* To be called when a term begins, with the time that it has for renewals: grace and reserve are
+ * cut where that is shorter than what was asked for, as with sessions of ZooKeeper. */
 void cli_job_fit(struct cli_job *job, int64_t window_ms);
 
-/* Whether a lease with this deadline runs out so soon that its command has to end: the store has not renewed
- * it in time. */
+/* Whether a lease with this deadline runs out so soon that its command has to end: the store has
+ * not renewed it in time. */
 bool cli_job_runs_out(const struct cli_job *job, int64_t deadline_ms);
 
 /* The mutex, for the warning that it was not given back; NULL where warnings are not wanted. */
@@ -72,14 +72,15 @@ const char *cli_job_held(const struct cli_job *job);
 struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint64_t fence,
                            const struct cli_lease *lease);
 
-/* Keeps the mutex until that instant, though the command has ended. A signal that tells to end, or the loss of
- * the lease, ends that. Returns whether the mutex is still held. */
+/* Keeps the mutex until that instant, though the command has ended. A signal that tells to end, or
+ * the loss of the lease, ends that. Returns whether the mutex is still held. */
 bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms);
 
 /* ---- The progress of a wait ------------------------------------------------------------------ */
 
-/* Tells somebody who looks on why nothing happens: who owns the mutex, and for how long. On a terminal one line that is
- * kept up to date in its place, no wider than that; elsewhere one line, once. */
+/* Tells somebody who looks on why nothing happens: who owns the mutex, and for how long. On a
+ * terminal one line that is kept up to date in its place, no wider than that; elsewhere one line,
+ * once. */
 struct cli_progress {
     const char *mutex;
     bool quiet;

@@ -50,7 +50,7 @@ static const struct cli_option options[] = {
     CLI_OPTIONS_END,
 };
 
-/* ---- When to start it --------------------------------------------------------------------- */
+/* ---- When to start it ------------------------------------------------------------------------ */
 
 static int64_t first_ms(void *user, int64_t now_ms)
 {
@@ -69,8 +69,8 @@ static int64_t take_delay_ms(struct lead *lead, int64_t ran_ms)
     return delay_ms;
 }
 
-/* A command that cannot be executed here may be so on another machine. One that was stopped for a lease is to
- * run again as soon as there is one. */
+/* A command that cannot be executed here may be so on another machine. One that was stopped for a
+ * lease is to run again as soon as there is one. */
 static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t begun_ms,
                        int64_t now_ms)
 {

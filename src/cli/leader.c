@@ -1,9 +1,9 @@
 /*
  * leader.c - runs a command again and again while this contender leads.
  *
- * The library tells of a term on threads of its own; the command is the main thread's. So on_acquired only
- * leaves word, and on_released waits until the main thread has ended the command: the library neither gives
- * the mutex back nor competes again before that.
+ * The library tells of a term on threads of its own; the command is the main thread's. So
+ * on_acquired only leaves word, and on_released waits until the main thread has ended the command:
+ * the library neither gives the mutex back nor competes again before that.
  *
  *     main thread   follow ---------> lead: pause, run, pause, run ---------> follow ...
  *                      ^ acquired                     ^ released  | yielded
@@ -40,7 +40,7 @@ struct leader {
     bool closed;   /* nothing runs any more, nor will */
 };
 
-/* ---- Between the library and the main thread ---------------------------------------------- */
+/* ---- Between the library and the main thread ------------------------------------------------- */
 
 static void on_acquired(void *user, const struct simba_state *state)
 {
@@ -78,7 +78,8 @@ static void on_notify(void *user, const struct simba_state *state)
         cli_notify_status("waiting for '%s', which is owned by %s", mutex, state->after.id);
 }
 
-/* Whether a term is under way. Where one has ended, whose command has ended, too, the library may go on. */
+/* Whether a term is under way. Where one has ended, whose command has ended, too, the library may
+ * go on. */
 static bool update_term(struct leader *leader)
 {
     eventfd_t count;
@@ -105,7 +106,7 @@ static void end_terms(struct leader *leader)
     pthread_mutex_unlock(&leader->lock);
 }
 
-/* ---- Starting ----------------------------------------------------------------------------- */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 static int open_store(struct cli_job *job)
 {
@@ -118,7 +119,8 @@ static int open_store(struct cli_job *job)
     return code;
 }
 
-/* A name that the store cannot take would be tried for ever. What else is wrong with the store may heal. */
+/* A name that the store cannot take would be tried for ever. What else is wrong with the store may
+ * heal. */
 static int check_name(struct cli_job *job)
 {
     struct simba_mutex_status *list = NULL;
@@ -162,7 +164,8 @@ static void start_contender(void *user)
     leader->code = create_and_start(leader);
 }
 
-/* Nothing is on the store before the contender has started, so a signal can end it there and then. */
+/* Nothing is on the store before the contender has started, so a signal can end it there and
+ * then. */
 static int start(struct leader *leader)
 {
     struct cli_background background;
@@ -176,7 +179,7 @@ static int start(struct leader *leader)
     return leader->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&leader->job->error);
 }
 
-/* ---- A term ------------------------------------------------------------------------------- */
+/* ---- A term ---------------------------------------------------------------------------------- */
 
 static int64_t contender_deadline(void *contender)
 {
@@ -203,8 +206,8 @@ enum awaited {
     AWAITED_TOLD  /* a signal told the program to end */
 };
 
-/* A command that would be asked to end at once is not started. When the deadline has come there has been a
- * renewal, or on_released is on its way. */
+/* A command that would be asked to end at once is not started. When the deadline has come there has
+ * been a renewal, or on_released is on its way. */
 static int64_t startable_ms(const struct leader *leader, int64_t due_ms)
 {
     int64_t deadline_ms = simba_contender_deadline_ms(leader->contender);
@@ -269,7 +272,7 @@ static int lead(struct leader *leader)
     return status;
 }
 
-/* ---- Between terms ------------------------------------------------------------------------ */
+/* ---- Between terms --------------------------------------------------------------------------- */
 
 static void show_progress(struct leader *leader)
 {
@@ -308,7 +311,7 @@ static int compete(struct leader *leader)
     return status;
 }
 
-/* ---- The end ------------------------------------------------------------------------------ */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 /* What cannot be given back is free when its lease ends. */
 static void warn_of_stop(const struct leader *leader, bool owned, int code,
@@ -345,8 +348,8 @@ static void stop_and_close(void *user)
     cli_store_close(leader->job->client);
 }
 
-/* The library bounds the stop of an owner; a store that has not renewed the lease in time, or has not even
- * granted one, is not waited for. */
+/* The library bounds the stop of an owner; a store that has not renewed the lease in time, or has
+ * not even granted one, is not waited for. */
 static int64_t stop_limit_ms(const struct leader *leader)
 {
     bool healthy = leader->contender != NULL &&
@@ -355,8 +358,8 @@ static int64_t stop_limit_ms(const struct leader *leader)
     return healthy ? SIMBA_INFINITE : CLI_PATIENCE_MS;
 }
 
-/* Keeps the mutex for the rest of the minimum. The signal that told the program to end may have come twice;
- * one that comes from here on ends it. Returns whether it was not lost meanwhile. */
+/* Keeps the mutex for the rest of the minimum. The signal that told the program to end may have
+ * come twice; one that comes from here on ends it. Returns whether it was not lost meanwhile. */
 static bool keep_minimum(struct leader *leader)
 {
     const struct cli_job *job = leader->job;

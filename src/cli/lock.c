@@ -1,8 +1,8 @@
 /*
  * lock.c - `simba lock`: runs a command while holding a mutex.
  *
- * The wait for the mutex is on a thread of its own; the main thread listens to signals meanwhile, and
- * is the one that forks the command.
+ * The wait for the mutex is on a thread of its own; the main thread listens to signals meanwhile,
+ * and is the one that forks the command.
  */
 #include "base/time.h"
 #include "cli/background.h"
@@ -23,8 +23,8 @@
 /* How often a store that cannot be reached is tried again within --wait. */
 #define REOPEN_INTERVAL_MS 200
 
-/* How long warnings are held back at the start, where there is more than one attempt: what ends the wait at once
- * is told by its error alone. */
+/* How long warnings are held back at the start, where there is more than one attempt: what ends the
+ * wait at once is told by its error alone. */
 #define HOLD_BACK_MS 500
 
 /* How long a store may take to show that it is alive, when a wait is over. */
@@ -69,7 +69,7 @@ static const struct cli_option options[] = {
     CLI_OPTIONS_END,
 };
 
-/* ---- The waiting thread ------------------------------------------------------------------- */
+/* ---- The waiting thread ---------------------------------------------------------------------- */
 
 static bool is_bounded(const struct lock *lock)
 {
@@ -143,7 +143,7 @@ static void wait_for_mutex(void *user)
     lock->code = open_and_acquire(lock);
 }
 
-/* ---- Giving back -------------------------------------------------------------------------- */
+/* ---- Giving back ----------------------------------------------------------------------------- */
 
 /* The work is done: a mutex that cannot be given back is free when its lease ends. */
 static void release(void *user)
@@ -158,8 +158,8 @@ static void release(void *user)
                     lock->job.mutex, error.text);
 }
 
-/* The library bounds the release; a store that has not renewed the lease in time will hardly do better
- * now. */
+/* The library bounds the release; a store that has not renewed the lease in time will hardly do
+ * better now. */
 static int64_t release_limit_ms(const struct lock *lock)
 {
     bool runs_out = cli_job_runs_out(&lock->job, simba_locker_deadline_ms(lock->locker));
@@ -176,11 +176,11 @@ static void give_back(struct lock *lock, int status)
     cli_background_finish(&finish, lock->job.events.signals_fd, status);
 }
 
-/* ---- The main thread while it waits ------------------------------------------------------- */
+/* ---- The main thread while it waits ---------------------------------------------------------- */
 
-/* Ends the wait. While the store is still being opened nothing can be on it: the program ends there and
- * then. It does so as well at a second signal, and when the store does not answer: what that may have
- * granted runs out. */
+/* Ends the wait. While the store is still being opened nothing can be on it: the program ends there
+ * and then. It does so as well at a second signal, and when the store does not answer: what that
+ * may have granted runs out. */
 static void cancel_wait(struct lock *lock, struct cli_background *wait, int signal)
 {
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
@@ -197,8 +197,8 @@ static void cancel_wait(struct lock *lock, struct cli_background *wait, int sign
         cli_background_leave(cli_signals_ended_by(ended > 0 ? ended : signal));
 }
 
-/* An attempt to open the store may take any time, so that one is not waited for. From then on the library ends a
- * bounded wait by itself, and a store that hangs costs it a little more. */
+/* An attempt to open the store may take any time, so that one is not waited for. From then on the
+ * library ends a bounded wait by itself, and a store that hangs costs it a little more. */
 static int64_t wait_end_ms(const struct lock *lock)
 {
     bool opened = atomic_load(&lock->locker) != NULL;
@@ -231,8 +231,8 @@ static const char *reason_of(const struct lock *lock)
     return strncmp(text, opening, (size_t)length) == 0 ? text + length : text;
 }
 
-/* The wait ran out, but nobody is known to own: that is said also where giving up counts as success. `why`
- * NULL: the store has not said anything. */
+/* The wait ran out, but nobody is known to own: that is said also where giving up counts as
+ * success. `why` NULL: the store has not said anything. */
 static int report_unreachable(const struct lock *lock, const char *why)
 {
     char text[sizeof lock->job.error.text + 64];
@@ -243,8 +243,8 @@ static int report_unreachable(const struct lock *lock, const char *why)
     return lock->contended_code;
 }
 
-/* A waiter for the end of a lease has asked nobody meanwhile: the owner that was seen last may be one of a store that
- * has died since. */
+/* A waiter for the end of a lease has asked nobody meanwhile: the owner that was seen last may be
+ * one of a store that has died since. */
 static bool store_answers(const struct lock *lock, struct simba_error *error)
 {
     struct simba_mutex_status *list = NULL;
@@ -356,7 +356,7 @@ static int acquire(struct lock *lock)
     return conclude(lock);
 }
 
-/* ---- The command -------------------------------------------------------------------------- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static int64_t locker_deadline(void *locker)
 {
@@ -381,8 +381,8 @@ static struct cli_outcome run_command(const struct lock *lock)
     return cli_supervise(&run);
 }
 
-/* The signals that came for the command are not meant for what follows, except that who told it to end does
- * not want to wait for the mutex. */
+/* The signals that came for the command are not meant for what follows, except that who told it to
+ * end does not want to wait for the mutex. */
 static void keep_minimum(const struct lock *lock, struct cli_outcome *outcome)
 {
     bool told = cli_events_drain(&lock->job.events) != 0 || outcome->signal != 0;
@@ -396,7 +396,7 @@ static void keep_minimum(const struct lock *lock, struct cli_outcome *outcome)
         *outcome = (struct cli_outcome){.how = CLI_ENDED_LOST, .status = CLI_EXIT_LOST};
 }
 
-/* ---- The end ------------------------------------------------------------------------------ */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void close_all(void *user)
 {

@@ -1,5 +1,6 @@
 /*
- * main.c - what `simba` and the programs that it starts begin with: the global options, the verbs and the help.
+ * main.c - what `simba` and the programs that it starts begin with: the global options, the verbs
+ * and the help.
  */
 #include "cli/cli.h"
 
@@ -22,7 +23,8 @@ static void overwrite(char *text, const char *with)
     memcpy(text, with, strnlen(with, length));
 }
 
-/* Everybody can read a command line in ps: a password in it is taken out of sight as soon as it was read. */
+/* Everybody can read a command line in ps: a password in it is taken out of sight as soon as it was
+ * read. */
 static bool keep_url(struct cli *cli, char *argument)
 {
     static char url[CLI_URL_MAX];
@@ -229,8 +231,8 @@ static int print_version(void)
     return CLI_EXIT_OK;
 }
 
-/* The environment that the program was started with can be read in /proc. What is wiped out there is passed on to
- * the command all the same. */
+/* The environment that the program was started with can be read in /proc. What is wiped out there
+ * is passed on to the command all the same. */
 static const char *take_url(void)
 {
     static char *copy; /* stays for as long as the program runs */
@@ -291,8 +293,8 @@ int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, siz
     return read_environment(cli) ? CLI_CONTINUE : CLI_EXIT_CONFIG;
 }
 
-/* A descriptor of the store must never land on 0, 1 or 2, where a message would be written into it. Standard
- * output that was closed stays one that cannot be written. */
+/* A descriptor of the store must never land on 0, 1 or 2, where a message would be written into it.
+ * Standard output that was closed stays one that cannot be written. */
 static bool open_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -348,7 +350,8 @@ static int run_help(int argc, char **argv)
     return CLI_EXIT_OK;
 }
 
-/* The options in front of the verb. Those of the verbs are there to be told that they stand behind it. */
+/* The options in front of the verb. Those of the verbs are there to be told that they stand behind
+ * it. */
 static bool parse_global(struct cli *cli, int *argc, char **argv)
 {
     struct cli_option_set sets[1 + 2 * CLI_VERBS_MAX] = {{.options = global_options, .into = cli}};

@@ -1,10 +1,10 @@
 /*
- * message.c - what the program prints: messages on standard error with the exit code that goes with them, and the
- * check of what was written to standard output.
+ * message.c - what the program prints: messages on standard error with the exit code that goes with
+ * them, and the check of what was written to standard output.
  *
- * Standard error may be a pipe that nobody reads: a thread of its own writes, so that a message never holds up its
- * caller. The lock is held around copies of a line only, never around a write. Standard error's FILE is not used: its
- * lock would be held by the thread that is stuck.
+ * Standard error may be a pipe that nobody reads: a thread of its own writes, so that a message
+ * never holds up its caller. The lock is held around copies of a line only, never around a write.
+ * Standard error's FILE is not used: its lock would be held by the thread that is stuck.
  */
 #include "cli/cli.h"
 
@@ -41,7 +41,7 @@ static struct {
            .filled = PTHREAD_COND_INITIALIZER,
            .emptied = PTHREAD_COND_INITIALIZER};
 
-/* ---- Writing ------------------------------------------------------------------------------ */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* Standard error may be shared with somebody who made it non-blocking. */
 static bool wait_writable(void)
@@ -81,7 +81,7 @@ static void write_over(const char *text)
     queue.shown = length > 0 && text[length - 1] != '\n';
 }
 
-/* ---- The queue: all with the lock held ---------------------------------------------------- */
+/* ---- The queue: all with the lock held ------------------------------------------------------- */
 
 static void append(const char *line)
 {
@@ -118,7 +118,7 @@ static void put(const char *line)
     append(line);
 }
 
-/* ---- The thread --------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 /* The line stays in its place while it is written: nobody else touches the first one. */
 static void *print(void *unused)
@@ -194,8 +194,8 @@ void cli_message_flush(int limit_ms)
 
 #define LINE_MAX_BYTES 1024
 
-/* Names and ids may come from the store: they must not reach the terminal unfiltered. Nor must a password that stands
- * where none belongs. */
+/* Names and ids may come from the store: they must not reach the terminal unfiltered. Nor must a
+ * password that stands where none belongs. */
 static void print_line(const char *prefix, const char *line)
 {
     char shown[LINE_MAX_BYTES];
@@ -218,7 +218,7 @@ void cli_message(const char *format, ...)
     print_line("", line);
 }
 
-/* ---- Warnings that are held back ---------------------------------------------------------- */
+/* ---- Warnings that are held back ------------------------------------------------------------- */
 
 #define HELD_MAX 8
 
@@ -242,7 +242,8 @@ static bool tells_the_same(const char *line, const char *other)
     return strcmp(line, other) == 0 || (reason != NULL && strstr(line, reason) != NULL);
 }
 
-/* With the lock held. A reason that comes again is kept once; one for which there is no room is not kept. */
+/* With the lock held. A reason that comes again is kept once; one for which there is no room is not
+ * kept. */
 static bool keep(const char *prefix, const char *line)
 {
     for (size_t i = 0; i < held.count; i++) {
@@ -309,7 +310,7 @@ void cli_message_log(void *user, enum simba_log_level level, const char *line)
         print_line(prefix, line);
 }
 
-/* ---- Errors ------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 int cli_exit_code(int code)
 {

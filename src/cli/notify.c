@@ -21,7 +21,8 @@
 /* How far apart it is tried to tell a manager that had no room. */
 #define RETRY_MS 100
 
-/* Fills in the address, "@name" being one without a file. Returns its length, 0 when there is none. */
+/* Fills in the address, "@name" being one without a file. Returns its length, 0 when there is
+ * none. */
 static socklen_t find_manager(struct sockaddr_un *address)
 {
     const char *name = getenv("NOTIFY_SOCKET");
@@ -37,8 +38,8 @@ static socklen_t find_manager(struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (name[0] == '/'));
 }
 
-/* A manager that does not read must not hold up a lease, so what finds no room is dropped: most of it is a
- * courtesy. Returns whether there was room, or nobody to send it to. */
+/* A manager that does not read must not hold up a lease, so what finds no room is dropped: most of
+ * it is a courtesy. Returns whether there was room, or nobody to send it to. */
 static bool send_message(const char *message)
 {
     struct sockaddr_un address;
@@ -56,7 +57,7 @@ static bool send_message(const char *message)
     return !full;
 }
 
-/* ---- Readiness ---------------------------------------------------------------------------- */
+/* ---- Readiness ------------------------------------------------------------------------------- */
 
 static bool ready_is_due; /* it found no room */
 
@@ -72,7 +73,7 @@ int64_t cli_notify_retry(void)
     return ready_is_due ? sb_later(simba_now_ms(), RETRY_MS) : SIMBA_INFINITE;
 }
 
-/* ---- The rest ----------------------------------------------------------------------------- */
+/* ---- The rest -------------------------------------------------------------------------------- */
 
 /* A line break in a name would begin another variable. */
 void cli_notify_status(const char *format, ...)
@@ -95,7 +96,7 @@ void cli_notify_stopping(void)
     send_message("STOPPING=1\n");
 }
 
-/* ---- The watchdog ------------------------------------------------------------------------- */
+/* ---- The watchdog ---------------------------------------------------------------------------- */
 
 static int64_t healthy_at_ms; /* 0: at once */
 

@@ -1,8 +1,8 @@
 /*
  * option.c - reads command lines from tables of options.
  *
- * getopt_long is not used: its tables carry no help texts, it prints in its own words, and it keeps its
- * place in globals while two sets of options (global ones and those of a verb) are mixed here.
+ * getopt_long is not used: its tables carry no help texts, it prints in its own words, and it keeps
+ * its place in globals while two sets of options (global ones and those of a verb) are mixed here.
  */
 #include "cli/cli.h"
 

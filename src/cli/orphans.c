@@ -65,7 +65,7 @@ bool cli_proc_each(const char *folder, cli_proc_visit *visit, void *user)
 #define STAT_BYTES 512  /* up to the number of threads */
 #define RESERVE 3       /* the folder of the threads, a list of children, the state of one */
 
-/* ---- Paths; snprintf is not async-signal-safe --------------------------------------------- */
+/* ---- Paths; snprintf is not async-signal-safe ------------------------------------------------ */
 
 static char *append_number(char *at, pid_t number)
 {
@@ -101,13 +101,14 @@ static void write_children_path(char *path, pid_t pid, pid_t thread)
     append_text(append_number(at, thread), "/children");
 }
 
-/* What failed for want of descriptors or memory tells nothing; all else means that there is nothing to see. */
+/* What failed for want of descriptors or memory tells nothing; all else means that there is nothing
+ * to see. */
 static bool is_shortage(void)
 {
     return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
 }
 
-/* ---- Descriptors for a look --------------------------------------------------------------- */
+/* ---- Descriptors for a look ------------------------------------------------------------------ */
 
 static struct {
     int fds[RESERVE];
@@ -131,7 +132,7 @@ void cli_proc_use_reserve(void)
         close(reserve.fds[--reserve.count]);
 }
 
-/* ---- Children ----------------------------------------------------------------------------- */
+/* ---- Children -------------------------------------------------------------------------------- */
 
 struct listing {
     pid_t parent;
@@ -178,9 +179,9 @@ static bool list_of_thread(int thread, void *user)
     return goes_on;
 }
 
-/* Visits the children of all threads of a process, those included that have ended and were not collected. A list that
- * gets shorter meanwhile may hide some of the others. None where the kernel does not tell. False: for want of
- * descriptors or memory it has not seen all. */
+/* Visits the children of all threads of a process, those included that have ended and were not
+ * collected. A list that gets shorter meanwhile may hide some of the others. None where the kernel
+ * does not tell. False: for want of descriptors or memory it has not seen all. */
 static bool each_child(pid_t parent, cli_proc_visit *visit, void *user)
 {
     struct listing listing = {parent, visit, user, false};
@@ -199,7 +200,7 @@ bool cli_proc_lists_children(void)
     return access(path, R_OK) == 0;
 }
 
-/* ---- State -------------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 struct state {
     char letter;
@@ -207,8 +208,8 @@ struct state {
     int threads;
 };
 
-/* "PID (NAME) LETTER PARENT ...", where the name can be anything. The number of threads is the 16th behind the
- * parent. */
+/* "PID (NAME) LETTER PARENT ...", where the name can be anything. The number of threads is the 16th
+ * behind the parent. */
 static struct state parse_state(const char *text)
 {
     const char *at = strrchr(text, ')');
@@ -252,8 +253,8 @@ static bool runs(const struct state *state)
     return (state->letter != 'Z' && state->letter != 'X') || state->threads > 1;
 }
 
-/* Whether any thread of it runs, or could; one that has ended and was not collected does not. True also where it cannot
- * look for want of descriptors or memory. */
+/* Whether any thread of it runs, or could; one that has ended and was not collected does not. True
+ * also where it cannot look for want of descriptors or memory. */
 static bool is_running(pid_t pid)
 {
     struct state state;
@@ -274,10 +275,10 @@ static bool is_living_child(pid_t pid, pid_t parent)
 #define EARLIER_MAX 512
 #define TREE_MAX 32768 /* killed in one go; the rest in the next one */
 
-/* ---- Children that were there before ------------------------------------------------------ */
+/* ---- Children that were there before --------------------------------------------------------- */
 
-/* What this process had for children when it began, in memory that a guardian inherits. None of them is collected,
- * so that the number of one that has ended is nobody else's. */
+/* What this process had for children when it began, in memory that a guardian inherits. None of
+ * them is collected, so that the number of one that has ended is nobody else's. */
 static struct {
     pid_t pids[EARLIER_MAX];
     size_t count;
@@ -292,7 +293,7 @@ static bool is_earlier(pid_t pid)
     return false;
 }
 
-/* ---- A group ------------------------------------------------------------------------------ */
+/* ---- A group --------------------------------------------------------------------------------- */
 
 struct search {
     pid_t group;
@@ -315,7 +316,7 @@ bool cli_orphans_group_lives(pid_t group)
     return search.lives || failed;
 }
 
-/* ---- Adopting ----------------------------------------------------------------------------- */
+/* ---- Adopting -------------------------------------------------------------------------------- */
 
 static bool has_children(void)
 {
@@ -353,9 +354,10 @@ bool cli_orphans_adopt(void)
     return prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }
 
-/* ---- Killing a tree ----------------------------------------------------------------------- */
+/* ---- Killing a tree -------------------------------------------------------------------------- */
 
-/* Those that are alive below a process, parents before their children. A guardian has a copy of its own. */
+/* Those that are alive below a process, parents before their children. A guardian has a copy of its
+ * own. */
 static struct {
     pid_t pids[TREE_MAX];
     size_t count;
@@ -379,9 +381,9 @@ static bool add_living(int pid, void *user)
     return tree.count < TREE_MAX;
 }
 
-/* A process that stands still starts no other, and collects none, so that the numbers stay theirs. The last of each
- * line die first: the kernel lets those go on that stand still when they lose the last relative outside of their
- * group. */
+/* A process that stands still starts no other, and collects none, so that the numbers stay theirs.
+ * The last of each line die first: the kernel lets those go on that stand still when they lose the
+ * last relative outside of their group. */
 struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared)
 {
     struct branch branch = {.parent = root, .spared = spared, .listed = 0};
@@ -400,7 +402,7 @@ struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared)
     return look;
 }
 
-/* ---- Ending ------------------------------------------------------------------------------- */
+/* ---- Ending ---------------------------------------------------------------------------------- */
 
 enum child_state { CHILD_ENDED, CHILD_ALIVE, CHILD_NOT_PERMITTED };
 
@@ -412,8 +414,9 @@ static enum child_state end_one(pid_t pid, int signal)
     return kill(pid, signal) != 0 && errno == EPERM ? CHILD_NOT_PERMITTED : CHILD_ALIVE;
 }
 
-/* What one look at the children has found. A process that ends gives its children to this one before it can be
- * collected, but maybe after the look. So nobody is left only when a look that has not failed found nobody at all. */
+/* What one look at the children has found. A process that ends gives its children to this one
+ * before it can be collected, but maybe after the look. So nobody is left only when a look that has
+ * not failed found nobody at all. */
 struct look {
     bool failed;          /* for want of descriptors or memory: there may be more */
     size_t found;         /* with those that were collected */
@@ -496,8 +499,8 @@ static struct look kill_all(const struct cli_known_children *known)
     return end_all(known, SIGKILL);
 }
 
-/* A process that is killed may leave orphans of its own, which the next look finds. While looks fail somebody may run,
- * and the mutex stays with this process. */
+/* A process that is killed may leave orphans of its own, which the next look finds. While looks
+ * fail somebody may run, and the mutex stays with this process. */
 bool cli_orphans_kill(const struct cli_known_children *known)
 {
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;

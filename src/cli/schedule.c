@@ -1,8 +1,8 @@
 /*
  * schedule.c - `simba schedule`: runs a command at intervals on the machine that leads.
  *
- * Who leads is leader.c's business; here is when the next run is due. The library's scheduler is for work
- * inside a process: a command has to be started by the main thread, which it is tied to.
+ * Who leads is leader.c's business; here is when the next run is due. The library's scheduler is
+ * for work inside a process: a command has to be started by the main thread, which it is tied to.
  */
 #include "base/time.h"
 #include "cli/cli.h"
@@ -68,7 +68,7 @@ static const struct cli_option options[] = {
     CLI_OPTIONS_END,
 };
 
-/* ---- What is told ------------------------------------------------------------------------- */
+/* ---- What is told ---------------------------------------------------------------------------- */
 
 /* Returns how many are to be told of now. */
 static int64_t take_count(struct tally *tally, int64_t now_ms)
@@ -127,7 +127,7 @@ static int64_t tell_in_time(void *user)
     return sb_earlier(due_at_ms(&schedule->failed), due_at_ms(&schedule->skipped));
 }
 
-/* ---- When to run it ----------------------------------------------------------------------- */
+/* ---- When to run it -------------------------------------------------------------------------- */
 
 static int64_t first_ms(void *user, int64_t now_ms)
 {

@@ -1,6 +1,6 @@
 /*
- * scratch.h - a store for one run: an SQLite file in a folder of its own, for verbs that would leave names behind
- * in the default store.
+ * scratch.h - a store for one run: an SQLite file in a folder of its own, for verbs that would
+ * leave names behind in the default store.
  */
 #ifndef CLI_SCRATCH_H
 #define CLI_SCRATCH_H

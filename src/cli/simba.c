@@ -23,7 +23,8 @@ static bool stands_in(const char *argument, const char *url)
     return argument <= url && url <= argument + strlen(argument);
 }
 
-/* "-u URL", "--url URL", "-uURL" or "--url=URL". Letters of other options may stand before the u: they stay. */
+/* "-u URL", "--url URL", "-uURL" or "--url=URL". Letters of other options may stand before the u:
+ * they stay. */
 static void leave_out(char **arguments, const char *url)
 {
     char **last = arguments;
@@ -48,8 +49,8 @@ static bool hand_over_url(const struct cli *cli)
     return setenv("SIMBA_URL", cli->url, 1) == 0;
 }
 
-/* It reads the same command line again, so that nothing else has to be told in another form. Passwords that are in
- * files, or come from pipes, are left to it. */
+/* It reads the same command line again, so that nothing else has to be told in another form.
+ * Passwords that are in files, or come from pipes, are left to it. */
 static int start(const struct cli *cli, const char *program)
 {
     struct simba_error error;

@@ -69,9 +69,10 @@ static struct row describe(const struct simba_mutex_status *entry, int64_t now_m
     return row;
 }
 
-/* ---- JSON --------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* A store that cannot count who waits cannot name them: that is not the same as that nobody does. */
+/* A store that cannot count who waits cannot name them: that is not the same as that nobody
+ * does. */
 static void print_json_queue(const struct status *status, const struct row *row)
 {
     if (row->waiters < 0 || !status->has_queue) {
@@ -116,7 +117,7 @@ static void print_json(const struct status *status, int64_t now_ms)
     fputs("]\n", stdout);
 }
 
-/* ---- The table ---------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 struct cells {
     char text[COLUMNS][CELL_MAX];
@@ -209,7 +210,7 @@ static void print_queue(const struct status *status)
     }
 }
 
-/* ---- Both --------------------------------------------------------------------------------- */
+/* ---- Both ------------------------------------------------------------------------------------ */
 
 static void leave_out_free(struct status *status, int64_t now_ms)
 {
@@ -236,7 +237,7 @@ static void print(struct status *status)
         print_queue(status);
 }
 
-/* ---- The verb ----------------------------------------------------------------------------- */
+/* ---- The verb -------------------------------------------------------------------------------- */
 
 static int append(struct status *status, const struct simba_mutex_status *list, size_t count)
 {

@@ -1,8 +1,9 @@
 /*
  * store.c - opens the store that the user named, or the default one.
  *
- * A configuration becomes a URL here, so that nothing else in the program has to know where one came from. The
- * default store needs no set-up, so that `simba lock NAME -- COMMAND` works on a new machine.
+ * A configuration becomes a URL here, so that nothing else in the program has to know where one
+ * came from. The default store needs no set-up, so that `simba lock NAME -- COMMAND` works on a new
+ * machine.
  */
 #include "cli/store.h"
 
@@ -118,8 +119,8 @@ static int fail_home(const char *home, struct simba_error *error)
                         home, home[0] != '/' ? "not an absolute path" : "no folder that exists");
 }
 
-/* Of a user without a home, as many services have, it does not exist; to create it would be to hide a mutex where
- * nobody looks. */
+/* Of a user without a home, as many services have, it does not exist; to create it would be to hide
+ * a mutex where nobody looks. */
 static bool home_exists(const char *home)
 {
     struct stat info;
@@ -183,10 +184,11 @@ static int default_url(bool create, char *buffer, size_t size, struct simba_erro
     return cli_store_file_url(path, buffer, size, error);
 }
 
-/* ---- Configuration ------------------------------------------------------------------------ */
+/* ---- Configuration --------------------------------------------------------------------------- */
 
-/* What cannot be read, or not even be looked at, counts: to pass over it would be to lock in another store than
- * the one that it names. Reading it says what is wrong. SIMBA_ENOTFOUND: there is none. */
+/* What cannot be read, or not even be looked at, counts: to pass over it would be to lock in
+ * another store than the one that it names. Reading it says what is wrong. SIMBA_ENOTFOUND: there
+ * is none. */
 static int look_for(const char *path, struct simba_error *error)
 {
     struct stat info;
@@ -268,7 +270,7 @@ static int find_url(const struct cli *cli, char *buffer, size_t size,
     return code == SIMBA_OK ? read_config(cli, file, buffer, size, origin, error) : code;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------ */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Forbids the creation of a SQLite file, unless the URL says itself what is to be done. */
 static int forbid_creation(char *url, size_t size, struct simba_error *error)
@@ -303,8 +305,8 @@ static void show_store(const struct cli *cli, const char *url)
         cli_message("the store is %s", shown_url);
 }
 
-/* The same for a store that is about to be opened: nobody waits for the terminal any more, except who only looks,
- * and wants to read this first. */
+/* The same for a store that is about to be opened: nobody waits for the terminal any more, except
+ * who only looks, and wants to read this first. */
 static void show_opened(const struct cli *cli, const char *url)
 {
     if (!cli->show_store)

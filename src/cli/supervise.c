@@ -5,11 +5,13 @@
  *   -------|---------------------------|-- grace --|-- reserve --|-- margin --|-------->
  *          | renewals are tried        | SIGTERM   | SIGKILL                  | others may own
  *
- * A renewal moves all that on, so that a hiccup shorter than the window is not noticed here. The child is
- * killed a reserve before the deadline at the latest, not when the store says that somebody else owns. The
- * own clock decides; that the library tells of a loss only makes the SIGTERM come sooner.
+ * A renewal moves all that on, so that a hiccup shorter than the window is not noticed here. The
+ * child is killed a reserve before the deadline at the latest, not when the store says that
+ * somebody else owns. The own clock decides; that the library tells of a loss only makes the
+ * SIGTERM come sooner.
  *
- * A limit of its time and a signal that tells this program to end stop the child in the same two steps.
+ * A limit of its time and a signal that tells this program to end stop the child in the same two
+ * steps.
  */
 #include "cli/child.h"
 
@@ -53,7 +55,8 @@ static void pass_signal(const struct supervision *supervision, int signal)
         cli_message("the command cannot be sent signal %d: %s", signal, strerror(errno));
 }
 
-/* The first reason to end is the one that is reported, except that a lost lease is always told of. */
+/* The first reason to end is the one that is reported, except that a lost lease is always told
+ * of. */
 static void note_asked(struct supervision *supervision, enum cli_ending how, int64_t grace_ms)
 {
     int64_t now_ms = simba_now_ms();
@@ -171,8 +174,8 @@ static void check_time(struct supervision *supervision)
         ask_to_end(supervision, CLI_ENDED_OVERDUE);
 }
 
-/* When there is something to do unless a signal comes. A renewal does not wake anybody: who wakes at the old
- * deadline finds the new one. */
+/* When there is something to do unless a signal comes. A renewal does not wake anybody: who wakes
+ * at the old deadline finds the new one. */
 static int64_t attention_at_ms(const struct supervision *supervision)
 {
     const struct cli_run *run = supervision->run;
@@ -194,8 +197,8 @@ static void sleep_until_event(struct supervision *supervision)
     int64_t until_ms =
         sb_earlier(attention_at_ms(supervision), cli_child_check_guardian(&supervision->child));
 
-    /* The service manager's watchdog wants a command that runs under a lease, or that has its time to end since the lease
-     * is lost: to be killed for its silence would take that time from it. */
+    /* The service manager's watchdog wants a command that runs under a lease, or that has its time
+     * to end since the lease is lost: to be killed for its silence would take that time from it. */
     if (supervision->phase < PHASE_KILLED) {
         cli_notify_healthy();
         until_ms = sb_earlier(until_ms, cli_notify_healthy_at_ms());
@@ -305,9 +308,9 @@ static void report_stopped(const struct supervision *supervision)
     cli_message_flush(CLI_PATIENCE_MS);
 }
 
-/* Nobody renews the lease meanwhile, and the guardian does not stop. What was said has to be out before;
- * who has been continued meanwhile must not stop after that. Where there is no shell to continue them, the command
- * goes on at once. */
+/* Nobody renews the lease meanwhile, and the guardian does not stop. What was said has to be out
+ * before; who has been continued meanwhile must not stop after that. Where there is no shell to
+ * continue them, the command goes on at once. */
 static void stop_with_child(struct supervision *supervision)
 {
     report_stopped(supervision);
@@ -317,7 +320,8 @@ static void stop_with_child(struct supervision *supervision)
     cli_child_continue(&supervision->child);
 }
 
-/* What the kernel does with a job that nobody will continue. Who takes that lightly would stop again for ever. */
+/* What the kernel does with a job that nobody will continue. Who takes that lightly would stop
+ * again for ever. */
 static void hang_up(struct supervision *supervision)
 {
     cli_message("the command waits for the terminal, which nobody can give it: hanging up");
@@ -326,9 +330,9 @@ static void hang_up(struct supervision *supervision)
     note_asked(supervision, CLI_ENDED_TOLD, supervision->run->lease.grace_ms);
 }
 
-/* Another simba, around this one or in its pipeline, gives the terminal as soon as it is asked for by the stop; a
- * shell does not. So the first stop is a short one, and the command then asks once more: only who is stopped a second
- * time stays so, and is told what that means. */
+/* Another simba, around this one or in its pipeline, gives the terminal as soon as it is asked for
+ * by the stop; a shell does not. So the first stop is a short one, and the command then asks once
+ * more: only who is stopped a second time stays so, and is told what that means. */
 static void stop_for_terminal(struct supervision *supervision)
 {
     int64_t begun_ms = simba_now_ms();
@@ -343,7 +347,8 @@ static void stop_for_terminal(struct supervision *supervision)
     supervision->unheard = !stays && simba_now_ms() - begun_ms >= ASK_MS;
 }
 
-/* Others of the job, and this process, do not stop for a command that is not to have the terminal. */
+/* Others of the job, and this process, do not stop for a command that is not to have the
+ * terminal. */
 static void follow_stop(struct supervision *supervision, enum cli_child_event event)
 {
     if (event == CLI_CHILD_WAITS && supervision->child.withheld)
@@ -357,8 +362,8 @@ static void follow_stop(struct supervision *supervision, enum cli_child_event ev
 static void supervise(struct supervision *supervision)
 {
     for (;;) {
-        /* First the lease: after a stop of this process it may be over, and then the child must not be
-         * continued. */
+        /* First the lease: after a stop of this process it may be over, and then the child must not
+         * be continued. */
         check_time(supervision);
         if (supervision->phase == PHASE_UNKILLABLE) {
             cli_child_sweep(&supervision->child);

@@ -58,7 +58,7 @@ static void report(void *user, const char *name, int passed, const char *text)
     fflush(stdout);
 }
 
-/* ---- A store for one run ------------------------------------------------------------------ */
+/* ---- A store for one run --------------------------------------------------------------------- */
 
 /* The folder of this run, for the signal that ends it. */
 static struct {
@@ -79,8 +79,9 @@ static void remove_files(void)
     rmdir(scratch.path);
 }
 
-/* The threads of the kit would create the files again as long as they are there: so a process of its own waits
- * until this one has ended. The signal may come anywhere: only async-signal-safe calls. */
+/* The threads of the kit would create the files again as long as they are there: so a process of
+ * its own waits until this one has ended. The signal may come anywhere: only async-signal-safe
+ * calls. */
 static void remove_scratch(int signal)
 {
     struct timespec interval = {.tv_nsec = 1000000};
@@ -108,7 +109,7 @@ static void catch_signals(const char *folder)
     }
 }
 
-/* ---- The work ----------------------------------------------------------------------------- */
+/* ---- The work -------------------------------------------------------------------------------- */
 
 static int run_kit(struct tck *tck, const char *url)
 {

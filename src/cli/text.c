@@ -26,8 +26,9 @@ static uint32_t decode(const char *text, size_t length)
     return code;
 }
 
-/* Commands to a terminal, of seven and of eight bits; and what changes how the text around it looks without being
- * seen itself: the direction of writing, breaks of lines, marks without a width, fillers, variants, tags. */
+/* Commands to a terminal, of seven and of eight bits; and what changes how the text around it looks
+ * without being seen itself: the direction of writing, breaks of lines, marks without a width,
+ * fillers, variants, tags. */
 static bool is_hostile(uint32_t code)
 {
     static const struct {
@@ -78,8 +79,8 @@ static void find_unicode(void)
     unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 }
 
-/* Negative where nobody knows. The locale is looked for when there is something to ask: most runs print nothing but
- * ASCII, if anything, and to load it takes as long as to take a lock. */
+/* Negative where nobody knows. The locale is looked for when there is something to ask: most runs
+ * print nothing but ASCII, if anything, and to load it takes as long as to take a lock. */
 static int ask_width(wchar_t character)
 {
     pthread_once(&unicode_once, find_unicode);
@@ -91,8 +92,8 @@ static int ask_width(wchar_t character)
     return width;
 }
 
-/* The columns of the character that a printable text begins with: two for some, none for accents that go over the
- * one before. One where the locale does not know it. */
+/* The columns of the character that a printable text begins with: two for some, none for accents
+ * that go over the one before. One where the locale does not know it. */
 static size_t character_width(const char *text, size_t *ret_length)
 {
     size_t length = sb_utf8_length(text);

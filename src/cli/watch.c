@@ -1,9 +1,9 @@
 /*
  * watch.c - `simba watch`: prints every change of ownership as it happens.
  *
- * The callbacks of all observers run on one thread and print; so does the thread that starts them, the first line
- * of each mutex, and what its observer found at its first look. The main thread waits for a signal or for the reader to
- * leave.
+ * The callbacks of all observers run on one thread and print; so does the thread that starts them,
+ * the first line of each mutex, and what its observer found at its first look. The main thread
+ * waits for a signal or for the reader to leave.
  */
 #include "cli/background.h"
 #include "cli/cli.h"
@@ -58,7 +58,7 @@ static const struct cli_option options[] = {
     CLI_OPTIONS_END,
 };
 
-/* ---- Printing ----------------------------------------------------------------------------- */
+/* ---- Printing -------------------------------------------------------------------------------- */
 
 static void print_json(const struct watched *watched, const char *before,
                        const struct simba_owner *after, const struct timespec *at)
@@ -119,8 +119,8 @@ static void print_change(struct watched *watched, const char *before,
         eventfd_write(watched->watch->broken_fd, 1);
 }
 
-/* With the lock held. Prints what differs from the last line of this mutex and remembers it. What an observer finds
- * first is most often what the first line has said already. */
+/* With the lock held. Prints what differs from the last line of this mutex and remembers it. What
+ * an observer finds first is most often what the first line has said already. */
 static void follow_locked(struct watched *watched, const struct simba_owner *after)
 {
     char before[SIMBA_ID_MAX + 1];
@@ -151,7 +151,7 @@ static void on_notify(void *user, const struct simba_state *state)
     pthread_mutex_unlock(&watched->watch->lock);
 }
 
-/* ---- Starting ----------------------------------------------------------------------------- */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 /* The first line of each mutex is its owner now, also when nobody owns it. */
 static int print_first(struct watched *watched, struct simba_error *error)
@@ -198,9 +198,10 @@ static bool reader_leaves(const struct watch *watch, int limit_ms)
     return poll(fds, 2, limit_ms) > 0;
 }
 
-/* With the lock held: whether what its observer found first is printed. An observer begins with nobody. To find nobody
- * is no change to it, but it is to who has read of an owner in the first line, and the owner may have gone since. An
- * owner that was found is told by the callback, or not at all where it has gone before that could run. */
+/* With the lock held: whether what its observer found first is printed. An observer begins with
+ * nobody. To find nobody is no change to it, but it is to who has read of an owner in the first
+ * line, and the owner may have gone since. An owner that was found is told by the callback, or not
+ * at all where it has gone before that could run. */
 static bool has_followed_first_look(struct watched *watched)
 {
     struct simba_state state;
@@ -227,8 +228,8 @@ static void follow_first_look(struct watched *watched)
     } while (!done && !reader_leaves(watched->watch, FIRST_LOOK_MS));
 }
 
-/* The default store is there from its first use on. Until then all is free, and the watch waits for it:
- * SIMBA_ENOTFOUND when its reader has left meanwhile. */
+/* The default store is there from its first use on. Until then all is free, and the watch waits for
+ * it: SIMBA_ENOTFOUND when its reader has left meanwhile. */
 static int open_store(struct watch *watch)
 {
     static const struct simba_owner nobody = SIMBA_OWNER_NONE;
@@ -271,7 +272,7 @@ static void stop_all(void *user)
     cli_store_close(watch->client);
 }
 
-/* ---- Waiting for the end ------------------------------------------------------------------ */
+/* ---- Waiting for the end --------------------------------------------------------------------- */
 
 /* CLI_CONTINUE, or the exit code that a signal means. */
 static int handle_signals(int signals_fd)
@@ -302,8 +303,8 @@ static int wait_for_end(const struct watch *watch, int signals_fd)
     return status == CLI_CONTINUE ? CLI_EXIT_OK : status;
 }
 
-/* Nothing of a watch is on the store, so it can leave in the middle of its start. CLI_CONTINUE: it has
- * started. */
+/* Nothing of a watch is on the store, so it can leave in the middle of its start. CLI_CONTINUE: it
+ * has started. */
 static int start(struct watch *watch, int signals_fd)
 {
     struct cli_background background;
@@ -331,7 +332,8 @@ static int run_watch(struct watch *watch)
     int status = start(watch, signals_fd);
     if (status == CLI_CONTINUE)
         status = wait_for_end(watch, signals_fd);
-    /* A store that hangs, or a reader that stands still while a line is printed, is not waited for. */
+    /* A store that hangs, or a reader that stands still while a line is printed, is not waited
+     * for. */
     struct cli_finish finish = {stop_all, watch, NULL, CLI_PATIENCE_MS, NULL};
     cli_background_finish(&finish, signals_fd, status);
     free(watch->list);

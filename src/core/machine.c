@@ -2,31 +2,36 @@
  * machine.c - the contention machine. Owns the rules of a contest; must not know clocks, threads,
  * stores or memory.
  *
- * Every step has the same shape: a belief that has run out ends first, then the event is taken in, then
- * the next request is planned, then the deadline is named. So no order of events can stretch a belief,
- * and no event has to think of requests.
+ * Every step has the same shape: a belief that has run out ends first, then the event is taken in,
+ * then the next request is planned, then the deadline is named. So no order of events can stretch a
+ * belief, and no event has to think of requests.
  *
- *     RUNNING, not held   ACQUIRE when due and no callback is owed; READ where it follows, in between
+ *     RUNNING, not held   ACQUIRE when due and no callback is owed; READ if it follows
  *     RUNNING, held       GUARD from ttl_at on, with back-off, until lease_until ends the belief
- *     STOPPING            GUARD while on_released runs, then RELEASE of the exact record, then done;
+ *     STOPPING            GUARD while on_released runs, RELEASE of the exact record, done;
  *                         a READ before it where a lost reply left the record unknown
  *
- * Only a belief ends by the clock. A stopping contender believes in nothing any more; it guards in silence until
- * the store names another owner, so that a clean-up that outlasts a lapse can become exclusive again.
+ * Only a belief ends by the clock. A stopping contender believes in nothing any more; it guards in
+ * silence until the store names another owner, so that a clean-up that outlasts a lapse can become
+ * exclusive again.
  *
- * A release always names the revision of the record. When a lost reply left that unknown, a READ asks
- * first. So a release that reaches the store late can never hit a later term of the same id. A GUARD would
- * renew the record: when the wake-up of the release is lost, the waiters would come a whole lease later.
+ * A release always names the revision of the record. When a lost reply left that unknown, a READ
+ * asks first. So a release that reaches the store late can never hit a later term of the same id. A
+ * GUARD would renew the record: when the wake-up of the release is lost, the waiters would come a
+ * whole lease later.
  *
- * A stop that finds its term gone ends with SIMBA_ELOST: another may have owned while the application still worked. A
- * RELEASE that is sent again says nothing of that where an earlier one may have been carried out.
+ * A stop that finds its term gone ends with SIMBA_ELOST: another may have owned while the
+ * application still worked. A RELEASE that is sent again says nothing of that where an earlier one
+ * may have been carried out.
  *
- * Two contenders may have the same id by mistake. The store then grants each what the other holds. An owner
- * finds out at its next renewal, because the term on the store is not its own; it ends its term, and does not
- * acquire again while its rival lives. It looks by READ, because the store would grant any ACQUIRE.
+ * Two contenders may have the same id by mistake. The store then grants each what the other holds.
+ * An owner finds out at its next renewal, because the term on the store is not its own; it ends its
+ * term, and does not acquire again while its rival lives. It looks by READ, because the store would
+ * grant any ACQUIRE.
  *
- * A contender that follows looks by READ, too, while it waits. Such a look tells of changes between others and changes
- * nothing else: it makes nobody an owner, and the next ACQUIRE comes when it would have come.
+ * A contender that follows looks by READ, too, while it waits. Such a look tells of changes between
+ * others and changes nothing else: it makes nobody an owner, and the next ACQUIRE comes when it
+ * would have come.
  */
 #include "core/machine.h"
 
@@ -121,10 +126,11 @@ uint64_t sb_machine_fence(const struct sb_machine *m)
     return believes(m) ? m->fence : 0;
 }
 
-/* ---- What is known of the owner ------------------------------------------------------------ */
+/* ---- What is known of the owner -------------------------------------------------------------- */
 
-/* Takes in the owner, and tells a change once. Several changes within one step are one. A stop has told that
- * nobody owns as far as it knows: what the store says afterwards is not taken in any more. */
+/* Takes in the owner, and tells a change once. Several changes within one step are one. A stop has
+ * told that nobody owns as far as it knows: what the store says afterwards is not taken in any
+ * more. */
 static void set_owner(struct sb_machine *m, const struct simba_owner *owner, struct sb_step *step)
 {
     bool is_same = strcmp(m->owner.id, owner->id) == 0;
@@ -143,7 +149,8 @@ static void set_owner(struct sb_machine *m, const struct simba_owner *owner, str
 }
 
 /* The owner that a reply names. Mine counts from when the request was sent, so that a slow reply
- * shortens the lease; another's counts from now, so that a slow reply does not make us come early. */
+ * shortens the lease; another's counts from now, so that a slow reply does not make us come
+ * early. */
 static struct simba_owner owner_of(const struct sb_machine *m, const struct sb_event *e)
 {
     bool mine = e->answer == SB_ANSWER_MINE;
@@ -153,7 +160,7 @@ static struct simba_owner owner_of(const struct sb_machine *m, const struct sb_e
                                  mine ? e->revision : e->fence);
 }
 
-/* ---- When to try again --------------------------------------------------------------------- */
+/* ---- When to try again ----------------------------------------------------------------------- */
 
 /* Doubles with every failure in a row, half of it random. An owner must come back several times
  * within its transition; a contender has time, and so has a stop whose lease has lapsed. */
@@ -176,8 +183,8 @@ static void retry_later(struct sb_machine *m, int64_t now_ms)
     m->attempt_at_ms = sb_later(now_ms, retry_delay(m, now_ms));
 }
 
-/* Whether a place in the queue decides when to come. Not past the end of the jitter: the queue may have many that
- * died, and far back there is no telling. */
+/* Whether a place in the queue decides when to come. Not past the end of the jitter: the queue may
+ * have many that died, and far back there is no telling. */
 static bool has_turn(const struct sb_timing *t, int64_t place)
 {
     int64_t turns_ms = t->jitter_max_ms - LEASE_GRAIN_MS;
@@ -185,9 +192,9 @@ static bool has_turn(const struct sb_timing *t, int64_t place)
     return t->turn_ms > 0 && place > 0 && turns_ms >= 0 && place - 1 <= turns_ms / t->turn_ms;
 }
 
-/* The first comes when the lease has ended by its own clock, the others a turn after each other. Where the store's
- * clock is slower it comes too early, is told how long the lease still lasts, and comes again. Nobody waits for those
- * before it: they may be dead. */
+/* The first comes when the lease has ended by its own clock, the others a turn after each other.
+ * Where the store's clock is slower it comes too early, is told how long the lease still lasts, and
+ * comes again. Nobody waits for those before it: they may be dead. */
 static void take_turn(struct sb_machine *m, int64_t place, int64_t now_ms)
 {
     int64_t after_ms = LEASE_GRAIN_MS + (place - 1) * m->timing->turn_ms;
@@ -221,7 +228,7 @@ static void look_later(struct sb_machine *m, int64_t now_ms)
         m->look_at_ms = earliest(m->look_at_ms, sb_later(now_ms, m->timing->look_ms));
 }
 
-/* ---- Winning, renewing, losing ------------------------------------------------------------- */
+/* ---- Winning, renewing, losing --------------------------------------------------------------- */
 
 static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
@@ -236,9 +243,9 @@ static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *
     step->acquired = true;
 }
 
-/* A stopping contender has told that it does not own any more; it guards in silence. A proof that is
- * older than the ttl says nothing new: the next guard waits as after a failure, or it would follow at once,
- * again and again. */
+/* A stopping contender has told that it does not own any more; it guards in silence. A proof that
+ * is older than the ttl says nothing new: the next guard waits as after a failure, or it would
+ * follow at once, again and again. */
 static void renew(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     struct simba_owner me = owner_of(m, e);
@@ -281,10 +288,11 @@ static void expire(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
         lose(m, &nobody, now_ms, step);
 }
 
-/* ---- Replies ------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
-/* A stop that is given up says so: a callback may still run. A loss is told rather than that the wait queue could not
- * be left: a place there runs out by itself, but another may have owned while the application worked. */
+/* A stop that is given up says so: a callback may still run. A loss is told rather than that the
+ * wait queue could not be left: a place there runs out by itself, but another may have owned while
+ * the application worked. */
 static void finish(struct sb_machine *m, int code, struct sb_step *step)
 {
     set_status(m, SIMBA_INITIAL);
@@ -308,19 +316,22 @@ static bool finds_other_term(const struct sb_event *e)
     return e->named != 0 && e->fence != 0 && e->fence != e->named;
 }
 
-/* Whether the record, which has no token, was changed by another contender with my id, as far as counting tells. */
+/* Whether the record, which has no token, was changed by another contender with my id, as far as
+ * counting tells. */
 static bool has_foreign_change(const struct sb_machine *m, const struct sb_event *e)
 {
     return e->fence == 0 && e->revision_counts && e->revision > m->revision &&
            e->revision - m->revision > m->open;
 }
 
-/* Whether the record that a reply calls mine is of another term than the one that I know: a rival with my id has
- * acquired it. A RELEASE may also find what a late ACQUIRE of my own has left, as long as one can be under way. For a
- * GUARD, or a READ of a stop, that makes no difference: it is not the term that was named.
+/* Whether the record that a reply calls mine is of another term than the one that I know: a rival
+ * with my id has acquired it. A RELEASE may also find what a late ACQUIRE of my own has left, as
+ * long as one can be under way. For a GUARD, or a READ of a stop, that makes no difference: it is
+ * not the term that was named.
  *
- *     revision   10        11         12         13      told: 10, and now 13; two of mine are open, and this GUARD
- *                 |- open --|-- open --|- GUARD --|      is one of them: one change was not mine
+ *     revision   10        11         12         13      told: 10, now 13; two of mine are open,
+ *                 |- open --|-- open --|- GUARD --|      and this GUARD is one of them: one change
+ *                                                        was not mine
  */
 static bool is_foreign(const struct sb_machine *m, const struct sb_event *e)
 {
@@ -336,9 +347,9 @@ static bool is_foreign(const struct sb_machine *m, const struct sb_event *e)
     return has_foreign_change(m, e);
 }
 
-/* Whether the record that nobody owns any more is of the term that a stop ends: its lease has run out, and no other
- * term has followed. A late GUARD may even bring it back. The RELEASE that names it tells whether it was there until
- * then. */
+/* Whether the record that nobody owns any more is of the term that a stop ends: its lease has run
+ * out, and no other term has followed. A late GUARD may even bring it back. The RELEASE that names
+ * it tells whether it was there until then. */
 static bool has_lapsed(const struct sb_machine *m, const struct sb_event *e)
 {
     uint64_t own_changes = e->revision_counts ? m->open : 0;
@@ -363,8 +374,8 @@ static void wait_for_rival(struct sb_machine *m, const struct sb_event *e)
     wait_for(m, &rival, e->now_ms);
 }
 
-/* The application is told of nobody: it could not tell its rival from itself. What an older generation of my own has
- * acquired is given back; it is no rival. */
+/* The application is told of nobody: it could not tell its rival from itself. What an older
+ * generation of my own has acquired is given back; it is no rival. */
 static void on_foreign(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     const struct simba_owner nobody = SIMBA_OWNER_NONE;
@@ -385,7 +396,8 @@ static void on_foreign(struct sb_machine *m, const struct sb_event *e, struct sb
         finish(m, SIMBA_OK, step);
 }
 
-/* Every own change of the record adds 1, where revisions count: what is known to have happened cannot happen again. */
+/* Every own change of the record adds 1, where revisions count: what is known to have happened
+ * cannot happen again. */
 static void settle(struct sb_machine *m, const struct sb_event *e)
 {
     uint64_t changes =
@@ -469,9 +481,10 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
     look_later(m, e->now_ms);
 }
 
-/* The answer to the look of a contender that follows. It came after the answers before it and before those behind it, because
- * one request is under way at a time: so what is told is in order. Where it names me, an ACQUIRE of mine has come late, or
- * a rival has my id: the next ACQUIRE finds out. A mutex that is free is left to the waiter that the store has woken. */
+/* The answer to the look of a contender that follows. It came after the answers before it and
+ * before those behind it, because one request is under way at a time: so what is told is in order.
+ * Where it names me, an ACQUIRE of mine has come late, or a rival has my id: the next ACQUIRE finds
+ * out. A mutex that is free is left to the waiter that the store has woken. */
 static void on_look(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     struct simba_owner owner = SIMBA_OWNER_NONE;
@@ -508,17 +521,18 @@ static void on_failure(struct sb_machine *m, const struct sb_event *e, struct sb
     retry_later(m, e->now_ms);
 }
 
-/* Whether the record that a grant to an older generation names can be that of a term which is guarded, or
- * will be when the attempt under way is answered: the older request may have been carried out last. */
+/* Whether the record that a grant to an older generation names can be that of a term which is
+ * guarded, or will be when the attempt under way is answered: the older request may have been
+ * carried out last. */
 static bool may_be_needed(const struct sb_machine *m)
 {
     return guards(m) || (is_active(m) && m->in_flight == SIMBA_OP_ACQUIRE);
 }
 
-/* A reply of an older generation changes nothing here, but what it left on the store is given back. Where a
- * newer term may live in that record it stays. In any case the newer generation does not know any more what
- * the store has of it, and asks when it stops. What a guard or a look has found is used only while nothing newer
- * runs, which could be what it found. */
+/* A reply of an older generation changes nothing here, but what it left on the store is given back.
+ * Where a newer term may live in that record it stays. In any case the newer generation does not
+ * know any more what the store has of it, and asks when it stops. What a guard or a look has found
+ * is used only while nothing newer runs, which could be what it found. */
 static void on_stale_reply(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     bool idle = m->status == SIMBA_INITIAL;
@@ -583,7 +597,7 @@ static void on_reply(struct sb_machine *m, const struct sb_event *e, struct sb_s
     m->doubt = false;
 }
 
-/* ---- The other events ---------------------------------------------------------------------- */
+/* ---- The other events ------------------------------------------------------------------------ */
 
 static void on_start(struct sb_machine *m, int64_t now_ms)
 {
@@ -604,7 +618,8 @@ static void on_start(struct sb_machine *m, int64_t now_ms)
     m->attempt_at_ms = sb_later(now_ms, m->timing->initial_delay_ms);
 }
 
-/* on_released runs first, while the lease is still guarded; the release comes when it has returned. */
+/* on_released runs first, while the lease is still guarded; the release comes when it has
+ * returned. */
 static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 {
     const struct simba_owner nobody = SIMBA_OWNER_NONE;
@@ -617,7 +632,8 @@ static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
     m->stop_at_ms = sb_later(now_ms, m->timing->stop_timeout_ms);
 }
 
-/* What failed under a stop's callbacks were guards; the release that they held up is due at once. */
+/* What failed under a stop's callbacks were guards; the release that they held up is due at
+ * once. */
 static void on_returned(struct sb_machine *m, unsigned returned)
 {
     SB_CHECK(returned <= m->callbacks, "only callbacks that were asked for return");
@@ -694,7 +710,7 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
     }
 }
 
-/* ---- The next request ---------------------------------------------------------------------- */
+/* ---- The next request ------------------------------------------------------------------------ */
 
 static int64_t request_timeout(const struct sb_machine *m, enum simba_op op, int64_t now_ms)
 {
@@ -732,7 +748,8 @@ static void send(struct sb_machine *m, enum simba_op op, int64_t now_ms, struct 
     step->request.timeout_ms = request_timeout(m, op, now_ms);
 }
 
-/* Which request stands next, whenever it is due; SIMBA_OP_NONE while a callback must return first. */
+/* Which request stands next, whenever it is due; SIMBA_OP_NONE while a callback must return
+ * first. */
 static enum simba_op next_op(const struct sb_machine *m)
 {
     if (guards(m))
@@ -817,7 +834,7 @@ int sb_machine_step(struct sb_machine *m, const struct sb_event *e, struct sb_st
     return SIMBA_OK;
 }
 
-/* ---- Invariants ---------------------------------------------------------------------------- */
+/* ---- Invariants ------------------------------------------------------------------------------ */
 
 const char *sb_machine_broken_rule(const struct sb_machine *m)
 {

@@ -6,12 +6,13 @@
  *
  * Duties of the driver
  *  1. Step the machine with every event, one at a time, times never going back.
- *  2. After each step: send the request, deliver the notification, end the stop, in that order, as far as
- *     the step asks for them; and step it with SB_EVENT_TICK when step->deadline_ms has come.
- *  3. Answer every request exactly once with SB_EVENT_REPLY, with the generation, the fence and the sending
- *     time that it had. The sending time is taken before the request leaves.
- *  4. Deliver the changes and renewals in order, and report each with SB_EVENT_RETURNED when its callback has
- *     returned or will never run.
+ *  2. After each step: send the request, deliver the notification, end the stop, in that order, as
+ *     far as the step asks for them; and step it with SB_EVENT_TICK when step->deadline_ms has
+ *     come.
+ *  3. Answer every request exactly once with SB_EVENT_REPLY, with the generation, the fence and the
+ *     sending time that it had. The sending time is taken before the request leaves.
+ *  4. Deliver the changes and renewals in order, and report each with SB_EVENT_RETURNED when its
+ *     callback has returned or will never run.
  *  5. Believe only while sb_machine_belief_ms() is ahead of the clock.
  */
 #ifndef SB_CORE_MACHINE_H
@@ -91,8 +92,8 @@ struct sb_step {
     bool confirmed;
     struct simba_state state;
     bool stopped; /* the stop is complete */
-    /* SIMBA_OK, or why something may be left on the store; SIMBA_ELOST: the term that the stop ended was gone before
-     * it was given back */
+    /* SIMBA_OK, or why something may be left on the store; SIMBA_ELOST: the term that the stop
+     * ended was gone before it was given back */
     int stop_code;
     int64_t deadline_ms; /* SIMBA_INFINITE: none */
 };
@@ -111,8 +112,7 @@ struct sb_machine {
     enum sb_claim claim;
     enum simba_op in_flight; /* the one request of this generation that has no answer yet */
     uint32_t generation;
-    unsigned
-        callbacks; /* changes and renewals that have been told and whose callbacks have not returned */
+    unsigned callbacks;  /* changes and renewals whose callbacks have not returned */
     unsigned failures;   /* of requests, in a row */
     bool held;           /* the lease runs and has not been given up */
     bool touched;        /* a request of this generation has been sent */
@@ -144,8 +144,8 @@ void sb_machine_init(struct sb_machine *machine, const struct sb_timing *timing,
 /* Before the first step. Each renewal is told then; otherwise none is. */
 void sb_machine_tell_renewals(struct sb_machine *machine);
 
-/* Before the first step. While it waits it looks by READ when somebody says that the owner changed; otherwise it learns of
- * a change between others by its next attempt. */
+/* Before the first step. While it waits it looks by READ when somebody says that the owner changed;
+ * otherwise it learns of a change between others by its next attempt. */
 void sb_machine_follow(struct sb_machine *machine);
 
 /* Returns SIMBA_OK, or SIMBA_ESTATE when START or STOP does not fit the status; then nothing has

@@ -1,8 +1,8 @@
 /*
  * observer.c - when to look at the store, and what counts as a change.
  *
- * It looks when somebody says that the owner changed, when the lease it knows of ends, and otherwise once
- * per poll interval, because a notice may be lost.
+ * It looks when somebody says that the owner changed, when the lease it knows of ends, and
+ * otherwise once per poll interval, because a notice may be lost.
  */
 #include "core/observer.h"
 

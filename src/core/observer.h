@@ -1,8 +1,8 @@
 /*
  * observer.h - the machine of somebody who follows a mutex without competing for it.
  *
- * Pure, and driven like the contention machine: the same events, the same steps. Its only request is
- * SIMBA_OP_READ; it never owns.
+ * Pure, and driven like the contention machine: the same events, the same steps. Its only request
+ * is SIMBA_OP_READ; it never owns.
  */
 #ifndef SB_CORE_OBSERVER_H
 #define SB_CORE_OBSERVER_H

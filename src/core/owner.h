@@ -8,8 +8,8 @@
 
 #include <simba/simba.h>
 
-/* The owner `id` whose ttl and lease end so much later than `from_ms`. Its acquisition is derived from
- * `ttl_ms`. SIMBA_INFINITE stays infinite, and nothing overflows. */
+/* The owner `id` whose ttl and lease end so much later than `from_ms`. Its acquisition is derived
+ * from `ttl_ms`. SIMBA_INFINITE stays infinite, and nothing overflows. */
 struct simba_owner sb_owner_in_time_left(const char *id, int64_t from_ms, int64_t ttl_left_ms,
                                          int64_t transition_left_ms, int64_t ttl_ms,
                                          uint64_t fence);

@@ -1,9 +1,10 @@
 /*
  * dispatcher.c - strands on a few threads.
  *
- * One lock for all strands: callbacks are rare beside what they do. A strand is in a queue, or on a thread,
- * or idle; never in two places, which is what keeps its calls in order. With an executor the shared queue holds the
- * strands that the executor has and has not begun. A thread of one strand has a queue of its own, for that strand.
+ * One lock for all strands: callbacks are rare beside what they do. A strand is in a queue, or on a
+ * thread, or idle; never in two places, which is what keeps its calls in order. With an executor
+ * the shared queue holds the strands that the executor has and has not begun. A thread of one
+ * strand has a queue of its own, for that strand.
  */
 #include "runtime/dispatcher.h"
 
@@ -85,7 +86,7 @@ static bool has_executor(const struct sb_dispatcher *d)
     return d->executor.execute != NULL;
 }
 
-/* ---- Running -------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static void enqueue(struct queue *queue, struct sb_strand *strand)
 {
@@ -114,7 +115,8 @@ static void dequeue(struct queue *queue, struct sb_strand *strand)
     queue->length--;
 }
 
-/* Runs the first call of a strand. Returns whether the strand has more; if not, it is out of our hands. */
+/* Runs the first call of a strand. Returns whether the strand has more; if not, it is out of our
+ * hands. */
 static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shared)
 {
     struct frame frame = {strand, innermost, sb_fork_count(), shared};
@@ -144,9 +146,10 @@ static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shar
     return more;
 }
 
-/* ---- An executor ---------------------------------------------------------------------------- */
+/* ---- An executor ----------------------------------------------------------------------------- */
 
-/* Counted, because the strand may run, and all that it belongs to may go, before the executor has returned. */
+/* Counted, because the strand may run, and all that it belongs to may go, before the executor has
+ * returned. */
 static void hand_over(struct sb_dispatcher *d, struct sb_strand *strand)
 {
     atomic_fetch_add(&d->handing, 1);
@@ -225,12 +228,12 @@ bool sb_dispatcher_help(struct sb_dispatcher *d, const struct sb_help *help)
     return strand != NULL;
 }
 
-/* ---- Threads -------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 static void *run_worker(void *argument);
 
-/* With the lock held. `name` NULL: a thread of the shared queue. Returns NULL when the system gives no memory or no
- * thread. */
+/* With the lock held. `name` NULL: a thread of the shared queue. Returns NULL when the system gives
+ * no memory or no thread. */
 static struct sb_worker *add_worker(struct sb_dispatcher *d, const char *name)
 {
     struct sb_worker *w = sb_alloc_zero(sizeof *w);
@@ -261,8 +264,9 @@ static void join_worker(struct sb_worker *w)
     sb_free(w);
 }
 
-/* Some thread must take the last strand of the queue. An idle thread that was woken for an earlier strand still
- * counts as idle, hence the comparison. When no thread can be added, one that exists will come to it. */
+/* Some thread must take the last strand of the queue. An idle thread that was woken for an earlier
+ * strand still counts as idle, hence the comparison. When no thread can be added, one that exists
+ * will come to it. */
 static void wake_or_add_worker(struct sb_dispatcher *d)
 {
     if (d->shared.length > d->shared.idle && d->running - d->waiting < d->most)
@@ -271,8 +275,8 @@ static void wake_or_add_worker(struct sb_dispatcher *d)
         pthread_cond_signal(&d->shared.ready);
 }
 
-/* With the lock held, for a strand that has calls and is nowhere. `here`: by a thread of the shared queue, which comes back
- * to it. */
+/* With the lock held, for a strand that has calls and is nowhere. `here`: by a thread of the shared
+ * queue, which comes back to it. */
 static void place(struct sb_dispatcher *d, struct sb_strand *strand, bool here)
 {
     struct sb_worker *w = strand->worker;
@@ -287,7 +291,8 @@ static void place(struct sb_dispatcher *d, struct sb_strand *strand, bool here)
         wake_or_add_worker(d);
 }
 
-/* With the lock held. A thread that has ended is joined by the next one that ends, or with the dispatcher. */
+/* With the lock held. A thread that has ended is joined by the next one that ends, or with the
+ * dispatcher. */
 static struct sb_worker *take_ended(struct sb_dispatcher *d)
 {
     struct sb_worker **at = &d->workers;
@@ -383,7 +388,7 @@ void sb_dispatcher_wait_end(struct sb_dispatcher *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* ---- Strands ---------------------------------------------------------------------------------- */
+/* ---- Strands --------------------------------------------------------------------------------- */
 
 int sb_strand_init(struct sb_strand *strand, struct sb_dispatcher *d,
                    void (*idle)(struct sb_strand *strand))
@@ -452,7 +457,7 @@ bool sb_dispatcher_is_busy(struct sb_dispatcher *d)
     return busy;
 }
 
-/* ---- Creation ------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 int sb_dispatcher_create(int threads, const struct simba_executor *executor,
                          struct sb_dispatcher **ret_dispatcher, struct simba_error *error)

@@ -112,7 +112,7 @@ bool sb_engine_is_store_open(const struct sb_engine *engine)
     return engine->late == NULL || sb_late_is_open(engine->late);
 }
 
-/* ---- For the library's own objects ---------------------------------------------------------- */
+/* ---- For the library's own objects ----------------------------------------------------------- */
 
 const struct sb_timing *sb_engine_timing(const struct sb_engine *engine)
 {
@@ -189,8 +189,8 @@ static bool has_nothing_pending(void *argument)
     return engine->pending == 0;
 }
 
-/* Requests are answered in time, so only callbacks can hold it up. One that runs at two looks in a row has had the
- * whole stop timeout, or another one follows. */
+/* Requests are answered in time, so only callbacks can hold it up. One that runs at two looks in a
+ * row has had the whole stop timeout, or another one follows. */
 bool sb_engine_settle(struct sb_engine *engine)
 {
     const struct sb_help help = {NULL, NULL};

@@ -1,6 +1,6 @@
 /*
- * engine.h - what all services of a client share: the loop, the dispatcher, the backend, the requests under
- * way, and the list of who takes part, by mutex.
+ * engine.h - what all services of a client share: the loop, the dispatcher, the backend, the
+ * requests under way, and the list of who takes part, by mutex.
  */
 #ifndef SB_RUNTIME_ENGINE_H
 #define SB_RUNTIME_ENGINE_H
@@ -14,7 +14,8 @@
 struct sb_engine_config {
     const struct simba_backend_ops *ops;
     simba_url *url;
-    /* The same, to open the store later where it cannot be used now; NULL: then there is no engine. */
+    /* The same, to open the store later where it cannot be used now; NULL: then there is no
+     * engine. */
     const char *url_text;
     const char *folder; /* where relative paths of that begin */
     /* Asks a URL for the parameters that are not the backend's. */
@@ -34,17 +35,20 @@ int sb_engine_check_process(const struct sb_engine *engine, struct simba_error *
 void sb_engine_pending_add(struct sb_engine *engine);
 void sb_engine_pending_remove(struct sb_engine *engine);
 
-/* sb_wait on the engine's loop, from a callback too: another thread takes its place meanwhile. A thread of the
- * application's executor runs what the executor has not begun, as far as `help` says; NULL: nothing. */
+/* sb_wait on the engine's loop, from a callback too: another thread takes its place meanwhile. A
+ * thread of the application's executor runs what the executor has not begun, as far as `help` says;
+ * NULL: nothing. */
 bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
                     const struct sb_help *help);
 
-/* The lock of the engine guards what its threads wait for. The second tells them to look again before it lets go. */
+/* The lock of the engine guards what its threads wait for. The second tells them to look again
+ * before it lets go. */
 void sb_engine_lock(struct sb_engine *engine);
 void sb_engine_unlock_after_progress(struct sb_engine *engine);
 void sb_engine_unlock(struct sb_engine *engine);
 
-/* sb_engine_wait for what that lock guards: with the lock held; and without, to take it meanwhile. */
+/* sb_engine_wait for what that lock guards: with the lock held; and without, to take it
+ * meanwhile. */
 bool sb_engine_wait_locked(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
                            int64_t until_ms, const struct sb_help *help);
 bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
@@ -58,7 +62,8 @@ void sb_engine_tell_progress(struct sb_engine *engine);
 int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **ret_engine,
                      struct simba_error *error);
 
-/* False: the store could not be opened so far, and requests fail with the reason. On the loop thread. */
+/* False: the store could not be opened so far, and requests fail with the reason. On the loop
+ * thread. */
 bool sb_engine_is_store_open(const struct sb_engine *engine);
 
 /* The times of contenders that have none of their own. */
@@ -78,8 +83,8 @@ void sb_engine_wake(struct sb_engine *engine);
 void sb_engine_arm(struct sb_engine *engine, struct sb_timer *timer, int64_t at_ms);
 void sb_engine_cancel(struct sb_engine *engine, struct sb_timer *timer);
 
-/* Waits until all services are gone and all requests are answered. False: a callback has not returned for as long as
- * the stop timeout. */
+/* Waits until all services are gone and all requests are answered. False: a callback has not
+ * returned for as long as the stop timeout. */
 bool sb_engine_settle(struct sb_engine *engine);
 
 /* Frees everything; no service is left, and no request. Takes NULL. */

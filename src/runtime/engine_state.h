@@ -33,7 +33,8 @@ struct sb_engine {
     struct simba_task session_task; /* for the news that a session is over when memory is short */
     _Atomic bool session_task_posted;
 
-    /* Guards what other threads copy of a service, or take from it. One for all: no step lasts long. */
+    /* Guards what other threads copy of a service, or take from it. One for all: no step lasts
+     * long. */
     pthread_mutex_t state_lock;
 
     /* Threads of the application wait here for a stop or for the end of everything. */

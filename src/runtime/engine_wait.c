@@ -1,6 +1,6 @@
 /*
- * engine_wait.c - threads of the application that wait for what happens on the engine's loop, and what is pending there.
- * Must not know services.
+ * engine_wait.c - threads of the application that wait for what happens on the engine's loop, and
+ * what is pending there. Must not know services.
  */
 #include "base/check.h"
 #include "base/fork.h"
@@ -39,8 +39,9 @@ void sb_engine_pending_remove(struct sb_engine *engine)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* How long a thread waits before it takes itself for one of the executor's, while none has shown itself; and how often
- * a thread of the executor looks whether it can help, while it does not turn the loop. */
+/* How long a thread waits before it takes itself for one of the executor's, while none has shown
+ * itself; and how often a thread of the executor looks whether it can help, while it does not turn
+ * the loop. */
 #define UNSEEN_MS 100
 #define HELP_MS 20
 

@@ -8,8 +8,9 @@
  *                                                   `--------- drop -------> DROPPED
  *     DROPPED -- the executor calls --> freed
  *
- * The executor may call a ticket when strand, dispatcher and client are gone. So its state is one atomic,
- * and a call touches the strand only where it has turned QUEUED to IDLE: a strand that is queued is alive.
+ * The executor may call a ticket when strand, dispatcher and client are gone. So its state is one
+ * atomic, and a call touches the strand only where it has turned QUEUED to IDLE: a strand that is
+ * queued is alive.
  */
 #include "runtime/executor.h"
 

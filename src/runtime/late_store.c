@@ -1,9 +1,10 @@
 /*
- * late_store.c - tries to open a store, again and again, and stands between the engine and the store from then on. Owns
- * when to try; must not know what a backend does.
+ * late_store.c - tries to open a store, again and again, and stands between the engine and the
+ * store from then on. Owns when to try; must not know what a backend does.
  *
- * Three threads meet here: the engine's loop, the store's loop, and the one that opens. `state` says which of them may
- * free it all: while it is TRYING a close leaves that to the thread that tries.
+ * Three threads meet here: the engine's loop, the store's loop, and the one that opens. `state`
+ * says which of them may free it all: while it is TRYING a close leaves that to the thread that
+ * tries.
  */
 #include "runtime/late_store.h"
 
@@ -85,10 +86,10 @@ static void free_late(struct sb_late_store *late)
     sb_free(late);
 }
 
-/* ---- What the store calls ------------------------------------------------------------------- */
+/* ---- What the store calls -------------------------------------------------------------------- */
 
-/* Nothing is held and nobody listens before the engine knows of it. The store's words on an attempt that fails are in
- * its error. */
+/* Nothing is held and nobody listens before the engine knows of it. The store's words on an attempt
+ * that fails are in its error. */
 static void pass_reply(const struct simba_backend_host *host, struct simba_request *request,
                        const struct simba_reply *reply)
 {
@@ -132,7 +133,7 @@ static void pass_log(const struct simba_backend_host *host, enum simba_log_level
     va_end(arguments);
 }
 
-/* ---- Attempts ------------------------------------------------------------------------------- */
+/* ---- Attempts -------------------------------------------------------------------------------- */
 
 /* Passwords that the URL names are read anew, wherever the process is by now. */
 static int read_url(const struct sb_late_store *late, simba_url **ret_url,
@@ -233,7 +234,8 @@ static void clean_up_abandoned(struct sb_late_store *late, bool is_opened)
     free_late(late);
 }
 
-/* With the lock held. Nothing was asked of the store, so the outcome of a request is never unknown. */
+/* With the lock held. Nothing was asked of the store, so the outcome of a request is never
+ * unknown. */
 static void keep_error(struct sb_late_store *late, const struct simba_error *error)
 {
     late->error = *error;
@@ -270,7 +272,8 @@ static bool attempt(struct sb_late_store *late)
     return false;
 }
 
-/* True: the next attempt is to begin, and does so as far as the others can see. False: it is over. */
+/* True: the next attempt is to begin, and does so as far as the others can see. False: it is
+ * over. */
 static bool wait_for_next(struct sb_late_store *late, int64_t ms)
 {
     int64_t until_ms = simba_now_ms() + ms;
@@ -298,9 +301,10 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-/* ---- What the engine calls, on its loop ----------------------------------------------------- */
+/* ---- What the engine calls, on its loop ------------------------------------------------------ */
 
-/* As long as the store is not open. Nothing is there yet that could be given back, so a release succeeds. */
+/* As long as the store is not open. Nothing is there yet that could be given back, so a release
+ * succeeds. */
 static void refuse(struct sb_late_store *late, struct simba_request *batch)
 {
     const struct simba_backend_host *host = late->config.host;
@@ -369,8 +373,8 @@ static void run_listening(struct simba_task *task)
     sb_free(task);
 }
 
-/* In order with the requests. Without memory the engine's loop waits until the store has been told, for stores count
- * their listeners. Before the store is open `opened` has them told. */
+/* In order with the requests. Without memory the engine's loop waits until the store has been told,
+ * for stores count their listeners. Before the store is open `opened` has them told. */
 static void listen_to(simba_backend *backend, const char *mutex, const char *id, bool on)
 {
     struct sb_late_store *late = (struct sb_late_store *)backend;
@@ -411,7 +415,7 @@ static int life_fd(simba_backend *backend)
     return -1;
 }
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void run_closed(struct simba_task *task)
 {
@@ -489,7 +493,7 @@ static void close_late(simba_backend *backend, void (*closed)(void *argument), v
     }
 }
 
-/* ---- Creation ------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static void init_ops(struct sb_late_store *late)
 {

@@ -1,13 +1,16 @@
 /*
  * late_store.h - the store of a client that was opened while the store could not be used.
  *
- * To the engine it is a backend. Until the store can be opened it refuses requests; then it passes them on.
+ * To the engine it is a backend. Until the store can be opened it refuses requests; then it passes
+ * them on.
  *
- *     engine's loop  -- submit, listen, close -->  the store's loop  <-- created and opened by --  simba-open
+ *     engine's loop -- submit, listen, close --> the store's loop <-- created and opened by --
+ *     simba-open
  *                    <-- reply, notice, log ---
  *
- * To open a store may take long, and the engine's loop must not wait for that. So a thread opens it, on a loop that the
- * store keeps. A store is opened once: what the thread has opened is what the engine uses.
+ * To open a store may take long, and the engine's loop must not wait for that. So a thread opens
+ * it, on a loop that the store keeps. A store is opened once: what the thread has opened is what
+ * the engine uses.
  */
 #ifndef SB_RUNTIME_LATE_STORE_H
 #define SB_RUNTIME_LATE_STORE_H
@@ -43,9 +46,9 @@ int sb_late_create(const struct sb_late_config *config, struct sb_late_store **r
 /* Whether requests get through. On the engine's loop thread. */
 bool sb_late_is_open(const struct sb_late_store *late);
 
-/* The operations of the backend that it is. They take requests of the engine only, which are part of a struct
- * sb_request. Their `close` frees it, and does not wait for an attempt to open: its thread ends by itself when `open`
- * has returned, and closes what that has opened. */
+/* The operations of the backend that it is. They take requests of the engine only, which are part
+ * of a struct sb_request. Their `close` frees it, and does not wait for an attempt to open: its
+ * thread ends by itself when `open` has returned, and closes what that has opened. */
 const struct simba_backend_ops *sb_late_ops(const struct sb_late_store *late);
 simba_backend *sb_late_backend(struct sb_late_store *late);
 

@@ -1,8 +1,8 @@
 /*
  * looks.c - a small table of the mutexes that are being looked at, or were a moment ago.
  *
- * The rate is a bucket of hints, kept as the time at which it will be full again: each hint moves that time by a gap,
- * and may move it at most SB_LOOKS_AT_ONCE gaps into the future.
+ * The rate is a bucket of hints, kept as the time at which it will be full again: each hint moves
+ * that time by a gap, and may move it at most SB_LOOKS_AT_ONCE gaps into the future.
  */
 #include "runtime/looks.h"
 
@@ -84,7 +84,8 @@ static int64_t free_at(const struct sb_look *look)
     return look->full_at_ms - (SB_LOOKS_AT_ONCE - 1) * SB_LOOKS_GAP_MS;
 }
 
-/* The timer tells what is left to be told, or forgets the look. While a READ is under way its answer comes back here. */
+/* The timer tells what is left to be told, or forgets the look. While a READ is under way its
+ * answer comes back here. */
 static void plan(struct sb_look *look)
 {
     if (look->under_way > 0)

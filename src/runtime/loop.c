@@ -1,11 +1,11 @@
 /*
  * loop.c - a libuv loop that is run by the thread that owns it.
  *
- * Its own thread never sleeps inside libuv: it gives the loop up first and waits on the descriptor that
- * libuv waits on. So a thread of the application can borrow the loop without waking anybody.
+ * Its own thread never sleeps inside libuv: it gives the loop up first and waits on the descriptor
+ * that libuv waits on. So a thread of the application can borrow the loop without waking anybody.
  *
- * Deadlines hang on one timerfd of the suspend-aware clock: libuv's timers stand still while the machine
- * sleeps, and an owner must learn on waking that its lease is over.
+ * Deadlines hang on one timerfd of the suspend-aware clock: libuv's timers stand still while the
+ * machine sleeps, and an owner must learn on waking that its lease is over.
  */
 #include "runtime/loop.h"
 
@@ -45,7 +45,7 @@ struct sb_loop {
     bool no_sigpipe;
 };
 
-/* ---- Inbox ---------------------------------------------------------------------------------- */
+/* ---- Inbox ----------------------------------------------------------------------------------- */
 
 void sb_loop_push(struct sb_loop *loop, struct simba_task *task)
 {
@@ -62,8 +62,9 @@ static bool has_tasks(struct sb_loop *loop)
     return atomic_load_explicit(&loop->inbox, memory_order_relaxed) != NULL;
 }
 
-/* The thread that owns the loop looks into the inbox before it waits or leaves. The signal is a write, in which a thread
- * could be cancelled: with the lock of its caller, and counted as one that posts. */
+/* The thread that owns the loop looks into the inbox before it waits or leaves. The signal is a
+ * write, in which a thread could be cancelled: with the lock of its caller, and counted as one that
+ * posts. */
 void sb_loop_wake(struct sb_loop *loop)
 {
     int cancel_state;
@@ -82,8 +83,8 @@ void sb_loop_wake_for_tasks(struct sb_loop *loop)
         sb_loop_wake(loop);
 }
 
-/* Once it is pushed the task may run, and what it does may end the loop: hence the count, which the end
- * waits for. */
+/* Once it is pushed the task may run, and what it does may end the loop: hence the count, which the
+ * end waits for. */
 void sb_loop_post(struct sb_loop *loop, struct simba_task *task)
 {
     atomic_fetch_add(&loop->posting, 1);
@@ -124,10 +125,10 @@ static void on_inbox(uv_async_t *signal)
     run_tasks(signal->data);
 }
 
-/* ---- Clock ---------------------------------------------------------------------------------- */
+/* ---- Clock ----------------------------------------------------------------------------------- */
 
-/* Moves it forward only: deadlines that are put off with every request cost nothing. Where it goes off too
- * early it is set again. */
+/* Moves it forward only: deadlines that are put off with every request cost nothing. Where it goes
+ * off too early it is set again. */
 static void set_clock(struct sb_loop *loop)
 {
     const struct sb_timer *first = sb_timers_first(&loop->timers);
@@ -176,9 +177,10 @@ void sb_loop_cancel(struct sb_loop *loop, struct sb_timer *timer)
     sb_timers_cancel(&loop->timers, timer);
 }
 
-/* ---- Turning -------------------------------------------------------------------------------- */
+/* ---- Turning --------------------------------------------------------------------------------- */
 
-/* What may be done at the end of a round or before one. Tasks lead to requests and requests to tasks. */
+/* What may be done at the end of a round or before one. Tasks lead to requests and requests to
+ * tasks. */
 static void catch_up(struct sb_loop *loop)
 {
     do {
@@ -258,8 +260,8 @@ bool sb_loop_join(struct sb_loop *loop)
     return is_borrower;
 }
 
-/* The loop's thread is let sleep when the request has left, so that it stands neither before the request nor
- * between the answer and its waiter. */
+/* The loop's thread is let sleep when the request has left, so that it stands neither before the
+ * request nor between the answer and its waiter. */
 void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument)
 {
     SB_CHECK(loop->borrower_done == NULL, "a loop has one borrower");
@@ -304,7 +306,7 @@ struct uv_loop_s *sb_loop_uv(struct sb_loop *loop)
     return &loop->uv;
 }
 
-/* ---- Calls that wait ------------------------------------------------------------------------ */
+/* ---- Calls that wait ------------------------------------------------------------------------- */
 
 struct call {
     struct simba_task task; /* first: the task is the call */
@@ -339,7 +341,7 @@ void sb_loop_call(struct sb_loop *loop, void (*function)(void *argument), void *
     pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* ---- Creation ------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static int init_handles(struct sb_loop *loop)
 {
@@ -382,8 +384,8 @@ static void free_loop(struct sb_loop *loop)
 
 #define SPARE_DESCRIPTORS 4 /* its ownership has two; other threads may open some */
 
-/* Where descriptors are short libuv ends the process in its first loop and leaks in later ones, so we find
- * out whether it can have them. Another thread may still take them before libuv does. */
+/* Where descriptors are short libuv ends the process in its first loop and leaks in later ones, so
+ * we find out whether it can have them. Another thread may still take them before libuv does. */
 static int init_turning(struct sb_loop *loop)
 {
     int code = sb_descriptors_check(SB_DESCRIPTORS_OF_LOOP + SPARE_DESCRIPTORS);

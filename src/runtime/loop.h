@@ -1,9 +1,10 @@
 /*
  * loop.h - the event loop of a client, which owns its contenders, timers and connections.
  *
- * It is turned by its own thread, or by a thread of the application that waits for it; never by two at once
- * (see loop_owner.h). Whatever happens on it happens on the thread that turns it, "the loop thread" of all other
- * comments. Threads reach it through an inbox of tasks, which run in the order they were posted.
+ * It is turned by its own thread, or by a thread of the application that waits for it; never by two
+ * at once (see loop_owner.h). Whatever happens on it happens on the thread that turns it, "the loop
+ * thread" of all other comments. Threads reach it through an inbox of tasks, which run in the order
+ * they were posted.
  */
 #ifndef SB_RUNTIME_LOOP_H
 #define SB_RUNTIME_LOOP_H
@@ -25,8 +26,8 @@ void sb_loop_destroy(struct sb_loop *loop);
 /* From any thread. The task's memory is free for reuse when its function is called. */
 void sb_loop_post(struct sb_loop *loop, struct simba_task *task);
 
-/* The same in two parts: after a push the thread calls sb_loop_wake_for_tasks, or sb_wait, which does so only
- * where the thread does not turn the loop itself. */
+/* The same in two parts: after a push the thread calls sb_loop_wake_for_tasks, or sb_wait, which
+ * does so only where the thread does not turn the loop itself. */
 void sb_loop_push(struct sb_loop *loop, struct simba_task *task);
 void sb_loop_wake_for_tasks(struct sb_loop *loop);
 
@@ -39,12 +40,13 @@ void sb_loop_call(struct sb_loop *loop, void (*function)(void *argument), void *
 /* Whether the calling thread turns the loop. */
 bool sb_loop_is_current(const struct sb_loop *loop);
 
-/* Nothing that happens on the loop raises SIGPIPE. Said before anybody waits; and whether it was. */
+/* Nothing that happens on the loop raises SIGPIPE. Said before anybody waits; and whether it
+ * was. */
 void sb_loop_set_no_sigpipe(struct sb_loop *loop);
 bool sb_loop_has_no_sigpipe(const struct sb_loop *loop);
 
-/* Brackets a wait of a thread for what the loop brings about. True: it has to turn the loop itself meanwhile.
- * `done` is asked after every round and before the loop waits. */
+/* Brackets a wait of a thread for what the loop brings about. True: it has to turn the loop itself
+ * meanwhile. `done` is asked after every round and before the loop waits. */
 bool sb_loop_join(struct sb_loop *loop);
 void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument);
 void sb_loop_leave(struct sb_loop *loop, bool is_borrower);

@@ -1,8 +1,8 @@
 /*
  * loop_owner.c - hands the loop from thread to thread, and lets the loop's thread sleep.
  *
- * Taking and giving up happen under `lock`, which is never held for longer: what one owner of the loop
- * has done is seen by the next.
+ * Taking and giving up happen under `lock`, which is never held for longer: what one owner of the
+ * loop has done is seen by the next.
  */
 #include "runtime/loop_owner.h"
 
@@ -14,14 +14,14 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* How long the loop is not used before its thread takes it. Short beside the drift margin, which pays for it;
- * long beside what a program does between two calls. */
+/* How long the loop is not used before its thread takes it. Short beside the drift margin, which
+ * pays for it; long beside what a program does between two calls. */
 #define LOOK_MS 1
 
 /* Its address is the name of a thread. */
 static _Thread_local char self;
 
-/* ---- What wakes the loop's thread ------------------------------------------------------------------ */
+/* ---- What wakes the loop's thread ------------------------------------------------------------ */
 
 static int change_watched(struct sb_loop_owner *w, int operation, int fd, uint32_t events)
 {
@@ -85,7 +85,7 @@ bool sb_loop_owner_is_me(const struct sb_loop_owner *w)
     return atomic_load_explicit(&w->holder, memory_order_relaxed) == &self;
 }
 
-/* ---- The sleep of the loop's thread --------------------------------------------------------------------- */
+/* ---- The sleep of the loop's thread ---------------------------------------------------------- */
 
 /* It can be set for later: the waking does not hold up the thread that sets it. */
 static void wake_in(struct sb_loop_owner *w, int ms)
@@ -95,8 +95,8 @@ static void wake_in(struct sb_loop_owner *w, int ms)
     timerfd_settime(w->wake_fd, 0, &when, NULL);
 }
 
-/* Returns when wake_fd goes off, when there is an event that it watches for, or when the time is up. A wake-up
- * that is set again before it is read does not go off, but then it will. */
+/* Returns when wake_fd goes off, when there is an event that it watches for, or when the time is
+ * up. A wake-up that is set again before it is read does not go off, but then it will. */
 static void sleep_until_woken(struct sb_loop_owner *w, int timeout_ms)
 {
     struct epoll_event happened[2];
@@ -109,8 +109,8 @@ static void sleep_until_woken(struct sb_loop_owner *w, int timeout_ms)
                 continue;
 }
 
-/* Looks again after a while as long as there are signs of a borrower. One that has run nothing since the last
- * look waits for long: it wakes this thread when it leaves. */
+/* Looks again after a while as long as there are signs of a borrower. One that has run nothing
+ * since the last look waits for long: it wakes this thread when it leaves. */
 void sb_loop_owner_take(struct sb_loop_owner *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -164,7 +164,7 @@ void sb_loop_owner_wake(struct sb_loop_owner *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* ---- Borrowers --------------------------------------------------------------------------------- */
+/* ---- Borrowers ------------------------------------------------------------------------------- */
 
 bool sb_loop_owner_join(struct sb_loop_owner *w)
 {
@@ -188,8 +188,8 @@ void sb_loop_owner_note_use(struct sb_loop_owner *w)
     atomic_fetch_add_explicit(&w->uses, 1, memory_order_relaxed);
 }
 
-/* With the lock held. What the borrower waits for would wake the loop's thread as well, and on a small machine take
- * the core from the thread that is needed next. */
+/* With the lock held. What the borrower waits for would wake the loop's thread as well, and on a
+ * small machine take the core from the thread that is needed next. */
 static void send_to_sleep(struct sb_loop_owner *w)
 {
     if (w->thread == WATCHING) {
@@ -205,7 +205,8 @@ void sb_loop_owner_let_sleep(struct sb_loop_owner *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* The loop's thread is to begin to look. From now on it does so by itself, and is not woken again. */
+/* The loop's thread is to begin to look. From now on it does so by itself, and is not woken
+ * again. */
 static void let_thread_look(struct sb_loop_owner *w)
 {
     w->thread = LOOKING;

@@ -1,17 +1,19 @@
 /*
  * loop_owner.h - which thread runs the loop.
  *
- * Only the thread that owns the loop may touch it. Usually that is the *loop's thread*, which was started with it. A
- * thread of the application that waits for something the loop brings about can borrow the loop and run it itself: a
- * *borrower*. That spares the two changes of threads that each request costs otherwise.
+ * Only the thread that owns the loop may touch it. Usually that is the *loop's thread*, which was
+ * started with it. A thread of the application that waits for something the loop brings about can
+ * borrow the loop and run it itself: a *borrower*. That spares the two changes of threads that each
+ * request costs otherwise.
  *
- *     loop's thread:  take -- work -- wait (nobody owns the loop; events wake the thread) -- take -- ...
+ *     loop's thread:  take -- work -- wait (nobody owns the loop; events wake it) -- take -- ...
  *     borrower:       join -- work and wait for events, as the owner -- leave
  *
- * There is at most one borrower, and only where a single thread waits: several are served better by the loop's thread.
- * A borrower that leaves does not wake the loop's thread, which would cost a change of threads for each call. The
- * loop's thread looks by itself after LOOK_MS whether the loop is used, and takes it if not. So events can be late by
- * twice that time after a borrower has left, and an idle client does not tick.
+ * There is at most one borrower, and only where a single thread waits: several are served better by
+ * the loop's thread. A borrower that leaves does not wake the loop's thread, which would cost a
+ * change of threads for each call. The loop's thread looks by itself after LOOK_MS whether the loop
+ * is used, and takes it if not. So events can be late by twice that time after a borrower has left,
+ * and an idle client does not tick.
  *
  * Must not know what is run.
  */
@@ -38,28 +40,29 @@ struct sb_loop_owner {
     enum { WORKING, WATCHING, LOOKING, SLEEPING } thread; /* what the loop's thread does */
 };
 
-/* `events_fd` is readable whenever there is something to do; it stays the caller's. Returns a negative errno where
- * there is no descriptor left. */
+/* `events_fd` is readable whenever there is something to do; it stays the caller's. Returns a
+ * negative errno where there is no descriptor left. */
 int sb_loop_owner_init(struct sb_loop_owner *owner, int events_fd);
 void sb_loop_owner_destroy(struct sb_loop_owner *owner);
 
 /* Whether the calling thread owns the loop. */
 bool sb_loop_owner_is_me(const struct sb_loop_owner *owner);
 
-/* Brackets the wait of a thread. True: it owns the loop as the borrower. False: the loop's thread or a borrower runs
- * the loop for it. */
+/* Brackets the wait of a thread. True: it owns the loop as the borrower. False: the loop's thread
+ * or a borrower runs the loop for it. */
 bool sb_loop_owner_join(struct sb_loop_owner *owner);
 void sb_loop_owner_leave(struct sb_loop_owner *owner, bool is_borrower);
 
-/* A borrower begins a round; and it lets the loop's thread sleep, which events would wake as well. */
+/* A borrower begins a round; and it lets the loop's thread sleep, which events would wake as
+ * well. */
 void sb_loop_owner_note_use(struct sb_loop_owner *owner);
 void sb_loop_owner_let_sleep(struct sb_loop_owner *owner);
 
 /* There is something to do that should not wait until the loop's thread looks. From any thread. */
 void sb_loop_owner_wake(struct sb_loop_owner *owner);
 
-/* The loop's thread takes the loop when it can; and gives it up until there is something to do, the time is up
- * (-1: never) or a borrower wants it. */
+/* The loop's thread takes the loop when it can; and gives it up until there is something to do, the
+ * time is up (-1: never) or a borrower wants it. */
 void sb_loop_owner_take(struct sb_loop_owner *owner);
 void sb_loop_owner_wait(struct sb_loop_owner *owner, int timeout_ms);
 

@@ -1,6 +1,6 @@
 /*
- * notices.c - brings what a backend tells to the services that it concerns. Notices may come on any thread; they are
- * acted upon on the loop thread only.
+ * notices.c - brings what a backend tells to the services that it concerns. Notices may come on any
+ * thread; they are acted upon on the loop thread only.
  */
 #include "runtime/notices.h"
 
@@ -30,7 +30,8 @@ static void collect_member(struct sb_member *member, void *argument)
     *list = member;
 }
 
-/* Whether it makes a service look at one mutex, which the sender of a message may want very often. */
+/* Whether it makes a service look at one mutex, which the sender of a message may want very
+ * often. */
 static bool is_hint_to_look(const struct notice *notice, const struct sb_service *s)
 {
     if (notice->mutex[0] == '\0')
@@ -39,8 +40,8 @@ static bool is_hint_to_look(const struct notice *notice, const struct sb_service
            (notice->event == SB_EVENT_WAKE && s->member.id == NULL);
 }
 
-/* Only from the inbox or a timer, never from within a step, so that there is one list of found members at a time. Hints
- * to look are told where `looks` says so. Returns whether there is any. */
+/* Only from the inbox or a timer, never from within a step, so that there is one list of found
+ * members at a time. Hints to look are told where `looks` says so. Returns whether there is any. */
 static bool tell_members(const struct notice *notice, bool looks)
 {
     struct sb_member *list = NULL;

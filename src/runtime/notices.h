@@ -17,7 +17,8 @@ void sb_notices_run_session_lost(struct simba_task *task);
 /* Has the followers of a mutex look at the store. Loop thread only, not from within a step. */
 void sb_notices_tell_followers(void *engine, const char *mutex);
 
-/* A store that was down at first is open: tells it which services of the engine listen. Loop thread only. */
+/* A store that was down at first is open: tells it which services of the engine listen. Loop thread
+ * only. */
 void sb_notices_introduce_services(void *engine);
 
 #endif

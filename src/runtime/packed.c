@@ -1,7 +1,7 @@
 /*
- * packed.c - packs a machine and its report, and unpacks them. Owns the names of other owners; must not know what
- * a step does, but for this: an owner that a step leaves behind is nobody, the contender, the one that the event
- * names, or the one that the machine knew before.
+ * packed.c - packs a machine and its report, and unpacks them. Owns the names of other owners; must
+ * not know what a step does, but for this: an owner that a step leaves behind is nobody, the
+ * contender, the one that the event names, or the one that the machine knew before.
  */
 #include "runtime/packed.h"
 
@@ -19,7 +19,7 @@ struct sb_name {
 
 static const char nobody[] = "";
 
-/* ---- Names ---------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static struct sb_name *name_of(const struct sb_packed *r, const char *id)
 {
@@ -48,7 +48,8 @@ static bool is_own(const struct sb_packed *r, const char *id)
     return r->own_id != NULL && strcmp(r->own_id, id) == 0;
 }
 
-/* Mostly it is the owner that is known already. A longer id than there can be is cut, as the machine does. */
+/* Mostly it is the owner that is known already. A longer id than there can be is cut, as the
+ * machine does. */
 bool sb_packed_make_name(const struct sb_packed *r, const char *id, struct sb_name **ret_name)
 {
     size_t length = strnlen(id, SIMBA_ID_MAX);
@@ -67,7 +68,7 @@ bool sb_packed_make_name(const struct sb_packed *r, const char *id, struct sb_na
     return true;
 }
 
-/* ---- Owners --------------------------------------------------------------------------------- */
+/* ---- Owners ---------------------------------------------------------------------------------- */
 
 static const char *refer(const struct sb_packed *r, const char *id, const struct sb_name *news)
 {
@@ -137,7 +138,7 @@ void sb_packed_state(const struct sb_packed *r, struct simba_state *ret_state)
     unpack_owner(&r->owner, &ret_state->after);
 }
 
-/* ---- Both ----------------------------------------------------------------------------------- */
+/* ---- Both ------------------------------------------------------------------------------------ */
 
 void sb_packed_get_report(const struct sb_packed *r, struct sb_report *ret_report)
 {

@@ -1,10 +1,10 @@
 /*
  * packed.h - a service's machine and report between two steps, in the memory that they need.
  *
- * Machine and report name owners by value, 129 bytes each, so that the core needs no memory. A client may hold
- * a hundred thousand mutexes, though, and of nearly all its machines the owner is the contender itself. So,
- * packed, the id of an owner is a reference: to nobody's, to the contender's own, or to the name of another, which
- * the owners of one service share.
+ * Machine and report name owners by value, 129 bytes each, so that the core needs no memory. A
+ * client may hold a hundred thousand mutexes, though, and of nearly all its machines the owner is
+ * the contender itself. So, packed, the id of an owner is a reference: to nobody's, to the
+ * contender's own, or to the name of another, which the owners of one service share.
  *
  * Not thread-safe: the caller's lock guards it.
  */
@@ -61,8 +61,8 @@ void sb_packed_init(struct sb_packed *packed, const char *own_id,
                     const union sb_any_machine *machine);
 void sb_packed_free(struct sb_packed *packed);
 
-/* Makes the name that a step may bring, so that packing it needs no memory. False when memory is short. The
- * contender's own id needs none: then *ret_name is NULL. */
+/* Makes the name that a step may bring, so that packing it needs no memory. False when memory is
+ * short. The contender's own id needs none: then *ret_name is NULL. */
 bool sb_packed_make_name(const struct sb_packed *packed, const char *id, struct sb_name **ret_name);
 
 /* The machine, for a step. */
@@ -71,16 +71,16 @@ void sb_packed_get_machine(const struct sb_packed *packed, union sb_any_machine 
 /* The report, too: for the steps that have to do with it, which few have. */
 void sb_packed_get_report(const struct sb_packed *packed, struct sb_report *ret_report);
 
-/* Packs them after it; `report` is NULL where it was not asked for. `name` (NULL: none) was made for the event; it is
- * the caller's no more. */
+/* Packs them after it; `report` is NULL where it was not asked for. `name` (NULL: none) was made
+ * for the event; it is the caller's no more. */
 void sb_packed_set(struct sb_packed *packed, const union sb_any_machine *machine,
                    const struct sb_report *report, struct sb_name *name);
 
 /* sb_report_take on the packed report. */
 struct sb_report sb_packed_take_report(struct sb_packed *packed);
 
-/* Makes the state that can be read one without a change: the owner is the one that was known. A report that waits
- * keeps its change. */
+/* Makes the state that can be read one without a change: the owner is the one that was known. A
+ * report that waits keeps its change. */
 void sb_packed_confirm(struct sb_packed *packed);
 
 /* Makes the state that can be read nobody's, for a life that begins. No report waits. */

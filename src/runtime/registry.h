@@ -26,12 +26,13 @@ struct sb_registry {
 int sb_registry_init(struct sb_registry *registry);
 void sb_registry_destroy(struct sb_registry *registry);
 
-/* SIMBA_EEXISTS when the mutex has a contender with this id already: both would own. From any thread. */
+/* SIMBA_EEXISTS when the mutex has a contender with this id already: both would own. From any
+ * thread. */
 int sb_registry_add(struct sb_registry *registry, struct sb_member *member);
 void sb_registry_remove(struct sb_registry *registry, struct sb_member *member);
 
-/* Calls `visit` for all members of a mutex, or of all when it is NULL, with this id, or with any when it is
- * NULL, under the lock: it must not add, remove or call anything foreign. */
+/* Calls `visit` for all members of a mutex, or of all when it is NULL, with this id, or with any
+ * when it is NULL, under the lock: it must not add, remove or call anything foreign. */
 void sb_registry_visit(struct sb_registry *registry, const char *mutex, const char *id,
                        void (*visit)(struct sb_member *member, void *argument), void *argument);
 

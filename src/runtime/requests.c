@@ -1,8 +1,8 @@
 /*
  * requests.c - carries requests to the backend, and answers back. Must not know services.
  *
- * Requests that become due within one turn of the loop leave in one batch. Answers may come on any thread; they are
- * acted upon on the loop thread only.
+ * Requests that become due within one turn of the loop leave in one batch. Answers may come on any
+ * thread; they are acted upon on the loop thread only.
  */
 #include "runtime/requests.h"
 
@@ -110,7 +110,8 @@ void sb_request_drop_owner(enum simba_op op, struct simba_reply *reply)
         reply->code = SIMBA_ENOMEM;
 }
 
-/* A contender that owns needs no memory for its own name: a renewal gets through when there is none. */
+/* A contender that owns needs no memory for its own name: a renewal gets through when there is
+ * none. */
 static void keep_owner(struct sb_request *request, const char *owner)
 {
     const char *id = request->wire.id;
@@ -138,7 +139,8 @@ static void keep_list(struct sb_request *request, const struct simba_reply *repl
     }
 }
 
-/* Keeps what the answer points to, because the backend's memory is its own again when reply returns. */
+/* Keeps what the answer points to, because the backend's memory is its own again when reply
+ * returns. */
 static void keep_answer(struct sb_request *request, const struct simba_reply *reply)
 {
     request->reply = *reply;

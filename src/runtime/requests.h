@@ -9,7 +9,8 @@
 struct sb_engine;
 struct sb_look;
 
-/* Its maker embeds it in whatever it needs when the answer comes, which happens on the loop thread, exactly once. */
+/* Its maker embeds it in whatever it needs when the answer comes, which happens on the loop thread,
+ * exactly once. */
 struct sb_request {
     struct simba_request wire; /* first: what a backend sees is the request */
     struct sb_engine *engine;
@@ -25,13 +26,15 @@ struct sb_request {
     struct simba_reply reply;
 };
 
-/* Sends a request at the end of this turn of the loop, together with the others. Loop thread only. The second counts
- * as sent when the caller last looked at the clock (sb_clock_us), which is not after it is. */
+/* Sends a request at the end of this turn of the loop, together with the others. Loop thread only.
+ * The second counts as sent when the caller last looked at the clock (sb_clock_us), which is not
+ * after it is. */
 void sb_request_send(struct sb_engine *engine, struct sb_request *request);
 void sb_request_send_as_of(struct sb_engine *engine, struct sb_request *request, int64_t now_us);
 
-/* Makes of an answer what it is when there is no memory for the owner's name. To a guard and a release it then
- * says that nobody owns: all that they need is that they do not. Other requests have failed. */
+/* Makes of an answer what it is when there is no memory for the owner's name. To a guard and a
+ * release it then says that nobody owns: all that they need is that they do not. Other requests
+ * have failed. */
 void sb_request_drop_owner(enum simba_op op, struct simba_reply *reply);
 
 /* For the engine: the end of a turn of its loop, on the loop thread; and `reply` of its host. */

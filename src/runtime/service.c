@@ -1,8 +1,10 @@
 /*
- * service.c - references to a service, what other threads may ask of it, and the queue of its callbacks.
+ * service.c - references to a service, what other threads may ask of it, and the queue of its
+ * callbacks.
  *
- * The holder of the handle has one reference; so do each request under way, a start that waits for its turn, a busy
- * queue of callbacks, and a task in the inbox that comes from there. The last one frees the service, on whatever thread.
+ * The holder of the handle has one reference; so do each request under way, a start that waits for
+ * its turn, a busy queue of callbacks, and a task in the inbox that comes from there. The last one
+ * frees the service, on whatever thread.
  */
 #include "runtime/service_state.h"
 
@@ -117,8 +119,8 @@ void sb_service_tell_times(const struct sb_service *s, struct simba_owner *owner
     owner->transition_at_ms = SIMBA_INFINITE;
 }
 
-/* In a child the lock may be held by a thread that is not there, so it is not touched. Before the store has answered
- * nobody is known; what the last life knew is gone. */
+/* In a child the lock may be held by a thread that is not there, so it is not touched. Before the
+ * store has answered nobody is known; what the last life knew is gone. */
 void sb_service_state(struct sb_service *s, struct simba_state *ret_state)
 {
     const struct simba_state none = SIMBA_STATE_NONE;
@@ -152,7 +154,7 @@ int sb_service_last_error(struct sb_service *s, struct simba_error *error)
     return code;
 }
 
-/* ---- For the library's own objects ---------------------------------------------------------- */
+/* ---- For the library's own objects ----------------------------------------------------------- */
 
 const char *sb_service_mutex(const struct sb_service *s)
 {

@@ -20,11 +20,12 @@ struct sb_service_calls {
     void *user;
     simba_closed_fn *on_closed; /* the last of them, after close; see simba.h */
     void *closed_user;
-    /* For the library's own objects: called on the loop thread after every step, with no lock held. It must
-     * not block. A service with a hook and no callbacks has nobody to wait for. */
+    /* For the library's own objects: called on the loop thread after every step, with no lock held.
+     * It must not block. A service with a hook and no callbacks has nobody to wait for. */
     void (*hook)(void *user, struct sb_service *service, const struct sb_event *event,
                  const struct sb_step *step);
-    /* Frees the library's own object that the service belongs to, on any thread: nothing uses either any more. */
+    /* Frees the library's own object that the service belongs to, on any thread: nothing uses
+     * either any more. */
     void (*gone)(void *object);
     void *object;
 };
@@ -41,17 +42,18 @@ struct sb_service_config {
 int sb_service_create(struct sb_engine *engine, const struct sb_service_config *config,
                       struct sb_service **ret_service, struct simba_error *error);
 
-/* The lifecycle, as the public header tells it. A close may be the end of the service and of what it belongs to. */
+/* The lifecycle, as the public header tells it. A close may be the end of the service and of what
+ * it belongs to. */
 int sb_service_start(struct sb_service *service, struct simba_error *error);
 int sb_service_stop(struct sb_service *service, struct simba_error *error);
 void sb_service_close(struct sb_service *service);
 
-/* A start by a thread that waits for the loop next (sb_engine_wait), and so need not wake it. It does not wait
- * for its turn: there are only so many threads. */
+/* A start by a thread that waits for the loop next (sb_engine_wait), and so need not wake it. It
+ * does not wait for its turn: there are only so many threads. */
 int sb_service_begin_start(struct sb_service *service, struct simba_error *error);
 
-/* A stop that nobody waits for, from any thread; and the wait for the end of whatever stop is under way,
- * which is false when that has not come by `until_ms`. */
+/* A stop that nobody waits for, from any thread; and the wait for the end of whatever stop is under
+ * way, which is false when that has not come by `until_ms`. */
 void sb_service_stop_soon(struct sb_service *service);
 bool sb_service_wait_initial(struct sb_service *service, int64_t until_ms);
 
@@ -69,7 +71,8 @@ void sb_service_set_on_closed(struct sb_service *service, simba_closed_fn *on_cl
 /* Whether the calling thread is inside one of its callbacks. */
 bool sb_service_is_inside(const struct sb_service *service);
 
-/* Gives its callbacks a thread of their own, and takes that away: see sb_strand_begin_thread. Loop thread only. */
+/* Gives its callbacks a thread of their own, and takes that away: see sb_strand_begin_thread. Loop
+ * thread only. */
 bool sb_service_begin_thread(struct sb_service *service, const char *name);
 void sb_service_end_thread(struct sb_service *service);
 

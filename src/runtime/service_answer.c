@@ -1,6 +1,6 @@
 /*
- * service_answer.c - what an answer of the store means to a service: the event for its machine, the error that is kept
- * and logged, the owner's name.
+ * service_answer.c - what an answer of the store means to a service: the event for its machine, the
+ * error that is kept and logged, the owner's name.
  */
 #include "runtime/service_state.h"
 
@@ -28,7 +28,8 @@ static enum sb_answer answer_of(const struct sb_service *s, const struct simba_r
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* What failed, in a word that readers of logs know. A release that names no record leaves the queue. */
+/* What failed, in a word that readers of logs know. A release that names no record leaves the
+ * queue. */
 static const char *op_name(const struct simba_request *wire)
 {
     static const char *const names[] = {"do anything", "acquire", "renew",
@@ -39,8 +40,8 @@ static const char *op_name(const struct simba_request *wire)
                                                                : names[wire->op];
 }
 
-/* One failed attempt is a warning. A store that has failed for longer than a lease cannot be kept waiting for: an
- * owner has lost by then, and nobody else can win. */
+/* One failed attempt is a warning. A store that has failed for longer than a lease cannot be kept
+ * waiting for: an owner has lost by then, and nobody else can win. */
 static bool is_away(struct sb_service *s, int64_t now_ms)
 {
     const struct sb_timing *timing = sb_service_timing(s);
@@ -81,8 +82,9 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
 }
 
-/* Only the loop makes one, so that without the lock it can see that there is none. The first failure was warned of;
- * its end is told on the same level, so that it stands in every log that has the warning, unless a stop has asked. */
+/* Only the loop makes one, so that without the lock it can see that there is none. The first
+ * failure was warned of; its end is told on the same level, so that it stands in every log that has
+ * the warning, unless a stop has asked. */
 static void forget_error(struct sb_service *s)
 {
     if (s->failing_since_ms != 0 && simba_status_is_active(atomic_load(&s->status)))
@@ -111,7 +113,8 @@ static void count_answer(struct sb_service *s, const struct sb_event *e,
         sb_metrics_count(&metrics->releases);
 }
 
-/* A lease of ours without a revision could be neither fenced nor released: nobody knows what the store has. */
+/* A lease of ours without a revision could be neither fenced nor released: nobody knows what the
+ * store has. */
 static void refuse_without_revision(const struct sb_service *s, struct simba_reply *reply)
 {
     static const struct simba_error error = {
@@ -124,7 +127,8 @@ static void refuse_without_revision(const struct sb_service *s, struct simba_rep
     reply->error = &error;
 }
 
-/* Makes the name of the owner that is told. Where there is no memory to remember it, it was not told. */
+/* Makes the name of the owner that is told. Where there is no memory to remember it, it was not
+ * told. */
 static void take_owner(const struct sb_service *s, enum simba_op op, struct simba_reply *reply,
                        struct sb_name **ret_name)
 {

@@ -1,6 +1,6 @@
 /*
- * service_life.c - creates services, starts, stops and closes them: what a thread of the application asks for, and its
- * wait for that.
+ * service_life.c - creates services, starts, stops and closes them: what a thread of the
+ * application asks for, and its wait for that.
  */
 #include "runtime/service_state.h"
 
@@ -15,8 +15,8 @@
 
 /* ---- Start ----------------------------------------------------------------------------------- */
 
-/* A move and the posting of its task are one under the lock: otherwise the stop of another thread could
- * reach the loop before the start that it ends. */
+/* A move and the posting of its task are one under the lock: otherwise the stop of another thread
+ * could reach the loop before the start that it ends. */
 static int begin_start(struct sb_service *s, bool awaited, struct simba_error *error)
 {
     struct sb_engine *engine = s->engine;
@@ -243,8 +243,9 @@ static bool is_outlasted(struct sb_service *s)
     return given_up && sb_strand_is_busy(&s->strand);
 }
 
-/* From outside of its callbacks. A callback that does not return has had the stop timeout, in the stop where there is
- * one to be done, and else here. It is held meanwhile: the end may come before the wait is over. */
+/* From outside of its callbacks. A callback that does not return has had the stop timeout, in the
+ * stop where there is one to be done, and else here. It is held meanwhile: the end may come before
+ * the wait is over. */
 static void close_and_wait(struct sb_service *s, bool stopped_here)
 {
     struct sb_engine *engine = s->engine;

@@ -1,8 +1,8 @@
 /*
  * service_report.c - decides which callbacks of the application a service calls, and calls them.
  *
- * What a step has changed waits in the report, under the lock of the engine's services. A call on the service's queue
- * takes it and calls back, away from the loop.
+ * What a step has changed waits in the report, under the lock of the engine's services. A call on
+ * the service's queue takes it and calls back, away from the loop.
  */
 #include "runtime/service_state.h"
 
@@ -34,8 +34,9 @@ static bool calls_renewed(const struct sb_service *s, const struct sb_report *re
     return s->calls.on_renewed != NULL && report->renewed;
 }
 
-/* What calls nobody need not travel to a thread and back, while a release waits for it. Callbacks that are
- * running are not overtaken: the machine counts those that have returned, and waits for all. */
+/* What calls nobody need not travel to a thread and back, while a release waits for it. Callbacks
+ * that are running are not overtaken: the machine counts those that have returned, and waits for
+ * all. */
 static bool is_heard(const struct sb_service *s, const struct sb_report *report)
 {
     return calls_notify(s, report) || calls_acquired(s, report) || calls_released(s, report) ||
@@ -44,14 +45,15 @@ static bool is_heard(const struct sb_service *s, const struct sb_report *report)
 
 /* ---- Callbacks ------------------------------------------------------------------------------- */
 
-/* Each callback is decided by itself, at the moment when it would begin: the one before it may have taken long. With
- * the lock held. `ends` is what it was when the report was taken. */
+/* Each callback is decided by itself, at the moment when it would begin: the one before it may have
+ * taken long. With the lock held. `ends` is what it was when the report was taken. */
 static bool may_begin(const struct sb_service *s, unsigned ends)
 {
     return !s->muted && s->ends == ends;
 }
 
-/* A term that is over, or that a stop has begun to end, is not told; then its end is not told either. */
+/* A term that is over, or that a stop has begun to end, is not told; then its end is not told
+ * either. */
 static bool begin_acquired(struct sb_service *s, const struct sb_report *report, unsigned ends)
 {
     bool begin;
@@ -133,8 +135,8 @@ void sb_service_run_report(struct sb_call *call)
 
 /* ---- After a step ---------------------------------------------------------------------------- */
 
-/* Returns how many changes will have no callback of their own. A term whose beginning calls nobody counts as told.
- * *ret_dropped: whether one of them should have had. */
+/* Returns how many changes will have no callback of their own. A term whose beginning calls nobody
+ * counts as told. *ret_dropped: whether one of them should have had. */
 unsigned sb_service_keep_report(struct sb_service *s, const struct sb_step *step,
                                 struct sb_report *report, bool *ret_dropped)
 {

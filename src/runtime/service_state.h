@@ -1,6 +1,7 @@
 /*
- * service_state.h - the inside of a service, for the files of the runtime. Of its own files each calls only those before it: service.c, service_answer.c,
- * service_report.c, service_step.c, service_life.c.
+ * service_state.h - the inside of a service, for the files of the runtime. Of its own files each
+ * calls only those before it: service.c, service_answer.c, service_report.c, service_step.c,
+ * service_life.c.
  */
 #ifndef SB_RUNTIME_SERVICE_STATE_H
 #define SB_RUNTIME_SERVICE_STATE_H
@@ -11,8 +12,8 @@
 
 #include <stdatomic.h>
 
-/* There may be a hundred thousand of them, so each byte counts: what all have in common is the engine's, and what
- * few have is allocated for those. */
+/* There may be a hundred thousand of them, so each byte counts: what all have in common is the
+ * engine's, and what few have is allocated for those. */
 struct sb_service {
     struct sb_engine *engine;
     struct sb_member member;
@@ -55,7 +56,8 @@ struct sb_service {
     bool muted;         /* closed from inside a callback: none begins any more but on_closed */
     unsigned ends; /* stops that the machine has completed; a report of before begins nothing */
 
-    /* The machine and what waits to be reported; under engine->state_lock, written by the loop thread. */
+    /* The machine and what waits to be reported; under engine->state_lock, written by the loop
+     * thread. */
     struct sb_packed packed;
     struct simba_error *last_error;
 
@@ -79,9 +81,10 @@ void sb_service_free(struct sb_service *service);
 
 /* ---- service_answer.c ------------------------------------------------------------------------ */
 
-/* Completes the event that an answer is to the machine, and keeps what the service shows of a failure. `told` is a copy
- * of the answer, changed where it cannot be believed or kept; the event points into it. *ret_name: of the owner that it
- * tells, for sb_packed_set; NULL: none is needed. Loop thread only. */
+/* Completes the event that an answer is to the machine, and keeps what the service shows of a
+ * failure. `told` is a copy of the answer, changed where it cannot be believed or kept; the event
+ * points into it. *ret_name: of the owner that it tells, for sb_packed_set; NULL: none is needed.
+ * Loop thread only. */
 void sb_service_take_answer(struct sb_service *service, const struct sb_request *request,
                             struct simba_reply *told, struct sb_event *event,
                             struct sb_name **ret_name);
@@ -91,8 +94,8 @@ void sb_service_take_answer(struct sb_service *service, const struct sb_request 
 /* What service->report_call runs. */
 void sb_service_run_report(struct sb_call *call);
 
-/* Adds what a step has changed to the report, with engine->state_lock held. Returns how many changes will have no
- * callback of their own. *ret_dropped: whether one of them should have had. */
+/* Adds what a step has changed to the report, with engine->state_lock held. Returns how many
+ * changes will have no callback of their own. *ret_dropped: whether one of them should have had. */
 unsigned sb_service_keep_report(struct sb_service *service, const struct sb_step *step,
                                 struct sb_report *report, bool *ret_dropped);
 

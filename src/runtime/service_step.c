@@ -1,9 +1,9 @@
 /*
- * service_step.c - steps a service's machine and does what each step asks for: requests, reports, deadlines, the end
- * of a stop. See the driver's duties in core/machine.h.
+ * service_step.c - steps a service's machine and does what each step asks for: requests, reports,
+ * deadlines, the end of a stop. See the driver's duties in core/machine.h.
  *
- * All of it happens on the loop thread. The lock of the engine's services lets other threads copy what the machine
- * knows; it is never held while anything foreign runs.
+ * All of it happens on the loop thread. The lock of the engine's services lets other threads copy
+ * what the machine knows; it is never held while anything foreign runs.
  */
 #include "runtime/service_state.h"
 
@@ -13,8 +13,8 @@
 #include "base/container.h"
 #include "runtime/looks.h"
 
-/* Called after every step with the lock held. STARTING turns into RUNNING only where no stop has come in
- * between; the end of a stop is shown when all is done. */
+/* Called after every step with the lock held. STARTING turns into RUNNING only where no stop has
+ * come in between; the end of a stop is shown when all is done. */
 static void show(struct sb_service *s, const union sb_any_machine *machine)
 {
     const struct sb_machine *m = &machine->contender;
@@ -110,8 +110,8 @@ static void send_request(struct sb_service *s, const struct sb_step *step, bool 
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Why a term ended without a stop. The machine ends a belief that has run out before it takes the event in.
- * `belief_ms` is what it was before the step. */
+/* Why a term ended without a stop. The machine ends a belief that has run out before it takes the
+ * event in. `belief_ms` is what it was before the step. */
 static const char *loss_reason(const struct sb_event *event, int64_t belief_ms)
 {
     if (event->now_ms >= belief_ms)
@@ -200,8 +200,8 @@ static void set_following(struct sb_service *s, bool on)
     ops->listen(s->engine->backend, s->member.mutex, NULL, on);
 }
 
-/* A contender with on_notify is told of changes from the first attempt that it has lost until it stops. One that wins
- * at once costs the store nothing more. */
+/* A contender with on_notify is told of changes from the first attempt that it has lost until it
+ * stops. One that wins at once costs the store nothing more. */
 static bool begins_to_follow(const struct sb_service *s, const struct sb_event *event)
 {
     return s->calls.on_notify != NULL && !sb_service_is_observer(s) && s->listening &&
@@ -267,8 +267,8 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
     return untold;
 }
 
-/* One step and all that it asks for. `name` was made for the event's owner, where it has one; `now_us` is the event's
- * time. */
+/* One step and all that it asks for. `name` was made for the event's owner, where it has one;
+ * `now_us` is the event's time. */
 static void step_with(struct sb_service *s, const struct sb_event *event, struct sb_name *name,
                       int64_t now_us)
 {
@@ -390,7 +390,8 @@ static void run_start(struct simba_task *task)
         begin_contest(s, s->contest_at_us);
 }
 
-/* A start that waits in the queue has asked for nothing, and its machine has not begun: there is nothing to end there. */
+/* A start that waits in the queue has asked for nothing, and its machine has not begun: there is
+ * nothing to end there. */
 static void run_stop(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, stop_task, task);

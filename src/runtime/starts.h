@@ -1,10 +1,11 @@
 /*
- * starts.h - the starts of a client, which take turns: all at once would be a hundred thousand requests under way, and
- * later as many renewals that are due together.
+ * starts.h - the starts of a client, which take turns: all at once would be a hundred thousand
+ * requests under way, and later as many renewals that are due together.
  *
- * While many requests are under way a start waits for answers to the requests of others, in a queue. A store that is
- * slow but answers moves the queue on. Where none has begun for long a new round begins: what is without an answer then
- * counts no more, for it may have been sent to a part of the store that is dead.
+ * While many requests are under way a start waits for answers to the requests of others, in a
+ * queue. A store that is slow but answers moves the queue on. Where none has begun for long a new
+ * round begins: what is without an answer then counts no more, for it may have been sent to a part
+ * of the store that is dead.
  *
  * Loop thread only.
  */
@@ -32,7 +33,8 @@ struct sb_starts {
     size_t under_way; /* requests of this round without an answer */
 };
 
-/* Of zeroed memory. `begin` is called for every start that leaves the queue, also for one that waits no more. */
+/* Of zeroed memory. `begin` is called for every start that leaves the queue, also for one that
+ * waits no more. */
 void sb_starts_init(struct sb_starts *starts, struct sb_loop *loop,
                     void (*begin)(struct sb_start *start));
 
@@ -51,7 +53,8 @@ static inline void sb_starts_go_on(struct sb_starts *starts)
         sb_starts_begin_next(starts);
 }
 
-/* Counts a request that is sent, and returns its round; and counts the answer to a request of that round. */
+/* Counts a request that is sent, and returns its round; and counts the answer to a request of that
+ * round. */
 static inline unsigned sb_starts_count_request(struct sb_starts *starts)
 {
     starts->under_way++;

@@ -30,8 +30,8 @@ static struct sb_timer *meld(struct sb_timer *a, struct sb_timer *b)
     return a;
 }
 
-/* Melds a list of siblings into one heap: neighbours first, then the pairs from the last to the first.
- * A loop and not a recursion, because the list can be as long as the heap. */
+/* Melds a list of siblings into one heap: neighbours first, then the pairs from the last to the
+ * first. A loop and not a recursion, because the list can be as long as the heap. */
 static struct sb_timer *meld_siblings(struct sb_timer *first)
 {
     struct sb_timer *pairs = NULL;

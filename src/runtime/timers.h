@@ -1,8 +1,8 @@
 /*
  * timers.h - many deadlines, the earliest first.
  *
- * A pairing heap whose nodes live in their owners: arming allocates nothing and cannot fail, and a hundred
- * thousand of them cost what a handful costs. Not thread-safe: the loop owns it.
+ * A pairing heap whose nodes live in their owners: arming allocates nothing and cannot fail, and a
+ * hundred thousand of them cost what a handful costs. Not thread-safe: the loop owns it.
  */
 #ifndef SB_RUNTIME_TIMERS_H
 #define SB_RUNTIME_TIMERS_H

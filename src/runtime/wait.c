@@ -1,9 +1,10 @@
 /*
- * wait.c - waits by running the loop where it can be borrowed, and on a condition variable elsewhere.
+ * wait.c - waits by running the loop where it can be borrowed, and on a condition variable
+ * elsewhere.
  *
- * A thread of the application is not like the loop's own: it takes signals, and it can be cancelled. Neither
- * may end the process or take the loop or a lock away with it. So a cancellation waits for the end of the wait,
- * whichever way the thread waits.
+ * A thread of the application is not like the loop's own: it takes signals, and it can be
+ * cancelled. Neither may end the process or take the loop or a lock away with it. So a cancellation
+ * waits for the end of the wait, whichever way the thread waits.
  */
 #include "runtime/wait.h"
 
@@ -22,7 +23,7 @@ void sb_wait_init_cond(pthread_cond_t *changed)
     pthread_condattr_destroy(&monotonic);
 }
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static bool is_late(const struct sb_wait *wait)
 {
@@ -46,8 +47,9 @@ static void on_limit(struct sb_timer *limit)
     (void)limit;
 }
 
-/* libuv and client libraries write to sockets without MSG_NOSIGNAL; some stores do not, or have no sockets. Other signals
- * must come through: the thread may be the only one of the process that takes them. */
+/* libuv and client libraries write to sockets without MSG_NOSIGNAL; some stores do not, or have no
+ * sockets. Other signals must come through: the thread may be the only one of the process that
+ * takes them. */
 static void turn_until_over(struct sb_loop *loop, const struct sb_wait *wait)
 {
     struct sb_timer limit = {.fire = on_limit};
@@ -100,8 +102,8 @@ static void wait_until_over(struct sb_loop *loop, const struct sb_wait *wait)
     sb_loop_leave(loop, is_borrower);
 }
 
-/* The loop is joined without the lock, which the thread that owns it may want. What is done can be undone
- * before the lock is held again. */
+/* The loop is joined without the lock, which the thread that owns it may want. What is done can be
+ * undone before the lock is held again. */
 bool sb_wait(struct sb_loop *loop, const struct sb_wait *wait)
 {
     int cancel_state;

@@ -8,7 +8,8 @@
 
 #include <pthread.h>
 
-/* Whatever makes `done` true happens on the loop and signals `changed`, or calls sb_loop_wake too. */
+/* Whatever makes `done` true happens on the loop and signals `changed`, or calls sb_loop_wake
+ * too. */
 struct sb_wait {
     pthread_mutex_t *lock;   /* held while `done` is asked */
     pthread_cond_t *changed; /* on CLOCK_MONOTONIC */
@@ -20,8 +21,8 @@ struct sb_wait {
 
 void sb_wait_init_cond(pthread_cond_t *changed);
 
-/* With wait->lock held. Returns whether it is done, with the lock held again. Meanwhile the thread may turn
- * the loop, and cannot be cancelled. */
+/* With wait->lock held. Returns whether it is done, with the lock held again. Meanwhile the thread
+ * may turn the loop, and cannot be cancelled. */
 bool sb_wait(struct sb_loop *loop, const struct sb_wait *wait);
 
 #endif

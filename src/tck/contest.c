@@ -1,8 +1,8 @@
 /*
  * contest.c - the contenders of one process and the judge of all, and the case multi_contend.
  *
- * Half of the contenders share a client, the other half one that a shim cuts off from the store now and
- * then, so that terms end in both ways: given back and run out.
+ * Half of the contenders share a client, the other half one that a shim cuts off from the store now
+ * and then, so that terms end in both ways: given back and run out.
  */
 #include "tck/contest.h"
 
@@ -64,7 +64,7 @@ void sb_contest_arena_free(struct sb_contest_arena *arena)
         munmap(arena, sizeof(*arena));
 }
 
-/* ---- Inside the callbacks ----------------------------------------------------------------- */
+/* ---- Inside the callbacks -------------------------------------------------------------------- */
 
 /* The clock is read last: then both leases were good when the other's was looked at. */
 static void check_alone(struct rival *rival, int64_t mine_ms)
@@ -123,7 +123,7 @@ static void leave(struct sb_probe *probe, const struct simba_state *state)
     atomic_store(&rival->contest->arena->until_ms[rival->slot], 0);
 }
 
-/* ---- What each contender does ------------------------------------------------------------- */
+/* ---- What each contender does ---------------------------------------------------------------- */
 
 static int64_t random_ms(struct contest *contest, int64_t most_ms)
 {
@@ -152,7 +152,8 @@ static bool has_successor(struct rival *rival)
     return atomic_load(&rival->contest->arena->terms) > rival->terms_seen;
 }
 
-/* Notes how long the owner has certainly believed and will: the times are read before the question. */
+/* Notes how long the owner has certainly believed and will: the times are read before the
+ * question. */
 static void sample(struct rival *rival)
 {
     const simba_contender *contender = rival->probe->contender;
@@ -167,7 +168,8 @@ static void sample(struct rival *rival)
         atomic_store(&rival->contest->arena->until_ms[rival->slot], until_ms);
 }
 
-/* Every other time it sleeps for a lease or two, so that those get their turn whom no wake-up reaches. */
+/* Every other time it sleeps for a lease or two, so that those get their turn whom no wake-up
+ * reaches. */
 static void rest(struct rival *rival)
 {
     struct contest *contest = rival->contest;
@@ -247,7 +249,7 @@ static bool step_all(void *argument)
     return sb_kit_failed(contest->kit);
 }
 
-/* ---- The whole contest -------------------------------------------------------------------- */
+/* ---- The whole contest ----------------------------------------------------------------------- */
 
 static bool enlist(struct contest *contest, simba_client *client, struct sb_shim *shim,
                    unsigned index, unsigned first)
@@ -313,7 +315,7 @@ void sb_contest_run(struct sb_kit *kit, struct sb_contest_arena *arena, unsigned
     sb_free(contest.rivals);
 }
 
-/* ---- The judge ---------------------------------------------------------------------------- */
+/* ---- The judge ------------------------------------------------------------------------------- */
 
 static int by_begin(const void *a, const void *b)
 {
@@ -362,7 +364,7 @@ void sb_contest_judge(struct sb_kit *kit, struct sb_contest_arena *arena)
                 atomic_load(&arena->lost));
 }
 
-/* ---- multi_contend ------------------------------------------------------------------------ */
+/* ---- multi_contend --------------------------------------------------------------------------- */
 
 void sb_case_multi_contend(struct sb_kit *kit)
 {

@@ -1,6 +1,6 @@
 /*
- * contract.c - the case that puts requests straight to the backend, past the contention machine, and
- * holds the answers against the list of operations in backend.h.
+ * contract.c - the case that puts requests straight to the backend, past the contention machine,
+ * and holds the answers against the list of operations in backend.h.
  *
  * The other cases show that leaders come and go as they should; this one finds what they could only
  * meet by bad luck: a release of somebody else's term, a renewal that makes an owner.
@@ -73,7 +73,8 @@ static bool expect(struct contract *c, const char *what, enum simba_op op, const
     return true;
 }
 
-/* A RELEASE says whether it found the record that it names: an owner learns by that of a term that was taken away. */
+/* A RELEASE says whether it found the record that it names: an owner learns by that of a term that
+ * was taken away. */
 static bool expect_release(struct contract *c, const char *what, const char *id, uint64_t revision,
                            const char *owner, bool missed)
 {
@@ -104,7 +105,7 @@ static bool check_time_left(struct contract *c, const char *what)
                         c->answer.ttl_left_ms, c->answer.transition_left_ms);
 }
 
-/* ---- Nobody owns -------------------------------------------------------------------------- */
+/* ---- Nobody owns ----------------------------------------------------------------------------- */
 
 static bool check_nobody(struct contract *c)
 {
@@ -113,7 +114,7 @@ static bool check_nobody(struct contract *c)
            expect_release(c, "RELEASE of an unknown mutex", X, 1, NOBODY, true);
 }
 
-/* ---- X owns ------------------------------------------------------------------------------- */
+/* ---- X owns ---------------------------------------------------------------------------------- */
 
 static bool is_listed(struct contract *c)
 {
@@ -191,10 +192,10 @@ static bool check_released(struct contract *c, uint64_t revision)
            expect(c, "GUARD after the release", SIMBA_OP_GUARD, X, 0, NOBODY);
 }
 
-/* ---- The term is taken away --------------------------------------------------------------- */
+/* ---- The term is taken away ------------------------------------------------------------------ */
 
-/* Another client takes the mutex from its owner, which has not been told when it gives the mutex back: once while
- * nobody owns, once while the next one does. Leaves nobody as the owner. */
+/* Another client takes the mutex from its owner, which has not been told when it gives the mutex
+ * back: once while nobody owns, once while the next one does. Leaves nobody as the owner. */
 static bool check_taken_away(struct contract *c, simba_client *other, bool is_owned_again)
 {
     struct sb_kit *kit = c->kit;
@@ -218,7 +219,7 @@ static bool check_taken_away(struct contract *c, simba_client *other, bool is_ow
            expect_release(c, "RELEASE by the next owner", Y, c->answer.revision, NOBODY, false);
 }
 
-/* ---- The lease runs out ------------------------------------------------------------------- */
+/* ---- The lease runs out ---------------------------------------------------------------------- */
 
 struct takeover {
     struct contract *contract;

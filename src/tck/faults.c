@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-/* ---- self_fence: who cannot renew lets go by its own clock -------------------------------- */
+/* ---- self_fence: who cannot renew lets go by its own clock ----------------------------------- */
 
 enum silence {
     SILENCE_REQUESTS, /* nothing reaches the store */
@@ -119,7 +119,7 @@ void sb_case_self_fence(struct sb_kit *kit)
     }
 }
 
-/* ---- late_reply: an answer to an earlier start changes nothing ---------------------------- */
+/* ---- late_reply: an answer to an earlier start changes nothing ------------------------------- */
 
 /* How long a stop waits for the answer that is held back. */
 #define LATE_STOP_TIMEOUT_MS 500
@@ -145,8 +145,8 @@ static bool await_held(struct late *late, unsigned count)
     return sb_kit_await(late->kit, has_held, late, "the store has answered an ACQUIRE");
 }
 
-/* Delivers an answer and waits until the library must have taken it in: the status, which is asked for
- * and answered behind it on the same client, has come. */
+/* Delivers an answer and waits until the library must have taken it in: the status, which is asked
+ * for and answered behind it on the same client, has come. */
 static bool deliver_first(struct late *late)
 {
     struct simba_mutex_status status;

@@ -173,7 +173,7 @@ bool sb_kit_failed(struct sb_kit *kit)
     return failed;
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------ */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 void sb_kit_signal(struct sb_kit *kit)
 {
@@ -253,7 +253,7 @@ void sb_kit_linger(struct sb_kit *kit, int64_t ms)
     (void)sb_kit_wait(kit, never, NULL, ms);
 }
 
-/* ---- Clients ------------------------------------------------------------------------------ */
+/* ---- Clients --------------------------------------------------------------------------------- */
 
 static int64_t transition_ms(const struct sb_kit *kit, enum sb_kit_lease lease)
 {
@@ -341,7 +341,7 @@ simba_client *sb_kit_client_with_shim(struct sb_kit *kit, enum sb_kit_lease leas
     return keep_client(kit, client, shim);
 }
 
-/* ---- The store's word --------------------------------------------------------------------- */
+/* ---- The store's word ------------------------------------------------------------------------ */
 
 bool sb_kit_look(struct sb_kit *kit, simba_client *client, struct simba_mutex_status *ret_status)
 {

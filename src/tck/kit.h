@@ -2,8 +2,8 @@
  * kit.h - the stage on which one case of the compatibility kit runs.
  *
  * Owns what a case makes (clients, probes, shims), its waiting and what it found wrong. A case may
- * return at any line: all that it made is closed behind it. Knows the public headers only, so that a
- * backend of anybody's can be put to the test.
+ * return at any line: all that it made is closed behind it. Knows the public headers only, so that
+ * a backend of anybody's can be put to the test.
  */
 #ifndef SB_TCK_KIT_H
 #define SB_TCK_KIT_H

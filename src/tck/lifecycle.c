@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- start: becomes the owner, and gives the mutex back when it stops --------------------- */
+/* ---- start: becomes the owner, and gives the mutex back when it stops ------------------------ */
 
 static void check_is_owner(struct sb_probe *probe, const struct simba_state *state)
 {
@@ -69,7 +69,7 @@ void sb_case_start(struct sb_kit *kit)
                      status.owner.id);
 }
 
-/* ---- restart: a contender that stopped can start again ------------------------------------ */
+/* ---- restart: a contender that stopped can start again --------------------------------------- */
 
 #define RESTARTS 4
 
@@ -99,7 +99,7 @@ void sb_case_restart(struct sb_kit *kit)
             return;
 }
 
-/* ---- guard: an owner stays the owner for as long as it renews ----------------------------- */
+/* ---- guard: an owner stays the owner for as long as it renews -------------------------------- */
 
 struct pair {
     struct sb_probe *owner;
@@ -149,7 +149,7 @@ void sb_case_guard(struct sb_kit *kit)
         sb_probe_stop(pair.rival);
 }
 
-/* ---- stop_in_callback: a callback may stop or close its own contender --------------------- */
+/* ---- stop_in_callback: a callback may stop or close its own contender ------------------------ */
 
 static void stop_from_inside(struct sb_probe *probe, const struct simba_state *state)
 {

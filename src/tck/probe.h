@@ -1,8 +1,8 @@
 /*
  * probe.h - a contender whose callbacks are recorded and checked.
  *
- * Whatever a case is about, its probes also see that on_acquired and on_released alternate, that they
- * tell the truth about the owner, that tokens grow and that nothing is called after a stop.
+ * Whatever a case is about, its probes also see that on_acquired and on_released alternate, that
+ * they tell the truth about the owner, that tokens grow and that nothing is called after a stop.
  */
 #ifndef SB_TCK_PROBE_H
 #define SB_TCK_PROBE_H

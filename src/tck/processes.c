@@ -1,8 +1,9 @@
 /*
  * processes.c - the case multi_process: a contest across processes.
  *
- * The children are forked before this process has opened a client for the contest. The end of a pipe
- * that all of them hold tells that all have ended, so that a child that hangs is killed in time.
+ * The children are forked before this process has opened a client for the contest. The end of a
+ * pipe that all of them hold tells that all have ended, so that a child that hangs is killed in
+ * time.
  */
 #include "tck/cases.h"
 #include "tck/contest.h"
@@ -26,7 +27,8 @@ struct crew {
     int alive; /* read end of the pipe: ends when the last child has */
 };
 
-/* A child: tells its failures through the arena and leaves without running anybody's exit handlers. */
+/* A child: tells its failures through the arena and leaves without running anybody's exit
+ * handlers. */
 static _Noreturn void run_child(struct crew *crew, unsigned index)
 {
     struct sb_kit *kit = crew->kit;

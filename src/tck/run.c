@@ -1,8 +1,8 @@
 /*
  * run.c - the list of cases, and the runner that bounds each of them in time.
  *
- * A case runs on a thread of its own. When the library hangs, the case has failed; its thread and what
- * it uses are left alone, and freed should it come back after all.
+ * A case runs on a thread of its own. When the library hangs, the case has failed; its thread and
+ * what it uses are left alone, and freed should it come back after all.
  */
 #include "tck/cases.h"
 #include "tck/contest.h"
@@ -48,7 +48,7 @@ const char *simba_tck_case(size_t index)
     return index < ENTRY_COUNT ? entries[index].name : NULL;
 }
 
-/* ---- One case, bounded in time ------------------------------------------------------------ */
+/* ---- One case, bounded in time --------------------------------------------------------------- */
 
 /* Shared by the runner and the case's thread; the last user frees it. */
 struct job {
@@ -103,8 +103,8 @@ static void *run_job(void *argument)
     return NULL;
 }
 
-/* Every wait of a case is bounded by the kit's patience, and the first that is in vain ends the case;
- * then there are stops to wait for. */
+/* Every wait of a case is bounded by the kit's patience, and the first that is in vain ends the
+ * case; then there are stops to wait for. */
 static int64_t bound_ms(const struct sb_kit *kit)
 {
     return kit->options.contend_ms + 3 * sb_kit_patience_ms(kit);
@@ -149,7 +149,7 @@ static bool run_bounded(const struct entry *entry, struct sb_kit *kit)
     return true;
 }
 
-/* ---- The whole run ------------------------------------------------------------------------ */
+/* ---- The whole run --------------------------------------------------------------------------- */
 
 struct tally {
     const struct simba_tck_options *options;

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- schedule: only the leader works, and its successor goes on --------------------------- */
+/* ---- schedule: only the leader works, and its successor goes on ------------------------------ */
 
 #define WORK_PERIOD_MS 20
 #define WORK_RUNS 3
@@ -106,7 +106,8 @@ static bool has_begun(void *argument)
     return atomic_load(&worker->runs) > 0;
 }
 
-/* The first leads and works for long; meanwhile the second must not work, however often it would. */
+/* The first leads and works for long; meanwhile the second must not work, however often it
+ * would. */
 static bool keep_working(struct worker *first, struct worker *second)
 {
     struct sb_kit *kit = first->kit;
@@ -151,7 +152,7 @@ void sb_case_schedule(struct sb_kit *kit)
     simba_scheduler_close(second.scheduler);
 }
 
-/* ---- observe: who does not compete sees owners come and go -------------------------------- */
+/* ---- observe: who does not compete sees owners come and go ----------------------------------- */
 
 #define OBSERVER_POLL_MS 50
 
@@ -249,7 +250,7 @@ void sb_case_observe(struct sb_kit *kit)
     simba_observer_close(observer);
 }
 
-/* ---- lock_timeout: a wait that ran out leaves nothing behind ------------------------------ */
+/* ---- lock_timeout: a wait that ran out leaves nothing behind --------------------------------- */
 
 #define LOCK_ROUNDS 8
 #define LOCK_WAIT_MS 60

@@ -1,9 +1,10 @@
 /*
- * shim.c - the shim as library and backend see it: requests pass one way, answers the other, and each is
- * held, refused or let through as the faults of the moment say. Who sets them is shim_control.c.
+ * shim.c - the shim as library and backend see it: requests pass one way, answers the other, and
+ * each is held, refused or let through as the faults of the moment say. Who sets them is
+ * shim_control.c.
  *
- * One lock guards all of a shim. Nothing foreign is called with it held: the backend may answer from
- * within submit, and the library may submit from within a reply.
+ * One lock guards all of a shim. Nothing foreign is called with it held: the backend may answer
+ * from within submit, and the library may submit from within a reply.
  */
 #include "tck/shim.h"
 
@@ -44,7 +45,7 @@ static void queue_add(struct request_queue *queue, struct simba_request *request
     queue->tail = &request->next;
 }
 
-/* ---- Towards the backend ------------------------------------------------------------------ */
+/* ---- Towards the backend --------------------------------------------------------------------- */
 
 static bool is_lease_op(enum simba_op op)
 {
@@ -117,7 +118,7 @@ static bool shim_serves(const char *scheme)
     return true;
 }
 
-/* ---- Towards the library ------------------------------------------------------------------ */
+/* ---- Towards the library --------------------------------------------------------------------- */
 
 static bool makes_owner(const struct simba_request *request, const struct simba_reply *reply)
 {
@@ -257,7 +258,7 @@ static void wrapped_log(const struct simba_backend_host *host, enum simba_log_le
     real->log(real, level, "%s", line);
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static void wrap_host(struct sb_shim *shim, const struct simba_backend_host *host)
 {

@@ -4,9 +4,9 @@
  *     library  --submit-->  shim  --submit-->  backend
  *     library  <--reply---  shim  <--reply---  backend
  *
- * It can keep requests from the backend, keep answers from the library and answer with an error in the
- * backend's place. It can also put requests of its own to the backend, to see what the store itself
- * says. It works with any backend because it uses nothing but backend.h.
+ * It can keep requests from the backend, keep answers from the library and answer with an error in
+ * the backend's place. It can also put requests of its own to the backend, to see what the store
+ * itself says. It works with any backend because it uses nothing but backend.h.
  */
 #ifndef SB_TCK_SHIM_H
 #define SB_TCK_SHIM_H
@@ -68,8 +68,8 @@ struct sb_shim_answer {
     char text[256];
 };
 
-/* Puts a request to the backend and waits for the answer. Returns SIMBA_OK when there was an answer,
- * whatever it says, and SIMBA_ETIMEDOUT when there was none. Not while anything is held. */
+/* Puts a request to the backend and waits for the answer. Returns SIMBA_OK when there was an
+ * answer, whatever it says, and SIMBA_ETIMEDOUT when there was none. Not while anything is held. */
 int sb_shim_call(struct sb_shim *shim, const struct simba_request *request, int64_t patience_ms,
                  struct sb_shim_answer *ret_answer);
 

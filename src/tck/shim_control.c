@@ -1,6 +1,6 @@
 /*
- * shim_control.c - the shim as the cases see it: sets and ends faults, and puts requests of its own to the
- * backend.
+ * shim_control.c - the shim as the cases see it: sets and ends faults, and puts requests of its own
+ * to the backend.
  */
 #include "tck/shim.h"
 
@@ -10,7 +10,7 @@
 
 #include <time.h>
 
-/* ---- Faults ------------------------------------------------------------------------------- */
+/* ---- Faults ---------------------------------------------------------------------------------- */
 
 void sb_shim_hold_requests(struct sb_shim *shim, unsigned set)
 {
@@ -140,7 +140,7 @@ bool sb_shim_has_sessions(struct sb_shim *shim)
     return sessions;
 }
 
-/* ---- Requests of its own ------------------------------------------------------------------ */
+/* ---- Requests of its own --------------------------------------------------------------------- */
 
 static void run_call(struct simba_task *task)
 {

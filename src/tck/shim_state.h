@@ -67,8 +67,8 @@ void sb_shim_queue_init(struct request_queue *queue);
 /* Answers a batch with `code` in the backend's place. Without the lock. */
 void sb_shim_answer_refused(struct sb_shim *shim, struct simba_request *batch, int code);
 
-/* Call it before the library sees the answer, so that the library never believes longer than is noted
- * here. With the lock held. */
+/* Call it before the library sees the answer, so that the library never believes longer than is
+ * noted here. With the lock held. */
 void sb_shim_note_lease(struct sb_shim *shim, const struct simba_request *request,
                         const struct simba_reply *reply, int64_t sent_at_ms);
 

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-/* ---- handover_order: the old owner's on_released has returned before the new term begins --- */
+/* ---- handover_order: the old owner's on_released has returned before the new term begins ----- */
 
 /* Longer than a whole lease: only renewals keep the mutex exclusive for that long. */
 static void clean_up_slowly(struct sb_probe *probe, const struct simba_state *state)
@@ -52,7 +52,7 @@ void sb_case_handover_order(struct sb_kit *kit)
     hand_over(first, second);
 }
 
-/* ---- fence_grows: every term has a larger token, and keeps it ----------------------------- */
+/* ---- fence_grows: every term has a larger token, and keeps it -------------------------------- */
 
 #define TERMS 6
 #define RENEWALS 3
@@ -129,7 +129,7 @@ void sb_case_fence_grows(struct sb_kit *kit)
     }
 }
 
-/* ---- equal_ids: two contenders with one id do not both own for longer than a renewal -------- */
+/* ---- equal_ids: two contenders with one id do not both own for longer than a renewal --------- */
 
 struct rivals {
     simba_client *clients[2];
@@ -143,8 +143,8 @@ static bool owns(const struct rivals *r, int which)
     return simba_contender_is_owner(r->probes[which]->contender);
 }
 
-/* One of them leads through some renewals, and the other does not own meanwhile. Where the store cannot tell the
- * terms of one id apart, both may lose their leases before that. */
+/* One of them leads through some renewals, and the other does not own meanwhile. Where the store
+ * cannot tell the terms of one id apart, both may lose their leases before that. */
 static bool one_leads(void *argument)
 {
     struct rivals *r = argument;

@@ -1,6 +1,6 @@
 /*
- * Threads that wait inside the library turn the client's loop meanwhile. What the loop owes to others it must
- * not forget for that.
+ * Threads that wait inside the library turn the client's loop meanwhile. What the loop owes to
+ * others it must not forget for that.
  */
 #include "probe.h"
 
@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-/* ---- A thread that waits for a mutex that another client holds -------------------------------- */
+/* ---- A thread that waits for a mutex that another client holds ------------------------------- */
 
 struct waiter {
     simba_client *other; /* holds it */
@@ -115,7 +115,7 @@ static void a_contender_started_while_a_thread_waits_wins(void **state)
     probe_close(client);
 }
 
-/* ---- Several threads ------------------------------------------------------------------------ */
+/* ---- Several threads ------------------------------------------------------------------------- */
 
 #define CROWD 4
 #define CYCLES 100
@@ -179,7 +179,7 @@ static void threads_acquire_at_the_same_time_on_one_client(void **state)
     test_folder_remove(folder);
 }
 
-/* ---- fork() --------------------------------------------------------------------------------- */
+/* ---- fork() ---------------------------------------------------------------------------------- */
 
 /* Runs in the child: the number of the first check that fails, or 0. */
 static int check_child(simba_client *client, simba_locker *locker)
@@ -228,9 +228,10 @@ static void a_child_forked_while_a_thread_waits_finds_dead_handles(void **state)
     probe_close(client);
 }
 
-/* ---- Callbacks ------------------------------------------------------------------------------ */
+/* ---- Callbacks ------------------------------------------------------------------------------- */
 
-/* Acquires and releases inside a callback, which turns the loop, and stops another contender from there. */
+/* Acquires and releases inside a callback, which turns the loop, and stops another contender from
+ * there. */
 static void work_in_callback(struct probe *p)
 {
     simba_locker *locker = p->user;

@@ -5,7 +5,7 @@
 
 #include "tck/shim.h"
 
-/* ---- Stop and close from inside ------------------------------------------------------------- */
+/* ---- Stop and close from inside -------------------------------------------------------------- */
 
 static void stop_myself(struct probe *p)
 {
@@ -100,7 +100,7 @@ static void a_close_inside_on_released_while_another_thread_stops_is_safe(void *
     probe_close(client);
 }
 
-/* ---- Order ---------------------------------------------------------------------------------- */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 struct contest {
     atomic_int inside; /* contenders between on_acquired and the end of on_released */
@@ -179,7 +179,7 @@ static void hand_overs_between_clients_never_overlap(void **state)
     probe_close(clients[1]);
 }
 
-/* ---- Slow ----------------------------------------------------------------------------------- */
+/* ---- Slow ------------------------------------------------------------------------------------ */
 
 static void wait_at_gate(struct probe *p)
 {
@@ -322,7 +322,7 @@ static void a_stop_without_on_released_keeps_the_mutex_until_on_acquired_has_ret
     probe_close(client);
 }
 
-/* ---- Stuck ---------------------------------------------------------------------------------- */
+/* ---- Stuck ----------------------------------------------------------------------------------- */
 
 #define IMPATIENT "memory:stuck?ttl=20s&transition=20s&stop-timeout=200ms"
 
@@ -497,7 +497,7 @@ static void only_on_released_is_told_of_a_term_that_had_nobody_to_tell(void **st
     probe_close(client);
 }
 
-/* ---- Threads -------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 #define PAIRS 8
 
@@ -594,7 +594,7 @@ static void a_callback_that_waits_in_another_client_is_replaced(void **state)
     probe_close(other);
 }
 
-/* ---- Others --------------------------------------------------------------------------------- */
+/* ---- Others ---------------------------------------------------------------------------------- */
 
 static void on_notify_tells_the_changes_between_others(void **state)
 {

@@ -10,7 +10,7 @@
 
 #include <fcntl.h>
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *url, const struct simba_client_options *options, int code,
                            const char *const words[])
@@ -138,7 +138,7 @@ static void a_client_needs_a_url_and_a_place_for_the_result(void **state)
     assert_int_equal(simba_client_open("memory:a", NULL, NULL, NULL), SIMBA_EMISUSE);
 }
 
-/* ---- Closing -------------------------------------------------------------------------------- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 static int idle_work(void *user, simba_scheduler *scheduler)
 {
@@ -262,7 +262,7 @@ static void descriptors_are_closed_on_exec(void **state)
     probe_close(client);
 }
 
-/* ---- Status --------------------------------------------------------------------------------- */
+/* ---- Status ---------------------------------------------------------------------------------- */
 
 static void the_status_list_is_sorted_and_tells_owner_and_token(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * The end of handles: what begins after a close, what is freed under a running callback, and on_closed. Freed memory
- * is poisoned, so that its use ends the test.
+ * The end of handles: what begins after a close, what is freed under a running callback, and
+ * on_closed. Freed memory is poisoned, so that its use ends the test.
  */
 #include "lib/poison.h"
 #include "probe.h"
@@ -25,7 +25,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
     return code;
 }
 
-/* ---- Handles of all kinds ------------------------------------------------------------------- */
+/* ---- Handles of all kinds -------------------------------------------------------------------- */
 
 enum kind { CONTENDER, OBSERVER, SCHEDULER, LOCKER, KINDS };
 
@@ -240,7 +240,7 @@ static void begin_callback(struct subject *s, struct world *w)
     probe_wait_count(&s->begun, 1);
 }
 
-/* ---- Cases ---------------------------------------------------------------------------------- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 #define SOON "ttl=60ms&transition=100ms&jitter=0ms..10ms&stop-timeout="
 

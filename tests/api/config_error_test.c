@@ -1,6 +1,6 @@
 /*
- * What is wrong with a configuration: each mistake is told with its line, its column and its key, and no
- * password is quoted.
+ * What is wrong with a configuration: each mistake is told with its line, its column and its key,
+ * and no password is quoted.
  */
 #include "test.h"
 
@@ -51,7 +51,7 @@ static void check_part(const char *text, const char *part)
         fail_msg("%s\nis refused with: %s\nand not with: %s", text, sentence, part);
 }
 
-/* ---- Keys and values ------------------------------------------------------------------------ */
+/* ---- Keys and values ------------------------------------------------------------------------- */
 
 #define STORES                                                                                     \
     "; the store is named by simba.url, or by the url of simba.jdbc (SQLite, PostgreSQL, MySQL), " \
@@ -204,7 +204,7 @@ static void what_is_no_yaml_is_refused(void **state)
     check_refusals(broken_yaml, TEST_COUNT(broken_yaml));
 }
 
-/* ---- Stores --------------------------------------------------------------------------------- */
+/* ---- Stores ---------------------------------------------------------------------------------- */
 
 static const struct refusal store_counts[] = {
     {"", "1:1: no store is enabled: write simba.url, or simba.jdbc, simba.redis or simba.zookeeper "

@@ -1,6 +1,7 @@
 /*
- * The section of a configuration for a store that the program has registered: its name, its options, and what is
- * wrong with it. The store is `memory:` under other names, and notes which options it was asked with.
+ * The section of a configuration for a store that the program has registered: its name, its
+ * options, and what is wrong with it. The store is `memory:` under other names, and notes which
+ * options it was asked with.
  */
 #include "test.h"
 
@@ -56,7 +57,8 @@ static const struct simba_backend_option options[] = {
     {NULL, SIMBA_OPTION_TEXT, NULL},
 };
 
-/* The first says what its options are, the second does not, and the third has a name that means something else. */
+/* The first says what its options are, the second does not, and the third has a name that means
+ * something else. */
 static struct simba_backend_ops coffee;
 static struct simba_backend_ops tea;
 static struct simba_backend_ops water;

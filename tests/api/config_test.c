@@ -1,6 +1,6 @@
 /*
- * Configurations: what they mean as a URL, what their paths are relative to, and who may see a password. What is
- * wrong with one is in config_error_test.c.
+ * Configurations: what they mean as a URL, what their paths are relative to, and who may see a
+ * password. What is wrong with one is in config_error_test.c.
  */
 #include "test.h"
 
@@ -49,7 +49,7 @@ static int remove_file(void **state)
     return 0;
 }
 
-/* ---- What is read --------------------------------------------------------------------------- */
+/* ---- What is read ---------------------------------------------------------------------------- */
 
 static void a_url_alone_is_enough(void **state)
 {
@@ -161,7 +161,7 @@ static void every_option_of_redis_is_a_key(void **state)
 
 #endif
 
-/* ---- Paths ---------------------------------------------------------------------------------- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 static void check_read(const char *text, const char *file, const char *format, const char *folder)
 {
@@ -221,7 +221,7 @@ static void paths_of_a_text_stay_as_they_are(void **state)
     check_url("simba: {url: 'sqlite:jobs.db', password-file: s}", "sqlite:jobs.db?password-file=s");
 }
 
-/* ---- Passwords and files -------------------------------------------------------------------- */
+/* ---- Passwords and files --------------------------------------------------------------------- */
 
 struct heard {
     char line[512];
@@ -377,7 +377,7 @@ static void a_check_finds_missing_passwords_and_tells_where_the_url_stands(void 
     assert_int_equal(simba_config_check(path, NULL, &url, NULL, &error), SIMBA_EMISUSE);
 }
 
-/* ---- Clients -------------------------------------------------------------------------------- */
+/* ---- Clients --------------------------------------------------------------------------------- */
 
 static void a_client_is_opened_with_the_times_of_the_file(void **state)
 {

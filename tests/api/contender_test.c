@@ -7,7 +7,7 @@
 
 #include <sched.h>
 
-/* ---- Creation ------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static void expect_refusal(simba_client *client, const struct simba_contender_options *options,
                            int code, const char *word)
@@ -98,7 +98,7 @@ static void a_contender_may_have_a_lease_of_its_own(void **state)
     probe_close(client);
 }
 
-/* ---- Lifecycle ------------------------------------------------------------------------------ */
+/* ---- Lifecycle ------------------------------------------------------------------------------- */
 
 static void the_wrong_order_is_an_error_that_names_both_states(void **state)
 {
@@ -269,7 +269,7 @@ static void threads_that_start_and_stop_at_once_do_no_harm(void **state)
     probe_close(client);
 }
 
-/* ---- What it tells -------------------------------------------------------------------------- */
+/* ---- What it tells --------------------------------------------------------------------------- */
 
 static void it_tells_who_owns_and_until_when(void **state)
 {

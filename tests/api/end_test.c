@@ -1,6 +1,6 @@
 /*
- * What comes late must not meet what is gone: answers to questions that nobody waits for any more, news for
- * a client that closes, the application's own locks.
+ * What comes late must not meet what is gone: answers to questions that nobody waits for any more,
+ * news for a client that closes, the application's own locks.
  */
 #include "base/random.h"
 #include "probe.h"
@@ -8,8 +8,8 @@
 
 #include <uv.h>
 
-/* Stretches the time between the posting of a task and the signal for it, in which the task may already run
- * and end the loop. */
+/* Stretches the time between the posting of a task and the signal for it, in which the task may
+ * already run and end the loop. */
 int __wrap_uv_async_send(uv_async_t *signal);
 int __real_uv_async_send(uv_async_t *signal);
 
@@ -22,7 +22,7 @@ int __wrap_uv_async_send(uv_async_t *signal)
     return __real_uv_async_send(signal);
 }
 
-/* ---- Questions ------------------------------------------------------------------------------ */
+/* ---- Questions ------------------------------------------------------------------------------- */
 
 static void ask_and_close(const char *url, int rounds)
 {
@@ -51,7 +51,7 @@ static void a_question_without_patience_does_not_outlive_its_client(void **state
     test_folder_remove(folder);
 }
 
-/* ---- News ----------------------------------------------------------------------------------- */
+/* ---- News ------------------------------------------------------------------------------------ */
 
 static atomic_bool over;
 

@@ -230,7 +230,7 @@ static void a_stop_that_calls_nobody_does_not_wait_for_the_executor(void **state
     probe_close(client);
 }
 
-/* ---- A single thread ------------------------------------------------------------------------ */
+/* ---- A single thread ------------------------------------------------------------------------- */
 
 static void a_stop_on_the_only_thread_runs_its_callbacks_and_gives_the_mutex_back(void **state)
 {
@@ -308,7 +308,8 @@ static void wait_at_gate(struct probe *p)
     gate_wait(p->user);
 }
 
-/* A thread that is not the executor's leaves callbacks to it, and is told that one has not returned. */
+/* A thread that is not the executor's leaves callbacks to it, and is told that one has not
+ * returned. */
 static void a_client_is_not_closed_while_a_callback_has_not_returned(void **state)
 {
     simba_client *client = probe_open("memory:only?ttl=20s&transition=20s&stop-timeout=100ms");

@@ -1,6 +1,6 @@
 /*
- * A contender that waits and has on_notify is told of the owners between others, on the embedded stores and on one that
- * pushes nothing.
+ * A contender that waits and has on_notify is told of the owners between others, on the embedded
+ * stores and on one that pushes nothing.
  */
 #include "probe.h"
 

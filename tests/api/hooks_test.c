@@ -7,7 +7,7 @@
 
 #include <time.h>
 
-/* ---- Metrics -------------------------------------------------------------------------------- */
+/* ---- Metrics --------------------------------------------------------------------------------- */
 
 static uint64_t sum_of_buckets(const struct simba_histogram *histogram)
 {
@@ -93,7 +93,7 @@ static void metrics_fill_only_what_fits(void **state)
     probe_close(client);
 }
 
-/* ---- Logging -------------------------------------------------------------------------------- */
+/* ---- Logging --------------------------------------------------------------------------------- */
 
 struct lines {
     atomic_uint count;
@@ -132,7 +132,7 @@ static int fail_work(void *user, simba_scheduler *scheduler)
     return 7;
 }
 
-/* ---- Names and times for logs --------------------------------------------------------------- */
+/* ---- Names and times for logs ---------------------------------------------------------------- */
 
 static void every_object_knows_its_mutex_and_id(void **state)
 {
@@ -173,7 +173,7 @@ static void times_can_be_told_by_the_wall_clock(void **state)
     assert_true(simba_wall_ms(SIMBA_INFINITE) == SIMBA_INFINITE);
 }
 
-/* ---- What to be woken for ------------------------------------------------------------------- */
+/* ---- What to be woken for -------------------------------------------------------------------- */
 
 /* How many lines of each level had the text. */
 struct heard {
@@ -382,7 +382,7 @@ static void the_library_prints_nothing(void **state)
     assert_int_equal(size, 0);
 }
 
-/* ---- Ids ------------------------------------------------------------------------------------ */
+/* ---- Ids ------------------------------------------------------------------------------------- */
 
 static int make_test_id(void *user, char ret_id[SIMBA_ID_MAX + 1])
 {

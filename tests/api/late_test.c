@@ -1,5 +1,6 @@
 /*
- * Clients that are opened while their store is down: on SQLite, and on a store that a program brings.
+ * Clients that are opened while their store is down: on SQLite, and on a store that a program
+ * brings.
  */
 #include "probe.h"
 
@@ -9,7 +10,7 @@
 
 #define TIMES "ttl=2s&transition=2s&jitter=0ms..30ms"
 
-/* ---- SQLite --------------------------------------------------------------------------------- */
+/* ---- SQLite ---------------------------------------------------------------------------------- */
 
 static char folder[TEST_PATH_MAX];
 static char missing[TEST_PATH_MAX + 16];
@@ -80,7 +81,8 @@ static void what_is_wrong_with_the_url_fails_at_once(void **state)
     }
 }
 
-/* A program that moves to another folder, as daemons do, and another that stays mean the same file. */
+/* A program that moves to another folder, as daemons do, and another that stays mean the same
+ * file. */
 static void a_relative_path_counts_from_the_folder_of_the_opening(void **state)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
@@ -112,7 +114,7 @@ static void a_relative_path_counts_from_the_folder_of_the_opening(void **state)
     probe_close(mover);
 }
 
-/* ---- A store that a program brings ---------------------------------------------------------- */
+/* ---- A store that a program brings ----------------------------------------------------------- */
 
 #define HANG_MS 3000
 
@@ -296,7 +298,7 @@ static void many_contenders_own_when_the_store_comes(void **state)
     probe_close(client);
 }
 
-/* ---- A store that hangs while it is opened -------------------------------------------------- */
+/* ---- A store that hangs while it is opened --------------------------------------------------- */
 
 static bool is_open_or_hanging(void *user)
 {
@@ -389,7 +391,7 @@ static void a_close_may_meet_an_opening_at_any_time(void **state)
     }
 }
 
-/* ---- Lockers -------------------------------------------------------------------------------- */
+/* ---- Lockers --------------------------------------------------------------------------------- */
 
 struct acquiring {
     simba_locker *locker;

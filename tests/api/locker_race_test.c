@@ -15,7 +15,7 @@ static simba_locker *make_locker(simba_client *client)
     return locker;
 }
 
-/* ---- Time-outs ------------------------------------------------------------------------------ */
+/* ---- Time-outs ------------------------------------------------------------------------------- */
 
 struct attempt {
     simba_locker *locker;
@@ -40,7 +40,8 @@ static void pause_us(uint64_t us)
     nanosleep(&pause, NULL);
 }
 
-/* Releases about when the wait of the other runs out. In either case the mutex must be free in the end. */
+/* Releases about when the wait of the other runs out. In either case the mutex must be free in the
+ * end. */
 static unsigned race_release_against_timeout(const char *url, int rounds)
 {
     simba_client *client = probe_open(url);
@@ -110,7 +111,7 @@ static void a_time_out_of_nothing_on_a_free_mutex_leaves_it_free(void **state)
     probe_close(client);
 }
 
-/* ---- Signals and threads -------------------------------------------------------------------- */
+/* ---- Signals and threads --------------------------------------------------------------------- */
 
 #define THREADS 4
 #define TURNS 60

@@ -25,7 +25,7 @@ static void expect(int code, int expected, const struct simba_error *error)
     assert_int_equal(error->code, expected);
 }
 
-/* ---- Acquire and release -------------------------------------------------------------------- */
+/* ---- Acquire and release --------------------------------------------------------------------- */
 
 static void a_free_mutex_is_acquired_and_given_back(void **state)
 {
@@ -155,7 +155,7 @@ static void a_scope_stops_and_closes_its_services(void **state)
     assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
 }
 
-/* ---- One acquirer at a time ----------------------------------------------------------------- */
+/* ---- One acquirer at a time ------------------------------------------------------------------ */
 
 struct waiting {
     simba_locker *locker;
@@ -220,7 +220,7 @@ static void a_second_acquirer_of_the_same_locker_is_refused(void **state)
     probe_close(client);
 }
 
-/* ---- Not acquired --------------------------------------------------------------------------- */
+/* ---- Not acquired ---------------------------------------------------------------------------- */
 
 static void a_try_on_an_owned_mutex_tells_who_owns_it(void **state)
 {
@@ -333,7 +333,7 @@ static void a_cancel_just_before_the_acquire_is_not_lost(void **state)
     probe_close(client);
 }
 
-/* ---- A store in trouble --------------------------------------------------------------------- */
+/* ---- A store in trouble ---------------------------------------------------------------------- */
 
 struct troubled {
     struct sb_shim *shim;
@@ -441,7 +441,7 @@ static void a_lost_lease_is_told_by_the_release_and_not_won_back(void **state)
     close_troubled(&t);
 }
 
-/* ---- on_lost -------------------------------------------------------------------------------- */
+/* ---- on_lost --------------------------------------------------------------------------------- */
 
 struct losses {
     atomic_uint begun;
@@ -553,7 +553,7 @@ static void on_lost_may_release(void **state)
     close_troubled(&t);
 }
 
-/* ---- From a callback ------------------------------------------------------------------------ */
+/* ---- From a callback ------------------------------------------------------------------------- */
 
 static void lock_inside(struct probe *p)
 {

@@ -1,6 +1,6 @@
 /*
- * Who turns the loop: a thread that waits turns it itself, nobody is stranded when it goes, and nobody is
- * woken without need.
+ * Who turns the loop: a thread that waits turns it itself, nobody is stranded when it goes, and
+ * nobody is woken without need.
  */
 #include "probe.h"
 #include "runtime/wait.h"
@@ -129,8 +129,8 @@ static void *wait_for_flag(void *argument)
     return NULL;
 }
 
-/* It looks once before it knows how it will wait, and then again as the owner, or with the lock that it
- * gives up only in its sleep. */
+/* It looks once before it knows how it will wait, and then again as the owner, or with the lock
+ * that it gives up only in its sleep. */
 static bool is_waited_for(void *argument)
 {
     struct flag *flag = argument;
@@ -152,9 +152,10 @@ static pthread_t start_waiting(struct flag *flag)
     return thread;
 }
 
-/* ---- Turning -------------------------------------------------------------------------------- */
+/* ---- Turning --------------------------------------------------------------------------------- */
 
-/* Has a task run and waits for it; whether this thread ran it. The loop's thread may have been at work just then. */
+/* Has a task run and waits for it; whether this thread ran it. The loop's thread may have been at
+ * work just then. */
 static bool runs_here(struct sb_loop *loop, void (*run)(struct simba_task *task))
 {
     struct flag flag;
@@ -352,7 +353,7 @@ static void a_loop_can_end_right_after_somebody_turned_it(void **state)
     }
 }
 
-/* ---- Many threads --------------------------------------------------------------------------- */
+/* ---- Many threads ---------------------------------------------------------------------------- */
 
 #define CROWD 4
 
@@ -381,7 +382,7 @@ static void threads_wait_at_the_same_time(void **state)
         pthread_join(threads[i], NULL);
 }
 
-/* ---- Rest ----------------------------------------------------------------------------------- */
+/* ---- Rest ------------------------------------------------------------------------------------ */
 
 /* How often the threads of this process went to sleep, but for the one that asks. */
 static long sleeps_of_others(void)
@@ -496,7 +497,7 @@ static void the_loops_thread_sleeps_through_the_events_of_a_borrower(void **stat
     flag_end(&beats.over);
 }
 
-/* ---- What the loop must bear ---------------------------------------------------------------- */
+/* ---- What the loop must bear ----------------------------------------------------------------- */
 
 static void break_a_pipe(struct simba_task *task)
 {
@@ -673,7 +674,7 @@ static void a_cancelled_thread_finishes_its_post(void **state)
     flag_end(&flag);
 }
 
-/* ---- Handles of a backend ------------------------------------------------------------------- */
+/* ---- Handles of a backend -------------------------------------------------------------------- */
 
 /* Something arrives, and the answer to it is to leave before the loop waits. */
 struct preparer {

@@ -1,5 +1,6 @@
 /*
- * What a call answers when it is not given what it needs: SIMBA_EMISUSE, and a sentence that names it.
+ * What a call answers when it is not given what it needs: SIMBA_EMISUSE, and a sentence that names
+ * it.
  */
 #include "probe.h"
 

@@ -3,7 +3,7 @@
  */
 #include "probe.h"
 
-/* ---- Clients -------------------------------------------------------------------------------- */
+/* ---- Clients --------------------------------------------------------------------------------- */
 
 simba_client *probe_open_with(const char *url, const struct simba_client_options *options)
 {
@@ -35,7 +35,7 @@ void probe_sqlite_url(char *buffer, size_t size, const char *folder, const char 
     snprintf(buffer, size, "sqlite:%s/db?%s", folder, parameters);
 }
 
-/* ---- Gates ---------------------------------------------------------------------------------- */
+/* ---- Gates ----------------------------------------------------------------------------------- */
 
 void gate_open(struct gate *gate)
 {
@@ -53,7 +53,7 @@ void gate_wait(struct gate *gate)
     pthread_mutex_unlock(&gate->lock);
 }
 
-/* ---- A contender that is watched ------------------------------------------------------------ */
+/* ---- A contender that is watched ------------------------------------------------------------- */
 
 static void enter(struct probe *p)
 {
@@ -147,7 +147,7 @@ void probe_end(struct probe *p)
     assert_int_equal(atomic_load(&p->disorder), 0);
 }
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static bool is_owner(void *contender)
 {
@@ -241,7 +241,7 @@ void probe_assert_names(const char *text, const char *word)
         fail_msg("'%s' does not name '%s'", text, word);
 }
 
-/* ---- The process ---------------------------------------------------------------------------- */
+/* ---- The process ----------------------------------------------------------------------------- */
 
 bool probe_is_slowed(void)
 {

@@ -1,6 +1,6 @@
 /*
- * What the tests of the public objects share: clients with short or long leases, and a contender whose
- * callbacks are counted and checked.
+ * What the tests of the public objects share: clients with short or long leases, and a contender
+ * whose callbacks are counted and checked.
  *
  * Asserts of cmocka belong to the thread of the test, so callbacks only note what they see.
  */
@@ -15,7 +15,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Leases that end soon, for tests that wait for their end; and leases that do not end during a test. */
+/* Leases that end soon, for tests that wait for their end; and leases that do not end during a
+ * test. */
 #define PROBE_SHORT "ttl=300ms&transition=400ms&jitter=0ms..30ms&stop-timeout=5s"
 #define PROBE_LONG "ttl=20s&transition=20s&jitter=0ms..30ms&stop-timeout=20s"
 

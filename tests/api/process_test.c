@@ -1,6 +1,6 @@
 /*
- * Contenders and processes: handles after fork(), a holder that is paused past its lease, and hand-over
- * between processes. Other holders are this program run again, spoken to through pipes.
+ * Contenders and processes: handles after fork(), a holder that is paused past its lease, and
+ * hand-over between processes. Other holders are this program run again, spoken to through pipes.
  */
 #include "lib/stop.h"
 #include "probe.h"
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* ---- fork() --------------------------------------------------------------------------------- */
+/* ---- fork() ---------------------------------------------------------------------------------- */
 
 static int wait_for_exit(pid_t child)
 {
@@ -233,7 +233,7 @@ static void a_child_that_was_forked_inside_a_callback_can_close_its_clients(void
     probe_close(client);
 }
 
-/* ---- Another process ------------------------------------------------------------------------ */
+/* ---- Another process ------------------------------------------------------------------------- */
 
 struct holder {
     pid_t pid;
@@ -313,7 +313,8 @@ static void *wait_for_other(void *locker)
     return NULL;
 }
 
-/* Has a thread wait inside the library for good, as programs do; it turns the loop of the client. */
+/* Has a thread wait inside the library for good, as programs do; it turns the loop of the
+ * client. */
 static void start_waiting(simba_client *client)
 {
     simba_locker *locker = NULL;
@@ -326,8 +327,8 @@ static void start_waiting(simba_client *client)
     say("waiting", 1);
 }
 
-/* The other process: owns, and answers questions on its standard input until that ends. Nothing but the
- * answers to "owner" and "counts" comes from the thread that reads. */
+/* The other process: owns, and answers questions on its standard input until that ends. Nothing but
+ * the answers to "owner" and "counts" comes from the thread that reads. */
 static int run_holder(const char *url)
 {
     struct probe p = {.in_acquired = say_acquired};
@@ -405,7 +406,8 @@ static void a_holder_paused_past_its_lease_does_not_believe_any_more(void **stat
     probe_close(client);
 }
 
-/* The thread that turns the loop stands still with all the others, and goes on with what it finds. */
+/* The thread that turns the loop stands still with all the others, and goes on with what it
+ * finds. */
 static void a_holder_paused_while_a_thread_waits_loses_and_learns_it(void **state)
 {
     char url[TEST_PATH_MAX + 128];

@@ -43,7 +43,7 @@ static void the_owner_loses_it_and_the_next_waiter_wins(void **state)
     probe_close(client);
 }
 
-/* ---- The owner gives it back before its first renewal could tell it ------------------------- */
+/* ---- The owner gives it back before its first renewal could tell it -------------------------- */
 
 static simba_locker *make_locker(simba_client *client, const char *id)
 {

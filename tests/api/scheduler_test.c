@@ -89,7 +89,7 @@ static void start(simba_scheduler *scheduler)
         fail_msg("cannot start: %s", error.text);
 }
 
-/* ---- Creation ------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static void expect_refusal(simba_client *client, const struct simba_scheduler_options *options,
                            int code, const char *word)
@@ -154,7 +154,7 @@ static void start_and_stop_obey_the_lifecycle(void **state)
     probe_close(client);
 }
 
-/* ---- Rhythm --------------------------------------------------------------------------------- */
+/* ---- Rhythm ---------------------------------------------------------------------------------- */
 
 #define BEAT 100
 #define BEATS 9
@@ -162,8 +162,8 @@ static void start_and_stop_obey_the_lifecycle(void **state)
 /* How far a run may be behind its beat on a machine that others use too. */
 #define LATENESS 25
 
-/* The most runs that are whole periods apart from one of them. A schedule that adds the work of 33 ms to the
- * period comes back to the same beat with every third run only. */
+/* The most runs that are whole periods apart from one of them. A schedule that adds the work of 33
+ * ms to the period comes back to the same beat with every third run only. */
 static int count_on_beat(const struct journal *j)
 {
     int most = 0;
@@ -282,7 +282,7 @@ static void failing_work_is_counted_and_goes_on(void **state)
     probe_close(client);
 }
 
-/* ---- Only the leader ------------------------------------------------------------------------ */
+/* ---- Only the leader ------------------------------------------------------------------------- */
 
 static void *stop_it(void *scheduler)
 {
@@ -376,7 +376,7 @@ static void work_that_asks_is_told_to_end_by_a_loss_and_runs_again_after_it(void
     sb_shim_free(shim);
 }
 
-/* ---- Stop from inside, stuck work ----------------------------------------------------------- */
+/* ---- Stop from inside, stuck work ------------------------------------------------------------ */
 
 static bool is_initial(void *scheduler)
 {
@@ -448,7 +448,8 @@ static void stuck_work_holds_a_stop_up_no_longer_than_its_timeout(void **state)
     probe_close(client);
 }
 
-/* What the first run, which outlasts a stop, is told when the next term has begun; and the token of the second. */
+/* What the first run, which outlasts a stop, is told when the next term has begun; and the token of
+ * the second. */
 struct outlasting {
     struct gate gate;
     atomic_uint runs;

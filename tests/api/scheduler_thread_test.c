@@ -1,5 +1,6 @@
 /*
- * The thread of a scheduler's work: who has one, what it is called, and what happens when the system gives none.
+ * The thread of a scheduler's work: who has one, what it is called, and what happens when the
+ * system gives none.
  *
  * It is linked with --wrap=pthread_create: a limit on processes does not bind root.
  */
@@ -226,7 +227,7 @@ static void work_delays_nobodys_callbacks(void **state)
     probe_close(client);
 }
 
-/* ---- A system that gives no thread ---------------------------------------------------------- */
+/* ---- A system that gives no thread ----------------------------------------------------------- */
 
 struct log {
     atomic_uint errors;
@@ -315,7 +316,8 @@ static void a_stop_does_not_wait_for_a_thread(void **state)
     probe_close(client);
 }
 
-/* All have become leaders without a thread. Then each gets one, although the others' work does not end. */
+/* All have become leaders without a thread. Then each gets one, although the others' work does not
+ * end. */
 static void all_schedulers_recover_from_a_shortage(void **state)
 {
     simba_client *client = probe_open("memory:schedule?" PROBE_LONG);

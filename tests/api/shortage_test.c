@@ -1,11 +1,12 @@
 /*
- * Answers that name another owner while there is no memory to remember it, from a store of the test's own.
+ * Answers that name another owner while there is no memory to remember it, from a store of the
+ * test's own.
  */
 #include "probe.h"
 
 #include <string.h>
 
-/* ---- Memory --------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static _Thread_local bool is_short;
 
@@ -27,7 +28,7 @@ static void release(void *user, void *memory)
     free(memory);
 }
 
-/* ---- The store ------------------------------------------------------------------------------ */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 static struct {
     const struct simba_backend_host *host;
@@ -97,7 +98,7 @@ static const struct simba_backend_ops ops = {
     .close = short_close,
 };
 
-/* ---- Tests ---------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void a_release_needs_no_name_of_the_next_owner(void **state)
 {

@@ -1,12 +1,12 @@
 /*
- * slow_disk_test.c - a disk that stalls one request on an SQLite file does not stall the client's others: beliefs end
- * by the clock, and callbacks come in time.
+ * slow_disk_test.c - a disk that stalls one request on an SQLite file does not stall the client's
+ * others: beliefs end by the clock, and callbacks come in time.
  */
 #include "probe.h"
 
 #include <sqlite3.h>
 
-/* ---- The disk ------------------------------------------------------------------------------- */
+/* ---- The disk -------------------------------------------------------------------------------- */
 
 static atomic_bool stalls;  /* requests for the mutex "wanted" */
 static atomic_uint stalled; /* that many have been */
@@ -35,7 +35,7 @@ static int attach(sqlite3 *db, const char **error, const void *api)
     return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, on_statement, NULL);
 }
 
-/* ---- The services --------------------------------------------------------------------------- */
+/* ---- The services ---------------------------------------------------------------------------- */
 
 static void *acquire(void *locker)
 {

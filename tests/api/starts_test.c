@@ -11,7 +11,7 @@
 
 static simba_contender *contenders[CONTENDERS];
 
-/* ---- The store ------------------------------------------------------------------------------ */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
@@ -205,7 +205,7 @@ static const struct simba_backend_ops slow = {
     .close = slow_close,
 };
 
-/* ---- Tests ---------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static simba_client *open_and_create_all(void)
 {
@@ -227,8 +227,8 @@ static void start_from(int first)
         assert_int_equal(simba_contender_start(contenders[i], NULL), SIMBA_OK);
 }
 
-/* The loop stands still in its first request while the others start, and then in the requests of those whose turn
- * it is: however slow the machine, no second goes by for those in line. */
+/* The loop stands still in its first request while the others start, and then in the requests of
+ * those whose turn it is: however slow the machine, no second goes by for those in line. */
 static simba_client *open_and_fill_line(void)
 {
     simba_client *client = open_and_create_all();
@@ -310,7 +310,8 @@ static bool answer_for(int64_t duration_ms)
     return longest_ms < MOVES_ON_MS / 2;
 }
 
-/* However long it takes. Where the test itself was held up there is nothing to judge, and it is done again. */
+/* However long it takes. Where the test itself was held up there is nothing to judge, and it is
+ * done again. */
 static void starts_keep_to_the_limit_on_a_store_that_is_slow(void **state)
 {
     bool steady = false;
@@ -359,7 +360,8 @@ static bool asks_before_the_line(void)
     return is_first;
 }
 
-/* A thread that is held up for a second before it asks finds that the line has gone on, hence once more. */
+/* A thread that is held up for a second before it asks finds that the line has gone on, hence once
+ * more. */
 static void a_thread_that_waits_for_a_mutex_does_not_stand_in_line(void **state)
 {
     bool is_first = false;
@@ -405,7 +407,8 @@ static void end_stop(struct stopper *s)
     assert_int_equal(simba_contender_status(s->contender), SIMBA_INITIAL);
 }
 
-/* The first in line, one amid it and the last. Since they asked for nothing there is nothing to give back. */
+/* The first in line, one amid it and the last. Since they asked for nothing there is nothing to
+ * give back. */
 static void who_is_stopped_in_line_asks_nothing(void **state)
 {
     static const int stopped[] = {AT_ONCE, (AT_ONCE + CONTENDERS) / 2, CONTENDERS - 1};

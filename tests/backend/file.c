@@ -85,8 +85,8 @@ int64_t file_number(const struct file *file, const char *sql)
     return number;
 }
 
-/* The log: a header of 32 bytes, then frames of 24 bytes and a page. The second word of a frame is other
- * than zero where a transaction ends. Frames whose salt is not the header's are left over. */
+/* The log: a header of 32 bytes, then frames of 24 bytes and a page. The second word of a frame is
+ * other than zero where a transaction ends. Frames whose salt is not the header's are left over. */
 int file_commits(const struct file *file)
 {
     char path[TEST_PATH_MAX + 32];

@@ -39,15 +39,17 @@ bool file_forget_lives(const struct file *file);
 /* Removes one of the file's parts: "", "-wal", "-shm", "-wake" or "-life". */
 void file_unlink(const struct file *file, const char *suffix);
 
-/* The first three, as an administrator does who begins anew; who has the files open goes on with them. */
+/* The first three, as an administrator does who begins anew; who has the files open goes on with
+ * them. */
 void file_unlink_store(const struct file *file);
 
-/* Waits until the date of the file's folder lies so far behind that another change would show; returns whether it
- * does. */
+/* Waits until the date of the file's folder lies so far behind that another change would show;
+ * returns whether it does. */
 bool file_settle(struct file *file);
 
 /* Forks and runs a function in the new process, as another user where `other_user` says so and we
- * may; returns the process id. The function's result is the exit code. No threads may be running. */
+ * may; returns the process id. The function's result is the exit code. No threads may be
+ * running. */
 pid_t file_fork(int (*function)(struct file *file), struct file *file, bool other_user);
 
 /* Gives the folder to that other user, where we are root. */

@@ -1,6 +1,6 @@
 /*
- * fork_test.c - a child that was forked without exec opens clients of its own, whatever the threads of its
- * parent were doing at that moment.
+ * fork_test.c - a child that was forked without exec opens clients of its own, whatever the threads
+ * of its parent were doing at that moment.
  */
 #ifdef SIMBA_HAVE_SQLITE
 #include "file.h"
@@ -103,7 +103,7 @@ static void a_memory_store_of_the_parent_is_not_the_childs(void **state)
     assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
 }
 
-/* ---- SQLite --------------------------------------------------------------------------------- */
+/* ---- SQLite ---------------------------------------------------------------------------------- */
 
 #ifdef SIMBA_HAVE_SQLITE
 

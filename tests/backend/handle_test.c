@@ -1,6 +1,7 @@
 /*
- * handle_test.c - the repository that an application has in its hands, on SQLite: what becomes of the thread that
- * calls, and of the handle after it. The linker leads calls of getpid here (--wrap).
+ * handle_test.c - the repository that an application has in its hands, on SQLite: what becomes of
+ * the thread that calls, and of the handle after it. The linker leads calls of getpid here
+ * (--wrap).
  */
 #include "file.h"
 
@@ -21,7 +22,7 @@ static int acquire(simba_repository *repository)
                                                   &record, NULL);
 }
 
-/* ---- A lease of the same owner -------------------------------------------------------------- */
+/* ---- A lease of the same owner --------------------------------------------------------------- */
 
 static void no_call_shortens_a_lease_of_its_owner(void **state)
 {
@@ -42,7 +43,7 @@ static void no_call_shortens_a_lease_of_its_owner(void **state)
     simba_repository_close(repository);
 }
 
-/* ---- A thread that is cancelled ------------------------------------------------------------- */
+/* ---- A thread that is cancelled -------------------------------------------------------------- */
 
 struct caller {
     simba_repository *repository;
@@ -104,7 +105,7 @@ static void a_cancelled_thread_leaves_the_handle_to_others(void **state)
     simba_repository_close(repository);
 }
 
-/* ---- A limit for files ---------------------------------------------------------------------- */
+/* ---- A limit for files ----------------------------------------------------------------------- */
 
 static bool limit_to_log(const struct file *file)
 {
@@ -154,7 +155,7 @@ static void a_write_past_the_limit_is_an_error_not_the_end(void **state)
     assert_int_equal(file_wait(file_fork(write_past_limit, *state, false)), 0);
 }
 
-/* ---- A forked child ------------------------------------------------------------------------- */
+/* ---- A forked child -------------------------------------------------------------------------- */
 
 pid_t __wrap_getpid(void);
 
@@ -188,7 +189,7 @@ static void a_child_with_the_pid_of_its_parent_finds_the_handle_dead(void **stat
     simba_repository_close(parents);
 }
 
-/* ---- Misuse --------------------------------------------------------------------------------- */
+/* ---- Misuse ---------------------------------------------------------------------------------- */
 
 static void a_missing_url_or_result_is_misuse(void **state)
 {

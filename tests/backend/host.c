@@ -5,7 +5,7 @@
 
 #include "base/url.h"
 
-/* ---- What the backend calls ----------------------------------------------------------------- */
+/* ---- What the backend calls ------------------------------------------------------------------ */
 
 static struct host *host_of(const struct simba_backend_host *base)
 {
@@ -97,7 +97,7 @@ static void on_log(const struct simba_backend_host *base, enum simba_log_level l
     va_end(arguments);
 }
 
-/* ---- The loop ------------------------------------------------------------------------------- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 static void on_signal(uv_async_t *signal)
 {
@@ -137,8 +137,8 @@ bool host_run_until(struct host *host, bool (*condition)(void *user), void *user
     return met;
 }
 
-/* libuv closes descriptors past the C library, so that a thread sanitizer takes their reuse by another
- * thread for a race. One loop at a time comes or goes. */
+/* libuv closes descriptors past the C library, so that a thread sanitizer takes their reuse by
+ * another thread for a race. One loop at a time comes or goes. */
 static pthread_mutex_t loops_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void start_loop(struct host *host)
@@ -174,7 +174,7 @@ static bool stop_loop(struct host *host)
     return empty;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static int open_backend(struct host *host, simba_url *url)
 {
@@ -236,7 +236,7 @@ void host_expect_failure(const char *url, int code, const char *sentence)
                  sentence);
 }
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 struct call host_call(enum simba_op op, const char *mutex, const char *id, uint64_t revision)
 {
@@ -319,7 +319,7 @@ int64_t host_place(struct host *host, const char *mutex, const char *id)
     return call.code == SIMBA_OK ? call.place : -1;
 }
 
-/* ---- Notices -------------------------------------------------------------------------------- */
+/* ---- Notices --------------------------------------------------------------------------------- */
 
 size_t host_notices(struct host *host, enum simba_notice notice, const char *mutex, const char *id)
 {

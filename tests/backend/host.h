@@ -1,6 +1,7 @@
 /*
- * host.h - the smallest host that a backend can live in: a loop on the calling thread, a collector of
- * answers and notices. Nothing in it fails a test by itself, so that it can be used in forked processes.
+ * host.h - the smallest host that a backend can live in: a loop on the calling thread, a collector
+ * of answers and notices. Nothing in it fails a test by itself, so that it can be used in forked
+ * processes.
  */
 #ifndef SIMBA_TEST_BACKEND_HOST_H
 #define SIMBA_TEST_BACKEND_HOST_H
@@ -75,8 +76,8 @@ bool host_close(struct host *host);
 /* Runs the loop until the condition is true; returns whether it became so in time. */
 bool host_run_until(struct host *host, bool (*condition)(void *user), void *user);
 
-/* Prepares a call with the leases above and a timeout that is long. A GUARD names `revision` as the token of its
- * term. */
+/* Prepares a call with the leases above and a timeout that is long. A GUARD names `revision` as the
+ * token of its term. */
 struct call host_call(enum simba_op op, const char *mutex, const char *id, uint64_t revision);
 
 /* Submits calls as one batch. */
@@ -101,7 +102,8 @@ void host_forget_notices(struct host *host);
 bool host_wait_notice(struct host *host, enum simba_notice notice, const char *mutex,
                       const char *id);
 
-/* Fails the test unless a name of SIMBA_MUTEX_MAX bytes can be acquired, read, listed and released. */
+/* Fails the test unless a name of SIMBA_MUTEX_MAX bytes can be acquired, read, listed and
+ * released. */
 void host_check_longest_name(struct host *host);
 
 #endif

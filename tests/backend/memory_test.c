@@ -154,7 +154,7 @@ static void stores_of_different_names_are_different(void **state)
     assert_true(host_close(&unnamed));
 }
 
-/* ---- A client that closes while another one tells it something ------------------------------ */
+/* ---- A client that closes while another one tells it something ------------------------------- */
 
 #define COMINGS 300
 

@@ -1,9 +1,10 @@
 /*
- * ops_test.c - what every backend must do with every operation: the same tables for all that are built.
+ * ops_test.c - what every backend must do with every operation: the same tables for all that are
+ * built.
  */
 #include "host.h"
 
-/* ---- The stores ----------------------------------------------------------------------------- */
+/* ---- The stores ------------------------------------------------------------------------------ */
 
 struct store {
     const char *scheme;
@@ -48,7 +49,7 @@ static int close_store(void **state)
     return closed ? 0 : -1;
 }
 
-/* ---- Scripts -------------------------------------------------------------------------------- */
+/* ---- Scripts --------------------------------------------------------------------------------- */
 
 #define STEPS_MAX 6
 #define NONE (-1)  /* revision 0 */
@@ -132,7 +133,7 @@ static void every_operation_does_what_the_list_says(void **state)
         run_script(*state, &scripts[i]);
 }
 
-/* ---- Leases and revisions ------------------------------------------------------------------- */
+/* ---- Leases and revisions -------------------------------------------------------------------- */
 
 static void assert_full_lease(const struct call *call)
 {
@@ -239,7 +240,7 @@ static void others_are_told_the_token_with_which_the_term_began(void **state)
     assert_int_equal(call.list[0].owner.fence, token);
 }
 
-/* ---- Many ----------------------------------------------------------------------------------- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 #define BATCH 600 /* more than any backend carries out at once */
 
@@ -289,8 +290,8 @@ static void the_list_tells_all_in_the_order_of_their_names(void **state)
                     HOST_LEASE_MS + 1000);
 }
 
-/* Another contender with the same id has begun a term: a guard of the older one tells of it and renews nothing. A term
- * that is shorter does not shorten the lease. */
+/* Another contender with the same id has begun a term: a guard of the older one tells of it and
+ * renews nothing. A term that is shorter does not shorten the lease. */
 static void a_guard_renews_its_own_term_only(void **state)
 {
     struct store *store = *state;

@@ -48,7 +48,8 @@ static void a_blocked_one_that_is_due_goes_by_itself(void **state)
     assert_int_equal(batch.jobs[0].attempts, 1);
 }
 
-/* Otherwise the worker would be told that there is work, and get none, until the blocked one is due. */
+/* Otherwise the worker would be told that there is work, and get none, until the blocked one is
+ * due. */
 static void a_full_batch_does_not_wait_for_a_blocked_one(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 #include "backend/sql/repository.h"
 #include "backend/sqlite/connection.h"
 
-/* ---- A repository on a file ----------------------------------------------------------------- */
+/* ---- A repository on a file ------------------------------------------------------------------ */
 
 struct store {
     struct file file;
@@ -56,7 +56,7 @@ static struct sb_sql_claim claim_of(const char *id)
     return claim;
 }
 
-/* ---- Cases ---------------------------------------------------------------------------------- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 static void init_adds_a_free_mutex_and_refuses_a_second(void **state)
 {

@@ -1,6 +1,7 @@
 /*
- * sqlite_fault_test.c - what the SQLite store does when its file is locked, full, read-only, damaged,
- * deleted or replaced: a clear error, never a wrong answer, and work again when the cause is gone.
+ * sqlite_fault_test.c - what the SQLite store does when its file is locked, full, read-only,
+ * damaged, deleted or replaced: a clear error, never a wrong answer, and work again when the cause
+ * is gone.
  */
 #include "file.h"
 #include "host.h"
@@ -22,7 +23,7 @@ static struct call acquire(struct host *host, const char *mutex, const char *id)
     return host_do(host, SIMBA_OP_ACQUIRE, mutex, id, 0);
 }
 
-/* ---- Recovery ------------------------------------------------------------------------------- */
+/* ---- Recovery -------------------------------------------------------------------------------- */
 
 struct recovery {
     struct host *host;
@@ -45,7 +46,7 @@ static bool recovers(struct host *host)
     return test_wait(can_acquire, &recovery) && strcmp(recovery.call.owner, "a") == 0;
 }
 
-/* ---- Locked --------------------------------------------------------------------------------- */
+/* ---- Locked ---------------------------------------------------------------------------------- */
 
 static void a_locked_database_is_unavailable_until_it_is_not(void **state)
 {
@@ -153,7 +154,7 @@ static void a_close_answers_what_is_pending(void **state)
     sqlite3_close(db);
 }
 
-/* ---- Deleted, replaced, dropped ------------------------------------------------------------- */
+/* ---- Deleted, replaced, dropped -------------------------------------------------------------- */
 
 static void a_deleted_file_is_a_loss_and_is_created_again(void **state)
 {
@@ -404,7 +405,7 @@ static void one_request_that_fails_does_not_fail_the_others(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Damaged -------------------------------------------------------------------------------- */
+/* ---- Damaged --------------------------------------------------------------------------------- */
 
 static void fill_with_noise(const struct file *file, off_t offset, size_t size)
 {
@@ -454,7 +455,7 @@ static void a_damaged_file_is_an_error_that_names_it(void **state)
     }
 }
 
-/* ---- What SQLite says about itself ---------------------------------------------------------- */
+/* ---- What SQLite says about itself ----------------------------------------------------------- */
 
 static void a_link_that_took_the_place_of_the_file_is_named(void **state)
 {
@@ -505,7 +506,7 @@ static void what_is_no_io_error_is_not_called_one(void **state)
     sqlite3_close(connection.db);
 }
 
-/* ---- In processes of their own: another user, another file system, other limits ------------- */
+/* ---- In processes of their own: another user, another file system, other limits -------------- */
 
 static int try_read_only(struct file *file)
 {

@@ -1,6 +1,7 @@
 /*
- * sqlite_identity_test.c - what the SQLite store does when a name leads to another file than the one that it has open:
- * how far the date of a folder is relied upon, and that a record which others do not see makes nobody an owner.
+ * sqlite_identity_test.c - what the SQLite store does when a name leads to another file than the
+ * one that it has open: how far the date of a folder is relied upon, and that a record which others
+ * do not see makes nobody an owner.
  *
  * stat() is led through here, so that names can change between two looks of the store at them.
  */
@@ -21,7 +22,7 @@ static struct call acquire(struct host *host, const char *mutex, const char *id)
     return host_do(host, SIMBA_OP_ACQUIRE, mutex, id, 0);
 }
 
-/* ---- Names that change between two looks ---------------------------------------------------- */
+/* ---- Names that change between two looks ----------------------------------------------------- */
 
 enum stage {
     IDLE,
@@ -135,7 +136,8 @@ static void lose_the_log_unseen(struct file *file, int round)
     assert_int_equal(file_number(file, sql), 1);
 }
 
-/* Where dates are finer than ticks the folder always tells: then each round shows that it is asked. */
+/* Where dates are finer than ticks the folder always tells: then each round shows that it is
+ * asked. */
 static void a_log_that_goes_within_the_tick_of_another_change_is_missed(void **state)
 {
     struct file *file = *state;
@@ -147,7 +149,7 @@ static void a_log_that_goes_within_the_tick_of_another_change_is_missed(void **s
         print_message("two changes of %s never have one date\n", file->folder);
 }
 
-/* ---- Names that change in the folder -------------------------------------------------------- */
+/* ---- Names that change in the folder --------------------------------------------------------- */
 
 /* Puts a copy with all its records in the place of the database. */
 static void exchange_for_copy(const struct file *file)
@@ -245,7 +247,7 @@ static void a_release_on_a_file_exchanged_in_a_quiet_folder_is_one_of_the_copy(v
     assert_true(host_close(&host));
 }
 
-/* ---- Names of which the system does not tell ------------------------------------------------ */
+/* ---- Names of which the system does not tell ------------------------------------------------- */
 
 static void deny(struct file *file, bool denied)
 {
@@ -325,7 +327,7 @@ static void a_look_that_cannot_be_made_sure_of_is_refused(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Names that change further up ----------------------------------------------------------- */
+/* ---- Names that change further up ------------------------------------------------------------ */
 
 /* A path below the folder of the test. */
 static void name_below(const struct file *file, const char *below, char path[TEST_PATH_MAX])
@@ -423,7 +425,7 @@ static void a_file_with_two_names_is_not_taken_for_that_of_the_other_name(void *
     assert_true(host_close(&host));
 }
 
-/* ---- What is noted of the folder ------------------------------------------------------------ */
+/* ---- What is noted of the folder ------------------------------------------------------------- */
 
 /* The paths of a store, without one. */
 struct paths {

@@ -1,6 +1,6 @@
 /*
- * sqlite_life_test.c - an owner that died is succeeded at once, and only one that died: all leases here are longer
- * than the tests are patient.
+ * sqlite_life_test.c - an owner that died is succeeded at once, and only one that died: all leases
+ * here are longer than the tests are patient.
  */
 #include "file.h"
 #include "host.h"
@@ -17,7 +17,7 @@
 #define STOPPED_MS 2500
 #define ROUNDS 120
 
-/* ---- Another process that owns -------------------------------------------------------------- */
+/* ---- Another process that owns --------------------------------------------------------------- */
 
 static int facts[2];  /* a byte: it owns */
 static int orders[2]; /* never written: a reader waits for its own end */
@@ -102,7 +102,7 @@ static void end_owner(pid_t pid)
     }
 }
 
-/* ---- Who waits ------------------------------------------------------------------------------ */
+/* ---- Who waits ------------------------------------------------------------------------------- */
 
 static const char *acquire(struct host *host, char owner[SIMBA_ID_MAX + 1])
 {
@@ -143,7 +143,7 @@ static bool is_taken_over(struct host *host)
     return strcmp(acquire(host, owner), "waiter") == 0;
 }
 
-/* ---- Death ---------------------------------------------------------------------------------- */
+/* ---- Death ----------------------------------------------------------------------------------- */
 
 static void a_killed_owner_is_succeeded_at_once(void **state)
 {
@@ -197,7 +197,7 @@ static void who_comes_after_the_death_finds_the_mutex_free(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void a_stopped_owner_keeps_its_lease(void **state)
 {
@@ -289,7 +289,7 @@ static void no_race_makes_a_living_owner_look_dead(void **state)
     }
 }
 
-/* ---- What says nothing ---------------------------------------------------------------------- */
+/* ---- What says nothing ----------------------------------------------------------------------- */
 
 static void name_life(const struct file *file, char target[TEST_PATH_MAX + 32])
 {
@@ -355,7 +355,8 @@ static void a_life_of_another_kernel_says_nothing(void **state)
     assert_true(host_close(&host));
 }
 
-/* It acquires as the library did before there were lives, and leaves that of the dead owner in the record. */
+/* It acquires as the library did before there were lives, and leaves that of the dead owner in the
+ * record. */
 static void the_life_of_an_earlier_owner_says_nothing_of_the_next(void **state)
 {
     struct file *file = *state;

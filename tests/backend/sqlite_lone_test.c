@@ -1,6 +1,7 @@
 /*
- * sqlite_lone_test.c - a request that comes alone is carried out on the loop, unless that would have to wait for
- * a lock, others of the client would have to wait for the disk, or the disk has just been slow.
+ * sqlite_lone_test.c - a request that comes alone is carried out on the loop, unless that would
+ * have to wait for a lock, others of the client would have to wait for the disk, or the disk has
+ * just been slow.
  */
 #include "file.h"
 #include "host.h"
@@ -14,7 +15,7 @@ static struct call acquire(struct host *host, const char *mutex, const char *id)
     return host_do(host, SIMBA_OP_ACQUIRE, mutex, id, 0);
 }
 
-/* ---- On the loop ---------------------------------------------------------------------------- */
+/* ---- On the loop ----------------------------------------------------------------------------- */
 
 /* A request that comes alone is carried out on the thread that submits it. */
 static void a_lone_request_is_answered_at_once(void **state)
@@ -116,7 +117,7 @@ static void clients_that_commit_once_keep_the_log_short(void **state)
     assert_in_range(longest, 50 * FRAME_BYTES, 110 * FRAME_BYTES);
 }
 
-/* ---- Others of the same client -------------------------------------------------------------- */
+/* ---- Others of the same client --------------------------------------------------------------- */
 
 static void listen_to(struct host *host, const char *mutex, const char *id, bool on)
 {
@@ -156,7 +157,8 @@ static void a_renewal_is_left_to_the_thread(void **state)
     assert_false(renewed.on_loop);
 }
 
-/* After a slow request, which any may be on a busy machine, the loop has another try only after a while. */
+/* After a slow request, which any may be on a busy machine, the loop has another try only after a
+ * while. */
 static bool reads_on_loop(void *user)
 {
     return host_do(user, SIMBA_OP_READ, "m", NULL, 0).on_loop;
@@ -214,7 +216,7 @@ static void one_of_two_contenders_does_not_keep_the_other_waiting(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- A slow disk ---------------------------------------------------------------------------- */
+/* ---- A slow disk ----------------------------------------------------------------------------- */
 
 static atomic_bool is_slow;
 
@@ -239,8 +241,8 @@ static int slow_down(sqlite3 *db, const char **error, const void *api)
     return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, take_time, NULL);
 }
 
-/* One that was slow is one too many: those that follow are left to the thread, and after a while the loop has
- * another try. */
+/* One that was slow is one too many: those that follow are left to the thread, and after a while
+ * the loop has another try. */
 static void a_slow_statement_keeps_the_next_ones_from_the_loop(void **state)
 {
     struct file *file = *state;

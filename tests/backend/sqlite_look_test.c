@@ -1,6 +1,6 @@
 /*
- * sqlite_look_test.c - who only looks at an SQLite file (create=no): at an empty one, at one that is being
- * made, at one that belongs to others, and at one that only others may write.
+ * sqlite_look_test.c - who only looks at an SQLite file (create=no): at an empty one, at one that
+ * is being made, at one that belongs to others, and at one that only others may write.
  */
 #include "file.h"
 #include "host.h"
@@ -28,7 +28,7 @@ static int open_to_look(struct host *host, const struct file *file)
     return host_open(host, url);
 }
 
-/* ---- Empty files ---------------------------------------------------------------------------- */
+/* ---- Empty files ----------------------------------------------------------------------------- */
 
 static void an_empty_file_has_no_mutexes(void **state)
 {
@@ -120,7 +120,7 @@ static void a_database_of_others_is_left_alone(void **state)
     assert_int_equal(file_number(file, "SELECT count(*) FROM sqlite_master"), 1);
 }
 
-/* ---- Files that only others may write ------------------------------------------------------- */
+/* ---- Files that only others may write -------------------------------------------------------- */
 
 /* Runs as another user, who may do no more than the modes of the files say. */
 static void run_as_other(int (*function)(struct file *file), struct file *file)
@@ -132,7 +132,8 @@ static void run_as_other(int (*function)(struct file *file), struct file *file)
     assert_int_equal(result, 0);
 }
 
-/* A store with the owner `a` of `m`, whose files have the mode; so has the folder, and may be entered. */
+/* A store with the owner `a` of `m`, whose files have the mode; so has the folder, and may be
+ * entered. */
 static void prepare_store(struct file *file, mode_t mode)
 {
     struct host host;

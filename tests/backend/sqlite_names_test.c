@@ -1,6 +1,7 @@
 /*
- * sqlite_names_test.c - a database file with two names: a hard link, or a mount of the file alone. SQLite keeps a log for
- * each name, so that each name could have an owner. The store refuses the file, and works again when one name is left.
+ * sqlite_names_test.c - a database file with two names: a hard link, or a mount of the file alone.
+ * SQLite keeps a log for each name, so that each name could have an owner. The store refuses the
+ * file, and works again when one name is left.
  *
  * statx() is led through here, so that the kernel can be one that does not tell of mounts.
  */
@@ -36,7 +37,7 @@ static struct call acquire(struct host *host, const char *id)
     return host_do(host, SIMBA_OP_ACQUIRE, "m", id, 0);
 }
 
-/* ---- Another name --------------------------------------------------------------------------- */
+/* ---- Another name ---------------------------------------------------------------------------- */
 
 /* The file by another name, in a folder of its own. */
 static void name_other(const struct file *file, struct file *ret_other)
@@ -86,7 +87,7 @@ static bool is_refused(const struct file *file, const char *fix)
            strstr(host.open_error.text, fix) != NULL && has_log(file) == had_log;
 }
 
-/* ---- Hard links ----------------------------------------------------------------------------- */
+/* ---- Hard links ------------------------------------------------------------------------------ */
 
 static void a_database_with_a_hard_link_is_refused_by_both_names(void **state)
 {
@@ -137,7 +138,8 @@ static bool exists(void *path)
     return access(path, F_OK) == 0;
 }
 
-/* The client of the other name: it opens that while it is the only one, and asks when there are two. */
+/* The client of the other name: it opens that while it is the only one, and asks when there are
+ * two. */
 static int ask_by_other_name(struct file *file)
 {
     struct file other;

@@ -1,6 +1,6 @@
 /*
- * sqlite_schema_test.c - what the tables of an SQLite file keep over boots, containers, deletions and
- * versions of the library.
+ * sqlite_schema_test.c - what the tables of an SQLite file keep over boots, containers, deletions
+ * and versions of the library.
  */
 #include "file.h"
 #include "host.h"
@@ -33,7 +33,7 @@ static int64_t floor_of(const struct file *file)
     return file_number(file, "SELECT value FROM simba_meta WHERE name = 'version_floor'");
 }
 
-/* ---- Boots ---------------------------------------------------------------------------------- */
+/* ---- Boots ----------------------------------------------------------------------------------- */
 
 static void a_new_boot_voids_what_the_clock_refutes_and_moves_tokens_ahead(void **state)
 {
@@ -103,7 +103,7 @@ static void boots_of_long_ago_are_forgotten(void **state)
                      101);
 }
 
-/* ---- Containers: another boot id on the same kernel ----------------------------------------- */
+/* ---- Containers: another boot id on the same kernel ------------------------------------------ */
 
 /* Shows this process, as a container would, another boot id. */
 static bool enter_container(const struct file *file)
@@ -182,7 +182,7 @@ static void host_and_container_in_turn_leap_only_once_each(void **state)
     assert_int_equal(floor_of(file), floor);
 }
 
-/* ---- Tokens --------------------------------------------------------------------------------- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 struct loss {
     const char *name;
@@ -220,7 +220,7 @@ static void tokens_grow_over_whatever_is_deleted(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Versions of the schema ----------------------------------------------------------------- */
+/* ---- Versions of the schema ------------------------------------------------------------------ */
 
 /* As the tables were before they had a version, with an owner. */
 static const char first_tables[] =

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 
-/* ---- A wall clock that can be stepped ------------------------------------------------------- */
+/* ---- A wall clock that can be stepped -------------------------------------------------------- */
 
 static time_t wall_step_s;
 
@@ -70,7 +70,7 @@ static void leases_are_counted_on_the_boot_clock(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- The file ------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static void the_file_is_private(void **state)
 {
@@ -310,7 +310,7 @@ static void leases_outlive_a_client_that_tells_nothing_of_its_life(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Transactions --------------------------------------------------------------------------- */
+/* ---- Transactions ---------------------------------------------------------------------------- */
 
 #define MIXED 60
 
@@ -362,7 +362,7 @@ static void what_cannot_win_writes_nothing(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Processes ------------------------------------------------------------------------------ */
+/* ---- Processes ------------------------------------------------------------------------------- */
 
 #define PROCESSES 6
 #define TURNS 25

@@ -1,6 +1,6 @@
 /*
- * sqlite_wake_test.c - processes on one file wake each other after the commit, by notification and not
- * by a timeout: all leases here are longer than the tests are patient.
+ * sqlite_wake_test.c - processes on one file wake each other after the commit, by notification and
+ * not by a timeout: all leases here are longer than the tests are patient.
  */
 #include "file.h"
 #include "host.h"
@@ -15,7 +15,7 @@
 #define CANNOT_TRY 77
 #define SOON_MS 2000 /* far below any lease */
 
-/* ---- Another process that owns and releases when it is told to ------------------------------ */
+/* ---- Another process that owns and releases when it is told to ------------------------------- */
 
 struct owner {
     int orders[2]; /* a byte each: release */
@@ -89,7 +89,7 @@ static void wait_in_line(struct host *host)
     assert_string_equal(host_do(host, SIMBA_OP_ACQUIRE, "m", "waiter", 0).owner, "owner");
 }
 
-/* ---- Cases ---------------------------------------------------------------------------------- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 static void a_release_wakes_the_waiter_of_another_process(void **state)
 {
@@ -191,7 +191,8 @@ static void a_deleted_side_file_is_replaced_and_wakes_again(void **state)
     end_owner();
 }
 
-/* After that the client looks at the side file's name no more while the folder tells of no change. */
+/* After that the client looks at the side file's name no more while the folder tells of no
+ * change. */
 static void rely_on_folder(struct file *file, struct host *host)
 {
     assert_true(file_settle(file));
@@ -202,7 +203,8 @@ static void rely_on_folder(struct file *file, struct host *host)
     }
 }
 
-/* The owner has used the side file a moment before it loses its name. The next waiter makes another one. */
+/* The owner has used the side file a moment before it loses its name. The next waiter makes another
+ * one. */
 static void assert_told_after(struct file *file, bool quiet,
                               void (*take_away)(const struct file *file))
 {
@@ -271,7 +273,7 @@ static void the_side_file_has_its_room_from_the_beginning(void **state)
     assert_true(status.st_blocks > 0);
 }
 
-/* ---- Who listens is heard before it looks --------------------------------------------------- */
+/* ---- Who listens is heard before it looks ---------------------------------------------------- */
 
 static struct {
     const struct file *file;
@@ -374,7 +376,7 @@ static void who_cannot_be_heard_looks_once_a_second_until_it_is(void **state)
     assert_true(host_close(&other));
 }
 
-/* ---- What is written for whom --------------------------------------------------------------- */
+/* ---- What is written for whom ---------------------------------------------------------------- */
 
 #define LONG_AGO_S 1000
 
@@ -430,7 +432,7 @@ static void only_what_somebody_listens_to_is_written(void **state)
     end_owner();
 }
 
-/* ---- Listeners that leave when they are told ------------------------------------------------ */
+/* ---- Listeners that leave when they are told ------------------------------------------------- */
 
 static void leave_when_told(const struct simba_backend_host *base, enum simba_notice notice,
                             const char *mutex, const char *id)
@@ -499,7 +501,7 @@ static void the_watch_ends_with_a_listener_that_leaves_when_it_begins(void **sta
     end_owner();
 }
 
-/* ---- Without inotify ------------------------------------------------------------------------ */
+/* ---- Without inotify ------------------------------------------------------------------------- */
 
 /* As a user of its own, so that nobody else runs out of instances. */
 static int wait_without_inotify(struct file *file)
@@ -544,7 +546,7 @@ static void without_inotify_the_side_file_is_polled(void **state)
     assert_int_equal(result, 0);
 }
 
-/* ---- The format of the file ----------------------------------------------------------------- */
+/* ---- The format of the file ------------------------------------------------------------------ */
 
 /* FNV-1a of these names, as published, modulo 512. Processes of all versions must agree. */
 static void the_slot_of_a_name_never_changes(void **state)
@@ -555,7 +557,7 @@ static void the_slot_of_a_name_never_changes(void **state)
     assert_int_equal(sb_sqlite_wake_slot("foobar"), 0xbf9cf968u % 512);
 }
 
-/* ---- Who may touch what --------------------------------------------------------------------- */
+/* ---- Who may touch what ---------------------------------------------------------------------- */
 
 #define SHARED_GROUP 54322
 #define MEMBER 54323

@@ -1,7 +1,8 @@
 /*
- * child.c - the command that `simba lock` runs under a lease: two processes that tell that they are alive, and use
- * the fenced resource with the token that they were given. The second one has left the process group, and has a '+'
- * behind its name: a kill of the program alone lets such a process live.
+ * child.c - the command that `simba lock` runs under a lease: two processes that tell that they are
+ * alive, and use the fenced resource with the token that they were given. The second one has left
+ * the process group, and has a '+' behind its name: a kill of the program alone lets such a process
+ * live.
  *
  *     chaos-child NAME MUTEX JOURNAL VAULT MILLISECONDS
  */

@@ -1,5 +1,6 @@
 /*
- * contend.c - a member that competes: it works while it leads, and stops and starts again now and then.
+ * contend.c - a member that competes: it works while it leads, and stops and starts again now and
+ * then.
  */
 #include "journal.h"
 #include "member.h"

@@ -54,14 +54,15 @@ void member_pause_ms(int ms)
     nanosleep(&pause, NULL);
 }
 
-/* ---- What it believes ----------------------------------------------------------------------- */
+/* ---- What it believes ------------------------------------------------------------------------ */
 
 static int64_t deadline_of(const struct member *m)
 {
     return m->kind->deadline_ms != NULL ? m->kind->deadline_ms(m) : 0;
 }
 
-/* A contender that says that it owns past its own deadline is taken at its word, for this instant. */
+/* A contender that says that it owns past its own deadline is taken at its word, for this
+ * instant. */
 static void tell_belief(struct member *m, uint64_t fence, int64_t deadline_ms)
 {
     int64_t now_ns = journal_now_ns();
@@ -77,7 +78,8 @@ static void tell_belief(struct member *m, uint64_t fence, int64_t deadline_ms)
     m->told_at_ns = now_ns;
 }
 
-/* The token is asked for twice: the three answers are of one term when it is the same before and after. */
+/* The token is asked for twice: the three answers are of one term when it is the same before and
+ * after. */
 static void ask(struct member *m)
 {
     int64_t before_ns = journal_now_ns();
@@ -118,7 +120,7 @@ void member_contend(struct member *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- The resource --------------------------------------------------------------------------- */
+/* ---- The resource ---------------------------------------------------------------------------- */
 
 static bool still_owner(void *user)
 {

@@ -1,10 +1,12 @@
 /*
- * member.h - one contender, locker or scheduler of a worker, and how what it believes is written down.
+ * member.h - one contender, locker or scheduler of a worker, and how what it believes is written
+ * down.
  *
- * A thread of the worker's asks every member every few milliseconds. What it writes down is certain: `believe`
- * has an instant after the question and the deadline that was answered, `doubt` an instant before the
- * question. A member that is about to stop says `yield` first, and is not asked until it may own again: its belief
- * ends somewhere inside the stop, and only its beginning is certain.
+ * A thread of the worker's asks every member every few milliseconds. What it writes down is
+ * certain: `believe` has an instant after the question and the deadline that was answered, `doubt`
+ * an instant before the question. A member that is about to stop says `yield` first, and is not
+ * asked until it may own again: its belief ends somewhere inside the stop, and only its beginning
+ * is certain.
  */
 #ifndef SIMBA_CHAOS_MEMBER_H
 #define SIMBA_CHAOS_MEMBER_H

@@ -1,6 +1,7 @@
 /*
- * schedule.c - a member that works periodically while it leads. A scheduler tells no deadline: of its belief only
- * the instants at which it was asked are certain, and what lies between two of one term.
+ * schedule.c - a member that works periodically while it leads. A scheduler tells no deadline: of
+ * its belief only the instants at which it was asked are certain, and what lies between two of one
+ * term.
  */
 #include "journal.h"
 #include "member.h"

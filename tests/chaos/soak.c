@@ -3,7 +3,8 @@
  *
  *     chaos-soak NAME URL JOURNAL COUNT        until SIGTERM; SIGUSR1 tells
  *
- * Now and then it stops some contenders and starts them again, so that mutexes go to and fro between processes.
+ * Now and then it stops some contenders and starts them again, so that mutexes go to and fro
+ * between processes.
  */
 #include "census.h"
 #include "journal.h"
@@ -58,7 +59,8 @@ static bool start_all(struct soak *soak)
     return true;
 }
 
-/* One gives way to a waiter; it may have to wait for the store, and then the others wait for their turn. */
+/* One gives way to a waiter; it may have to wait for the store, and then the others wait for their
+ * turn. */
 static void shuffle(struct soak *soak)
 {
     simba_contender *contender = soak->contenders[rand_r(&soak->seed) % soak->count];

@@ -1,11 +1,12 @@
 /*
- * wallclock.c - preloaded into a process, lets its wall clock be stepped and slewed from outside, and none of its other
- * clocks.
+ * wallclock.c - preloaded into a process, lets its wall clock be stepped and slewed from outside,
+ * and none of its other clocks.
  *
- * How far the clock is off stands in the file that SIMBA_WALLCLOCK names; the file is mapped, so that a change is
- * seen at once and costs nothing. Of its two settings one is valid; a writer writes the other one first, and
- * then which of them it is. Nothing is allocated and the kernel is called directly: a server's own allocator asks
- * for the time before it can serve anybody, which libfaketime does not survive in Redis.
+ * How far the clock is off stands in the file that SIMBA_WALLCLOCK names; the file is mapped, so
+ * that a change is seen at once and costs nothing. Of its two settings one is valid; a writer
+ * writes the other one first, and then which of them it is. Nothing is allocated and the kernel is
+ * called directly: a server's own allocator asks for the time before it can serve anybody, which
+ * libfaketime does not survive in Redis.
  */
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 /*
- * worker.c - a process under test: one client, and on it a contender, a locker and a scheduler, or some of them.
+ * worker.c - a process under test: one client, and on it a contender, a locker and a scheduler, or
+ * some of them.
  *
  *     chaos-worker NAME URL JOURNAL VAULT MEMBERS [ID]        until SIGTERM; SIGUSR1 forks
  *
@@ -75,7 +76,7 @@ static simba_client *open_client(const char *url, const sigset_t *signals)
     return client;
 }
 
-/* ---- Fork ----------------------------------------------------------------------------------- */
+/* ---- Fork ------------------------------------------------------------------------------------ */
 
 /* In the child the handles are dead: nothing is owned, and every call says so. */
 static int judge_child(simba_client *client)
@@ -117,7 +118,7 @@ static void fork_now(simba_client *client)
     journal_write("forked %d", pid > 0 ? status : 0);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void sample(void)
 {

@@ -1,5 +1,6 @@
 /*
- * The plain clients of `simba bench` have no TLS: they take no URL that asks for it, in whatever way.
+ * The plain clients of `simba bench` have no TLS: they take no URL that asks for it, in whatever
+ * way.
  */
 #include "base/url.h"
 #include "bench/raw_sql.h"

@@ -1,6 +1,6 @@
 /*
- * crowd.c - a command that starts many processes, each in a session of its own, and appends all their pids, one in a
- * line, to the file `pids`.
+ * crowd.c - a command that starts many processes, each in a session of its own, and appends all
+ * their pids, one in a line, to the file `pids`.
  *
  *   crowd line COUNT    each is the child of the one before
  *   crowd row COUNT     all are children of the command

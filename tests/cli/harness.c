@@ -40,7 +40,7 @@ void pause_briefly(void)
     nanosleep(&pause, NULL);
 }
 
-/* ---- The sandbox -------------------------------------------------------------------------- */
+/* ---- The sandbox ----------------------------------------------------------------------------- */
 
 int sandbox_enter(void **state)
 {
@@ -115,7 +115,7 @@ int sandbox_leave(void **state)
     return left;
 }
 
-/* ---- Processes ---------------------------------------------------------------------------- */
+/* ---- Processes ------------------------------------------------------------------------------- */
 
 static void redirect(int fd, const char *path, int flags)
 {
@@ -269,7 +269,7 @@ bool process_has_pending(pid_t pid, int signal)
     return (status_number(pid, "ShdPnd:", 16) >> (signal - 1) & 1) != 0;
 }
 
-/* ---- Files -------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 const char *file_read(const char *path)
 {

@@ -24,11 +24,12 @@
 #define TRANSITION_MS 600
 #define LEASE_MS (TTL_MS + TRANSITION_MS)
 
-/* The same store with leases that outlast every test; a request that hangs does so for long, too. */
+/* The same store with leases that outlast every test; a request that hangs does so for long,
+ * too. */
 #define LONG_LEASE_URL "sqlite:store.db?ttl=30s&transition=30s"
 
-/* cmocka fixtures. Each test gets a new folder as its working directory, SIMBA_URL with a SQLite file in
- * it and short leases. teardown fails when a process of the test is left. */
+/* cmocka fixtures. Each test gets a new folder as its working directory, SIMBA_URL with a SQLite
+ * file in it and short leases. teardown fails when a process of the test is left. */
 int sandbox_enter(void **state);
 int sandbox_leave(void **state);
 
@@ -38,8 +39,8 @@ struct process {
     char err[64];
 };
 
-/* Starts the program with the arguments, NULL behind the last one, standard input from `input` (NULL:
- * /dev/null), in a process group of its own. */
+/* Starts the program with the arguments, NULL behind the last one, standard input from `input`
+ * (NULL: /dev/null), in a process group of its own. */
 struct process simba_start(const char *input, ...) __attribute__((sentinel));
 
 /* The same with any command in place of the program, which it finds as $SIMBA_PROGRAM. */
@@ -99,8 +100,8 @@ long file_wait_number(const char *path);
 #define assert_contains(text, part) assert_contains_at(text, part, __FILE__, __LINE__)
 void assert_contains_at(const char *text, const char *part, const char *file, int line);
 
-/* Starts a holder of the mutex "m" that runs until it is told to end, and returns when it holds. Its
- * child's pid is in the file "holder". */
+/* Starts a holder of the mutex "m" that runs until it is told to end, and returns when it holds.
+ * Its child's pid is in the file "holder". */
 struct process holder_start(void);
 
 /* Makes the store hang for all who write, by a transaction of the test's own on the same file. */

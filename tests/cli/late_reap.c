@@ -1,6 +1,6 @@
 /*
- * late_reap.c - preloaded into the program: a chosen process that is killed dies late, between the program's next
- * look at its children and the waitpid that collects it.
+ * late_reap.c - preloaded into the program: a chosen process that is killed dies late, between the
+ * program's next look at its children and the waitpid that collects it.
  *
  * The process is the one whose pid stands in the file that LATE_REAP names, once that file exists.
  */

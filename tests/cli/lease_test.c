@@ -1,5 +1,6 @@
 /*
- * lease_test.c - a lease that cannot be renewed: the command is stopped before anybody else can own.
+ * lease_test.c - a lease that cannot be renewed: the command is stopped before anybody else can
+ * own.
  */
 #include "harness.h"
 #include "lib/stop.h"

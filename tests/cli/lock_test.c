@@ -79,8 +79,8 @@ static void standard_input_is_passed_through(void **state)
     assert_int_equal(strtol(last_out(), NULL, 10), 1024 * 1024);
 }
 
-/* The tests may have been started with descriptors of their own: those count on both sides. Besides there is the one
- * by which the kernel tells that the work goes on. */
+/* The tests may have been started with descriptors of their own: those count on both sides. Besides
+ * there is the one by which the kernel tells that the work goes on. */
 static void the_command_gets_the_descriptors_of_the_caller_and_no_others(void **state)
 {
     (void)state;
@@ -235,8 +235,8 @@ static void two_hundred_at_once_are_one_after_the_other(void **state)
     assert_string_equal(file_read("f"), "200\n");
 }
 
-/* The twin of the test above: without the lock the counter falls behind, so the check can fail. Nobody
- * writes before all have read. */
+/* The twin of the test above: without the lock the counter falls behind, so the check can fail.
+ * Nobody writes before all have read. */
 static void without_the_lock_increments_get_lost(void **state)
 {
     (void)state;

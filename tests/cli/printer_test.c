@@ -1,5 +1,6 @@
 /*
- * printer_test.c - the printer of standard error, alone: order, completeness, and a reader that is stuck.
+ * printer_test.c - the printer of standard error, alone: order, completeness, and a reader that is
+ * stuck.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,8 +117,8 @@ static const char *read_line(void)
     return reader.text;
 }
 
-/* The pipe and the queue together hold far fewer. Each number comes in its turn, or is counted in its
- * turn among those that are missing. */
+/* The pipe and the queue together hold far fewer. Each number comes in its turn, or is counted in
+ * its turn among those that are missing. */
 static void lines_that_nobody_reads_hold_nobody_up_and_are_counted_where_they_miss(void **state)
 {
     enum { MANY = 2000 };

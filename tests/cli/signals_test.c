@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Starts a command that writes the number of each signal it gets to the file "got". Where a script runs the tests in
- * the background it ignores the first two, and so would the command. */
+/* Starts a command that writes the number of each signal it gets to the file "got". Where a script
+ * runs the tests in the background it ignores the first two, and so would the command. */
 static struct process start_listener(void)
 {
     signal(SIGINT, SIG_DFL);
@@ -75,7 +75,8 @@ static void a_signal_that_was_ignored_at_the_start_does_not_end_the_wait(void **
     assert_int_equal(process_wait(&waiter), 0);
 }
 
-/* What this process ignores itself, perhaps since before the test began, is ignored by the command, too. */
+/* What this process ignores itself, perhaps since before the test began, is ignored by the command,
+ * too. */
 static void the_command_starts_with_the_signal_mask_of_the_caller(void **state)
 {
     char expected[256] = "";
@@ -103,8 +104,8 @@ static void an_ignored_sigchld_does_not_hide_the_exit_code(void **state)
     assert_int_equal(process_wait(&process), 3);
 }
 
-/* Each one comes a little later than the one before: while the store is opened, while the waiter joins,
- * while it waits. */
+/* Each one comes a little later than the one before: while the store is opened, while the waiter
+ * joins, while it waits. */
 static void a_signal_ends_the_wait_and_leaves_nothing_behind(void **state)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};

@@ -178,7 +178,8 @@ static void a_free_mutex_has_no_time_left_and_no_fence(void **state)
                             "data[0][\"queue\"] is None");
 }
 
-/* Two columns for each of two characters of three bytes; one for a letter with an accent of its own. */
+/* Two columns for each of two characters of three bytes; one for a letter with an accent of its
+ * own. */
 static void columns_are_aligned_by_the_width_of_characters(void **state)
 {
     (void)state;

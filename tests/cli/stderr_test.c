@@ -1,5 +1,6 @@
 /*
- * stderr_test.c - standard error that nobody reads: a pipe that is full, a terminal that was stopped.
+ * stderr_test.c - standard error that nobody reads: a pipe that is full, a terminal that was
+ * stopped.
  *
  * What the program has to say must not come between a lease and its command.
  */

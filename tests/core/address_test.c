@@ -1,6 +1,6 @@
 /*
- * Which address of a host an id names. The linker leads the questions about interfaces here (--wrap), where the host
- * is made up. As a process asks once, each case asks in a child.
+ * Which address of a host an id names. The linker leads the questions about interfaces here
+ * (--wrap), where the host is made up. As a process asks once, each case asks in a child.
  */
 #include "test.h"
 

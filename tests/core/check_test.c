@@ -1,6 +1,6 @@
 /*
- * Broken rules end the process, also where the core was compiled without assertions: these sources are built as a
- * release is, with NDEBUG.
+ * Broken rules end the process, also where the core was compiled without assertions: these sources
+ * are built as a release is, with NDEBUG.
  */
 #include "base/check.h"
 #include "base/random.h"
@@ -125,7 +125,7 @@ static void whatever_keeps_the_rules_goes_on(void **state)
     assert_int_equal(sb_machine_step(&machine, &tick, &step), SIMBA_OK);
 }
 
-/* ---- What stores say ------------------------------------------------------------------------ */
+/* ---- What stores say ------------------------------------------------------------------------- */
 
 #define STEPS 300000
 
@@ -141,7 +141,8 @@ static uint64_t draw(struct talk *t, uint64_t below)
     return sb_random_next(&t->random) % below;
 }
 
-/* Any answer that comes through the driver: an owner has a revision, and nothing else is certain. */
+/* Any answer that comes through the driver: an owner has a revision, and nothing else is
+ * certain. */
 static struct sb_event draw_reply(struct talk *t)
 {
     struct sb_event e = {.type = SB_EVENT_REPLY,

@@ -1,6 +1,6 @@
 /*
- * What ids and seeds are made of where the system refuses to help. The linker leads the calls of these
- * functions here (--wrap).
+ * What ids and seeds are made of where the system refuses to help. The linker leads the calls of
+ * these functions here (--wrap).
  */
 #include "base/random.h"
 #include "test.h"

@@ -220,8 +220,8 @@ static void a_forked_child_has_its_own_pid_and_characters(void **state)
     assert_string_not_equal(strrchr(childs, '~'), strrchr(own, '~'));
 }
 
-/* The first processes of two pid namespaces, one forked by the other without the handlers of fork(): pid, counter and
- * address are the same, and so is all of their memory. */
+/* The first processes of two pid namespaces, one forked by the other without the handlers of
+ * fork(): pid, counter and address are the same, and so is all of their memory. */
 static void copies_of_a_process_with_one_pid_make_different_ids(void **state)
 {
     char ids[3][SIMBA_ID_MAX + 1];

@@ -1,9 +1,10 @@
 /*
- * The machine as a contender: when it tries again, what wakes it, and what a lost session means to it.
+ * The machine as a contender: when it tries again, what wakes it, and what a lost session means to
+ * it.
  */
 #include "machine_drive.h"
 
-/* ---- Contending ----------------------------------------------------------------------------- */
+/* ---- Contending ------------------------------------------------------------------------------ */
 
 static void a_contender_comes_back_when_the_lease_ends_with_a_jitter(void **state)
 {
@@ -214,7 +215,7 @@ static void nobody_competes_again_before_its_callbacks_have_returned(void **stat
     assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
 }
 
-/* ---- Sessions ------------------------------------------------------------------------------- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
 static void a_lost_session_ends_the_term_and_begins_a_new_contest(void **state)
 {

@@ -3,7 +3,7 @@
  */
 #include "machine_drive.h"
 
-/* ---- A clean hand-over ---------------------------------------------------------------------- */
+/* ---- A clean hand-over ----------------------------------------------------------------------- */
 
 static void a_stop_before_the_first_request_is_complete_at_once(void **state)
 {
@@ -176,7 +176,7 @@ static void a_queue_that_cannot_be_left_does_not_hold_up_the_stop(void **state)
     assert_int_equal(d.step.stop_code, SIMBA_EUNAVAILABLE);
 }
 
-/* ---- A stop with a request under way -------------------------------------------------------- */
+/* ---- A stop with a request under way --------------------------------------------------------- */
 
 static void a_grant_that_arrives_during_the_stop_is_given_back(void **state)
 {
@@ -262,7 +262,7 @@ static void a_session_lost_during_the_stop_leaves_nothing_to_give_back(void **st
     assert_true(d.step.stopped);
 }
 
-/* ---- The patience of a stop ----------------------------------------------------------------- */
+/* ---- The patience of a stop ------------------------------------------------------------------ */
 
 static void a_stop_is_given_up_when_a_callback_does_not_return(void **state)
 {
@@ -314,7 +314,7 @@ static void after_a_restart_it_waits_for_the_callback_of_before(void **state)
     assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
 }
 
-/* ---- Answers of an older generation --------------------------------------------------------- */
+/* ---- Answers of an older generation ---------------------------------------------------------- */
 
 /* An attempt whose answer is still out when its stop is given up. */
 static void abandon_an_attempt(struct drive *d)
@@ -416,8 +416,9 @@ static void an_old_answer_does_not_change_a_new_generation(void **state)
     assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
 }
 
-/* The old attempt may be carried out after the new one, and then the new term's record is the one that
- * the old answer names: releasing it would hand the mutex to others while the new term is believed. */
+/* The old attempt may be carried out after the new one, and then the new term's record is the one
+ * that the old answer names: releasing it would hand the mutex to others while the new term is
+ * believed. */
 static void an_old_grant_never_releases_what_a_new_term_believes_in(void **state)
 {
     struct drive d;

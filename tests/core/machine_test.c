@@ -3,7 +3,7 @@
  */
 #include "machine_drive.h"
 
-/* ---- Moves ---------------------------------------------------------------------------------- */
+/* ---- Moves ----------------------------------------------------------------------------------- */
 
 static void bring_to(struct drive *d, enum simba_status status)
 {
@@ -110,7 +110,7 @@ static void the_first_request_waits_for_the_initial_delay(void **state)
     assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
 }
 
-/* ---- The lease ------------------------------------------------------------------------------ */
+/* ---- The lease ------------------------------------------------------------------------------- */
 
 static void a_lease_counts_from_when_the_request_was_sent(void **state)
 {
@@ -238,7 +238,7 @@ static void the_token_stays_through_renewals_and_grows_with_terms(void **state)
     assert_int_equal(sb_machine_fence(&d.machine), 10);
 }
 
-/* ---- Guarding ------------------------------------------------------------------------------- */
+/* ---- Guarding -------------------------------------------------------------------------------- */
 
 static void an_owner_guards_when_its_ttl_is_over(void **state)
 {

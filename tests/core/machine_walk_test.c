@@ -1,7 +1,7 @@
 /*
- * Two machines and a store walk at random: requests are carried out late, answers come later, are lost or
- * overtake each other, callbacks hang, services stop and start, sessions end. After every step the rules of
- * a contest must hold. One number decides the whole walk; a failure prints it.
+ * Two machines and a store walk at random: requests are carried out late, answers come later, are
+ * lost or overtake each other, callbacks hang, services stop and start, sessions end. After every
+ * step the rules of a contest must hold. One number decides the whole walk; a failure prints it.
  */
 #include "base/random.h"
 #include "core/machine.h"
@@ -74,7 +74,7 @@ static bool believes(const struct walk *w, int machine)
                      (long long)(w)->now_ms, #holds);                                              \
     } while (0)
 
-/* ---- The machines --------------------------------------------------------------------------- */
+/* ---- The machines ---------------------------------------------------------------------------- */
 
 static void check_told(struct walk *w, struct contender *c, const struct sb_step *step)
 {
@@ -130,7 +130,7 @@ static void feed(struct walk *w, int machine, struct sb_event event)
         keep_request(w, machine, &step);
 }
 
-/* ---- The store ------------------------------------------------------------------------------ */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 static bool is_owned(const struct walk *w)
 {
@@ -238,7 +238,7 @@ static void move_a_request(struct walk *w)
     }
 }
 
-/* ---- The walk ------------------------------------------------------------------------------- */
+/* ---- The walk -------------------------------------------------------------------------------- */
 
 /* The store forgets what the session held, and carries out nothing that it had asked for. */
 static void lose_session(struct walk *w, int machine)

@@ -1,5 +1,6 @@
 /*
- * The contend period: exact delays, bounds over many random numbers, and times at the edge of int64.
+ * The contend period: exact delays, bounds over many random numbers, and times at the edge of
+ * int64.
  */
 #include "base/random.h"
 #include "test.h"

@@ -1,5 +1,6 @@
 /*
- * The lifecycle: every pair of statuses is tried, so that a move can neither be missing nor sneak in.
+ * The lifecycle: every pair of statuses is tried, so that a move can neither be missing nor sneak
+ * in.
  */
 #include "core/status.h"
 #include "test.h"

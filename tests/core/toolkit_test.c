@@ -1,6 +1,6 @@
 /*
- * toolkit_test.c - what the stores share: the arithmetic of instants, the back-off, waits with a limit and the hash
- * table.
+ * toolkit_test.c - what the stores share: the arithmetic of instants, the back-off, waits with a
+ * limit and the hash table.
  */
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static void sums_of_instants_do_not_overflow(void **state)
 {
@@ -34,7 +34,7 @@ static void time_left_ends_at_zero(void **state)
     assert_int_equal(sb_time_left(SIMBA_INFINITE, 10), SIMBA_INFINITE);
 }
 
-/* ---- Back-off ---------------------------------------------------------------------------------- */
+/* ---- Back-off -------------------------------------------------------------------------------- */
 
 static void back_off_doubles_up_to_its_limit(void **state)
 {
@@ -58,7 +58,7 @@ static void back_off_doubles_up_to_its_limit(void **state)
     assert_in_range(sb_random_backoff(&random, 1, 1000, UINT32_MAX), 500, 1000);
 }
 
-/* ---- Waits ------------------------------------------------------------------------------------- */
+/* ---- Waits ----------------------------------------------------------------------------------- */
 
 struct signalled {
     pthread_mutex_t lock;
@@ -111,7 +111,7 @@ static void a_signal_ends_a_wait(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* ---- The hash table ---------------------------------------------------------------------------- */
+/* ---- The hash table -------------------------------------------------------------------------- */
 
 #define ENTRIES 1000
 

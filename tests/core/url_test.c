@@ -286,7 +286,7 @@ static void escapes_that_make_no_sense_are_refused(void **state)
     assert_null(strstr(refusal("redis://u%3ahunter2%40h:1"), "hunter2"));
 }
 
-/* ---- Passwords from elsewhere --------------------------------------------------------------- */
+/* ---- Passwords from elsewhere ---------------------------------------------------------------- */
 
 static const char secret_path[] = "url_test.secret";
 

@@ -312,13 +312,13 @@ def check_equivalents(migration):
 
 # ---- The width ------------------------------------------------------------------------------
 
-def wrap(text, *options):
-    """Runs the script on a document; returns its exit code and what the document is then."""
+def wrap(text, *options, name="page.md"):
+    """Runs the script on a file; returns its exit code and what the file is then."""
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "page.md")
+        path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        run = subprocess.run([os.path.join(ROOT, "scripts/wrap_documents.py"), *options, path],
+        run = subprocess.run([os.path.join(ROOT, "scripts/wrap_prose.py"), *options, path],
                              check=False, capture_output=True)
         return run.returncode, read(path)
 
@@ -340,6 +340,19 @@ def check_wrapping():
     if fixed.split() != page.split() or fixed.count("\n- ") != 2:
         faults.append(f"the page has changed: {fixed}")
     return faults + check_width(fixed)
+
+
+def check_wrapping_of_comments():
+    """A wide comment is wrapped, a picture and code stay; a wide line of code is refused."""
+    picture = " *     a ---> b\n"
+    source = "/*\n * 1. " + "word " * 30 + "end\n *\n" + picture + " */\nint a; /* " + "b " * 9 + "*/\n"
+    code, fixed = wrap(source, "--fix", name="page.c")
+    faults = [] if code == 0 and "\n *    word" in fixed else [f"the comment is not wrapped: {fixed}"]
+    if picture not in fixed or fixed.replace("*", "").split() != source.replace("*", "").split():
+        faults.append(f"the source has changed: {fixed}")
+    if wrap("int " + "a" * 100 + ";\n", name="page.c")[0] == 0:
+        faults.append("a wide line of code is not refused")
+    return faults
 
 
 # ---- The pictures ---------------------------------------------------------------------------
@@ -457,6 +470,7 @@ def twins(readme, architecture):
     yield "twin: a dead link", check_paths("[x](docs/x.md)"), True
     yield "twin: a heading that is not there", check_paths("[x](CONTRIBUTING.md#no-such-one)"), True
     yield "wide prose is wrapped", check_wrapping(), False
+    yield "wide comments are wrapped", check_wrapping_of_comments(), False
     yield "twin: a line that is too wide", check_width("word " * 30), True
     yield "twin: an unknown target", check_targets("`make world`"), True
     yield ("twin: an unknown target with a known beginning",

@@ -1,6 +1,6 @@
 /*
- * descriptor_test.c - a process that has no descriptor left, or few: a client says that it cannot be opened
- * and leaves nothing behind; one that is open goes on.
+ * descriptor_test.c - a process that has no descriptor left, or few: a client says that it cannot
+ * be opened and leaves nothing behind; one that is open goes on.
  */
 #include "census.h"
 #include "heap.h"
@@ -15,7 +15,7 @@
 
 static struct shortage none = {.piece = "allocation"};
 
-/* ---- The limit ------------------------------------------------------------------------------ */
+/* ---- The limit ------------------------------------------------------------------------------- */
 
 #define LIMIT 256
 
@@ -23,8 +23,8 @@ static struct rlimit normal_limit;
 static int fillers[LIMIT];
 static size_t fillers_count;
 
-/* Leaves `count` descriptors to be had. The limit is on the numbers of descriptors, and the process may
- * have been born with gaps in them, so all are filled and `count` given back. */
+/* Leaves `count` descriptors to be had. The limit is on the numbers of descriptors, and the process
+ * may have been born with gaps in them, so all are filled and `count` given back. */
 static void spare(size_t count)
 {
     struct rlimit limit = {LIMIT, normal_limit.rlim_max};
@@ -45,7 +45,7 @@ static void spare_normally(void)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal_limit), 0);
 }
 
-/* ---- Stores --------------------------------------------------------------------------------- */
+/* ---- Stores ---------------------------------------------------------------------------------- */
 
 struct store {
     const char *scheme;
@@ -74,7 +74,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Whether the client could be opened with so many spare descriptors. If not, it must say why. */
 static bool can_open(const struct store *store, size_t count)
@@ -129,7 +129,7 @@ static void a_client_that_cannot_be_opened_leaves_nothing(void **state)
     assert_true(count > 1);
 }
 
-/* ---- An open client ------------------------------------------------------------------------- */
+/* ---- An open client -------------------------------------------------------------------------- */
 
 static void take_turns(simba_locker *first, simba_locker *second)
 {
@@ -170,7 +170,7 @@ static void an_open_client_needs_no_more(void **state)
     census_check(&before, "working without descriptors");
 }
 
-/* ---- All of them ---------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 #define ON(store, test)                                                                            \
     {                                                                                              \

@@ -1,5 +1,6 @@
 /*
- * harness_test.c - the torture notices what it is there for: scenes that make one mistake each fail.
+ * harness_test.c - the torture notices what it is there for: scenes that make one mistake each
+ * fail.
  *
  * Each runs in a process of its own, because it is meant to fail.
  */
@@ -16,7 +17,7 @@
 
 static struct shortage allocations = {.piece = "allocation", .code = SIMBA_ENOMEM};
 
-/* ---- Scenes --------------------------------------------------------------------------------- */
+/* ---- Scenes ---------------------------------------------------------------------------------- */
 
 static void play_well(struct stage *s)
 {
@@ -87,7 +88,7 @@ static void use_nothing(struct stage *s)
     (void)s;
 }
 
-/* ---- Tests ---------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 /* How the torture of one scene ends. */
 static int run_scene(void (*play)(struct stage *stage), const char *pattern)

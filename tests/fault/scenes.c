@@ -10,7 +10,7 @@
 /* Wake-ups are courtesies: without memory for one, the next owner comes when the lease ends. */
 #define SHORT "ttl=100ms&transition=100ms"
 
-/* ---- A client alone ------------------------------------------------------------------------- */
+/* ---- A client alone -------------------------------------------------------------------------- */
 
 static void check_free(const struct stage *s, const struct simba_mutex_status *list, size_t count)
 {
@@ -47,7 +47,7 @@ static void ask(struct stage *s, const char *mutex)
     simba_free(list);
 }
 
-/* ---- Contenders ----------------------------------------------------------------------------- */
+/* ---- Contenders ------------------------------------------------------------------------------ */
 
 static bool is_owner(void *user)
 {
@@ -62,8 +62,8 @@ static bool start(struct stage *s, size_t index)
                     simba_contender_start(s->contenders[index].handle, &error), &error);
 }
 
-/* Whether or not the store could be told, the contender is at rest and no callback is owed: a stop that was given up
- * has dropped the last on_released if it had not begun. */
+/* Whether or not the store could be told, the contender is at rest and no callback is owed: a stop
+ * that was given up has dropped the last on_released if it had not begun. */
 static void stop(struct stage *s, size_t index)
 {
     struct stage_contender *contender = &s->contenders[index];
@@ -128,7 +128,7 @@ static void play_contest(struct stage *s)
             stop(s, i);
 }
 
-/* ---- Lockers -------------------------------------------------------------------------------- */
+/* ---- Lockers --------------------------------------------------------------------------------- */
 
 static void release(struct stage *s, simba_locker *locker)
 {
@@ -178,7 +178,8 @@ static void play_locker(struct stage *s)
     acquire_unlimited(s);
 }
 
-/* While somebody else holds it, one attempt and a limited wait end as they should, or for the shortage. */
+/* While somebody else holds it, one attempt and a limited wait end as they should, or for the
+ * shortage. */
 static void lose_to_rival(struct stage *s)
 {
     struct simba_error error = {0};
@@ -217,7 +218,7 @@ static void play_rivals(struct stage *s)
         release(s, s->locker);
 }
 
-/* ---- The others ----------------------------------------------------------------------------- */
+/* ---- The others ------------------------------------------------------------------------------ */
 
 static void play_status(struct stage *s)
 {

@@ -51,7 +51,7 @@ bool stage_wait(struct stage *s, const char *what, bool (*condition)(void *user)
     return false;
 }
 
-/* ---- Objects -------------------------------------------------------------------------------- */
+/* ---- Objects --------------------------------------------------------------------------------- */
 
 bool stage_client(struct stage *s)
 {
@@ -176,7 +176,7 @@ bool stage_observer(struct stage *s)
                     simba_observer_create(s->client, &options, &s->observer, &error), &error);
 }
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 void stage_close(struct stage *s)
 {

@@ -1,8 +1,8 @@
 /*
  * stage.h - a client with the objects that a scene needs, while something runs short.
  *
- * A scene makes what is missing and uses what is there, so that the same scene can be played again on
- * what the shortage has left: then every call has to succeed.
+ * A scene makes what is missing and uses what is there, so that the same scene can be played again
+ * on what the shortage has left: then every call has to succeed.
  */
 #ifndef SIMBA_FAULT_STAGE_H
 #define SIMBA_FAULT_STAGE_H
@@ -44,7 +44,8 @@ enum stage_right {
     STAGE_HEALS     /* the same, but only a shortage for good; one refusal is got over */
 };
 
-/* Whether a call went well. It fails the test when that is wrong, or when the sentence is missing. */
+/* Whether a call went well. It fails the test when that is wrong, or when the sentence is
+ * missing. */
 bool stage_ok(struct stage *stage, enum stage_right right, const char *call, int code,
               const struct simba_error *error);
 

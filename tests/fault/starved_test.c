@@ -1,6 +1,6 @@
 /*
- * starved_test.c - a lease whose holder runs out of memory. Renewing takes an allocation; letting go must
- * not, or two would own.
+ * starved_test.c - a lease whose holder runs out of memory. Renewing takes an allocation; letting
+ * go must not, or two would own.
  */
 #include "heap.h"
 #include "test.h"
@@ -79,7 +79,7 @@ static void close_all(struct held *held)
     assert_int_equal(heap_live(), 0);
 }
 
-/* ---- Tests ---------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void an_owner_without_memory_lets_go_in_time(void **state)
 {

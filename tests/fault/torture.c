@@ -24,7 +24,7 @@ struct act {
     char folder[TEST_PATH_MAX];
 };
 
-/* ---- Hanging runs --------------------------------------------------------------------------- */
+/* ---- Hanging runs ---------------------------------------------------------------------------- */
 
 static char occasion[160];
 
@@ -37,7 +37,7 @@ static void on_alarm(int number)
     abort();
 }
 
-/* ---- One run -------------------------------------------------------------------------------- */
+/* ---- One run --------------------------------------------------------------------------------- */
 
 /* A stop that cannot succeed is given up soon, one that can is not. */
 static void set_stage(struct stage *stage, const struct act *act)
@@ -63,8 +63,8 @@ static void clear_store(const struct act *act)
     }
 }
 
-/* Everything must go well now. A stop may have been given up because the machine is slow; then it is done
- * again. */
+/* Everything must go well now. A stop may have been given up because the machine is slow; then it
+ * is done again. */
 static void play_in_peace(const struct act *act, struct stage *stage)
 {
     int plays = 0;
@@ -132,7 +132,7 @@ static void every_piece_is_refused_in_turn(void **state)
         fail_msg("%s: nothing was refused", act->name);
 }
 
-/* ---- All of them ---------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 /* The first loop of a process opens descriptors of libuv's that stay. */
 static int warm_up(void **state)

@@ -1,6 +1,6 @@
 /*
- * command.c - fuzzes command lines. The arguments of an input are separated by newlines; what the parser
- * says goes to a cli_message of our own.
+ * command.c - fuzzes command lines. The arguments of an input are separated by newlines; what the
+ * parser says goes to a cli_message of our own.
  */
 #include "fuzz.h"
 
@@ -59,7 +59,7 @@ static const struct cli_option global_options[] = {
     CLI_OPTIONS_END,
 };
 
-/* ---- Target --------------------------------------------------------------------------------- */
+/* ---- Target ---------------------------------------------------------------------------------- */
 
 /* argv[0] is the verb. Returns argc; argv ends with a NULL. */
 static int split(char *text, char *argv[ARGUMENTS_MAX + 2])

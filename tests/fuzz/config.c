@@ -1,6 +1,6 @@
 /*
- * config.c - fuzzes configurations: what is read is a URL that can be read again, what is refused is named,
- * and no refusal tells a password.
+ * config.c - fuzzes configurations: what is read is a URL that can be read again, what is refused
+ * is named, and no refusal tells a password.
  */
 #include "fuzz.h"
 

@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Ends the process when `kept` is false. */
 void fuzz_demand(bool kept, const char *rule);
 
-/* A copy of the bytes with a NUL behind them, to be freed; it ends at the first NUL for readers of it
- * as a string. */
+/* A copy of the bytes with a NUL behind them, to be freed; it ends at the first NUL for readers of
+ * it as a string. */
 char *fuzz_text(const uint8_t *data, size_t size);
 
 /* Bytes that are used up from the front. What is not there counts as zero. */

@@ -1,7 +1,7 @@
 /*
- * machine.c - fuzzes the two machines with what a store may say: any time left, any order of events. A broken
- * store may cost the mutex, but no arithmetic overflows, no rule of a machine breaks, and nobody believes for
- * longer than it was told.
+ * machine.c - fuzzes the two machines with what a store may say: any time left, any order of
+ * events. A broken store may cost the mutex, but no arithmetic overflows, no rule of a machine
+ * breaks, and nobody believes for longer than it was told.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,7 @@
 /*
- * mysql_greeting.c - fuzzes what a MySQL server says first, which decides whether it is told anything without TLS. The
- * bytes come one by one: an answer must stay what it is, whatever follows.
+ * mysql_greeting.c - fuzzes what a MySQL server says first, which decides whether it is told
+ * anything without TLS. The bytes come one by one: an answer must stay what it is, whatever
+ * follows.
  */
 #include "fuzz.h"
 
@@ -12,8 +13,8 @@
 #define HEADER 4
 #define OFFERS_TLS 0x0800
 
-/* What stands there as the protocol has it: a version that ends, 13 bytes, what the server can do; all in one
- * packet. */
+/* What stands there as the protocol has it: a version that ends, 13 bytes, what the server can do;
+ * all in one packet. */
 static bool offers_tls(const uint8_t *bytes, size_t size)
 {
     size_t length = HEADER + (bytes[0] | (size_t)bytes[1] << 8 | (size_t)bytes[2] << 16);

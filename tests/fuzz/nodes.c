@@ -1,6 +1,6 @@
 /*
- * nodes.c - fuzzes what ZooKeeper tells: the names of nodes, which decide who is the first, and their data. The
- * first byte of the input says how the rest is taken.
+ * nodes.c - fuzzes what ZooKeeper tells: the names of nodes, which decide who is the first, and
+ * their data. The first byte of the input says how the rest is taken.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * option_file.c - fuzzes option files of MySQL: no refusal tells a password, a refusal names the file, and what is
- * written in quotes is read as the same.
+ * option_file.c - fuzzes option files of MySQL: no refusal tells a password, a refusal names the
+ * file, and what is written in quotes is read as the same.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * options.c - fuzzes what URLs say about times and about each kind of store, up to where a store would be
- * connected to.
+ * options.c - fuzzes what URLs say about times and about each kind of store, up to where a store
+ * would be connected to.
  */
 #include "fuzz.h"
 
@@ -92,7 +92,8 @@ static void read_postgres(const char *text)
 }
 #endif
 
-/* Stores that cannot be reached by accident: one in this process, and files in a folder that is not there. */
+/* Stores that cannot be reached by accident: one in this process, and files in a folder that is not
+ * there. */
 static void open_client(const char *scheme, const char *text)
 {
     size_t size = strlen(scheme) + strlen(text) + 1;

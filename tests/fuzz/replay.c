@@ -1,5 +1,6 @@
 /*
- * replay.c - a main for targets where there is no libFuzzer: feeds them files, and all files of folders.
+ * replay.c - a main for targets where there is no libFuzzer: feeds them files, and all files of
+ * folders.
  *
  *     PROGRAM PATH...
  */

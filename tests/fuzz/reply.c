@@ -1,6 +1,6 @@
 /*
- * reply.c - fuzzes what a Redis server may answer: any bytes are read as replies, and each reply is taken
- * for a record, a greeting, a key, the word of a sentinel and an error.
+ * reply.c - fuzzes what a Redis server may answer: any bytes are read as replies, and each reply is
+ * taken for a record, a greeting, a key, the word of a sentinel and an error.
  */
 #include "fuzz.h"
 
@@ -151,7 +151,8 @@ static void take(const redisReply *reply)
     take_for_error(reply);
 }
 
-/* hiredis reserves what a server announces, and the machine has no room for a thousand million replies. */
+/* hiredis reserves what a server announces, and the machine has no room for a thousand million
+ * replies. */
 static bool announces_too_much(const char *bytes, size_t size)
 {
     const char *end = bytes + size;

@@ -1,6 +1,7 @@
 /*
- * row.c - fuzzes the rows of an SQLite file, which anybody may have written: read through the library from
- * a real file, they must never make a contender believe in a lease that the file does not give it.
+ * row.c - fuzzes the rows of an SQLite file, which anybody may have written: read through the
+ * library from a real file, they must never make a contender believe in a lease that the file does
+ * not give it.
  *
  * An input is our id and a value of any kind for each column.
  */
@@ -26,7 +27,7 @@ static sqlite3 *db;
 static sqlite3_stmt *writing;
 static sqlite3_stmt *asking;
 
-/* ---- The file ------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static void remove_folder(void)
 {
@@ -78,9 +79,10 @@ static void open_file(void)
     atexit(remove_folder);
 }
 
-/* ---- The row -------------------------------------------------------------------------------- */
+/* ---- The row --------------------------------------------------------------------------------- */
 
-/* Any kind of value; texts and blobs may begin with our id, so that they differ from it in the end only. */
+/* Any kind of value; texts and blobs may begin with our id, so that they differ from it in the end
+ * only. */
 static void bind_value(struct fuzz_bytes *bytes, int column, const char *id)
 {
     uint8_t kind = fuzz_byte(bytes);
@@ -130,7 +132,7 @@ static bool is_owned_by(const char *id)
     return owned;
 }
 
-/* ---- What the library makes of it ----------------------------------------------------------- */
+/* ---- What the library makes of it ------------------------------------------------------------ */
 
 static void ask_status(const char *mutex)
 {

@@ -1,6 +1,6 @@
 /*
- * text.c - fuzzes what the program prints of names and ids that a store holds: a terminal gets no control
- * characters, and JSON is JSON, whatever the bytes.
+ * text.c - fuzzes what the program prints of names and ids that a store holds: a terminal gets no
+ * control characters, and JSON is JSON, whatever the bytes.
  */
 #include "fuzz.h"
 
@@ -43,7 +43,7 @@ static void demand_utf8(const char *text)
     }
 }
 
-/* ---- Targets -------------------------------------------------------------------------------- */
+/* ---- Targets --------------------------------------------------------------------------------- */
 
 static void print(const char *text)
 {

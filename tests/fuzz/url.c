@@ -1,6 +1,6 @@
 /*
- * url.c - fuzzes URLs: they are read within their memory, and neither the redacted form nor a refusal
- * tells a password.
+ * url.c - fuzzes URLs: they are read within their memory, and neither the redacted form nor a
+ * refusal tells a password.
  */
 #include "fuzz.h"
 

@@ -69,7 +69,7 @@ template <typename Call> int thrown_code(Call call)
     return SIMBA_OK;
 }
 
-/* ---- Errors and types ---------------------------------------------------------------------- */
+/* ---- Errors and types ------------------------------------------------------------------------ */
 
 template <typename Handle> constexpr bool moves_only()
 {
@@ -110,7 +110,7 @@ void a_handle_that_cannot_be_made_leaves_nothing()
     CHECK(thrown_code([&] { simba::scheduler(client, {}); }) == SIMBA_EMISUSE);
 }
 
-/* ---- Lockers ------------------------------------------------------------------------------- */
+/* ---- Lockers --------------------------------------------------------------------------------- */
 
 void a_scoped_lock_ends_with_its_scope()
 {
@@ -227,7 +227,7 @@ void a_locker_may_go_in_its_own_callback()
     CHECK(lost.wait());
 }
 
-/* ---- Contenders, observers, schedulers ------------------------------------------------------ */
+/* ---- Contenders, observers, schedulers ------------------------------------------------------- */
 
 void a_contender_leads_hands_over_and_moves()
 {
@@ -361,7 +361,7 @@ void what_a_handle_captured_goes_with_it()
     CHECK(captured.use_count() == 1);
 }
 
-/* ---- Exceptions of callbacks ---------------------------------------------------------------- */
+/* ---- Exceptions of callbacks ----------------------------------------------------------------- */
 
 void what_a_callback_throws_is_handed_over()
 {
@@ -462,7 +462,7 @@ void callbacks_run_where_the_executor_says()
     CHECK(tasks > 0);
 }
 
-/* ---- The cases ------------------------------------------------------------------------------ */
+/* ---- The cases ------------------------------------------------------------------------------- */
 
 int number;
 int failed;

@@ -22,7 +22,7 @@ static int work(void *user, simba_scheduler *scheduler)
     return 0;
 }
 
-/* ---- While the store is down ---------------------------------------------------------------- */
+/* ---- While the store is down ----------------------------------------------------------------- */
 
 static void check_refusal(const char *url, enum simba_error_group group)
 {
@@ -126,7 +126,7 @@ void late_begin(struct late *late, const char *url, enum simba_error_group group
     check_failures(late, group);
 }
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static bool is_whole(void *user)
 {

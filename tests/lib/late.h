@@ -1,5 +1,6 @@
 /*
- * late.h - a client that is opened while its store cannot be used, and what becomes of all that is made from it.
+ * late.h - a client that is opened while its store cannot be used, and what becomes of all that is
+ * made from it.
  */
 #ifndef SIMBA_TEST_LATE_H
 #define SIMBA_TEST_LATE_H
@@ -19,9 +20,10 @@ struct late {
     atomic_uint runs;
 };
 
-/* The store cannot be used now, for a reason of this group: to open it plainly fails so, and to open it with
- * allow_store_down does not. Starts a contender of mutex `late`, an observer of it, a scheduler and a locker of
- * mutexes of their own; they fail as they do with a store that went away. */
+/* The store cannot be used now, for a reason of this group: to open it plainly fails so, and to
+ * open it with allow_store_down does not. Starts a contender of mutex `late`, an observer of it, a
+ * scheduler and a locker of mutexes of their own; they fail as they do with a store that went
+ * away. */
 void late_begin(struct late *late, const char *url, enum simba_error_group group);
 
 /* The store can be used by now: waits until all have what they want. Closes everything. */

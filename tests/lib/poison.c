@@ -1,8 +1,8 @@
 /*
  * poison.c - see poison.h.
  *
- * It takes no lock of the pthread library, so that tests can play with those. A fork waits for its own lock: in
- * the child nobody would give it back.
+ * It takes no lock of the pthread library, so that tests can play with those. A fork waits for its
+ * own lock: in the child nobody would give it back.
  */
 #include "lib/poison.h"
 

@@ -1,9 +1,9 @@
 /*
  * port.c - free ports of the loopback for the servers of tests.
  *
- * To look for a free port and to close it again leaves a gap, in which another test may find the same one. So each
- * port is taken first by its name, a socket in the abstract namespace, which the kernel frees when the last process
- * that has it has ended. The names are those of servers.py.
+ * To look for a free port and to close it again leaves a gap, in which another test may find the
+ * same one. So each port is taken first by its name, a socket in the abstract namespace, which the
+ * kernel frees when the last process that has it has ended. The names are those of servers.py.
  */
 #include "lib/port.h"
 
@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* Below the ports that the kernel gives to outgoing connections: one of those could take the place of a
- * server that is down for a moment. */
+/* Below the ports that the kernel gives to outgoing connections: one of those could take the place
+ * of a server that is down for a moment. */
 #define PORT_FIRST 15000
 #define PORT_COUNT 17000
 #define ATTEMPTS 1000

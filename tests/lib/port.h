@@ -4,8 +4,8 @@
 #ifndef SIMBA_TEST_PORT_H
 #define SIMBA_TEST_PORT_H
 
-/* A port that nobody listens on. No other test gets it, in whatever process, while this one lives: also not before the
- * server listens, nor while it is down for a moment. Never given back. */
+/* A port that nobody listens on. No other test gets it, in whatever process, while this one lives:
+ * also not before the server listens, nor while it is down for a moment. Never given back. */
 int test_free_port(void);
 
 #endif

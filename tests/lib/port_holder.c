@@ -1,5 +1,6 @@
 /*
- * port_holder.c - takes as many ports as it is told, prints them, and has them until its standard input ends.
+ * port_holder.c - takes as many ports as it is told, prints them, and has them until its standard
+ * input ends.
  */
 #include "lib/port.h"
 

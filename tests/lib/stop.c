@@ -1,8 +1,10 @@
 /*
- * stop.c - looks at the locks of the process that was stopped, and lets it go on for a moment where it has one.
+ * stop.c - looks at the locks of the process that was stopped, and lets it go on for a moment where
+ * it has one.
  *
- * No lock is asked for: a process that opens and closes a file of SQLite gives up all its locks on it. And
- * the kernel's list of all locks is handed out in parts, between which entries move, so that one may be missed.
+ * No lock is asked for: a process that opens and closes a file of SQLite gives up all its locks on
+ * it. And the kernel's list of all locks is handed out in parts, between which entries move, so
+ * that one may be missed.
  */
 #include "stop.h"
 
@@ -17,8 +19,9 @@
 #define TRIES 200
 #define BETWEEN_NS (10 * 1000 * 1000)
 
-/* Whether a descriptor (of /proc/PID/fdinfo) excludes others from a part of its file. Locks of an open file are not meant,
- * which say nothing but that a process is alive: they have another name. */
+/* Whether a descriptor (of /proc/PID/fdinfo) excludes others from a part of its file. Locks of an
+ * open file are not meant, which say nothing but that a process is alive: they have another
+ * name. */
 static bool excludes_others(int folder, const char *descriptor)
 {
     int fd = openat(folder, descriptor, O_RDONLY | O_CLOEXEC);

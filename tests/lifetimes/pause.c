@@ -1,8 +1,8 @@
 /*
  * pause.c - to be preloaded: threads pause, at random, whenever they lock or unlock a mutex.
  *
- * Most pauses are short; a few are as long as a stop timeout of the stress program. PAUSE_SEED decides them, as far as
- * the order in which threads begin is the same.
+ * Most pauses are short; a few are as long as a stop timeout of the stress program. PAUSE_SEED
+ * decides them, as far as the order in which threads begin is the same.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -60,7 +60,8 @@ static uint64_t draw(void)
     return mix(random_state);
 }
 
-/* By the system call itself, because nanosleep() is where a thread can be cancelled and a lock is not. */
+/* By the system call itself, because nanosleep() is where a thread can be cancelled and a lock is
+ * not. */
 static void sleep_ns(long ns)
 {
     const struct timespec pause = {0, ns};

@@ -1,6 +1,6 @@
 /*
- * scenarios.c - what the stress program plays: rounds of random starts, stops, closes, losses, cancels and forks, each
- * scenario around one rule of simba.h.
+ * scenarios.c - what the stress program plays: rounds of random starts, stops, closes, losses,
+ * cancels and forks, each scenario around one rule of simba.h.
  */
 #include "scenarios.h"
 
@@ -34,10 +34,11 @@ static void run_threads(void *(*run)(void *), void *arguments[], unsigned count)
         pthread_join(threads[i], NULL);
 }
 
-/* ---- Stops ---------------------------------------------------------------------------------- */
+/* ---- Stops ----------------------------------------------------------------------------------- */
 
-/* Nothing begins when a stop has returned. After one that was given up a callback may still run: the one that runs now,
- * or else one that is about to begin; nobody can see which. Returns false in that case. */
+/* Nothing begins when a stop has returned. After one that was given up a callback may still run:
+ * the one that runs now, or else one that is about to begin; nobody can see which. Returns false in
+ * that case. */
 static bool check_stop(struct thing *t, int code)
 {
     unsigned running = atomic_load(&t->running);
@@ -98,7 +99,7 @@ void play_stops(void)
     world_close(&w);
 }
 
-/* ---- Losses --------------------------------------------------------------------------------- */
+/* ---- Losses ---------------------------------------------------------------------------------- */
 
 /* Terms end while on_notify runs, because the store does not renew them. */
 void play_losses(void)
@@ -120,7 +121,7 @@ void play_losses(void)
     world_close(&w);
 }
 
-/* ---- Starts --------------------------------------------------------------------------------- */
+/* ---- Starts ---------------------------------------------------------------------------------- */
 
 static void *start_thing(void *thing)
 {
@@ -158,7 +159,7 @@ void play_starts(void)
     world_close(&w);
 }
 
-/* ---- Closes --------------------------------------------------------------------------------- */
+/* ---- Closes ---------------------------------------------------------------------------------- */
 
 struct pool {
     pthread_mutex_t lock;
@@ -225,7 +226,8 @@ static void *live_and_close(void *thing)
     return NULL;
 }
 
-/* A thing that has `closes` set is closed by its first callback, or by the thread that has started it. */
+/* A thing that has `closes` set is closed by its first callback, or by the thread that has started
+ * it. */
 static void live_in(struct world *w, unsigned slow_us)
 {
     void *arguments[2 * KINDS];
@@ -280,7 +282,7 @@ void play_pools(void)
         pthread_join(threads[i], NULL);
 }
 
-/* ---- One thread ----------------------------------------------------------------------------- */
+/* ---- One thread ------------------------------------------------------------------------------ */
 
 /* A program whose only thread is the executor. */
 void play_single_thread(void)
@@ -320,7 +322,7 @@ void play_single_thread(void)
         ;
 }
 
-/* ---- Cancels -------------------------------------------------------------------------------- */
+/* ---- Cancels --------------------------------------------------------------------------------- */
 
 static void *acquire_and_release(void *thing)
 {
@@ -353,7 +355,8 @@ static void *cancel(void *thing)
     return NULL;
 }
 
-/* Waits without a limit end when their mutex is given back, or by a cancel, or when a lost lease has run out. */
+/* Waits without a limit end when their mutex is given back, or by a cancel, or when a lost lease
+ * has run out. */
 void play_cancels(void)
 {
     void *lockers[THREADS];
@@ -372,7 +375,7 @@ void play_cancels(void)
     world_close(&w);
 }
 
-/* ---- Forks ---------------------------------------------------------------------------------- */
+/* ---- Forks ----------------------------------------------------------------------------------- */
 
 /* In the child: handles of the parent are dead, and clients of its own come and go. */
 static void live_as_child(struct thing *old)

@@ -1,5 +1,6 @@
 /*
- * scenarios.h - the rounds of the stress program. Each plays one, and ends the process where a rule is broken.
+ * scenarios.h - the rounds of the stress program. Each plays one, and ends the process where a rule
+ * is broken.
  */
 #ifndef SIMBA_LIFETIMES_SCENARIOS_H
 #define SIMBA_LIFETIMES_SCENARIOS_H

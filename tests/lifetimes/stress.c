@@ -1,11 +1,12 @@
 /*
- * The lifetimes of handles under stress: threads pause at random at every lock and unlock of the library, freed memory is
- * poisoned, and everything is closed at bad moments.
+ * The lifetimes of handles under stress: threads pause at random at every lock and unlock of the
+ * library, freed memory is poisoned, and everything is closed at bad moments.
  *
  *     lifetimes-stress --pauses LIBRARY [--seconds N] [--seed N] [--only NAME]
  *
- * Each scenario runs in a process of its own, under the preloaded pauses, and a line of TAP tells its seed. A seed decides
- * the random numbers of a run, not its order of threads: a failure may need some runs to come again.
+ * Each scenario runs in a process of its own, under the preloaded pauses, and a line of TAP tells
+ * its seed. A seed decides the random numbers of a run, not its order of threads: a failure may
+ * need some runs to come again.
  */
 #include "lib/poison.h"
 #include "scenarios.h"
@@ -70,7 +71,7 @@ static void read_choice(int argc, char *argv[], struct choice *c)
     }
 }
 
-/* ---- One scenario --------------------------------------------------------------------------- */
+/* ---- One scenario ---------------------------------------------------------------------------- */
 
 static int play(const struct choice *c)
 {
@@ -92,7 +93,7 @@ static int play(const struct choice *c)
     return rounds > 0 ? 0 : 1;
 }
 
-/* ---- All of them ---------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 /* The address sanitizer wants to be the first library of a process, but need not be. */
 static void allow_preload(void)

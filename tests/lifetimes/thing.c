@@ -12,7 +12,7 @@
 
 #define PATIENCE_MS 20000
 
-/* ---- The run -------------------------------------------------------------------------------- */
+/* ---- The run --------------------------------------------------------------------------------- */
 
 void broken(const char *format, ...)
 {
@@ -63,7 +63,7 @@ int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- Callbacks ------------------------------------------------------------------------------ */
+/* ---- Callbacks ------------------------------------------------------------------------------- */
 
 static void enter(struct thing *t, const char *callback)
 {
@@ -179,7 +179,7 @@ static void on_closed(void *user)
         broken("on_closed of '%s' comes twice", t->mutex);
 }
 
-/* ---- Handles -------------------------------------------------------------------------------- */
+/* ---- Handles --------------------------------------------------------------------------------- */
 
 static int create_contender(struct thing *t, simba_client *client)
 {
@@ -305,7 +305,7 @@ void thing_wait_quiet(struct thing *t)
     }
 }
 
-/* ---- Worlds --------------------------------------------------------------------------------- */
+/* ---- Worlds ---------------------------------------------------------------------------------- */
 
 void world_open(struct world *w, const char *stop_timeout,
                 const struct simba_client_options *options)

@@ -1,5 +1,6 @@
 /*
- * thing.h - a contender, observer, scheduler or locker with random callbacks that check what they see.
+ * thing.h - a contender, observer, scheduler or locker with random callbacks that check what they
+ * see.
  *
  * A thing stays in memory until its world ends, so that a callback which comes too late finds out.
  */
@@ -13,7 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* ---- The run -------------------------------------------------------------------------------- */
+/* ---- The run --------------------------------------------------------------------------------- */
 
 /* Ends the process: a rule is broken. */
 void broken(const char *format, ...) SIMBA_PRINTF(1, 2) __attribute__((noreturn));
@@ -25,7 +26,7 @@ unsigned random_below(unsigned limit);
 void pause_us(unsigned us);
 int64_t now_ms(void);
 
-/* ---- Things --------------------------------------------------------------------------------- */
+/* ---- Things ---------------------------------------------------------------------------------- */
 
 enum kind { CONTENDER, OBSERVER, SCHEDULER, LOCKER, KINDS };
 

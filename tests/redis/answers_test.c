@@ -60,7 +60,7 @@ static bool is_up(void *user)
     return acquire("m").code == SIMBA_OK;
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void a_replica_is_told(void **state)
 {
@@ -174,7 +174,7 @@ static void keys_of_another_type_are_told(void **state)
     assert_int_equal(server_number(&server, "EXISTS simba:{fence}"), 0);
 }
 
-/* ---- Silence -------------------------------------------------------------------------------- */
+/* ---- Silence --------------------------------------------------------------------------------- */
 
 static struct call late_read(const char *mutex, int64_t timeout_ms)
 {
@@ -309,7 +309,7 @@ static void a_server_that_vanishes_without_a_word_is_noticed_by_an_idle_client(v
     proxy_stop(&proxy);
 }
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static void a_store_that_cannot_be_used_is_not_opened(void **state)
 {
@@ -350,7 +350,7 @@ static void a_password_that_is_wrong_missing_or_needless_is_told(void **state)
     }
 }
 
-/* ---- Many ----------------------------------------------------------------------------------- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 #define BATCH 3000
 

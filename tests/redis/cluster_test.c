@@ -18,7 +18,7 @@ static struct server nodes[NODES];
 static char buses[NODES][16];
 static char ids[NODES][64];
 
-/* ---- The cluster ---------------------------------------------------------------------------- */
+/* ---- The cluster ----------------------------------------------------------------------------- */
 
 static bool is_whole(void *user)
 {
@@ -90,7 +90,7 @@ static void assert_works(struct host *host, const char *mutex)
     assert_string_equal(call.owner, "a");
 }
 
-/* ---- Routing -------------------------------------------------------------------------------- */
+/* ---- Routing --------------------------------------------------------------------------------- */
 
 static void each_mutex_is_on_its_slots_node(void **state)
 {
@@ -238,7 +238,7 @@ static void a_waiter_listens_where_the_release_publishes(void **state)
     }
 }
 
-/* ---- Slots that move ------------------------------------------------------------------------ */
+/* ---- Slots that move ------------------------------------------------------------------------- */
 
 static void begin_move(const char *mutex, size_t from, size_t to)
 {
@@ -322,7 +322,7 @@ static void a_held_mutex_and_its_waiter_move_along_with_their_slot(void **state)
     party_leave(&waiter);
 }
 
-/* ---- Replicas that take over ---------------------------------------------------------------- */
+/* ---- Replicas that take over ----------------------------------------------------------------- */
 
 static bool knows_four(void *user)
 {
@@ -392,7 +392,7 @@ static void a_lease_is_kept_when_a_replica_takes_over(void **state)
     server_stop(&replica);
 }
 
-/* ---- Rights --------------------------------------------------------------------------------- */
+/* ---- Rights ---------------------------------------------------------------------------------- */
 
 static int try_with(const char *more, const char *mutex)
 {
@@ -428,7 +428,7 @@ static void the_rights_for_a_cluster_are_enough_and_needed(void **state)
     end_move("m", to);
 }
 
-/* ---- Nodes that die ------------------------------------------------------------------------- */
+/* ---- Nodes that die -------------------------------------------------------------------------- */
 
 static const char *mutex_on(size_t node)
 {

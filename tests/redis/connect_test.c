@@ -39,7 +39,7 @@ static const char *local(const char *scheme, int port, const char *rest)
     return url;
 }
 
-/* ---- Passwords ------------------------------------------------------------------------------ */
+/* ---- Passwords ------------------------------------------------------------------------------- */
 
 /* Such a server quotes the arguments of what it does not know. */
 static void a_password_is_never_told_even_when_the_server_quotes_it(void **state)
@@ -57,7 +57,7 @@ static void a_password_is_never_told_even_when_the_server_quotes_it(void **state
     assert_non_null(strstr(host.open_error.text, "password"));
 }
 
-/* ---- Addresses ------------------------------------------------------------------------------ */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 static void add_address(struct sb_redis_endpoint *endpoint, const char *text, int port)
 {
@@ -151,7 +151,7 @@ static void an_address_that_connects_and_hangs_up_gives_way_to_the_next(void **s
     fake_stop(&fake);
 }
 
-/* ---- Steps ---------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static void the_step_that_took_too_long_is_told(void **state)
 {
@@ -205,7 +205,7 @@ static void a_sentinel_that_wants_a_password_is_named(void **state)
         "wants a password: set sentinel-password (that of the URL is for the master)");
 }
 
-/* ---- Who is there --------------------------------------------------------------------------- */
+/* ---- Who is there ---------------------------------------------------------------------------- */
 
 /* The announced array is never there: it must cost neither memory nor the connect-timeout. */
 static void a_server_that_announces_too_much_is_left(void **state)
@@ -259,7 +259,7 @@ static void a_master_that_became_a_replica_is_left(void **state)
     server_stop(&promoted);
 }
 
-/* ---- What is said --------------------------------------------------------------------------- */
+/* ---- What is said ---------------------------------------------------------------------------- */
 
 static void open_with(struct journal *journal, const char *url, simba_client **ret_client)
 {

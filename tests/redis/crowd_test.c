@@ -83,7 +83,7 @@ static size_t count_code(const struct call *calls, size_t count, int code)
     return found;
 }
 
-/* ---- Order ---------------------------------------------------------------------------------- */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 static void renewals_pass_acquires_that_came_before_them(void **state)
 {
@@ -158,7 +158,7 @@ static void renewals_pass_releases_that_came_before_them(void **state)
     free(guards);
 }
 
-/* ---- What was not sent ---------------------------------------------------------------------- */
+/* ---- What was not sent ----------------------------------------------------------------------- */
 
 /* The server carries out what it had been sent when it goes on. Of the others it never hears. */
 static void what_had_no_turn_is_known_not_to_be_done(void **state)
@@ -207,7 +207,7 @@ static void a_turn_that_does_not_come_in_time_is_told(void **state)
     free(calls);
 }
 
-/* ---- Silence -------------------------------------------------------------------------------- */
+/* ---- Silence --------------------------------------------------------------------------------- */
 
 /* Deadlines pass in the pauses between the pieces of what the server says. */
 static void a_server_that_is_slow_keeps_its_connection(void **state)
@@ -233,7 +233,7 @@ static void a_server_that_is_slow_keeps_its_connection(void **state)
     free(calls);
 }
 
-/* ---- Limits --------------------------------------------------------------------------------- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 /* Guards with such times on a server that needs eight seconds for all of them. */
 static struct call *renew_slowly(struct host *host, int64_t transition_ms, int64_t timeout_ms)
@@ -280,7 +280,7 @@ static void a_time_limit_beyond_the_transition_holds(void **state)
     free(guards);
 }
 
-/* ---- The library ---------------------------------------------------------------------------- */
+/* ---- The library ----------------------------------------------------------------------------- */
 
 static struct simba_metrics metrics_of(simba_client *client)
 {
@@ -369,8 +369,8 @@ static void no_lease_is_lost_to_a_crowd_of_newcomers(void **state)
 }
 
 /* In four seconds the server gets round to all of them once, which is more than a renewal's time
- * limit and less than a transition. A client that gave up what the server is about to answer and asked
- * again would double its work. */
+ * limit and less than a transition. A client that gave up what the server is about to answer and
+ * asked again would double its work. */
 static void no_lease_is_lost_to_a_server_that_has_become_slow(void **state)
 {
     simba_contender **contenders = calloc(TERMS, sizeof(simba_contender *));

@@ -52,7 +52,7 @@ static int count_descriptors(void)
     return count;
 }
 
-/* ---- The limit ------------------------------------------------------------------------------ */
+/* ---- The limit ------------------------------------------------------------------------------- */
 
 static struct rlimit normal;
 static int fillers[LIMIT];
@@ -77,7 +77,7 @@ static void unlimit(void)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal), 0);
 }
 
-/* ---- The client ----------------------------------------------------------------------------- */
+/* ---- The client ------------------------------------------------------------------------------ */
 
 struct counts {
     struct party *party;

@@ -30,7 +30,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* ---- Waiting for renewals ------------------------------------------------------------------- */
+/* ---- Waiting for renewals -------------------------------------------------------------------- */
 
 struct renewals {
     struct party *party;
@@ -67,7 +67,7 @@ static void assert_lost_and_won_back(struct party *party)
     assert_true(atomic_load(&party->fence) > fence);
 }
 
-/* ---- Data ----------------------------------------------------------------------------------- */
+/* ---- Data ------------------------------------------------------------------------------------ */
 
 static void scripts_that_the_server_forgot_are_sent_again(void **state)
 {
@@ -124,7 +124,7 @@ static void an_owner_whose_key_is_overwritten_loses_to_the_one_in_it(void **stat
     party_leave(&party);
 }
 
-/* ---- Connections ---------------------------------------------------------------------------- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 static void an_owner_whose_command_connection_is_killed_keeps_its_lease(void **state)
 {
@@ -242,7 +242,7 @@ static void a_grant_whose_reply_was_lost_does_not_lock_its_contender_out(void **
     proxy_stop(&proxy);
 }
 
-/* ---- The server ----------------------------------------------------------------------------- */
+/* ---- The server ------------------------------------------------------------------------------ */
 
 static void a_pause_shorter_than_the_transition_is_survived(void **state)
 {
@@ -303,7 +303,7 @@ static void a_restart_without_data_is_a_loss_and_a_new_term(void **state)
     party_leave(&party);
 }
 
-/* ---- The queue ------------------------------------------------------------------------------ */
+/* ---- The queue ------------------------------------------------------------------------------- */
 
 #define DEAD 1000
 
@@ -364,7 +364,7 @@ static void a_release_wakes_one_live_waiter(void **state)
         party_leave(&waiters[i]);
 }
 
-/* ---- Turns ---------------------------------------------------------------------------------- */
+/* ---- Turns ----------------------------------------------------------------------------------- */
 
 #define TURN_MS 300
 #define TURNS "?ttl=20s&transition=20s&jitter=900ms..3s&turn=300ms" /* the jitter would be seen */
@@ -417,7 +417,7 @@ static void a_waiter_behind_two_dead_ones_comes_in_its_own_turn(void **state)
     party_leave(&waiter);
 }
 
-/* ---- Messages ------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static void foreign_and_malformed_messages_do_no_harm(void **state)
 {
@@ -444,7 +444,7 @@ static void foreign_and_malformed_messages_do_no_harm(void **state)
     party_leave(&waiter);
 }
 
-/* ---- Connections, all told ------------------------------------------------------------------ */
+/* ---- Connections, all told ------------------------------------------------------------------- */
 
 static bool has_no_clients(void *user)
 {

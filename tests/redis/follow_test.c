@@ -1,6 +1,6 @@
 /*
- * follow_test.c - a contender that waits and has on_notify is told of the owners between others by the mutex's own
- * channel; what that costs the server, and that others cost it nothing.
+ * follow_test.c - a contender that waits and has on_notify is told of the owners between others by
+ * the mutex's own channel; what that costs the server, and that others cost it nothing.
  */
 #include "server.h"
 #include "tck/follow.h"
@@ -21,7 +21,8 @@ static int stop(void **state)
     return 0;
 }
 
-/* How often it has carried out a command. Of the scripts, only reading calls ZCARD, and only an attempt that lost ZADD. */
+/* How often it has carried out a command. Of the scripts, only reading calls ZCARD, and only an
+ * attempt that lost ZADD. */
 static long long calls(const char *command)
 {
     char key[64];
@@ -154,7 +155,8 @@ static void a_contender_that_does_not_ask_costs_nothing(void **state)
     follow_end(&waiter);
 }
 
-/* A contender that has not had to wait listens to nothing, and one that has stopped does no more. */
+/* A contender that has not had to wait listens to nothing, and one that has stopped does no
+ * more. */
 static void a_winner_listens_to_nothing(void **state)
 {
     struct follower winner;
@@ -175,7 +177,7 @@ static void a_winner_listens_to_nothing(void **state)
     follow_end(&waiter);
 }
 
-/* ---- Many followers of one client ----------------------------------------------------------- */
+/* ---- Many followers of one client ------------------------------------------------------------ */
 
 #define OBSERVERS 4
 #define WAITERS 3
@@ -276,7 +278,8 @@ static void followers_of_a_client_share_a_look(void **state)
 
 #define FORGED 20000
 
-/* As SECURITY.md says: 20 at once, and 50 a second. The looks of the beginning may come in between. */
+/* As SECURITY.md says: 20 at once, and 50 a second. The looks of the beginning may come in
+ * between. */
 static void forged_messages_cause_few_looks(void **state)
 {
     struct crowd crowd;

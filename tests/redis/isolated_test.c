@@ -18,7 +18,7 @@ static struct server nodes[NODES];
 static char buses[NODES][16];
 static char ids[NODES][64];
 
-/* ---- The cluster ---------------------------------------------------------------------------- */
+/* ---- The cluster ----------------------------------------------------------------------------- */
 
 static bool knows_all(void *user)
 {
@@ -140,7 +140,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* ---- Clients -------------------------------------------------------------------------------- */
+/* ---- Clients --------------------------------------------------------------------------------- */
 
 /* In a slot of the first master. */
 static const char *mutex_of_first(void)
@@ -198,7 +198,7 @@ static void a_client_that_has_the_new_map_does_not_go_back_to_the_old_one(void *
     assert_true(host_close(&host));
 }
 
-/* ---- Seeds that say nothing ----------------------------------------------------------------- */
+/* ---- Seeds that say nothing ------------------------------------------------------------------ */
 
 static void seeds_that_do_not_answer_share_one_connect_timeout(void **state)
 {

@@ -1,5 +1,6 @@
 /*
- * Clients that are opened while the server is down or refuses their password: one server, and sentinels.
+ * Clients that are opened while the server is down or refuses their password: one server, and
+ * sentinels.
  */
 #include "fake.h"
 #include "server.h"
@@ -95,7 +96,8 @@ static void sentinels_that_start_later_are_used(void **state)
     server_stop(&master);
 }
 
-/* A server that takes no connection and refuses none holds up neither the loop nor, for long, the close. */
+/* A server that takes no connection and refuses none holds up neither the loop nor, for long, the
+ * close. */
 static void a_server_that_hangs_holds_nobody_up(void **state)
 {
     struct tarpit tarpit;

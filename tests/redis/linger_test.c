@@ -1,6 +1,6 @@
 /*
- * linger_test.c - subscriptions that outlive their listener for a while, for a listener that comes back
- * soon.
+ * linger_test.c - subscriptions that outlive their listener for a while, for a listener that comes
+ * back soon.
  */
 #include "backend/host.h"
 #include "server.h"

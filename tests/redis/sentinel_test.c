@@ -170,7 +170,7 @@ static void a_master_that_nobody_knows_is_told(void **state)
     assert_non_null(strstr(host.open_error.text, "knows no master named 'other'"));
 }
 
-/* ---- A majority ----------------------------------------------------------------------------- */
+/* ---- A majority ------------------------------------------------------------------------------ */
 
 #define SHORT_TTL_MS 2500 /* a sentinel is asked once a second here */
 
@@ -356,7 +356,7 @@ static void sentinels_that_do_not_answer_cost_little_and_are_passed_over(void **
     tarpit_close(&tarpits[1]);
 }
 
-/* ---- Rights --------------------------------------------------------------------------------- */
+/* ---- Rights ---------------------------------------------------------------------------------- */
 
 static int try_with(const char *master_more, const char *sentinel_rule, const char *rest)
 {
@@ -399,7 +399,7 @@ static void the_rights_for_sentinels_and_replicas_are_enough_and_needed(void **s
     assert_int_equal(try_with("+role", ask, "&wait-replicas=1"), SIMBA_EDENIED);
 }
 
-/* ---- Replicas that must have it ------------------------------------------------------------- */
+/* ---- Replicas that must have it -------------------------------------------------------------- */
 
 static int start_two(void **state)
 {

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- The process ---------------------------------------------------------------------------- */
+/* ---- The process ----------------------------------------------------------------------------- */
 
 static void run_sentinel(const struct server *server)
 {
@@ -178,7 +178,7 @@ void server_stop(struct server *server)
     server->folder[0] = '\0';
 }
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static redisReply *ask_once(struct server *server, const char *format, va_list list)
 {

@@ -14,7 +14,7 @@ static struct server server;
 static char folder[TEST_PATH_MAX];
 static int tls_port;
 
-/* ---- Certificates --------------------------------------------------------------------------- */
+/* ---- Certificates ---------------------------------------------------------------------------- */
 
 static const char *file(const char *name)
 {
@@ -67,7 +67,7 @@ static void make_all(void)
     run("openssl ec -in client.key -aes128 -passout pass:opensesame -out locked.key");
 }
 
-/* ---- URLs ----------------------------------------------------------------------------------- */
+/* ---- URLs ------------------------------------------------------------------------------------ */
 
 static const char *tls_url(const char *format, ...)
 {
@@ -93,7 +93,7 @@ static void assert_works(const char *url)
     assert_true(host_close(&host));
 }
 
-/* ---- TLS ------------------------------------------------------------------------------------ */
+/* ---- TLS ------------------------------------------------------------------------------------- */
 
 static void a_server_with_a_trusted_certificate_is_used(void **state)
 {
@@ -206,7 +206,7 @@ static void a_waiter_is_woken_over_tls(void **state)
     party_leave(&waiter);
 }
 
-/* ---- Rotated files -------------------------------------------------------------------------- */
+/* ---- Rotated files --------------------------------------------------------------------------- */
 
 /* Until the connection that was ended has been replaced. */
 static bool acquires(void *host)
@@ -320,7 +320,7 @@ static void a_key_that_cannot_be_read_any_more_leaves_the_one_of_before(void **s
     server_do(&server, "CONFIG SET tls-auth-clients no");
 }
 
-/* ---- Rights --------------------------------------------------------------------------------- */
+/* ---- Rights ---------------------------------------------------------------------------------- */
 
 static const char *user_url(const char *rest)
 {

@@ -66,7 +66,7 @@ static void let_pass(double seconds)
     assert_true(test_wait(is_past, &end_at));
 }
 
-/* ---- The releaser --------------------------------------------------------------------------- */
+/* ---- The releaser ---------------------------------------------------------------------------- */
 
 /* "a" has released, and "b" was told to try. */
 static void tell_to_try(void)
@@ -179,7 +179,7 @@ static void others_are_not_held_back(void **state)
     assert_goes_first("c", calls);
 }
 
-/* ---- Places --------------------------------------------------------------------------------- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 /* A release takes the oldest waiter out of the queue; then somebody who came later is faster than
  * it. */
@@ -227,7 +227,7 @@ static void a_way_that_took_long_gives_nobody_an_earlier_place(void **state)
     host.ops->listen(host.backend, "m", "b", false);
 }
 
-/* ---- The dead ------------------------------------------------------------------------------- */
+/* ---- The dead -------------------------------------------------------------------------------- */
 
 static void fill_queue(void)
 {

@@ -70,7 +70,7 @@ static void stop_as_b(struct host *waiter)
     waiter->ops->listen(waiter->backend, "m", "b", false);
 }
 
-/* ---- Messages ------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 /* The third to the fifth would name an owner, were a message believed: anybody may PUBLISH. */
 static void what_a_message_says_is_only_a_reason_to_look(void **state)
@@ -134,7 +134,7 @@ static void a_release_that_may_tell_nobody_gives_the_mutex_back(void **state)
     stop_as_b(&host);
 }
 
-/* ---- Tokens --------------------------------------------------------------------------------- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 /* The counter is an hour ahead of the clock, which is what a clock that went back leaves. */
 static void a_token_grows_also_when_the_clock_went_back(void **state)
@@ -194,7 +194,7 @@ static void the_token_of_one_mutex_does_not_spread_to_others(void **state)
                 (uint64_t)server_time_us(&server) + DAY_US);
 }
 
-/* ---- Who does not come ---------------------------------------------------------------------- */
+/* ---- Who does not come ----------------------------------------------------------------------- */
 
 static bool has_subscriber(void *user)
 {

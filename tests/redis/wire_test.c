@@ -40,7 +40,7 @@ static struct call ask(enum simba_op op, const char *id, uint64_t revision)
 #define RELEASE SIMBA_OP_RELEASE
 #define READ SIMBA_OP_READ
 
-/* ---- The ear -------------------------------------------------------------------------------- */
+/* ---- The ear --------------------------------------------------------------------------------- */
 
 static void hear(const char *channel)
 {
@@ -83,7 +83,7 @@ static void assert_lease(const char *key, long long lease_ms)
     assert_in_range(left_ms, lease_ms - 2000, lease_ms);
 }
 
-/* ---- What we write -------------------------------------------------------------------------- */
+/* ---- What we write --------------------------------------------------------------------------- */
 
 static void an_acquire_sets_the_key_with_the_whole_lease_and_tells_the_mutex_channel(void **state)
 {
@@ -197,7 +197,7 @@ static void a_waiter_that_gives_up_a_free_mutex_passes_the_word_on(void **state)
     assert_string_equal(server_text(&server, "ZSCORE simba:{m}:contender c"), "2");
 }
 
-/* ---- What others write ---------------------------------------------------------------------- */
+/* ---- What others write ----------------------------------------------------------------------- */
 
 static void the_key_of_another_owner_is_respected(void **state)
 {

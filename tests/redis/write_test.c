@@ -64,7 +64,7 @@ static size_t count_code(const struct call *calls, int code)
     return count;
 }
 
-/* ---- More than there is room for ------------------------------------------------------------ */
+/* ---- More than there is room for ------------------------------------------------------------- */
 
 static void what_finds_no_room_is_written_later_and_in_order(void **state)
 {
@@ -114,7 +114,7 @@ static void what_waits_for_room_is_answered_when_the_server_dies(void **state)
     free(calls);
 }
 
-/* ---- A server that is gone ------------------------------------------------------------------ */
+/* ---- A server that is gone ------------------------------------------------------------------- */
 
 /* The loop has not turned yet when the second one is written. */
 static void to_write_to_a_server_that_is_gone_raises_no_signal(void **state)

@@ -1,6 +1,6 @@
 /*
- * rules_test.c - the rules that the machine asserts after every step can be broken: each is shown with a
- * machine that nobody could have stepped there.
+ * rules_test.c - the rules that the machine asserts after every step can be broken: each is shown
+ * with a machine that nobody could have stepped there.
  */
 #include "test.h"
 

@@ -1,6 +1,6 @@
 /*
- * scenario_test.c - each section of each transcript is one test: replayed, the machine answers as it is
- * written down. With UPDATE=1 in the environment the transcripts are written anew instead.
+ * scenario_test.c - each section of each transcript is one test: replayed, the machine answers as
+ * it is written down. With UPDATE=1 in the environment the transcripts are written anew instead.
  *
  *     scenario_test FILE...
  */
@@ -46,7 +46,8 @@ static void write_text(const char *path, const char *text)
     }
 }
 
-/* A section whose events do not fit what the machine does now stays as it is: a human has to look. */
+/* A section whose events do not fit what the machine does now stays as it is: a human has to
+ * look. */
 static bool rewrite_section(const char *path, const char *at, FILE *all)
 {
     size_t length = transcript_section_length(at);

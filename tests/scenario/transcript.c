@@ -1,6 +1,6 @@
 /*
- * transcript.c - reads a section line by line, steps a machine with each event, and writes down what it
- * answers. It must not judge: the test compares.
+ * transcript.c - reads a section line by line, steps a machine with each event, and writes down
+ * what it answers. It must not judge: the test compares.
  */
 #include "transcript.h"
 
@@ -151,7 +151,7 @@ static int64_t option_number(struct replay *r, char *words[], size_t count, cons
     return value != NULL ? parse_number(r, value) : missing;
 }
 
-/* ---- Making the machine ----------------------------------------------------------------------- */
+/* ---- Making the machine ---------------------------------------------------------------------- */
 
 static void read_jitter(struct replay *r, char *words[], size_t count)
 {

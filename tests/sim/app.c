@@ -1,6 +1,6 @@
 /*
- * app.c - the application around a contender: when it starts and stops, how long its callbacks take, and
- * what it does while it believes. It must not look into the machine.
+ * app.c - the application around a contender: when it starts and stops, how long its callbacks
+ * take, and what it does while it believes. It must not look into the machine.
  */
 #include "sim.h"
 
@@ -102,7 +102,8 @@ int64_t sim_app_callback_us(struct sim_world *w, int member)
     return sim_roll(w, 0, h->callback_us);
 }
 
-/* A leader writes with its token. The write may reach the resource long after the belief has ended. */
+/* A leader writes with its token. The write may reach the resource long after the belief has
+ * ended. */
 void sim_app_write(struct sim_world *w, int member)
 {
     const struct sim_seen *seen = &w->check.seen[member];

@@ -1,11 +1,12 @@
 /*
- * check.c - the judge of beliefs, tokens and the store's history. Like all judges it sees what can be seen from
- * outside, in true time, and must not look into a machine. The numbers are those of the invariants in
- * docs/internals/testing.md.
+ * check.c - the judge of beliefs, tokens and the store's history. Like all judges it sees what can
+ * be seen from outside, in true time, and must not look into a machine. The numbers are those of
+ * the invariants in docs/internals/testing.md.
  *
- * A term that was taken away by force, with the store's data or by a contender with the same id is void: nobody can
- * protect it, so it may overlap. But it must end within its lease, and its writes must bounce off the fenced resource.
- * So may a belief that rests on the word of a server which was deposed: it ends within a lease of that.
+ * A term that was taken away by force, with the store's data or by a contender with the same id is
+ * void: nobody can protect it, so it may overlap. But it must end within its lease, and its writes
+ * must bounce off the fenced resource. So may a belief that rests on the word of a server which was
+ * deposed: it ends within a lease of that.
  */
 #include "sim.h"
 
@@ -56,7 +57,7 @@ static int other_believer(const struct sim_world *w, int member)
     return SIM_NOBODY;
 }
 
-/* ---- Beliefs and tokens ----------------------------------------------------------------------- */
+/* ---- Beliefs and tokens ---------------------------------------------------------------------- */
 
 static bool was_granted(const struct sim_seen *seen, uint64_t token)
 {
@@ -105,7 +106,8 @@ static void check_overlap(struct sim_world *w, int member)
         sim_violate(w, "1: %s and %s believe at the same time", id_of(w, member), id_of(w, other));
 }
 
-/* Where a row has no token, and answers of its own were lost, it cannot know which changes were a twin's. */
+/* Where a row has no token, and answers of its own were lost, it cannot know which changes were a
+ * twin's. */
 static bool may_miss_rival(const struct sim_world *w, int member)
 {
     return !w->store.tells_fence && sim_has_twins(w) && w->check.seen[member].unsettled > 0;
@@ -184,7 +186,7 @@ void sim_check_proof(struct sim_world *w, int member, int64_t until_us, int64_t 
     sim_check_guard_wanted(w, member, ttl_us);
 }
 
-/* ---- The store's history ---------------------------------------------------------------------- */
+/* ---- The store's history --------------------------------------------------------------------- */
 
 void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool old)
 {
@@ -199,8 +201,8 @@ void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool ol
         sim_check_losses_told(w, member);
         sim_check_guards(w, member);
     }
-    /* An old request may bring back what was taken away while the term is believed in. The machine cannot
-     * tell; the tokens of others in between are larger than its own. */
+    /* An old request may bring back what was taken away while the term is believed in. The machine
+     * cannot tell; the tokens of others in between are larger than its own. */
     if (seen->voided_us != 0 && old)
         seen->restored = true;
     if (revision <= c->last_grant)
@@ -209,7 +211,8 @@ void sim_check_grant(struct sim_world *w, int member, uint64_t revision, bool ol
     seen->grants[seen->grant_count++ % SIM_GRANTS] = revision;
 }
 
-/* `owner` is the member whose term it is: a probe renews any of its id, and so does a row that does not know tokens. */
+/* `owner` is the member whose term it is: a probe renews any of its id, and so does a row that does
+ * not know tokens. */
 void sim_check_renewal(struct sim_world *w, int member, int owner, bool foreign)
 {
     int other = other_believer(w, member);
@@ -247,24 +250,24 @@ void sim_check_voided(struct sim_world *w, int member)
     seen->voided_to = w->check.last_grant;
 }
 
-/* ---- Contenders with the same id -------------------------------------------------------------- */
+/* ---- Contenders with the same id ------------------------------------------------------------- */
 
-/* Whether a member could tell that what its guard found is not its own: the store says so, or it knows the outcome of
- * all that it has asked. */
+/* Whether a member could tell that what its guard found is not its own: the store says so, or it
+ * knows the outcome of all that it has asked. */
 static bool could_know(const struct sim_world *w, const struct sim_request *r)
 {
     return w->store.tells_fence || w->check.seen[r->member].unsettled == 0;
 }
 
-/* Where changes are only counted, a twin's guard looks as if that had taken the term, and so does a late one of a life
- * before, which had the same id. */
+/* Where changes are only counted, a twin's guard looks as if that had taken the term, and so does a
+ * late one of a life before, which had the same id. */
 bool sim_check_may_mistake(const struct sim_world *w, const struct sim_request *r)
 {
     return !w->store.tells_fence && r->fence != 0 && (r->life > 0 || sim_has_twins(w));
 }
 
-/* What it found may be its own, of a request whose outcome it does not know. It leaves that alone as it leaves a
- * rival's, and it runs out by itself. */
+/* What it found may be its own, of a request whose outcome it does not know. It leaves that alone
+ * as it leaves a rival's, and it runs out by itself. */
 static void excuse_stray(struct sim_world *w, const struct sim_request *r)
 {
     struct sim_record *record = &w->store.record;
@@ -284,7 +287,8 @@ static bool finds_own_id(const struct sim_world *w, const struct sim_request *r,
            event->answer == SB_ANSWER_MINE && r->fence != 0;
 }
 
-/* Before the answer is taken in for a stop, which may end with it; behind it for a belief that ends with it. */
+/* Before the answer is taken in for a stop, which may end with it; behind it for a belief that ends
+ * with it. */
 void sim_check_excused(struct sim_world *w, const struct sim_request *r,
                        const struct sb_event *event)
 {

@@ -1,6 +1,6 @@
 /*
- * check_duty.c - the judge of what a contender owes: guards in time and often enough, stops within their bound,
- * nothing left behind, and no more requests than it takes.
+ * check_duty.c - the judge of what a contender owes: guards in time and often enough, stops within
+ * their bound, nothing left behind, and no more requests than it takes.
  */
 #include "sim.h"
 
@@ -20,7 +20,8 @@ static const char *id_of(const struct sim_world *w, int member)
     return w->members[member].id;
 }
 
-/* The longest back-off of a guard. It is that of a contender when a lease has lapsed under a stop. */
+/* The longest back-off of a guard. It is that of a contender when a lease has lapsed under a
+ * stop. */
 static int64_t retry_us(const struct sim_world *w, int member)
 {
     const struct sim_seen *seen = &w->check.seen[member];
@@ -35,7 +36,8 @@ static int64_t retry_us(const struct sim_world *w, int member)
 
 /* ---- Guards ---------------------------------------------------------------------------------- */
 
-/* A lease has been proved: the next guard is due when its ttl is over, or soon if it is over already. */
+/* A lease has been proved: the next guard is due when its ttl is over, or soon if it is over
+ * already. */
 void sim_check_guard_wanted(struct sim_world *w, int member, int64_t ttl_us)
 {
     struct sim_seen *seen = &w->check.seen[member];
@@ -103,8 +105,8 @@ void sim_check_prod(struct sim_world *w, int member)
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
-/* Who is told its place comes when the lease has ended and those before it have had their turns. Past the end of
- * the jitter there are no turns. */
+/* Who is told its place comes when the lease has ended and those before it have had their turns.
+ * Past the end of the jitter there are no turns. */
 static void await_turn(struct sim_world *w, const struct sim_request *r)
 {
     const struct sim_member *m = &w->members[r->member];
@@ -116,7 +118,8 @@ static void await_turn(struct sim_world *w, const struct sim_request *r)
             clock, sim_process_ms(w, m->process) + r->transition_left_ms + after_ms);
 }
 
-/* A contender that was prodded may come at once, and so it may when the answers to what it asked then were lost. */
+/* A contender that was prodded may come at once, and so it may when the answers to what it asked
+ * then were lost. */
 static void check_turn(struct sim_world *w, int member)
 {
     struct sim_seen *seen = &w->check.seen[member];
@@ -241,9 +244,10 @@ void sim_check_answered(struct sim_world *w, const struct sim_request *r, enum s
     }
 }
 
-/* What is granted and not believed in is given back at once, unless what was asked since may own the
- * record; an acquire of which nobody knows is asked about when nothing newer runs. `before` is how the member stood
- * when the answer came: a stop that ends with it has told that something may be left. */
+/* What is granted and not believed in is given back at once, unless what was asked since may own
+ * the record; an acquire of which nobody knows is asked about when nothing newer runs. `before` is
+ * how the member stood when the answer came: a stop that ends with it has told that something may
+ * be left. */
 void sim_check_given_back(struct sim_world *w, const struct sim_request *r,
                           const struct sb_event *event, const struct sim_seen *before)
 {
@@ -274,7 +278,8 @@ void sim_check_woken(struct sim_world *w, int member)
     seen->woken |= seen->acquiring != 0;
 }
 
-/* The answer may be older than the wake-up that came while it was under way: a contender that is free to asks again. */
+/* The answer may be older than the wake-up that came while it was under way: a contender that is
+ * free to asks again. */
 void sim_check_wake_kept(struct sim_world *w, const struct sim_request *r,
                          const struct sb_event *event, const struct sim_seen *before)
 {
@@ -305,7 +310,8 @@ void sim_check_started(struct sim_world *w, int member)
     sim_check_prod(w, member);
 }
 
-/* A contender that still owns when it is stopped hands over: its on_released returns before anybody else owns. */
+/* A contender that still owns when it is stopped hands over: its on_released returns before anybody
+ * else owns. */
 void sim_check_stopping(struct sim_world *w, int member)
 {
     struct sim_seen *seen = &w->check.seen[member];
@@ -365,8 +371,8 @@ static void check_timing(struct sim_world *w, int member, int code)
         sim_violate(w, "7: the stop of %s gives up before its time", id_of(w, member));
 }
 
-/* A late acquire of its own may have made another term of the record. A twin's is taken for that while one can be under
- * way, and where there is no token. */
+/* A late acquire of its own may have made another term of the record. A twin's is taken for that
+ * while one can be under way, and where there is no token. */
 void sim_check_gave_back(struct sim_world *w, struct sim_request *r, int owner, uint64_t token)
 {
     struct sim_seen *seen = &w->check.seen[r->member];

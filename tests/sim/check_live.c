@@ -1,6 +1,6 @@
 /*
- * check_live.c - the judge of liveness: a leader within the bound once the faults have healed, who stays, and
- * nothing left in the end.
+ * check_live.c - the judge of liveness: a leader within the bound once the faults have healed, who
+ * stays, and nothing left in the end.
  */
 #include "sim.h"
 

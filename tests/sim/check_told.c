@@ -1,6 +1,6 @@
 /*
- * check_told.c - the judge of what the application is told: acquisitions and losses, each once, in order, with
- * the right names and tokens, and in time.
+ * check_told.c - the judge of what the application is told: acquisitions and losses, each once, in
+ * order, with the right names and tokens, and in time.
  */
 #include "sim.h"
 

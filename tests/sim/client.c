@@ -1,11 +1,12 @@
 /*
- * client.c - the client of a store of sessions, as ZooKeeper has one. It proves its session alive by
- * heartbeats, and it can answer a guard from what it remembers, without asking the store. It must not know
- * more of the store than what has reached it.
+ * client.c - the client of a store of sessions, as ZooKeeper has one. It proves its session alive
+ * by heartbeats, and it can answer a guard from what it remembers, without asking the store. It
+ * must not know more of the store than what has reached it.
  *
  *     PING sent ---> HEARD by the store ---> PONG
- *       |              |                       the session is proved alive for the instant of PING, and all
- *       |              |                       that happened before HEARD is known: watches come in order
+ *       |              |                 the session is proved alive for the instant of PING,
+ *       |              |                 and all that happened before HEARD is known: watches
+ *       |              |                 come in order
  */
 #include "sim.h"
 
@@ -98,14 +99,14 @@ void sim_client_answered(struct sim_world *w, const struct sim_request *r)
         return;
     learn(p, r->sent_at_ms, r->applied_us);
     if (r->owner != r->member || r->foreign || r->op == SIMBA_OP_READ)
-        return; /* a look is no grant: a contender that has only looked leaves the queue as any waiter */
+        return; /* a look is no grant: the contender leaves the queue as any waiter */
     sim_session_told(w, r);
     if (r->start == w->members[r->member].starts)
         w->members[r->member].told_revision = r->reply_revision;
 }
 
-/* Answers a guard while nothing has come to tell that the record is gone, with the lease that the last proof
- * gives, however old that is. */
+/* Answers a guard while nothing has come to tell that the record is gone, with the lease that the
+ * last proof gives, however old that is. */
 bool sim_client_recall(struct sim_world *w, struct sim_request *r)
 {
     const struct sim_member *m = &w->members[r->member];

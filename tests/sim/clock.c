@@ -1,6 +1,6 @@
 /*
- * clock.c - the clocks of the hosts. They have an offset and run too fast or too slow, but never stand
- * still and never step, as the suspend-aware monotonic clock does not.
+ * clock.c - the clocks of the hosts. They have an offset and run too fast or too slow, but never
+ * stand still and never step, as the suspend-aware monotonic clock does not.
  */
 #include "sim.h"
 

@@ -1,6 +1,6 @@
 /*
- * draw.c - draws a world from its seed: places, clocks, members, habits, network, faults. It must not let
- * anything happen.
+ * draw.c - draws a world from its seed: places, clocks, members, habits, network, faults. It must
+ * not let anything happen.
  */
 #include "sim.h"
 
@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* The clocks of two hosts and the store may run apart by as much as the margin of a lease covers. */
+/* The clocks of two hosts and the store may run apart by as much as the margin of a lease
+ * covers. */
 #define DRIFT_PPM 10000
 #define DRIFT_BEYOND_PPM 250000
 #define CLOSE_DELAY_US 300
@@ -153,8 +154,9 @@ static void draw_members(struct sim_world *w)
     }
 }
 
-/* Rolled by dice of their own, so that a world without turns is the one that it was before there were any. Half
- * of these queues begin with waiters that died, some with more than the jitter has room for. */
+/* Rolled by dice of their own, so that a world without turns is the one that it was before there
+ * were any. Half of these queues begin with waiters that died, some with more than the jitter has
+ * room for. */
 static void draw_turns(struct sim_world *w)
 {
     uint64_t dice = ~w->seed;
@@ -169,8 +171,8 @@ static void draw_turns(struct sim_world *w)
             w->members[i].timing.turn_ms = turn_ms;
 }
 
-/* Contenders that follow, in some worlds; dice of their own, as above. In half of these the store tells them nothing, or
- * not all, and they look by themselves. */
+/* Contenders that follow, in some worlds; dice of their own, as above. In half of these the store
+ * tells them nothing, or not all, and they look by themselves. */
 static void draw_followers(struct sim_world *w)
 {
     uint64_t dice = w->seed ^ UINT64_C(0x2545f4914f6cdd1d);
@@ -190,8 +192,8 @@ static void draw_followers(struct sim_world *w)
     }
 }
 
-/* A contender gets the id of another one. A client has one entry for an id, so on a store of sessions they are in two
- * processes. */
+/* A contender gets the id of another one. A client has one entry for an id, so on a store of
+ * sessions they are in two processes. */
 static void draw_twins(struct sim_world *w, uint64_t *dice)
 {
     int first = (int)sb_random_between(sb_random_next(dice), 0, w->member_count);
@@ -206,7 +208,8 @@ static void draw_twins(struct sim_world *w, uint64_t *dice)
     memcpy(other->id, one->id, sizeof other->id);
 }
 
-/* What a store or its users may do besides; not two servers and twins, which would hide each other. Rolled by dice of their own, as turns are. */
+/* What a store or its users may do besides; not two servers and twins, which would hide each other.
+ * Rolled by dice of their own, as turns are. */
 static void draw_mischief(struct sim_world *w)
 {
     uint64_t dice = w->seed ^ UINT64_C(0x5851f42d4c957f2d);

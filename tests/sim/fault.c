@@ -1,6 +1,6 @@
 /*
- * fault.c - what goes wrong besides the network. Each kind strikes again and again until the faults heal;
- * whatever lasts is over by then.
+ * fault.c - what goes wrong besides the network. Each kind strikes again and again until the faults
+ * heal; whatever lasts is over by then.
  */
 #include "sim.h"
 

@@ -4,7 +4,8 @@
  *     simba-sim [--seeds N] [--first SEED] [--jobs N] [--beyond-drift]
  *     simba-sim --trace SEED [--beyond-drift]
  *
- * Exit code: 0 when no rule is broken, 1 when one is, 2 when the simulator itself fails, 64 for a wrong call.
+ * Exit code: 0 when no rule is broken, 1 when one is, 2 when the simulator itself fails, 64 for a
+ * wrong call.
  */
 #include "sim.h"
 

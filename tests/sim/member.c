@@ -1,6 +1,6 @@
 /*
- * member.c - drives one machine, with the duties that core/machine.h lists and in the order in which
- * the runtime does them: untold changes return at once, nothing begins after a stop.
+ * member.c - drives one machine, with the duties that core/machine.h lists and in the order in
+ * which the runtime does them: untold changes return at once, nothing begins after a stop.
  */
 #include "sim.h"
 

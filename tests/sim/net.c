@@ -1,9 +1,10 @@
 /*
- * net.c - carries requests to the store and answers back, badly. It is network and backend in one: what it
- * promises the machine is what backend.h demands, exactly one answer each, and nothing more.
+ * net.c - carries requests to the store and answers back, badly. It is network and backend in one:
+ * what it promises the machine is what backend.h demands, exactly one answer each, and nothing
+ * more.
  *
- *     sent ---> ARRIVE (carried out) ---> ANSWER      whichever of ANSWER and TIMEOUT comes first is the
- *       \____________________________ TIMEOUT         answer; a request may arrive after both
+ *     sent ---> ARRIVE (carried out) ---> ANSWER      the first of both is the answer;
+ *       \____________________________ TIMEOUT         a request may arrive after both
  */
 #include "sim.h"
 
@@ -257,7 +258,7 @@ void sim_net_send(struct sim_world *w, int member, const struct sb_step *step)
         transmit(w, index);
 }
 
-/* ---- Arriving and answering ------------------------------------------------------------------- */
+/* ---- Arriving and answering ------------------------------------------------------------------ */
 
 static void reply(struct sim_world *w, size_t index)
 {
@@ -283,7 +284,8 @@ static void apply(struct sim_world *w, size_t index)
               (unsigned long long)r->reply_revision);
 }
 
-/* It waits inside the store, and its sender gives it up and sends another one, which need not wait. */
+/* It waits inside the store, and its sender gives it up and sends another one, which need not
+ * wait. */
 static bool is_blocked(struct sim_world *w, struct sim_request *r)
 {
     if (w->healed || r->arrived_ms != 0 || !sim_chance(w, w->network.blocked))

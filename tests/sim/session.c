@@ -1,12 +1,13 @@
 /*
- * session.c - a store of sessions, as ZooKeeper is one: each contender has a node in a queue, the first
- * node owns, and the nodes of a session that is over are taken off the list some time later.
+ * session.c - a store of sessions, as ZooKeeper is one: each contender has a node in a queue, the
+ * first node owns, and the nodes of a session that is over are taken off the list some time later.
  *
- * A reply counts from an instant at which the session was alive; the session's timeout is the lease. A node
- * that lies there from an older session of the same id is not mine: nobody is reported then.
+ * A reply counts from an instant at which the session was alive; the session's timeout is the
+ * lease. A node that lies there from an older session of the same id is not mine: nobody is
+ * reported then.
  *
- * A node's revision is that of its creation and never changes. Requests of one contender are carried out in
- * the order in which they were sent, or never, because one connection carries them.
+ * A node's revision is that of its creation and never changes. Requests of one contender are
+ * carried out in the order in which they were sent, or never, because one connection carries them.
  */
 #include "sim.h"
 
@@ -32,7 +33,7 @@ uint64_t sim_session_open(struct sim_world *w, int process)
     return w->store.session_count;
 }
 
-/* ---- The queue of nodes ----------------------------------------------------------------------- */
+/* ---- The queue of nodes ---------------------------------------------------------------------- */
 
 static struct sim_node *first_node(struct sim_world *w)
 {
@@ -87,8 +88,8 @@ static void remove_node(struct sim_world *w, size_t index)
         tell_first(w);
 }
 
-/* A contender watches its own node too: one that waits for its turn must learn that it lost its place, be
- * it to a late release of its own. */
+/* A contender watches its own node too: one that waits for its turn must learn that it lost its
+ * place, be it to a late release of its own. */
 static void take_away(struct sim_world *w, size_t index)
 {
     sim_net_wake(w, w->store.nodes[index].origin.member);
@@ -122,7 +123,8 @@ static struct sim_node *add_node(struct sim_world *w, const struct sim_request *
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* A contender that was told that it owns and asks again needs a new term, hence a new node at the end of the queue. */
+/* A contender that was told that it owns and asks again needs a new term, hence a new node at the
+ * end of the queue. */
 static void acquire(struct sim_world *w, const struct sim_request *r)
 {
     struct sim_node *node = find_node(w, r->member, r->session);
@@ -173,8 +175,8 @@ void sim_session_told(struct sim_world *w, const struct sim_request *r)
         node->granted = true;
 }
 
-/* A place in the queue is left in any case, also one that has come first meanwhile; a term that its contender
- * was told of only when it is the one that is meant. */
+/* A place in the queue is left in any case, also one that has come first meanwhile; a term that its
+ * contender was told of only when it is the one that is meant. */
 static void release(struct sim_world *w, struct sim_request *r)
 {
     struct sim_node *node = find_node(w, r->member, r->session);
@@ -245,10 +247,10 @@ void sim_session_apply(struct sim_world *w, struct sim_request *r)
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-/* A node lives as long as its session, but a contender may have let go of it without telling, because the
- * release was lost or a callback of it is stuck. So its client, when it reaches the store, takes away the
- * first node when nobody has acquired or guarded it for a lease by the client's clock, and one that no
- * contender waits for or was told of. */
+/* A node lives as long as its session, but a contender may have let go of it without telling,
+ * because the release was lost or a callback of it is stuck. So its client, when it reaches the
+ * store, takes away the first node when nobody has acquired or guarded it for a lease by the
+ * client's clock, and one that no contender waits for or was told of. */
 static bool is_forsaken(const struct sim_world *w, size_t index)
 {
     const struct sim_node *node = &w->store.nodes[index];

@@ -1,17 +1,18 @@
 /*
  * sim.h - the simulator: whole clusters of contention machines in one thread, in virtual time.
  *
- * A world is drawn from one 64-bit seed and run event by event; nothing else enters it, so a seed is a
- * run. True time is in microseconds; every host has a clock of its own, and the store counts true
- * milliseconds. All memory is inside the world: a run allocates nothing.
+ * A world is drawn from one 64-bit seed and run event by event; nothing else enters it, so a seed
+ * is a run. True time is in microseconds; every host has a clock of its own, and the store counts
+ * true milliseconds. All memory is inside the world: a run allocates nothing.
  *
  *     faults ........................ heal ........ demand ........ finale ........ end
  *     safety only                      |  a leader by  |  it stays   |  all stop, nothing is left
  *
- * Files: draw.c draws a world and world.c runs it, app.c is the application, member.c drives a machine as the
- * runtime does, net.c carries requests, store.c and session.c are the stores, client.c remembers what a
- * session is told, fault.c breaks things. The judges: check.c of beliefs and the store, check_told.c of
- * what the application is told, check_duty.c of guards, stops and what is left behind, check_live.c of leaders.
+ * Files: draw.c draws a world and world.c runs it, app.c is the application, member.c drives a
+ * machine as the runtime does, net.c carries requests, store.c and session.c are the stores,
+ * client.c remembers what a session is told, fault.c breaks things. The judges: check.c of beliefs
+ * and the store, check_told.c of what the application is told, check_duty.c of guards, stops and
+ * what is left behind, check_live.c of leaders.
  */
 #ifndef SIMBA_SIM_H
 #define SIMBA_SIM_H
@@ -105,9 +106,9 @@ struct sim_process {
     bool dead;     /* it does not come back */
     int64_t paused_until_us;
     int64_t cut_until_us; /* partitioned from the store */
-    int64_t
-        confirmed_ms; /* when its server, which was deposed, was last confirmed as the master, on the
-                           * process' clock; 0: it uses the master */
+    /* When its server, which was deposed, was last confirmed as the master, on the process' clock.
+     * 0: it uses the master. */
+    int64_t confirmed_ms;
     uint64_t session;  /* 0: none yet */
     int64_t proved_ms; /* when the session was last proved alive, on the process' clock */
     int64_t known_us;  /* up to when the process knows what happened on the store of sessions */
@@ -302,7 +303,7 @@ struct sim_network {
     int64_t patience; /* how many times its timeout a request is waited for */
 };
 
-/* ---- The checker ------------------------------------------------------------------------------ */
+/* ---- The checker ----------------------------------------------------------------------------- */
 
 enum sim_phase { SIM_DOWN, SIM_UP, SIM_ENDING };
 

@@ -1,6 +1,6 @@
 /*
- * store.c - the store as one linearizable lease register, in its own time: the operations precisely as
- * backend.h lists them, for a SQL row and for a Redis key. Stores of sessions are in session.c.
+ * store.c - the store as one linearizable lease register, in its own time: the operations precisely
+ * as backend.h lists them, for a SQL row and for a Redis key. Stores of sessions are in session.c.
  */
 #include "sim.h"
 
@@ -13,7 +13,8 @@ int64_t sim_store_ms(const struct sim_world *w)
     return EPOCH_MS + w->now_us / SIM_MS;
 }
 
-/* A store that has lost its data has lost its counter too; its time is ahead of all it ever counted. */
+/* A store that has lost its data has lost its counter too; its time is ahead of all it ever
+ * counted. */
 uint64_t sim_store_new_revision(struct sim_world *w)
 {
     uint64_t now = (uint64_t)sim_store_ms(w);
@@ -80,8 +81,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* No change ever shortens a lease of the same id: a row is stamped with a time that may be long over when its statement
- * is carried out, and a twin may have asked for less. */
+/* No change ever shortens a lease of the same id: a row is stamped with a time that may be long
+ * over when its statement is carried out, and a twin may have asked for less. */
 static void set_lease(struct sim_world *w, const struct sim_request *r, bool longer)
 {
     const struct sb_timing *t = &w->members[r->member].timing;
@@ -241,8 +242,8 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* To its owner a row tells the time left by its stamp, which is not before the request was sent, and no more than was
- * asked for. */
+/* To its owner a row tells the time left by its stamp, which is not before the request was sent,
+ * and no more than was asked for. */
 static void answer(struct sim_world *w, struct sim_request *r)
 {
     const struct sim_record *record = &w->store.record;
@@ -293,8 +294,8 @@ static void swap_servers(struct sim_world *w)
     w->store.deposed = record;
 }
 
-/* Its clients cannot know. But its client counts leases from when a majority last confirmed that server, and asks
- * nothing of one that has not been confirmed for a lease. */
+/* Its clients cannot know. But its client counts leases from when a majority last confirmed that
+ * server, and asks nothing of one that has not been confirmed for a lease. */
 static void carry_out_deposed(struct sim_world *w, struct sim_request *r)
 {
     const struct sb_timing *t = &w->members[r->member].timing;
@@ -327,8 +328,8 @@ void sim_store_apply(struct sim_world *w, struct sim_request *r)
         carry_out(w, r);
 }
 
-/* The new master has all that the old one had. What an owner gives back on the old one stays on the new one, and runs
- * out by itself. */
+/* The new master has all that the old one had. What an owner gives back on the old one stays on the
+ * new one, and runs out by itself. */
 void sim_store_depose(struct sim_world *w)
 {
     int owner = w->store.record.owner.member;
@@ -370,7 +371,8 @@ void sim_store_force_release(struct sim_world *w)
         clear(w);
 }
 
-/* All that was known is gone: records, queue, sessions, and the counter as far as the store goes. */
+/* All that was known is gone: records, queue, sessions, and the counter as far as the store
+ * goes. */
 void sim_store_lose_data(struct sim_world *w)
 {
     sim_trace(w, "store: the data is lost");

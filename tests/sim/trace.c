@@ -1,5 +1,6 @@
 /*
- * trace.c - the readable account of a run: one line for each thing that happens, in true milliseconds.
+ * trace.c - the readable account of a run: one line for each thing that happens, in true
+ * milliseconds.
  */
 #include "sim.h"
 

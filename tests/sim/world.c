@@ -91,10 +91,11 @@ static bool has_crashed(const struct sim_world *w)
     return false;
 }
 
-/* How long the mutex may stay taken by somebody who does not believe: a lease may have begun at the last
- * moment, or begin again when a stop gives up whose callback is stuck. The end of a session is found a quarter of
- * it late, and its nodes stay listed for another; each one whose contender is stuck has its turn. Where changes are only
- * counted, a guard that finds late ones of a process that crashed renews the lease, and its owner lets go of it. */
+/* How long the mutex may stay taken by somebody who does not believe: a lease may have begun at the
+ * last moment, or begin again when a stop gives up whose callback is stuck. The end of a session is
+ * found a quarter of it late, and its nodes stay listed for another; each one whose contender is
+ * stuck has its turn. Where changes are only counted, a guard that finds late ones of a process
+ * that crashed renews the lease, and its owner lets go of it. */
 static int64_t taken_ms(const struct sim_world *w)
 {
     int64_t taken = w->lease_ms;
@@ -114,8 +115,8 @@ static int64_t taken_ms(const struct sim_world *w)
     return taken + w->lease_ms / 2;
 }
 
-/* The bound of liveness: the mutex becomes free, or a request that was lost at the last moment is found to be
- * so and tried again, whichever comes later; then a contender waits for its jitter. */
+/* The bound of liveness: the mutex becomes free, or a request that was lost at the last moment is
+ * found to be so and tried again, whichever comes later; then a contender waits for its jitter. */
 static int64_t bound_ms(const struct sim_world *w)
 {
     const struct sb_timing *t = &w->members[0].timing;
@@ -142,9 +143,9 @@ static void heal(struct sim_world *w)
     sim_after(w, bound_us + calm_us + stop_us, SIM_END, 0, 0);
 }
 
-/* How long nothing may get through so that an owner still leads on: the guard that is lost at the very end
- * takes a third of the transition to be given up, and an eighth to be tried again. A client that answers
- * from memory pings only four times in a lease. */
+/* How long nothing may get through so that an owner still leads on: the guard that is lost at the
+ * very end takes a third of the transition to be given up, and an eighth to be tried again. A
+ * client that answers from memory pings only four times in a lease. */
 static int64_t hiccup_ms(const struct sim_world *w, const struct sb_timing *t)
 {
     int64_t most = t->transition_ms / 2 - t->margin_ms - HICCUP_SLACK_MS;

@@ -1,9 +1,9 @@
 /*
- * batch_test.c - requests that are carried out together, when one of them cannot be, when somebody is in the
- * way, and when the server or the client stops in the middle.
+ * batch_test.c - requests that are carried out together, when one of them cannot be, when somebody
+ * is in the way, and when the server or the client stops in the middle.
  *
- * The table gets a trigger: who wants to own as `poison` waits and is refused then, and the mutex `slow`
- * takes its time. So the test knows when a batch is under way.
+ * The table gets a trigger: who wants to own as `poison` waits and is refused then, and the mutex
+ * `slow` takes its time. So the test knows when a batch is under way.
  */
 #include "server.h"
 
@@ -45,7 +45,7 @@ static void acquire_all(struct host *host, struct call *calls)
         assert_string_equal(calls[i].owner, "me");
 }
 
-/* ---- One that cannot be carried out --------------------------------------------------------- */
+/* ---- One that cannot be carried out ---------------------------------------------------------- */
 
 struct rival {
     atomic_bool ready;
@@ -78,7 +78,8 @@ static bool is_slow(void *user)
     return server_number(&server, dialect_count_sleepers) > 0;
 }
 
-/* What was changed and rolled back with the poisoned one must not be told as if it had been kept. */
+/* What was changed and rolled back with the poisoned one must not be told as if it had been
+ * kept. */
 static void a_poisoned_batch_makes_nobody_an_owner_beside_a_rival(void **state)
 {
     static struct call calls[CROWD];
@@ -115,8 +116,8 @@ static bool has_committed(void *user)
     return server_number(&server, "SELECT count(*) FROM simba_mutex WHERE version > 10") > 0;
 }
 
-/* The others have been carried out already, one way or another, when the server dies under the poisoned
- * one. */
+/* The others have been carried out already, one way or another, when the server dies under the
+ * poisoned one. */
 static void a_server_that_dies_in_a_poisoned_batch_leaves_nobody_without_an_answer(void **state)
 {
     static struct call calls[CROWD];
@@ -147,7 +148,7 @@ static void a_server_that_dies_in_a_poisoned_batch_leaves_nobody_without_an_answ
     assert_true(host_close(&host));
 }
 
-/* ---- Somebody in the way -------------------------------------------------------------------- */
+/* ---- Somebody in the way --------------------------------------------------------------------- */
 
 static simba_client *open_client(const char *options)
 {
@@ -188,7 +189,7 @@ static void a_blocked_insert_delays_no_renewal(void **state)
     assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
 }
 
-/* ---- A client that stops -------------------------------------------------------------------- */
+/* ---- A client that stops --------------------------------------------------------------------- */
 
 /* Ends as a child process, when it is killed. */
 static void contend_for_ever(void)

@@ -169,8 +169,8 @@ static void a_cycle_is_measured_beside_the_same_statements_by_hand(void **state)
         server_number(&server, "SELECT count(*) FROM simba_mutex WHERE mutex LIKE 'bench-%'"), 0);
 }
 
-/* With what the library finds in an option file. PostgreSQL's own client reads its files, and the server here asks it
- * for no password. */
+/* With what the library finds in an option file. PostgreSQL's own client reads its files, and the
+ * server here asks it for no password. */
 static void the_plain_client_logs_in_as_the_library_does(void **state)
 {
     struct process bench;
@@ -198,8 +198,8 @@ static bool locks_free_row(struct session *session)
     return false;
 }
 
-/* One that is in the middle of an acquire and cannot get past it. With two hosts there is no plain client that could
- * fail instead. */
+/* One that is in the middle of an acquire and cannot get past it. With two hosts there is no plain
+ * client that could fail instead. */
 static struct process bench_start(struct session *session)
 {
     char url[512];
@@ -212,8 +212,8 @@ static struct process bench_start(struct session *session)
     return bench;
 }
 
-/* A server that dies under a holder takes the lease with it: the command is stopped in time. And a client
- * that waits for the server does not wait for ever. This one comes last. */
+/* A server that dies under a holder takes the lease with it: the command is stopped in time. And a
+ * client that waits for the server does not wait for ever. This one comes last. */
 static void commands_and_measurements_end_when_the_server_stays_away(void **state)
 {
     struct session *session = session_open(&server);
@@ -255,8 +255,8 @@ static int run_cases(void)
     return cmocka_run_group_tests_name("cli", tests, NULL, NULL);
 }
 
-/* The sandbox ends all processes that its tests leave behind. The server is not one of them when it is the
- * child of another process. */
+/* The sandbox ends all processes that its tests leave behind. The server is not one of them when it
+ * is the child of another process. */
 int main(void)
 {
     int status = -1;

@@ -1,6 +1,7 @@
 /*
- * clock_test.c - steps of the server's clock. Leases are on it, so a step moves them; what must not happen is
- * that a token goes back, that somebody is locked out for good, or that an owner is not told.
+ * clock_test.c - steps of the server's clock. Leases are on it, so a step moves them; what must not
+ * happen is that a token goes back, that somebody is locked out for good, or that an owner is not
+ * told.
  */
 #include "server.h"
 
@@ -97,8 +98,8 @@ static void a_step_back_takes_nothing_from_the_owner(void **state)
     server_step_clock(&stepped, 0);
 }
 
-/* An hour ahead: the lease is over by the server's clock. The owner finds out at its next renewal, and the
- * next term has a larger token. */
+/* An hour ahead: the lease is over by the server's clock. The owner finds out at its next renewal,
+ * and the next term has a larger token. */
 static void a_step_ahead_ends_the_term_and_the_owner_is_told(void **state)
 {
     simba_client *client = open_client();

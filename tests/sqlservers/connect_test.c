@@ -1,6 +1,6 @@
 /*
- * connect_test.c - where and how a client connects: TLS, sockets, several hosts, sessions that were set up
- * otherwise.
+ * connect_test.c - where and how a client connects: TLS, sockets, several hosts, sessions that were
+ * set up otherwise.
  */
 #include "server.h"
 
@@ -62,7 +62,7 @@ static void assert_refused(const char *url, int code)
         fail_msg("%s: %s", url, error.text);
 }
 
-/* ---- TLS ------------------------------------------------------------------------------------ */
+/* ---- TLS ------------------------------------------------------------------------------------- */
 
 /* A URL of the server by a name that is, or is not, in its certificate. */
 static const char *tls_url(const char *host, const char *options)
@@ -107,7 +107,7 @@ static void single_requests_go_through_tls(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Places --------------------------------------------------------------------------------- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 static void a_socket_can_be_named(void **state)
 {
@@ -150,7 +150,7 @@ static void settings_that_mean_nothing_are_a_matter_of_configuration(void **stat
     assert_int_equal(simba_error_group(code), SIMBA_GROUP_CONFIG);
 }
 
-/* ---- Sessions ------------------------------------------------------------------------------- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
 /* A stranger's set-up of all sessions: the id must come back as it was sent. */
 static void the_character_set_of_a_session_is_pinned(void **state)

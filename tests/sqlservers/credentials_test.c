@@ -1,6 +1,6 @@
 /*
- * credentials_test.c - passwords and certificates that are changed while a client runs. Whatever stands in their files
- * counts for the next connection.
+ * credentials_test.c - passwords and certificates that are changed while a client runs. Whatever
+ * stands in their files counts for the next connection.
  */
 #include "server.h"
 

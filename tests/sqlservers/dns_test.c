@@ -1,5 +1,6 @@
 /*
- * dns_test.c - names that take long to look up. The program's own getaddrinfo stands before the C library's.
+ * dns_test.c - names that take long to look up. The program's own getaddrinfo stands before the C
+ * library's.
  */
 #include "server.h"
 

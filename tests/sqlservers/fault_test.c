@@ -69,7 +69,7 @@ static void assert_still_held(simba_locker *locker)
     assert_true(simba_locker_is_held(locker));
 }
 
-/* ---- Crashes and pauses --------------------------------------------------------------------- */
+/* ---- Crashes and pauses ---------------------------------------------------------------------- */
 
 static void a_restart_within_the_lease_is_survived(void **state)
 {
@@ -122,8 +122,8 @@ static void a_pause_below_the_lease_is_survived(void **state)
     close_client(client);
 }
 
-/* What the server carries out late, when it goes on, must not give the lease back to the one that lost
- * it. */
+/* What the server carries out late, when it goes on, must not give the lease back to the one that
+ * lost it. */
 static void a_pause_past_the_lease_ends_the_belief_in_time(void **state)
 {
     simba_client *client = open_client(server_url(&server, dialect_admin, SHORT_LEASE));
@@ -148,7 +148,7 @@ static void a_pause_past_the_lease_ends_the_belief_in_time(void **state)
     close_client(client);
 }
 
-/* ---- Killed connections --------------------------------------------------------------------- */
+/* ---- Killed connections ---------------------------------------------------------------------- */
 
 #define STORM 20
 #define KILLS 15
@@ -238,7 +238,7 @@ static void connections_that_are_killed_lose_nothing_that_is_held(void **state)
     close_client(client);
 }
 
-/* ---- The table ------------------------------------------------------------------------------ */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static void a_table_that_is_dropped_is_created_again(void **state)
 {
@@ -259,7 +259,7 @@ static void a_table_that_is_dropped_is_created_again(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static int create_plain(void **state)
 {
@@ -339,8 +339,8 @@ static int create_table(void **state)
     return host_open(&host, server.url) == SIMBA_OK && host_close(&host) ? 0 : -1;
 }
 
-/* The sentence holds the whole statement, ready to be given to an administrator who runs it as it is,
- * and then has what the library would have created. */
+/* The sentence holds the whole statement, ready to be given to an administrator who runs it as it
+ * is, and then has what the library would have created. */
 static void without_the_right_to_create_the_statement_is_told(void **state)
 {
     const char *text;

@@ -1,6 +1,6 @@
 /*
- * follow_test.c - a contender that waits and has on_notify is told of the owners between others: on PostgreSQL because
- * a release is announced to all waiters, on MySQL within the looks for waiters.
+ * follow_test.c - a contender that waits and has on_notify is told of the owners between others: on
+ * PostgreSQL because a release is announced to all waiters, on MySQL within the looks for waiters.
  */
 #include "server.h"
 #include "tck/follow.h"

@@ -1,6 +1,6 @@
 /*
- * mysql_limits_test.c - what a MySQL server cannot do for a client: hold leases while it is read-only, and count on
- * behind the end of a column that somebody else has created.
+ * mysql_limits_test.c - what a MySQL server cannot do for a client: hold leases while it is
+ * read-only, and count on behind the end of a column that somebody else has created.
  */
 #include "server.h"
 
@@ -21,7 +21,7 @@ static int open_store(void **state)
     return host_open(&host, server.url) == SIMBA_OK && host_close(&host) ? 0 : -1;
 }
 
-/* ---- A replica ------------------------------------------------------------------------------ */
+/* ---- A replica ------------------------------------------------------------------------------- */
 
 static int make_writable(void **state)
 {
@@ -96,7 +96,7 @@ static void nor_is_the_table_created_there(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- A column of 32 bits -------------------------------------------------------------------- */
+/* ---- A column of 32 bits --------------------------------------------------------------------- */
 
 /* As the JVM library creates it. */
 static int use_old_table(void **state)

@@ -1,6 +1,6 @@
 /*
- * mysql_memory_test.c - memory that runs out between a change and the look behind it. The program's own
- * mysql_stmt_init stands before libmariadb's.
+ * mysql_memory_test.c - memory that runs out between a change and the look behind it. The program's
+ * own mysql_stmt_init stands before libmariadb's.
  */
 #include "server.h"
 
@@ -39,8 +39,8 @@ static int open_store(void **state)
     return 0;
 }
 
-/* A trigger keeps the version from us, so that a look has to follow, over a connection that has not prepared
- * one yet. */
+/* A trigger keeps the version from us, so that a look has to follow, over a connection that has not
+ * prepared one yet. */
 static void a_change_is_never_told_as_not_made(void **state)
 {
     struct host host;

@@ -1,7 +1,8 @@
 /*
- * mysql_mode_test.c - sessions whose sql_mode was lost on the way, as behind a proxy that hands connections
- * around: the server's own counts then. In MariaDB's SIMULTANEOUS_ASSIGNMENT a column stands for its old value
- * in all of a change. The program's own mysql_real_query_start stands before libmariadb's.
+ * mysql_mode_test.c - sessions whose sql_mode was lost on the way, as behind a proxy that hands
+ * connections around: the server's own counts then. In MariaDB's SIMULTANEOUS_ASSIGNMENT a column
+ * stands for its old value in all of a change. The program's own mysql_real_query_start stands
+ * before libmariadb's.
  */
 #include "server.h"
 

@@ -1,9 +1,11 @@
 /*
- * mysql_order_test.c - statements that reach their row later than they began, behind others that began after them.
+ * mysql_order_test.c - statements that reach their row later than they began, behind others that
+ * began after them.
  *
- * The server's stamp is the start of a statement, so such a statement knows an older time than the row. Here a session
- * whose clock stands still a while ago takes its place: init_connect sets it for the user `plain`, and not for the
- * administrator. And the locks that can hold a statement up are real.
+ * The server's stamp is the start of a statement, so such a statement knows an older time than the
+ * row. Here a session whose clock stands still a while ago takes its place: init_connect sets it
+ * for the user `plain`, and not for the administrator. And the locks that can hold a statement up
+ * are real.
  */
 #include "server.h"
 
@@ -177,7 +179,7 @@ static void the_rows_own_functions_shorten_no_lease_either(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- Locks ---------------------------------------------------------------------------------- */
+/* ---- Locks ----------------------------------------------------------------------------------- */
 
 static const char *const lock_statements[] = {
     "FLUSH TABLES WITH READ LOCK",
@@ -226,8 +228,8 @@ static void ask_behind_lock(struct host *host, enum simba_op op)
     assert_true(simba_now_ms() - began_ms < 10000);
 }
 
-/* A session has locked the table or the server: no statement waits there for longer than its client, and then comes
- * when it is not expected any more. */
+/* A session has locked the table or the server: no statement waits there for longer than its
+ * client, and then comes when it is not expected any more. */
 static void no_statement_is_left_behind_a_lock(void **state)
 {
     struct host host;
@@ -251,7 +253,8 @@ static void no_statement_is_left_behind_a_lock(void **state)
     assert_true(host_close(&host));
 }
 
-/* To open a store may take as long as the URL says, and what it asks for is not left behind either. */
+/* To open a store may take as long as the URL says, and what it asks for is not left behind
+ * either. */
 static void who_creates_the_table_waits_for_a_lock(void **state)
 {
     struct host host;

@@ -1,6 +1,7 @@
 /*
- * mysql_switch_test.c - a server that becomes read-only while clients are connected, as the old primary of a planned
- * switch-over does. It grants and renews nothing from then on, also for a user who may write there.
+ * mysql_switch_test.c - a server that becomes read-only while clients are connected, as the old
+ * primary of a planned switch-over does. It grants and renews nothing from then on, also for a user
+ * who may write there.
  */
 #include "server.h"
 
@@ -54,7 +55,7 @@ static int make_writable(void **state)
     return 0;
 }
 
-/* ---- Requests of a connected client --------------------------------------------------------- */
+/* ---- Requests of a connected client ---------------------------------------------------------- */
 
 struct change {
     enum simba_op op;
@@ -196,7 +197,7 @@ static void nor_do_rows_change_by_hand(void **state)
     }
 }
 
-/* ---- The switch-over ------------------------------------------------------------------------ */
+/* ---- The switch-over ------------------------------------------------------------------------- */
 
 struct contender {
     simba_client *client;
@@ -229,8 +230,8 @@ static bool has_renewed(void *user)
     return version_on(&server) > *(const int64_t *)user;
 }
 
-/* What the old primary has granted until it became read-only is on the new one when that takes over, and nothing
- * comes behind. */
+/* What the old primary has granted until it became read-only is on the new one when that takes
+ * over, and nothing comes behind. */
 static void after_a_switch_over_there_is_one_owner(void **state)
 {
     struct contender old;

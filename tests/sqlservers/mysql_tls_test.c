@@ -1,6 +1,6 @@
 /*
- * mysql_tls_test.c - a MySQL server that hangs behind TLS. libmariadb leaves such a socket blocking and does not
- * heed a time limit on it; all the same every request ends in time.
+ * mysql_tls_test.c - a MySQL server that hangs behind TLS. libmariadb leaves such a socket blocking
+ * and does not heed a time limit on it; all the same every request ends in time.
  */
 #include "server.h"
 
@@ -48,8 +48,8 @@ static bool has_come(void *user)
     return come;
 }
 
-/* The errors of TLS are kept for each thread, and the library leaves them there: an application's thread must
- * not come near them. */
+/* The errors of TLS are kept for each thread, and the library leaves them there: an application's
+ * thread must not come near them. */
 static void a_request_is_carried_out_by_the_worker(void **state)
 {
     struct call call = host_call(SIMBA_OP_ACQUIRE, "m", "a", 0);

@@ -1,6 +1,6 @@
 /*
- * Names that the table does not take: a start says so at once where that is known, and the log where it is found out
- * later.
+ * Names that the table does not take: a start says so at once where that is known, and the log
+ * where it is found out later.
  */
 #include "server.h"
 

@@ -170,8 +170,8 @@ static void a_table_that_is_locked_is_not_waited_for_behind_a_pooler(void **stat
     assert_true(host_close(&host));
 }
 
-/* A pooler that keeps track of prepared statements (from 1.21 on) need not ask the server for those that it has met,
- * and then the client has nothing to wait for. */
+/* A pooler that keeps track of prepared statements (from 1.21 on) need not ask the server for those
+ * that it has met, and then the client has nothing to wait for. */
 static void connecting_behind_a_pooler_does_not_wait_for_the_table_without_an_end(void **state)
 {
     struct session *admin = session_open(&server);
@@ -196,8 +196,9 @@ static void connecting_behind_a_pooler_does_not_wait_for_the_table_without_an_en
     session_close(admin);
 }
 
-/* What a session was told must not outlive the transaction: it goes to somebody else. What was prepared before
- * the pooler was found out is named by its text, so that it can mean nothing else; or by a pooler that keeps track of it. */
+/* What a session was told must not outlive the transaction: it goes to somebody else. What was
+ * prepared before the pooler was found out is named by its text, so that it can mean nothing else;
+ * or by a pooler that keeps track of it. */
 static void nothing_is_left_behind_in_pooled_sessions(void **state)
 {
     struct session *sessions[POOL];

@@ -1,7 +1,7 @@
 /*
- * postgres_lock_test.c - locks of PostgreSQL that are not on the row: those that a commit waits for, and the
- * table's. A change is told as made only when it is committed, no lock is waited for without an end, and a statement
- * that was held up spoils nothing.
+ * postgres_lock_test.c - locks of PostgreSQL that are not on the row: those that a commit waits
+ * for, and the table's. A change is told as made only when it is committed, no lock is waited for
+ * without an end, and a statement that was held up spoils nothing.
  */
 #include "server.h"
 
@@ -14,7 +14,8 @@
 
 #define LIMIT_MS 1000
 
-/* The synchronous standby that one session waits for does not exist; the library's do not wait for it. */
+/* The synchronous standby that one session waits for does not exist; the library's do not wait for
+ * it. */
 static int open_store(void **state)
 {
     struct host host;
@@ -40,7 +41,7 @@ static const char *owner_of(const char *mutex)
     return server_sql(&server, "SELECT owner_id FROM simba_mutex WHERE mutex = '%s'", mutex);
 }
 
-/* ---- At the commit -------------------------------------------------------------------------- */
+/* ---- At the commit --------------------------------------------------------------------------- */
 
 static bool knows_standby(void *user)
 {
@@ -55,7 +56,8 @@ static bool waits_for_standby(void *user)
                                   " WHERE wait_event = 'SyncRep'") > 0;
 }
 
-/* A client that notifies has a lock of the whole cluster from its commit until the standby has it too. */
+/* A client that notifies has a lock of the whole cluster from its commit until the standby has it
+ * too. */
 static void *notify(void *session)
 {
     char text[64];
@@ -129,7 +131,7 @@ static void an_acquire_that_was_rolled_back_makes_nobody_an_owner(void **state)
     assert_true(host_close(&host));
 }
 
-/* ---- On the table --------------------------------------------------------------------------- */
+/* ---- On the table ---------------------------------------------------------------------------- */
 
 static int64_t count_waiting(void)
 {
@@ -217,7 +219,8 @@ static bool somebody_waits_longer_than_requests_do(void *user)
                                   " 'Lock' AND clock_timestamp() > query_start + '400ms'") > 0;
 }
 
-/* Ends the transaction of a session when somebody has waited for it; NULL: nobody has, or it failed. */
+/* Ends the transaction of a session when somebody has waited for it; NULL: nobody has, or it
+ * failed. */
 static void *commit_when_waited_for(void *session)
 {
     char text[64];
@@ -354,9 +357,10 @@ static void a_limit_that_a_trigger_undoes_is_sent_with_each_request(void **state
     assert_true(host_close(&host));
 }
 
-/* ---- Statements that come late ---------------------------------------------------------------- */
+/* ---- Statements that come late --------------------------------------------------------------- */
 
-/* Holds every change of the user `plain` up before it has looked at a row, until the gate is open. */
+/* Holds every change of the user `plain` up before it has looked at a row, until the gate is
+ * open. */
 static const char hold_up[] =
     "CREATE TABLE gate (opened bool); INSERT INTO gate VALUES (false);"
     "CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"
@@ -376,7 +380,8 @@ static bool plain_is_gone(void *user)
     return count_sessions_of_plain() == 0;
 }
 
-/* A release of the rows' own functions gives up, the same id acquires again, and then the release is carried out. */
+/* A release of the rows' own functions gives up, the same id acquires again, and then the release
+ * is carried out. */
 static void a_release_that_comes_late_ends_no_newer_lease(void **state)
 {
     simba_repository *late = NULL;

@@ -123,7 +123,8 @@ static void restrict_plain(const struct server *s)
         fail_msg("cannot write %s", path);
 }
 
-/* Its shared memory is in its folder, where a server that is killed leaves it behind to be removed. */
+/* Its shared memory is in its folder, where a server that is killed leaves it behind to be
+ * removed. */
 void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX])
 {
     static char sockets[TEST_PATH_MAX + 32];

@@ -34,7 +34,7 @@ static int close_repository(void **state)
     return 0;
 }
 
-/* ---- One thread ----------------------------------------------------------------------------- */
+/* ---- One thread ------------------------------------------------------------------------------ */
 
 static void init_adds_a_free_row_and_reports_one_that_is_there(void **state)
 {
@@ -157,7 +157,7 @@ static void bad_input_is_refused(void **state)
     assert_int_equal(simba_repository_init_mutex(repository, NULL, &error), SIMBA_EINVAL);
 }
 
-/* ---- Many threads --------------------------------------------------------------------------- */
+/* ---- Many threads ---------------------------------------------------------------------------- */
 
 #define THREADS 8
 #define ROUNDS 10
@@ -216,7 +216,7 @@ static void who_comes_at_the_same_moment_does_no_harm(void **state)
     assert_int_equal(wins, ROUNDS);
 }
 
-/* ---- Where ---------------------------------------------------------------------------------- */
+/* ---- Where ----------------------------------------------------------------------------------- */
 
 static void another_store_is_not_supported(void **state)
 {

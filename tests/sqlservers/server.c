@@ -22,7 +22,7 @@
 
 struct server server;
 
-/* ---- Processes ------------------------------------------------------------------------------ */
+/* ---- Processes ------------------------------------------------------------------------------- */
 
 static void become_user(void)
 {
@@ -173,7 +173,7 @@ static const char *log_tail(const struct server *s)
     return text;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 bool server_is_installed(void)
 {
@@ -203,7 +203,8 @@ void server_start(struct server *s)
         fail_msg("the server does not answer: %s", log_tail(s));
 }
 
-/* libfaketime names its shared memory after the process, and leaves it behind when that is killed. */
+/* libfaketime names its shared memory after the process, and leaves it behind when that is
+ * killed. */
 static void remove_faketime(const struct server *s)
 {
     char name[64];
@@ -248,7 +249,7 @@ static void give_folder(const struct server *s)
         fail_msg("cannot give %s away", s->folder);
 }
 
-/* ---- Broken pipes --------------------------------------------------------------------------- */
+/* ---- Broken pipes ---------------------------------------------------------------------------- */
 
 static atomic_int pipe_signals;
 
@@ -290,7 +291,7 @@ int server_pipe_signals(void)
     return atomic_exchange(&pipe_signals, 0);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 void server_step_clock(struct server *s, int seconds)
 {
@@ -396,7 +397,7 @@ const char *server_url(const struct server *s, const char *user, const char *opt
     return url;
 }
 
-/* ---- Statements ----------------------------------------------------------------------------- */
+/* ---- Statements ------------------------------------------------------------------------------ */
 
 static char answer[SERVER_TEXT_MAX];
 

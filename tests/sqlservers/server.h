@@ -1,8 +1,8 @@
 /*
  * server.h - a private database server in a temporary folder, on a free port of the loopback.
  *
- * Each test program is linked with one dialect (mysql_server.c or postgres_server.c), which knows how its
- * server is set up, started and spoken to.
+ * Each test program is linked with one dialect (mysql_server.c or postgres_server.c), which knows
+ * how its server is set up, started and spoken to.
  */
 #ifndef SIMBA_TEST_SQLSERVERS_SERVER_H
 #define SIMBA_TEST_SQLSERVERS_SERVER_H
@@ -20,18 +20,18 @@ struct server {
     pid_t pid; /* 0: not running */
     int port;
     char folder[TEST_PATH_MAX];
-    char url[256];    /* of a user that may do anything */
-    bool tls;         /* set it before: it has a certificate for `localhost`, folder/cert.pem */
-    bool without_tls; /* the same: newer versions of MariaDB make a certificate of their own */
-    bool
-        logs_statements; /* the same: MySQL writes down for replicas what it was told, as it was told */
-    char faketime[600]; /* empty, or the file with the offset of the server's clock */
+    char url[256];        /* of a user that may do anything */
+    bool tls;             /* set it before: it has a certificate for `localhost`, folder/cert.pem */
+    bool without_tls;     /* the same: newer versions of MariaDB make a certificate of their own */
+    bool logs_statements; /* the same: MySQL replicates statements, not rows */
+    char faketime[600];   /* empty, or the file with the offset of the server's clock */
 };
 
 /* The one that the program's tests share; started by server_setup. */
 extern struct server server;
 
-/* cmocka group fixtures. The whole program is skipped (exit code 77) where the server is not installed. */
+/* cmocka group fixtures. The whole program is skipped (exit code 77) where the server is not
+ * installed. */
 int server_setup(void **state);
 int server_teardown(void **state);
 
@@ -61,8 +61,8 @@ void server_reap(pid_t pid); /* ends it */
 void server_watch_pipes(void);
 int server_pipe_signals(void);
 
-/* Watches, and makes writes to a connection of this process with the server fail. A plain write to one of them
- * shows that it raises the signal. */
+/* Watches, and makes writes to a connection of this process with the server fail. A plain write to
+ * one of them shows that it raises the signal. */
 void server_break_pipes(const struct server *s);
 
 void server_step_clock(struct server *s, int seconds);
@@ -70,15 +70,15 @@ void server_step_clock(struct server *s, int seconds);
 /* A URL for another user, and with options behind it. In static memory, one of four. */
 const char *server_url(const struct server *s, const char *user, const char *options);
 
-/* ---- Statements by the administrator, past the library -------------------------------------- */
+/* ---- Statements by the administrator, past the library --------------------------------------- */
 
 struct session;
 
 struct session *session_open(const struct server *s);
 void session_close(struct session *session);
 
-/* Runs a statement; fails the test when it fails. Returns the first column of all rows, separated by
- * newlines, in static memory. */
+/* Runs a statement; fails the test when it fails. Returns the first column of all rows, separated
+ * by newlines, in static memory. */
 const char *session_sql(struct session *session, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -87,7 +87,7 @@ const char *server_sql(const struct server *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int64_t server_number(const struct server *s, const char *sql);
 
-/* ---- What a dialect brings ------------------------------------------------------------------ */
+/* ---- What a dialect brings ------------------------------------------------------------------- */
 
 extern const char *const dialect_user; /* of the operating system, that the server runs as */
 extern const char *const dialect_scheme;
@@ -97,7 +97,8 @@ extern const char *const dialect_database;
 /* The program's path; NULL: not installed. */
 const char *dialect_program(void);
 
-/* The command lines to create the files in the folder and to start the server, NULL behind the last. */
+/* The command lines to create the files in the folder and to start the server, NULL behind the
+ * last. */
 void dialect_create(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX]);
 void dialect_start(const struct server *s, const char *arguments[SERVER_ARGUMENTS_MAX]);
 
@@ -129,7 +130,8 @@ extern const char *const dialect_describe;   /* all that matters of the table, i
 extern const char *const dialect_old_table;  /* of older installations: ids of 32 characters */
 extern const char *const dialect_wide_table; /* fills the table with 20,000 rows more */
 
-/* Changes of the mutex `slow` take a while, and so do those that make `poison` the owner, which then fail. */
+/* Changes of the mutex `slow` take a while, and so do those that make `poison` the owner, which
+ * then fail. */
 extern const char *const dialect_trigger;
 extern const char *const dialect_count_updates;  /* statements since then, with and without a row */
 extern const char *const dialect_odd_sessions;   /* sessions begin with another character set */

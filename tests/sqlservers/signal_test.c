@@ -1,6 +1,7 @@
 /*
- * signal_test.c - what an application finds of its signals. The client libraries write to sockets on its threads, over
- * TLS not always with MSG_NOSIGNAL, and may change how the process takes SIGPIPE: it must notice neither.
+ * signal_test.c - what an application finds of its signals. The client libraries write to sockets
+ * on its threads, over TLS not always with MSG_NOSIGNAL, and may change how the process takes
+ * SIGPIPE: it must notice neither.
  */
 #include "server.h"
 
@@ -29,7 +30,7 @@ static int open_store(void **state)
     return host_open(&host, server.url) == SIMBA_OK && host_close(&host) ? 0 : -1;
 }
 
-/* ---- The application's handler -------------------------------------------------------------- */
+/* ---- The application's handler --------------------------------------------------------------- */
 
 static void handle(int number)
 {
@@ -84,9 +85,10 @@ static void the_handler_of_an_application_stays(void **state)
     assert_int_equal(use_store_elsewhere(TLS UNHURRIED), 0);
 }
 
-/* ---- Lost connections ----------------------------------------------------------------------- */
+/* ---- Lost connections ------------------------------------------------------------------------ */
 
-/* What is opened on the server. A busy machine takes longer now and then than who is hurried waits for. */
+/* What is opened on the server. A busy machine takes longer now and then than who is hurried waits
+ * for. */
 struct opening {
     const char *options;
     simba_repository *repository;
@@ -147,7 +149,8 @@ static bool ensures_owner(void *repository)
     return simba_repository_ensure_owner(repository, "m", &record, NULL) == SIMBA_OK;
 }
 
-/* The call that finds out, the one that connects again, and the end of a connection that is broken. */
+/* The call that finds out, the one that connects again, and the end of a connection that is
+ * broken. */
 static void lose_repository(const char *options)
 {
     simba_repository *repository = open_repository(options);

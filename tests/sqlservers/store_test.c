@@ -38,7 +38,7 @@ static struct call acquire(struct host *at, const char *mutex, const char *id)
     return call;
 }
 
-/* ---- Names ---------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 #define TEN "0123456789"
 #define SIXTY TEN TEN TEN TEN TEN TEN
@@ -162,7 +162,7 @@ static void several_questions_about_one_mutex_get_one_answer(void **state)
         assert_string_equal(calls[i].owner, "a");
 }
 
-/* ---- Tables of other installations ---------------------------------------------------------- */
+/* ---- Tables of other installations ----------------------------------------------------------- */
 
 /* Replaces the table and connects anew. */
 static void use_old_table(void)
@@ -299,7 +299,7 @@ static void many_names_at_once_work_on_an_older_table(void **state)
     }
 }
 
-/* ---- The version ---------------------------------------------------------------------------- */
+/* ---- The version ----------------------------------------------------------------------------- */
 
 /* The last one that a column of the table's own kind can hold. */
 #define LAST_VERSION 9223372036854775807
@@ -352,7 +352,7 @@ static void at_the_last_version_there_is_no_new_term(void **state)
     assert_true(server_number(&server, "SELECT version FROM simba_mutex") == LAST_VERSION);
 }
 
-/* ---- Leases --------------------------------------------------------------------------------- */
+/* ---- Leases ---------------------------------------------------------------------------------- */
 
 static bool has_ended(void *user)
 {
@@ -382,7 +382,7 @@ static void clients_with_different_leases_keep_to_their_own(void **state)
     assert_true(host_close(&other));
 }
 
-/* ---- Batches -------------------------------------------------------------------------------- */
+/* ---- Batches --------------------------------------------------------------------------------- */
 
 #define MIXED 200
 
@@ -549,12 +549,13 @@ static void a_row_that_stays_blocked_is_answered_in_time(void **state)
     assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "a", 0).owner, "a");
 }
 
-/* ---- Wake-ups ------------------------------------------------------------------------------- */
+/* ---- Wake-ups -------------------------------------------------------------------------------- */
 
 #define SOON_MS 800
 #define TRIES 5 /* of which one must be as soon: the machine may be slow for a while */
 
-/* Lets a second client wait for the mutex until it is told of the release; returns how long that took. */
+/* Lets a second client wait for the mutex until it is told of the release; returns how long that
+ * took. */
 static int64_t time_of_notice(const char *url)
 {
     struct host other;
@@ -594,7 +595,7 @@ static void a_release_is_noticed_by_another_client_in_well_under_a_second(void *
 
 #define ON_STORE(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
 
-/* ---- Equal ids ------------------------------------------------------------------------------ */
+/* ---- Equal ids ------------------------------------------------------------------------------- */
 
 #define TOGETHER 4
 #define ROUNDS 200

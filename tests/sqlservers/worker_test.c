@@ -1,6 +1,6 @@
 /*
- * worker_test.c - the thread that carries requests out. What may hold a statement up must hold up nobody else,
- * and whatever becomes of it is told exactly once.
+ * worker_test.c - the thread that carries requests out. What may hold a statement up must hold up
+ * nobody else, and whatever becomes of it is told exactly once.
  */
 #include "server.h"
 
@@ -91,7 +91,7 @@ static uint64_t come_and_go(struct host *host, const char *id)
     return give_back(host, &taken);
 }
 
-/* ---- How many statements -------------------------------------------------------------------- */
+/* ---- How many statements --------------------------------------------------------------------- */
 
 #define ROUNDS 10
 
@@ -147,7 +147,7 @@ static void each_change_is_one_statement_alone_and_in_turn(void **state)
     assert_true(host_close(&mine));
 }
 
-/* ---- A server that hangs -------------------------------------------------------------------- */
+/* ---- A server that hangs --------------------------------------------------------------------- */
 
 static int64_t time_of_wait(simba_locker *locker, int64_t limit_ms)
 {
@@ -256,7 +256,7 @@ static void a_wait_is_cancelled_at_once_while_the_server_hangs(void **state)
     close_client(client);
 }
 
-/* ---- Others go on --------------------------------------------------------------------------- */
+/* ---- Others go on ---------------------------------------------------------------------------- */
 
 #define OTHERS 100
 
@@ -434,7 +434,7 @@ static void a_stream_of_requests_keeps_no_waiter_from_a_release(void **state)
     close_client(other);
 }
 
-/* ---- Connections that are lost -------------------------------------------------------------- */
+/* ---- Connections that are lost --------------------------------------------------------------- */
 
 /* It was not applied, and then it is tried again; or nobody knows. */
 static void a_connection_that_is_lost_meanwhile_is_told_once(void **state)

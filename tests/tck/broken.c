@@ -1,8 +1,8 @@
 /*
  * broken.c - stands between the kit and the memory backend, and does it wrong.
  *
- * The memory backend gets copies of the requests, which are changed on the way there, and its answers are
- * changed on the way back.
+ * The memory backend gets copies of the requests, which are changed on the way there, and its
+ * answers are changed on the way back.
  */
 #include "broken.h"
 
@@ -49,7 +49,7 @@ static uint64_t true_revision(simba_backend *broken)
     return revision;
 }
 
-/* ---- On the way there --------------------------------------------------------------------- */
+/* ---- On the way there ------------------------------------------------------------------------ */
 
 static void spoil_lease(enum broken_how how, struct simba_request *request)
 {
@@ -101,7 +101,7 @@ static void broken_submit(simba_backend *broken, struct simba_request *batch)
     }
 }
 
-/* ---- On the way back ---------------------------------------------------------------------- */
+/* ---- On the way back ------------------------------------------------------------------------- */
 
 static void spoil_grant(simba_backend *broken, const struct simba_request *request,
                         struct simba_reply *reply)
@@ -176,7 +176,7 @@ static void broken_log(const struct simba_backend_host *wrapped, enum simba_log_
     (void)format;
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static bool broken_serves(const char *scheme)
 {

@@ -1,6 +1,6 @@
 /*
- * broken_test.c - the kit can fail: each way in which a backend can be wrong is caught by the cases that
- * are there for it, and the same backend without the fault passes them.
+ * broken_test.c - the kit can fail: each way in which a backend can be wrong is caught by the cases
+ * that are there for it, and the same backend without the fault passes them.
  */
 #include "broken.h"
 #include "kit.h"
@@ -78,7 +78,8 @@ static void a_revision_that_does_not_grow_is_caught(void **state)
     assert_caught(BROKEN_REVISION_STANDS, "fence_grows");
 }
 
-/* A term without a token is no term: the library ends neither itself nor its application over it. */
+/* A term without a token is no term: the library ends neither itself nor its application over
+ * it. */
 static void an_owner_without_a_revision_is_caught(void **state)
 {
     (void)state;

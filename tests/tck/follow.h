@@ -1,6 +1,6 @@
 /*
- * follow.h - contenders that wait and want to know who owns, on whatever store. The leases are far longer than the
- * tests wait, so that no attempt of theirs tells it to them.
+ * follow.h - contenders that wait and want to know who owns, on whatever store. The leases are far
+ * longer than the tests wait, so that no attempt of theirs tells it to them.
  */
 #ifndef TEST_TCK_FOLLOW_H
 #define TEST_TCK_FOLLOW_H
@@ -123,7 +123,8 @@ static inline bool follow_has_owner(void *user)
     return false;
 }
 
-/* The owner stops, and one of those that wait follows it. Returns that one, when the third has been told of it. */
+/* The owner stops, and one of those that wait follows it. Returns that one, when the third has been
+ * told of it. */
 static inline size_t follow_hand_over(struct follower *party, size_t owner, int64_t within_ms)
 {
     size_t heir = owner;
@@ -144,7 +145,8 @@ static inline size_t follow_hand_over(struct follower *party, size_t owner, int6
     return heir;
 }
 
-/* Three contenders, each with a client of its own, pass the mutex on. A waiter is soon told the owner. */
+/* Three contenders, each with a client of its own, pass the mutex on. A waiter is soon told the
+ * owner. */
 static inline void follow_assert_told(const char *url, const struct simba_backend_ops *backend,
                                       int64_t within_ms)
 {

@@ -1,6 +1,6 @@
 /*
- * hang_test.c - what must not happen to the kit itself: to hang, to take a store that does not exclude for
- * one that does, to run what nobody asked for.
+ * hang_test.c - what must not happen to the kit itself: to hang, to take a store that does not
+ * exclude for one that does, to run what nobody asked for.
  */
 #include "broken.h"
 #include "kit.h"

@@ -1,7 +1,8 @@
 /*
- * close_test.c - the client library may forget completions when a handle is closed right after its connection
- * broke. Every request is answered all the same, once and long before its time is over, and none of them keeps its
- * contender from asking again. That one is forgotten for certain, latch_test.c shows.
+ * close_test.c - the client library may forget completions when a handle is closed right after its
+ * connection broke. Every request is answered all the same, once and long before its time is over,
+ * and none of them keeps its contender from asking again. That one is forgotten for certain,
+ * latch_test.c shows.
  */
 #include "hooks.h"
 #include "stage.h"
@@ -19,7 +20,7 @@ static int enter(void **state)
     return 0;
 }
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static struct call calls[CALLS];
 static char mutexes[CALLS][16];
@@ -69,7 +70,7 @@ static bool leads_all(void *user)
     return all;
 }
 
-/* ---- Drops ---------------------------------------------------------------------------------- */
+/* ---- Drops ----------------------------------------------------------------------------------- */
 
 static atomic_bool expired;
 
@@ -80,8 +81,8 @@ static void *expire(void *session)
     return NULL;
 }
 
-/* Its connection breaks, and its handle is closed when it hears that the session is over; meanwhile it is asked for
- * more and more. */
+/* Its connection breaks, and its handle is closed when it hears that the session is over; meanwhile
+ * it is asked for more and more. */
 static void ask_while_the_session_ends(void)
 {
     clientid_t session = hooks_session();
@@ -108,7 +109,7 @@ static void every_request_is_answered_once_when_handles_are_closed_right_after_d
     }
 }
 
-/* ---- A client that closes ------------------------------------------------------------------- */
+/* ---- A client that closes -------------------------------------------------------------------- */
 
 static pthread_t test_thread;
 static atomic_bool closes_handle;

@@ -1,5 +1,6 @@
 /*
- * curator_test.c - a participant of Apache Curator's LeaderLatch and one of ours take turns on one path.
+ * curator_test.c - a participant of Apache Curator's LeaderLatch and one of ours take turns on one
+ * path.
  */
 #include "redis/party.h"
 #include "stage.h"
@@ -15,7 +16,7 @@ static pid_t java;
 static FILE *to_java;
 static FILE *from_java;
 
-/* ---- The other side ------------------------------------------------------------------------- */
+/* ---- The other side -------------------------------------------------------------------------- */
 
 static void run_java(const int input[2], const int output[2])
 {
@@ -76,7 +77,7 @@ static int stop(void **state)
     return stage_stop_watched(state);
 }
 
-/* ---- Turns ---------------------------------------------------------------------------------- */
+/* ---- Turns ----------------------------------------------------------------------------------- */
 
 static bool has_participants(void *user)
 {

@@ -95,8 +95,9 @@ static struct server *a_follower(void)
     return NULL;
 }
 
-/* The owner's server is stopped behind a renewal, before it can tell the leader of it. What the leader knows is
- * the renewal before that one, nearly a third of the session earlier, so that there was no ping in between. */
+/* The owner's server is stopped behind a renewal, before it can tell the leader of it. What the
+ * leader knows is the renewal before that one, nearly a third of the session earlier, so that there
+ * was no ping in between. */
 static void two_never_own_when_the_server_of_the_owner_is_cut_off_behind_a_renewal(void **state)
 {
     static const char rest[] = "?ttl=1900ms&transition=2700ms&session-timeout=6s&jitter=0ms..50ms";
@@ -189,8 +190,8 @@ static bool has_acquired(void *user)
     return atomic_load(&((struct told *)user)->acquired);
 }
 
-/* The process wins when it goes on, because its server answers at once. That server is stopped before it can tell
- * the leader, which counts the session from before the process stood still. */
+/* The process wins when it goes on, because its server answers at once. That server is stopped
+ * before it can tell the leader, which counts the session from before the process stood still. */
 static void stand_still_and_win(struct server *follower, const char *rest)
 {
     int fd = memfd_create("told", 0);

@@ -1,6 +1,6 @@
 /*
- * follow_test.c - a contender that waits and has on_notify is told of the owners between others by a watch on the
- * leader's node.
+ * follow_test.c - a contender that waits and has on_notify is told of the owners between others by
+ * a watch on the leader's node.
  */
 #include "stage.h"
 #include "tck/follow.h"

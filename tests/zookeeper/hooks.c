@@ -1,6 +1,6 @@
 /*
- * hooks.c - the wrapped functions. The definitions here take the place of those in the shared library, which
- * are found behind them.
+ * hooks.c - the wrapped functions. The definitions here take the place of those in the shared
+ * library, which are found behind them.
  */
 #include "hooks.h"
 
@@ -10,7 +10,7 @@
 
 struct hooks hooks;
 
-/* ---- Replies that wait ---------------------------------------------------------------------- */
+/* ---- Replies that wait ----------------------------------------------------------------------- */
 
 struct creation {
     struct creation *next;
@@ -161,7 +161,7 @@ static bool take(atomic_int *counter)
     return false;
 }
 
-/* ---- The wrapped functions ------------------------------------------------------------------ */
+/* ---- The wrapped functions ------------------------------------------------------------------- */
 
 zhandle_t *zookeeper_init2(const char *host, watcher_fn fn, int recv_timeout,
                            const clientid_t *clientid, void *context, int flags,

@@ -1,6 +1,7 @@
 /*
- * hooks.h - stands between the backend and the client library: loses replies, holds them back, and runs
- * something between two calls. A test program that is linked with it has the library's functions wrapped.
+ * hooks.h - stands between the backend and the client library: loses replies, holds them back, and
+ * runs something between two calls. A test program that is linked with it has the library's
+ * functions wrapped.
  */
 #ifndef SIMBA_TEST_ZOOKEEPER_HOOKS_H
 #define SIMBA_TEST_ZOOKEEPER_HOOKS_H

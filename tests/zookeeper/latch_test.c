@@ -1,6 +1,6 @@
 /*
- * latch_test.c - every way in which leader latches are known to go wrong, on a real server, with replies lost
- * and calls interleaved where it hurts.
+ * latch_test.c - every way in which leader latches are known to go wrong, on a real server, with
+ * replies lost and calls interleaved where it hurts.
  */
 #include "hooks.h"
 #include "stage.h"
@@ -36,7 +36,7 @@ static int leave(void **state)
     return host_close(&host) && host_close(&other) ? 0 : -1;
 }
 
-/* ---- Conditions ----------------------------------------------------------------------------- */
+/* ---- Conditions ------------------------------------------------------------------------------ */
 
 static bool is_empty(void *user)
 {
@@ -87,8 +87,8 @@ static bool has_waited(void *user)
     return test_now_ms() >= *(int64_t *)user;
 }
 
-/* The same when the backend may not have heard of its new session yet. It refuses at once, so that the loop has
- * to be turned in between. */
+/* The same when the backend may not have heard of its new session yet. It refuses at once, so that
+ * the loop has to be turned in between. */
 static struct call acquire_soon(struct host *at, const char *id)
 {
     int64_t end_ms = test_now_ms() + TEST_PATIENCE_MS;
@@ -108,7 +108,7 @@ static struct call release(struct host *at, const char *id, uint64_t revision)
     return host_do(at, SIMBA_OP_RELEASE, MUTEX, id, revision);
 }
 
-/* ---- The one before vanishes between the list and the watch ----------------------------------- */
+/* ---- The one before vanishes between the list and the watch ---------------------------------- */
 
 static char vanishing[256];
 
@@ -151,7 +151,7 @@ static void a_leader_that_vanishes_while_it_is_looked_at_is_not_told(void **stat
     assert_empty();
 }
 
-/* ---- Nodes of other sessions ---------------------------------------------------------------- */
+/* ---- Nodes of other sessions ----------------------------------------------------------------- */
 
 static void the_node_of_a_dying_session_is_not_taken_for_ones_own(void **state)
 {
@@ -220,7 +220,7 @@ static void a_create_that_is_forgotten_when_its_handle_is_closed_ends(void **sta
     a_create_ends_after_its_session();
 }
 
-/* ---- Lost replies --------------------------------------------------------------------------- */
+/* ---- Lost replies ---------------------------------------------------------------------------- */
 
 static void a_node_whose_creation_was_not_heard_of_is_found_by_its_uuid(void **state)
 {
@@ -301,7 +301,7 @@ static void who_asks_again_gets_a_new_node_and_token(void **state)
     assert_empty();
 }
 
-/* ---- Order and watches ---------------------------------------------------------------------- */
+/* ---- Order and watches ----------------------------------------------------------------------- */
 
 #define CROWD 9
 
@@ -319,8 +319,8 @@ static void assert_leads(const char *id)
     assert_string_equal(witness_read(&witness, MUTEX, witness_list(&witness, MUTEX).names[0]), id);
 }
 
-/* Everyone but the last is watched, and by nobody but the next: who comes out of the middle wakes one. Who is or was
- * the second may watch itself. */
+/* Everyone but the last is watched, and by nobody but the next: who comes out of the middle wakes
+ * one. Who is or was the second may watch itself. */
 static void assert_each_watches_the_one_before(void)
 {
     struct witness_nodes nodes = witness_list(&witness, MUTEX);
@@ -438,7 +438,7 @@ static void observers_hear_of_every_change(void **state)
     host.ops->listen(host.backend, "new", NULL, false);
 }
 
-/* ---- What strangers leave ------------------------------------------------------------------- */
+/* ---- What strangers leave -------------------------------------------------------------------- */
 
 static void a_participant_without_an_id_is_known_by_its_node(void **state)
 {
@@ -468,7 +468,7 @@ static void a_node_that_was_taken_away_is_missed_at_the_next_renewal(void **stat
     assert_empty();
 }
 
-/* ---- Rights that are taken away ------------------------------------------------------------- */
+/* ---- Rights that are taken away -------------------------------------------------------------- */
 
 static void a_node_that_cannot_be_deleted_is_not_tried_again_at_once(void **state)
 {
@@ -678,7 +678,7 @@ static void a_list_of_many_takes_one_sync(void **state)
     }
 }
 
-/* ---- Descriptors ---------------------------------------------------------------------------- */
+/* ---- Descriptors ----------------------------------------------------------------------------- */
 
 static void descriptors_are_closed_on_exec(void **state)
 {
@@ -694,8 +694,9 @@ static void descriptors_are_closed_on_exec(void **state)
             continue;
         open_before += (flags & FD_CLOEXEC) == 0;
     }
-    /* The witness has a socket and a pipe of its own, which the library opened for us and not for Simba; the
-     * socket goes to the same server and is marked with ours. What the test was started with is its own. */
+    /* The witness has a socket and a pipe of its own, which the library opened for us and not for
+     * Simba; the socket goes to the same server and is marked with ours. What the test was started
+     * with is its own. */
     assert_true(open_before <= atoi(getenv("INHERITED")) + 2);
 }
 

@@ -68,7 +68,8 @@ static void a_proof_after_a_standstill_counts_from_before_it(void **state)
     assert_int_equal(proof_at(on_ms + 10 + REPORT), on_ms + 10 + REPORT);
 }
 
-/* The leader counts a session that is resumed; what the older server may not have reported does not matter any more. */
+/* The leader counts a session that is resumed; what the older server may not have reported does not
+ * matter any more. */
 static void a_new_connection_counts_from_what_was_sent_before_it(void **state)
 {
     (void)state;

@@ -94,8 +94,8 @@ static int64_t time_of_succession(void)
     return taken_ms;
 }
 
-/* Behind the tick there is only what it takes to hear of it and to run a command. One of a few tries must show it:
- * the machine may be slow for a while. */
+/* Behind the tick there is only what it takes to hear of it and to run a command. One of a few
+ * tries must show it: the machine may be slow for a while. */
 static void after_a_kill_the_next_one_leads_within_the_session_and_a_tick(void **state)
 {
     const int64_t limit_ms = SESSION_MS + SERVER_TICK_MS + 500;
@@ -171,7 +171,8 @@ static void a_mutex_with_a_strangers_nodes_does_not_hide_the_others(void **state
     process_wait(&holder);
 }
 
-/* What the session leaves of the lease must do for the time that the program wants before a kill. */
+/* What the session leaves of the lease must do for the time that the program wants before a
+ * kill. */
 static void a_command_is_not_stopped_because_the_session_is_shorter_than_the_lease(void **state)
 {
     static const char *const rests[] = {"?ttl=2s&transition=2s", "?session-timeout=8s",

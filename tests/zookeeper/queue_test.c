@@ -1,5 +1,6 @@
 /*
- * queue_test.c - who waits, in order; and questions about many nodes, which end in time whatever the server does.
+ * queue_test.c - who waits, in order; and questions about many nodes, which end in time whatever
+ * the server does.
  */
 #include "stage.h"
 

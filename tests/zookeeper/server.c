@@ -16,7 +16,7 @@
 #define PACKET_MAX 1048575 /* the servers' own default */
 #define PATIENCE_MS 60000  /* for a JVM on a busy machine */
 
-/* ---- Files ---------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static FILE *create_file(const struct server *server, const char *name)
 {
@@ -56,7 +56,7 @@ static FILE *create_configuration(const struct server *server)
     return file;
 }
 
-/* ---- The process ---------------------------------------------------------------------------- */
+/* ---- The process ----------------------------------------------------------------------------- */
 
 static void run(const struct server *server)
 {
@@ -173,7 +173,7 @@ void server_stop(struct server *server)
     server->folder[0] = '\0';
 }
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 const char *server_command(const struct server *server, const char *command)
 {
@@ -239,7 +239,7 @@ const char *server_url(const struct server *server, const char *rest)
     return url;
 }
 
-/* ---- Ensembles ------------------------------------------------------------------------------ */
+/* ---- Ensembles ------------------------------------------------------------------------------- */
 
 struct ports {
     int quorum;

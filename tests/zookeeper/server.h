@@ -1,6 +1,6 @@
 /*
- * server.h - a private ZooKeeper server on a free loopback port in a folder of its own, alone or in an ensemble,
- * and a client that is not ours to look at it with.
+ * server.h - a private ZooKeeper server on a free loopback port in a folder of its own, alone or in
+ * an ensemble, and a client that is not ours to look at it with.
  */
 #ifndef SIMBA_TEST_ZOOKEEPER_SERVER_H
 #define SIMBA_TEST_ZOOKEEPER_SERVER_H

@@ -1,6 +1,6 @@
 /*
- * session_test.c - what becomes of contenders when connections break, sessions end and servers forget, seen
- * through the library.
+ * session_test.c - what becomes of contenders when connections break, sessions end and servers
+ * forget, seen through the library.
  */
 #include "hooks.h"
 #include "lib/process.h"
@@ -39,7 +39,7 @@ static const char *url_of(const char *options)
     return server_url(&server, rest);
 }
 
-/* ---- Expiry --------------------------------------------------------------------------------- */
+/* ---- Expiry ---------------------------------------------------------------------------------- */
 
 static void an_expired_session_is_a_loss_and_a_new_contest_with_a_new_token(void **state)
 {
@@ -154,7 +154,7 @@ static void a_waiter_whose_session_expires_waits_again(void **state)
     party_leave(&party);
 }
 
-/* ---- Disconnects ---------------------------------------------------------------------------- */
+/* ---- Disconnects ----------------------------------------------------------------------------- */
 
 /* Restarts the server; its clients' sessions are in its data. */
 static void restart(void)
@@ -170,7 +170,8 @@ static bool has_renewed(void *user)
     return party_metrics(user).renewals >= renewals + 2;
 }
 
-/* The lease is as long as the longest session allows: a busy machine takes its time to start the server again. */
+/* The lease is as long as the longest session allows: a busy machine takes its time to start the
+ * server again. */
 static void an_owner_keeps_leading_through_a_disconnect(void **state)
 {
     struct party party;
@@ -218,7 +219,8 @@ struct letting_go {
     int64_t believed_ms; /* when it last did */
 };
 
-/* The time is read before the question, so that a slow machine cannot make a true "no" look late. */
+/* The time is read before the question, so that a slow machine cannot make a true "no" look
+ * late. */
 static bool has_let_go(void *user)
 {
     struct letting_go *end = user;
@@ -242,7 +244,8 @@ static void an_owner_lets_go_by_its_own_clock_before_its_session_can_end(void **
     paused_ms = test_now_ms();
     server_pause(&server);
     assert_true(test_wait(has_let_go, &end));
-    /* It believes for 4 s from the last renewal, which came before the pause; its session has 9.6 s. */
+    /* It believes for 4 s from the last renewal, which came before the pause; its session has 9.6
+     * s. */
     print_message("# let go %lld ms after the pause\n", (long long)(end.believed_ms - paused_ms));
     assert_true(end.believed_ms - paused_ms < 4000);
     party_await_released(&party, 1);
@@ -255,7 +258,7 @@ static void an_owner_lets_go_by_its_own_clock_before_its_session_can_end(void **
     party_leave(&rival);
 }
 
-/* ---- Lines ---------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static void names_are_not_resolved_again_and_again(void **state)
 {
@@ -435,7 +438,7 @@ static void a_server_that_hangs_does_not_keep_others_from_being_found(void **sta
     close(fd);
 }
 
-/* ---- Servers that forget -------------------------------------------------------------------- */
+/* ---- Servers that forget --------------------------------------------------------------------- */
 
 static void contenders_begin_anew_on_a_server_that_came_back_without_data(void **state)
 {
@@ -456,7 +459,7 @@ static void contenders_begin_anew_on_a_server_that_came_back_without_data(void *
     assert_int_equal(witness_count(&witness, MUTEX), 0);
 }
 
-/* ---- Stops that race ------------------------------------------------------------------------ */
+/* ---- Stops that race ------------------------------------------------------------------------- */
 
 static void *leave_party(void *argument)
 {
@@ -489,7 +492,7 @@ static void a_stop_that_races_a_wake_up_leaves_no_node(void **state)
     assert_int_equal(server_watches(&server), 0);
 }
 
-/* ---- Rights --------------------------------------------------------------------------------- */
+/* ---- Rights ---------------------------------------------------------------------------------- */
 
 static int denied_with(const char *url)
 {
@@ -565,7 +568,7 @@ static void everybody_may_look_where_that_was_asked_for(void **state)
     party_leave(&party);
 }
 
-/* ---- URLs ----------------------------------------------------------------------------------- */
+/* ---- URLs ------------------------------------------------------------------------------------ */
 
 static void urls_that_make_no_sense_are_refused(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * stage.h - what most tests begin with: one server for all tests of a program, a witness that looks at it, and a
- * client of the backend without the library above it.
+ * stage.h - what most tests begin with: one server for all tests of a program, a witness that looks
+ * at it, and a client of the backend without the library above it.
  */
 #ifndef SIMBA_TEST_ZOOKEEPER_STAGE_H
 #define SIMBA_TEST_ZOOKEEPER_STAGE_H

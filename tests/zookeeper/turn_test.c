@@ -1,6 +1,6 @@
 /*
- * turn_test.c - the second in the queue leads when it hears that the first has gone, without reading the list
- * again; and reads it whenever what it heard could be wrong.
+ * turn_test.c - the second in the queue leads when it hears that the first has gone, without
+ * reading the list again; and reads it whenever what it heard could be wrong.
  */
 #include "hooks.h"
 #include "stage.h"
@@ -13,7 +13,7 @@ static pthread_t test_thread;
 static atomic_bool starved;       /* other threads get no memory */
 static atomic_int starved_so_far; /* that often */
 
-/* ---- Memory --------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void *get_memory(void *user, size_t size)
 {
@@ -37,7 +37,7 @@ static void give_memory_back(void *user, void *memory)
     free(memory);
 }
 
-/* ---- The queue ------------------------------------------------------------------------------ */
+/* ---- The queue ------------------------------------------------------------------------------- */
 
 static int start(void **state)
 {
@@ -107,7 +107,7 @@ static const char *node_of_second(void)
     return name;
 }
 
-/* ---- Turns ---------------------------------------------------------------------------------- */
+/* ---- Turns ----------------------------------------------------------------------------------- */
 
 static void the_second_leads_without_a_look(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * watch_test.c - the watches of a client: those that nobody needs any more are taken back, and those of many
- * mutexes do not keep it from coming back.
+ * watch_test.c - the watches of a client: those that nobody needs any more are taken back, and
+ * those of many mutexes do not keep it from coming back.
  */
 #include "hooks.h"
 #include "stage.h"
@@ -30,7 +30,7 @@ static int leave(void **state)
     return stage_close_host(state);
 }
 
-/* ---- Queues --------------------------------------------------------------------------------- */
+/* ---- Queues ---------------------------------------------------------------------------------- */
 
 struct queue {
     char mutex[SIMBA_MUTEX_MAX + 1];
@@ -60,7 +60,7 @@ static void release(const struct queue *queue)
     assert_int_equal(call.code, SIMBA_OK);
 }
 
-/* ---- Watches -------------------------------------------------------------------------------- */
+/* ---- Watches --------------------------------------------------------------------------------- */
 
 static bool has_no_watches(void *user)
 {

@@ -59,8 +59,8 @@ static bool is_settled(void *user)
     return is_connected(user) || zoo_state(user) == ZOO_EXPIRED_SESSION_STATE;
 }
 
-/* A client that connects with a session takes it over, and the other takes it back; so it is closed again and again
- * until the server does not know it any more. */
+/* A client that connects with a session takes it over, and the other takes it back; so it is closed
+ * again and again until the server does not know it any more. */
 void witness_expire(const struct server *server, const clientid_t *id)
 {
     char host[64];

@@ -1,6 +1,6 @@
 /*
- * witness.h - a client that is not ours: it looks at the store, puts nodes there, takes them away, and ends the
- * sessions of others.
+ * witness.h - a client that is not ours: it looks at the store, puts nodes there, takes them away,
+ * and ends the sessions of others.
  */
 #ifndef SIMBA_TEST_ZOOKEEPER_WITNESS_H
 #define SIMBA_TEST_ZOOKEEPER_WITNESS_H
@@ -37,7 +37,8 @@ struct Stat witness_stat(struct witness *witness, const char *mutex, const char 
 const char *witness_join(struct witness *witness, const char *mutex, const char *id);
 void witness_delete(struct witness *witness, const char *mutex, const char *node);
 
-/* Tries to; for a witness that has to notice first that the server was gone. Whether the node is gone. */
+/* Tries to; for a witness that has to notice first that the server was gone. Whether the node is
+ * gone. */
 bool witness_try_delete(struct witness *witness, const char *mutex, const char *node);
 
 /* Takes everybody every right on the mutex, or gives all back. */

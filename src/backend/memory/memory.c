@@ -1,10 +1,10 @@
 /*
- * memory.c - the backend `memory:NAME`. Owns the stores of the process and their clients; the records
- * are in store.c.
+ * memory.c - the backend `memory:NAME`. Owns the stores of the process and their clients; the
+ * records are in store.c.
  *
- * Clients of one store live on different loop threads. What an operation has to tell others is written
- * down under the store's lock and told after it: a notice runs foreign code. Meanwhile the client that
- * is being told counts its tellers, and a close waits for the last of them.
+ * Clients of one store live on different loop threads. What an operation has to tell others is
+ * written down under the store's lock and told after it: a notice runs foreign code. Meanwhile the
+ * client that is being told counts its tellers, and a close waits for the last of them.
  */
 #include "backend/memory/memory.h"
 
@@ -38,8 +38,8 @@ struct simba_backend {
 static pthread_mutex_t stores_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct store *stores;
 
-/* The stores of the parent are not the child's: their locks may be held, and by threads that it does not
- * have. Nobody there can use or free them. */
+/* The stores of the parent are not the child's: their locks may be held, and by threads that it
+ * does not have. Nobody there can use or free them. */
 static void forget_stores(void)
 {
     stores = NULL;
@@ -47,7 +47,7 @@ static void forget_stores(void)
 
 static struct sb_fork_guard stores_guard = {.lock = &stores_lock, .in_child = forget_stores};
 
-/* ---- Stores --------------------------------------------------------------------------------- */
+/* ---- Stores ---------------------------------------------------------------------------------- */
 
 static struct store *create_store(const char *name)
 {
@@ -106,7 +106,7 @@ static void leave_store(struct store *store)
     pthread_mutex_unlock(&stores_lock);
 }
 
-/* ---- News: what to tell whom once the lock is gone ------------------------------------------ */
+/* ---- News: what to tell whom once the lock is gone ------------------------------------------- */
 
 struct telling {
     struct telling *next;
@@ -167,7 +167,7 @@ static void tell(struct store *store, struct telling *news, const char *mutex)
     }
 }
 
-/* ---- Operations, all with the store's lock held --------------------------------------------- */
+/* ---- Operations, all with the store's lock held ---------------------------------------------- */
 
 static bool is_mine(const struct sb_memory_record *record, const char *id)
 {
@@ -201,8 +201,8 @@ static void guard(const struct simba_request *request, struct sb_memory_record *
         sb_memory_renew(record, request, now_ms);
 }
 
-/* A waiter that gives up while the mutex is free may be the one that was woken: the next one is. Returns whether the
- * record was given back. */
+/* A waiter that gives up while the mutex is free may be the one that was woken: the next one is.
+ * Returns whether the record was given back. */
 static bool release(simba_backend *client, const struct simba_request *request,
                     struct sb_memory_record *record, int64_t now_ms, struct telling **news)
 {
@@ -238,7 +238,7 @@ static int carry_out(simba_backend *client, const struct simba_request *request,
     return code;
 }
 
-/* ---- Answers -------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static void answer(simba_backend *client, struct simba_request *request)
 {
@@ -304,7 +304,7 @@ static void submit(simba_backend *client, struct simba_request *batch)
     }
 }
 
-/* ---- Life of a client ----------------------------------------------------------------------- */
+/* ---- Life of a client ------------------------------------------------------------------------ */
 
 static bool serves(const char *scheme)
 {

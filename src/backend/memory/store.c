@@ -1,5 +1,6 @@
 /*
- * store.c - the records of one memory store. Owns their memory; must not know locks, clocks or hosts.
+ * store.c - the records of one memory store. Owns their memory; must not know locks, clocks or
+ * hosts.
  */
 #include "backend/memory/store.h"
 
@@ -51,7 +52,7 @@ void sb_memory_records_free(struct sb_memory_records *records)
     }
 }
 
-/* ---- Records -------------------------------------------------------------------------------- */
+/* ---- Records --------------------------------------------------------------------------------- */
 
 struct sb_memory_record *sb_memory_find(struct sb_memory_records *records, const char *mutex)
 {
@@ -117,7 +118,7 @@ void sb_memory_grant(struct sb_memory_records *records, struct sb_memory_record 
     assert(sb_memory_is_owned(record, now_ms));
 }
 
-/* ---- Wait queue ----------------------------------------------------------------------------- */
+/* ---- Wait queue ------------------------------------------------------------------------------ */
 
 /* The link that points to the waiter, or the one at the end of the queue. */
 static struct sb_memory_waiter **find_waiter(struct sb_memory_record *record,
@@ -176,7 +177,7 @@ size_t sb_memory_waiters(const struct sb_memory_record *record)
     return count;
 }
 
-/* ---- Watchers ------------------------------------------------------------------------------- */
+/* ---- Watchers -------------------------------------------------------------------------------- */
 
 static struct sb_memory_watcher **find_watcher(struct sb_memory_record *record,
                                                const simba_backend *client)
@@ -242,7 +243,7 @@ void sb_memory_forget(struct sb_memory_records *records, const simba_backend *cl
             forget_in_record(record, client);
 }
 
-/* ---- List ----------------------------------------------------------------------------------- */
+/* ---- List ------------------------------------------------------------------------------------ */
 
 static int compare_names(const void *left, const void *right)
 {

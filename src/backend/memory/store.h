@@ -62,8 +62,8 @@ void sb_memory_renew(struct sb_memory_record *record, const struct simba_request
 /* Nobody owns afterwards. */
 void sb_memory_clear(struct sb_memory_record *record);
 
-/* The wait queue. Joining twice keeps the older place. Being woken is a courtesy: where memory is short
- * the contender does not join and comes back by its own clock. */
+/* The wait queue. Joining twice keeps the older place. Being woken is a courtesy: where memory is
+ * short the contender does not join and comes back by its own clock. */
 void sb_memory_join(struct sb_memory_record *record, simba_backend *client, const char *id);
 void sb_memory_leave(struct sb_memory_record *record, const simba_backend *client, const char *id);
 size_t sb_memory_waiters(const struct sb_memory_record *record);
@@ -72,7 +72,8 @@ size_t sb_memory_waiters(const struct sb_memory_record *record);
 int64_t sb_memory_place(const struct sb_memory_record *record, const simba_backend *client,
                         const char *id);
 
-/* The waiters, the oldest first, as the reply to a QUEUE tells them; a record of NULL has none. As below. */
+/* The waiters, the oldest first, as the reply to a QUEUE tells them; a record of NULL has none. As
+ * below. */
 int sb_memory_queue(const struct sb_memory_record *record, struct simba_mutex_status **ret_list,
                     size_t *ret_count);
 
@@ -83,8 +84,8 @@ void sb_memory_unwatch(struct sb_memory_record *record, const simba_backend *cli
 /* Takes a client out of all queues and watches. */
 void sb_memory_forget(struct sb_memory_records *records, const simba_backend *client);
 
-/* All mutexes that were ever owned, in the order of their names. *ret_list is the caller's, to be given
- * to sb_free. SIMBA_ENOMEM when memory is short. */
+/* All mutexes that were ever owned, in the order of their names. *ret_list is the caller's, to be
+ * given to sb_free. SIMBA_ENOMEM when memory is short. */
 int sb_memory_list(const struct sb_memory_records *records, int64_t now_ms,
                    struct simba_mutex_status **ret_list, size_t *ret_count);
 

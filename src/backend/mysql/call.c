@@ -31,7 +31,8 @@ static int occurred(short events)
            ((events & POLLPRI) != 0 ? MYSQL_WAIT_EXCEPT : 0);
 }
 
-/* Returns what the library is to be told. TLS does not heed what the library is told: it looks at the socket again, and finds that it is over. */
+/* Returns what the library is to be told. TLS does not heed what the library is told: it looks at
+ * the socket again, and finds that it is over. */
 static int give_up(struct sb_mysql_connection *c)
 {
     c->timed_out = true;
@@ -39,8 +40,8 @@ static int give_up(struct sb_mysql_connection *c)
     return MYSQL_WAIT_TIMEOUT;
 }
 
-/* Waits for what the library waits for, and tells it what came. The library's own time-outs are whole
- * seconds and not used. */
+/* Waits for what the library waits for, and tells it what came. The library's own time-outs are
+ * whole seconds and not used. */
 static int await(struct sb_mysql_connection *c, int wanted)
 {
     struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = wanted_events(wanted)};
@@ -56,10 +57,10 @@ static int await(struct sb_mysql_connection *c, int wanted)
     }
 }
 
-/* ---- TLS -------------------------------------------------------------------------------------- */
+/* ---- TLS ------------------------------------------------------------------------------------- */
 
-/* The library agrees on TLS over a blocking socket and does not say so: only the kernel can end each of those waits.
- * To it 0 is no limit. */
+/* The library agrees on TLS over a blocking socket and does not say so: only the kernel can end
+ * each of those waits. To it 0 is no limit. */
 static void limit_handshake(const struct sb_mysql_connection *c)
 {
     int socket = (int)mysql_get_socket(c->mysql);
@@ -72,8 +73,8 @@ static void limit_handshake(const struct sb_mysql_connection *c)
     setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-/* A server that sends a byte now and then begins each wait anew. So a thread ends the connection when the time is up:
- * by a descriptor of its own, as the library may close the other one. */
+/* A server that sends a byte now and then begins each wait anew. So a thread ends the connection
+ * when the time is up: by a descriptor of its own, as the library may close the other one. */
 struct watch {
     int socket;
     int woken; /* by the end of the login; -1: the thread does not run */
@@ -129,7 +130,7 @@ static void end_watch(struct watch *w, struct sb_mysql_connection *c)
     close_watch(w);
 }
 
-/* ---- The greeting ----------------------------------------------------------------------------- */
+/* ---- The greeting ---------------------------------------------------------------------------- */
 
 #define HEADER 4
 #define PROTOCOL 10
@@ -137,8 +138,8 @@ static void end_watch(struct watch *w, struct sb_mysql_connection *c)
 #define BEHIND_VERSION (4 + 8 + 1)
 #define OFFERS_TLS 0x0800
 
-/* Behind 0xff stands the number of an error. This one announces how far a statement is, and the library goes on to what
- * follows; before a greeting it crashes. */
+/* Behind 0xff stands the number of an error. This one announces how far a statement is, and the
+ * library goes on to what follows; before a greeting it crashes. */
 #define PROGRESS 0xffff
 
 static enum sb_mysql_greeting read_refusal(const unsigned char *bytes, size_t count, size_t length)
@@ -151,7 +152,8 @@ static enum sb_mysql_greeting read_refusal(const unsigned char *bytes, size_t co
                                                                     : SB_MYSQL_GREETING_NONE;
 }
 
-/* length[3] number[1] | protocol, version as text, what stands behind it, what the server can do[2] ... */
+/* length[3] number[1] | protocol, version as text, what stands behind it, what the server can do[2]
+ * ... */
 enum sb_mysql_greeting sb_mysql_read_greeting(const unsigned char *bytes, size_t count)
 {
     size_t length;
@@ -175,9 +177,10 @@ enum sb_mysql_greeting sb_mysql_read_greeting(const unsigned char *bytes, size_t
                                                                       : SB_MYSQL_GREETING_NO_TLS;
 }
 
-/* Waits for the greeting and leaves it to the library, which would go on in the clear where the server does not offer
- * TLS. Nothing is sent before a server has greeted; and a connection is never made at once, so that this comes before
- * the library can have read it. SB_MYSQL_GREETING_PART: the time is up. */
+/* Waits for the greeting and leaves it to the library, which would go on in the clear where the
+ * server does not offer TLS. Nothing is sent before a server has greeted; and a connection is never
+ * made at once, so that this comes before the library can have read it. SB_MYSQL_GREETING_PART: the
+ * time is up. */
 static enum sb_mysql_greeting await_greeting(const struct sb_mysql_connection *c)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -202,8 +205,8 @@ static enum sb_mysql_greeting await_greeting(const struct sb_mysql_connection *c
     return greeting;
 }
 
-/* What the library is told: that something came, or that it is over. Where there was no greeting the library may try
- * another address, and that one is to be looked at. */
+/* What the library is told: that something came, or that it is over. Where there was no greeting
+ * the library may try another address, and that one is to be looked at. */
 static int check_greeting(struct sb_mysql_connection *c, bool needs_tls, int came,
                           enum sb_mysql_greeting *ret_greeting)
 {
@@ -249,7 +252,7 @@ bool sb_mysql_call_connect(struct sb_mysql_connection *c, const struct sb_mysql_
     return result != NULL;
 }
 
-/* ---- Statements ------------------------------------------------------------------------------- */
+/* ---- Statements ------------------------------------------------------------------------------ */
 
 int sb_mysql_call_query(struct sb_mysql_connection *c, const char *text)
 {
@@ -301,8 +304,8 @@ int sb_mysql_call_store_rows(struct sb_mysql_connection *c, MYSQL_STMT *statemen
     return result;
 }
 
-/* Between two statements a server says nothing but its farewell. The library has no socket any more once it has found
- * the connection lost. */
+/* Between two statements a server says nothing but its farewell. The library has no socket any more
+ * once it has found the connection lost. */
 bool sb_mysql_is_closed(const struct sb_mysql_connection *c)
 {
     struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = POLLIN | POLLRDHUP};

@@ -1,8 +1,8 @@
 /*
  * call.h - the calls of libmariadb that wait for the server, each with the connection's deadline.
  *
- * They return what their namesakes do. When the deadline has come the call fails, and the connection is of
- * no more use.
+ * They return what their namesakes do. When the deadline has come the call fails, and the
+ * connection is of no more use.
  */
 #ifndef SB_MYSQL_CALL_H
 #define SB_MYSQL_CALL_H
@@ -36,8 +36,8 @@ enum sb_mysql_greeting {
 
 #define SB_MYSQL_GREETING_MAX 512 /* bytes that are looked at */
 
-/* Reads what has come so far, at most SB_MYSQL_GREETING_MAX bytes. What follows changes no answer but
- * SB_MYSQL_GREETING_PART, and as many bytes as are looked at get another one. */
+/* Reads what has come so far, at most SB_MYSQL_GREETING_MAX bytes. What follows changes no answer
+ * but SB_MYSQL_GREETING_PART, and as many bytes as are looked at get another one. */
 enum sb_mysql_greeting sb_mysql_read_greeting(const unsigned char *bytes, size_t count);
 
 int sb_mysql_call_query(struct sb_mysql_connection *connection, const char *text);
@@ -47,7 +47,8 @@ int sb_mysql_call_prepare(struct sb_mysql_connection *connection, MYSQL_STMT *st
 int sb_mysql_call_execute(struct sb_mysql_connection *connection, MYSQL_STMT *statement);
 int sb_mysql_call_store_rows(struct sb_mysql_connection *connection, MYSQL_STMT *statement);
 
-/* Whether the server has closed the connection while nobody was looking, or the client must not use it any more. */
+/* Whether the server has closed the connection while nobody was looking, or the client must not use
+ * it any more. */
 bool sb_mysql_is_closed(const struct sb_mysql_connection *connection);
 
 #endif

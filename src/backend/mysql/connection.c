@@ -1,6 +1,6 @@
 /*
- * connection.c - the MySQL and MariaDB driver. Owns the life of a connection and its transactions; must not
- * know requests, nor how a client logs in.
+ * connection.c - the MySQL and MariaDB driver. Owns the life of a connection and its transactions;
+ * must not know requests, nor how a client logs in.
  */
 #include "backend/mysql/connection.h"
 
@@ -15,9 +15,9 @@
 #include <pthread.h>
 #include <string.h>
 
-/* What an administrator or an option file may have set otherwise for all sessions. MariaDB can refuse at once
- * what somebody has locked, and end a transaction whose client has vanished; MySQL waits for a second at
- * least, and can only end the connection. */
+/* What an administrator or an option file may have set otherwise for all sessions. MariaDB can
+ * refuse at once what somebody has locked, and end a transaction whose client has vanished; MySQL
+ * waits for a second at least, and can only end the connection. */
 #define SET_UP                                                                                     \
     "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', character_set_client = utf8mb4,"  \
     " character_set_connection = utf8mb4, character_set_results = utf8mb4,"
@@ -36,7 +36,7 @@ static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_
     own(connection)->deadline_ms = deadline_ms;
 }
 
-/* ---- One statement -------------------------------------------------------------------------- */
+/* ---- One statement --------------------------------------------------------------------------- */
 
 static int take_rows(struct sb_mysql_connection *c, MYSQL_STMT *statement,
                      const struct sb_sql_sink *sink, int64_t *ret_count,
@@ -87,9 +87,10 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement which
     return code;
 }
 
-/* ---- Transactions --------------------------------------------------------------------------- */
+/* ---- Transactions ---------------------------------------------------------------------------- */
 
-/* Only the repository's calls need one, and so a client's connection may idle as long as it likes. */
+/* Only the repository's calls need one, and so a client's connection may idle as long as it
+ * likes. */
 static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
     struct sb_mysql_connection *c = own(connection);
@@ -125,7 +126,7 @@ static void rollback(struct sb_sql_connection *connection)
         sb_mysql_call_query(c, "ROLLBACK");
 }
 
-/* ---- Connecting ----------------------------------------------------------------------------- */
+/* ---- Connecting ------------------------------------------------------------------------------ */
 
 static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
@@ -136,8 +137,8 @@ static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
     return SIMBA_OK;
 }
 
-/* A replica lets a privileged user write, where nobody else sees it: it holds no leases. Where there are several servers
- * to choose from it is passed over; a single one can still be read. */
+/* A replica lets a privileged user write, where nobody else sees it: it holds no leases. Where
+ * there are several servers to choose from it is passed over; a single one can still be read. */
 static int choose_writable(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     int code = sb_mysql_ask_read_only(c, failure);
@@ -149,7 +150,8 @@ static int choose_writable(struct sb_mysql_connection *c, struct sb_sql_failure 
                         "MySQL: none of the hosts can be written to: the last is read-only");
 }
 
-/* With TLS the library leaves the socket blocking, and would wait where it thinks that it does not. */
+/* With TLS the library leaves the socket blocking, and would wait where it thinks that it does
+ * not. */
 static void set_up_socket(struct sb_mysql_connection *c)
 {
     int socket = (int)mysql_get_socket(c->mysql);
@@ -221,8 +223,8 @@ static void disconnect(struct sb_sql_connection *connection)
 
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 
-/* The library has the whole process ignore SIGPIPE, and so its children; but how it is taken is the application's
- * business. */
+/* The library has the whole process ignore SIGPIPE, and so its children; but how it is taken is the
+ * application's business. */
 static void begin_library(void)
 {
     struct sigaction before;

@@ -40,8 +40,8 @@ extern const struct sb_sql_driver sb_mysql_driver;
 
 /* ---- login.c: connecting and logging in ------------------------------------------------------ */
 
-/* To hosts[host], or to the socket or what the option files name when there is none. Sets connection->mysql, also where
- * it fails. */
+/* To hosts[host], or to the socket or what the option files name when there is none. Sets
+ * connection->mysql, also where it fails. */
 int sb_mysql_log_in(struct sb_mysql_connection *connection, size_t host,
                     struct sb_sql_failure *failure);
 
@@ -50,8 +50,8 @@ int sb_mysql_log_in(struct sb_mysql_connection *connection, size_t host,
 /* The statement that creates the table. */
 extern const char sb_mysql_schema[];
 
-/* Looks at the table, and creates it where it is missing and the user may. Takes note of the width and the
- * collation of its columns: the JVM library's table serves as it is. */
+/* Looks at the table, and creates it where it is missing and the user may. Takes note of the width
+ * and the collation of its columns: the JVM library's table serves as it is. */
 int sb_mysql_init_schema(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
 
 /* ---- rows.c: what is done to single rows ----------------------------------------------------- */

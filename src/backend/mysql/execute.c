@@ -1,6 +1,6 @@
 /*
- * execute.c - runs the statements of the MySQL dialect on a connection, and takes in their rows. Must not know their
- * text.
+ * execute.c - runs the statements of the MySQL dialect on a connection, and takes in their rows.
+ * Must not know their text.
  */
 #include "backend/mysql/execute.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- Rows ----------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static void take_text(MYSQL_BIND *bind, char *target, size_t size, unsigned long *length)
 {
@@ -69,7 +69,7 @@ bool sb_mysql_fetch_row(struct sb_mysql_connection *c, MYSQL_STMT *statement,
     return true;
 }
 
-/* ---- A server that is read-only ------------------------------------------------------------- */
+/* ---- A server that is read-only -------------------------------------------------------------- */
 
 /* The last column; empty where the server has no answer. */
 static int ask(struct sb_mysql_connection *c, const char *question,
@@ -122,7 +122,7 @@ int sb_mysql_check_writable(struct sb_mysql_connection *c, struct sb_sql_failure
     return code == SIMBA_OK && c->read_only ? sb_mysql_fail_read_only(failure) : code;
 }
 
-/* ---- Running -------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 int sb_mysql_prepare(struct sb_mysql_connection *c, const char *text, MYSQL_STMT **ret_statement,
                      struct sb_sql_failure *failure)

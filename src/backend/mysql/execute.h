@@ -6,8 +6,8 @@
 
 #include "backend/mysql/connection.h"
 
-/* Runs a prepared statement with these values. The statement is the connection's; its rows, if it has any,
- * are stored and can be fetched. */
+/* Runs a prepared statement with these values. The statement is the connection's; its rows, if it
+ * has any, are stored and can be fetched. */
 int sb_mysql_execute(struct sb_mysql_connection *connection, enum sb_sql_statement which,
                      const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
                      struct sb_sql_failure *failure);
@@ -34,12 +34,13 @@ struct sb_mysql_row {
 
 #define SB_MYSQL_ROW_COLUMNS (SB_SQL_COLUMN_FENCE + 2) /* of SB_MYSQL_COLUMNS */
 
-/* Binds the columns of a result to `row`: SB_MYSQL_ROW_COLUMNS, and one more where there is a place. False when memory is
- * short, or when the server sends another number of them: the library would fill as many as the server says. */
+/* Binds the columns of a result to `row`: SB_MYSQL_ROW_COLUMNS, and one more where there is a
+ * place. False when memory is short, or when the server sends another number of them: the library
+ * would fill as many as the server says. */
 bool sb_mysql_bind_row(MYSQL_STMT *statement, size_t columns, struct sb_mysql_row *row);
 
-/* Fetches the next row into what was bound, NULL as 0 or empty: false when there is none left. Takes note of whether the server is
- * read-only. */
+/* Fetches the next row into what was bound, NULL as 0 or empty: false when there is none left.
+ * Takes note of whether the server is read-only. */
 bool sb_mysql_fetch_row(struct sb_mysql_connection *connection, MYSQL_STMT *statement,
                         struct sb_mysql_row *row);
 
@@ -60,8 +61,8 @@ int sb_mysql_select_many(struct sb_mysql_connection *connection, struct sb_sql_i
 int sb_mysql_insert_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
                          size_t count, struct sb_sql_failure *failure);
 
-/* Changes rows: ACQUIRE, GUARD or RELEASE_EXACT, the same for all of them and with one lease, of different
- * mutexes. *ret_count is how many were changed. */
+/* Changes rows: ACQUIRE, GUARD or RELEASE_EXACT, the same for all of them and with one lease, of
+ * different mutexes. *ret_count is how many were changed. */
 int sb_mysql_update_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
                          size_t count, int64_t *ret_count, struct sb_sql_failure *failure);
 

@@ -1,6 +1,6 @@
 /*
- * failure.c - what the numbers of MySQL and MariaDB mean to the library. Owns the sentences; changes
- * nothing.
+ * failure.c - what the numbers of MySQL and MariaDB mean to the library. Owns the sentences;
+ * changes nothing.
  */
 #include "backend/mysql/failure.h"
 

@@ -6,8 +6,8 @@
 
 #include "backend/mysql/connection.h"
 
-/* The last call on the connection failed, or its answer is not what was asked for; `sent` tells whether it might have
- * changed something. */
+/* The last call on the connection failed, or its answer is not what was asked for; `sent` tells
+ * whether it might have changed something. */
 int sb_mysql_fail(const struct sb_mysql_connection *connection, bool sent,
                   struct sb_sql_failure *failure);
 

@@ -1,10 +1,10 @@
 /*
- * login.c - connects and logs in. Owns what is asked of the client library before a password is sent; must not know
- * statements.
+ * login.c - connects and logs in. Owns what is asked of the client library before a password is
+ * sent; must not know statements.
  *
- *     option files   user, password, host, port and socket, by our own reading: the library reads none
- *     TLS            as the URL says. A server that does not offer what was asked for is left at its greeting
- *     logging in     only in ways that prove the password without telling it, unless the certificate was verified
+ *     option files   user, password, host, port and socket, read by us: the library reads none
+ *     TLS            as the URL says. A server that does not offer it is left at its greeting
+ *     logging in     only in ways that do not tell the password, unless TLS is verified
  *     the client     gives no file to a server, and loads code from one folder only
  */
 #include "backend/mysql/connection.h"
@@ -26,7 +26,7 @@
  * server sends, whichever server that is. */
 #define TELLING "caching_sha2_password,sha256_password"
 
-/* ---- Options -------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static bool needs_tls(const struct sb_mysql_connection *c)
 {
@@ -75,7 +75,8 @@ static int explain_no_file(void *handler, char *text, unsigned size)
     return CR_UNKNOWN_ERROR;
 }
 
-/* Its limit for connecting counts only when the kernel has ended a wait for TLS: without one it would go on waiting. */
+/* Its limit for connecting counts only when the kernel has ended a wait for TLS: without one it
+ * would go on waiting. */
 static bool set_options(MYSQL *mysql)
 {
     const my_bool no = 0;
@@ -129,7 +130,7 @@ static bool is_local(const struct sb_mysql_target *target)
     return !target->is_tcp && (target->host == NULL || strcmp(target->host, "localhost") == 0);
 }
 
-/* ---- Failures ------------------------------------------------------------------------------- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 static int fail_without_tls(struct sb_sql_failure *failure)
 {
@@ -145,7 +146,8 @@ static int fail_without_greeting(struct sb_sql_failure *failure)
                         "MySQL: what the server says first is no greeting");
 }
 
-/* The server does not say that it wants TLS of the user, nor can it know that the password may be an old one. */
+/* The server does not say that it wants TLS of the user, nor can it know that the password may be
+ * an old one. */
 static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_error *unread,
                            struct sb_sql_failure *failure)
 {
@@ -177,7 +179,7 @@ static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_err
                                 mysql_error(c->mysql));
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int connect_to(struct sb_mysql_connection *c, struct sb_mysql_target *target,
                       struct sb_sql_failure *failure)

@@ -1,10 +1,10 @@
 /*
- * many.c - statements whose length depends on the number of their rows. Owns their text; must not know what
- * becomes of the rows.
+ * many.c - statements whose length depends on the number of their rows. Owns their text; must not
+ * know what becomes of the rows.
  *
- * A row finds its own values by the place of its name among the names: elt(field(mutex, names), values).
- * Joining a table of values would be shorter, but its names would have a collation of their own, which not
- * every table's can be compared with.
+ * A row finds its own values by the place of its name among the names: elt(field(mutex, names),
+ * values). Joining a table of values would be shorter, but its names would have a collation of
+ * their own, which not every table's can be compared with.
  */
 #include "backend/mysql/execute.h"
 
@@ -69,7 +69,7 @@ static int run(struct sb_mysql_connection *c, struct many *m, bool writes,
     return sb_mysql_run_bound(c, m->statement, m->binds, m->bound, writes, failure);
 }
 
-/* ---- Lists ---------------------------------------------------------------------------------- */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 static void add_parts(struct many *m, const char *part)
 {
@@ -128,7 +128,7 @@ static void bind_version_max(struct many *m)
     sb_mysql_bind_number(&m->binds[m->bound++], m->version_max);
 }
 
-/* ---- Statements ----------------------------------------------------------------------------- */
+/* ---- Statements ------------------------------------------------------------------------------ */
 
 /* The rows as they were read get the next version. */
 static void write_claim(struct many *m)

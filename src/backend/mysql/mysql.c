@@ -27,7 +27,7 @@ static bool serves(const char *scheme)
     return strcmp(scheme, "mysql") == 0 || strcmp(scheme, "mariadb") == 0;
 }
 
-/* ---- Settings ------------------------------------------------------------------------------- */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 static int read_settings(struct sb_mysql_settings *settings, simba_url *url,
                          struct simba_error *error)
@@ -42,7 +42,7 @@ static int read_settings(struct sb_mysql_settings *settings, simba_url *url,
     return code;
 }
 
-/* ---- The dialect ---------------------------------------------------------------------------- */
+/* ---- The dialect ----------------------------------------------------------------------------- */
 
 static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
                          struct sb_sql_limits *ret_limits, struct simba_error *error)
@@ -79,7 +79,7 @@ static const struct sb_sql_dialect dialect = {
     .close = close_settings,
 };
 
-/* ---- The backend ---------------------------------------------------------------------------- */
+/* ---- The backend ----------------------------------------------------------------------------- */
 
 static void free_backend(simba_backend *b)
 {

@@ -42,7 +42,7 @@ struct reader {
 static int read_named(struct sb_mysql_defaults *defaults, const char *path, unsigned depth,
                       struct simba_error *error);
 
-/* ---- Options -------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static int fail_line(const struct reader *r, const char *what)
 {
@@ -69,7 +69,8 @@ static char unescaped(char letter)
     }
 }
 
-/* In place: takes the quotes away that stand around all of it, and resolves what a backslash stands for. */
+/* In place: takes the quotes away that stand around all of it, and resolves what a backslash stands
+ * for. */
 static char *decode(char *value)
 {
     size_t length = strlen(value);
@@ -135,7 +136,7 @@ static int take_option(const struct reader *r, const char *name, const char *val
     return strcmp(name, "port") == 0 ? set_port(r, value) : SIMBA_OK;
 }
 
-/* ---- Lines ---------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static char *trim(char *text)
 {
@@ -252,7 +253,7 @@ static int take_lines(struct reader *r, char *text)
     return code;
 }
 
-/* ---- Files ---------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static int fail_file(const struct reader *r, int system_code)
 {
@@ -292,8 +293,8 @@ static int take_whole(struct reader *r, int fd)
     return code;
 }
 
-/* A link to /dev/null says that there shall be none. No other link is followed here: whether its target is there must
- * not show, before it is known that nobody else has placed the link. */
+/* A link to /dev/null says that there shall be none. No other link is followed here: whether its
+ * target is there must not show, before it is known that nobody else has placed the link. */
 static bool is_there(const char *path)
 {
     char target[sizeof "/dev/null"];

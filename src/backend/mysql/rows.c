@@ -1,6 +1,6 @@
 /*
- * rows.c - what is done to single rows, one or many at a time. Owns what is learnt from the answers; must not
- * know the text of statements.
+ * rows.c - what is done to single rows, one or many at a time. Owns what is learnt from the
+ * answers; must not know the text of statements.
  */
 #include "backend/mysql/connection.h"
 
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- Looks ---------------------------------------------------------------------------------- */
+/* ---- Looks ----------------------------------------------------------------------------------- */
 
 static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
                       struct sb_sql_failure *failure)
@@ -32,7 +32,8 @@ static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     return SIMBA_OK;
 }
 
-/* Where two names can mean one row, a row that was found for one of them is missing for the other. */
+/* Where two names can mean one row, a row that was found for one of them is missing for the
+ * other. */
 static int select_all(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
                       struct sb_sql_failure *failure)
 {
@@ -47,7 +48,7 @@ static int select_all(struct sb_mysql_connection *c, struct sb_sql_item *const *
     return code;
 }
 
-/* ---- Changes -------------------------------------------------------------------------------- */
+/* ---- Changes --------------------------------------------------------------------------------- */
 
 /* Once a change has been made, nobody may hear that it has not. */
 static int fail_behind(struct sb_sql_failure *failure)
@@ -62,7 +63,8 @@ static int look_behind(struct sb_mysql_connection *c, struct sb_sql_item *item,
     return select_one(c, item, failure) == SIMBA_OK ? SIMBA_OK : fail_behind(failure);
 }
 
-/* The version of the row that a statement has changed; 0: a trigger of the table keeps it from us. */
+/* The version of the row that a statement has changed; 0: a trigger of the table keeps it from
+ * us. */
 static uint64_t changed_version(const struct sb_mysql_connection *c, MYSQL_STMT *statement,
                                 const struct sb_sql_item *item)
 {
@@ -90,8 +92,8 @@ static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     return SIMBA_OK;
 }
 
-/* Whether a row that was read behind a change is as the change leaves it. At the last version nothing is
- * changed any more, and the row may have been so before. */
+/* Whether a row that was read behind a change is as the change leaves it. At the last version
+ * nothing is changed any more, and the row may have been so before. */
 static bool is_changed(const struct sb_mysql_connection *c, const struct sb_sql_item *item)
 {
     const struct sb_sql_record *record = &item->record;
@@ -103,9 +105,10 @@ static bool is_changed(const struct sb_mysql_connection *c, const struct sb_sql_
            record->version < c->base.version_max;
 }
 
-/* Another contender may have the same id. Then a row with that id may have been read that is the other one's term, and
- * its version would be the token of both. So the rows get one more version, if they still have the one that was read:
- * that can succeed for one contender only. Where it does not for all, each row is acquired by itself. */
+/* Another contender may have the same id. Then a row with that id may have been read that is the
+ * other one's term, and its version would be the token of both. So the rows get one more version,
+ * if they still have the one that was read: that can succeed for one contender only. Where it does
+ * not for all, each row is acquired by itself. */
 static int claim(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
                  struct sb_sql_failure *failure)
 {
@@ -144,8 +147,8 @@ static int claim_hits(struct sb_mysql_connection *c, struct sb_sql_item *const *
     return code;
 }
 
-/* The rows tell what became of the change: a lease with my id that runs. But where the server is read-only and
- * nothing was changed, that is why. */
+/* The rows tell what became of the change: a lease with my id that runs. But where the server is
+ * read-only and nothing was changed, that is why. */
 static int change_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
                        size_t count, struct sb_sql_failure *failure)
 {
@@ -202,7 +205,7 @@ static int change_some(struct sb_mysql_connection *c, struct sb_sql_item *const 
     return code;
 }
 
-/* ---- Additions ------------------------------------------------------------------------------ */
+/* ---- Additions ------------------------------------------------------------------------------- */
 
 /* A free row does no harm on a server that becomes read-only meanwhile. */
 static int insert_all(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
@@ -213,7 +216,7 @@ static int insert_all(struct sb_mysql_connection *c, struct sb_sql_item *const *
     return code == SIMBA_OK ? sb_mysql_insert_many(c, items, count, failure) : code;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 /* All of a call are of one kind: changes, looks or additions. */
 int sb_mysql_run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,

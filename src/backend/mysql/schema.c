@@ -1,8 +1,9 @@
 /*
  * schema.c - the table on a MySQL or MariaDB server: what it is, and its creation.
  *
- * A view in its place would run what its creator has written with the rights of every client. A table cannot: its
- * triggers run with the rights of their creators, and its columns can call no function that a user has written.
+ * A view in its place would run what its creator has written with the rights of every client. A
+ * table cannot: its triggers run with the rights of their creators, and its columns can call no
+ * function that a user has written.
  */
 #include "backend/mysql/connection.h"
 
@@ -17,8 +18,8 @@
 
 #define WAIT_MAX_S 3600 /* that a server takes as a limit */
 
-/* Binary collation: names and ids that differ are different, but for spaces at their end, which nobody gets
- * to store. */
+/* Binary collation: names and ids that differ are different, but for spaces at their end, which
+ * nobody gets to store. */
 const char sb_mysql_schema[] =
     "CREATE TABLE IF NOT EXISTS simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint"
     " unsigned NOT NULL, ttl_at bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL,"
@@ -194,8 +195,9 @@ static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 
-/* How long statements wait for locks on the table or the whole server, which may stay as long as somebody likes. One
- * that is left there comes when nobody expects it any more. To the server the least is a second, or none at all. */
+/* How long statements wait for locks on the table or the whole server, which may stay as long as
+ * somebody likes. One that is left there comes when nobody expects it any more. To the server the
+ * least is a second, or none at all. */
 static int limit_waits(struct sb_mysql_connection *c, int64_t seconds,
                        struct sb_sql_failure *failure)
 {

@@ -1,10 +1,12 @@
 /*
- * statement.c - the statements of the MySQL dialect. Owns their text and parameters; must not know connections.
+ * statement.c - the statements of the MySQL dialect. Owns their text and parameters; must not know
+ * connections.
  *
- * Clock: utc_timestamp(3) is the start of the statement, later than the request, even when the statement
- * then waits for a row. So the lease that is recorded ends no earlier than the client believes; and what is
- * decided by an older time is decided the careful way. Unlike sysdate() it replicates statement by statement,
- * and unlike current_timestamp() it knows no summer time. The JVM library's expression has the same value.
+ * Clock: utc_timestamp(3) is the start of the statement, later than the request, even when the
+ * statement then waits for a row. So the lease that is recorded ends no earlier than the client
+ * believes; and what is decided by an older time is decided the careful way. Unlike sysdate() it
+ * replicates statement by statement, and unlike current_timestamp() it knows no summer time. The
+ * JVM library's expression has the same value.
  *
  * Owners are compared byte by byte: to the collation of an existing table "a" and "A" may be one.
  */
@@ -32,8 +34,8 @@
 /* A release goes through at the last version too; only nobody can acquire any more. */
 #define CLEAR_LEASE CLEAR_LEASE_AND("last_insert_id(least(version, ? - 1) + 1)")
 
-/* Which value stands for each question mark: (m)utex, (i)d, (t)tl, (l)ease, (v)ersion, the (n)ext version, the
- * last one that the column can hold (x). */
+/* Which value stands for each question mark: (m)utex, (i)d, (t)tl, (l)ease, (v)ersion, the (n)ext
+ * version, the last one that the column can hold (x). */
 struct statement {
     const char *text;
     const char *parameters;
@@ -77,7 +79,8 @@ bool sb_mysql_is_off(const char *read_only)
     return strcmp(read_only, "0") == 0 || strcasecmp(read_only, "OFF") == 0;
 }
 
-/* As a number every word is 0; to compare all as texts, and to ask for the id, takes the server longer. */
+/* As a number every word is 0; to compare all as texts, and to ask for the id, takes the server
+ * longer. */
 void sb_mysql_write_condition(const char *read_only, const char *server_id,
                               char ret_condition[SB_MYSQL_CONDITION_MAX])
 {
@@ -96,7 +99,7 @@ uint64_t sb_mysql_next_version(uint64_t version, uint64_t version_max)
     return version < version_max ? version + 1 : version;
 }
 
-/* ---- Parameters ----------------------------------------------------------------------------- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
 void sb_mysql_bind_text(MYSQL_BIND *bind, const char *text)
 {

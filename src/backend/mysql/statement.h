@@ -10,10 +10,10 @@
 
 /* Parts that several statements have. */
 #define SB_MYSQL_NOW "timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 1000"
-/* The times of a lease, of one instant each. A statement that has waited knows an older time than the row: it must not
- * shorten a lease that was granted since; and where the id does not own, the row's times are over anyway. In its own
- * assignment a column stands for its old value. In the next ones that depends on the mode, and a lease must not: so the
- * clock is asked each time. */
+/* The times of a lease, of one instant each. A statement that has waited knows an older time than
+ * the row: it must not shorten a lease that was granted since; and where the id does not own, the
+ * row's times are over anyway. In its own assignment a column stands for its old value. In the next
+ * ones that depends on the mode, and a lease must not: so the clock is asked each time. */
 #define SB_MYSQL_SET_TIMES                                                                         \
     "acquired_at = " SB_MYSQL_NOW ", ttl_at = greatest(ttl_at, " SB_MYSQL_NOW " + ?),"             \
     " transition_at = greatest(transition_at, " SB_MYSQL_NOW " + ?)"
@@ -26,8 +26,8 @@
 
 /* Behind those of the repository: */
 enum sb_mysql_statement {
-    /* A SELECT that sees the latest row also within a transaction, which else shows the rows as they were at its
-     * first look. */
+    /* A SELECT that sees the latest row also within a transaction, which else shows the rows as
+     * they were at its first look. */
     SB_MYSQL_SELECT_LATEST = SB_SQL_STATEMENTS,
     SB_MYSQL_STATEMENTS
 };
@@ -54,13 +54,14 @@ bool sb_mysql_writes(size_t which);
 /* Whether it changes a row that is there. */
 bool sb_mysql_updates(size_t which);
 
-/* Whether that is the value of read_only at which a server takes changes. Newer servers have words for it. */
+/* Whether that is the value of read_only at which a server takes changes. Newer servers have words
+ * for it. */
 bool sb_mysql_is_off(const char *read_only);
 
-/* What stands behind every UPDATE: that the server is not read-only. A server waits for statements that run before it
- * becomes that, so it grants nothing from then on, also to users that may write there. `read_only` is what the server has
- * said. `server_id`, unless it is empty, is for replicas that are sent the statement itself: they carry it out, because
- * their id is another one. */
+/* What stands behind every UPDATE: that the server is not read-only. A server waits for statements
+ * that run before it becomes that, so it grants nothing from then on, also to users that may write
+ * there. `read_only` is what the server has said. `server_id`, unless it is empty, is for replicas
+ * that are sent the statement itself: they carry it out, because their id is another one. */
 void sb_mysql_write_condition(const char *read_only, const char *server_id,
                               char ret_condition[SB_MYSQL_CONDITION_MAX]);
 
@@ -73,8 +74,8 @@ void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values, uint
 void sb_mysql_bind_text(MYSQL_BIND *bind, const char *text);
 void sb_mysql_bind_number(MYSQL_BIND *bind, const void *number); /* 64 bits, not negative */
 
-/* Gives a prepared statement its parameters. False when memory is short, or when the server wants another number of
- * them: the library would take as many as the server says. */
+/* Gives a prepared statement its parameters. False when memory is short, or when the server wants
+ * another number of them: the library would take as many as the server says. */
 bool sb_mysql_bind_parameters(MYSQL_STMT *statement, MYSQL_BIND *binds, size_t count);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * tls.c - makes TLS mean the same with every version of the client library. Owns nothing; must not know statements.
+ * tls.c - makes TLS mean the same with every version of the client library. Owns nothing; must not
+ * know statements.
  *
- *     before 3.4   the library verifies certificate and name. It does the handshake on a blocking socket
+ *     before 3.4   the library verifies certificate and name. Its handshake is on a blocking socket
  *     from 3.4     it accepts any certificate at a loopback address. Elsewhere, too, it accepts any
- *                  certificate for now where it has no authority, and lets the server prove with the password
- *                  that it is the right one. It gives each wait of a handshake 5 ms
+ *                  certificate for now where it has no authority, and lets the server prove with
+ *                  the password that it is the right one. It gives each wait of a handshake 5 ms
  *
  * With the newer ones the verification and the wait are those below.
  */
@@ -26,7 +27,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* The beginning of the library's own struct, which it gives to the verification; its header is not installed whole. */
+/* The beginning of the library's own struct, which it gives to the verification; its header is not
+ * installed whole. */
 struct peer {
     void *data;
     MARIADB_PVIO *stream;
@@ -44,8 +46,8 @@ static bool has_name(SSL *session, const char *host)
     return has;
 }
 
-/* The library has checked the chain during the handshake and has left its verdict in the session. A failure of an
- * unknown kind is one that no proof by the password makes good. */
+/* The library has checked the chain during the handshake and has left its verdict in the session. A
+ * failure of an unknown kind is one that no proof by the password makes good. */
 static int verify(struct peer *peer, unsigned flags)
 {
     MYSQL *mysql = peer->stream->mysql;

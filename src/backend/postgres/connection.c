@@ -1,6 +1,6 @@
 /*
- * connection.c - the PostgreSQL driver. Owns the life of a connection and what it does with a failure; must
- * not know requests.
+ * connection.c - the PostgreSQL driver. Owns the life of a connection and what it does with a
+ * failure; must not know requests.
  */
 #include "backend/postgres/connection.h"
 
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For how long rows that are locked are passed over after one was waited for in vain. Passing over costs
- * every statement more, so it is not the rule. */
+/* For how long rows that are locked are passed over after one was waited for in vain. Passing over
+ * costs every statement more, so it is not the rule. */
 #define CAREFUL_MS 10000
 
 static struct sb_postgres_connection *own(struct sb_sql_connection *connection)
@@ -40,10 +40,10 @@ static int note_failure(struct sb_postgres_connection *c, int code,
     return code;
 }
 
-/* ---- Locks ---------------------------------------------------------------------------------- */
+/* ---- Locks ----------------------------------------------------------------------------------- */
 
-/* Sends what has to come before statements, so that no lock is waited for without an end. Returns how many
- * results that yields. A session that is ours alone has its limit for good. */
+/* Sends what has to come before statements, so that no lock is waited for without an end. Returns
+ * how many results that yields. A session that is ours alone has its limit for good. */
 static size_t send_limit(struct sb_postgres_exchange *exchange, bool careful)
 {
     if (exchange->connection->limited && !careful)
@@ -53,7 +53,7 @@ static size_t send_limit(struct sb_postgres_exchange *exchange, bool careful)
     return 1;
 }
 
-/* ---- One statement -------------------------------------------------------------------------- */
+/* ---- One statement --------------------------------------------------------------------------- */
 
 struct rows {
     const struct sb_sql_sink *sink;
@@ -105,7 +105,7 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement state
     return code;
 }
 
-/* ---- Many statements ------------------------------------------------------------------------ */
+/* ---- Many statements ------------------------------------------------------------------------- */
 
 struct many {
     struct sb_sql_item *const *items;
@@ -170,10 +170,10 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
     return code;
 }
 
-/* ---- Connecting ----------------------------------------------------------------------------- */
+/* ---- Connecting ------------------------------------------------------------------------------ */
 
-/* Behind the limit of the transaction and what is prepared comes that of the session, which yields nothing where
- * it was not set. */
+/* Behind the limit of the transaction and what is prepared comes that of the session, which yields
+ * nothing where it was not set. */
 static int take_limit(void *user, size_t index, const PGresult *result)
 {
     struct sb_postgres_connection *c = user;
@@ -183,8 +183,8 @@ static int take_limit(void *user, size_t index, const PGresult *result)
     return SIMBA_OK;
 }
 
-/* Limits the waits of this session for good, provided that it is the one that we were told of. Behind a pooler
- * it is somebody else's too, and must not be changed. */
+/* Limits the waits of this session for good, provided that it is the one that we were told of.
+ * Behind a pooler it is somebody else's too, and must not be changed. */
 static void send_session_limit(struct sb_postgres_exchange *exchange)
 {
     char text[SB_POSTGRES_LIMIT_TEXT_MAX];

@@ -1,8 +1,8 @@
 /*
  * connection.h - the PostgreSQL driver: one connection to a server.
  *
- * libpq is used in its non-blocking way, so that every wait has an end, and always in pipeline mode: what
- * is sent between two synchronisation points is one transaction and one round trip.
+ * libpq is used in its non-blocking way, so that every wait has an end, and always in pipeline
+ * mode: what is sent between two synchronisation points is one transaction and one round trip.
  */
 #ifndef SB_POSTGRES_CONNECTION_H
 #define SB_POSTGRES_CONNECTION_H
@@ -28,7 +28,7 @@ struct sb_postgres_connection {
 
 extern const struct sb_sql_driver sb_postgres_driver;
 
-/* ---- login.c: connecting without telling the password to a server that has not proved who it is --- */
+/* ---- login.c: connecting, without telling a server the password ------------------------------ */
 
 enum sb_postgres_login {
     SB_POSTGRES_LOGIN_READING, /* wait until the socket can be read */
@@ -36,19 +36,19 @@ enum sb_postgres_login {
     SB_POSTGRES_LOGIN_DONE,
     SB_POSTGRES_LOGIN_FAILED,
     SB_POSTGRES_LOGIN_TELLING, /* the server asks for the password itself, without TLS: leave it */
-    SB_POSTGRES_LOGIN_COSTLY, /* it asks for a proof that takes longer than anybody waits: leave it */
-    SB_POSTGRES_LOGIN_PLAIN, /* it is connected without the TLS that the URL asks for */
-    SB_POSTGRES_LOGIN_FLOOD, /* it sends more than SB_POSTGRES_RECEIVED_MAX */
-    SB_POSTGRES_LOGIN_SHORT  /* the process is short of descriptors */
+    SB_POSTGRES_LOGIN_COSTLY,  /* its proof takes longer than anybody waits: leave it */
+    SB_POSTGRES_LOGIN_PLAIN,   /* it is connected without the TLS that the URL asks for */
+    SB_POSTGRES_LOGIN_FLOOD,   /* it sends more than SB_POSTGRES_RECEIVED_MAX */
+    SB_POSTGRES_LOGIN_SHORT    /* the process is short of descriptors */
 };
 
-/* In the place of PQconnectPoll: does what can be done without waiting. *received counts what the server has sent, from
- * 0 on. */
+/* In the place of PQconnectPoll: does what can be done without waiting. *received counts what the
+ * server has sent, from 0 on. */
 enum sb_postgres_login sb_postgres_login_poll(const struct sb_postgres_settings *settings,
                                               PGconn *pg, size_t *received);
 
-/* Connects by the settings of `connection`, whose `pg` is NULL, until its deadline. After a failure `pg` may be there:
- * the caller finishes it in any case. */
+/* Connects by the settings of `connection`, whose `pg` is NULL, until its deadline. After a failure
+ * `pg` may be there: the caller finishes it in any case. */
 int sb_postgres_log_in(struct sb_postgres_connection *connection, struct sb_sql_failure *failure);
 
 /* ---- schema.c: the table on the server ------------------------------------------------------- */
@@ -56,8 +56,8 @@ int sb_postgres_log_in(struct sb_postgres_connection *connection, struct sb_sql_
 /* The statement that creates the table. */
 extern const char sb_postgres_schema[];
 
-/* Looks at the table, and creates it where it is missing and the user may. Refuses one of a stranger. Takes note of its
- * schema and of the width of its columns. */
+/* Looks at the table, and creates it where it is missing and the user may. Refuses one of a
+ * stranger. Takes note of its schema and of the width of its columns. */
 int sb_postgres_init_schema(struct sb_postgres_connection *connection,
                             struct sb_sql_failure *failure);
 

@@ -1,6 +1,6 @@
 /*
- * exchange.c - one round trip to the server. Owns sending, waiting and the order of results; must not know
- * what the statements mean.
+ * exchange.c - one round trip to the server. Owns sending, waiting and the order of results; must
+ * not know what the statements mean.
  */
 #include "backend/postgres/exchange.h"
 
@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static int poll_socket(const PGconn *pg, short events, int64_t timeout_ms)
 {
@@ -36,12 +36,13 @@ bool sb_postgres_wait(const PGconn *pg, short events, int64_t deadline_ms)
     }
 }
 
-/* ---- Limits --------------------------------------------------------------------------------- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static const char too_much[] = "the server sends more than anybody has asked for";
 
-/* libpq may leave most of what waits in a large buffer for its next call, where it counts again. So no single
- * look uses up the limit: a server whose rows arrive is never left for what waits behind them. */
+/* libpq may leave most of what waits in a large buffer for its next call, where it counts again. So
+ * no single look uses up the limit: a server whose rows arrive is never left for what waits behind
+ * them. */
 bool sb_postgres_count(const PGconn *pg, size_t *received)
 {
     const size_t most = SB_POSTGRES_RECEIVED_MAX / 2;
@@ -71,7 +72,7 @@ static const char *why_lost(const struct sb_postgres_exchange *e)
     return e->wrong != NULL ? e->wrong : "the connection was lost";
 }
 
-/* ---- Sending -------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
 int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgres_connection *c,
                                struct sb_sql_failure *failure)
@@ -160,7 +161,8 @@ void sb_postgres_exchange_prepare(struct sb_postgres_exchange *e, int statement)
               (struct sb_postgres_shape){.columns = 0});
 }
 
-/* Asks libpq for the rows of the next statement one by one, where there may be many: it would keep them all. */
+/* Asks libpq for the rows of the next statement one by one, where there may be many: it would keep
+ * them all. */
 static void expect_next(const struct sb_postgres_exchange *e)
 {
     if (e->index < e->sent && e->shapes[e->index].rows == SB_POSTGRES_ROWS)
@@ -178,10 +180,10 @@ static int sync(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
     return SIMBA_OK;
 }
 
-/* ---- Receiving ------------------------------------------------------------------------------ */
+/* ---- Receiving ------------------------------------------------------------------------------- */
 
-/* Whether it is an answer to the statement. A server may send any number of columns, rows and results; what is
- * taken is looked at no further. */
+/* Whether it is an answer to the statement. A server may send any number of columns, rows and
+ * results; what is taken is looked at no further. */
 static bool fits(const struct sb_postgres_exchange *e, const PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);

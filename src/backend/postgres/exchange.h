@@ -1,8 +1,8 @@
 /*
  * exchange.h - one round trip: statements are sent together, and their results taken in order.
  *
- * All of an exchange is one transaction, which the server ends when it comes to the end of it: none stays open
- * for want of a client.
+ * All of an exchange is one transaction, which the server ends when it comes to the end of it: none
+ * stays open for want of a client.
  */
 #ifndef SB_POSTGRES_EXCHANGE_H
 #define SB_POSTGRES_EXCHANGE_H
@@ -20,17 +20,18 @@ struct sb_postgres_shape {
     unsigned char rows;    /* one of enum sb_postgres_rows */
 };
 
-/* Statements in an exchange: a batch or a look, or all that are prepared, and what comes before them. */
+/* Statements in an exchange: a batch or a look, or all that are prepared, and what comes before
+ * them. */
 #define SB_POSTGRES_RESULTS_MAX 260
 
 struct sb_postgres_exchange {
     struct sb_postgres_connection *connection;
     bool writes; /* something that was sent may change something */
     bool broken; /* something could not be sent */
-    /* Receives each result that is no error and has the shape that its statement asked for, with the
-     * number of the statement. The rows of a statement that yields many come one by one, each in a
-     * result of its own, and behind them a result without any. An answer other than SIMBA_OK becomes
-     * that of the exchange. May be NULL. */
+    /* Receives each result that is no error and has the shape that its statement asked for, with
+     * the number of the statement. The rows of a statement that yields many come one by one, each
+     * in a result of its own, and behind them a result without any. An answer other than SIMBA_OK
+     * becomes that of the exchange. May be NULL. */
     int (*take)(void *user, size_t index, const PGresult *result);
     void *user;
     struct sb_postgres_shape shapes[SB_POSTGRES_RESULTS_MAX];
@@ -64,8 +65,8 @@ void sb_postgres_exchange_prepare(struct sb_postgres_exchange *exchange, int sta
  * SIMBA_EUNKNOWN. */
 int sb_postgres_exchange_end(struct sb_postgres_exchange *exchange, struct sb_sql_failure *failure);
 
-/* What a server may send in answer to a request, or for one row of the list of all mutexes, before it is
- * left: libpq takes in all that comes. */
+/* What a server may send in answer to a request, or for one row of the list of all mutexes, before
+ * it is left: libpq takes in all that comes. */
 #define SB_POSTGRES_RECEIVED_MAX ((size_t)16 << 20)
 #define SB_POSTGRES_ROWS_MAX 1000000 /* in the list */
 

@@ -1,6 +1,6 @@
 /*
- * failure.c - what PostgreSQL's states mean to the library. Owns the sentences; changes nothing but what
- * the client knows of poolers.
+ * failure.c - what PostgreSQL's states mean to the library. Owns the sentences; changes nothing but
+ * what the client knows of poolers.
  */
 #include "backend/postgres/failure.h"
 

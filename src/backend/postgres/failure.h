@@ -14,7 +14,8 @@ int sb_postgres_fail_result(struct sb_postgres_connection *connection, const PGr
 int sb_postgres_fail_lost(const struct sb_postgres_connection *connection, bool sent,
                           const char *what, struct sb_sql_failure *failure);
 
-/* There is no connection: why the last attempt failed, and perhaps why its password was an old one. */
+/* There is no connection: why the last attempt failed, and perhaps why its password was an old
+ * one. */
 int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
                              struct sb_sql_failure *failure);
 

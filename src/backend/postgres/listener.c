@@ -1,6 +1,6 @@
 /*
- * listener.c - hears of releases. All on the loop thread but for the subscribing, which looks up names and
- * may take long. Owns one connection and its reconnecting; must not know who waits.
+ * listener.c - hears of releases. All on the loop thread but for the subscribing, which looks up
+ * names and may take long. Owns one connection and its reconnecting; must not know who waits.
  */
 #include "backend/postgres/listener.h"
 
@@ -55,7 +55,7 @@ struct sb_postgres_listener {
 static void on_ready(uv_poll_t *poll, int status, int events);
 static void on_timer(uv_timer_t *timer);
 
-/* ---- Handles -------------------------------------------------------------------------------- */
+/* ---- Handles --------------------------------------------------------------------------------- */
 
 static void finish_close(struct sb_postgres_listener *l)
 {
@@ -124,7 +124,7 @@ static void start_timer(struct sb_postgres_listener *l, int64_t delay_ms)
     uv_timer_start(&l->timer, on_timer, (uint64_t)delay_ms, 0);
 }
 
-/* ---- Coming and going ----------------------------------------------------------------------- */
+/* ---- Coming and going ------------------------------------------------------------------------ */
 
 static void disconnect(struct sb_postgres_listener *l)
 {
@@ -184,7 +184,7 @@ static void on_timer(uv_timer_t *timer)
         subscribe(l);
 }
 
-/* ---- Hearing -------------------------------------------------------------------------------- */
+/* ---- Hearing --------------------------------------------------------------------------------- */
 
 static void hear(struct sb_postgres_listener *l)
 {
@@ -247,7 +247,7 @@ static void run_back(struct simba_task *task)
     count_closed(l);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 void sb_postgres_listener_want(struct sb_postgres_listener *l)
 {

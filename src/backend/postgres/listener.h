@@ -1,8 +1,9 @@
 /*
  * listener.h - hears of releases: a connection of its own that LISTENs, on the client's loop.
  *
- * It is made when somebody has to wait or observe for the first time, and then kept. Where it cannot be had,
- * or a pooler sits in between that would swallow what is told, the waiters are looked at instead.
+ * It is made when somebody has to wait or observe for the first time, and then kept. Where it
+ * cannot be had, or a pooler sits in between that would swallow what is told, the waiters are
+ * looked at instead.
  */
 #ifndef SB_POSTGRES_LISTENER_H
 #define SB_POSTGRES_LISTENER_H
@@ -47,8 +48,8 @@ struct sb_postgres_subscription {
     char why[256];   /* it does not hear */
 };
 
-/* Sets `outcome` and what belongs to it. Takes about the URL's connect-timeout at most, but for the look-up
- * of names, which libpq does not bound. */
+/* Sets `outcome` and what belongs to it. Takes about the URL's connect-timeout at most, but for the
+ * look-up of names, which libpq does not bound. */
 void sb_postgres_subscribe(struct sb_postgres_subscription *subscription);
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * login.c - looks at what a server asks for before libpq answers it.
  *
- * A server names the way to log in, and before version 16 libpq tells it the password where it asks for that. Without
- * TLS the request can be seen: it is a message of kind 'R' that says 3. libpq takes in all that the socket has, at any
- * moment, so that a look at the socket would not be enough: more may come behind the look. Hence libpq gets the messages
- * one by one, out of another socket that stands in the place of its own for the time of a call.
+ * A server names the way to log in, and before version 16 libpq tells it the password where it asks
+ * for that. Without TLS the request can be seen: it is a message of kind 'R' that says 3. libpq
+ * takes in all that the socket has, at any moment, so that a look at the socket would not be
+ * enough: more may come behind the look. Hence libpq gets the messages one by one, out of another
+ * socket that stands in the place of its own for the time of a call.
  *
  *     server ---> socket ---> a message that may be answered ---> pair ---> libpq
  *     server <--- socket <----------------------------------- <--- pair <--- its answer
@@ -46,8 +47,8 @@ static uint32_t read_number(const unsigned char *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* The text is like "r=NONCE,s=SALT,i=4096". libpq computes as often as it says there, without a look at the clock, and
- * takes a number that is too large for an int modulo 2^32. */
+/* The text is like "r=NONCE,s=SALT,i=4096". libpq computes as often as it says there, without a
+ * look at the clock, and takes a number that is too large for an int modulo 2^32. */
 static bool is_costly(const unsigned char *bytes, size_t length)
 {
     char text[MESSAGE_MAX + 1];
@@ -87,7 +88,8 @@ static enum first read_request(const unsigned char *bytes, size_t count, size_t 
     }
 }
 
-/* A server that does not offer what was asked for says so with one byte, and libpq goes on in the clear. */
+/* A server that does not offer what was asked for says so with one byte, and libpq goes on in the
+ * clear. */
 static enum first read_first(const PGconn *pg, const unsigned char *bytes, size_t count,
                              size_t *ret_length)
 {
@@ -97,7 +99,7 @@ static enum first read_first(const PGconn *pg, const unsigned char *bytes, size_
     return bytes[0] == 'N' ? FIRST_ANSWERABLE : FIRST_OTHER;
 }
 
-/* ---- Another socket in the place of libpq's ---------------------------------------------------- */
+/* ---- Another socket in the place of libpq's -------------------------------------------------- */
 
 static bool is_same(int fd, int other)
 {
@@ -169,7 +171,7 @@ static enum sb_postgres_login poll_with(PGconn *pg, unsigned char *bytes, size_t
     return login;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static enum sb_postgres_login poll_looking(PGconn *pg)
 {

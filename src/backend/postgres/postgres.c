@@ -1,6 +1,6 @@
 /*
- * postgres.c - the backend `postgres://`. Owns the life of a client: a worker with the connection for
- * requests, and a listener with the one that hears of releases.
+ * postgres.c - the backend `postgres://`. Owns the life of a client: a worker with the connection
+ * for requests, and a listener with the one that hears of releases.
  */
 #include "backend/postgres/postgres.h"
 
@@ -46,7 +46,7 @@ static int read_settings(struct sb_postgres_settings *settings, simba_url *url,
     return code;
 }
 
-/* ---- The dialect ---------------------------------------------------------------------------- */
+/* ---- The dialect ----------------------------------------------------------------------------- */
 
 static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
                          struct sb_sql_limits *ret_limits, struct simba_error *error)
@@ -113,7 +113,7 @@ static void on_hears(void *user, bool on)
         sb_sql_worker_nudge(b->worker);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void free_backend(simba_backend *b)
 {

@@ -1,9 +1,11 @@
 /*
- * schema.c - the table on a PostgreSQL server: in which schema it is, whose it is, and its creation.
+ * schema.c - the table on a PostgreSQL server: in which schema it is, whose it is, and its
+ * creation.
  *
- * The owner of a table decides what its triggers, rules and indexes call, and that runs with the rights
- * of every user of the table. So a table is used only if its owner could do harm anyway: the user itself,
- * a superuser, or the owner of the database or of the schema, which can replace a table at any time.
+ * The owner of a table decides what its triggers, rules and indexes call, and that runs with the
+ * rights of every user of the table. So a table is used only if its owner could do harm anyway: the
+ * user itself, a superuser, or the owner of the database or of the schema, which can replace a
+ * table at any time.
  */
 #include "backend/postgres/connection.h"
 
@@ -57,7 +59,8 @@ static const char find_table[] =
     " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid" IS "c.oid AND a.attname" IS "'owner_id'"
     " WHERE c.oid" IS "pg_catalog.to_regclass('" NAME "')";
 
-/* Of the same name in another schema, where users with another path find it; temporary tables are nobody else's. */
+/* Of the same name in another schema, where users with another path find it; temporary tables are
+ * nobody else's. */
 static const char find_other[] =
     "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_class c"
     " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
@@ -198,7 +201,8 @@ static int fail_temporary(struct sb_sql_failure *failure)
                         "search_path, and drop the temporary table");
 }
 
-/* A crash of the server empties it, and so does a fail-over: leases are gone, and tokens begin again. */
+/* A crash of the server empties it, and so does a fail-over: leases are gone, and tokens begin
+ * again. */
 static int fail_unlogged(const struct look *look, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_GIVE_UP;
@@ -244,7 +248,8 @@ static int check(struct sb_postgres_connection *c, const struct look *look,
     return look->missing[0] != '\0' ? fail_without_column(look, failure) : SIMBA_OK;
 }
 
-/* Users that find the other table contend apart from those that find this one. Once in a client's life. */
+/* Users that find the other table contend apart from those that find this one. Once in a client's
+ * life. */
 static void warn_of_other(struct sb_postgres_connection *c, const struct look *look)
 {
     const struct simba_backend_host *host = c->settings->host;

@@ -18,7 +18,8 @@
 /* Bytes with the NUL. libpq cuts a longer path, and a longer HOME, without a word. */
 #define LIBPQ_PATH_SIZE 1024
 
-/* Cannot be there. libpq passes over files that are missing; without a name it looks for its own in HOME. */
+/* Cannot be there. libpq passes over files that are missing; without a name it looks for its own in
+ * HOME. */
 #define NO_FILE "/dev/null/none"
 
 #define SYSTEM_AUTHORITIES "/etc/ssl/certs/ca-certificates.crt"
@@ -82,12 +83,13 @@ static int read_target(struct sb_postgres_settings *s, simba_url *url, struct si
     return sb_sql_copy(&s->target, target, error);
 }
 
-/* ---- Files of libpq's own --------------------------------------------------------------------- */
+/* ---- Files of libpq's own -------------------------------------------------------------------- */
 
 static const char password_file[] = "password file";
 static const char service_file[] = "service file";
 
-/* A path that libpq would cut is an error: it would open another file than the one that is checked. */
+/* A path that libpq would cut is an error: it would open another file than the one that is
+ * checked. */
 static int write_path(const char *kind, const char *folder, const char *name,
                       char ret_path[LIBPQ_PATH_SIZE], struct simba_error *error)
 {
@@ -136,8 +138,8 @@ static int find_password_file(struct sb_postgres_settings *s, struct simba_error
     return sb_sql_copy(&s->password_file, access(path, F_OK) == 0 ? path : NO_FILE, error);
 }
 
-/* libpq looks into the user's file, and then into the system's, where a service is named. Without the variable the
- * system's is in a folder that libpq was built with. */
+/* libpq looks into the user's file, and then into the system's, where a service is named. Without
+ * the variable the system's is in a folder that libpq was built with. */
 static int check_service_files(const struct sb_postgres_settings *s, struct simba_error *error)
 {
     const char *system = getenv("PGSYSCONFDIR");
@@ -155,8 +157,8 @@ static int check_service_files(const struct sb_postgres_settings *s, struct simb
     return code == SIMBA_OK ? sb_trusted_check(service_file, path, error) : code;
 }
 
-/* libpq opens them by itself for each connection. What is trusted stays so until then: nobody else can exchange
- * it, or create it where it is missing. */
+/* libpq opens them by itself for each connection. What is trusted stays so until then: nobody else
+ * can exchange it, or create it where it is missing. */
 static int check_own_files(const struct sb_postgres_settings *s, struct simba_error *error)
 {
     int code = SIMBA_OK;
@@ -166,7 +168,7 @@ static int check_own_files(const struct sb_postgres_settings *s, struct simba_er
     return code == SIMBA_OK ? check_service_files(s, error) : code;
 }
 
-/* ---- Keywords ------------------------------------------------------------------------------- */
+/* ---- Keywords -------------------------------------------------------------------------------- */
 
 static const char *ssl_mode(enum sb_sql_tls tls)
 {
@@ -291,7 +293,8 @@ static void log_notice(void *user, const char *message)
                      message);
 }
 
-/* libpq reads certificates and keys from their files by itself, for each connection; it copies what it is given. */
+/* libpq reads certificates and keys from their files by itself, for each connection; it copies what
+ * it is given. */
 static PGconn *start_connecting(const struct sb_postgres_settings *s,
                                 struct simba_error *ret_unread)
 {

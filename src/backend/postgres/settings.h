@@ -1,9 +1,10 @@
 /*
  * settings.h - what all connections of one PostgreSQL client have in common, in the words of libpq.
  *
- * The URL's values win; what it leaves out libpq takes from PGSERVICE, PGHOST and its other variables as it always
- * does. Of the files that it looks for in HOME, which may be another user's, it gets to see the service file and the
- * password file, where they are to be trusted, and none of ~/.postgresql.
+ * The URL's values win; what it leaves out libpq takes from PGSERVICE, PGHOST and its other
+ * variables as it always does. Of the files that it looks for in HOME, which may be another user's,
+ * it gets to see the service file and the password file, where they are to be trusted, and none of
+ * ~/.postgresql.
  */
 #ifndef SB_POSTGRES_SETTINGS_H
 #define SB_POSTGRES_SETTINGS_H
@@ -27,11 +28,12 @@ struct sb_postgres_settings {
     const char *keywords[SB_POSTGRES_KEYWORDS_MAX];
     const char *values[SB_POSTGRES_KEYWORDS_MAX];
 
-    /* A pooler hands every transaction to another session, which does not have what was prepared. */
+    /* A pooler hands every transaction to another session, which does not have what was
+     * prepared. */
     atomic_bool unprepared;
 
-    /* A session did not answer in time, although its waits are limited: something may have undone the limit, and may
-     * do it again. The next connection sends it with each request. */
+    /* A session did not answer in time, although its waits are limited: something may have undone
+     * the limit, and may do it again. The next connection sends it with each request. */
     atomic_bool doubted;
 
     atomic_bool warned_of_other; /* a second table, in another schema */
@@ -45,9 +47,10 @@ void sb_postgres_settings_clear(struct sb_postgres_settings *settings);
 /* Whether the URL asks for TLS, verified or not. */
 bool sb_postgres_settings_need_tls(const struct sb_postgres_settings *settings);
 
-/* Begins to connect, with what stands in the password file now; see PQconnectPoll. Fails where libpq would open a file
- * that is not to be trusted, and when memory is short. Where the file cannot be read any more the password of before
- * is used, and *ret_unread tells why: of interest when the server refuses it. NULL: nobody asks. */
+/* Begins to connect, with what stands in the password file now; see PQconnectPoll. Fails where
+ * libpq would open a file that is not to be trusted, and when memory is short. Where the file
+ * cannot be read any more the password of before is used, and *ret_unread tells why: of interest
+ * when the server refuses it. NULL: nobody asks. */
 int sb_postgres_settings_connect(const struct sb_postgres_settings *settings, PGconn **ret_pg,
                                  struct simba_error *ret_unread, struct simba_error *error);
 

@@ -1,12 +1,14 @@
 /*
- * statement.c - the statements of the PostgreSQL dialect. Owns their text; must not know connections.
+ * statement.c - the statements of the PostgreSQL dialect. Owns their text; must not know
+ * connections.
  *
- * Clock: clock_timestamp() is the time at which it is evaluated. In a transaction now() stands still at its
- * start, which may lie before the request was made. Where an update had to wait for a row, PostgreSQL
- * evaluates its condition and its values again when it has the row; so the lease that is recorded begins
- * after the request was sent, and ends no earlier than the client believes. An expression is set up anew for every
- * request, function by function, which is most of what a request costs besides its commit: hence no rounding of our
- * own, and floating point up to the column, which holds whole milliseconds.
+ * Clock: clock_timestamp() is the time at which it is evaluated. In a transaction now() stands
+ * still at its start, which may lie before the request was made. Where an update had to wait for a
+ * row, PostgreSQL evaluates its condition and its values again when it has the row; so the lease
+ * that is recorded begins after the request was sent, and ends no earlier than the client believes.
+ * An expression is set up anew for every request, function by function, which is most of what a
+ * request costs besides its commit: hence no rounding of our own, and floating point up to the
+ * column, which holds whole milliseconds.
  */
 #include "backend/postgres/statement.h"
 
@@ -22,9 +24,9 @@
 /* Where the name of the table goes. */
 #define TABLE "@"
 
-/* Every function, operator and type is named with its schema. Otherwise a role that may create others in
- * a schema on the user's path could have its own called in their place. An operator that is named so
- * loses its own precedence: hence the parentheses. */
+/* Every function, operator and type is named with its schema. Otherwise a role that may create
+ * others in a schema on the user's path could have its own called in their place. An operator that
+ * is named so loses its own precedence: hence the parentheses. */
 #define OP(operator) " OPERATOR(pg_catalog." operator") "
 #define NOW "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())" OP("*") "1000)"
 #define TTL_AT NOW OP("+") "$3::pg_catalog.float8"
@@ -36,7 +38,8 @@
 
 #define FREE_ROW TABLE " (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, 0)"
 
-/* Nothing shortens a lease of the same owner; where the id does not own the row's times are over anyway. */
+/* Nothing shortens a lease of the same owner; where the id does not own the row's times are over
+ * anyway. */
 #define SET_LEASE                                                                                  \
     "UPDATE " TABLE " SET owner_id = $2, acquired_at = " NOW ","                                   \
     " ttl_at = greatest(ttl_at, " TTL_AT "),"                                                      \
@@ -61,8 +64,9 @@
 #define FREE_OF_LOCKS(condition)                                                                   \
     "mutex" OP("=") "(SELECT mutex FROM " TABLE " WHERE " condition " FOR UPDATE SKIP LOCKED)"
 
-/* In a statement of its own: the lock on the table is waited for before any part of a statement runs. With it goes the
- * path on which names are looked up, for the sake of what the table's triggers call. */
+/* In a statement of its own: the lock on the table is waited for before any part of a statement
+ * runs. With it goes the path on which names are looked up, for the sake of what the table's
+ * triggers call. */
 #define LIMIT(wait, only_here)                                                                     \
     "SELECT pg_catalog.set_config('lock_timeout', '" wait "', " only_here "),"                     \
     " pg_catalog.set_config('search_path', '', " only_here ")"
@@ -118,8 +122,8 @@ void sb_postgres_statement_text(int statement, const char *table,
     assert(!text.cut);
 }
 
-/* A pooled session may hold what another version of the library, or a client of another schema, has prepared: the name
- * tells the text. */
+/* A pooled session may hold what another version of the library, or a client of another schema, has
+ * prepared: the name tells the text. */
 void sb_postgres_statement_name(int statement, const char *table,
                                 char ret_name[SB_POSTGRES_NAME_MAX])
 {
@@ -183,7 +187,7 @@ unsigned char sb_postgres_columns(int statement)
     }
 }
 
-/* ---- Parameters ----------------------------------------------------------------------------- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
 static void bind_text(struct sb_postgres_parameters *p, const char *text)
 {
@@ -232,7 +236,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     }
 }
 
-/* ---- Rows ----------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static int64_t read_number(const PGresult *result, int row, enum sb_sql_column column)
 {

@@ -30,7 +30,8 @@ enum sb_postgres_statement {
 /* Where a release is told, inside its transaction; the payload is the mutex. */
 #define SB_POSTGRES_CHANNEL "simba_mutex"
 
-/* The text of a statement, and the name under which it is prepared. The table is named with its schema. */
+/* The text of a statement, and the name under which it is prepared. The table is named with its
+ * schema. */
 void sb_postgres_statement_text(int statement, const char *table,
                                 char ret_text[SB_POSTGRES_TEXT_MAX]);
 void sb_postgres_statement_name(int statement, const char *table,
@@ -39,11 +40,12 @@ void sb_postgres_statement_name(int statement, const char *table,
 /* Writes the statement that limits the waits of a transaction, and empties its path. */
 void sb_postgres_limit_transaction(int64_t wait_ms, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX]);
 
-/* Writes the statement that does so for a session, for good, and yields a row, where it is the session of the
- * process `pid`. */
+/* Writes the statement that does so for a session, for good, and yields a row, where it is the
+ * session of the process `pid`. */
 void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX]);
 
-/* What a statement binds, in the order of its numbers. The values point into `values` and `numbers`. */
+/* What a statement binds, in the order of its numbers. The values point into `values` and
+ * `numbers`. */
 struct sb_postgres_parameters {
     int count;
     const char *values[SB_POSTGRES_PARAMETERS_MAX];

@@ -1,12 +1,12 @@
 /*
- * subscribe.c - makes a connection on which releases are heard of. Owns the question whether it works; must
- * not know who wants to hear.
+ * subscribe.c - makes a connection on which releases are heard of. Owns the question whether it
+ * works; must not know who wants to hear.
  *
- * A pooler that gives every transaction to another session takes a LISTEN and delivers nothing. The process
- * that answers is then not the one that we were told of. But that is so with any pooler, also with one that
- * leaves its clients their sessions. So behind a pooler it is found out whether sessions change hands; and
- * where they do not seem to, the ear is tried out: another connection tells something, and it has to arrive
- * while this one rests.
+ * A pooler that gives every transaction to another session takes a LISTEN and delivers nothing. The
+ * process that answers is then not the one that we were told of. But that is so with any pooler,
+ * also with one that leaves its clients their sessions. So behind a pooler it is found out whether
+ * sessions change hands; and where they do not seem to, the ear is tried out: another connection
+ * tells something, and it has to arrive while this one rests.
  */
 #include "backend/postgres/listener.h"
 
@@ -49,7 +49,7 @@ static void set_why(struct sb_postgres_subscription *s, enum sb_postgres_hearing
         sb_text_add(&text, ": %.*s", (int)strcspn(message, "\n"), message);
 }
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* False when it has taken too long or is cancelled. */
 static bool await(const struct attempt *a, const PGconn *pg, short events)
@@ -66,8 +66,8 @@ static bool await(const struct attempt *a, const PGconn *pg, short events)
     return false;
 }
 
-/* NULL: there is no hope of a connection; the reason is told. The caller finishes what it gets, also where the
- * connection has failed. */
+/* NULL: there is no hope of a connection; the reason is told. The caller finishes what it gets,
+ * also where the connection has failed. */
 static PGconn *start_connecting(struct sb_postgres_subscription *s)
 {
     struct simba_error error;
@@ -97,7 +97,8 @@ static bool consume(const struct attempt *a, PGconn *pg)
     return sb_postgres_consume(pg, &a->s->received);
 }
 
-/* Of a row the first column is read. A result that begins to copy data would come again and again. */
+/* Of a row the first column is read. A result that begins to copy data would come again and
+ * again. */
 static bool fits(const PGresult *result)
 {
     switch (PQresultStatus(result)) {
@@ -126,7 +127,7 @@ static PGresult *await_result(const struct attempt *a, PGconn *pg)
     return NULL;
 }
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 /* A server that cannot LISTEN, or where we may not, will not be able to in a moment either. */
 static enum sb_postgres_hearing judge(const PGresult *result)
@@ -156,7 +157,7 @@ static int ask(const struct attempt *a, PGconn *pg, const char *text)
     return PQstatus(pg) == CONNECTION_OK ? pid : 0;
 }
 
-/* ---- Poolers -------------------------------------------------------------------------------- */
+/* ---- Poolers --------------------------------------------------------------------------------- */
 
 /* Whether a transaction of the rival takes the session away from ours. */
 static bool is_taken_away(const struct attempt *a, PGconn *pg, PGconn *rival)
@@ -168,8 +169,8 @@ static bool is_taken_away(const struct attempt *a, PGconn *pg, PGconn *rival)
     return taken == before || after != before;
 }
 
-/* Asked before LISTEN, which would stay behind in the session; and more than once, because others who use the pooler
- * may come in between. */
+/* Asked before LISTEN, which would stay behind in the session; and more than once, because others
+ * who use the pooler may come in between. */
 static bool shares_sessions(const struct attempt *a, PGconn *pg)
 {
     PGconn *rival = start_connecting(a->s);
@@ -185,7 +186,7 @@ static bool shares_sessions(const struct attempt *a, PGconn *pg)
     return shares;
 }
 
-/* ---- Trying it out -------------------------------------------------------------------------- */
+/* ---- Trying it out --------------------------------------------------------------------------- */
 
 static bool tell(const struct attempt *a, const char *text)
 {
@@ -241,7 +242,7 @@ static void try_out(const struct attempt *a, PGconn *pg)
     a->s->outcome = SB_POSTGRES_HEARS;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static void subscribe_on(const struct attempt *a, PGconn *pg)
 {

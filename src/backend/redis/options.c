@@ -103,7 +103,7 @@ const char *sb_redis_place_text(const struct sb_redis_place *place, char *buffer
     return buffer;
 }
 
-/* ---- Values --------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* Copies a string that may be NULL. */
 static int copy(char **target, const char *text, struct simba_error *error)
@@ -161,7 +161,7 @@ static int read_duration(simba_url *url, const char *name, int64_t least_ms, int
                         simba_duration_format(*target, text, sizeof text), (long long)least_ms);
 }
 
-/* ---- Where ---------------------------------------------------------------------------------- */
+/* ---- Where ----------------------------------------------------------------------------------- */
 
 static int add_place(struct sb_redis_options *o, const char *host, int port,
                      struct simba_error *error)
@@ -263,7 +263,7 @@ static int read_places(struct sb_redis_options *o, const struct scheme *scheme, 
     return code == SIMBA_OK ? read_path(o, url, error) : code;
 }
 
-/* ---- Whom and how --------------------------------------------------------------------------- */
+/* ---- Whom and how ---------------------------------------------------------------------------- */
 
 static int read_credentials(struct sb_redis_options *o, simba_url *url, struct simba_error *error)
 {
@@ -369,7 +369,7 @@ static int check_database(const struct sb_redis_options *o, struct simba_error *
     return SIMBA_OK;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int read_all(struct sb_redis_options *o, const struct scheme *scheme, simba_url *url,
                     struct simba_error *error)

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* ---- What the nodes tell -------------------------------------------------------------------- */
+/* ---- What the nodes tell --------------------------------------------------------------------- */
 
 static void free_store(simba_backend *store)
 {
@@ -56,7 +56,7 @@ static void on_closed(void *user)
 static const struct sb_redis_nodes_events nodes_events = {on_ready, on_room, on_released,
                                                           on_closed};
 
-/* ---- Operations ----------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 static int open_store(simba_backend *store, const struct simba_backend_config *config,
                       struct simba_error *error)

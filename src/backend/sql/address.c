@@ -56,7 +56,7 @@ static int read_place(struct sb_sql_address *a, simba_url *url, struct simba_err
     return SIMBA_OK;
 }
 
-/* ---- TLS ------------------------------------------------------------------------------------ */
+/* ---- TLS ------------------------------------------------------------------------------------- */
 
 static int read_files(struct sb_sql_address *a, simba_url *url, struct simba_error *error)
 {
@@ -99,7 +99,7 @@ static int read_tls(struct sb_sql_address *a, simba_url *url, struct simba_error
     return SIMBA_OK;
 }
 
-/* ---- Times ---------------------------------------------------------------------------------- */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 static int read_time(simba_url *url, const char *name, int64_t *value, struct simba_error *error)
 {
@@ -121,7 +121,7 @@ static int read_times(struct sb_sql_address *a, simba_url *url, struct simba_err
     return code;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 int sb_sql_address_read(struct sb_sql_address *a, simba_url *url, struct simba_error *error)
 {

@@ -37,7 +37,7 @@ size_t sb_sql_batch_waiting(const struct sb_sql_batch *batch)
     return count;
 }
 
-/* ---- Answers -------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 void sb_sql_batch_answer(struct sb_sql_batch *batch, struct sb_sql_job *job,
                          const struct simba_reply *reply)
@@ -89,9 +89,10 @@ static void answer_record(struct sb_sql_batch *batch, struct sb_sql_job *job)
     sb_sql_batch_answer(batch, job, &reply);
 }
 
-/* ---- Settling ------------------------------------------------------------------------------- */
+/* ---- Settling -------------------------------------------------------------------------------- */
 
-/* Half of the way to the end is years for a mutex that is renewed now and then, and days for a busy one. */
+/* Half of the way to the end is years for a mutex that is renewed now and then, and days for a busy
+ * one. */
 static void warn_of_version(const struct sb_sql_batch *batch, struct sb_sql_connection *connection,
                             const struct sb_sql_job *job)
 {
@@ -129,8 +130,9 @@ static void announce(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                          request->mutex);
 }
 
-/* Whether somebody might believe what is not so on the store that others see. Who has given back believes in nothing
- * any more, but others may wait for it: it is enough that it was done where they look. */
+/* Whether somebody might believe what is not so on the store that others see. Who has given back
+ * believes in nothing any more, but others may wait for it: it is enough that it was done where
+ * they look. */
 static bool needs_check(const struct sb_sql_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
@@ -154,8 +156,8 @@ static int check_done(const struct sb_sql_batch *batch, struct sb_sql_repository
                                       : SIMBA_OK;
 }
 
-/* What was done on a store that others may not see. A change that they may see after all must not be answered as one
- * that was not applied, nor be made a second time. */
+/* What was done on a store that others may not see. A change that they may see after all must not
+ * be answered as one that was not applied, nor be made a second time. */
 static void take_back(struct sb_sql_batch *batch, struct sb_sql_job *job, bool moved,
                       const struct simba_error *error)
 {

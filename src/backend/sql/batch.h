@@ -1,9 +1,9 @@
 /*
- * batch.h - requests that are carried out together: reads first, then all writes in one transaction,
- * then the answers.
+ * batch.h - requests that are carried out together: reads first, then all writes in one
+ * transaction, then the answers.
  *
- * batch.c has the jobs and their answers, execute.c one attempt at them, rows.c the writes on stores that lock rows. They
- * know nothing of threads, connecting or repairing.
+ * batch.c has the jobs and their answers, execute.c one attempt at them, rows.c the writes on
+ * stores that lock rows. They know nothing of threads, connecting or repairing.
  */
 #ifndef SB_SQL_BATCH_H
 #define SB_SQL_BATCH_H
@@ -46,9 +46,9 @@ void sb_sql_batch_init(struct sb_sql_batch *batch, const struct simba_backend_ho
 struct sb_sql_job *sb_sql_batch_add(struct sb_sql_batch *batch, struct simba_request *request,
                                     int64_t deadline_ms);
 
-/* One attempt at all that is waiting, answering what was carried out and what never can be. Jobs that are
- * still waiting were not carried out: on success somebody was in their way, on failure failure->remedy
- * says what may help them. */
+/* One attempt at all that is waiting, answering what was carried out and what never can be. Jobs
+ * that are still waiting were not carried out: on success somebody was in their way, on failure
+ * failure->remedy says what may help them. */
 int sb_sql_batch_run(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
                      struct sb_sql_failure *failure);
 
@@ -87,8 +87,8 @@ int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *re
  *     read      the rows of those that did not hit, and what is only read: mostly they are done
  *     create    the rows that are missing, and once more from the start
  *
- * Nobody waits for long: a row that somebody else has locked is left for a later run, so that it delays
- * no other mutex. */
+ * Nobody waits for long: a row that somebody else has locked is left for a later run, so that it
+ * delays no other mutex. */
 int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
                       struct sb_sql_failure *failure);
 

@@ -1,8 +1,8 @@
 /*
  * driver.h - what an SQL dialect brings: its statements, its client library, its words for errors.
  *
- * The table and what the statements do are the same everywhere; only their text, the clock expression
- * and the driver differ. All statements are prepared, all values are bound.
+ * The table and what the statements do are the same everywhere; only their text, the clock
+ * expression and the driver differ. All statements are prepared, all values are bound.
  *
  *     simba_mutex(mutex, acquired_at, ttl_at, transition_at, owner_id, version)
  *
@@ -13,9 +13,9 @@
 
 #include <simba/backend.h>
 
-/* The columns of a record in the order in which every statement that yields one does. Behind them stand
- * the database's clock as it stood during the statement, in milliseconds, and the token of the owner's
- * term, or 0 where the table does not keep it. */
+/* The columns of a record in the order in which every statement that yields one does. Behind them
+ * stand the database's clock as it stood during the statement, in milliseconds, and the token of
+ * the owner's term, or 0 where the table does not keep it. */
 #define SB_SQL_COLUMNS "mutex, owner_id, acquired_at, ttl_at, transition_at, version"
 
 enum sb_sql_column {
@@ -47,8 +47,8 @@ enum sb_sql_statement {
     SB_SQL_SELECT,            /* mutex */
     SB_SQL_SELECT_ALL,        /* in the order of the names */
     SB_SQL_ACQUIRE,           /* mutex, id, ttl, lease: where transition_at < now or id owns */
-    /* mutex, id, ttl, lease, fence: where id owns and transition_at > now. Where the table keeps the token of the
-     * owner's term: and fence is that or 0 */
+    /* mutex, id, ttl, lease, fence: where id owns and transition_at > now. Where the table keeps
+     * the token of the owner's term: and fence is that or 0 */
     SB_SQL_GUARD,
     SB_SQL_RELEASE,       /* mutex, id: where id owns */
     SB_SQL_RELEASE_EXACT, /* mutex, id, version: where id owns that version */
@@ -120,21 +120,23 @@ struct sb_sql_driver {
     /* ACQUIRE, GUARD and both RELEASEs yield the changed row, so that no SELECT has to follow. */
     bool returns_rows;
 
-    /* Writers exclude each other in the whole database: an acquire looks first whether it can win, and
-     * looks again when it had to wait. Who has won the last time expects to win again. */
+    /* Writers exclude each other in the whole database: an acquire looks first whether it can win,
+     * and looks again when it had to wait. Who has won the last time expects to win again. */
     bool reads_first;
 
-    /* Creates. Connects, creates the schema where it is missing and prepares the statements, in about
-     * `timeout_ms`. `settings` is what the backend gave to its worker. */
+    /* Creates. Connects, creates the schema where it is missing and prepares the statements, in
+     * about `timeout_ms`. `settings` is what the backend gave to its worker. */
     int (*connect)(void *settings, int64_t timeout_ms, struct sb_sql_connection **ret_connection,
                    struct sb_sql_failure *failure);
     void (*disconnect)(struct sb_sql_connection *connection); /* destroys; takes NULL */
 
-    /* Until when the calls that follow may wait for others, on simba_now_ms(). SB_SQL_AT_ONCE: not at all. */
+    /* Until when the calls that follow may wait for others, on simba_now_ms(). SB_SQL_AT_ONCE: not
+     * at all. */
     void (*set_deadline)(struct sb_sql_connection *connection, int64_t deadline_ms);
 
-    /* Whether what was read and written is still the store that others see. On failure *ret_moved tells that it is
-     * not: nobody sees what was written. Otherwise nothing is known of it, and others may see it. May be NULL. */
+    /* Whether what was read and written is still the store that others see. On failure *ret_moved
+     * tells that it is not: nobody sees what was written. Otherwise nothing is known of it, and
+     * others may see it. May be NULL. */
     int (*check)(struct sb_sql_connection *connection, bool *ret_moved,
                  struct sb_sql_failure *failure);
 
@@ -153,13 +155,14 @@ struct sb_sql_driver {
                const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                int64_t *ret_count, struct sb_sql_failure *failure);
 
-    /* Runs statements on single rows together, in as few round trips and transactions as it can; none
-     * stays open between two round trips. NULL where writers exclude each other in the whole database.
-     * Items of one mutex stand side by side, and none is done or hit. A success carries out one of them at
-     * least; those that are not done then are for another call. A failure concerns those that are not
-     * done: none of them was applied, or the code is SIMBA_EUNKNOWN. What somebody else has locked is
-     * waited for briefly at most; then it is not hit, or the remedy is SB_SQL_RETRY.
-     * A changed record is told with its own clock: only the differences between its times count. */
+    /* Runs statements on single rows together, in as few round trips and transactions as it can;
+     * none stays open between two round trips. NULL where writers exclude each other in the whole
+     * database. Items of one mutex stand side by side, and none is done or hit. A success carries
+     * out one of them at least; those that are not done then are for another call. A failure
+     * concerns those that are not done: none of them was applied, or the code is SIMBA_EUNKNOWN.
+     * What somebody else has locked is waited for briefly at most; then it is not hit, or the
+     * remedy is SB_SQL_RETRY. A changed record is told with its own clock: only the differences
+     * between its times count. */
     int (*run_all)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure);
 

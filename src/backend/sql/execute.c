@@ -2,11 +2,11 @@
  * execute.c - one attempt at a batch.
  *
  *     read     READ, LIST, and ACQUIREs that cannot win: no write lock, answered at once
- *     write    what is left, in one transaction where there are several; rows.c on stores that lock rows
+ *     write    the rest, in one transaction if they are several; rows.c on stores that lock rows
  *     settle   is it still the store? then tell the others, then answer
  *
- * When one statement fails for a reason of its own, the transaction is rolled back and every job runs
- * alone, so that only the one that fails is answered with the failure.
+ * When one statement fails for a reason of its own, the transaction is rolled back and every job
+ * runs alone, so that only the one that fails is answered with the failure.
  */
 #include "backend/sql/batch.h"
 #include "base/alloc.h"
@@ -31,7 +31,7 @@ static void undo(struct sb_sql_batch *batch, struct sb_sql_repository *r)
             batch->jobs[i].state = SB_SQL_JOB_WAITING;
 }
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 struct list {
     struct simba_mutex_status *items;
@@ -158,7 +158,7 @@ static int read_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     return any ? sb_sql_batch_settle(batch, r, failure) : SIMBA_OK;
 }
 
-/* ---- Writing -------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static int write_one(struct sb_sql_repository *r, struct sb_sql_job *job,
                      struct sb_sql_failure *failure)

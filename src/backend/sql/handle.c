@@ -1,6 +1,6 @@
 /*
- * handle.c - the repository as the application sees it. Owns the connection of a handle, its healing and the
- * turns of threads; must not know statements.
+ * handle.c - the repository as the application sees it. Owns the connection of a handle, its
+ * healing and the turns of threads; must not know statements.
  */
 #include "backend/module.h"
 #include "backend/sql/driver.h"
@@ -53,10 +53,10 @@ static void log_nothing(const struct simba_backend_host *host, enum simba_log_le
     (void)format;
 }
 
-/* ---- The caller's thread -------------------------------------------------------------------- */
+/* ---- The caller's thread --------------------------------------------------------------------- */
 
-/* What it is spared while the library works on it: to be cancelled with the lock or half of a handle, and to be ended
- * by a write past the limit for files or to a server that is gone. */
+/* What it is spared while the library works on it: to be cancelled with the lock or half of a
+ * handle, and to be ended by a write past the limit for files or to a server that is gone. */
 struct stay {
     int cancel_state;
     struct sb_signal_hold hold;
@@ -74,7 +74,7 @@ static void end_stay(const struct stay *stay)
     pthread_setcancelstate(stay->cancel_state, NULL);
 }
 
-/* ---- Connection ----------------------------------------------------------------------------- */
+/* ---- Connection ------------------------------------------------------------------------------ */
 
 static void drop_connection(simba_repository *h)
 {
@@ -119,8 +119,8 @@ static void pause_before(unsigned attempt)
     nanosleep(&pause, NULL);
 }
 
-/* Does what may help; returns whether another attempt makes sense. A server that answers and refuses is asked
- * over a new connection or two; there may be another behind the name by now. */
+/* Does what may help; returns whether another attempt makes sense. A server that answers and
+ * refuses is asked over a new connection or two; there may be another behind the name by now. */
 static bool heal(simba_repository *h, struct sb_sql_failure *failure, unsigned attempts)
 {
     if (h->repository.connection != NULL)
@@ -156,8 +156,8 @@ static int attempt(simba_repository *h, struct call *call, int64_t deadline_ms,
     return code;
 }
 
-/* With the lock held. A lost reply to a change ends it: another attempt could be a second change. What failed
- * first is told: that there was no time for more says nothing. */
+/* With the lock held. A lost reply to a change ends it: another attempt could be a second change.
+ * What failed first is told: that there was no time for more says nothing. */
 static int perform(simba_repository *h, struct call *call, struct sb_sql_failure *failure)
 {
     int64_t deadline_ms = simba_now_ms() + h->limits.timeout_ms;
@@ -180,7 +180,7 @@ static int perform(simba_repository *h, struct call *call, struct sb_sql_failure
     return failure->error.code;
 }
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static int run(simba_repository *h, struct call *call, struct simba_error *error)
 {
@@ -328,7 +328,7 @@ int simba_repository_ensure_owner(simba_repository *h, const char *mutex,
     return tell(h, &call, "simba_repository_ensure_owner", ret_record, error);
 }
 
-/* ---- Changes -------------------------------------------------------------------------------- */
+/* ---- Changes --------------------------------------------------------------------------------- */
 
 /* Waiters hear of it, where that is not part of the statement. */
 static void announce(struct sb_sql_repository *r, const struct call *call, enum simba_notice notice)
@@ -430,7 +430,7 @@ int simba_repository_release(simba_repository *h, const char *mutex, const char 
     return code;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void free_handle(simba_repository *h)
 {

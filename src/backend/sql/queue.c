@@ -88,7 +88,8 @@ int64_t sb_sql_queue_due_ms(const struct sb_sql_queue *q)
     return fresh >= SB_SQL_BATCH_MAX ? 0 : first->due_ms;
 }
 
-/* Renewals that are not due yet go along, blocked requests do not. Where none is due, it is a full batch of renewals. */
+/* Renewals that are not due yet go along, blocked requests do not. Where none is due, it is a full
+ * batch of renewals. */
 void sb_sql_queue_take(struct sb_sql_queue *q, struct sb_sql_batch *batch, bool all)
 {
     const struct sb_sql_queue_entry *first = first_due(q);

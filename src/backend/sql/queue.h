@@ -35,9 +35,9 @@ bool sb_sql_queue_add_blocked(struct sb_sql_queue *queue, struct sb_sql_batch *b
 /* When the first is due; a full batch is due at once. SIMBA_INFINITE: there is none. */
 int64_t sb_sql_queue_due_ms(const struct sb_sql_queue *queue);
 
-/* Moves what goes together with the one that is due first into the batch. Those that were blocked go by
- * themselves, so that neither their locks nor their deadlines concern the others, and when they are due: a full batch
- * does not wait for them. `all`: whether it is due or not. */
+/* Moves what goes together with the one that is due first into the batch. Those that were blocked
+ * go by themselves, so that neither their locks nor their deadlines concern the others, and when
+ * they are due: a full batch does not wait for them. `all`: whether it is due or not. */
 void sb_sql_queue_take(struct sb_sql_queue *queue, struct sb_sql_batch *batch, bool all);
 
 #endif

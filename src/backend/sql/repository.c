@@ -20,7 +20,7 @@ bool sb_sql_record_is_owned(const struct sb_sql_record *record)
     return record->owner_id[0] != '\0' && record->transition_at_ms >= record->current_db_at_ms;
 }
 
-/* ---- Names ---------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 /* Characters, as columns count them: bytes that go on with a character of UTF-8 do not count. */
 static size_t count_characters(const char *text)
@@ -121,7 +121,7 @@ int sb_sql_repository_check_version(struct sb_sql_repository *r, const struct sb
                         r->connection->widen_version != NULL ? r->connection->widen_version : "");
 }
 
-/* ---- Statements ----------------------------------------------------------------------------- */
+/* ---- Statements ------------------------------------------------------------------------------ */
 
 static int keep_row(void *user, const struct sb_sql_record *record)
 {
@@ -162,7 +162,7 @@ void sb_sql_record_limit(struct sb_sql_record *record, const struct sb_sql_claim
         sb_earlier(record->transition_at_ms, record->current_db_at_ms + values.lease_ms);
 }
 
-/* ---- Transactions --------------------------------------------------------------------------- */
+/* ---- Transactions ---------------------------------------------------------------------------- */
 
 int sb_sql_repository_begin(struct sb_sql_repository *r, struct sb_sql_failure *failure)
 {
@@ -201,7 +201,7 @@ int sb_sql_repository_check(struct sb_sql_repository *r, bool *ret_moved,
     return driver->check != NULL ? driver->check(r->connection, ret_moved, failure) : SIMBA_OK;
 }
 
-/* ---- Creating ------------------------------------------------------------------------------- */
+/* ---- Creating -------------------------------------------------------------------------------- */
 
 int sb_sql_repository_init_schema(struct sb_sql_repository *r, struct sb_sql_failure *failure)
 {
@@ -228,7 +228,7 @@ int sb_sql_repository_try_init_mutex(struct sb_sql_repository *r, const char *mu
     return code;
 }
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 int sb_sql_repository_get_owner(struct sb_sql_repository *r, const char *mutex,
                                 struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
@@ -271,7 +271,7 @@ int sb_sql_repository_list(struct sb_sql_repository *r, const struct sb_sql_sink
     return r->connection->driver->run(r->connection, SB_SQL_SELECT_ALL, &none, sink, NULL, failure);
 }
 
-/* ---- Changing ------------------------------------------------------------------------------- */
+/* ---- Changing -------------------------------------------------------------------------------- */
 
 /* Runs a conditional update and tells the record afterwards. */
 static int change(struct sb_sql_repository *r, enum sb_sql_statement statement,
@@ -308,8 +308,8 @@ static int change_or_create(struct sb_sql_repository *r, enum sb_sql_statement s
 }
 
 /* The same in one transaction. Where the update itself yields the row it is atomic alone, and a
- * transaction would only cost. Elsewhere the SELECT that follows must not fail behind an update that
- * has been applied: that would be reported as not applied. */
+ * transaction would only cost. Elsewhere the SELECT that follows must not fail behind an update
+ * that has been applied: that would be reported as not applied. */
 static int change_at_once(struct sb_sql_repository *r, enum sb_sql_statement statement,
                           const struct sb_sql_values *values, bool *ret_changed,
                           struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
@@ -332,7 +332,8 @@ static int change_at_once(struct sb_sql_repository *r, enum sb_sql_statement sta
     return SIMBA_OK;
 }
 
-/* Who could have acquired and has not has met the last version; any other had an owner in its way. */
+/* Who could have acquired and has not has met the last version; any other had an owner in its
+ * way. */
 static int check_loser(struct sb_sql_repository *r, const struct sb_sql_claim *claim,
                        const struct sb_sql_record *record, struct sb_sql_failure *failure)
 {

@@ -3,9 +3,9 @@
  *
  * Works on any dialect. Knows nothing of requests, threads and retries: every call is one attempt.
  *
- * Calls return SIMBA_OK or the code in failure->error, and leave the ret_... parameters untouched on
- * failure. `failure` is required. Between sb_sql_repository_begin and _commit all calls belong to one
- * transaction; without, each is one of its own.
+ * Calls return SIMBA_OK or the code in failure->error, and leave the ret_... parameters untouched
+ * on failure. `failure` is required. Between sb_sql_repository_begin and _commit all calls belong
+ * to one transaction; without, each is one of its own.
  */
 #ifndef SB_SQL_REPOSITORY_H
 #define SB_SQL_REPOSITORY_H
@@ -48,7 +48,8 @@ int sb_sql_names_check(const struct sb_sql_names *names, const char *mutex, cons
 int sb_sql_repository_check_names(struct sb_sql_repository *repository, const char *mutex,
                                   const char *id, struct sb_sql_failure *failure);
 
-/* SIMBA_ECONFIG for a record of the mutex that no term can begin or go on with: the table has to be altered. */
+/* SIMBA_ECONFIG for a record of the mutex that no term can begin or go on with: the table has to be
+ * altered. */
 int sb_sql_repository_check_version(struct sb_sql_repository *repository,
                                     const struct sb_sql_record *record,
                                     struct sb_sql_failure *failure);
@@ -74,8 +75,8 @@ int sb_sql_repository_acquire(struct sb_sql_repository *repository,
                               const struct sb_sql_claim *claim, bool *ret_acquired,
                               struct sb_sql_failure *failure);
 
-/* Acquires or renews, and tells the owner afterwards, in one transaction. A mutex that is missing is
- * added first. */
+/* Acquires or renews, and tells the owner afterwards, in one transaction. A mutex that is missing
+ * is added first. */
 int sb_sql_repository_acquire_and_get_owner(struct sb_sql_repository *repository,
                                             const struct sb_sql_claim *claim, bool *ret_acquired,
                                             struct sb_sql_record *ret_record,
@@ -93,8 +94,9 @@ int sb_sql_repository_release(struct sb_sql_repository *repository, const char *
                               const char *id, uint64_t version, bool *ret_released,
                               struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
 
-/* Gives back where the id owns what it owned when it was read, in this call: a statement that is carried out late does
- * nothing to a lease that the id has acquired since. A row that has changed in between is SB_SQL_RETRY. */
+/* Gives back where the id owns what it owned when it was read, in this call: a statement that is
+ * carried out late does nothing to a lease that the id has acquired since. A row that has changed
+ * in between is SB_SQL_RETRY. */
 int sb_sql_repository_release_read(struct sb_sql_repository *repository, const char *mutex,
                                    const char *id, bool *ret_released,
                                    struct sb_sql_record *ret_record,
@@ -122,13 +124,13 @@ void sb_sql_repository_rollback(struct sb_sql_repository *repository);
 int sb_sql_repository_check(struct sb_sql_repository *repository, bool *ret_moved,
                             struct sb_sql_failure *failure);
 
-/* Sets the record of an item as its change leaves it, with that version. Only the differences between its times
- * count. */
+/* Sets the record of an item as its change leaves it, with that version. Only the differences
+ * between its times count. */
 void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version)
     SB_SHARED("sql_item_set_record");
 
-/* Cuts the times of a record to what was claimed, counted from when it was read. A row keeps a lease of its owner that
- * ends later, as it does where the server's clock has gone back. */
+/* Cuts the times of a record to what was claimed, counted from when it was read. A row keeps a
+ * lease of its owner that ends later, as it does where the server's clock has gone back. */
 void sb_sql_record_limit(struct sb_sql_record *record, const struct sb_sql_claim *claim);
 
 /* Whether somebody owns, by the database's clock when the record was read. */

@@ -1,6 +1,6 @@
 /*
- * rows.c - what a batch does on a store that locks single rows. Owns the order of its parts; must not know
- * their statements.
+ * rows.c - what a batch does on a store that locks single rows. Owns the order of its parts; must
+ * not know their statements.
  */
 #include "backend/sql/batch.h"
 #include "base/check.h"
@@ -11,8 +11,8 @@
 
 #define ROUNDS 2 /* the second for rows that had to be created */
 
-/* Into how many parts statements that fail together are split. Some servers take a second to say that a row
- * is locked, so that few steps count for more than few parts. */
+/* Into how many parts statements that fail together are split. Some servers take a second to say
+ * that a row is locked, so that few steps count for more than few parts. */
 #define SPLIT 16
 
 /* One part of a run: which jobs it concerns and what it makes of them. */
@@ -29,7 +29,7 @@ struct run {
     const struct part *part;
 };
 
-/* ---- Running a part ------------------------------------------------------------------------- */
+/* ---- Running a part -------------------------------------------------------------------------- */
 
 static bool concerns(const struct part *part, const struct sb_sql_job *job)
 {
@@ -104,8 +104,8 @@ static int run_split(const struct run *run, struct sb_sql_item **items, size_t c
     return code;
 }
 
-/* One of them cannot be carried out, or somebody is in the way of one: it is found by splitting up, so that
- * the others are not concerned. */
+/* One of them cannot be carried out, or somebody is in the way of one: it is found by splitting up,
+ * so that the others are not concerned. */
 static int take_failure(const struct run *run, struct sb_sql_item **items, size_t count,
                         struct sb_sql_failure *failure)
 {
@@ -160,7 +160,7 @@ static int run_part(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     return run_items(&run, batch->items, prepare(batch, part), failure);
 }
 
-/* ---- Change --------------------------------------------------------------------------------- */
+/* ---- Change ---------------------------------------------------------------------------------- */
 
 static bool writes(const struct sb_sql_job *job)
 {
@@ -194,7 +194,7 @@ static void take_change(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 
 static const struct part change = {writes, prepare_change, take_change, true};
 
-/* ---- Read ----------------------------------------------------------------------------------- */
+/* ---- Read ------------------------------------------------------------------------------------ */
 
 static bool any(const struct sb_sql_job *job)
 {
@@ -248,7 +248,7 @@ static void take_read(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 
 static const struct part read_rows = {any, prepare_read, take_read, false};
 
-/* ---- Create --------------------------------------------------------------------------------- */
+/* ---- Create ---------------------------------------------------------------------------------- */
 
 static bool is_missing(const struct sb_sql_job *job)
 {
@@ -271,9 +271,10 @@ static void take_create(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 
 static const struct part create = {is_missing, prepare_create, take_create, false};
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
-/* What the columns cannot hold must not be sent: a server that cuts it would make a stranger the owner. */
+/* What the columns cannot hold must not be sent: a server that cuts it would make a stranger the
+ * owner. */
 static void refuse_unfit(struct sb_sql_batch *batch, struct sb_sql_repository *r)
 {
     struct sb_sql_failure failure;

@@ -1,6 +1,6 @@
 /*
- * session.c - the connection of a worker. Owns when it is made and what helps when it fails; must not know
- * requests.
+ * session.c - the connection of a worker. Owns when it is made and what helps when it fails; must
+ * not know requests.
  */
 #include "backend/sql/session.h"
 
@@ -84,7 +84,7 @@ int sb_sql_session_ensure(struct sb_sql_session *s, int64_t timeout_ms,
     return SIMBA_OK;
 }
 
-/* ---- Repairing --------------------------------------------------------------------------------- */
+/* ---- Repairing ------------------------------------------------------------------------------- */
 
 /* Not every driver has waited when it says that somebody is in the way. */
 static void pause_before_retry(struct sb_sql_session *s)
@@ -96,7 +96,8 @@ static void pause_before_retry(struct sb_sql_session *s)
     nanosleep(&pause, NULL);
 }
 
-/* Whether the store worked since the last loss. To read may work all the time where writes are refused. */
+/* Whether the store worked since the last loss. To read may work all the time where writes are
+ * refused. */
 static bool is_new_loss(const struct sb_sql_session *s)
 {
     const struct sb_sql_connection *connection = s->repository.connection;
@@ -120,8 +121,9 @@ static void tell_reconnect(struct sb_sql_session *s, const struct simba_error *e
                  s->name, error->text);
 }
 
-/* A server that answers and refuses, because it is read-only, is asked over a new connection only now and
- * then: there may be another one behind the name by now. Those who only read need the old one meanwhile. */
+/* A server that answers and refuses, because it is read-only, is asked over a new connection only
+ * now and then: there may be another one behind the name by now. Those who only read need the old
+ * one meanwhile. */
 static bool reconnect(struct sb_sql_session *s, const struct sb_sql_failure *failure,
                       unsigned repairs)
 {

@@ -1,6 +1,6 @@
 /*
- * session.h - the connection of a worker: it is made again with a back-off, and what fails on it is repaired where
- * that can be done.
+ * session.h - the connection of a worker: it is made again with a back-off, and what fails on it is
+ * repaired where that can be done.
  */
 #ifndef SB_SQL_SESSION_H
 #define SB_SQL_SESSION_H
@@ -30,8 +30,8 @@ struct sb_sql_session {
 int sb_sql_session_ensure(struct sb_sql_session *session, int64_t timeout_ms,
                           struct sb_sql_failure *failure);
 
-/* Does what may help after a failure, the one of those `repairs` before for the sake of the same batch.
- * Returns whether another attempt makes sense; `failure` may become one that tells more. */
+/* Does what may help after a failure, the one of those `repairs` before for the sake of the same
+ * batch. Returns whether another attempt makes sense; `failure` may become one that tells more. */
 bool sb_sql_session_repair(struct sb_sql_session *session, struct sb_sql_failure *failure,
                            unsigned repairs);
 

@@ -1,6 +1,6 @@
 /*
- * waiters.c - the mutexes that contenders of one client wait for. Owns who waits and the rhythm of the
- * looks; must not know how a look is taken.
+ * waiters.c - the mutexes that contenders of one client wait for. Owns who waits and the rhythm of
+ * the looks; must not know how a look is taken.
  */
 #include "backend/sql/waiters.h"
 
@@ -46,7 +46,7 @@ struct sb_sql_waiters {
     char names[SB_SQL_WAITERS_POLL_MAX][SIMBA_MUTEX_MAX + 1];
 };
 
-/* ---- Who waits ------------------------------------------------------------------------------ */
+/* ---- Who waits ------------------------------------------------------------------------------- */
 
 static struct waited **find(struct sb_sql_waiters *w, const char *mutex)
 {
@@ -126,7 +126,8 @@ static void poll_soon(struct sb_sql_waiters *w)
     w->due_ms = simba_now_ms() + w->interval_ms;
 }
 
-/* The one that won does not wait; where this client has more contenders of the mutex, the others do. */
+/* The one that won does not wait; where this client has more contenders of the mutex, the others
+ * do. */
 void sb_sql_waiters_note(struct sb_sql_waiters *w, const char *mutex, bool waits)
 {
     struct waited *waited;
@@ -155,7 +156,7 @@ void sb_sql_waiters_set_push(struct sb_sql_waiters *w, bool on)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* ---- Looking -------------------------------------------------------------------------------- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 int64_t sb_sql_waiters_due_ms(struct sb_sql_waiters *w)
 {
@@ -195,7 +196,8 @@ static size_t take_names(struct sb_sql_waiters *w, size_t most)
     return count;
 }
 
-/* Whether somebody wants to know that another one owns than when it was looked at last. "": nobody. */
+/* Whether somebody wants to know that another one owns than when it was looked at last. "":
+ * nobody. */
 static bool is_new_owner(struct sb_sql_waiters *w, const char *mutex, const char *owner)
 {
     struct waited *waited;
@@ -271,7 +273,7 @@ void sb_sql_waiters_skip(struct sb_sql_waiters *w)
     plan_next(w);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int sb_sql_waiters_create(const struct sb_sql_waiters_config *config,
                           struct sb_sql_waiters **ret_waiters, struct simba_error *error)

@@ -1,12 +1,12 @@
 /*
  * waiters.h - the mutexes that contenders of one client wait for, and when to look at them next.
  *
- * For stores that cannot push a release to whom it concerns: one look at all of them serves the whole
- * client, however many contenders it has. The interval is short when something has just happened, and grows
- * while nothing does.
+ * For stores that cannot push a release to whom it concerns: one look at all of them serves the
+ * whole client, however many contenders it has. The interval is short when something has just
+ * happened, and grows while nothing does.
  *
- * Threads: contenders come and go on the loop thread; who has to wait is found out by the worker, on its thread
- * or on the loop's.
+ * Threads: contenders come and go on the loop thread; who has to wait is found out by the worker,
+ * on its thread or on the loop's.
  */
 #ifndef SB_SQL_WAITERS_H
 #define SB_SQL_WAITERS_H
@@ -31,7 +31,8 @@ int sb_sql_waiters_create(const struct sb_sql_waiters_config *config,
 void sb_sql_waiters_destroy(struct sb_sql_waiters *waiters)
     SB_SHARED("sql_waiters_destroy"); /* takes NULL */
 
-/* Loop thread: a contender or an observer of the mutex comes or goes. Nobody looks for observers alone. */
+/* Loop thread: a contender or an observer of the mutex comes or goes. Nobody looks for observers
+ * alone. */
 void sb_sql_waiters_listen(struct sb_sql_waiters *waiters, const char *mutex, bool observer,
                            bool on) SB_SHARED("sql_waiters_listen");
 
@@ -45,8 +46,8 @@ void sb_sql_waiters_note(struct sb_sql_waiters *waiters, const char *mutex, bool
 /* Worker: when the next look is due; SIMBA_INFINITE: never. */
 int64_t sb_sql_waiters_due_ms(struct sb_sql_waiters *waiters);
 
-/* Worker: takes the look that is due: reads all that is waited for, and gives notice of what is free and, where somebody
- * observes, of what has another owner. */
+/* Worker: takes the look that is due: reads all that is waited for, and gives notice of what is
+ * free and, where somebody observes, of what has another owner. */
 int sb_sql_waiters_poll(struct sb_sql_waiters *waiters, struct sb_sql_connection *connection,
                         struct sb_sql_failure *failure);
 

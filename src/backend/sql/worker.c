@@ -1,11 +1,12 @@
 /*
- * worker.c - the thread of an SQL client. Owns the queue and who uses the connection; must not know statements.
+ * worker.c - the thread of an SQL client. Owns the queue and who uses the connection; must not know
+ * statements.
  *
  *     the thread    carries out what is queued, looks for releases, heals the connection
- *     the loop      carries out a single request on a local file, while the thread has nothing to do
+ *     the loop      carries out a single request on a local file, while the thread is idle
  *
- * The loop waits for nobody else's lock. After a disk was slow its requests are left to the thread for a while: then a
- * time limit is missed by one slow commit, and not by each.
+ * The loop waits for nobody else's lock. After a disk was slow its requests are left to the thread
+ * for a while: then a time limit is missed by one slow commit, and not by each.
  */
 #include "backend/sql/worker.h"
 
@@ -28,12 +29,12 @@
 
 #define GATHER_PART 50 /* of the transition may be spent on waiting for more renewals */
 
-/* How long writers of a database that has one at a time wait before they look again whether they can
- * still win. Most of a herd gives up then without ever having had the lock. */
+/* How long writers of a database that has one at a time wait before they look again whether they
+ * can still win. Most of a herd gives up then without ever having had the lock. */
 #define READ_AGAIN_MS 10
 
-/* Servers are given at least this long for an answer: a connection that is given up costs more than one
- * request's punctuality. */
+/* Servers are given at least this long for an answer: a connection that is given up costs more than
+ * one request's punctuality. */
 #define ANSWER_MIN_MS 300
 
 #define SLOW_MS 50     /* longer than a busy machine takes a core away for */
@@ -68,7 +69,7 @@ struct sb_sql_worker {
     struct sb_sql_batch batch;
 };
 
-/* ---- Queue ---------------------------------------------------------------------------------- */
+/* ---- Queue ----------------------------------------------------------------------------------- */
 
 static void reply_code(struct sb_sql_worker *w, struct simba_request *request, int code)
 {
@@ -97,7 +98,8 @@ static int64_t gather_ms(const struct sb_sql_worker *w, const struct simba_reque
     return w->config.gather_ms < most ? w->config.gather_ms : most;
 }
 
-/* With the lock held. Renewals wait for company: they have the whole transition, and a commit costs the same for many. */
+/* With the lock held. Renewals wait for company: they have the whole transition, and a commit costs
+ * the same for many. */
 static bool enqueue(struct sb_sql_worker *w, struct simba_request *request)
 {
     int64_t now_ms = simba_now_ms();
@@ -192,8 +194,8 @@ static void wait_until(struct sb_sql_worker *w, int64_t at_ms, int64_t now_ms)
     pthread_cond_timedwait(&w->arrived, &w->lock, &until);
 }
 
-/* With the lock held: what there is to do now. Requests come first: a look is a courtesy. False: nothing
- * before *ret_due_ms. */
+/* With the lock held: what there is to do now. Requests come first: a look is a courtesy. False:
+ * nothing before *ret_due_ms. */
 static bool find_work(struct sb_sql_worker *w, int64_t now_ms, enum work *ret_work,
                       int64_t *ret_due_ms)
 {
@@ -251,7 +253,7 @@ static bool take_back(struct sb_sql_worker *w, int64_t began_ms)
     return kept;
 }
 
-/* ---- Work ----------------------------------------------------------------------------------- */
+/* ---- Work ------------------------------------------------------------------------------------ */
 
 /* Of a new connection: somebody may have altered the table. */
 static void note_names(struct sb_sql_worker *w)
@@ -291,7 +293,8 @@ static int attempt(struct sb_sql_worker *w, int64_t now_ms, struct sb_sql_failur
     return sb_sql_batch_run(&w->batch, &w->session.repository, failure);
 }
 
-/* What those are told who have run out of time. A batch is of requests that were blocked, or of others. */
+/* What those are told who have run out of time. A batch is of requests that were blocked, or of
+ * others. */
 static void set_late(struct simba_error *error, bool blocked)
 {
     sb_error_set(error, SIMBA_EUNAVAILABLE,
@@ -328,7 +331,8 @@ static void serve(struct sb_sql_worker *w)
     sb_sql_batch_fail(&w->batch, &failure.error);
 }
 
-/* A courtesy: what fails here fails again for somebody who waits for the answer, and is told there. */
+/* A courtesy: what fails here fails again for somebody who waits for the answer, and is told
+ * there. */
 static void poll_waiters(struct sb_sql_worker *w)
 {
     struct sb_sql_connection *connection = w->session.repository.connection;
@@ -362,10 +366,10 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-/* ---- On the loop ---------------------------------------------------------------------------- */
+/* ---- On the loop ----------------------------------------------------------------------------- */
 
-/* Whether the loop has the connection now. Requests that came before must not be overtaken, and a look that is
- * due needs a turn of the thread. */
+/* Whether the loop has the connection now. Requests that came before must not be overtaken, and a
+ * look that is due needs a turn of the thread. */
 static bool seize_connection(struct sb_sql_worker *w, int64_t now_ms)
 {
     const struct sb_sql_connection *connection;
@@ -424,7 +428,8 @@ static void run_batch(struct sb_sql_worker *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Mostly there is none, and to ask takes a third of the time for which a signal is held back and let go. */
+/* Mostly there is none, and to ask takes a third of the time for which a signal is held back and
+ * let go. */
 static bool has_file_limit(void)
 {
     struct rlimit limit;
@@ -488,7 +493,7 @@ void sb_sql_worker_submit_here(struct sb_sql_worker *w, struct simba_request *ba
         submit_to_thread(w, rest);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void free_worker(struct sb_sql_worker *w)
 {

@@ -1,10 +1,10 @@
 /*
- * worker.h - carries out the requests of an SQL client, with one connection and one thread, so that no loop
- * waits for a database unless its caller has decided that it may.
+ * worker.h - carries out the requests of an SQL client, with one connection and one thread, so that
+ * no loop waits for a database unless its caller has decided that it may.
  *
- * Requests that arrive while the thread works are taken together; those that somebody is in the way of come
- * back later, without delaying the others. It reconnects with a back-off, creates the schema again where it
- * vanished, and answers every request by its deadline.
+ * Requests that arrive while the thread works are taken together; those that somebody is in the way
+ * of come back later, without delaying the others. It reconnects with a back-off, creates the
+ * schema again where it vanished, and answers every request by its deadline.
  */
 #ifndef SB_SQL_WORKER_H
 #define SB_SQL_WORKER_H
@@ -25,8 +25,8 @@ struct sb_sql_worker_config {
     struct sb_sql_waiters *waiters; /* what to look at from time to time; NULL: nothing */
 };
 
-/* Connects on the calling thread, so that what is wrong with the store is known at once; then starts
- * the worker's. */
+/* Connects on the calling thread, so that what is wrong with the store is known at once; then
+ * starts the worker's. */
 int sb_sql_worker_start(const struct sb_sql_worker_config *config,
                         struct sb_sql_worker **ret_worker, struct simba_error *error)
     SB_SHARED("sql_worker_start");
@@ -35,19 +35,21 @@ int sb_sql_worker_start(const struct sb_sql_worker_config *config,
 void sb_sql_worker_submit(struct sb_sql_worker *worker, struct simba_request *batch)
     SB_SHARED("sql_worker_submit");
 
-/* The same for a store that is at hand, from a caller that may wait for its disk: a single request is carried out before
- * this returns, unless somebody else's lock is in the way or the disk has been slow of late. */
+/* The same for a store that is at hand, from a caller that may wait for its disk: a single request
+ * is carried out before this returns, unless somebody else's lock is in the way or the disk has
+ * been slow of late. */
 void sb_sql_worker_submit_here(struct sb_sql_worker *worker, struct simba_request *batch);
 
-/* SIMBA_EINVAL where the table did not take the name or the id when it was last connected to. From any thread. */
+/* SIMBA_EINVAL where the table did not take the name or the id when it was last connected to. From
+ * any thread. */
 int sb_sql_worker_check_names(struct sb_sql_worker *worker, const char *mutex, const char *id,
                               struct simba_error *error) SB_SHARED("sql_worker_check_names");
 
 /* The waiters have something new to look at. From any thread. */
 void sb_sql_worker_nudge(struct sb_sql_worker *worker) SB_SHARED("sql_worker_nudge");
 
-/* Destroys. Carries out what was submitted, ends the thread, and then calls stopped(argument) on the
- * loop thread. Does not block. */
+/* Destroys. Carries out what was submitted, ends the thread, and then calls stopped(argument) on
+ * the loop thread. Does not block. */
 void sb_sql_worker_stop(struct sb_sql_worker *worker, void (*stopped)(void *argument),
                         void *argument) SB_SHARED("sql_worker_stop");
 

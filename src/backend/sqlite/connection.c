@@ -1,6 +1,6 @@
 /*
- * connection.c - the SQLite driver: one connection to the file. Owns how it is made, how it waits and its
- * transactions; must not know requests.
+ * connection.c - the SQLite driver: one connection to the file. Owns how it is made, how it waits
+ * and its transactions; must not know requests.
  */
 #include "backend/sqlite/connection.h"
 
@@ -19,10 +19,11 @@
 
 /* ---- The process ----------------------------------------------------------------------------- */
 
-/* SQLite keeps, for the whole process, a table of the files that it has open and of the locks on them. A
- * child that is forked meanwhile inherits the table but not the locks, and believes in locks that nobody
- * holds: it could damage the log of a database that its parent is using. It may also inherit mutexes that
- * no thread will ever unlock. So in such a child SQLite is not touched at all. */
+/* SQLite keeps, for the whole process, a table of the files that it has open and of the locks on
+ * them. A child that is forked meanwhile inherits the table but not the locks, and believes in
+ * locks that nobody holds: it could damage the log of a database that its parent is using. It may
+ * also inherit mutexes that no thread will ever unlock. So in such a child SQLite is not touched at
+ * all. */
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static unsigned connections;
 static bool unusable;
@@ -71,7 +72,7 @@ static struct sb_sqlite_connection *own(struct sb_sql_connection *connection)
     return (struct sb_sqlite_connection *)connection;
 }
 
-/* ---- Waiting and time ----------------------------------------------------------------------- */
+/* ---- Waiting and time ------------------------------------------------------------------------ */
 
 /* SQLite's own handler sleeps up to 100 ms; a lock of ours is held for microseconds. */
 static int on_busy(void *argument, int count)
@@ -91,7 +92,7 @@ static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_
     own(connection)->deadline_ms = deadline_ms;
 }
 
-/* ---- Running statements --------------------------------------------------------------------- */
+/* ---- Running statements ---------------------------------------------------------------------- */
 
 static int run(struct sb_sql_connection *connection, enum sb_sql_statement which,
                const struct sb_sql_values *values, const struct sb_sql_sink *sink,
@@ -124,8 +125,8 @@ static int run_plain(struct sb_sqlite_connection *c, const char *text, sqlite3_s
     return code;
 }
 
-/* IMMEDIATE: waits for the write lock now. A transaction that reads first and writes later fails when
- * somebody else wrote in between. */
+/* IMMEDIATE: waits for the write lock now. A transaction that reads first and writes later fails
+ * when somebody else wrote in between. */
 static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
     return run_plain(own(connection), "BEGIN IMMEDIATE", &own(connection)->begin, failure);
@@ -158,10 +159,10 @@ static int check_name(struct sb_sql_connection *connection, bool *ret_moved,
     return sb_sqlite_check_name(own(connection), ret_moved, failure);
 }
 
-/* ---- Connecting ----------------------------------------------------------------------------- */
+/* ---- Connecting ------------------------------------------------------------------------------ */
 
-/* The log stays when the last connection closes: moving it into the file costs two syncs, milliseconds
- * that every short-lived process would pay. See sb_sqlite_log_tend. */
+/* The log stays when the last connection closes: moving it into the file costs two syncs,
+ * milliseconds that every short-lived process would pay. See sb_sqlite_log_tend. */
 static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     const char *sync =
@@ -198,8 +199,8 @@ static int fail_outdated(const struct sb_sqlite_connection *c, struct sb_sql_fai
         c->settings->path);
 }
 
-/* Mostly there is nothing to do, and nothing is locked to find that out. A file that must exist may be empty:
- * then somebody is about to use it, and the first one sets it up. */
+/* Mostly there is nothing to do, and nothing is locked to find that out. A file that must exist may
+ * be empty: then somebody is about to use it, and the first one sets it up. */
 static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     int lock;
@@ -296,8 +297,8 @@ static int try_connect(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     return SIMBA_OK;
 }
 
-/* SQLite refuses some locks without asking the busy handler, and a file can be replaced while it is being
- * opened. */
+/* SQLite refuses some locks without asking the busy handler, and a file can be replaced while it is
+ * being opened. */
 static int connect_to_file(void *settings, int64_t timeout_ms,
                            struct sb_sql_connection **ret_connection,
                            struct sb_sql_failure *failure)

@@ -1,9 +1,9 @@
 /*
  * connection.h - the SQLite driver: one connection to the file.
  *
- * Clock: leases are counted on the host's boot clock, which all processes share and which no step of
- * the wall clock moves. It stands still during one statement, and is read when the statement has the lock
- * that it needs, not before.
+ * Clock: leases are counted on the host's boot clock, which all processes share and which no step
+ * of the wall clock moves. It stands still during one statement, and is read when the statement has
+ * the lock that it needs, not before.
  */
 #ifndef SB_SQLITE_CONNECTION_H
 #define SB_SQLITE_CONNECTION_H
@@ -41,11 +41,12 @@ struct sb_sqlite_connection {
 
 extern const struct sb_sql_driver sb_sqlite_driver;
 
-/* ---- functions.c: what the schema of a database may do, and what statements ask of the library --- */
+/* ---- functions.c: the SQL functions that a database may use ---------------------------------- */
 
-/* A user who may write the database may write its schema, too: a view in the place of a table, or a trigger that never
- * ends. So views are refused, a statement may run for busy-timeout, without its waits for others, and no value is longer
- * than any of ours could be. Sets these limits, once for each connection. Returns SQLite's code. */
+/* A user who may write the database may write its schema, too: a view in the place of a table, or a
+ * trigger that never ends. So views are refused, a statement may run for busy-timeout, without its
+ * waits for others, and no value is longer than any of ours could be. Sets these limits, once for
+ * each connection. Returns SQLite's code. */
 int sb_sqlite_set_limits(struct sb_sqlite_connection *connection);
 
 /* The time of a statement begins now: it is about to be run, or has waited for others. */
@@ -64,15 +65,15 @@ int sb_sqlite_run(struct sb_sqlite_connection *connection, enum sb_sql_statement
                   const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                   int64_t *ret_count, struct sb_sql_failure *failure);
 
-/* Prepares a statement when it is first needed: a process that is here for one lease needs few of them. Returns
- * SQLite's code. */
+/* Prepares a statement when it is first needed: a process that is here for one lease needs few of
+ * them. Returns SQLite's code. */
 int sb_sqlite_prepare_once(struct sb_sqlite_connection *connection, const char *text,
                            sqlite3_stmt **statement);
 
 /* ---- schema.c: the tables of the file, and what a new boot of the host means to them --------- */
 
-/* Creates what is missing and enters a boot that the file does not know, in one transaction; takes no
- * write lock when there is nothing to do. */
+/* Creates what is missing and enters a boot that the file does not know, in one transaction; takes
+ * no write lock when there is nothing to do. */
 int sb_sqlite_init_schema(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
 /* Whether there is nothing to do. Takes no write lock. */

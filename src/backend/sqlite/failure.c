@@ -63,7 +63,8 @@ int sb_sqlite_code_of(int system_code)
     return is_shortage(system_code) ? SIMBA_ENOMEM : SIMBA_EUNAVAILABLE;
 }
 
-/* Why a file cannot be written, where SQLite does not tell: a mode, or the mount of its file system. */
+/* Why a file cannot be written, where SQLite does not tell: a mode, or the mount of its file
+ * system. */
 static int refusal_of(const char *path)
 {
     return access(path, W_OK) == 0 ? EACCES : errno;
@@ -121,8 +122,8 @@ int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failu
                                 strerror(system_code));
 }
 
-/* SQLITE_ERROR stands for all that is wrong with a statement. What can be healed: the tables are gone, or an older
- * copy of the file was put in its place. */
+/* SQLITE_ERROR stands for all that is wrong with a statement. What can be healed: the tables are
+ * gone, or an older copy of the file was put in its place. */
 static int fail_statement(const char *path, const char *message, struct sb_sql_failure *failure)
 {
     bool healable =
@@ -133,15 +134,16 @@ static int fail_statement(const char *path, const char *message, struct sb_sql_f
                                 "the schema of the database %s does not fit: %s", path, message);
 }
 
-/* While a store is being opened, a disk that fails or is full is the same as a server that is down: to
- * try again later may help. The log is what is looked at last. */
+/* While a store is being opened, a disk that fails or is full is the same as a server that is down:
+ * to try again later may help. The log is what is looked at last. */
 static int disk_code(const struct sb_sqlite_connection *c)
 {
     return c->log.inode != 0 ? SIMBA_ESTORE : SIMBA_EUNAVAILABLE;
 }
 
 /* An I/O error or a lack of memory can strike when the commit is already in the log, where the next
- * reader finds it; so might what we have no word for. It is `code` where nothing can have been applied. */
+ * reader finds it; so might what we have no word for. It is `code` where nothing can have been
+ * applied. */
 static int fail_halfway(const struct sb_sqlite_connection *c, const char *what, bool applied,
                         int code, struct sb_sql_failure *failure)
 {

@@ -6,8 +6,8 @@
 
 #include "backend/sqlite/connection.h"
 
-/* Describes what the last call on the connection failed with. `applied`: the call may have committed
- * before it failed. Returns the code. */
+/* Describes what the last call on the connection failed with. `applied`: the call may have
+ * committed before it failed. Returns the code. */
 int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
                    struct sb_sql_failure *failure);
 

@@ -1,8 +1,8 @@
 /*
  * file.c - the database file: creating and opening it, and its write-ahead log.
  *
- * Nothing here may open and close the database file itself while SQLite has it open: the close would
- * drop SQLite's locks on it (POSIX locks belong to the process, not to the descriptor).
+ * Nothing here may open and close the database file itself while SQLite has it open: the close
+ * would drop SQLite's locks on it (POSIX locks belong to the process, not to the descriptor).
  */
 #include "backend/sqlite/file.h"
 
@@ -26,9 +26,10 @@
 
 /* ---- The files that SQLite opens ------------------------------------------------------------- */
 
-/* A rollback journal may name a super-journal, that of a transaction over several databases. After the rollback SQLite
- * deletes that file, whatever it is: a user who may create the journal could have a client delete any file of its own.
- * Simba has no such transactions, so no client opens, and thereby none deletes, a super-journal. */
+/* A rollback journal may name a super-journal, that of a transaction over several databases. After
+ * the rollback SQLite deletes that file, whatever it is: a user who may create the journal could
+ * have a client delete any file of its own. Simba has no such transactions, so no client opens, and
+ * thereby none deletes, a super-journal. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static sqlite3_vfs vfs; /* a copy of SQLite's own but for xOpen */
 static int (*open_file)(sqlite3_vfs *, const char *, sqlite3_file *, int, int *);
@@ -74,10 +75,10 @@ void sb_sqlite_pause(struct sb_sqlite_connection *c, int64_t most_us)
     nanosleep(&pause, NULL);
 }
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
-/* SQLite would create it readable for all. The lock keeps a client of this process from opening the new
- * file before our descriptor is closed. */
+/* SQLite would create it readable for all. The lock keeps a client of this process from opening the
+ * new file before our descriptor is closed. */
 static int create_file(const char *path, struct sb_sql_failure *failure)
 {
     static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
@@ -112,9 +113,9 @@ bool sb_sqlite_is_read_only(const struct sb_sqlite_connection *c)
     return sqlite3_db_readonly(c->db, "main") == 1;
 }
 
-/* SQLite reads a file that it may not write when the log and its index are there and can be read. It would
- * create missing ones in a folder that we may write in; they would be ours, and the owner of the database
- * shut out. */
+/* SQLite reads a file that it may not write when the log and its index are there and can be read.
+ * It would create missing ones in a folder that we may write in; they would be ours, and the owner
+ * of the database shut out. */
 static int check_reading(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     const struct sb_sqlite_settings *settings = c->settings;
@@ -160,7 +161,7 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
     return code == SIMBA_OK ? sb_sqlite_identify_file(c, failure) : code;
 }
 
-/* ---- Write-ahead log ------------------------------------------------------------------------ */
+/* ---- Write-ahead log ------------------------------------------------------------------------- */
 
 /* Takes "wal" for an answer and nothing else. */
 static int take_mode(void *user, int count, char **values, char **names)
@@ -218,8 +219,8 @@ static void move(struct sb_sqlite_connection *c, const char *name, int mode)
     c->deadline_ms = deadline_ms;
 }
 
-/* A process that opens the file alone has to read all of the log, so that processes which are here for a moment keep it
- * short for each other: now and then one of them pays the two syncs. */
+/* A process that opens the file alone has to read all of the log, so that processes which are here
+ * for a moment keep it short for each other: now and then one of them pays the two syncs. */
 static int on_commit(void *connection, sqlite3 *db, const char *name, int frames)
 {
     struct sb_sqlite_connection *c = connection;
@@ -239,7 +240,7 @@ void sb_sqlite_log_tend(struct sb_sqlite_connection *c)
     sqlite3_wal_hook(c->db, on_commit, c);
 }
 
-/* ---- One at a time -------------------------------------------------------------------------- */
+/* ---- One at a time --------------------------------------------------------------------------- */
 
 int sb_sqlite_lock_set_up(struct sb_sqlite_connection *c)
 {

@@ -9,8 +9,8 @@
 #define SB_SQLITE_PAUSE_MIN_US 200
 #define SB_SQLITE_PAUSE_MAX_US 5000
 
-/* Opens the file, creates it where it is missing and may be, and notes which file it is. Where it must
- * exist it is enough that it can be read. */
+/* Opens the file, creates it where it is missing and may be, and notes which file it is. Where it
+ * must exist it is enough that it can be read. */
 int sb_sqlite_open(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 bool sb_sqlite_is_read_only(const struct sb_sqlite_connection *connection);
 
@@ -18,9 +18,9 @@ bool sb_sqlite_is_read_only(const struct sb_sqlite_connection *connection);
 int sb_sqlite_enable_wal(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 bool sb_sqlite_is_wal(struct sb_sqlite_connection *connection);
 
-/* Processes that set up a new file at once would wait for each other's locks in many places. So one does
- * it at a time, by a lock on the side file. Returns a descriptor, or -1 where the lock cannot be had:
- * then SQLite's own locks have to do. */
+/* Processes that set up a new file at once would wait for each other's locks in many places. So one
+ * does it at a time, by a lock on the side file. Returns a descriptor, or -1 where the lock cannot
+ * be had: then SQLite's own locks have to do. */
 int sb_sqlite_lock_set_up(struct sb_sqlite_connection *connection);
 void sb_sqlite_unlock_set_up(int fd);
 

@@ -1,6 +1,6 @@
 /*
- * functions.c - the SQL functions of the library, and what keeps the schema of a database from running without end, or as
- * what it is not. Must not know the statements that call them.
+ * functions.c - the SQL functions of the library, and what keeps the schema of a database from
+ * running without end, or as what it is not. Must not know the statements that call them.
  */
 #include "backend/sqlite/connection.h"
 
@@ -9,8 +9,9 @@ int64_t sb_sqlite_now_ms(const struct sb_sqlite_connection *c)
     return simba_now_ms() - c->clock_offset_ms;
 }
 
-/* simba_now(): the same instant wherever one statement asks. Being "deterministic" it is called once for each run of
- * a statement, when that has its lock, and not for each time that it is named. */
+/* simba_now(): the same instant wherever one statement asks. Being "deterministic" it is called
+ * once for each run of a statement, when that has its lock, and not for each time that it is
+ * named. */
 static void tell_now(sqlite3_context *context, int count, sqlite3_value **arguments)
 {
     struct sb_sqlite_connection *c = sqlite3_user_data(context);
@@ -32,7 +33,8 @@ static void take_note(sqlite3_context *context, int count, sqlite3_value **argum
     sqlite3_result_int64(context, c->noted_version);
 }
 
-/* simba_next_term(version, floor): notes the version with which the row's next term begins; false: there is none. */
+/* simba_next_term(version, floor): notes the version with which the row's next term begins; false:
+ * there is none. */
 static void find_next_term(sqlite3_context *context, int count, sqlite3_value **arguments)
 {
     struct sb_sqlite_connection *c = sqlite3_user_data(context);
@@ -91,7 +93,8 @@ int sb_sqlite_add_functions(struct sb_sqlite_connection *c)
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-/* A function counts as one step, however long it takes. With values this short the slowest ones take some 10 ms. */
+/* A function counts as one step, however long it takes. With values this short the slowest ones
+ * take some 10 ms. */
 #define STEPS 500         /* of SQLite's machine between two looks at the clock */
 #define VALUE_BYTES 16384 /* names, ids and notes are far shorter */
 #define PATTERN_BYTES 64  /* of LIKE and GLOB */

@@ -1,10 +1,12 @@
 /*
- * identity.c - which files were opened, and whether their names still lead to them. Must not know what is in them.
+ * identity.c - which files were opened, and whether their names still lead to them. Must not know
+ * what is in them.
  *
- * A file that was deleted or replaced takes writes as before, but nobody else sees them. So every answer by which
- * somebody believes something is preceded by a look at the name of the database. Its log and its index lie beside it,
- * and whatever happens to a name changes the date of its folder, so that for them a look at the folder is enough most
- * times. It is enough for all files before the answer to a release, after which nobody believes anything:
+ * A file that was deleted or replaced takes writes as before, but nobody else sees them. So every
+ * answer by which somebody believes something is preceded by a look at the name of the database.
+ * Its log and its index lie beside it, and whatever happens to a name changes the date of its
+ * folder, so that for them a look at the folder is enough most times. It is enough for all files
+ * before the answer to a release, after which nobody believes anything:
  *
  *     acquire, release   A   R   A   R   A   R   A   R   A
  *     the folder         x   x   x   x   x   x   x   x   x
@@ -12,18 +14,21 @@
  *     log and index      x                               x
  *                        |<----- at most RECHECK_MS ---->|
  *
- * The folder is asked by a descriptor, which takes a third of the time that its path takes. The database has but one
- * name, or is refused (see identity.h): so a path that leads to the database leads through that folder.
+ * The folder is asked by a descriptor, which takes a third of the time that its path takes. The
+ * database has but one name, or is refused (see identity.h): so a path that leads to the database
+ * leads through that folder.
  *
- * Without the look at the folder in place of those at the files an uncontended cycle takes a fifth longer: 36 us instead
- * of 30, where two committed UPDATEs take 21.
+ * Without the look at the folder in place of those at the files an uncontended cycle takes a fifth
+ * longer: 36 us instead of 30, where two committed UPDATEs take 21.
  *
- * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that had changed just before
- * it was looked at therefore tells nothing, however long ago that look is by now. Nor does one on a file system with
- * coarse dates, or with names that others can change behind this kernel's back, such as those of a network. And neither
- * a mount over a file nor another folder further up in the path is a change of the folder: that is why the database is
- * looked at for each acquire, and the others from time to time. A release that goes into a file which was hidden so
- * less than RECHECK_MS before is lost to those who see the other one: there the lease runs out.
+ * Dates follow the kernel's ticks: what happens twice within one leaves one date. A folder that had
+ * changed just before it was looked at therefore tells nothing, however long ago that look is by
+ * now. Nor does one on a file system with coarse dates, or with names that others can change behind
+ * this kernel's back, such as those of a network. And neither a mount over a file nor another
+ * folder further up in the path is a change of the folder: that is why the database is looked at
+ * for each acquire, and the others from time to time. A release that goes into a file which was
+ * hidden so less than RECHECK_MS before is lost to those who see the other one: there the lease
+ * runs out.
  */
 #include "backend/sqlite/identity.h"
 
@@ -47,7 +52,7 @@
 #define MOUNTS_FILE "/proc/self/mounts"
 #define MOUNT_MAX (2 * PATH_MAX) /* of a line in it; what follows is options */
 
-/* ---- Hard links ----------------------------------------------------------------------------- */
+/* ---- Hard links ------------------------------------------------------------------------------ */
 
 int sb_sqlite_check_links(const char *path, const struct stat *status,
                           struct sb_sql_failure *failure)
@@ -62,7 +67,7 @@ int sb_sqlite_check_links(const char *path, const struct stat *status,
                         path, path);
 }
 
-/* ---- Mounts --------------------------------------------------------------------------------- */
+/* ---- Mounts ---------------------------------------------------------------------------------- */
 
 static int fail_mounted(const char *path, struct sb_sql_failure *failure)
 {
@@ -94,7 +99,8 @@ static int look_in_list(const char *path, struct sb_sql_failure *failure)
     return found ? fail_mounted(path, failure) : SIMBA_OK;
 }
 
-/* Kernels before 5.8 do not tell of a file whether it is mounted, and some sandboxes do not let us ask. */
+/* Kernels before 5.8 do not tell of a file whether it is mounted, and some sandboxes do not let us
+ * ask. */
 static int check_mount(const char *path, struct sb_sql_failure *failure)
 {
     struct statx status;
@@ -107,7 +113,7 @@ static int check_mount(const char *path, struct sb_sql_failure *failure)
                                                                 : SIMBA_OK;
 }
 
-/* ---- All of them ---------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 int sb_sqlite_check_names(const struct sb_sqlite_settings *settings, struct sb_sql_failure *failure)
 {
@@ -126,7 +132,7 @@ int sb_sqlite_check_names(const struct sb_sqlite_settings *settings, struct sb_s
 #define RECHECK_MS 1000
 #define COARSE_NS 1000000 /* a date of whole milliseconds may be one of whole seconds */
 
-/* ---- The files ------------------------------------------------------------------------------ */
+/* ---- The files ------------------------------------------------------------------------------- */
 
 static struct sb_sqlite_identity identity_of(const struct stat *status)
 {
@@ -158,7 +164,8 @@ static int fail_moved(const char *path, enum sb_sql_remedy remedy, struct sb_sql
                         path);
 }
 
-/* On success *ret_now is the file. What else the system says tells nothing of the file: it may be there still. */
+/* On success *ret_now is the file. What else the system says tells nothing of the file: it may be
+ * there still. */
 static int check_file(const char *path, const struct sb_sqlite_identity *identity,
                       struct stat *ret_now, bool *ret_moved, struct sb_sql_failure *failure)
 {
@@ -172,8 +179,8 @@ static int check_file(const char *path, const struct sb_sqlite_identity *identit
     return sb_sqlite_fail_system(path, system_code, failure);
 }
 
-/* A second name may have been made since it was opened. What was written is in the log of ours, where others may see it
- * when the second name is gone. */
+/* A second name may have been made since it was opened. What was written is in the log of ours,
+ * where others may see it when the second name is gone. */
 static int check_database(const struct sb_sqlite_connection *c, bool *ret_moved,
                           struct sb_sql_failure *failure)
 {
@@ -213,8 +220,8 @@ int sb_sqlite_identify_file(struct sb_sqlite_connection *c, struct sb_sql_failur
     return moved ? fail_moved(path, SB_SQL_RETRY, failure) : SIMBA_OK;
 }
 
-/* Another connection of this process that still has a deleted one open would share it with us: then it
- * has no name, and we wait for the other one to notice. */
+/* Another connection of this process that still has a deleted one open would share it with us: then
+ * it has no name, and we wait for the other one to notice. */
 int sb_sqlite_identify_log(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     if (identify(c->settings->log_path, &c->log) != 0)
@@ -224,16 +231,17 @@ int sb_sqlite_identify_log(struct sb_sqlite_connection *c, struct sb_sql_failure
     return SIMBA_OK;
 }
 
-/* ---- The folder ----------------------------------------------------------------------------- */
+/* ---- The folder ------------------------------------------------------------------------------ */
 
-/* What the folder was, and the clock that dates are taken from, which stands still between two ticks. */
+/* What the folder was, and the clock that dates are taken from, which stands still between two
+ * ticks. */
 struct look {
     struct timespec begin;
     struct stat folder;
 };
 
-/* The clock comes first. The thread may be held up at any point, and a date that has grown old only since then tells
- * nothing of what else has happened within its tick. */
+/* The clock comes first. The thread may be held up at any point, and a date that has grown old only
+ * since then tells nothing of what else has happened within its tick. */
 static bool look_at_folder(const struct sb_sqlite_connection *c, struct look *ret_look)
 {
     return clock_gettime(CLOCK_REALTIME_COARSE, &ret_look->begin) == 0 &&

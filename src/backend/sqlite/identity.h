@@ -1,17 +1,18 @@
 /*
- * identity.h - which files a connection has open, whatever their names lead to now; and refuses a database file that has
- * two names.
+ * identity.h - which files a connection has open, whatever their names lead to now; and refuses a
+ * database file that has two names.
  *
- * SQLite derives the name of its log from the path of the database, and so do the side files. By two names of one file
- * two clients write two logs: each can own what the other owns, and both damage the file. A file gets a second name by
- * a hard link, or by a mount of the file without its folder, as containers do it. Symbolic links are followed before.
+ * SQLite derives the name of its log from the path of the database, and so do the side files. By
+ * two names of one file two clients write two logs: each can own what the other owns, and both
+ * damage the file. A file gets a second name by a hard link, or by a mount of the file without its
+ * folder, as containers do it. Symbolic links are followed before.
  *
  *     /srv/a.db ---+                              /srv/a.db-wal
  *                  +--- one file, two logs: ---
  *     /mnt/b.db ---+                              /mnt/b.db-wal
  *
- * A client of either name sees both links. A mount is seen only where it is: the client there is refused, and the
- * clients of the folder work on.
+ * A client of either name sees both links. A mount is seen only where it is: the client there is
+ * refused, and the clients of the folder work on.
  */
 #ifndef SB_SQLITE_IDENTITY_H
 #define SB_SQLITE_IDENTITY_H
@@ -48,8 +49,9 @@ int sb_sqlite_identify_file(struct sb_sqlite_connection *connection,
 /* Notes which files the log and its index are, once the set-up has opened them. */
 int sb_sqlite_identify_log(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
 
-/* Whether the names still lead to the files that were opened, and the database has but one. On failure *ret_moved tells
- * that they do not; otherwise the system did not say, or there is another name. */
+/* Whether the names still lead to the files that were opened, and the database has but one. On
+ * failure *ret_moved tells that they do not; otherwise the system did not say, or there is another
+ * name. */
 int sb_sqlite_check(struct sb_sqlite_connection *connection, bool *ret_moved,
                     struct sb_sql_failure *failure);
 
@@ -57,8 +59,8 @@ int sb_sqlite_check(struct sb_sqlite_connection *connection, bool *ret_moved,
 int sb_sqlite_check_name(struct sb_sqlite_connection *connection, bool *ret_moved,
                          struct sb_sql_failure *failure);
 
-/* After one of those two: the same number as before where no name beside the database has changed meanwhile; 0 where
- * that is not known. */
+/* After one of those two: the same number as before where no name beside the database has changed
+ * meanwhile; 0 where that is not known. */
 uint64_t sb_sqlite_names_note(const struct sb_sqlite_connection *connection);
 
 /* Closes what was opened for that. */
@@ -70,9 +72,10 @@ void sb_sqlite_forget_folder(struct sb_sqlite_connection *connection);
 int sb_sqlite_check_links(const char *path, const struct stat *status,
                           struct sb_sql_failure *failure);
 
-/* Refuses a database with hard links, and one that is mounted without its folder; so for its log and the index of that.
- * A mount that is made later over one of these files leads to another file, or to the same one and the same log:
- * sb_sqlite_check notices the first, and the second is harmless. Files that are missing are not refused. */
+/* Refuses a database with hard links, and one that is mounted without its folder; so for its log
+ * and the index of that. A mount that is made later over one of these files leads to another file,
+ * or to the same one and the same log: sb_sqlite_check notices the first, and the second is
+ * harmless. Files that are missing are not refused. */
 int sb_sqlite_check_names(const struct sb_sqlite_settings *settings,
                           struct sb_sql_failure *failure);
 

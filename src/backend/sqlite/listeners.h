@@ -1,6 +1,6 @@
 /*
- * listeners.h - the contenders and observers of one client that are to be told of changes, by the slot of their
- * mutex in the side file.
+ * listeners.h - the contenders and observers of one client that are to be told of changes, by the
+ * slot of their mutex in the side file.
  */
 #ifndef SB_SQLITE_LISTENERS_H
 #define SB_SQLITE_LISTENERS_H

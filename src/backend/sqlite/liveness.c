@@ -1,5 +1,6 @@
 /*
- * liveness.c - locks the byte of a client's own life, and looks at those of others. Must not know SQLite.
+ * liveness.c - locks the byte of a client's own life, and looks at those of others. Must not know
+ * SQLite.
  *
  * A number is the offset of the byte:
  *
@@ -22,7 +23,7 @@
 #define DRAWS 64
 #define PROC_PATH_MAX 32
 
-/* ---- The file ------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 /* FNV-1a. */
 static uint64_t add_to_hash(uint64_t hash, const void *bytes, size_t length)
@@ -61,7 +62,7 @@ static struct flock byte_lock(short type, int64_t number)
     return lock;
 }
 
-/* ---- One's own ------------------------------------------------------------------------------ */
+/* ---- One's own ------------------------------------------------------------------------------- */
 
 void sb_sqlite_liveness_init(struct sb_sqlite_liveness *life, const struct simba_backend_host *host,
                              const struct sb_sqlite_liveness_file *file)
@@ -79,8 +80,8 @@ static bool set_lock(int fd, short type, int64_t number)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Returns 0 where no byte can be locked, with errno. The first lock makes sure that nobody else has the
- * byte. The second takes its place without an instant between them, and can be shared. */
+/* Returns 0 where no byte can be locked, with errno. The first lock makes sure that nobody else has
+ * the byte. The second takes its place without an instant between them, and can be shared. */
 static int64_t lock_byte(int fd, int64_t stamp)
 {
     uint64_t random = sb_random_seed();
@@ -161,7 +162,7 @@ void sb_sqlite_liveness_end(struct sb_sqlite_liveness *life)
     life->number = 0;
 }
 
-/* ---- Those of others ------------------------------------------------------------------------ */
+/* ---- Those of others ------------------------------------------------------------------------- */
 
 void sb_sqlite_liveness_probe_init(struct sb_sqlite_liveness_probe *probe,
                                    const struct sb_sqlite_liveness_file *file)
@@ -216,8 +217,8 @@ enum sb_sqlite_liveness_state sb_sqlite_liveness_ask(struct sb_sqlite_liveness_p
 
 /* ---- The owners that were met ---------------------------------------------------------------- */
 
-/* A life stays here also when its client has released what was waited for. When it ends the waiters look
- * once without need. */
+/* A life stays here also when its client has released what was waited for. When it ends the waiters
+ * look once without need. */
 void sb_sqlite_owners_init(struct sb_sqlite_owners *owners,
                            const struct sb_sqlite_liveness_file *file)
 {

@@ -1,20 +1,24 @@
 /*
  * schema.c - the tables of the file. Owns what must hold over boots, drops and deletions:
  *
- *  - Times are on the boot clock, so they mean nothing after a boot. But another boot id alone is no proof
- *    of a boot: containers have ids of their own on one kernel and one clock, and their leases are alive.
- *    So a boot that the file does not know voids only what the clock refutes: leases that began in the
- *    future. Any other lease of an earlier boot ends by the clock, at most its own length from now.
+ *  - Times are on the boot clock, so they mean nothing after a boot. But another boot id alone is
+ *    no proof of a boot: containers have ids of their own on one kernel and one clock, and their
+ *    leases are alive. So a boot that the file does not know voids only what the clock refutes:
+ *    leases that began in the future. Any other lease of an earlier boot ends by the clock, at most
+ *    its own length from now.
  *  - Versions are fencing tokens and must never go back. A power cut may lose the last commits
- *    (synchronous=normal), so every boot that the file does not know raises a floor further than commits
- *    could be lost, and each term begins above the floor. It is kept at or above every row that was deleted,
- *    too. The rows themselves stay as they are: an owner that is alive still knows its own.
- *  - The column `fence` is ours alone: the version with which the owner's term began, to be shown to others.
- *    So are `life`, see liveness.h, and `life_version`, the version of the record that it was written for.
+ *    (synchronous=normal), so every boot that the file does not know raises a floor further than
+ *    commits could be lost, and each term begins above the floor. It is kept at or above every row
+ *    that was deleted, too. The rows themselves stay as they are: an owner that is alive still
+ *    knows its own.
+ *  - The column `fence` is ours alone: the version with which the owner's term began, to be shown
+ *    to others. So are `life`, see liveness.h, and `life_version`, the version of the record that
+ *    it was written for.
  *
- * The second table holds by name: `schema_version`, `version_floor`, and `boot:ID` for each boot that the
- * file knows, numbered as they came. The version of the schema is not the file's user_version: that one
- * belongs to the application, which may keep tables of its own in the same file.
+ * The second table holds by name: `schema_version`, `version_floor`, and `boot:ID` for each boot
+ * that the file knows, numbered as they came. The version of the schema is not the file's
+ * user_version: that one belongs to the application, which may keep tables of its own in the same
+ * file.
  */
 #include "backend/sqlite/connection.h"
 
@@ -64,8 +68,9 @@ static const char has_table[] =
 
 static const char schema_version[] = "SELECT value FROM simba_meta WHERE name = 'schema_version'";
 
-/* The same of a schema that lacks nothing and knows the boot ?1: none otherwise. One statement, because everybody asks
- * it who opens the file, and to prepare several takes longer than to acquire a mutex. */
+/* The same of a schema that lacks nothing and knows the boot ?1: none otherwise. One statement,
+ * because everybody asks it who opens the file, and to prepare several takes longer than to acquire
+ * a mutex. */
 static const char whole_version[] =
     "SELECT value FROM simba_meta WHERE name = 'schema_version'"
     " AND 3 = (SELECT count(*) FROM sqlite_master"
@@ -130,10 +135,10 @@ int sb_sqlite_read_boot_id(char ret_boot_id[SB_SQLITE_BOOT_ID_MAX])
     return ret_boot_id[0] != '\0' ? 0 : ENODATA;
 }
 
-/* ---- Small statements ----------------------------------------------------------------------- */
+/* ---- Small statements ------------------------------------------------------------------------ */
 
-/* What a statement that binds one text, one number or nothing may yield: the first column of its first
- * row; `none` when there is no row. */
+/* What a statement that binds one text, one number or nothing may yield: the first column of its
+ * first row; `none` when there is no row. */
 struct question {
     const char *sql;
     const char *text;
@@ -198,7 +203,7 @@ static int find_boot(struct sb_sqlite_connection *c, bool *ret_known)
     return rc;
 }
 
-/* ---- Bringing it up to date ----------------------------------------------------------------- */
+/* ---- Bringing it up to date ------------------------------------------------------------------ */
 
 /* How the file was found. */
 struct condition {
@@ -271,8 +276,9 @@ static int enter_boot(struct sb_sqlite_connection *c)
     return rc;
 }
 
-/* Within a transaction. The floor leaps with every boot that comes to a used file, and when the table is
- * gone while something of it is known: from the other table, or from what this client has seen. */
+/* Within a transaction. The floor leaps with every boot that comes to a used file, and when the
+ * table is gone while something of it is known: from the other table, or from what this client has
+ * seen. */
 static int update_schema(struct sb_sqlite_connection *c)
 {
     bool had_mutexes = false;

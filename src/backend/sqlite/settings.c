@@ -68,7 +68,8 @@ static int fail_planted(const char *path, const char *link, struct simba_error *
                         path, link);
 }
 
-/* What is wrong with a path that leads to no file. A new file may be created in a folder that is there. */
+/* What is wrong with a path that leads to no file. A new file may be created in a folder that is
+ * there. */
 static int judge_resolved(const char *path, const struct sb_sqlite_resolved *way, int system_code,
                           bool must_exist, struct simba_error *error)
 {

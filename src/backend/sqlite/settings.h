@@ -8,8 +8,8 @@
 
 #define SB_SQLITE_BOOT_ID_MAX 64
 
-/* What all connections of one client have in common. What changes belongs to the thread that uses the connection
- * at the time, which calls the functions, too. */
+/* What all connections of one client have in common. What changes belongs to the thread that uses
+ * the connection at the time, which calls the functions, too. */
 struct sb_sqlite_settings {
     const struct simba_backend_host *host;
     char *path;        /* absolute, so that it stays the same when the process changes its folder */

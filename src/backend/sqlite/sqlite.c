@@ -36,7 +36,7 @@ static bool serves(const char *scheme)
     return strcmp(scheme, "sqlite") == 0;
 }
 
-/* ---- The dialect ---------------------------------------------------------------------------- */
+/* ---- The dialect ----------------------------------------------------------------------------- */
 
 static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
                          struct sb_sql_limits *ret_limits, struct simba_error *error)
@@ -70,7 +70,7 @@ static const struct sb_sql_dialect dialect = {
     .close = close_settings,
 };
 
-/* ---- Contention: from the connection to the watch ------------------------------------------- */
+/* ---- Contention: from the connection to the watch -------------------------------------------- */
 
 static void finish_close(simba_backend *b);
 
@@ -102,7 +102,7 @@ static void on_met(void *user, int64_t life)
         on_contended(b);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static void free_backend(simba_backend *b)
 {
@@ -174,10 +174,10 @@ static uint64_t mark_of(const char *mutex, const char *id)
     return (uint64_t)sb_hash(mutex) << 32 | sb_hash(id != NULL ? id : "");
 }
 
-/* Whether a slow disk would keep nobody but the caller waiting: nobody else listens. While a contender leads, the
- * application may ask for a state, and a contender that has stopped may give back what came to it late; neither may
- * delay the leader's callbacks. Without the marks the only contender's requests would all be the thread's: a cycle
- * would take 2.7 times as long. */
+/* Whether a slow disk would keep nobody but the caller waiting: nobody else listens. While a
+ * contender leads, the application may ask for a state, and a contender that has stopped may give
+ * back what came to it late; neither may delay the leader's callbacks. Without the marks the only
+ * contender's requests would all be the thread's: a cycle would take 2.7 times as long. */
 static bool delays_nobody(const simba_backend *b, const struct simba_request *request)
 {
     if (b->listeners == 0)

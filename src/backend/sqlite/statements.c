@@ -1,6 +1,6 @@
 /*
- * statements.c - the statements of the dialect and the rows that they yield. Must not know requests, nor how a
- * connection is made.
+ * statements.c - the statements of the dialect and the rows that they yield. Must not know
+ * requests, nor how a connection is made.
  */
 #include "backend/sqlite/connection.h"
 
@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* What comes behind the id is either a lease, all of it and the token of the term that it is for, or the version that
- * is meant. */
+/* What comes behind the id is either a lease, all of it and the token of the term that it is for,
+ * or the version that is meant. */
 enum parameter {
     PARAMETER_MUTEX = 1,
     PARAMETER_ID,
@@ -25,8 +25,8 @@ enum parameter {
 /* Behind the columns that all dialects have. */
 #define COLUMN_LIFE (SB_SQL_COLUMN_FENCE + 1)
 
-/* A life counts for the version that it was written for. Whose life is over owns nothing any more, whatever its
- * lease says. */
+/* A life counts for the version that it was written for. Whose life is over owns nothing any more,
+ * whatever its lease says. */
 #define LIFE "iif(life_version = version, life, 0)"
 #define IS_OVER "simba_is_over(" LIFE ")"
 #define CHANGED_COLUMNS SB_SQL_COLUMNS ", simba_now(), fence, life"
@@ -64,7 +64,7 @@ static const char *const statement_texts[SB_SQL_STATEMENTS] = {
     [SB_SQL_RELEASE_EXACT] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?3",
 };
 
-/* ---- Running statements --------------------------------------------------------------------- */
+/* ---- Running statements ---------------------------------------------------------------------- */
 
 static int bind_text(sqlite3_stmt *statement, enum parameter parameter, const char *text)
 {
@@ -112,8 +112,9 @@ static void read_text(sqlite3_stmt *statement, enum sb_sql_column column, char *
     sb_text_copy(target, size, text != NULL ? (const char *)text : "");
 }
 
-/* Another program may have written an owner that we can only show in part, or that is no text: to SQL it
- * differs from every id that looks like it. No valid id has "@@", so no contender takes it for its own. */
+/* Another program may have written an owner that we can only show in part, or that is no text: to
+ * SQL it differs from every id that looks like it. No valid id has "@@", so no contender takes it
+ * for its own. */
 static void read_owner(sqlite3_stmt *statement, char owner_id[SIMBA_ID_MAX + 1])
 {
     bool is_text = sqlite3_column_type(statement, SB_SQL_COLUMN_OWNER_ID) == SQLITE_TEXT;
@@ -140,8 +141,8 @@ static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
     record->fence = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_FENCE);
 }
 
-/* An owner that somebody else may be waiting for. One that is known to be dead is no news: a waiter that was told
- * would ask again, without end. */
+/* An owner that somebody else may be waiting for. One that is known to be dead is no news: a waiter
+ * that was told would ask again, without end. */
 static void note_owner(const struct sb_sqlite_connection *c, sqlite3_stmt *statement)
 {
     int64_t life = sqlite3_column_int64(statement, COLUMN_LIFE);
@@ -176,8 +177,8 @@ static bool notes_version(enum sb_sql_statement which)
     return which == SB_SQL_ACQUIRE || which == SB_SQL_RELEASE || which == SB_SQL_RELEASE_EXACT;
 }
 
-/* What such a statement has made of its row, from what it was given. To let it yield the row (RETURNING) would cost
- * a quarter of it. */
+/* What such a statement has made of its row, from what it was given. To let it yield the row
+ * (RETURNING) would cost a quarter of it. */
 static int take_change(struct sb_sqlite_connection *c, enum sb_sql_statement which,
                        const struct sb_sql_values *values, const struct sb_sql_sink *sink)
 {

@@ -40,7 +40,7 @@ static bool is_placed_by_us(const struct stat *folder, const struct stat *entry)
            is_trusted(entry->st_uid);
 }
 
-/* ---- Links ---------------------------------------------------------------------------------- */
+/* ---- Links ----------------------------------------------------------------------------------- */
 
 /* Goes to the last entry. */
 static int walk_to(struct sb_path_walk *walk, const char *path, struct sb_sqlite_resolved *way)
@@ -86,7 +86,8 @@ struct place {
     struct stat database; /* as it would be created where it is missing */
 };
 
-/* Whether the list of users has no other user with that group. It says nothing of users whom only a server knows. */
+/* Whether the list of users has no other user with that group. It says nothing of users whom only a
+ * server knows. */
 static bool is_nobody_elses(gid_t group, uid_t user)
 {
     FILE *users = fopen(USERS_FILE, "re");
@@ -104,7 +105,8 @@ static bool is_nobody_elses(gid_t group, uid_t user)
     return !others && code == ENOENT; /* the end of the list */
 }
 
-/* Many systems give each user a group of the same number and name, and with it the right to write new folders. */
+/* Many systems give each user a group of the same number and name, and with it the right to write
+ * new folders. */
 static bool is_group_of_one(gid_t group)
 {
     char user_text[NAMES_MAX];
@@ -121,8 +123,8 @@ static bool is_group_of_one(gid_t group)
            is_nobody_elses(group, user.pw_uid);
 }
 
-/* Whether what shows as the right of the folder's group is one user's alone. An access control list shows so, too, where
- * it lets others write. */
+/* Whether what shows as the right of the folder's group is one user's alone. An access control list
+ * shows so, too, where it lets others write. */
 static bool is_right_of_one(const struct place *place)
 {
     return getxattr(place->path, "system.posix_acl_access", NULL, 0) < 0 &&
@@ -139,7 +141,8 @@ static bool is_group_trusted(const struct place *place)
     return (is_trusted(group) || group == place->database.st_uid) && is_right_of_one(place);
 }
 
-/* Tells of a user who may create files in the folder and may not write the database; NULL: there is none. */
+/* Tells of a user who may create files in the folder and may not write the database; NULL: there is
+ * none. */
 static const char *find_stranger(const struct place *place)
 {
     const struct stat *folder = &place->folder;
@@ -163,7 +166,8 @@ static bool is_roots_alone(const struct place *place)
     return (folder->st_mode & S_IWGRP) == 0 || (folder->st_gid == 0 && is_right_of_one(place));
 }
 
-/* As root SQLite gives the log and its index to the owner of the database, whatever they were before. */
+/* As root SQLite gives the log and its index to the owner of the database, whatever they were
+ * before. */
 static int fail_root(const char *folder_path, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;

@@ -1,6 +1,6 @@
 /*
- * wake.c - the side file by which processes wake each other: its format, who listens, and the writing end. Must not
- * know SQLite.
+ * wake.c - the side file by which processes wake each other: its format, who listens, and the
+ * writing end. Must not know SQLite.
  */
 #include "backend/sqlite/wake.h"
 
@@ -21,8 +21,9 @@
 #define SIDE_MODE 0600 /* where the database cannot be asked */
 #define ZFS_MAGIC 0x2fc12fc1
 
-/* A user who may use the database may use the file. Where it cannot be given to the database's group, those who
- * get in by the group do without; where its mode cannot be set it stays private. */
+/* A user who may use the database may use the file. Where it cannot be given to the database's
+ * group, those who get in by the group do without; where its mode cannot be set it stays
+ * private. */
 static void share_with(int fd, const struct stat *database)
 {
     uid_t owner = geteuid() == 0 ? database->st_uid : (uid_t)-1;
@@ -107,10 +108,11 @@ size_t sb_sqlite_wake_slot(const char *mutex)
     return sb_hash(mutex) % SB_SQLITE_WAKE_SLOTS;
 }
 
-/* ---- The file ------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
-/* Has the file its room while there is some: on a disk that is full later, a release can still be told. Others may have
- * written already, so what is in the file stays. Where it cannot be had, a write will tell. */
+/* Has the file its room while there is some: on a disk that is full later, a release can still be
+ * told. Others may have written already, so what is in the file stays. Where it cannot be had, a
+ * write will tell. */
 static void reserve(int fd)
 {
     struct stat status;
@@ -128,7 +130,7 @@ int sb_sqlite_wake_open_to_read(const char *wake_path, const char *path)
     return fd;
 }
 
-/* ---- Who listens ---------------------------------------------------------------------------- */
+/* ---- Who listens ----------------------------------------------------------------------------- */
 
 static struct flock byte_lock(short type, off_t byte)
 {
@@ -158,7 +160,7 @@ static bool is_heard(int fd, enum simba_notice notice)
     return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-/* ---- The writing end ------------------------------------------------------------------------ */
+/* ---- The writing end ------------------------------------------------------------------------- */
 
 void sb_sqlite_wake_writer_init(struct sb_sqlite_wake_writer *writer,
                                 const struct simba_backend_host *host, const char *wake_path,
@@ -214,8 +216,8 @@ static void open_file(struct sb_sqlite_wake_writer *writer)
     writer->inode = opened.st_ino;
 }
 
-/* Who waits since the commit may have found another file, or none, behind the name. Who opens one after this look finds
- * the commit. */
+/* Who waits since the commit may have found another file, or none, behind the name. Who opens one
+ * after this look finds the commit. */
 static bool ensure_file(struct sb_sqlite_wake_writer *writer, uint64_t names_note)
 {
     bool known = names_note != 0 && names_note == writer->names_note;

@@ -1,19 +1,19 @@
 /*
  * wake.h - the side file PATH-wake by which processes on one database wake each other.
  *
- * SQLite has no way to tell another process that something was committed, and a watch on its own files
- * fires before the commit can be seen. So the process that has committed a release writes into this
- * file, and waiters watch it. Nothing rests on its content: a file that is lost, old or full of noise
- * costs a late or a needless look at the database.
+ * SQLite has no way to tell another process that something was committed, and a watch on its own
+ * files fires before the commit can be seen. So the process that has committed a release writes
+ * into this file, and waiters watch it. Nothing rests on its content: a file that is lost, old or
+ * full of noise costs a late or a needless look at the database.
  *
  *     slot 0 | slot 1 | ... | slot 511      8 bytes each; a mutex has the slot of its name's hash
  *
- * A release puts a new random number into the slot (the file is modified: IN_MODIFY), so that only those
- * who wait for such a mutex look. An acquire only touches the times (IN_ATTRIB): it concerns nobody
- * but observers, and waiters sleep on.
+ * A release puts a new random number into the slot (the file is modified: IN_MODIFY), so that only
+ * those who wait for such a mutex look. An acquire only touches the times (IN_ATTRIB): it concerns
+ * nobody but observers, and waiters sleep on.
  *
- * Mostly nobody listens, and then nothing is written. Who listens has a lock on a byte behind the slots, which the
- * kernel takes away when its process ends:
+ * Mostly nobody listens, and then nothing is written. Who listens has a lock on a byte behind the
+ * slots, which the kernel takes away when its process ends:
  *
  *     byte 4096    to releases: everybody who listens
  *     byte 4097    to acquires: observers
@@ -35,12 +35,12 @@
 /* The slot of a mutex, less than SB_SQLITE_WAKE_SLOTS. */
 size_t sb_sqlite_wake_slot(const char *mutex);
 
-/* Opens the file for who listens, and creates it where it is missing with the permissions of the database `path`. A
- * descriptor or -1 with errno. */
+/* Opens the file for who listens, and creates it where it is missing with the permissions of the
+ * database `path`. A descriptor or -1 with errno. */
 int sb_sqlite_wake_open_to_read(const char *wake_path, const char *path);
 
-/* Says that the opener of the file listens until it is closed, to acquires or to releases only. The caller looks at
- * the database afterwards. False, with errno: others may not hear of it. */
+/* Says that the opener of the file listens until it is closed, to acquires or to releases only. The
+ * caller looks at the database afterwards. False, with errno: others may not hear of it. */
 bool sb_sqlite_wake_listen(int fd, bool to_acquires);
 
 /* The writing end. */
@@ -62,18 +62,21 @@ void sb_sqlite_wake_writer_init(struct sb_sqlite_wake_writer *writer,
                                 const char *path);
 void sb_sqlite_wake_writer_close(struct sb_sqlite_wake_writer *writer);
 
-/* Tells those who listen that a mutex was released or changed its owner. The file's name is looked at unless
- * `names_note` is the one of the last call, and not 0: the caller knows then that no name there has changed since. A
- * file that cannot be written is logged once; the others come by their own clocks then. */
+/* Tells those who listen that a mutex was released or changed its owner. The file's name is looked
+ * at unless `names_note` is the one of the last call, and not 0: the caller knows then that no name
+ * there has changed since. A file that cannot be written is logged once; the others come by their
+ * own clocks then. */
 void sb_sqlite_wake_write(struct sb_sqlite_wake_writer *writer, enum simba_notice notice,
                           const char *mutex, uint64_t names_note);
 
 /* ---- The files that stand beside the database ------------------------------------------------ */
 
-/* A user who may write in the folder could have put a link there, to have a file of ours overwritten. So
- * nothing is taken but a plain file with this one name. All who open return a descriptor or -1 with errno. */
+/* A user who may write in the folder could have put a link there, to have a file of ours
+ * overwritten. So nothing is taken but a plain file with this one name. All who open return a
+ * descriptor or -1 with errno. */
 
-/* Opens the file, and creates it with the permissions of the database `path` where it is missing. */
+/* Opens the file, and creates it with the permissions of the database `path` where it is
+ * missing. */
 int sb_sqlite_side_open(const char *side_path, const char *path);
 
 /* The same for who only reads it; it may be one that only others may write. */
@@ -82,8 +85,8 @@ int sb_sqlite_side_open_to_read(const char *side_path, const char *path);
 /* Opens it to read where it is there; creates nothing. */
 int sb_sqlite_side_find(const char *side_path);
 
-/* Whether the file system of what was opened is known to be kept by this kernel alone: locks are in its memory, and no
- * name changes without it. Of others nothing is believed. */
+/* Whether the file system of what was opened is known to be kept by this kernel alone: locks are in
+ * its memory, and no name changes without it. Of others nothing is believed. */
 bool sb_sqlite_side_is_local(int fd);
 
 #endif

@@ -1,18 +1,18 @@
 /*
- * watch.c - the reading end of the side files. Owns the inotify instance and when it is looked at; must
- * not know SQLite.
+ * watch.c - the reading end of the side files. Owns the inotify instance and when it is looked at;
+ * must not know SQLite.
  *
  *     idle --- an observer comes, or a contender has to wait ---> armed
  *     armed -- the last one that listened is gone --------------> idle
  *
- * Between the attempt that was lost and the arming somebody may have released. So arming ends with one
- * wake-up of all: a waiter that looks again after it is told of everything that follows.
+ * Between the attempt that was lost and the arming somebody may have released. So arming ends with
+ * one wake-up of all: a waiter that looks again after it is told of everything that follows.
  *
- * The inotify instance is kept until the end: closing one takes the kernel milliseconds. Where a user
- * has no instance left, the file is read every 50 ms instead.
+ * The inotify instance is kept until the end: closing one takes the kernel milliseconds. Where a
+ * user has no instance left, the file is read every 50 ms instead.
  *
- * When an owner dies the kernel closes the file in which its life is locked, and says so to who watches it; an
- * instant later it takes the lock away. Hence a few looks in quick succession.
+ * When an owner dies the kernel closes the file in which its life is locked, and says so to who
+ * watches it; an instant later it takes the lock away. Hence a few looks in quick succession.
  */
 #include "backend/sqlite/watch.h"
 
@@ -69,7 +69,7 @@ struct sb_sqlite_watch {
 
 static void disarm(struct sb_sqlite_watch *w);
 
-/* ---- Telling them --------------------------------------------------------------------------- */
+/* ---- Telling them ---------------------------------------------------------------------------- */
 
 enum audience { AUDIENCE_ALL, AUDIENCE_OBSERVERS };
 
@@ -99,7 +99,7 @@ static void tell_all(struct sb_sqlite_watch *w, enum audience audience)
         tell_slot(w, slot, audience);
 }
 
-/* ---- The file ------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 /* What is behind the end of the file counts as zero. */
 static bool read_slots(const struct sb_sqlite_watch *w, uint64_t slots[SB_SQLITE_WAKE_SLOTS])
@@ -189,7 +189,7 @@ static bool is_same_file(const struct sb_sqlite_watch *w)
            named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
-/* ---- inotify -------------------------------------------------------------------------------- */
+/* ---- inotify --------------------------------------------------------------------------------- */
 
 static void check_owners(struct sb_sqlite_watch *w)
 {
@@ -298,7 +298,7 @@ static void watch_liveness(struct sb_sqlite_watch *w)
         unwatch(w, &before);
 }
 
-/* ---- Arming --------------------------------------------------------------------------------- */
+/* ---- Arming ---------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer);
 
@@ -331,7 +331,8 @@ static void change_audience(struct sb_sqlite_watch *w)
     listen_now(w);
 }
 
-/* The watch comes first, then what it is compared with, then a look of everybody at the database. */
+/* The watch comes first, then what it is compared with, then a look of everybody at the
+ * database. */
 static void arm(struct sb_sqlite_watch *w)
 {
     w->armed = true;
@@ -366,8 +367,8 @@ static void plan_relook(struct sb_sqlite_watch *w)
     w->relook_ms = last ? 0 : w->relook_ms * RELOOK_FACTOR;
 }
 
-/* With inotify this only makes sure of the files, whose deletion is not seen while somebody has them
- * open. */
+/* With inotify this only makes sure of the files, whose deletion is not seen while somebody has
+ * them open. */
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_sqlite_watch *w = timer->data;
@@ -426,7 +427,7 @@ void sb_sqlite_watch_listen(struct sb_sqlite_watch *w, const char *mutex, bool o
         change_audience(w);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int sb_sqlite_watch_create(const struct simba_backend_host *host,
                            const struct sb_sqlite_watch_files *files,

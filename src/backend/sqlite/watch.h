@@ -1,9 +1,10 @@
 /*
- * watch.h - the reading end of the side files: tells the contenders and observers of one client when
- * another process may have released or acquired, or has died.
+ * watch.h - the reading end of the side files: tells the contenders and observers of one client
+ * when another process may have released or acquired, or has died.
  *
- * All on the loop thread. The files are watched only when they have to be: from the first contender that has
- * to wait, or the first observer, until nobody listens any more. An uncontended acquire pays nothing.
+ * All on the loop thread. The files are watched only when they have to be: from the first contender
+ * that has to wait, or the first observer, until nobody listens any more. An uncontended acquire
+ * pays nothing.
  */
 #ifndef SB_SQLITE_WATCH_H
 #define SB_SQLITE_WATCH_H
@@ -32,8 +33,8 @@ void sb_sqlite_watch_close(struct sb_sqlite_watch *watch, void (*closed)(void *a
 void sb_sqlite_watch_listen(struct sb_sqlite_watch *watch, const char *mutex, bool observer,
                             bool on);
 
-/* An owner with that life has been met; all who listen are told when it is over. Returns whether it was not known:
- * then sb_sqlite_watch_contended is to follow. Any thread. */
+/* An owner with that life has been met; all who listen are told when it is over. Returns whether it
+ * was not known: then sb_sqlite_watch_contended is to follow. Any thread. */
 bool sb_sqlite_watch_owner(struct sb_sqlite_watch *watch, int64_t life);
 
 /* A contender has to wait, or an owner was met. */

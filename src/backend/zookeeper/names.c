@@ -13,9 +13,10 @@
 #define PROTECTION "_c_"
 #define LATCH "latch-"
 
-/* ---- What may be a name --------------------------------------------------------------------- */
+/* ---- What may be a name ---------------------------------------------------------------------- */
 
-/* As the servers check the characters of a path, in UTF-16: what lies behind U+FFFF has surrogates there. */
+/* As the servers check the characters of a path, in UTF-16: what lies behind U+FFFF has surrogates
+ * there. */
 static bool is_refused(uint32_t character)
 {
     return character <= 0x1f || (character >= 0x7f && character <= 0x9f) ||
@@ -61,7 +62,7 @@ int sb_zk_check_mutex(const char *mutex, struct simba_error *error)
     return sb_zk_check_characters("mutex name", mutex, error);
 }
 
-/* ---- Paths ---------------------------------------------------------------------------------- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 void sb_zk_make_uuid(char ret_uuid[SB_ZK_UUID_SIZE])
 {
@@ -75,7 +76,7 @@ void sb_zk_make_uuid(char ret_uuid[SB_ZK_UUID_SIZE])
                 (unsigned long long)(low >> 48), (unsigned long long)(low & 0xffffffffffffU));
 }
 
-/* ---- Paths ---------------------------------------------------------------------------------- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 bool sb_zk_mutex_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex)
 {
@@ -126,7 +127,7 @@ bool sb_zk_split_path(const char *path, const char *base, char ret_mutex[SIMBA_M
     return true;
 }
 
-/* ---- Order ---------------------------------------------------------------------------------- */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 /* What follows the last "latch-"; the whole name of a stranger's node that has none. */
 static const char *sort_key(const char *node)
@@ -203,7 +204,7 @@ void sb_zk_rank(const char *const *children, size_t count, const char *uuid,
     keep(ret_ranks, ret_ranks->before, last_before(children, count, mine));
 }
 
-/* ---- Ids ------------------------------------------------------------------------------------ */
+/* ---- Ids ------------------------------------------------------------------------------------- */
 
 void sb_zk_read_id(const char *data, size_t length, const char *node, char ret_id[SIMBA_ID_MAX + 1])
 {

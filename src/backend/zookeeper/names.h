@@ -1,10 +1,11 @@
 /*
- * names.h - the names of nodes, and the order of the participants of a latch. Pure, but for the uuids.
+ * names.h - the names of nodes, and the order of the participants of a latch. Pure, but for the
+ * uuids.
  *
  *     BASE/MUTEX/_c_<uuid>-latch-<sequence>
  *
- * BASE is the chroot and "/simba". What follows "latch-" decides the order, as Curator's LeaderLatch has it;
- * the uuid lets a creator find its node when the reply to the create was lost.
+ * BASE is the chroot and "/simba". What follows "latch-" decides the order, as Curator's
+ * LeaderLatch has it; the uuid lets a creator find its node when the reply to the create was lost.
  */
 #ifndef SB_ZK_NAMES_H
 #define SB_ZK_NAMES_H
@@ -35,16 +36,16 @@ int sb_zk_check_mutex(const char *mutex, struct simba_error *error);
 /* A random uuid. */
 void sb_zk_make_uuid(char ret_uuid[SB_ZK_UUID_SIZE]);
 
-/* BASE/MUTEX, BASE/MUTEX/NODE or, with `uuid`, what the name of a new node begins with. They return false
- * when it does not fit. */
+/* BASE/MUTEX, BASE/MUTEX/NODE or, with `uuid`, what the name of a new node begins with. They return
+ * false when it does not fit. */
 bool sb_zk_mutex_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex);
 bool sb_zk_node_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex,
                      const char *node);
 bool sb_zk_new_node_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex,
                          const char *uuid);
 
-/* Takes BASE/MUTEX or BASE/MUTEX/NODE apart; *ret_node is "" or points into `path`. False when the path is
- * not below `base`, or its mutex has a name that none can have. */
+/* Takes BASE/MUTEX or BASE/MUTEX/NODE apart; *ret_node is "" or points into `path`. False when the
+ * path is not below `base`, or its mutex has a name that none can have. */
 bool sb_zk_split_path(const char *path, const char *base, char ret_mutex[SIMBA_MUTEX_MAX + 1],
                       const char **ret_node);
 
@@ -58,8 +59,8 @@ bool sb_zk_is_overflown(const char *node);
 void sb_zk_rank(const char *const *children, size_t count, const char *uuid,
                 struct sb_zk_ranks *ret_ranks);
 
-/* The contender's id from a node's data: at most SIMBA_ID_MAX bytes, control characters replaced. Where the
- * participant told none, the node's name stands for it. */
+/* The contender's id from a node's data: at most SIMBA_ID_MAX bytes, control characters replaced.
+ * Where the participant told none, the node's name stands for it. */
 void sb_zk_read_id(const char *data, size_t length, const char *node,
                    char ret_id[SIMBA_ID_MAX + 1]);
 

@@ -49,7 +49,7 @@ static int copy(char **target, const char *text, struct simba_error *error)
     return *target != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
-/* ---- Where ---------------------------------------------------------------------------------- */
+/* ---- Where ----------------------------------------------------------------------------------- */
 
 static void add_host(struct sb_text *hosts, const char *host, int port)
 {
@@ -123,7 +123,7 @@ static int read_chroot(struct sb_zk_options *o, simba_url *url, struct simba_err
     return copy(&o->base, base, error);
 }
 
-/* ---- Who ------------------------------------------------------------------------------------ */
+/* ---- Who ------------------------------------------------------------------------------------- */
 
 static int read_auth(struct sb_zk_options *o, simba_url *url, struct simba_error *error)
 {
@@ -179,7 +179,7 @@ static int read_policy(struct sb_zk_options *o, simba_url *url, struct simba_err
                         policy);
 }
 
-/* ---- How ------------------------------------------------------------------------------------ */
+/* ---- How ------------------------------------------------------------------------------------- */
 
 static int check_duration(const char *name, int64_t value_ms, struct simba_error *error)
 {
@@ -191,8 +191,8 @@ static int check_duration(const char *name, int64_t value_ms, struct simba_error
                         simba_duration_format(value_ms, text, sizeof text));
 }
 
-/* A session is the lease on the server: without a wish of its own it is so long that an owner may believe in it
- * for the lease of the client. */
+/* A session is the lease on the server: without a wish of its own it is so long that an owner may
+ * believe in it for the lease of the client. */
 static int64_t session_for(int64_t lease_ms)
 {
     int64_t most_ms = SESSION_TIMEOUT_MAX_MS;
@@ -245,8 +245,9 @@ static int read_tls(struct sb_zk_options *o, simba_url *url, struct simba_error 
     return copy(&o->tls, buffer, error);
 }
 
-/* The client library checks which authority has signed a certificate, and not for which host: any other
- * server that has one could take a ZooKeeper server's place. A user who knows that there is none says so. */
+/* The client library checks which authority has signed a certificate, and not for which host: any
+ * other server that has one could take a ZooKeeper server's place. A user who knows that there is
+ * none says so. */
 static int check_verify(const struct sb_zk_options *o, simba_url *url, struct simba_error *error)
 {
     const char *verify = o->tls != NULL ? simba_url_param(url, "tls-verify") : NULL;

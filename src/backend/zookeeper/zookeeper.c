@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static void free_store(simba_backend *store)
 {
@@ -61,7 +61,7 @@ static int open_client(const struct simba_backend_config *config,
     return SIMBA_OK;
 }
 
-/* ---- Use ------------------------------------------------------------------------------------ */
+/* ---- Use ------------------------------------------------------------------------------------- */
 
 static void submit(simba_backend *store, struct simba_request *batch)
 {
@@ -123,7 +123,7 @@ static void listen_to(simba_backend *store, const char *name, const char *id, bo
     sb_zk_mutex_drop(&store->mutexes, mutex);
 }
 
-/* ---- Closing -------------------------------------------------------------------------------- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 static void finish_close(void *user)
 {

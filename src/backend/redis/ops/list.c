@@ -52,7 +52,7 @@ struct listing {
 static void scan_node(struct listing *l);
 static void scan(struct listing *l, const char *cursor, size_t length);
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void finish(struct listing *l)
 {
@@ -117,7 +117,7 @@ static void fail_memory(struct listing *l)
     fail(l, &error);
 }
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static void read_more(struct listing *l);
 
@@ -205,7 +205,7 @@ static void read_more(struct listing *l)
     sb_redis_nodes_flush(&store->nodes);
 }
 
-/* ---- Names ---------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -258,7 +258,7 @@ static bool add_keys(struct listing *l, const redisReply *keys)
     return true;
 }
 
-/* ---- Scanning ------------------------------------------------------------------------------- */
+/* ---- Scanning -------------------------------------------------------------------------------- */
 
 static void go_on(struct listing *l, const redisReply *cursor)
 {

@@ -31,7 +31,7 @@ struct queue {
     unsigned ways; /* so far */
 };
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void fail(struct queue *q, const struct simba_error *error)
 {
@@ -39,7 +39,7 @@ static void fail(struct queue *q, const struct simba_error *error)
     sb_free(q);
 }
 
-/* ---- The set -------------------------------------------------------------------------------- */
+/* ---- The set --------------------------------------------------------------------------------- */
 
 static void read_id(const redisReply *text, char id[SIMBA_ID_MAX + 1])
 {
@@ -132,7 +132,7 @@ static void on_ranged(struct sb_redis_command *command, const struct sb_redis_an
     }
 }
 
-/* ---- The way there -------------------------------------------------------------------------- */
+/* ---- The way there --------------------------------------------------------------------------- */
 
 static void on_read(simba_backend *store, struct simba_request *request,
                     const struct sb_redis_record *record, const struct simba_error *error)

@@ -53,7 +53,7 @@ struct sb_redis_subscriber {
     size_t lingerer_count;
 };
 
-/* ---- Saying --------------------------------------------------------------------------------- */
+/* ---- Saying ---------------------------------------------------------------------------------- */
 
 static void on_flush(uv_prepare_t *prepare)
 {
@@ -122,7 +122,7 @@ void sb_redis_subscriber_remove(struct sb_redis_subscriber *s, struct sb_redis_l
         say(s, arguments, 2);
 }
 
-/* ---- Lingering ------------------------------------------------------------------------------ */
+/* ---- Lingering ------------------------------------------------------------------------------- */
 
 static struct sb_redis_listener *take_lingerer(struct sb_redis_subscriber *s, size_t index)
 {
@@ -184,7 +184,7 @@ void sb_redis_subscriber_resume(struct sb_redis_subscriber *s, struct sb_redis_l
     sb_redis_listeners_remove(s->listeners, listener); /* the lingering was counted, too */
 }
 
-/* ---- Coming up ------------------------------------------------------------------------------ */
+/* ---- Coming up ------------------------------------------------------------------------------- */
 
 static void say_chunk(struct sb_redis_subscriber *s)
 {
@@ -218,7 +218,7 @@ static void on_ready(void *user)
     s->bulk = s->asked;
 }
 
-/* ---- Hearing -------------------------------------------------------------------------------- */
+/* ---- Hearing --------------------------------------------------------------------------------- */
 
 static void on_confirmed(struct sb_redis_subscriber *s, const redisReply *channel)
 {
@@ -292,7 +292,7 @@ static void on_pushed(void *user, const redisReply *reply)
         on_message(s, reply->element[1], reply->element[2]);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 void sb_redis_subscriber_drop(struct sb_redis_subscriber *s, const struct simba_error *error)
 {

@@ -15,7 +15,7 @@
 
 #include <simba/backend.h>
 
-/* ---- Listeners, by the name of the channel -------------------------------------------------- */
+/* ---- Listeners, by the name of the channel --------------------------------------------------- */
 
 struct sb_redis_subscriber;
 
@@ -92,7 +92,7 @@ struct sb_redis_listener *sb_redis_listeners_next(const struct sb_redis_listener
 void sb_redis_listener_wake(const struct sb_redis_listeners *listeners,
                             const struct sb_redis_listener *listener);
 
-/* ---- The subscriptions at one server -------------------------------------------------------- */
+/* ---- The subscriptions at one server --------------------------------------------------------- */
 
 struct sb_redis_subscriber;
 

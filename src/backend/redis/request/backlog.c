@@ -24,7 +24,7 @@ struct sb_redis_backlog {
     void *user;
 };
 
-/* ---- Heaps ---------------------------------------------------------------------------------- */
+/* ---- Heaps ----------------------------------------------------------------------------------- */
 
 /* Both are roots, and either may be NULL. Among equals `older` is first. */
 static struct sb_redis_backlog_entry *meld(struct sb_redis_backlog_entry *older,
@@ -91,7 +91,7 @@ static bool has_due(const struct sb_redis_backlog *b, enum rank rank, int64_t no
     return b->first[rank] != NULL && b->first[rank]->due_ms <= now_ms;
 }
 
-/* ---- Time ----------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static void on_timer(uv_timer_t *timer);
 
@@ -159,7 +159,7 @@ static void on_timer(uv_timer_t *timer)
         b->events->due(b->user);
 }
 
-/* ---- Use ------------------------------------------------------------------------------------ */
+/* ---- Use ------------------------------------------------------------------------------------- */
 
 bool sb_redis_backlog_is_empty(const struct sb_redis_backlog *b)
 {
@@ -201,7 +201,7 @@ struct sb_redis_backlog_entry *sb_redis_backlog_take(struct sb_redis_backlog *b)
     return NULL;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
                                                  const struct sb_redis_backlog_events *events,

@@ -16,7 +16,7 @@
 #define ATTEMPTS_MAX 8 /* of one request, by scripts that are missing and nodes that moved */
 #define TOKEN_END ((int64_t)1 << 53) /* no script counts so far */
 
-/* ---- Replies -------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 /* Whatever the key holds becomes a printable name of the length of an id. */
 static void read_owner(struct sb_redis_record *record, const redisReply *text, const char *id)
@@ -139,7 +139,7 @@ bool sb_redis_record_is_owned_by(const struct sb_redis_record *record, const cha
     return record->owned && id != NULL && strcmp(record->owner, id) == 0;
 }
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 void sb_redis_call_end(struct sb_redis_call *call, const struct sb_redis_record *record,
                        const struct simba_error *error)
@@ -171,7 +171,7 @@ void sb_redis_call_fail(struct sb_redis_call *call, const struct simba_error *er
         sb_redis_call_end(call, NULL, error);
 }
 
-/* ---- Words ---------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static enum sb_redis_script_name script_of(enum simba_op op)
 {
@@ -246,7 +246,7 @@ static size_t add_values(const struct sb_redis_call *call, struct sb_redis_argum
     return count + add_optional_values(call, arguments + count, digits + 2);
 }
 
-/* ---- Sending -------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
 static void on_asked(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {

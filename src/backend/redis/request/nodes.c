@@ -19,7 +19,7 @@
 
 #define NODES_MAX (2 * SB_REDIS_MASTERS_MAX) /* of two maps, while one replaces the other */
 
-/* ---- Closing -------------------------------------------------------------------------------- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 static void finish_close(struct sb_redis_nodes *nodes)
 {
@@ -73,7 +73,7 @@ void sb_redis_nodes_free(struct sb_redis_nodes *nodes)
         sb_redis_sentinels_free(nodes->sentinels); /* they were not started */
 }
 
-/* ---- Where a node is ------------------------------------------------------------------------ */
+/* ---- Where a node is ------------------------------------------------------------------------- */
 
 /* A server that the sentinels do not confirm is not even connected to. */
 static int where_is_master(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
@@ -126,7 +126,7 @@ static void on_sentinels_closed(void *user)
     finish_close(nodes);
 }
 
-/* ---- A node --------------------------------------------------------------------------------- */
+/* ---- A node ---------------------------------------------------------------------------------- */
 
 static void on_room(void *user)
 {
@@ -223,7 +223,7 @@ static struct sb_redis_node *add_node(struct sb_redis_nodes *nodes,
     return node;
 }
 
-/* ---- The nodes of a cluster ----------------------------------------------------------------- */
+/* ---- The nodes of a cluster ------------------------------------------------------------------ */
 
 /* A node is connected to when it is first used. Redirections may name as many as they like until
  * the map is asked for again, so there is a limit. */
@@ -311,7 +311,7 @@ static void on_cluster_closed(void *user)
 static const struct sb_redis_cluster_events cluster_events = {find_node, on_slot_moved, on_mapped,
                                                               add_seeds, on_cluster_closed};
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static const struct sb_redis_sentinels_events sentinels_events = {on_master_moved,
                                                                   on_sentinels_closed};
@@ -390,7 +390,7 @@ int sb_redis_nodes_open(struct sb_redis_nodes *nodes, struct simba_error *error)
     return open_server(nodes, error);
 }
 
-/* ---- Use ------------------------------------------------------------------------------------ */
+/* ---- Use ------------------------------------------------------------------------------------- */
 
 struct sb_redis_node *sb_redis_nodes_route(const struct sb_redis_nodes *nodes, const char *mutex,
                                            struct simba_error *error)

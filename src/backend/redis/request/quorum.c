@@ -30,7 +30,7 @@ static void release(struct sb_redis_quorum *quorum)
         sb_free(quorum);
 }
 
-/* ---- Verdict -------------------------------------------------------------------------------- */
+/* ---- Verdict --------------------------------------------------------------------------------- */
 
 static void decide(struct sb_redis_quorum *quorum, enum sb_redis_verdict verdict)
 {
@@ -92,7 +92,7 @@ void sb_redis_quorum_hold(struct sb_redis_quorum_member *member)
     quorum->held = member;
 }
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 /* The latest end of a command, however often its deadline is put off. */
 static int64_t end_of(const struct sb_redis_command *command)

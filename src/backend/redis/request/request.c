@@ -22,7 +22,7 @@
 static void start(simba_backend *store, struct simba_request *request, sb_redis_call_take *take,
                   bool once);
 
-/* ---- Answers -------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 void sb_redis_request_reply(simba_backend *store, struct simba_request *request,
                             const struct sb_redis_record *record, const struct simba_error *error)
@@ -92,7 +92,7 @@ static void on_settled(struct sb_redis_quorum_member *member, enum sb_redis_verd
     }
 }
 
-/* ---- Leaving the queue ---------------------------------------------------------------------- */
+/* ---- Leaving the queue ----------------------------------------------------------------------- */
 
 /* A RELEASE of the backend's own. Where it fails, those behind try at the end of the lease that
  * they know of. It is never sent again: its contender may be back by then, and alive in the
@@ -135,7 +135,7 @@ void sb_redis_request_leave_queue(simba_backend *store, struct sb_redis_listener
     sb_redis_nodes_flush(&store->nodes);
 }
 
-/* ---- Records -------------------------------------------------------------------------------- */
+/* ---- Records --------------------------------------------------------------------------------- */
 
 /* A contender that has lost waits from now on: before, nobody had a reason to wake it. */
 static void note_attempt(struct sb_redis_call *call, const struct sb_redis_record *record)
@@ -199,7 +199,7 @@ static void take_record(struct sb_redis_call *call, const struct sb_redis_place 
     }
 }
 
-/* ---- Error replies -------------------------------------------------------------------------- */
+/* ---- Error replies --------------------------------------------------------------------------- */
 
 static void redirect(struct sb_redis_call *call, const struct sb_redis_place *from,
                      const char *text)
@@ -285,7 +285,7 @@ static void on_answered(struct sb_redis_command *command, const struct sb_redis_
         take_record(call, answer->place, answer->reply);
 }
 
-/* ---- Beginning ------------------------------------------------------------------------------ */
+/* ---- Beginning ------------------------------------------------------------------------------- */
 
 /* Its turn has come for the first time: what is sent again has had its turn. A LIST does the rest
  * by itself. A call that keeps its turn beyond its time limit has its limit from now on. */

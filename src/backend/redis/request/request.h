@@ -8,7 +8,7 @@
 #include "backend/redis/options.h"
 #include "backend/redis/request/store.h"
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 struct redisReply;
 
@@ -88,7 +88,7 @@ void sb_redis_call_fail(struct sb_redis_call *call, const struct simba_error *er
 /* The same when it may or may not have been carried out. */
 void sb_redis_call_lose(struct sb_redis_call *call, const struct simba_error *why);
 
-/* ---- Requests ------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* Answers a request by host->reply. */
 sb_redis_call_take sb_redis_request_reply;

@@ -12,7 +12,7 @@
 #define YIELD_MS 20   /* a waiter that has not come by then may be dead */
 #define YIELD_SHARE 4 /* what part of a lease or of a request's time may pass meanwhile */
 
-/* ---- Listening ------------------------------------------------------------------------------ */
+/* ---- Listening ------------------------------------------------------------------------------- */
 
 /* A contender is only noted down: it subscribes when it has lost an attempt. */
 static void start_listening(simba_backend *store, const char *mutex, const char *id)
@@ -57,7 +57,7 @@ void sb_redis_waiting_listen(simba_backend *store, const char *mutex, const char
         stop_listening(store, mutex, id);
 }
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static struct sb_redis_listener *listener_of(const simba_backend *store,
                                              const struct simba_request *request)
@@ -99,7 +99,7 @@ sb_redis_waiting_lost(simba_backend *store, const struct simba_request *request,
     return NULL;
 }
 
-/* ---- Yields --------------------------------------------------------------------------------- */
+/* ---- Yields ---------------------------------------------------------------------------------- */
 
 static uint32_t number_of(const struct simba_request *request)
 {

@@ -46,7 +46,7 @@ struct sb_redis_cluster {
     struct simba_error error;
 };
 
-/* ---- The map -------------------------------------------------------------------------------- */
+/* ---- The map --------------------------------------------------------------------------------- */
 
 static bool set_slot(struct sb_redis_cluster *c, unsigned slot, struct sb_redis_node *node)
 {
@@ -83,7 +83,7 @@ static bool apply(struct sb_redis_cluster *c, const struct sb_redis_slot_map *ma
     return changed;
 }
 
-/* ---- Refreshing ----------------------------------------------------------------------------- */
+/* ---- Refreshing ------------------------------------------------------------------------------ */
 
 void sb_redis_cluster_add_seed(struct sb_redis_cluster *c, const struct sb_redis_place *place)
 {
@@ -219,7 +219,7 @@ void sb_redis_cluster_doubt(struct sb_redis_cluster *c, const struct sb_redis_pl
     sb_redis_cluster_refresh(c);
 }
 
-/* ---- Routing -------------------------------------------------------------------------------- */
+/* ---- Routing --------------------------------------------------------------------------------- */
 
 struct sb_redis_node *sb_redis_cluster_node(const struct sb_redis_cluster *c, const char *mutex)
 {
@@ -296,7 +296,7 @@ struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, cons
     return node;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int sb_redis_cluster_open(const struct sb_redis_cluster_config *config,
                           struct sb_redis_cluster **ret_cluster, struct simba_error *error)

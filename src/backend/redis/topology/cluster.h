@@ -13,7 +13,7 @@
 #include "backend/redis/wire/blocking.h"
 #include "backend/redis/wire/tls.h"
 
-/* ---- Slots ---------------------------------------------------------------------------------- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 #define SB_REDIS_SLOTS 16384
 
@@ -48,7 +48,7 @@ int sb_redis_slot_map_find(const struct sb_redis_options *options, const struct 
                            const struct sb_redis_place *places, size_t count,
                            struct sb_redis_slot_map *ret_map, struct simba_error *error);
 
-/* ---- The cluster ---------------------------------------------------------------------------- */
+/* ---- The cluster ----------------------------------------------------------------------------- */
 
 struct sb_redis_cluster;
 struct sb_redis_node;

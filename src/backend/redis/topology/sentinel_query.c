@@ -18,7 +18,7 @@
 #include <string.h>
 #include <uv.h>
 
-/* ---- One sentinel --------------------------------------------------------------------------- */
+/* ---- One sentinel ---------------------------------------------------------------------------- */
 
 enum step { MASTER, MY_ID, PEERS }; /* the first failure is told: that of the master says most */
 
@@ -180,7 +180,7 @@ int sb_redis_sentinel_query_start(struct sb_redis_sentinel_query *q,
     return q->code;
 }
 
-/* ---- All sentinels -------------------------------------------------------------------------- */
+/* ---- All sentinels --------------------------------------------------------------------------- */
 
 struct search;
 

@@ -59,7 +59,7 @@ struct sb_redis_sentinels {
 
 static void ask(struct sentinel *one);
 
-/* ---- What is known -------------------------------------------------------------------------- */
+/* ---- What is known --------------------------------------------------------------------------- */
 
 static int64_t period_ms(const struct sb_redis_sentinels *s)
 {
@@ -138,7 +138,7 @@ static void look_for_master(struct sb_redis_sentinels *s)
         s->events->moved(s->user);
 }
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static void on_answered(struct sb_redis_sentinel_query *query)
 {
@@ -191,7 +191,7 @@ static void ask_all(struct sb_redis_sentinels *s)
             ask(s->sentinels[i]);
 }
 
-/* ---- Hearing -------------------------------------------------------------------------------- */
+/* ---- Hearing --------------------------------------------------------------------------------- */
 
 static void on_announcements_ready(void *user)
 {
@@ -230,7 +230,7 @@ static void on_announced(void *user, const redisReply *reply)
         ask_all(one->all);
 }
 
-/* ---- Sentinels ------------------------------------------------------------------------------ */
+/* ---- Sentinels ------------------------------------------------------------------------------- */
 
 static void finish_close(struct sb_redis_sentinels *s)
 {
@@ -325,7 +325,7 @@ static void add_sentinel(struct sb_redis_sentinels *s, size_t index)
         close_sentinel(s, index);
 }
 
-/* ---- Rounds --------------------------------------------------------------------------------- */
+/* ---- Rounds ---------------------------------------------------------------------------------- */
 
 static void forget_gone(struct sb_redis_sentinels *s, int64_t now_ms)
 {
@@ -355,7 +355,7 @@ static void on_timer(uv_timer_t *timer)
     log_whether_lost(s);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 struct sb_redis_sentinels *sb_redis_sentinels_create(const struct simba_backend_host *host,
                                                      const struct sb_redis_options *options,

@@ -27,7 +27,7 @@
 #include "backend/redis/wire/endpoint.h"
 #include "backend/redis/wire/tls.h"
 
-/* ---- Votes ---------------------------------------------------------------------------------- */
+/* ---- Votes ----------------------------------------------------------------------------------- */
 
 #define SB_REDIS_SENTINELS_MAX 32
 #define SB_REDIS_SENTINEL_ID_MAX 41 /* with the NUL */
@@ -102,7 +102,7 @@ const struct sb_redis_place *sb_redis_votes_master(const struct sb_redis_votes *
                                                    const struct sb_redis_place *current,
                                                    int64_t since_ms);
 
-/* ---- Queries -------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 #define SB_REDIS_SENTINEL_QUERY_STEPS 3
 
@@ -146,7 +146,7 @@ int sb_redis_sentinel_query_all(const struct sb_redis_options *options,
                                 const struct sb_redis_tls *tls, struct sb_redis_votes *ret_votes,
                                 struct simba_error *error);
 
-/* ---- The watch ------------------------------------------------------------------------------ */
+/* ---- The watch ------------------------------------------------------------------------------- */
 
 /* Asks each sentinel every quarter of a ttl (100 ms to 1 s), and at once when one of them announces
  * a fail-over. The first queries have been made before: a client that lives for a moment asks once

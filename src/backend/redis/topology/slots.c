@@ -11,7 +11,7 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-/* ---- The slot of a mutex -------------------------------------------------------------------- */
+/* ---- The slot of a mutex --------------------------------------------------------------------- */
 
 /* CRC16-CCITT (XModem), as clusters count. */
 static unsigned crc16(const char *bytes, size_t length)
@@ -38,7 +38,7 @@ bool sb_redis_slot_is_one(const char *mutex)
     return mutex[0] != '}';
 }
 
-/* ---- The map -------------------------------------------------------------------------------- */
+/* ---- The map --------------------------------------------------------------------------------- */
 
 struct reading {
     struct sb_redis_slot_map map;

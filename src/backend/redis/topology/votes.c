@@ -21,7 +21,7 @@ void sb_redis_votes_init(struct sb_redis_votes *v, const struct sb_redis_options
     }
 }
 
-/* ---- Answers -------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static bool is_peer(const struct sb_redis_votes *v, size_t index,
                     const struct sb_redis_sentinel_peer *peer)
@@ -76,7 +76,7 @@ void sb_redis_votes_take(struct sb_redis_votes *v, size_t index,
         take_peers(v, index, answer, asked_ms);
 }
 
-/* ---- Which sentinels there are -------------------------------------------------------------- */
+/* ---- Which sentinels there are --------------------------------------------------------------- */
 
 static bool is_asked(const struct sb_redis_votes *v, const struct sb_redis_sentinel_peer *peer,
                      int64_t now_ms)
@@ -144,7 +144,7 @@ size_t sb_redis_votes_needed(const struct sb_redis_votes *v)
     return v->any ? 1 : sb_redis_votes_count(v) / 2 + 1;
 }
 
-/* ---- Counting ------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 /* A sentinel that answers under two addresses counts once, with its newest word. */
 static bool is_superseded(const struct sb_redis_votes *v, size_t index)

@@ -13,7 +13,7 @@
 #include <hiredis/hiredis.h>
 #include <uv.h>
 
-/* ---- A call that blocks --------------------------------------------------------------------- */
+/* ---- A call that blocks ---------------------------------------------------------------------- */
 
 static void on_thread_ended(struct simba_task *task)
 {
@@ -38,7 +38,7 @@ int sb_redis_blocking_start(struct sb_redis_blocking *call)
     return sb_thread_start(&call->thread, "simba-lookup", run_thread, call);
 }
 
-/* ---- One question --------------------------------------------------------------------------- */
+/* ---- One question ---------------------------------------------------------------------------- */
 
 struct question {
     struct sb_redis_command command; /* first */

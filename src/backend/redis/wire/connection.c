@@ -71,7 +71,7 @@ bool sb_redis_connection_has_room(const struct sb_redis_connection *c)
     return sb_redis_pipeline_depth(&c->pipeline) < DEPTH_MAX;
 }
 
-/* ---- Going down ----------------------------------------------------------------------------- */
+/* ---- Going down ------------------------------------------------------------------------------ */
 
 /* A server cannot know that what it refuses was read from a file long ago. */
 static struct simba_error explain(const struct sb_redis_connection *c,
@@ -111,7 +111,7 @@ static void drop_because(struct sb_redis_connection *c, const char *what)
     sb_redis_connection_drop(c, &error);
 }
 
-/* ---- Time ----------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static void on_timer(uv_timer_t *timer);
 
@@ -243,7 +243,7 @@ static void on_timer(uv_timer_t *timer)
     set_timer(c);
 }
 
-/* ---- Sending -------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
 int sb_redis_connection_send(struct sb_redis_connection *c, struct sb_redis_command *command,
                              const struct sb_redis_argument *arguments, size_t count)
@@ -277,7 +277,7 @@ void sb_redis_connection_flush(struct sb_redis_connection *c)
     set_timer(c);
 }
 
-/* ---- Receiving ------------------------------------------------------------------------------ */
+/* ---- Receiving ------------------------------------------------------------------------------- */
 
 static void become_ready(struct sb_redis_connection *c)
 {
@@ -379,7 +379,7 @@ static void on_data(void *user, const char *bytes, size_t length)
     sb_redis_connection_flush(c);
 }
 
-/* ---- The stream ----------------------------------------------------------------------------- */
+/* ---- The stream ------------------------------------------------------------------------------ */
 
 /* What an address that was given up has said is not the beginning of what the next one says. */
 static bool begin_greeting(struct sb_redis_connection *c)
@@ -461,7 +461,7 @@ static void on_timer_closed(uv_handle_t *handle)
 static const struct sb_redis_stream_events stream_events = {on_up, on_again, on_data, on_down,
                                                             on_stream_closed};
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 struct sb_redis_connection *
 sb_redis_connection_open(const struct sb_redis_connection_config *config,

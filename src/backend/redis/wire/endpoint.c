@@ -15,7 +15,7 @@
 #include <strings.h>
 #include <sys/un.h>
 
-/* ---- Looking up ----------------------------------------------------------------------------- */
+/* ---- Looking up ------------------------------------------------------------------------------ */
 
 static int look_up(const struct sb_redis_place *place, int flags, struct addrinfo **ret_list)
 {
@@ -68,7 +68,7 @@ static int resolve(const struct sb_redis_place *place, struct sb_redis_endpoint 
     return SIMBA_OK;
 }
 
-/* ---- Addresses ------------------------------------------------------------------------------ */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 /* An address as bytes; an IPv4 address that is written as an IPv6 one is the former. */
 struct address {
@@ -119,7 +119,7 @@ static bool begin_alike(const struct address *a, const struct address *b, size_t
     return bits % 8 == 0 || ((a->bytes[whole] ^ b->bytes[whole]) & mask) == 0;
 }
 
-/* ---- Patterns ------------------------------------------------------------------------------- */
+/* ---- Patterns -------------------------------------------------------------------------------- */
 
 struct pattern {
     char name[SB_REDIS_HOST_MAX]; /* of an address without its bits */
@@ -227,7 +227,7 @@ static bool is_listed(const char *list, const char *host, const struct address *
     return false;
 }
 
-/* ---- What may be used ----------------------------------------------------------------------- */
+/* ---- What may be used ------------------------------------------------------------------------ */
 
 /* One server has no choice, and a socket is a file of the user's. */
 static bool is_named(const struct sb_redis_options *o, const struct sb_redis_place *place)

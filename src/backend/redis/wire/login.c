@@ -14,7 +14,7 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-/* ---- Credentials ---------------------------------------------------------------------------- */
+/* ---- Credentials ----------------------------------------------------------------------------- */
 
 static bool has_certificates(const struct sb_redis_options *o)
 {
@@ -77,7 +77,7 @@ void sb_redis_login_free(struct sb_redis_login *login)
     sb_free(login);
 }
 
-/* ---- The greeting --------------------------------------------------------------------------- */
+/* ---- The greeting ---------------------------------------------------------------------------- */
 
 static bool add(struct sb_redis_greeting *greeting, enum sb_redis_greeting_step step,
                 struct sb_redis_buffer *target, const struct sb_redis_argument *arguments,

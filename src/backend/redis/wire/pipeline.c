@@ -13,7 +13,7 @@
 #define ANSWERING_MS 500 /* a server that was heard so recently goes on answering */
 #define FIRST_CAPACITY 16
 
-/* ---- The ring ------------------------------------------------------------------------------- */
+/* ---- The ring -------------------------------------------------------------------------------- */
 
 /* The slot at a place, the oldest being at 0. Valid until the ring changes. */
 static struct sb_redis_ring_slot *ring_at(const struct sb_redis_ring *ring, size_t place)
@@ -62,7 +62,7 @@ static struct sb_redis_ring_slot ring_take(struct sb_redis_ring *ring)
     return slot;
 }
 
-/* ---- The pipeline --------------------------------------------------------------------------- */
+/* ---- The pipeline ---------------------------------------------------------------------------- */
 
 void sb_redis_pipeline_init(struct sb_redis_pipeline *p)
 {

@@ -65,7 +65,7 @@ bool sb_redis_reconnecting_has_room(const struct sb_redis_reconnecting *r)
                                  : !sb_redis_reconnecting_is_starting(r);
 }
 
-/* ---- Pauses --------------------------------------------------------------------------------- */
+/* ---- Pauses ---------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer)
 {
@@ -128,7 +128,7 @@ static void pause_after(struct sb_redis_reconnecting *r, const struct simba_erro
     on_room(r);
 }
 
-/* ---- Connections ---------------------------------------------------------------------------- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 static void finish_close(struct sb_redis_reconnecting *r)
 {
@@ -210,7 +210,7 @@ static void connect_to(struct sb_redis_reconnecting *r, const struct sb_redis_en
     on_room(r);
 }
 
-/* ---- Credentials ---------------------------------------------------------------------------- */
+/* ---- Credentials ----------------------------------------------------------------------------- */
 
 /* What was left by an attempt that failed is read anew. */
 static int read_login(struct sb_redis_reconnecting *r, struct simba_error *error)
@@ -220,7 +220,7 @@ static int read_login(struct sb_redis_reconnecting *r, struct simba_error *error
     return r->login != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
-/* ---- The search ----------------------------------------------------------------------------- */
+/* ---- The search ------------------------------------------------------------------------------ */
 
 static void act_on_search(struct sb_redis_reconnecting *r, int code,
                           const struct simba_error *error)
@@ -316,7 +316,7 @@ void sb_redis_reconnecting_start(struct sb_redis_reconnecting *r,
     act_on_search(r, read_login(r, &error), &error);
 }
 
-/* ---- Use ------------------------------------------------------------------------------------ */
+/* ---- Use ------------------------------------------------------------------------------------- */
 
 int sb_redis_reconnecting_send(struct sb_redis_reconnecting *r, struct sb_redis_command *command,
                                const struct sb_redis_argument *arguments, size_t count,
@@ -363,7 +363,7 @@ void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *r)
     search(r);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 struct sb_redis_reconnecting *
 sb_redis_reconnecting_create(const struct sb_redis_reconnecting_config *config)

@@ -21,7 +21,7 @@
 #define LINE_MAX_BYTES ((size_t)64 * 1024)    /* of one line: an error, a state, a number */
 #define PARTS_MAX ((size_t)256 * 1024)        /* elements of all its arrays */
 
-/* ---- Commands ------------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 void sb_redis_buffer_free(struct sb_redis_buffer *buffer)
 {
@@ -119,7 +119,7 @@ bool sb_redis_buffer_add_command(struct sb_redis_buffer *buffer,
     return true;
 }
 
-/* ---- Replies -------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 /* What hiredis counts elements in. */
 #if HIREDIS_MAJOR >= 1

@@ -66,7 +66,7 @@ bool sb_redis_stream_has_unread(const struct sb_redis_stream *s)
            ioctl(fd, FIONREAD, &count) == 0 && count > 0;
 }
 
-/* ---- Going down ----------------------------------------------------------------------------- */
+/* ---- Going down ------------------------------------------------------------------------------ */
 
 static void tell_down(uv_timer_t *timer)
 {
@@ -88,7 +88,8 @@ static void break_down(struct sb_redis_stream *s, const struct simba_error *erro
     uv_timer_start(&s->later, tell_down, 0, 0);
 }
 
-/* `what` follows the name of the server, `number` is libuv's. A shortage is the host's fault, not the server's. */
+/* `what` follows the name of the server, `number` is libuv's. A shortage is the host's fault, not
+ * the server's. */
 static void break_by(struct sb_redis_stream *s, const char *what, int number)
 {
     bool short_of = number == UV_EMFILE || number == UV_ENFILE || number == UV_ENOMEM;
@@ -111,7 +112,7 @@ static void break_because(struct sb_redis_stream *s, const struct simba_error *w
     break_down(s, &error);
 }
 
-/* ---- Writing -------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* Where the server has ended the connection, what it said last is still to be read, and tells
  * more. */
@@ -153,7 +154,7 @@ void sb_redis_stream_write(struct sb_redis_stream *s, struct sb_redis_buffer *by
     bytes->length = 0;
 }
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static void come_up(struct sb_redis_stream *s)
 {
@@ -225,7 +226,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
         s->config.events->data(s->config.user, buffer->base, (size_t)count);
 }
 
-/* ---- Connecting ----------------------------------------------------------------------------- */
+/* ---- Connecting ------------------------------------------------------------------------------ */
 
 static void release(struct sb_redis_stream *s)
 {
@@ -409,7 +410,7 @@ static void connect_next(struct sb_redis_stream *s)
         give_up_address(s, code);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 struct sb_redis_stream *sb_redis_stream_open(const struct sb_redis_stream_config *config)
 {

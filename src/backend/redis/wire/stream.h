@@ -14,7 +14,7 @@
 
 #include <uv.h>
 
-/* ---- Writes --------------------------------------------------------------------------------- */
+/* ---- Writes ---------------------------------------------------------------------------------- */
 
 /* Writes to a socket of the loop without raising SIGPIPE, which libuv's own writes do: a thread of
  * the application may be the one that writes. What the socket does not take at once waits here.
@@ -40,7 +40,7 @@ int sb_redis_writer_write(struct sb_redis_writer *writer, const uv_handle_t *soc
  * later. */
 bool sb_redis_writer_close(struct sb_redis_writer *writer, void (*closed)(void *user));
 
-/* ---- Streams -------------------------------------------------------------------------------- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 struct sb_redis_stream;
 

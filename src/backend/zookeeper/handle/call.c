@@ -1,6 +1,6 @@
 /*
- * call.c - from the client library's completions to the loop. Completions run on a thread of the library: they
- * copy what they are given and post it.
+ * call.c - from the client library's completions to the loop. Completions run on a thread of the
+ * library: they copy what they are given and post it.
  */
 #include "backend/zookeeper/handle/call.h"
 
@@ -16,7 +16,7 @@ bool sb_zk_is_lost(int code)
     return code == ZCONNECTIONLOSS || code == ZOPERATIONTIMEOUT || code == ZCLOSING;
 }
 
-/* ---- The way back --------------------------------------------------------------------------- */
+/* ---- The way back ---------------------------------------------------------------------------- */
 
 static void add(struct sb_zk_call *call)
 {
@@ -54,7 +54,8 @@ static void run_done(struct simba_task *task)
     call->done(call);
 }
 
-/* Completions that were called have been posted before the handle's end was, so that none comes later. */
+/* Completions that were called have been posted before the handle's end was, so that none comes
+ * later. */
 void sb_zk_calls_end(struct sb_zk_handle *handle)
 {
     while (handle->calls != NULL) {
@@ -117,7 +118,8 @@ static void on_data(int code, const char *value, int length, const struct Stat *
     end(call, code);
 }
 
-/* The library passes on what a server says: names may be missing, and their number may be negative. */
+/* The library passes on what a server says: names may be missing, and their number may be
+ * negative. */
 static int check_names(int code, const struct String_vector *strings)
 {
     if (code != ZOK || strings == NULL)
@@ -222,7 +224,7 @@ static void on_synced(int code, const char *path, const void *data)
     end(call_of(data), code);
 }
 
-/* ---- The way there -------------------------------------------------------------------------- */
+/* ---- The way there --------------------------------------------------------------------------- */
 
 /* The handle, or NULL where there is none; then the call ends with an error. */
 static zhandle_t *begin(struct sb_zk_call *call)
@@ -341,7 +343,7 @@ void sb_zk_sync(struct sb_zk_call *call)
         check(call, zoo_async(zk, call->session->options->base, on_synced, call));
 }
 
-/* ---- Taking watches back -------------------------------------------------------------------- */
+/* ---- Taking watches back --------------------------------------------------------------------- */
 
 static void on_unwatched(int code, const void *data)
 {
@@ -349,8 +351,9 @@ static void on_unwatched(int code, const void *data)
     (void)data;
 }
 
-/* The header says that the completion is a pointer to a function pointer; the library calls what it is given.
- * Watches of a single watcher it forgets without telling the server, all watches of a path it takes back. */
+/* The header says that the completion is a pointer to a function pointer; the library calls what it
+ * is given. Watches of a single watcher it forgets without telling the server, all watches of a
+ * path it takes back. */
 static void unwatch(struct sb_zk_session *session, const char *path, ZooWatcherType type)
 {
     union {

@@ -1,9 +1,10 @@
 /*
  * call.h - asynchronous calls to the servers. Each ends exactly once, on the loop, by its `done`.
  *
- * A call of an older handle ends with ZCONNECTIONLOSS, one of an older session with ZSESSIONEXPIRED, whatever
- * the server said: nothing of an older session changes a newer one. So do those that the client library has forgotten:
- * when a handle is closed it does not call all completions that it owes.
+ * A call of an older handle ends with ZCONNECTIONLOSS, one of an older session with
+ * ZSESSIONEXPIRED, whatever the server said: nothing of an older session changes a newer one. So do
+ * those that the client library has forgotten: when a handle is closed it does not call all
+ * completions that it owes.
  */
 #ifndef SB_ZK_CALL_H
 #define SB_ZK_CALL_H
@@ -33,24 +34,26 @@ struct sb_zk_call {
 /* Whether a code says that nobody knows what became of a call. */
 bool sb_zk_is_lost(int code);
 
-/* `done`, `user` and `session` are set before. An ephemeral node has `id` as its data; a container has none,
- * and is a plain node on servers that do not know containers. */
+/* `done`, `user` and `session` are set before. An ephemeral node has `id` as its data; a container
+ * has none, and is a plain node on servers that do not know containers. */
 void sb_zk_create_latch(struct sb_zk_call *call, const char *path, const char *id);
 void sb_zk_create_parent(struct sb_zk_call *call, const char *path, bool container);
 void sb_zk_delete(struct sb_zk_call *call, const char *path);
 void sb_zk_exists(struct sb_zk_call *call, const char *path, bool watch);
 void sb_zk_get(struct sb_zk_call *call, const char *path, bool watch);
 
-/* Children, ranked (`ranks` and `uuid` are set before; an empty uuid: none is mine) or as a list of names. */
+/* Children, ranked (`ranks` and `uuid` are set before; an empty uuid: none is mine) or as a list of
+ * names. */
 void sb_zk_rank_children(struct sb_zk_call *call, const char *path, bool watch);
 void sb_zk_name_children(struct sb_zk_call *call, const char *path);
 void sb_zk_free_names(char **names, size_t count);
 
-/* The identities that may create, delete or administer, as a list of names of the form scheme:id. */
+/* The identities that may create, delete or administer, as a list of names of the form
+ * scheme:id. */
 void sb_zk_name_masters(struct sb_zk_call *call, const char *path);
 
-/* Ends when the leader of the ensemble has answered, and so has all that was called before; what is read
- * afterwards is at least as new. */
+/* Ends when the leader of the ensemble has answered, and so has all that was called before; what is
+ * read afterwards is at least as new. */
 void sb_zk_sync(struct sb_zk_call *call);
 
 /* Ends what was made on a handle whose handle has been closed. */

@@ -1,6 +1,7 @@
 /*
- * cloexec.c - finds descriptors in /proc/self/fd by what they are. One that belongs to somebody else and
- * looks the same, which takes a race or a second client of the library, is marked with them.
+ * cloexec.c - finds descriptors in /proc/self/fd by what they are. One that belongs to somebody
+ * else and looks the same, which takes a race or a second client of the library, is marked with
+ * them.
  */
 #include "backend/zookeeper/handle/handle.h"
 

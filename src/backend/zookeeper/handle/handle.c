@@ -1,8 +1,9 @@
 /*
  * handle.c - the life of a handle, and the way of its events to the loop.
  *
- * States are kept and told as one: between two turns of the loop only the last one matters, and how often
- * the connection broke. So the news that a session is over needs no memory and cannot be lost.
+ * States are kept and told as one: between two turns of the loop only the last one matters, and how
+ * often the connection broke. So the news that a session is over needs no memory and cannot be
+ * lost.
  */
 #include "backend/zookeeper/handle/handle.h"
 
@@ -19,7 +20,7 @@
 #define RESOLUTION_DELAY_MS 10000
 #define DESCRIPTORS 3 /* of a handle: a pipe and the connection */
 
-/* ---- States --------------------------------------------------------------------------------- */
+/* ---- States ---------------------------------------------------------------------------------- */
 
 static void run_changed(struct simba_task *task)
 {
@@ -59,7 +60,7 @@ static void on_state(zhandle_t *zk, int type, int state, const char *path, void 
     pthread_mutex_unlock(&handle->lock);
 }
 
-/* ---- Watches -------------------------------------------------------------------------------- */
+/* ---- Watches --------------------------------------------------------------------------------- */
 
 struct firing {
     struct simba_task task; /* first */
@@ -99,9 +100,10 @@ void sb_zk_handle_on_node(zhandle_t *zk, int type, int state, const char *path, 
     handle->host->post(handle->host, &firing->task);
 }
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The library would write its log to stderr. It has no place for whose log it is, so nobody gets it. */
+/* The library would write its log to stderr. It has no place for whose log it is, so nobody gets
+ * it. */
 static void drop_log(const char *message)
 {
     (void)message;
@@ -139,8 +141,8 @@ static void on_authenticated(int code, const void *data)
     (void)data;
 }
 
-/* The library sends the credentials again with every connection. A handle that gets no socket would try in vain and
- * tell nobody why. */
+/* The library sends the credentials again with every connection. A handle that gets no socket would
+ * try in vain and tell nobody why. */
 static zhandle_t *prepare_handle(struct sb_zk_handle *handle)
 {
     const char *auth = handle->options->auth;
@@ -297,7 +299,7 @@ void sb_zk_handle_speak(struct sb_zk_handle *handle)
     pthread_mutex_unlock(&handle->lock);
 }
 
-/* ---- Closing -------------------------------------------------------------------------------- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 void sb_zk_handle_free(struct sb_zk_handle *handle)
 {
@@ -327,8 +329,9 @@ static void run_returned(struct simba_task *task)
     handle->returned(handle);
 }
 
-/* On the worker's thread. Everything that the library had to tell has been posted before. One that was slow and is
- * connected after all must not be closed where its session is needed: that would end it. */
+/* On the worker's thread. Everything that the library had to tell has been posted before. One that
+ * was slow and is connected after all must not be closed where its session is needed: that would
+ * end it. */
 static void run_close(struct sb_zk_work *work)
 {
     struct sb_zk_handle *handle = SB_CONTAINER(struct sb_zk_handle, close_work, work);

@@ -1,8 +1,8 @@
 /*
  * handle.h - one handle of the client library, with its two threads and its connection.
  *
- * A handle is opened and closed on the worker's thread. What the library's threads have to tell becomes a task
- * on the loop; nothing is decided on them.
+ * A handle is opened and closed on the worker's thread. What the library's threads have to tell
+ * becomes a task on the loop; nothing is decided on them.
  */
 #ifndef SB_ZK_HANDLE_H
 #define SB_ZK_HANDLE_H
@@ -17,8 +17,8 @@ struct sb_zk_call;
 
 /* ---- worker.c --------------------------------------------------------------------------------
  *
- * One thread of a client for calls of the client library that may wait: it resolves names when a handle is made, and
- * joins threads when one is closed. */
+ * One thread of a client for calls of the client library that may wait: it resolves names when a
+ * handle is made, and joins threads when one is closed. */
 
 /* Something to do on the thread. The memory is the giver's again from when `run` is called. */
 struct sb_zk_work {
@@ -78,14 +78,15 @@ struct sb_zk_handle {
     unsigned drops;    /* how often the connection broke */
 };
 
-/* NULL when memory is short. `worker` and the rest are the caller's to fill in before sb_zk_handle_open. */
+/* NULL when memory is short. `worker` and the rest are the caller's to fill in before
+ * sb_zk_handle_open. */
 struct sb_zk_handle *sb_zk_handle_create(void);
 
 /* Makes the handle, in the background. */
 void sb_zk_handle_open(struct sb_zk_handle *handle);
 
-/* Waits until it is connected, or cannot be, or the time is over; says which. The time counts from when the
- * handle was made, unless that takes until `end_ms`. */
+/* Waits until it is connected, or cannot be, or the time is over; says which. The time counts from
+ * when the handle was made, unless that takes until `end_ms`. */
 int sb_zk_handle_wait(struct sb_zk_handle *handle, int64_t timeout_ms, int64_t end_ms,
                       struct simba_error *error);
 
@@ -95,10 +96,12 @@ bool sb_zk_handle_has_failed(struct sb_zk_handle *handle);
 /* Ends the silence: from now on changes are told, and what has happened so far is told as one. */
 void sb_zk_handle_speak(struct sb_zk_handle *handle);
 
-/* Closes the handle in the background; then `closed` is called. A session that is connected ends with it. */
+/* Closes the handle in the background; then `closed` is called. A session that is connected ends
+ * with it. */
 void sb_zk_handle_close(struct sb_zk_handle *handle);
 
-/* The same for one whose session is to live: if it is connected by then, `returned` is called instead. */
+/* The same for one whose session is to live: if it is connected by then, `returned` is called
+ * instead. */
 void sb_zk_handle_replace(struct sb_zk_handle *handle);
 
 /* The same, waiting, for a handle that was silent all the time. Frees it. */
@@ -111,8 +114,8 @@ void sb_zk_handle_on_node(zhandle_t *zk, int type, int state, const char *path, 
 
 /* ---- cloexec.c -------------------------------------------------------------------------------
  *
- * Makes the descriptors of the client library close-on-exec. The library as Debian builds it opens its pipe and its
- * sockets without, and does not tell their numbers. */
+ * Makes the descriptors of the client library close-on-exec. The library as Debian builds it opens
+ * its pipe and its sockets without, and does not tell their numbers. */
 
 /* The pipes of the process that are not close-on-exec, before a handle is made. */
 #define SB_ZK_PIPES_MAX 256

@@ -1,5 +1,6 @@
 /*
- * liveness.c - remembers answered requests until the server must have reported them. Knows no clock.
+ * liveness.c - remembers answered requests until the server must have reported them. Knows no
+ * clock.
  */
 #include "backend/zookeeper/handle/liveness.h"
 
@@ -47,8 +48,8 @@ static void take_reported(struct sb_zk_liveness *l, int64_t now_ms)
     memmove(l->requests, l->requests + reported, l->count * sizeof l->requests[0]);
 }
 
-/* One that is not remembered only makes the next proofs a little older. An answer of an older connection, which may come
- * late, was sent before what is known by now. */
+/* One that is not remembered only makes the next proofs a little older. An answer of an older
+ * connection, which may come late, was sent before what is known by now. */
 void sb_zk_liveness_answer(struct sb_zk_liveness *l, int64_t sent_ms, int64_t now_ms)
 {
     SB_CHECK(sent_ms <= now_ms, "an answer follows its request");

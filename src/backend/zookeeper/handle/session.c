@@ -33,7 +33,7 @@ int64_t sb_zk_session_proof_interval_ms(const struct sb_zk_session *s)
     return sb_zk_session_lease_ms(s) / 8;
 }
 
-/* ---- Handles ---------------------------------------------------------------------------------- */
+/* ---- Handles --------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer);
 
@@ -101,7 +101,7 @@ static void drop_handle(struct sb_zk_session *s)
         sb_zk_handle_close(handle);
 }
 
-/* ---- Events --------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static void come_up(struct sb_zk_session *s, zhandle_t *zk, int64_t begin_ms)
 {
@@ -124,16 +124,17 @@ static void come_up(struct sb_zk_session *s, zhandle_t *zk, int64_t begin_ms)
     s->tell(s->user, SB_ZK_UP);
 }
 
-/* How long a handle may take to come up (again) before another one is tried. The library would wait for most of the
- * session's time for a server that took a connection and does not answer. */
+/* How long a handle may take to come up (again) before another one is tried. The library would wait
+ * for most of the session's time for a server that took a connection and does not answer. */
 static int64_t patience_ms(const struct sb_zk_session *s)
 {
     return sb_max(s->timeout_ms / 4, PATIENCE_MIN_MS);
 }
 
-/* When it is connected again the library sends all its watches in one packet. A server ends a connection on which a packet
- * is too large for it: for ever, unless there is a new handle, which has no watches. So a handle that broke before it was
- * of any use is replaced soon: as soon as what was under way on it has been told. */
+/* When it is connected again the library sends all its watches in one packet. A server ends a
+ * connection on which a packet is too large for it: for ever, unless there is a new handle, which
+ * has no watches. So a handle that broke before it was of any use is replaced soon: as soon as what
+ * was under way on it has been told. */
 static void go_down(struct sb_zk_session *s)
 {
     SB_CHECK(s->up, "only a session that is up goes down");
@@ -216,7 +217,7 @@ static void on_handle_watched(struct sb_zk_handle *handle, const char *path, boo
         s->watched(s->user, path, deleted);
 }
 
-/* ---- Making handles --------------------------------------------------------------------------- */
+/* ---- Making handles -------------------------------------------------------------------------- */
 
 static struct sb_zk_handle *create_handle(struct sb_zk_session *s)
 {
@@ -236,8 +237,9 @@ static struct sb_zk_handle *create_handle(struct sb_zk_session *s)
     return handle;
 }
 
-/* The time that it may take to come up counts from when its handle is there: making one can take as long as names
- * take to be resolved, and is not made faster by beginning anew. Its thread may resolve them once more. */
+/* The time that it may take to come up counts from when its handle is there: making one can take as
+ * long as names take to be resolved, and is not made faster by beginning anew. Its thread may
+ * resolve them once more. */
 static void start_handle(struct sb_zk_session *s)
 {
     SB_CHECK(s->handle == NULL, "a session has one handle at a time");
@@ -266,8 +268,8 @@ static int64_t belief_left_ms(const struct sb_zk_session *s)
     return s->proved_ms == 0 ? 0 : s->proved_ms + sb_zk_session_lease_ms(s) - simba_now_ms();
 }
 
-/* A handle that is connected takes its session with it when it is closed. One that is not may become so at that very
- * moment: so it is closed only when nobody believes. */
+/* A handle that is connected takes its session with it when it is closed. One that is not may
+ * become so at that very moment: so it is closed only when nobody believes. */
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_zk_session *s = timer->data;
@@ -287,10 +289,11 @@ static void on_timer(uv_timer_t *timer)
         start_handle(s);
 }
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The library would wait for long for a server that takes a connection and does not answer. Each new handle begins
- * with any of the servers; so it gets half of the time that the others have had. */
+/* The library would wait for long for a server that takes a connection and does not answer. Each
+ * new handle begins with any of the servers; so it gets half of the time that the others have
+ * had. */
 static int64_t attempt_ms(const struct sb_zk_session *s, int64_t begin_ms)
 {
     int64_t half_ms = (simba_now_ms() - begin_ms) / 2;
@@ -327,7 +330,7 @@ static struct sb_zk_handle *find_handle(struct sb_zk_session *s, struct simba_er
     return NULL;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int sb_zk_session_open(struct sb_zk_session *s, struct simba_error *error)
 {

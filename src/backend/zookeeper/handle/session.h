@@ -1,17 +1,17 @@
 /*
- * session.h - the one session of a client: a handle that is replaced when its session is over, or when it
- * should have been heard of long ago.
+ * session.h - the one session of a client: a handle that is replaced when its session is over, or
+ * when it should have been heard of long ago.
  *
  *     DOWN --connected--> UP --connection broken--> DOWN --connected--> UP ...
  *                                                    |
- *                                expired, refused    |   silent for long, and nobody believes any more
+ *                                expired, refused    |   silent for long, no belief left
  *                                      v             v
  *                        OVER: a new handle,    a new handle that asks to go on with the
  *                        a new session          same session: UP, or OVER
  *
- * The second way is for servers that take a connection and do not answer, as they do while they start, and
- * for servers that came back without their data: to a client that has seen more than they know they do not
- * talk at all, so that its session would never end for it.
+ * The second way is for servers that take a connection and do not answer, as they do while they
+ * start, and for servers that came back without their data: to a client that has seen more than
+ * they know they do not talk at all, so that its session would never end for it.
  */
 #ifndef SB_ZK_SESSION_H
 #define SB_ZK_SESSION_H
@@ -62,7 +62,8 @@ int sb_zk_session_open(struct sb_zk_session *session, struct simba_error *error)
 /* Ends it; calls closed(user) when that is done. */
 void sb_zk_session_close(struct sb_zk_session *session, void (*closed)(void *user));
 
-/* Whether the last proof is so young that most of the lease is left; and how often one is needed for that. */
+/* Whether the last proof is so young that most of the lease is left; and how often one is needed
+ * for that. */
 bool sb_zk_session_is_proved(const struct sb_zk_session *session);
 int64_t sb_zk_session_proof_interval_ms(const struct sb_zk_session *session);
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- Mutexes -------------------------------------------------------------------------------- */
+/* ---- Mutexes --------------------------------------------------------------------------------- */
 
 static struct sb_zk_mutex *mutex_of(struct sb_hash_node *node)
 {
@@ -77,7 +77,7 @@ void sb_zk_mutex_drop(struct sb_hash_table *t, struct sb_zk_mutex *mutex)
         free_mutex(t, mutex);
 }
 
-/* ---- Latches -------------------------------------------------------------------------------- */
+/* ---- Latches --------------------------------------------------------------------------------- */
 
 struct sb_zk_latch *sb_zk_latch_find(const struct sb_zk_mutex *mutex, const char *id)
 {

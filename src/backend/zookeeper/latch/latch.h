@@ -1,13 +1,13 @@
 /*
- * latch.h - what this client has on the store: for each mutex its contenders, for each contender a latch with its
- * node.
+ * latch.h - what this client has on the store: for each mutex its contenders, for each contender a
+ * latch with its node.
  *
  *     NONE --create--> THERE --delete--> NONE        a session that ends takes all nodes with it
  *       |   lost reply   ^
  *       +---> UNSURE ----+ found by its uuid
  *
- * A node that must go is `leaving` until the server has confirmed it. One job at a time works on a latch;
- * others wait in its queue.
+ * A node that must go is `leaving` until the server has confirmed it. One job at a time works on a
+ * latch; others wait in its queue.
  */
 #ifndef SB_ZK_LATCH_H
 #define SB_ZK_LATCH_H

@@ -1,8 +1,10 @@
 /*
- * watch.c - what the watches are for: a contender watches the node before its own, and its own while it is the
- * second; the observers of a mutex share one on the leader's node, or on the mutex while nobody leads.
+ * watch.c - what the watches are for: a contender watches the node before its own, and its own
+ * while it is the second; the observers of a mutex share one on the leader's node, or on the mutex
+ * while nobody leads.
  *
- * All watches of a path are one for the library, so that one is taken back only when nobody else needs it.
+ * All watches of a path are one for the library, so that one is taken back only when nobody else
+ * needs it.
  */
 #include "backend/zookeeper/handle/call.h"
 #include "backend/zookeeper/latch/store.h"

@@ -1,8 +1,8 @@
 /*
  * acquire.c - takes a place in the queue, and asks whether it is the first.
  *
- * A contender that was told that it owns and asks again has lost its belief meanwhile, and needs a new term with a new
- * token: its node goes, and another one joins the end of the queue.
+ * A contender that was told that it owns and asks again has lost its belief meanwhile, and needs a
+ * new term with a new token: its node goes, and another one joins the end of the queue.
  */
 #include "backend/zookeeper/failure.h"
 #include "backend/zookeeper/ops/find.h"
@@ -16,10 +16,10 @@ static void create_node(struct sb_zk_job *job);
 
 /* ---- Parents --------------------------------------------------------------------------------
  *
- * The nodes above a latch are missing on a new ensemble, on one that came back empty, and after the servers have
- * removed a container that nobody used. They are made from the bottom up and down again, because the rights may end
- * somewhere above. The mutex and the folder of all mutexes are containers, as Curator makes them; what the chroot
- * names is there to stay. */
+ * The nodes above a latch are missing on a new ensemble, on one that came back empty, and after the
+ * servers have removed a container that nobody used. They are made from the bottom up and down
+ * again, because the rights may end somewhere above. The mutex and the folder of all mutexes are
+ * containers, as Curator makes them; what the chroot names is there to stay. */
 
 static void make_next(struct sb_zk_job *job);
 
@@ -87,11 +87,13 @@ static void make_parents(struct sb_zk_job *job)
 
 /* ---- Rights ---------------------------------------------------------------------------------
  *
- * With acl=creator the nodes above a latch must protect it. Anybody may have made them before, with rights for all: a
- * stranger who may create or delete below a mutex takes it away. So their ACLs are compared with that of the latch,
- * which the server made for the client's own user: nobody else may create, delete or administer. While the latch is
- * there they have children and cannot be exchanged, and only that user may change their rights: once for each latch is
- * enough. What lies above them does not matter: with rights there one can at most remove them while they are empty. */
+ * With acl=creator the nodes above a latch must protect it. Anybody may have made them before, with
+ * rights for all: a stranger who may create or delete below a mutex takes it away. So their ACLs
+ * are compared with that of the latch, which the server made for the client's own user: nobody else
+ * may create, delete or administer. While the latch is there they have children and cannot be
+ * exchanged, and only that user may change their rights: once for each latch is enough. What lies
+ * above them does not matter: with rights there one can at most remove them while they are
+ * empty. */
 
 enum { OWN, MUTEX, BASE, COUNT };
 
@@ -108,8 +110,9 @@ static size_t shown_length(const char *name)
     return hash != NULL ? (size_t)(hash - name) : strlen(name);
 }
 
-/* A client that may not administer a node is shown "x" for the hashes in its ACL. If its own user is the only one that
- * has rights there, they are the client's: it has created its latch below that node. */
+/* A client that may not administer a node is shown "x" for the hashes in its ACL. If its own user
+ * is the only one that has rights there, they are the client's: it has created its latch below that
+ * node. */
 static bool is_own(const struct sb_zk_call *own, const struct sb_zk_call *parent, const char *name)
 {
     size_t length = shown_length(name);
@@ -197,7 +200,7 @@ static void check_rights(struct sb_zk_job *job)
     sb_zk_name_masters(sb_zk_job_call(job, BASE), base);
 }
 
-/* ---- The node ------------------------------------------------------------------------------- */
+/* ---- The node -------------------------------------------------------------------------------- */
 
 /* Create and list travel together; the list has the node in it. */
 static void on_created(struct sb_zk_job *job)
@@ -272,8 +275,8 @@ static void on_found(struct sb_zk_job *job)
         sb_zk_find_place(job);
 }
 
-/* The session may have ended while an older node was dropped, and the client may be closing: it would be gone before a
- * call that is posted as lost has ended. */
+/* The session may have ended while an older node was dropped, and the client may be closing: it
+ * would be gone before a call that is posted as lost has ended. */
 static void contest(struct sb_zk_job *job)
 {
     if (!job->store->session.up)

@@ -4,8 +4,9 @@
  *     proved_ms                    ttl                belief ends      the session can end
  *        |--------------------------|----------------------|--- margin ---|
  *
- * The library takes a margin off the lease that it is told, which follows from the lease that was asked for.
- * So the margin is added to what the owner may believe: the shorter one of the lease and the session.
+ * The library takes a margin off the lease that it is told, which follows from the lease that was
+ * asked for. So the margin is added to what the owner may believe: the shorter one of the lease and
+ * the session.
  */
 #include "backend/zookeeper/failure.h"
 #include "backend/zookeeper/ops/job.h"
@@ -25,7 +26,8 @@ struct lease {
     int64_t all_ms;
 };
 
-/* A session that is too short takes from the ttl first: owners plan with the time for renewals behind it. */
+/* A session that is too short takes from the ttl first: owners plan with the time for renewals
+ * behind it. */
 static int64_t ttl_of(const struct sb_zk_job *job, int64_t belief_ms, int64_t margin_ms)
 {
     int64_t left_ms = belief_ms - (job->transition_ms - margin_ms);
@@ -122,8 +124,8 @@ static void keep_waiting(struct sb_zk_job *job)
         latch->listening ? SIMBA_INFINITE : simba_now_ms() + job->store->session.timeout_ms;
 }
 
-/* The id is mine, the node is not: it is that of a session that is dying. It would be taken for mine, so it is
- * told as nobody's, and not at once: the contender then asks again soon. */
+/* The id is mine, the node is not: it is that of a session that is dying. It would be taken for
+ * mine, so it is told as nobody's, and not at once: the contender then asks again soon. */
 static void delay(struct sb_zk_job *job)
 {
     int64_t now_ms = simba_now_ms();
@@ -139,8 +141,8 @@ static void delay(struct sb_zk_job *job)
     sb_zk_wake_at(job->store, until_ms);
 }
 
-/* A contender is told the session's length, so that it asks again when every wake-up is lost. An observer is told no
- * end: there is none. */
+/* A contender is told the session's length, so that it asks again when every wake-up is lost. An
+ * observer is told no end: there is none. */
 void sb_zk_job_answer_other(struct sb_zk_job *job, const char *owner, uint64_t czxid)
 {
     struct simba_reply reply = reply_of(job);
@@ -207,7 +209,7 @@ void sb_zk_job_fail(struct sb_zk_job *job, int zk_code)
     sb_zk_job_fail_with(job, &error);
 }
 
-/* ---- What may fail ------------------------------------------------------------------------- */
+/* ---- What may fail --------------------------------------------------------------------------- */
 
 bool sb_zk_job_again(struct sb_zk_job *job)
 {

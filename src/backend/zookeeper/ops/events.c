@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- Time ----------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 /* Answers may start jobs and end others; so the list is looked at again after each. */
 static struct sb_zk_job *next_due(const simba_backend *store, int64_t now_ms)
@@ -22,8 +22,9 @@ struct sweep {
     bool waits; /* a contender waits for its turn */
 };
 
-/* What an owner watched for its turn is taken back here, so that its callback goes first and not each hand-over costs a
- * sweep. Where the release comes before, the watch fires and tells nobody. */
+/* What an owner watched for its turn is taken back here, so that its callback goes first and not
+ * each hand-over costs a sweep. Where the release comes before, the watch fires and tells
+ * nobody. */
 static void sweep_latch(void *argument, struct sb_zk_latch *latch)
 {
     struct sweep *sweep = argument;
@@ -38,8 +39,9 @@ static void sweep_latch(void *argument, struct sb_zk_latch *latch)
         sb_zk_wake_at(sweep->store, latch->withdraw_ms);
 }
 
-/* The session is proved again and again: seldom, so that the next proof counts in full; and often while a contender waits,
- * so that no proof has to be waited for when its turn comes. One serves all mutexes. */
+/* The session is proved again and again: seldom, so that the next proof counts in full; and often
+ * while a contender waits, so that no proof has to be waited for when its turn comes. One serves
+ * all mutexes. */
 static void keep_proved(simba_backend *store, bool often)
 {
     struct sb_zk_session *session = &store->session;
@@ -68,7 +70,7 @@ void sb_zk_on_timer(uv_timer_t *timer)
     keep_proved(store, sweep.waits);
 }
 
-/* ---- The session ---------------------------------------------------------------------------- */
+/* ---- The session ----------------------------------------------------------------------------- */
 
 /* Whatever could not be done meanwhile: nodes that must go, and those that nobody was heard of. */
 static void catch_up(void *argument, struct sb_zk_latch *latch)
@@ -168,9 +170,10 @@ void sb_zk_on_session(void *user, enum sb_zk_session_event event)
         on_over(store);
 }
 
-/* ---- Watches -------------------------------------------------------------------------------- */
+/* ---- Watches --------------------------------------------------------------------------------- */
 
-/* Its contender is woken. From now on it may be the first: if it is not heard of, its node has to go. */
+/* Its contender is woken. From now on it may be the first: if it is not heard of, its node has to
+ * go. */
 static void wake(simba_backend *store, struct sb_zk_latch *latch, bool deleted)
 {
     const struct simba_backend_host *host = store->host;

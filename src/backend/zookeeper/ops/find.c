@@ -1,9 +1,11 @@
 /*
- * find.c - which node is the first, and which contender leads. Reads only, but for the watches that it leaves.
+ * find.c - which node is the first, and which contender leads. Reads only, but for the watches that
+ * it leaves.
  *
- * The list of children tells the leader's node, mine, and the one before mine. Any of them may have vanished
- * when it is read: then the list is read again. Watches are set by reading a node, never by asking
- * whether it exists: on a node that is gone that would leave a watch behind that never fires.
+ * The list of children tells the leader's node, mine, and the one before mine. Any of them may have
+ * vanished when it is read: then the list is read again. Watches are set by reading a node, never
+ * by asking whether it exists: on a node that is gone that would leave a watch behind that never
+ * fires.
  */
 #include "backend/zookeeper/ops/find.h"
 
@@ -12,7 +14,7 @@
 
 #include <string.h>
 
-/* ---- The leader ----------------------------------------------------------------------------- */
+/* ---- The leader ------------------------------------------------------------------------------ */
 
 static bool is_gone(const struct sb_zk_job *job, size_t calls)
 {
@@ -68,7 +70,8 @@ static void refuse_names(struct sb_zk_job *job)
     sb_zk_job_fail_with(job, &error);
 }
 
-/* With the leader's node the one before mine is read when its watch is not set yet; where they are the same, mine. */
+/* With the leader's node the one before mine is read when its watch is not set yet; where they are
+ * the same, mine. */
 static void read_leader(struct sb_zk_job *job)
 {
     bool same = sb_zk_succession_is_second(job);
@@ -89,7 +92,7 @@ static void read_leader(struct sb_zk_job *job)
         sb_zk_get(sb_zk_job_call(job, 1), path, true);
 }
 
-/* ---- Nobody --------------------------------------------------------------------------------- */
+/* ---- Nobody ---------------------------------------------------------------------------------- */
 
 /* A watch is on now: what came before it is in the list, what comes later it tells. */
 static void on_watched_nobody(struct sb_zk_job *job)
@@ -149,9 +152,10 @@ static void find_leader(struct sb_zk_job *job)
         read_leader(job);
 }
 
-/* ---- Mine ----------------------------------------------------------------------------------- */
+/* ---- Mine ------------------------------------------------------------------------------------ */
 
-/* A node that was found by its uuid: is it the session's? It is, unless the session changed meanwhile. */
+/* A node that was found by its uuid: is it the session's? It is, unless the session changed
+ * meanwhile. */
 static void on_adopted(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
@@ -216,7 +220,7 @@ void sb_zk_find_decide(struct sb_zk_job *job)
         sb_zk_find_place(job);
 }
 
-/* ---- The list ------------------------------------------------------------------------------- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 static void on_listed(struct sb_zk_job *job)
 {

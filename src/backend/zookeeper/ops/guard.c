@@ -1,8 +1,9 @@
 /*
  * guard.c - proves that the session lives and that the owner's node is still there.
  *
- * The pings of the client library cannot be seen, and reach no further than the server that it is connected
- * to, which may be cut off from its ensemble. So a proof is a sync, which the ensemble's leader answers.
+ * The pings of the client library cannot be seen, and reach no further than the server that it is
+ * connected to, which may be cut off from its ensemble. So a proof is a sync, which the ensemble's
+ * leader answers.
  */
 #include "backend/zookeeper/ops/find.h"
 #include "backend/zookeeper/ops/ops.h"

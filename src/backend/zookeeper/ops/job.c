@@ -1,5 +1,6 @@
 /*
- * job.c - the life of a job: its turn on a latch, its calls, its proof, its end. Must not know operations.
+ * job.c - the life of a job: its turn on a latch, its calls, its proof, its end. Must not know
+ * operations.
  */
 #include "backend/zookeeper/ops/job.h"
 
@@ -21,7 +22,7 @@ void sb_zk_wake_at(simba_backend *store, int64_t at_ms)
     uv_timer_start(&store->timer, store->due, (uint64_t)(delay_ms > 0 ? delay_ms : 0), 0);
 }
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static void on_done(struct sb_zk_call *call)
 {
@@ -49,7 +50,7 @@ struct sb_zk_call *sb_zk_job_call(struct sb_zk_job *job, size_t index)
     return call;
 }
 
-/* ---- Proofs --------------------------------------------------------------------------------- */
+/* ---- Proofs ---------------------------------------------------------------------------------- */
 
 void sb_zk_proof_drop(struct sb_zk_proof *proof)
 {
@@ -97,7 +98,7 @@ bool sb_zk_job_is_proved(struct sb_zk_job *job)
     return true;
 }
 
-/* ---- Turns ---------------------------------------------------------------------------------- */
+/* ---- Turns ----------------------------------------------------------------------------------- */
 
 void sb_zk_job_queue(struct sb_zk_job *job)
 {
@@ -115,7 +116,8 @@ void sb_zk_job_queue(struct sb_zk_job *job)
     *link = job;
 }
 
-/* What the contender left behind when it stopped goes, unless it was granted: that runs out by itself. */
+/* What the contender left behind when it stopped goes, unless it was granted: that runs out by
+ * itself. */
 static bool must_go(const struct sb_zk_latch *latch)
 {
     return latch->node != SB_ZK_NODE_NONE &&
@@ -151,7 +153,7 @@ void sb_zk_job_leave_queue(struct sb_zk_job *job)
     job->latch = NULL; /* it never had its turn */
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 struct sb_zk_job *sb_zk_job_create(simba_backend *store, struct sb_zk_mutex *mutex,
                                    struct sb_zk_latch *latch)

@@ -2,7 +2,8 @@
  * job.h - a request on its way through its calls, and its answer.
  *
  * The stages of a job:
- *  1. Start (request.c): a request becomes a job. A node that must go gets a job of its own, a withdrawal.
+ *  1. Start (request.c): a request becomes a job. A node that must go gets a job of its own, a
+ *     withdrawal.
  *  2. Turn (job.c): one job at a time works on a latch; the others wait in its queue.
  *  3. Begin (request.c): the operation's file decides what is called first.
  *  4. Calls (job.c): a step makes one to three calls. When all have ended the next step follows:
@@ -16,12 +17,13 @@
  *         find      sync + list -> decide
  *         decide    the first: mine; otherwise read the leader's node, watch the one before: other
  *
- *  5. Answer (answer.c): the host is told. If the time of the request is over first, it is answered, and the job goes
- *     on without it: what it leaves on the store has to be known.
+ *  5. Answer (answer.c): the host is told. If the time of the request is over first, it is
+ *     answered, and the job goes on without it: what it leaves on the store has to be known.
  *  6. End (job.c): the next job of the latch begins.
  *
- * Each file calls only those above it in this order: job.c, answer.c, succession.c, find.c, then the operations, then
- * request.c. What a lower file needs of a higher one is a function pointer here or in the store.
+ * Each file calls only those above it in this order: job.c, answer.c, succession.c, find.c, then
+ * the operations, then request.c. What a lower file needs of a higher one is a function pointer
+ * here or in the store.
  */
 #ifndef SB_ZK_JOB_H
 #define SB_ZK_JOB_H
@@ -73,7 +75,7 @@ struct sb_zk_job {
     struct sb_zk_call calls[3];
 };
 
-/* ---- job.c ---------------------------------------------------------------------------------- */
+/* ---- job.c ----------------------------------------------------------------------------------- */
 
 /* Makes sure that store->due runs at that time. */
 void sb_zk_wake_at(simba_backend *store, int64_t at_ms);
@@ -113,7 +115,8 @@ void sb_zk_job_reply(struct sb_zk_job *job, const struct simba_reply *reply); /*
 /* One more round; false when there were too many: then the job has failed. */
 bool sb_zk_job_again(struct sb_zk_job *job);
 
-/* Asks for a proof, before the calls that it is to prove. False when memory is short: then it has failed. */
+/* Asks for a proof, before the calls that it is to prove. False when memory is short: then it has
+ * failed. */
 bool sb_zk_job_prove(struct sb_zk_job *job);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * list.c - LIST: the children of the folder are the mutexes, and a READ tells about each. And the answers and time
- * limits of LIST and QUEUE.
+ * list.c - LIST: the children of the folder are the mutexes, and a READ tells about each. And the
+ * answers and time limits of LIST and QUEUE.
  */
 #include "backend/zookeeper/failure.h"
 #include "backend/zookeeper/ops/ops.h"
@@ -14,7 +14,7 @@
 #define READS_MAX 256 /* at once */
 #define UNKNOWN_OWNER "?"
 
-/* ---- Time limits ---------------------------------------------------------------------------- */
+/* ---- Time limits ----------------------------------------------------------------------------- */
 
 static void answer(struct sb_zk_listing *i, const struct simba_reply *reply)
 {
@@ -92,7 +92,7 @@ void sb_zk_listing_refuse(simba_backend *store, struct simba_request *request)
     store->host->reply(store->host, request, &reply);
 }
 
-/* ---- All mutexes ---------------------------------------------------------------------------- */
+/* ---- All mutexes ----------------------------------------------------------------------------- */
 
 struct mutex_list;
 
@@ -118,7 +118,7 @@ struct mutex_list {
     struct simba_error error;  /* the first one of another kind */
 };
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void finish(struct mutex_list *l)
 {
@@ -131,7 +131,7 @@ static void finish(struct mutex_list *l)
     sb_free(l);
 }
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static void read_next(struct mutex_list *l, struct reading *reading);
 
@@ -147,7 +147,8 @@ static void take_status(struct simba_mutex_status *status, const struct simba_re
     status->owner.fence = reply->fence;
 }
 
-/* One mutex that must not be looked at, or has a stranger's nodes, is no reason to hide the others. */
+/* One mutex that must not be looked at, or has a stranger's nodes, is no reason to hide the
+ * others. */
 static void take_denial(struct mutex_list *l, size_t index, const struct simba_error *error)
 {
     l->denied++;
@@ -220,7 +221,7 @@ static void read_all(struct mutex_list *l)
         finish(l);
 }
 
-/* ---- Names ---------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {

@@ -21,8 +21,8 @@ void sb_zk_request_start(simba_backend *store, struct simba_request *request,
 void sb_zk_request_begin(struct sb_zk_job *job);  /* store->begin */
 void sb_zk_request_expire(struct sb_zk_job *job); /* its time is over */
 
-/* A LIST or QUEUE, with its time limit. When that is over it is answered, and what was asked goes on without it until
- * the servers have answered or the connection is gone. */
+/* A LIST or QUEUE, with its time limit. When that is over it is answered, and what was asked goes
+ * on without it until the servers have answered or the connection is gone. */
 struct sb_zk_listing {
     struct sb_zk_listing *next; /* of the store */
     struct sb_zk_listing **link;
@@ -35,7 +35,8 @@ struct sb_zk_listing {
 void sb_zk_listing_begin(struct sb_zk_listing *listing, simba_backend *store,
                          struct simba_request *request);
 
-/* Answers with the list, or with the error where it has a code; nothing where the time was over before. */
+/* Answers with the list, or with the error where it has a code; nothing where the time was over
+ * before. */
 void sb_zk_listing_end(struct sb_zk_listing *listing, const struct simba_mutex_status *list,
                        size_t count, const struct simba_error *error);
 

@@ -1,5 +1,6 @@
 /*
- * queue.c - QUEUE: the participants of a mutex behind the first, in their order, by the ids in their nodes.
+ * queue.c - QUEUE: the participants of a mutex behind the first, in their order, by the ids in
+ * their nodes.
  */
 #include "backend/zookeeper/failure.h"
 #include "backend/zookeeper/ops/ops.h"
@@ -35,7 +36,7 @@ struct queue {
     struct simba_error error; /* the first one */
 };
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void finish(struct queue *q)
 {
@@ -51,7 +52,7 @@ static void finish(struct queue *q)
     sb_free(q);
 }
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static void read_more(struct queue *q, struct reading *reading);
 
@@ -126,7 +127,7 @@ static void read_all(struct queue *q)
         finish(q);
 }
 
-/* ---- Names ---------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {

@@ -1,8 +1,8 @@
 /*
  * release.c - takes a node away, for a RELEASE, for a new term, or because nobody is heard of.
  *
- * Until the server has confirmed it the node is leaving: a broken connection is no reason to leave it behind.
- * It goes when there is a connection again, or with the session.
+ * Until the server has confirmed it the node is leaving: a broken connection is no reason to leave
+ * it behind. It goes when there is a connection again, or with the session.
  */
 #include "backend/zookeeper/ops/find.h"
 #include "backend/zookeeper/ops/ops.h"
@@ -10,8 +10,9 @@
 
 #include <string.h>
 
-/* Trying again at once would not help: rights may change some day, or the session ends it. One that was only found
- * by its uuid has not been read: a contender that wants it for a term has to learn its token first. */
+/* Trying again at once would not help: rights may change some day, or the session ends it. One that
+ * was only found by its uuid has not been read: a contender that wants it for a term has to learn
+ * its token first. */
 static void keep_node(simba_backend *store, struct sb_zk_latch *latch, int code)
 {
     const struct simba_backend_host *host = store->host;
@@ -27,8 +28,8 @@ static void keep_node(simba_backend *store, struct sb_zk_latch *latch, int code)
     latch->stuck = true;
 }
 
-/* The term that was meant is given back, or none was meant. The answer need not name the next owner, and a list would
- * only delay that one. */
+/* The term that was meant is given back, or none was meant. The answer need not name the next
+ * owner, and a list would only delay that one. */
 static bool is_released(const struct sb_zk_job *job)
 {
     return job->revision == 0 || (job->latch != NULL && job->latch->czxid == job->revision);
@@ -65,7 +66,8 @@ static void delete_node(struct sb_zk_job *job)
     sb_zk_delete(sb_zk_job_call(job, 0), path);
 }
 
-/* It was created, or was not: the list tells, for nothing of an older connection is carried out later. */
+/* It was created, or was not: the list tells, for nothing of an older connection is carried out
+ * later. */
 static void on_searched(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
@@ -108,7 +110,7 @@ void sb_zk_drop_node(struct sb_zk_job *job, void (*then)(struct sb_zk_job *job))
         then(job);
 }
 
-/* ---- By force ------------------------------------------------------------------------------- */
+/* ---- By force -------------------------------------------------------------------------------- */
 
 static void on_taken(struct sb_zk_job *job)
 {
@@ -136,7 +138,7 @@ static bool take_away(struct sb_zk_job *job, const char *owner, uint64_t czxid)
     return true;
 }
 
-/* ---- By its owner --------------------------------------------------------------------------- */
+/* ---- By its owner ---------------------------------------------------------------------------- */
 
 /* A place in the queue is left in any case, a term only when it is the one that is meant. */
 void sb_zk_release(struct sb_zk_job *job)

@@ -1,5 +1,6 @@
 /*
- * request.c - from a request to its job, which operation it begins with, and what happens when its time is over.
+ * request.c - from a request to its job, which operation it begins with, and what happens when its
+ * time is over.
  */
 #include "backend/zookeeper/failure.h"
 #include "backend/zookeeper/ops/find.h"
@@ -32,7 +33,8 @@ void sb_zk_request_begin(struct sb_zk_job *job)
     }
 }
 
-/* The calls that are under way stay so, and the job with them; a job that waits for its turn has not begun. */
+/* The calls that are under way stay so, and the job with them; a job that waits for its turn has
+ * not begun. */
 void sb_zk_request_expire(struct sb_zk_job *job)
 {
     struct simba_error error;

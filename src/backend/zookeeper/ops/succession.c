@@ -1,17 +1,19 @@
 /*
- * succession.c - the watches that a job sets, and how the second in the queue leads without a new list.
+ * succession.c - the watches that a job sets, and how the second in the queue leads without a new
+ * list.
  *
- *     list: P, mine  -->  read P and mine, with a watch on each  -->  P was deleted: mine is the first
+ *     list: P, mine --> read P and mine, with a watch on each --> P was deleted: mine is the first
  *
  * Nothing has to be read again, because
- *  - numbers only grow while the mutex's node is there, which it is as long as mine is: no node has come before it;
- *  - a server tells a connection of deletions in their order: had mine gone before P, that would have been heard
- *    first;
+ *  - numbers only grow while the mutex's node is there, which it is as long as mine is: no node has
+ *    come before it;
+ *  - a server tells a connection of deletions in their order: had mine gone before P, that would
+ *    have been heard first;
  *  - P is of another session: the nodes of one session go together and in no order;
  *  - that the session lives is proved as for every other answer.
  *
- * After a reconnect watches fire in any order, and where memory is short an event is dropped. Then the list is
- * read.
+ * After a reconnect watches fire in any order, and where memory is short an event is dropped. Then
+ * the list is read.
  */
 #include "backend/zookeeper/ops/find.h"
 #include "base/check.h"
@@ -34,8 +36,8 @@ static bool watches_before(const struct sb_zk_job *job)
     return strcmp(job->latch->watched, job->ranks.before) == 0;
 }
 
-/* Numbers that only grow are a habit, which a node that was named by hand does not share: every list decides
- * anew. What the last one said holds until the nodes are read where it still fits. */
+/* Numbers that only grow are a habit, which a node that was named by hand does not share: every
+ * list decides anew. What the last one said holds until the nodes are read where it still fits. */
 static void reset(struct sb_zk_job *job)
 {
     job->latch->first = false;
@@ -43,8 +45,9 @@ static void reset(struct sb_zk_job *job)
         job->latch->second = false;
 }
 
-/* Watches are noted before the reading that sets them: another job that takes a watch on the same node back must know
- * of it. Only the second watches its own node: a contender further back needs the list anyway. */
+/* Watches are noted before the reading that sets them: another job that takes a watch on the same
+ * node back must know of it. Only the second watches its own node: a contender further back needs
+ * the list anyway. */
 void sb_zk_succession_begin(struct sb_zk_job *job)
 {
     struct sb_zk_mutex *mutex = job->mutex;
@@ -86,7 +89,8 @@ static bool is_mine(const struct sb_zk_job *job, const struct sb_zk_call *call)
            (uint64_t)call->stat.czxid == job->latch->czxid;
 }
 
-/* The node before mine may have gone between the two readings: then its watch has fired, and waits no more. */
+/* The node before mine may have gone between the two readings: then its watch has fired, and waits
+ * no more. */
 void sb_zk_succession_note(struct sb_zk_job *job)
 {
     const struct sb_zk_call *leader = &job->calls[0];
