@@ -6,7 +6,7 @@
 The README is short. Its C program is the example and compiles. Its commands run, and those of the pages on
 the command line, the first steps and migration. The exit codes are those of the program. The layers of the
 architecture are those that are checked. What a document names (a file, a heading, a make target, a
-function) exists. The pages on configuration have all options. The page on testing knows every folder of
+function) exists. The pages on configuration have all options. The pages on testing know every folder of
 tests, every mutant, and no story that is not told. The pictures are whole, and the demo can be recorded.
 """
 import glob
@@ -186,21 +186,21 @@ def check_folders(testing):
             for folder in sorted(folders - set(PATH.findall(testing.split("\n## ")[0])))]
 
 
-def check_mutants(testing):
+def check_mutants(simulator):
     """The rows of the table are the patches, with the rules that they name."""
     there = set()
     for patch in glob.glob(os.path.join(ROOT, "tests/sim/mutants/*.patch")):
         rule = re.search(r"^Rule: (.*)$", read(patch), re.MULTILINE).group(1)
         there.add((os.path.basename(patch)[: -len(".patch")], rule))
-    told = {(row[0], row[1]) for row in rows(testing, "## Mutants")[1:]}
+    told = {(row[0], row[1]) for row in rows(simulator, "## Mutants")[1:]}
     return [f"the mutant '{name}' ({rule}) is only in "
             f"{'tests/sim/mutants' if (name, rule) in there else 'the document'}"
             for name, rule in sorted(there ^ told)]
 
 
-def check_stories(testing):
+def check_stories(simulator):
     """A story is named by its file and by words of its title, `...` for the others."""
-    named = re.findall(r"\b([a-z]+): (\*[^*]+\*(?:, \*[^*]+\*)*)", section(testing, "## Failures"))
+    named = re.findall(r"\b([a-z]+): (\*[^*]+\*(?:, \*[^*]+\*)*)", section(simulator, "## Failures"))
     faults = [] if named else ["no story is named"]
     for name, titles in named:
         path = f"tests/scenario/{name}.txt"
@@ -435,8 +435,9 @@ def cases():
            check_declared("".join(known_code()) + 'simba_url_param(url, "colour")'), True)
     testing = read("docs/internals/testing.md")
     yield "docs/internals/testing.md: all folders of tests", check_folders(testing), False
-    yield "docs/internals/testing.md: all mutants", check_mutants(testing), False
-    yield "docs/internals/testing.md: the stories exist", check_stories(testing), False
+    simulator = read("docs/internals/simulator.md")
+    yield "docs/internals/simulator.md: all mutants", check_mutants(simulator), False
+    yield "docs/internals/simulator.md: the stories exist", check_stories(simulator), False
     security = read("SECURITY.md")
     yield "SECURITY.md: each line names its test", check_protections(security), False
     yield ("twin: a line without a test",
@@ -448,7 +449,7 @@ def cases():
         yield f"{picture}: a picture", check_picture(read(picture)), False
     yield "twin: a picture that is cut off", check_picture("<svg>"), True
     yield from twins(readme, architecture)
-    yield from testing_twins(testing)
+    yield from testing_twins(testing, simulator)
 
 
 def twins(readme, architecture):
@@ -477,12 +478,12 @@ def twins(readme, architecture):
            check_targets("    make sim-world      all of it"), True)
 
 
-def testing_twins(testing):
+def testing_twins(testing, simulator):
     yield "twin: a folder is missing", check_folders(replaced(testing, "`tests/fuzz` |", "|")), True
     yield ("twin: a mutant is missing",
-           check_mutants(replaced(testing, "| no-margin |", "| no-marge |")), True)
+           check_mutants(replaced(simulator, "| no-margin |", "| no-marge |")), True)
     yield ("twin: a rule has changed",
-           check_mutants(replaced(testing, "| a stop has a bound |", "| no bound |")), True)
+           check_mutants(replaced(simulator, "| a stop has a bound |", "| no bound |")), True)
     yield ("twin: an unknown story",
            check_stories("## Failures\nacquire: *A reply later than the lease*, *A tale*"), True)
     yield ("twin: a story in another file",

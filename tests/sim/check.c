@@ -1,7 +1,7 @@
 /*
  * check.c - the judge of beliefs, tokens and the store's history. Like all judges it sees what can
  * be seen from outside, in true time, and must not look into a machine. The numbers are those of
- * the invariants in docs/internals/testing.md.
+ * the invariants in docs/internals/simulator.md.
  *
  * A term that was taken away by force, with the store's data or by a contender with the same id is
  * void: nobody can protect it, so it may overlap. But it must end within its lease, and its writes
