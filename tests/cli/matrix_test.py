@@ -92,7 +92,7 @@ def the_exit_codes_are_those_of_the_table():
 def a_mutex_that_is_held_is_75_and_its_owner_is_named():
     holder = Simba(*LONG, "--exact-id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
     number("pid")
-    for options in (["-n"], ["-w", "300ms"]):
+    for options in (["-n"], ["-w", "1s"]):
         program = run("lock", *options, "m", "--", "touch", "ran")
         equal(program.code, 75)
         contains(program.said(), "holder")
@@ -120,10 +120,8 @@ def every_signal_that_can_be_caught_reaches_the_command():
 def every_signal_that_ends_programs_ends_the_wait():
     holder = Simba(*LONG, "lock", "m", "--", "bash", "-c", HOLD)
     number("pid")
-    waiters = {}
     for number_of in sorted(set(FORWARDED) - STOPPING - HARMLESS):
-        waiters[number_of] = Simba(*LONG, "lock", "-q", "m", "--", "touch", "ran")
-    for number_of, waiter in waiters.items():
+        waiter = Simba(*LONG, "lock", "-q", "m", "--", "touch", "ran")
         wait_until(waiter.takes_signals)
         interrupt = number_of in (signal.SIGINT, signal.SIGQUIT)
         equal(waiter.end(number_of), -number_of if interrupt else 128 + number_of)

@@ -110,6 +110,8 @@ class Simba:
 
     def takes_signals(self):
         """Whether it has come so far that a signal is an event to it."""
+        if self.process.poll() is not None:
+            raise AssertionError(f"it ended with {self.process.returncode}: {self.said()}")
         folder = f"/proc/{self.pid}/fd"
         try:
             return any("signalfd" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
