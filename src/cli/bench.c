@@ -1,19 +1,22 @@
 /*
  * bench.c - the program simba-bench: measures a store through the library, beside what its own
- * client library needs.
+ * client library needs, and prints that for people or as JSON.
  */
-#include "cli/bench.h"
-
+#include "base/url.h"
 #include "bench/bench.h"
 #include "cli/cli.h"
 #include "cli/events.h"
 #include "cli/instrument.h"
-#include "cli/scratch.h"
 #include "cli/store.h"
 
-#include <limits.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #define QUESTIONS_MAX 16
 
@@ -30,28 +33,222 @@ struct bench {
 
 const struct cli_verb *const cli_verbs[] = {&cli_verb_bench, NULL};
 
-/* ---- What is asked --------------------------------------------------------------------------- */
+/* ---- The machine ----------------------------------------------------------------------------- */
 
-static bool choose_question(struct bench *bench, const char *name)
+/* What the numbers depend on. Read before the first question, which loads the machine itself. */
+struct machine {
+    char cpu[128];
+    char kernel[160];
+    int cores;
+    int cores_allowed; /* fewer when it is pinned */
+    double load;
+};
+
+static void read_cpu(char *text, size_t size)
 {
-    for (const struct bench_question *q = bench_questions; q->name != NULL; q++) {
-        if (strcmp(q->name, name) == 0 && bench->question_count < QUESTIONS_MAX) {
-            bench->questions[bench->question_count++] = q;
-            return true;
-        }
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[256];
+
+    snprintf(text, size, "unknown");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        char *value = strstr(line, ": ");
+        if (strncmp(line, "model name", 10) != 0 || value == NULL)
+            continue;
+        value[strcspn(value, "\n")] = 0;
+        cli_text_printable(value + 2, text, size);
+        break;
     }
-    cli_message("bench: there is no question '%s'", name);
-    return false;
+    if (file != NULL)
+        fclose(file);
 }
 
-static bool choose_questions(struct bench *bench, int argc, char **argv)
+static void read_machine(struct machine *machine)
 {
-    for (int i = 0; i < argc; i++)
-        if (!choose_question(bench, argv[i]))
-            return false;
-    for (const struct bench_question *q = bench_questions; argc == 0 && q->name != NULL; q++)
-        bench->questions[bench->question_count++] = q;
-    return true;
+    struct utsname system;
+    cpu_set_t allowed;
+
+    read_cpu(machine->cpu, sizeof machine->cpu);
+    machine->kernel[0] = 0;
+    if (uname(&system) == 0)
+        snprintf(machine->kernel, sizeof machine->kernel, "%s %s", system.sysname, system.release);
+    machine->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    machine->cores_allowed =
+        sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : machine->cores;
+    if (getloadavg(&machine->load, 1) != 1)
+        machine->load = NAN;
+}
+
+/* ---- For people ------------------------------------------------------------------------------ */
+
+static void print_heading(const struct bench_plan *plan, const struct machine *machine)
+{
+    char url[CLI_URL_MAX];
+    char shown[CLI_URL_MAX];
+
+    cli_text_printable(sb_url_redact(plan->url, url, sizeof url), shown, sizeof shown);
+    printf("store    %s\n", shown);
+    printf("machine  %s, %d of %d cores, %s, load %.2f\n", machine->cpu, machine->cores_allowed,
+           machine->cores, machine->kernel, machine->load);
+}
+
+/* Four digits are enough to compare. */
+static void format_value(double value, const char *unit, char *text, size_t size)
+{
+    const char *space = unit[0] != 0 ? " " : "";
+
+    if (isnan(value))
+        snprintf(text, size, "-");
+    else if (fabs(value) >= 1000 || value == (double)(int64_t)value)
+        snprintf(text, size, "%.0f%s%s", value, space, unit);
+    else
+        snprintf(text, size, "%.*f%s%s", fabs(value) >= 100 ? 1 : 2, value, space, unit);
+}
+
+static void print_measure(const struct bench_measure *measure)
+{
+    const struct bench_distribution *d = &measure->values;
+    char p50[32];
+    char p99[32];
+    char max[32];
+    char low[32];
+    char high[32];
+
+    format_value(d->p50, measure->label.unit, p50, sizeof p50);
+    format_value(d->p99, measure->label.unit, p99, sizeof p99);
+    format_value(d->max, measure->label.unit, max, sizeof max);
+    format_value(d->round_low, "", low, sizeof low);
+    format_value(d->round_high, measure->label.unit, high, sizeof high);
+    printf("  %-40s %11s %11s %11s  %s .. %s\n", measure->label.text, p50, p99, max, low, high);
+}
+
+static const char *label_of(const struct bench_result *result, const char *key)
+{
+    for (size_t i = 0; i < result->measure_count; i++)
+        if (strcmp(result->measures[i].label.key, key) == 0)
+            return result->measures[i].label.text;
+    return key;
+}
+
+static void print_answer(const struct bench_question *question, const struct bench_result *result)
+{
+    printf("\n%s: %s\n", question->name, question->title);
+    if (result->measure_count > 0)
+        printf("  %-40s %11s %11s %11s  %s\n", "", "p50", "p99", "max", "p50 of the rounds");
+    for (size_t i = 0; i < result->measure_count; i++)
+        print_measure(&result->measures[i]);
+    for (size_t i = 0; i < result->ratio_count; i++) {
+        const struct bench_ratio *ratio = &result->ratios[i];
+        printf("  %.2f times as long as: %s (rounds %.2f .. %.2f)\n", ratio->value,
+               label_of(result, ratio->key), ratio->low, ratio->high);
+    }
+    for (size_t i = 0; i < result->number_count; i++) {
+        const struct bench_number *number = &result->numbers[i];
+        char value[48];
+        format_value(number->value, number->label.unit, value, sizeof value);
+        printf("  %-40s %s\n", number->label.text, value);
+    }
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* JSON has no word for what is no number. */
+static void print_number(double value)
+{
+    if (isfinite(value))
+        printf("%.6g", value);
+    else
+        fputs("null", stdout);
+}
+
+static void print_field(const char *name, double value, const char *delimiter)
+{
+    printf("\"%s\":", name);
+    print_number(value);
+    fputs(delimiter, stdout);
+}
+
+static void begin_json(const struct bench_plan *plan, const struct machine *machine)
+{
+    char url[CLI_URL_MAX];
+
+    printf("{\"simba\":\"%s\",\"store\":", simba_version());
+    cli_json_string(stdout, sb_url_redact(plan->url, url, sizeof url));
+    fputs(",\"machine\":{\"cpu\":", stdout);
+    cli_json_string(stdout, machine->cpu);
+    fputs(",\"kernel\":", stdout);
+    cli_json_string(stdout, machine->kernel);
+    printf(",\"cores\":%d,\"cores_allowed\":%d,", machine->cores, machine->cores_allowed);
+    print_field("load", machine->load, "},\n\"questions\":{");
+}
+
+static void print_measure_json(const struct bench_measure *measure)
+{
+    const struct bench_distribution *d = &measure->values;
+
+    printf("\"%s\":{\"what\":", measure->label.key);
+    cli_json_string(stdout, measure->label.text);
+    printf(",\"unit\":\"%s\",\"count\":%zu,", measure->label.unit, d->count);
+    print_field("min", d->min, ",");
+    print_field("p50", d->p50, ",");
+    print_field("p99", d->p99, ",");
+    print_field("max", d->max, ",");
+    print_field("mean", d->mean, ",");
+    print_field("round_low", d->round_low, ",");
+    print_field("round_high", d->round_high, "}");
+}
+
+static void print_ratio_json(const struct bench_ratio *ratio)
+{
+    printf("\"%s\":{", ratio->key);
+    print_field("value", ratio->value, ",");
+    print_field("low", ratio->low, ",");
+    print_field("high", ratio->high, "}");
+}
+
+static void print_answer_json(const struct bench_question *question,
+                              const struct bench_result *result, bool first)
+{
+    printf("%s\n\"%s\":{\"measures\":{", first ? "" : ",", question->name);
+    for (size_t i = 0; i < result->measure_count; i++) {
+        fputs(i > 0 ? ",\n  " : "\n  ", stdout);
+        print_measure_json(&result->measures[i]);
+    }
+    fputs("},\n \"ratios\":{", stdout);
+    for (size_t i = 0; i < result->ratio_count; i++) {
+        fputs(i > 0 ? "," : "", stdout);
+        print_ratio_json(&result->ratios[i]);
+    }
+    fputs("},\n \"numbers\":{", stdout);
+    for (size_t i = 0; i < result->number_count; i++)
+        print_field(result->numbers[i].label.key, result->numbers[i].value,
+                    i + 1 < result->number_count ? "," : "");
+    fputs("}}", stdout);
+}
+
+static void end_json(const char *error)
+{
+    fputs("}", stdout);
+    if (error != NULL) {
+        fputs(",\n\"error\":", stdout);
+        cli_json_string(stdout, error);
+    }
+    fputs("}\n", stdout);
+}
+
+/* ---- What is asked --------------------------------------------------------------------------- */
+
+/* `name` NULL: all of them. Returns false where there is no such question, or no room for it. */
+static bool choose_questions(struct bench *bench, const char *name)
+{
+    bool chosen = false;
+
+    for (const struct bench_question *q = bench_questions; q->name != NULL; q++) {
+        if ((name == NULL || strcmp(q->name, name) == 0) && bench->question_count < QUESTIONS_MAX) {
+            bench->questions[bench->question_count++] = q;
+            chosen = true;
+        }
+    }
+    return chosen;
 }
 
 static void set_plan(struct bench_plan *plan, const struct cli *cli,
@@ -83,22 +280,22 @@ static int ask_all(const struct bench_plan *plan, struct bench *bench, struct si
             return code;
         bench->answer_count++;
         if (!bench->options->json)
-            cli_bench_print(bench->questions[i], &bench->answers[i]);
+            print_answer(bench->questions[i], &bench->answers[i]);
         cli_output_flush();
     }
     return SIMBA_OK;
 }
 
 /* Only at the end, so that whatever happens it is a whole object or nothing. */
-static void print_json(const struct bench_plan *plan, const struct cli_machine *machine,
+static void print_json(const struct bench_plan *plan, const struct machine *machine,
                        const struct bench *bench, const char *error)
 {
     if (bench->answer_count == 0)
         return;
-    cli_bench_begin_json(plan, machine);
+    begin_json(plan, machine);
     for (size_t i = 0; i < bench->answer_count; i++)
-        cli_bench_print_json(bench->questions[i], &bench->answers[i], i == 0);
-    cli_bench_end_json(error);
+        print_answer_json(bench->questions[i], &bench->answers[i], i == 0);
+    end_json(error);
 }
 
 /* Nobody else wants the mutexes, so a time that ran out or a lease that was lost is the store's
@@ -136,16 +333,16 @@ static int fail_with_first_names(const struct bench_plan *plan, const struct sim
 
 static int measure(const struct bench_plan *plan, struct bench *bench)
 {
-    struct cli_machine machine;
+    struct machine machine;
     struct simba_error error;
 
-    cli_machine_read(&machine);
+    read_machine(&machine);
     if (bench_check(plan, &error) != SIMBA_OK)
         return fail(&error);
     if (bench_check_rights(plan, &error) != SIMBA_OK)
         return fail_with_first_names(plan, &error);
     if (!bench->options->json)
-        cli_bench_begin(plan, &machine);
+        print_heading(plan, &machine);
     cli_output_flush();
     int code = ask_all(plan, bench, &error);
     int status = code == SIMBA_OK ? CLI_EXIT_OK : fail(&error);
@@ -157,11 +354,13 @@ static int measure(const struct bench_plan *plan, struct bench *bench)
 
 /* ---- The work -------------------------------------------------------------------------------- */
 
-static int run_on(const struct cli *cli, struct bench *bench, const char *url)
+static int run_on(const struct cli *cli, const char *url, const char *folder, void *user)
 {
+    struct bench *bench = user;
     struct bench_plan plan;
     struct simba_error error;
 
+    (void)folder;
     if (strncasecmp(url, "memory:", 7) == 0) {
         cli_message("the store memory: belongs to one process, and the bench has several");
         return CLI_EXIT_CONFIG;
@@ -172,34 +371,16 @@ static int run_on(const struct cli *cli, struct bench *bench, const char *url)
     return measure(&plan, bench);
 }
 
-/* What is measured would hold up those who use the default store. */
-static int run_in_folder(const struct cli *cli, struct bench *bench)
+int cli_instrument_main(struct cli *cli, int argc, char **argv)
 {
-    char folder[PATH_MAX];
-    char url[CLI_URL_MAX];
-    struct simba_error error;
+    struct bench bench = {.options = cli->verb->into};
 
-    if (cli_scratch_create("bench", folder, sizeof folder, url, sizeof url, &error) != SIMBA_OK)
-        return cli_fail(&error);
-    if (!cli->quiet)
-        cli_message("no store is named, so an SQLite file is measured that is removed afterwards");
-    int status = run_on(cli, bench, url);
-    cli_scratch_remove(folder);
-    return status;
-}
-
-int cli_bench_run(const struct cli *cli, const struct cli_bench *options, int question_count,
-                  char **questions)
-{
-    struct bench bench = {.options = options};
-    char url[CLI_URL_MAX];
-    struct simba_error error;
-
-    if (!choose_questions(&bench, question_count, questions))
-        return cli_usage_error("bench");
+    for (int i = 0; i < argc; i++) {
+        if (!choose_questions(&bench, argv[i]))
+            return cli_usage_error(cli, "there is no question '%s'", argv[i]);
+    }
+    if (argc == 0)
+        choose_questions(&bench, NULL);
     bench_catch_signals();
-    int code = cli_store_named_url(cli, url, sizeof url, &error);
-    if (code == SIMBA_ENOTFOUND)
-        return run_in_folder(cli, &bench);
-    return code == SIMBA_OK ? run_on(cli, &bench, url) : cli_fail(&error);
+    return cli_instrument_run(cli, run_on, &bench);
 }

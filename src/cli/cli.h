@@ -1,8 +1,7 @@
 /*
  * cli.h - what all files of the program share: exit codes, options, verbs, messages, results, text.
  *
- * A verb is one file. It exports one struct cli_verb, which is declared below and listed in the
- * table of simba.c; nothing else in the program knows of it.
+ * A new verb is one file that defines a struct cli_verb, and one line in CLI_VERB_MAP.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -39,10 +38,12 @@ enum cli_exit {
 /* ---- Options: option.c ----------------------------------------------------------------------- */
 
 enum cli_option_kind {
-    CLI_OPTION_CALL,    /* `apply` stores the value */
-    CLI_OPTION_FLAG,    /* a bool, which becomes true */
-    CLI_OPTION_TEXT,    /* a const char * */
-    CLI_OPTION_DURATION /* an int64_t of milliseconds, not negative */
+    CLI_OPTION_CALL,     /* `apply` stores the value */
+    CLI_OPTION_FLAG,     /* a bool, which becomes true */
+    CLI_OPTION_TEXT,     /* a const char * */
+    CLI_OPTION_DURATION, /* an int64_t of milliseconds, at least `low` */
+    CLI_OPTION_NUMBER,   /* an int from `low` to `high` */
+    CLI_OPTION_WORD      /* an int or enum: the index in `words` */
 };
 
 struct cli_option {
@@ -52,44 +53,56 @@ struct cli_option {
     const char *help;
     enum cli_option_kind kind;
     size_t offset; /* of the member that is set, in what the table is applied to */
-    /* Stores the value (NULL where the option takes none). Returns whether it was valid; where not,
-     * it has printed why. */
+    int low;
+    int high;
+    const char *const *words; /* NULL behind the last */
+    /* Stores the value (NULL where the option takes none). Returns false for an invalid value,
+     * after a message. */
     bool (*apply)(void *into, const char *value);
 };
 
-/* The last three members of an option. */
-#define CLI_FLAG(type, member) CLI_OPTION_FLAG, offsetof(type, member), NULL
-#define CLI_TEXT(type, member) CLI_OPTION_TEXT, offsetof(type, member), NULL
-#define CLI_DURATION(type, member) CLI_OPTION_DURATION, offsetof(type, member), NULL
-#define CLI_CALL(function) CLI_OPTION_CALL, 0, function
+/* The rest of an option, behind its help. */
+#define CLI_FLAG(type, member) .kind = CLI_OPTION_FLAG, .offset = offsetof(type, member)
+#define CLI_TEXT(type, member) .kind = CLI_OPTION_TEXT, .offset = offsetof(type, member)
+#define CLI_DURATION(type, member) .kind = CLI_OPTION_DURATION, .offset = offsetof(type, member)
+/* A duration longer than 0. */
+#define CLI_INTERVAL(type, member)                                                                 \
+    .kind = CLI_OPTION_DURATION, .offset = offsetof(type, member), .low = 1
+#define CLI_NUMBER(type, member, from, to)                                                         \
+    .kind = CLI_OPTION_NUMBER, .offset = offsetof(type, member), .low = (from), .high = (to)
+#define CLI_WORD(type, member, names)                                                              \
+    .kind = CLI_OPTION_WORD, .offset = offsetof(type, member), .words = (names)
+#define CLI_CALL(function) .kind = CLI_OPTION_CALL, .apply = (function)
 
 #define CLI_OPTIONS_END                                                                            \
     {                                                                                              \
-        0, NULL, NULL, NULL, CLI_CALL(NULL)                                                        \
+        .name = NULL                                                                               \
     }
 
 /* One table and what its options are applied to. */
 struct cli_option_set {
     const struct cli_option *options; /* may be NULL */
     void *into;
-    /* NULL; or the verb behind which they stand: here they are refused, in words that say so. */
-    const char *verb;
+    const char *verb; /* NULL; or their verb: in front of it they are refused, with a hint */
 };
 
-/* Applies all options in argv[1..] and moves the operands together at argv[0..*argc). Options may
- * stand between operands as long as there are no more than `operands_max` of them; the next one, or
- * "--", begins the part that is left as it is, such as the command of `simba lock`. *ret_operands:
- * how many stood in front of that part. Returns false when something was wrong and has been said.
- * `sets_count` tables are searched in order. */
+/* Applies all options in argv[1..], searching the tables in order, and moves the operands together
+ * at argv[0..*argc). Options may stand between the first `operands_max` operands. The next operand,
+ * or "--", begins the part that is left as it is, such as the command of `simba lock`;
+ * *ret_operands is the number of operands in front of that part. Returns false for a wrong command
+ * line, after a message. */
 bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, size_t operands_max,
                        int *argc, char **argv, size_t *ret_operands);
 
 /* Prints a table, aligned. */
 void cli_options_print(FILE *stream, const struct cli_option *options);
 
-/* Values of options. Each returns false when it is invalid, and has said so. */
-bool cli_option_duration(const char *name, const char *text, int64_t *ret_ms);
-bool cli_option_number(const char *name, const char *text, int low, int high, int *ret_number);
+/* Read a value. Each returns false for an invalid one, after a message that names `source`: an
+ * option or a variable of the environment. A duration is at least `low_ms`. */
+bool cli_option_duration(const char *source, const char *text, int low_ms, int64_t *ret_ms);
+bool cli_option_number(const char *source, const char *text, int low, int high, int *ret_number);
+bool cli_option_word(const char *source, const char *text, const char *const *words,
+                     int *ret_index);
 
 /* ---- Verbs: main.c --------------------------------------------------------------------------- */
 
@@ -103,15 +116,23 @@ struct cli {
     const char *exact_id; /* stays as it is; at most one of the two is given */
     int64_t ttl_ms;
     int64_t transition_ms;
-    enum simba_log_level log_level;
-    bool log_level_given;
-    bool quiet;      /* say only what is wrong */
-    bool show_store; /* say which store it is */
+    int log_level;   /* an enum simba_log_level; -1: not given */
+    bool quiet;      /* print only what is wrong */
+    bool show_store; /* print which store is used */
     bool help;
     bool version;
     char **arguments; /* the command line in its order, without a password; NULL behind the last */
-    const char *hidden_url; /* where in them the URL stood that had one; NULL: nowhere */
-    size_t operands; /* of the verb, in front of "--" or its command; set by cli_verb_parse */
+    const char *hidden_url;      /* where in them the URL stood that had one; NULL: nowhere */
+    const struct cli_verb *verb; /* NULL: not known yet */
+};
+
+/* What stands behind a verb and its options. main.c checks it before `run` is called. */
+enum cli_operands {
+    CLI_OPERANDS_ANY,
+    CLI_OPERANDS_NONE,
+    CLI_OPERANDS_NAME,   /* one valid name of a mutex */
+    CLI_OPERANDS_NAMES,  /* one or more of them */
+    CLI_OPERANDS_COMMAND /* such a name, in argv[0], and a command, from argv[1] on */
 };
 
 struct cli_verb {
@@ -121,39 +142,38 @@ struct cli_verb {
     const char *details; /* what it does, examples, exit codes */
     const struct cli_option *options;
     const struct cli_option *shared; /* more of them, which other verbs have, too; may be NULL */
-    /* argv[0] is the verb. Returns the exit code. */
+    void *into;                      /* what both tables are applied to; holds the defaults */
+    enum cli_operands operands;
+    /* `argv` holds the operands and ends with NULL. Returns the exit code. */
     int (*run)(struct cli *cli, int argc, char **argv);
 };
 
-extern const struct cli_verb cli_verb_lock;
-extern const struct cli_verb cli_verb_lead;
-extern const struct cli_verb cli_verb_schedule;
-extern const struct cli_verb cli_verb_status;
-extern const struct cli_verb cli_verb_watch;
-extern const struct cli_verb cli_verb_release;
-extern const struct cli_verb cli_verb_init;
-extern const struct cli_verb cli_verb_tck;
-extern const struct cli_verb cli_verb_bench;
+/* All verbs of `simba`, in the order of its help. X(name) stands for cli_verb_name. */
+#define CLI_VERB_MAP(X)                                                                            \
+    X(lock)                                                                                        \
+    X(lead)                                                                                        \
+    X(schedule)                                                                                    \
+    X(status)                                                                                      \
+    X(watch)                                                                                       \
+    X(release)                                                                                     \
+    X(init)                                                                                        \
+    X(tck)                                                                                         \
+    X(bench)
+
+#define CLI_VERB_DECLARE(name) extern const struct cli_verb cli_verb_##name;
+CLI_VERB_MAP(CLI_VERB_DECLARE)
+#undef CLI_VERB_DECLARE
 
 /* The verbs of this program; NULL behind the last. In simba.c, or in the file of the program that
  * `simba` starts. */
-#define CLI_VERBS_MAX 16
 extern const struct cli_verb *const cli_verbs[];
 
-/* The verb is to go on: nothing has been decided about the exit code. */
+/* In place of an exit code: nothing has been decided, the verb goes on. */
 #define CLI_CONTINUE (-1)
 
-/* Reads the options of a verb and the global ones; see cli_options_parse for the rest. Prints the
- * help where that was asked for. Returns CLI_CONTINUE or an exit code. */
-int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, size_t operands_max,
-                   int *argc, char **argv);
-
-/* Points to the help of a verb ("": of the program), after what is wrong with the command line has
- * been said. Returns CLI_EXIT_USAGE. */
-int cli_usage_error(const char *verb);
-
-/* The same for an argument that has no place there. */
-int cli_unexpected_argument(const char *verb, const char *argument);
+/* Prints what is wrong with the command line of the verb, and where its help is. Returns
+ * CLI_EXIT_USAGE. */
+int cli_usage_error(const struct cli *cli, const char *format, ...) SIMBA_PRINTF(2, 3);
 
 /* ---- Messages on standard error: message.c --------------------------------------------------- */
 

@@ -13,9 +13,9 @@
 #include <ctype.h>
 #include <string.h>
 
-struct init {
+static struct init {
     bool print;
-};
+} init;
 
 static const struct cli_option options[] = {
     {0, "print", NULL, "print the statement that creates the table and connect to nothing",
@@ -124,18 +124,14 @@ static int create(const char *url)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct init init = {.print = false};
     struct simba_error error;
     char url[CLI_URL_MAX];
 
-    int status = cli_verb_parse(cli, &cli_verb_init, &init, SIZE_MAX, &argc, argv);
-    if (status != CLI_CONTINUE)
-        return status;
-    if (argc > 0)
-        return cli_unexpected_argument("init", argv[0]);
+    (void)argc;
+    (void)argv;
     if (cli_store_url(cli, url, sizeof url, &error) != SIMBA_OK)
         return cli_fail(&error);
-    status = init.print ? print_statement(url) : create(url);
+    int status = init.print ? print_statement(url) : create(url);
     explicit_bzero(url, sizeof url);
     return status;
 }
@@ -161,5 +157,7 @@ const struct cli_verb cli_verb_init = {
     .summary = "create the table of an SQL store; harmless when it is there",
     .details = details,
     .options = options,
+    .into = &init,
+    .operands = CLI_OPERANDS_NONE,
     .run = run,
 };

@@ -2,9 +2,8 @@
  * instrument.h - `simba bench` and `simba tck`: programs of their own, simba-bench and simba-tck in
  * the folder of the modules, which `simba` starts.
  *
- * `simba` and the program read the same command line by the same table (bench_verb.c, tck_verb.c).
- * What differs is what stands behind: the functions below start the program in `simba`, and do the
- * work in that program.
+ * `simba` and the program read the same command line by the same tables (instrument.c). Then
+ * cli_instrument_main of simba.c starts the program, and that of bench.c or tck.c does the work.
  */
 #ifndef CLI_INSTRUMENT_H
 #define CLI_INSTRUMENT_H
@@ -33,9 +32,17 @@ struct cli_tck {
     bool list;
 };
 
-/* Return the exit code. `questions` are the operands. */
-int cli_bench_run(const struct cli *cli, const struct cli_bench *options, int question_count,
-                  char **questions);
-int cli_tck_run(const struct cli *cli, const struct cli_tck *options);
+/* The `run` of both verbs. Their options are in cli->verb->into. */
+int cli_instrument_main(struct cli *cli, int argc, char **argv);
+
+#define CLI_SCRATCH_FILE "store.db" /* SQLite adds files whose names begin like it */
+
+/* Does the work on one store and returns the exit code. `folder` is NULL, or a folder that holds
+ * nothing but this store, the SQLite file CLI_SCRATCH_FILE. */
+typedef int cli_instrument(const struct cli *cli, const char *url, const char *folder, void *user);
+
+/* Runs it on the store that the user named, or on one that exists only for this run: an instrument
+ * would slow down the default store and leave names in it. */
+int cli_instrument_run(const struct cli *cli, cli_instrument *run, void *user);
 
 #endif

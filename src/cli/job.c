@@ -20,21 +20,6 @@
 
 #define HEAP_STEP (512 * 1024) /* bytes: more than a run takes */
 
-void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *verb)
-{
-    /* Each of the library's threads would set up an arena of its own, for the little that it
-     * allocates. That comes from the kernel in one piece. */
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_TOP_PAD, HEAP_STEP);
-    *job = (struct cli_job){
-        .cli = cli,
-        .verb = verb,
-        .grace_ms = SIMBA_UNSET,
-        .hold_at_most_ms = SIMBA_INFINITE,
-        .stop_timeout_ms = SIMBA_INFINITE,
-    };
-}
-
 static bool set_note(void *into, const char *value)
 {
     if (value[0] == 0) {
@@ -43,17 +28,6 @@ static bool set_note(void *into, const char *value)
     }
     ((struct cli_job *)into)->note = value;
     return true;
-}
-
-bool cli_job_set_hold_at_most(void *into, const char *value)
-{
-    struct cli_job *job = into;
-
-    if (!cli_option_duration("--hold-at-most", value, &job->hold_at_most_ms))
-        return false;
-    if (job->hold_at_most_ms == 0)
-        cli_message("--hold-at-most: '%s' leaves no time to run", value);
-    return job->hold_at_most_ms > 0;
 }
 
 const struct cli_option cli_job_options[] = {
@@ -68,12 +42,6 @@ const struct cli_option cli_job_options[] = {
      CLI_FLAG(struct cli_job, pass_notify)},
     CLI_OPTIONS_END,
 };
-
-int cli_job_usage_error(const struct cli_job *job, const char *what)
-{
-    cli_message("%s: %s", job->verb->name, what);
-    return cli_usage_error(job->verb->name);
-}
 
 /* The note is a part of the id, so that every store can keep it and everybody who is told of an
  * owner reads it, contenders of other libraries included. */
@@ -109,33 +77,18 @@ static int choose_id(struct cli_job *job)
     return code == SIMBA_OK && job->note != NULL ? add_note(job) : code;
 }
 
-/* A NAME that begins with a dash stands behind a "--" of its own. Without a second one what follows
- * is a COMMAND whose NAME was forgotten. */
-static int take_operands(struct cli_job *job, int argc, char **argv)
+int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv)
 {
-    bool behind = job->cli->operands == 0;
-
-    if (argc < 1 || (behind && (argc < 2 || strcmp(argv[1], "--") != 0)))
-        return cli_job_usage_error(job, argc < 1 ? "the NAME of a mutex is missing"
-                                                 : "the NAME of a mutex is missing before '--'");
+    /* One arena for all threads of the library, which allocate little; the kernel gives the memory
+     * in one piece. */
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_TOP_PAD, HEAP_STEP);
+    job->cli = cli;
     job->mutex = argv[0];
-    job->command = argv + (behind ? 2 : 1);
-    if (job->command[0] == NULL)
-        return cli_job_usage_error(job, "the COMMAND is missing");
-    return CLI_CONTINUE;
-}
-
-int cli_job_parse(struct cli_job *job, int argc, char **argv)
-{
-    int status = cli_verb_parse(job->cli, job->verb, job, 1, &argc, argv);
-
-    if (status == CLI_CONTINUE)
-        status = take_operands(job, argc, argv);
-    if (status != CLI_CONTINUE)
-        return status;
+    job->command = argv + 1;
     if (job->hold_at_least_ms > job->hold_at_most_ms)
-        return cli_job_usage_error(job, "--hold-at-least is longer than --hold-at-most");
-    if (simba_mutex_validate(job->mutex, &job->error) != SIMBA_OK || choose_id(job) != SIMBA_OK)
+        return cli_usage_error(cli, "--hold-at-least is longer than --hold-at-most");
+    if (choose_id(job) != SIMBA_OK)
         return cli_fail(&job->error);
     job->adopts = cli_orphans_adopt();
     job->events.reaps = job->adopts;

@@ -14,7 +14,6 @@
 
 struct cli_job {
     struct cli *cli;
-    const struct cli_verb *verb;
     const char *mutex;
     char **command;
     const char *note; /* NULL: none */
@@ -36,22 +35,21 @@ struct cli_job {
 };
 
 /* The values that hold without options. */
-void cli_job_init(struct cli_job *job, struct cli *cli, const struct cli_verb *verb);
+#define CLI_JOB_INIT(stop_timeout)                                                                 \
+    {                                                                                              \
+        .grace_ms = SIMBA_UNSET, .hold_at_most_ms = SIMBA_INFINITE,                                \
+        .stop_timeout_ms = (stop_timeout),                                                         \
+    }
+
+/* The default of --stop-timeout for verbs that go on until a signal tells them to end. */
+#define CLI_JOB_STOP_TIMEOUT_MS 10000
 
 /* The options that all of these verbs have. */
 extern const struct cli_option cli_job_options[];
 
-/* For the tables of those that run a job and not a service. */
-bool cli_job_set_hold_at_most(void *into, const char *value);
-
-/* What --stop-timeout is where it is not given, for verbs that go on until they are told to end. */
-#define CLI_JOB_STOP_TIMEOUT_MS 10000
-
-/* Says what is wrong with the command line. Returns CLI_EXIT_USAGE. */
-int cli_job_usage_error(const struct cli_job *job, const char *what);
-
-/* Reads the command line. Returns CLI_CONTINUE or an exit code. */
-int cli_job_parse(struct cli_job *job, int argc, char **argv);
+/* Takes the NAME and the COMMAND, and chooses the id of the contender. Returns CLI_CONTINUE or an
+ * exit code. */
+int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv);
 
 /* Opens the store, and chooses the grace or refuses the one that was given. Waits for the store.
  * Returns an error of the library. */

@@ -7,42 +7,33 @@
 #include "cli/cli.h"
 #include "cli/leader.h"
 
-#include <string.h>
-
 #define RESTART_DELAY_MS 1000
 #define RESTART_DELAY_MAX_MS 60000
 
 enum restart { RESTART_ALWAYS, RESTART_ON_FAILURE, RESTART_NEVER };
 
-struct lead {
+static const char *const restarts[] = {
+    [RESTART_ALWAYS] = "always",
+    [RESTART_ON_FAILURE] = "on-failure",
+    [RESTART_NEVER] = "never",
+    NULL,
+};
+
+static struct lead {
     struct cli_job job;
     enum restart restart;
     int64_t delay_ms;
     int64_t delay_max_ms;
     int64_t next_delay_ms; /* doubles with every end in a row */
+} this_lead = {
+    .job = CLI_JOB_INIT(CLI_JOB_STOP_TIMEOUT_MS),
+    .delay_ms = RESTART_DELAY_MS,
+    .delay_max_ms = RESTART_DELAY_MAX_MS,
 };
-
-static bool set_restart(void *into, const char *value)
-{
-    static const char *const names[] = {
-        [RESTART_ALWAYS] = "always",
-        [RESTART_ON_FAILURE] = "on-failure",
-        [RESTART_NEVER] = "never",
-    };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(value, names[i]) == 0) {
-            ((struct lead *)into)->restart = (enum restart)i;
-            return true;
-        }
-    }
-    cli_message("--restart: '%s' is none of always, on-failure, never", value);
-    return false;
-}
 
 static const struct cli_option options[] = {
     {0, "restart", "WHEN", "COMMAND ended: always, on-failure or never (always)",
-     CLI_CALL(set_restart)},
+     CLI_WORD(struct lead, restart, restarts)},
     {0, "restart-delay", "DURATION", "before the first restart; doubles then (1s)",
      CLI_DURATION(struct lead, delay_ms)},
     {0, "restart-delay-max", "DURATION", "the longest delay (1m)",
@@ -60,15 +51,6 @@ static int64_t first_ms(void *user, int64_t now_ms)
     return now_ms;
 }
 
-static int64_t take_delay_ms(struct lead *lead, int64_t ran_ms)
-{
-    if (ran_ms >= lead->delay_max_ms)
-        lead->next_delay_ms = lead->delay_ms;
-    int64_t delay_ms = lead->next_delay_ms;
-    lead->next_delay_ms = delay_ms < lead->delay_max_ms / 2 ? delay_ms * 2 : lead->delay_max_ms;
-    return delay_ms;
-}
-
 /* A command that cannot be executed here may be so on another machine. One that was stopped for a
  * lease is to run again as soon as there is one. */
 static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t begun_ms,
@@ -82,7 +64,10 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
     if (outcome->how == CLI_ENDED_NOT_STARTED || lead->restart == RESTART_NEVER ||
         (lead->restart == RESTART_ON_FAILURE && outcome->status == 0))
         return CLI_PLAN_END;
-    int64_t delay_ms = take_delay_ms(lead, now_ms - begun_ms);
+    if (now_ms - begun_ms >= lead->delay_max_ms)
+        lead->next_delay_ms = lead->delay_ms;
+    int64_t delay_ms = lead->next_delay_ms;
+    lead->next_delay_ms = delay_ms < lead->delay_max_ms / 2 ? delay_ms * 2 : lead->delay_max_ms;
     cli_message("the command ended with exit code %d: it starts again in %s", outcome->status,
                 simba_duration_format(delay_ms, delay, sizeof delay));
     return sb_later(now_ms, delay_ms);
@@ -90,17 +75,16 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct lead lead = {.delay_ms = RESTART_DELAY_MS, .delay_max_ms = RESTART_DELAY_MAX_MS};
-    struct cli_plan plan = {first_ms, next_ms, &lead};
+    struct lead *lead = &this_lead;
+    struct cli_plan plan = {first_ms, next_ms, lead};
 
-    cli_job_init(&lead.job, cli, &cli_verb_lead);
-    lead.job.stop_timeout_ms = CLI_JOB_STOP_TIMEOUT_MS;
-    int status = cli_job_parse(&lead.job, argc, argv);
+    (void)argc;
+    int status = cli_job_prepare(&lead->job, cli, argv);
     if (status != CLI_CONTINUE)
         return status;
-    if (lead.delay_max_ms < lead.delay_ms)
-        lead.delay_max_ms = lead.delay_ms;
-    return cli_leader_run(&lead.job, &plan);
+    if (lead->delay_max_ms < lead->delay_ms)
+        lead->delay_max_ms = lead->delay_ms;
+    return cli_leader_run(&lead->job, &plan);
 }
 
 static const char details[] =
@@ -130,5 +114,7 @@ const struct cli_verb cli_verb_lead = {
     .details = details,
     .options = options,
     .shared = cli_job_options,
+    .into = &this_lead,
+    .operands = CLI_OPERANDS_COMMAND,
     .run = run,
 };

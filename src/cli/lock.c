@@ -30,7 +30,8 @@
 /* How long a store may take to show that it is alive, when a wait is over. */
 #define ANSWER_MS 1000
 
-struct lock {
+/* Threads of the library may use it until the program has ended. */
+static struct lock {
     struct cli_job job;
     bool try_once;
     int64_t wait_ms; /* SIMBA_UNSET: without a limit */
@@ -44,13 +45,11 @@ struct lock {
     _Atomic(simba_locker *) locker;
     int code;
     bool gone; /* the release found that the lease was lost; read when that has ended */
+} this_lock = {
+    .job = CLI_JOB_INIT(SIMBA_INFINITE),
+    .wait_ms = SIMBA_UNSET,
+    .contended_code = CLI_EXIT_CONTENDED,
 };
-
-static bool set_contended_code(void *into, const char *value)
-{
-    return cli_option_number("--contended-code", value, 0, 255,
-                             &((struct lock *)into)->contended_code);
-}
 
 static const struct cli_option options[] = {
     {'n', "no-wait", NULL, "give up at once when somebody else owns",
@@ -59,11 +58,11 @@ static const struct cli_option options[] = {
      CLI_DURATION(struct lock, wait_ms)},
     {'E', "contended-code", "CODE",
      "exit code for giving up, 0 to 255 (75); with -w also of a dead store",
-     CLI_CALL(set_contended_code)},
+     CLI_NUMBER(struct lock, contended_code, 0, 255)},
     {0, "hold-at-least", "DURATION", "keep the mutex that long, also when COMMAND has ended",
      CLI_DURATION(struct lock, job.hold_at_least_ms)},
     {0, "hold-at-most", "DURATION", "stop COMMAND after that time (exit code 124)",
-     CLI_CALL(cli_job_set_hold_at_most)},
+     CLI_INTERVAL(struct lock, job.hold_at_most_ms)},
     {0, "leave-running", NULL, "do not kill what COMMAND leaves running when it ends",
      CLI_FLAG(struct lock, job.leave_running)},
     CLI_OPTIONS_END,
@@ -440,19 +439,16 @@ static int run_lock(struct lock *lock)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    /* Threads of the library may know it until the program has ended. */
-    static struct lock lock = {.wait_ms = SIMBA_UNSET, .contended_code = CLI_EXIT_CONTENDED};
+    struct lock *lock = &this_lock;
 
-    lock.started_ms = simba_now_ms();
-    cli_job_init(&lock.job, cli, &cli_verb_lock);
-    lock.job.terminal = true;
-    int status = cli_job_parse(&lock.job, argc, argv);
-    if (status != CLI_CONTINUE)
-        return status;
-    if (lock.try_once && lock.wait_ms != SIMBA_UNSET)
-        return cli_job_usage_error(&lock.job, "--no-wait and --wait exclude each other");
-    lock.try_once = lock.try_once || lock.wait_ms == 0;
-    return run_lock(&lock);
+    (void)argc;
+    lock->started_ms = simba_now_ms();
+    if (lock->try_once && lock->wait_ms != SIMBA_UNSET)
+        return cli_usage_error(cli, "--no-wait and --wait exclude each other");
+    lock->try_once = lock->try_once || lock->wait_ms == 0;
+    lock->job.terminal = true;
+    int status = cli_job_prepare(&lock->job, cli, argv);
+    return status == CLI_CONTINUE ? run_lock(lock) : status;
 }
 
 static const char details[] =
@@ -501,5 +497,7 @@ const struct cli_verb cli_verb_lock = {
     .details = details,
     .options = options,
     .shared = cli_job_options,
+    .into = &this_lock,
+    .operands = CLI_OPERANDS_COMMAND,
     .run = run,
 };

@@ -4,6 +4,7 @@
  */
 #include "cli/cli.h"
 
+#include "base/check.h"
 #include "base/near.h"
 #include "base/url.h"
 #include "cli/events.h"
@@ -11,6 +12,8 @@
 #include "cli/store.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,40 +26,34 @@ static void overwrite(char *text, const char *with)
     memcpy(text, with, strnlen(with, length));
 }
 
-/* Everybody can read a command line in ps: a password in it is taken out of sight as soon as it was
- * read. */
-static bool keep_url(struct cli *cli, char *argument)
+/* Everybody can read a command line in ps, so the redacted URL replaces one with a password. */
+static bool set_url(void *into, const char *value)
 {
     static char url[CLI_URL_MAX];
+    struct cli *cli = into;
+    char *argument = (char *)value;
     char shown[CLI_URL_MAX];
-    size_t length = strlen(argument);
+    size_t length = strlen(value);
 
+    if (cli->url_given) {
+        cli_message("--url is given twice, and there is one store");
+        return false;
+    }
     if (length >= sizeof url) {
         cli_message("--url: the URL is longer than %zu bytes", sizeof url - 1);
         return false;
     }
-    memcpy(url, argument, length + 1);
+    memcpy(url, value, length + 1);
     sb_url_redact(url, shown, sizeof shown);
     if (strcmp(shown, url) != 0) {
         overwrite(argument, shown);
         cli->hidden_url = argument;
     }
     cli->url = url;
-    return true;
-}
-
-static bool set_url(void *into, const char *value)
-{
-    struct cli *cli = into;
-
-    if (cli->url_given) {
-        cli_message("--url is given twice, and there is one store");
-        return false;
-    }
     cli->url_given = true;
     if (!cli->config_given)
         cli->config = NULL;
-    return keep_url(cli, (char *)value);
+    return true;
 }
 
 static bool set_config(void *into, const char *value)
@@ -78,30 +75,10 @@ static bool set_config(void *into, const char *value)
     return true;
 }
 
-static bool parse_log_level(const char *source, const char *text, enum simba_log_level *ret_level)
-{
-    static const char *const names[] = {
-        [SIMBA_LOG_NONE] = "none", [SIMBA_LOG_ERROR] = "error", [SIMBA_LOG_WARN] = "warn",
-        [SIMBA_LOG_INFO] = "info", [SIMBA_LOG_DEBUG] = "debug",
-    };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *ret_level = (enum simba_log_level)i;
-            return true;
-        }
-    }
-    cli_message("%s: '%s' is none of none, error, warn, info, debug", source, text);
-    return false;
-}
-
-static bool set_log_level(void *into, const char *value)
-{
-    struct cli *cli = into;
-
-    cli->log_level_given = true;
-    return parse_log_level("--log-level", value, &cli->log_level);
-}
+static const char *const log_levels[] = {
+    [SIMBA_LOG_NONE] = "none", [SIMBA_LOG_ERROR] = "error", [SIMBA_LOG_WARN] = "warn",
+    [SIMBA_LOG_INFO] = "info", [SIMBA_LOG_DEBUG] = "debug", NULL,
+};
 
 static bool set_no_color(void *into, const char *value)
 {
@@ -124,7 +101,7 @@ static const struct cli_option global_options[] = {
     {0, "exact-id", "ID", "no random part; contenders with the same ID may both own",
      CLI_TEXT(struct cli, exact_id)},
     {0, "log-level", "LEVEL", "none, error, warn, info or debug (SIMBA_LOG; warn)",
-     CLI_CALL(set_log_level)},
+     CLI_WORD(struct cli, log_level, log_levels)},
     {'q', "quiet", NULL, "say only what is wrong: not who owns or leads",
      CLI_FLAG(struct cli, quiet)},
     {0, "no-color", NULL, "no colours on a terminal (NO_COLOR)", CLI_CALL(set_no_color)},
@@ -174,9 +151,15 @@ static const char conclusion[] =
 
 static void print_help(FILE *stream)
 {
+    int width = 0;
+
     fputs(introduction, stream);
+    for (size_t i = 0; cli_verbs[i] != NULL; i++) {
+        int length = (int)strlen(cli_verbs[i]->name);
+        width = length > width ? length : width;
+    }
     for (size_t i = 0; cli_verbs[i] != NULL; i++)
-        fprintf(stream, "  %-8s %s\n", cli_verbs[i]->name, cli_verbs[i]->summary);
+        fprintf(stream, "  %-*s %s\n", width, cli_verbs[i]->name, cli_verbs[i]->summary);
     fputs("\nOptions, before or after the verb:\n", stream);
     cli_options_print(stream, global_options);
     fputs(conclusion, stream);
@@ -197,22 +180,27 @@ static void print_verb_help(FILE *stream, const struct cli_verb *verb)
 
 /* ---- Errors of the command line -------------------------------------------------------------- */
 
-int cli_usage_error(const char *verb)
+static int point_to_help(const struct cli *cli)
 {
-    fprintf(stderr, "Try 'simba %s%s--help'.\n", verb, verb[0] != 0 ? " " : "");
+    if (cli->verb != NULL)
+        fprintf(stderr, "Try 'simba %s --help'.\n", cli->verb->name);
+    else
+        fputs("Try 'simba --help'.\n", stderr);
     return CLI_EXIT_USAGE;
 }
 
-/* It may be a URL that stands in the wrong place. */
-int cli_unexpected_argument(const char *verb, const char *argument)
+int cli_usage_error(const struct cli *cli, const char *format, ...)
 {
-    char shown[CLI_URL_MAX];
+    char text[CLI_MESSAGE_MAX];
+    va_list arguments;
 
-    cli_message("%s: unexpected argument '%s'", verb, sb_url_redact(argument, shown, sizeof shown));
-    return cli_usage_error(strcmp(verb, "help") == 0 ? "" : verb);
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    cli_message("%s: %s", cli->verb->name, text);
+    return point_to_help(cli);
 }
 
-/* Two stores are one too many, and so are two ids. */
 static bool options_agree(const struct cli *cli)
 {
     bool two_stores = cli->url_given && cli->config_given;
@@ -261,36 +249,21 @@ static bool read_duration(const char *name, int64_t *ms)
 {
     const char *text = environment(name);
 
-    return *ms != SIMBA_UNSET || text == NULL || cli_option_duration(name, text, ms);
+    return *ms != SIMBA_UNSET || text == NULL || cli_option_duration(name, text, 0, ms);
 }
 
 /* What the command line does not say. */
 static bool read_environment(struct cli *cli)
 {
-    const char *level = cli->log_level_given ? NULL : environment("SIMBA_LOG");
+    const char *level = environment("SIMBA_LOG");
 
-    return (level == NULL || parse_log_level("SIMBA_LOG", level, &cli->log_level)) &&
-           read_duration("SIMBA_TTL", &cli->ttl_ms) &&
-           read_duration("SIMBA_TRANSITION", &cli->transition_ms);
-}
-
-int cli_verb_parse(struct cli *cli, const struct cli_verb *verb, void *into, size_t operands_max,
-                   int *argc, char **argv)
-{
-    struct cli_option_set sets[] = {{.options = verb->options, .into = into},
-                                    {.options = verb->shared, .into = into},
-                                    {.options = global_options, .into = cli}};
-
-    if (!cli_options_parse(sets, 3, operands_max, argc, argv, &cli->operands) ||
-        !options_agree(cli))
-        return cli_usage_error(verb->name);
-    if (cli->help) {
-        print_verb_help(stdout, verb);
-        return CLI_EXIT_OK;
+    if (cli->log_level < 0) {
+        cli->log_level = SIMBA_LOG_WARN;
+        if (level != NULL && !cli_option_word("SIMBA_LOG", level, log_levels, &cli->log_level))
+            return false;
     }
-    if (cli->version)
-        return print_version();
-    return read_environment(cli) ? CLI_CONTINUE : CLI_EXIT_CONFIG;
+    return read_duration("SIMBA_TTL", &cli->ttl_ms) &&
+           read_duration("SIMBA_TRANSITION", &cli->transition_ms);
 }
 
 /* A descriptor of the store must never land on 0, 1 or 2, where a message would be written into it.
@@ -334,15 +307,18 @@ static const struct cli_verb *find_verb(const char *name)
 }
 
 /* `simba help` and `simba help VERB` */
-static int run_help(int argc, char **argv)
+static int run_help(struct cli *cli, int argc, char **argv)
 {
+    char shown[CLI_URL_MAX];
     bool about_verb = argc > 0 && strcmp(argv[0], "help") != 0;
     const struct cli_verb *verb = about_verb ? find_verb(argv[0]) : NULL;
 
     if (about_verb && verb == NULL)
-        return cli_usage_error("");
-    if (argc > 1)
-        return cli_unexpected_argument("help", argv[1]);
+        return point_to_help(cli);
+    if (argc > 1) {
+        cli_message("help: unexpected argument '%s'", sb_url_redact(argv[1], shown, sizeof shown));
+        return point_to_help(cli);
+    }
     if (verb != NULL)
         print_verb_help(stdout, verb);
     else
@@ -350,25 +326,98 @@ static int run_help(int argc, char **argv)
     return CLI_EXIT_OK;
 }
 
-/* The options in front of the verb. Those of the verbs are there to be told that they stand behind
- * it. */
+/* ---- A verb ---------------------------------------------------------------------------------- */
+
+/* A NAME that begins with a dash stands behind a "--" of its own, and a second "--" follows it.
+ * Without the second one the NAME is missing. On return argv[0] is the NAME, argv[1] the
+ * command. */
+static int check_command(const struct cli *cli, bool dashed, int *argc, char ***argv)
+{
+    if (*argc > 0 && dashed && (*argc < 2 || strcmp((*argv)[1], "--") != 0))
+        return cli_usage_error(cli, "the NAME of a mutex is missing before '--'");
+    if (dashed && *argc > 0) {
+        (*argv)[1] = (*argv)[0];
+        (*argv)++;
+        (*argc)--;
+    }
+    return *argc == 1 ? cli_usage_error(cli, "the COMMAND is missing") : CLI_CONTINUE;
+}
+
+/* `dashed`: all operands stand behind a "--". */
+static int check_operands(const struct cli *cli, bool dashed, int *argc, char ***argv)
+{
+    enum cli_operands kind = cli->verb->operands;
+    int limit = kind == CLI_OPERANDS_NONE ? 0 : kind == CLI_OPERANDS_NAME ? 1 : INT_MAX;
+    struct simba_error error;
+    char shown[CLI_URL_MAX]; /* a URL in the wrong place may hold a password */
+    int status = CLI_CONTINUE;
+
+    if (kind == CLI_OPERANDS_COMMAND)
+        status = check_command(cli, dashed, argc, argv);
+    if (status != CLI_CONTINUE)
+        return status;
+    if (*argc > limit)
+        return cli_usage_error(cli, "unexpected argument '%s'",
+                               sb_url_redact((*argv)[limit], shown, sizeof shown));
+    if (kind == CLI_OPERANDS_ANY || kind == CLI_OPERANDS_NONE)
+        return CLI_CONTINUE;
+    if (*argc == 0)
+        return cli_usage_error(cli, "the NAME of a mutex is missing");
+    int names = kind == CLI_OPERANDS_NAMES ? *argc : 1;
+    for (int i = 0; i < names; i++) {
+        if (simba_mutex_validate((*argv)[i], &error) != SIMBA_OK)
+            return cli_fail(&error);
+    }
+    return CLI_CONTINUE;
+}
+
+static int run_verb(struct cli *cli, int argc, char **argv)
+{
+    const struct cli_verb *verb = cli->verb;
+    struct cli_option_set sets[] = {{.options = verb->options, .into = verb->into},
+                                    {.options = verb->shared, .into = verb->into},
+                                    {.options = global_options, .into = cli}};
+    size_t operands_max = verb->operands == CLI_OPERANDS_COMMAND ? 1 : SIZE_MAX;
+    size_t operands = 0;
+
+    if (!cli_options_parse(sets, 3, operands_max, &argc, argv, &operands) || !options_agree(cli))
+        return point_to_help(cli);
+    if (cli->help) {
+        print_verb_help(stdout, verb);
+        return CLI_EXIT_OK;
+    }
+    if (cli->version)
+        return print_version();
+    if (!read_environment(cli))
+        return CLI_EXIT_CONFIG;
+    int status = check_operands(cli, operands == 0, &argc, &argv);
+    return status == CLI_CONTINUE ? verb->run(cli, argc, argv) : status;
+}
+
+#define COUNT_ONE(name) +1
+enum { VERB_COUNT = CLI_VERB_MAP(COUNT_ONE) };
+
+/* The options in front of the verb. The tables of the verbs are there for the hint that their
+ * options stand behind the verb. */
 static bool parse_global(struct cli *cli, int *argc, char **argv)
 {
-    struct cli_option_set sets[1 + 2 * CLI_VERBS_MAX] = {{.options = global_options, .into = cli}};
+    struct cli_option_set sets[1 + 2 * VERB_COUNT] = {{.options = global_options, .into = cli}};
     size_t count = 1;
+    size_t operands;
 
-    for (size_t i = 0; i < CLI_VERBS_MAX && cli_verbs[i] != NULL; i++) {
+    for (size_t i = 0; cli_verbs[i] != NULL; i++) {
         const struct cli_verb *verb = cli_verbs[i];
+        SB_CHECK(i < VERB_COUNT, "every verb of a program stands in CLI_VERB_MAP");
         sets[count++] = (struct cli_option_set){.options = verb->options, .verb = verb->name};
         sets[count++] = (struct cli_option_set){.options = verb->shared, .verb = verb->name};
     }
-    return cli_options_parse(sets, count, 0, argc, argv, &cli->operands);
+    return cli_options_parse(sets, count, 0, argc, argv, &operands);
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
     if (!parse_global(cli, &argc, argv) || !options_agree(cli))
-        return cli_usage_error("");
+        return point_to_help(cli);
     if (cli->version)
         return print_version();
     if (argc == 0) {
@@ -378,19 +427,9 @@ static int run(struct cli *cli, int argc, char **argv)
     if (strcmp(argv[0], "version") == 0 && argc == 1)
         return print_version();
     if (strcmp(argv[0], "help") == 0)
-        return run_help(argc - 1, argv + 1);
-    const struct cli_verb *verb = find_verb(argv[0]);
-    return verb != NULL ? verb->run(cli, argc, argv) : cli_usage_error("");
-}
-
-/* Reading them moves them. NULL: memory is short. */
-static char **copy_arguments(int argc, char **argv)
-{
-    char **copy = calloc((size_t)argc + 1, sizeof *copy);
-
-    if (copy != NULL)
-        memcpy(copy, argv, (size_t)argc * sizeof *copy);
-    return copy;
+        return run_help(cli, argc - 1, argv + 1);
+    cli->verb = find_verb(argv[0]);
+    return cli->verb != NULL ? run_verb(cli, argc, argv) : point_to_help(cli);
 }
 
 int main(int argc, char **argv)
@@ -398,14 +437,15 @@ int main(int argc, char **argv)
     struct cli cli = {
         .ttl_ms = SIMBA_UNSET,
         .transition_ms = SIMBA_UNSET,
-        .log_level = SIMBA_LOG_WARN,
+        .log_level = -1,
         .config = environment("SIMBA_CONFIG"),
     };
 
     cli_guardian_keep_arguments(argc, argv);
-    cli.arguments = copy_arguments(argc, argv);
+    cli.arguments = calloc((size_t)argc + 1, sizeof *cli.arguments);
     if (cli.arguments == NULL)
         return cli_fail_system("the arguments");
+    memcpy(cli.arguments, argv, (size_t)argc * sizeof *argv);
     cli.url = take_url();
     if (!open_standard_streams())
         return cli_fail_system("/dev/null");

@@ -6,6 +6,7 @@
  */
 #include "cli/cli.h"
 
+#include "base/check.h"
 #include "base/near.h"
 
 #include <simba/simba.h>
@@ -98,6 +99,7 @@ static bool apply(struct found found, const char *value)
     char *member = (char *)found.set->into + option->offset;
     char name[32];
 
+    snprintf(name, sizeof name, "--%s", option->name);
     switch (option->kind) {
     case CLI_OPTION_FLAG:
         *(bool *)(void *)member = true;
@@ -106,8 +108,11 @@ static bool apply(struct found found, const char *value)
         *(const char **)(void *)member = value;
         return true;
     case CLI_OPTION_DURATION:
-        snprintf(name, sizeof name, "--%s", option->name);
-        return cli_option_duration(name, value, (int64_t *)(void *)member);
+        return cli_option_duration(name, value, option->low, (int64_t *)(void *)member);
+    case CLI_OPTION_NUMBER:
+        return cli_option_number(name, value, option->low, option->high, (int *)(void *)member);
+    case CLI_OPTION_WORD:
+        return cli_option_word(name, value, option->words, (int *)(void *)member);
     case CLI_OPTION_CALL:
         break;
     }
@@ -191,44 +196,37 @@ bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, siz
     return true;
 }
 
-/* "-w, --wait DURATION" */
-static void format_names(const struct cli_option *option, char *buffer, size_t size)
-{
-    char letter[8] = "    ";
-
-    if (option->letter != 0)
-        snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    snprintf(buffer, size, "%s--%s%s%s", letter, option->name, option->value != NULL ? " " : "",
-             option->value != NULL ? option->value : "");
-}
-
 void cli_options_print(FILE *stream, const struct cli_option *options)
 {
     for (const struct cli_option *option = options; option->name != NULL; option++) {
+        char letter[8] = "    ";
         char names[64];
-        format_names(option, names, sizeof names);
+        if (option->letter != 0)
+            snprintf(letter, sizeof letter, "-%c, ", option->letter);
+        snprintf(names, sizeof names, "%s--%s%s%s", letter, option->name,
+                 option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
         fprintf(stream, "  %-28s %s\n", names, option->help);
     }
 }
 
-bool cli_option_duration(const char *name, const char *text, int64_t *ret_ms)
+bool cli_option_duration(const char *source, const char *text, int low_ms, int64_t *ret_ms)
 {
     struct simba_error error;
     int64_t ms = 0;
 
     if (simba_duration_parse(text, &ms, &error) != SIMBA_OK) {
-        cli_message("%s: %s", name, error.text);
+        cli_message("%s: %s", source, error.text);
         return false;
     }
-    if (ms < 0) {
-        cli_message("%s: '%s' is negative", name, text);
+    if (ms < low_ms) {
+        cli_message("%s: '%s' is %s", source, text, ms < 0 ? "negative" : "no time at all");
         return false;
     }
     *ret_ms = ms;
     return true;
 }
 
-bool cli_option_number(const char *name, const char *text, int low, int high, int *ret_number)
+bool cli_option_number(const char *source, const char *text, int low, int high, int *ret_number)
 {
     char *end = NULL;
 
@@ -236,11 +234,29 @@ bool cli_option_number(const char *name, const char *text, int low, int high, in
     long number = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != 0 || number < low || number > high) {
         if (high == INT_MAX)
-            cli_message("%s: '%s' is not a number from %d up", name, text, low);
+            cli_message("%s: '%s' is not a number from %d up", source, text, low);
         else
-            cli_message("%s: '%s' is not a number from %d to %d", name, text, low, high);
+            cli_message("%s: '%s' is not a number from %d to %d", source, text, low, high);
         return false;
     }
     *ret_number = (int)number;
     return true;
+}
+
+bool cli_option_word(const char *source, const char *text, const char *const *words, int *ret_index)
+{
+    char list[128] = "";
+    size_t used = 0;
+
+    for (int i = 0; words[i] != NULL; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *ret_index = i;
+            return true;
+        }
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", words[i]);
+        SB_CHECK(used < sizeof list, "the words of an option fit into a message");
+    }
+    cli_message("%s: '%s' is none of %s", source, text, list);
+    return false;
 }

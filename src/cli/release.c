@@ -8,10 +8,10 @@
 
 #define TIMEOUT_MS 10000
 
-struct release {
+static struct release {
     struct cli_output output;
     bool force;
-};
+} release;
 
 static const struct cli_option options[] = {
     {'f', "force", NULL, "take it, though the owner may be at work (required)",
@@ -61,29 +61,15 @@ static int take(const struct cli *cli, const char *mutex, struct simba_owner *re
     return code == SIMBA_OK ? CLI_EXIT_OK : cli_fail(&error);
 }
 
-static int usage_error(const char *what)
-{
-    cli_message("release: %s", what);
-    return cli_usage_error("release");
-}
-
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct simba_owner owner = SIMBA_OWNER_NONE;
-    struct release release = {.force = false};
-    struct simba_error error;
 
-    int status = cli_verb_parse(cli, &cli_verb_release, &release, SIZE_MAX, &argc, argv);
-    if (status != CLI_CONTINUE)
-        return status;
-    if (argc != 1)
-        return usage_error(argc < 1 ? "the NAME of a mutex is missing" : "one NAME at a time");
+    (void)argc;
     if (!release.force)
-        return usage_error("this takes the mutex from an owner that may be at work: if that is "
-                           "meant, add --force");
-    if (simba_mutex_validate(argv[0], &error) != SIMBA_OK)
-        return cli_fail(&error);
-    status = take(cli, argv[0], &owner);
+        return cli_usage_error(cli, "this takes the mutex from an owner that may be at work: if "
+                                    "that is meant, add --force");
+    int status = take(cli, argv[0], &owner);
     if (status == CLI_EXIT_OK && release.output.json)
         print_json(argv[0], &owner);
     else if (status == CLI_EXIT_OK)
@@ -115,5 +101,7 @@ const struct cli_verb cli_verb_release = {
     .summary = "take a mutex away from its owner",
     .details = details,
     .options = options,
+    .into = &release,
+    .operands = CLI_OPERANDS_NAME,
     .run = run,
 };

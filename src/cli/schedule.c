@@ -9,7 +9,6 @@
 #include "cli/leader.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* What may come with every run is told of once in that time. */
 #define TELL_INTERVAL_MS 1000
@@ -19,7 +18,13 @@ struct tally {
     int64_t silent_ms; /* until then */
 };
 
-struct schedule {
+static const char *const strategies[] = {
+    [SIMBA_FIXED_RATE] = "fixed-rate",
+    [SIMBA_FIXED_DELAY] = "fixed-delay",
+    NULL,
+};
+
+static struct schedule {
     struct cli_job job;
     enum simba_schedule_strategy strategy;
     int64_t every_ms; /* 0: not given */
@@ -28,43 +33,18 @@ struct schedule {
     struct tally skipped;
     struct tally failed;
     int failure; /* the exit code of the last one that failed */
-};
-
-static bool set_every(void *into, const char *value)
-{
-    struct schedule *schedule = into;
-
-    if (!cli_option_duration("--every", value, &schedule->every_ms))
-        return false;
-    if (schedule->every_ms == 0)
-        cli_message("--every: '%s' is no interval", value);
-    return schedule->every_ms > 0;
-}
-
-static bool set_strategy(void *into, const char *value)
-{
-    struct schedule *schedule = into;
-
-    if (strcmp(value, "fixed-rate") == 0) {
-        schedule->strategy = SIMBA_FIXED_RATE;
-    } else if (strcmp(value, "fixed-delay") == 0) {
-        schedule->strategy = SIMBA_FIXED_DELAY;
-    } else {
-        cli_message("--strategy: '%s' is none of fixed-rate, fixed-delay", value);
-        return false;
-    }
-    return true;
-}
+} this_schedule = {.job = CLI_JOB_INIT(CLI_JOB_STOP_TIMEOUT_MS), .strategy = SIMBA_FIXED_RATE};
 
 static const struct cli_option options[] = {
-    {0, "every", "DURATION", "the interval; required", CLI_CALL(set_every)},
-    {0, "strategy", "STRATEGY", "fixed-rate or fixed-delay (fixed-rate)", CLI_CALL(set_strategy)},
+    {0, "every", "DURATION", "the interval; required", CLI_INTERVAL(struct schedule, every_ms)},
+    {0, "strategy", "STRATEGY", "fixed-rate or fixed-delay (fixed-rate)",
+     CLI_WORD(struct schedule, strategy, strategies)},
     {0, "initial-delay", "DURATION", "from leading to the first run (0)",
      CLI_DURATION(struct schedule, initial_delay_ms)},
     {0, "hold-at-least", "DURATION", "keep the mutex that long from the start of a run",
      CLI_DURATION(struct schedule, job.hold_at_least_ms)},
     {0, "hold-at-most", "DURATION", "stop a run after that time",
-     CLI_CALL(cli_job_set_hold_at_most)},
+     CLI_INTERVAL(struct schedule, job.hold_at_most_ms)},
     CLI_OPTIONS_END,
 };
 
@@ -168,20 +148,19 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct schedule schedule = {.strategy = SIMBA_FIXED_RATE};
-    struct cli_plan plan = {first_ms, next_ms, &schedule};
+    struct schedule *schedule = &this_schedule;
+    struct cli_plan plan = {first_ms, next_ms, schedule};
 
-    cli_job_init(&schedule.job, cli, &cli_verb_schedule);
-    schedule.job.stop_timeout_ms = CLI_JOB_STOP_TIMEOUT_MS;
-    schedule.job.events.before_sleep = tell_in_time;
-    schedule.job.events.user = &schedule;
-    int status = cli_job_parse(&schedule.job, argc, argv);
+    (void)argc;
+    schedule->job.events.before_sleep = tell_in_time;
+    schedule->job.events.user = schedule;
+    if (schedule->every_ms == 0)
+        return cli_usage_error(cli, "--every is missing");
+    int status = cli_job_prepare(&schedule->job, cli, argv);
     if (status != CLI_CONTINUE)
         return status;
-    if (schedule.every_ms == 0)
-        return cli_job_usage_error(&schedule.job, "--every is missing");
-    status = cli_leader_run(&schedule.job, &plan);
-    tell(&schedule, SIMBA_INFINITE);
+    status = cli_leader_run(&schedule->job, &plan);
+    tell(schedule, SIMBA_INFINITE);
     return status;
 }
 
@@ -216,5 +195,7 @@ const struct cli_verb cli_verb_schedule = {
     .details = details,
     .options = options,
     .shared = cli_job_options,
+    .into = &this_schedule,
+    .operands = CLI_OPERANDS_COMMAND,
     .run = run,
 };

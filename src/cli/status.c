@@ -26,6 +26,8 @@ struct status {
     size_t queue_count;
 };
 
+static struct status this_status;
+
 static const struct cli_option options[] = {
     {0, "held", NULL, "leave out the mutexes that are free", CLI_FLAG(struct status, held)},
     CLI_OPTION_JSON("print an array of JSON objects"),
@@ -324,18 +326,13 @@ static int collect(const struct cli *cli, int argc, char **argv, struct status *
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct status status = {.list = NULL};
-
-    int result = cli_verb_parse(cli, &cli_verb_status, &status, SIZE_MAX, &argc, argv);
-    if (result != CLI_CONTINUE)
-        return result;
     cli->show_store = !cli->quiet && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
-    status.asks_queue = argc == 1;
-    result = collect(cli, argc, argv, &status);
+    this_status.asks_queue = argc == 1;
+    int result = collect(cli, argc, argv, &this_status);
     if (result == CLI_EXIT_OK)
-        print(&status);
-    free(status.list);
-    simba_free(status.queue);
+        print(&this_status);
+    free(this_status.list);
+    simba_free(this_status.queue);
     return result;
 }
 
@@ -378,5 +375,7 @@ const struct cli_verb cli_verb_status = {
     .summary = "show who owns what, for how long, and who waits",
     .details = details,
     .options = options,
+    .into = &this_status,
+    .operands = CLI_OPERANDS_ANY,
     .run = run,
 };

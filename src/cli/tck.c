@@ -3,8 +3,6 @@
  */
 #include "cli/cli.h"
 #include "cli/instrument.h"
-#include "cli/scratch.h"
-#include "cli/store.h"
 
 #include <simba/tck.h>
 
@@ -23,22 +21,6 @@ struct tck {
 };
 
 const struct cli_verb *const cli_verbs[] = {&cli_verb_tck, NULL};
-
-static int print_list(void)
-{
-    for (size_t i = 0; simba_tck_case(i) != NULL; i++)
-        puts(simba_tck_case(i));
-    return CLI_EXIT_OK;
-}
-
-static bool is_case(const char *name)
-{
-    for (size_t i = 0; simba_tck_case(i) != NULL; i++) {
-        if (strcmp(simba_tck_case(i), name) == 0)
-            return true;
-    }
-    return false;
-}
 
 /* Nothing may stay in the buffer of standard output: the kit forks. */
 static void report(void *user, const char *name, int passed, const char *text)
@@ -111,12 +93,16 @@ static void catch_signals(const char *folder)
 
 /* ---- The work -------------------------------------------------------------------------------- */
 
-static int run_kit(struct tck *tck, const char *url)
+static int run_kit(const struct cli *cli, const char *url, const char *folder, void *user)
 {
+    struct tck *tck = user;
     struct simba_error error = {0};
     int passed = 0;
     int failed = 0;
 
+    (void)cli;
+    if (folder != NULL)
+        catch_signals(folder);
     tck->options.url = url;
     tck->options.report = report;
     tck->options.user = tck;
@@ -127,60 +113,34 @@ static int run_kit(struct tck *tck, const char *url)
     return failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
-/* The kit leaves names behind, which nobody wants in the default store. */
-static int run_in_folder(const struct cli *cli, struct tck *tck)
+int cli_instrument_main(struct cli *cli, int argc, char **argv)
 {
-    char folder[PATH_MAX];
-    char url[CLI_URL_MAX];
-    struct simba_error error;
-
-    if (cli_scratch_create("tck", folder, sizeof folder, url, sizeof url, &error) != SIMBA_OK)
-        return cli_fail(&error);
-    catch_signals(folder);
-    if (!cli->quiet)
-        cli_message(
-            "no store is named, so the kit runs on an SQLite file that is removed afterwards");
-    int status = run_kit(tck, url);
-    cli_scratch_remove(folder);
-    return status;
-}
-
-static int run_on_store(const struct cli *cli, struct tck *tck)
-{
-    char url[CLI_URL_MAX];
-    struct simba_error error;
-
-    int code = cli_store_named_url(cli, url, sizeof url, &error);
-    if (code == SIMBA_ENOTFOUND)
-        return run_in_folder(cli, tck);
-    return code == SIMBA_OK ? run_kit(tck, url) : cli_fail(&error);
-}
-
-static void set_options(struct tck *tck, const struct cli *cli, const struct cli_tck *options)
-{
-    tck->options.only = options->only;
-    if (options->contend_ms != 0)
-        tck->options.contend_ms = options->contend_ms;
-    if (options->contenders != 0)
-        tck->options.contenders = options->contenders;
-    if (options->processes != 0)
-        tck->options.processes = options->processes;
-    if (cli->ttl_ms != SIMBA_UNSET)
-        tck->options.ttl_ms = cli->ttl_ms;
-    if (cli->transition_ms != SIMBA_UNSET)
-        tck->options.transition_ms = cli->transition_ms;
-}
-
-int cli_tck_run(const struct cli *cli, const struct cli_tck *options)
-{
+    const struct cli_tck *options = cli->verb->into;
     struct tck tck = {.options = SIMBA_TCK_OPTIONS_INIT};
+    bool known = options->only == NULL;
 
-    if (options->list)
-        return print_list();
-    if (options->only != NULL && !is_case(options->only)) {
-        cli_message("tck: there is no case '%s'", options->only);
-        return cli_usage_error("tck");
+    (void)argc;
+    (void)argv;
+    for (size_t i = 0; simba_tck_case(i) != NULL; i++) {
+        if (options->list)
+            puts(simba_tck_case(i));
+        else if (options->only != NULL && strcmp(simba_tck_case(i), options->only) == 0)
+            known = true;
     }
-    set_options(&tck, cli, options);
-    return run_on_store(cli, &tck);
+    if (options->list)
+        return CLI_EXIT_OK;
+    if (!known)
+        return cli_usage_error(cli, "there is no case '%s': see --list", options->only);
+    tck.options.only = options->only;
+    if (options->contend_ms != 0)
+        tck.options.contend_ms = options->contend_ms;
+    if (options->contenders != 0)
+        tck.options.contenders = options->contenders;
+    if (options->processes != 0)
+        tck.options.processes = options->processes;
+    if (cli->ttl_ms != SIMBA_UNSET)
+        tck.options.ttl_ms = cli->ttl_ms;
+    if (cli->transition_ms != SIMBA_UNSET)
+        tck.options.transition_ms = cli->transition_ms;
+    return cli_instrument_run(cli, run_kit, &tck);
 }

@@ -49,9 +49,11 @@ struct watch {
     struct watched *list;
     size_t count;
     pthread_mutex_t lock; /* of the thread that prints */
-    int code;             /* what the start came to */
+    int code;             /* the result of the start */
     struct simba_error error;
 };
+
+static struct watch this_watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const struct cli_option options[] = {
     CLI_OPTION_JSON("print one JSON object a line"),
@@ -344,22 +346,10 @@ static int run_watch(struct watch *watch)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    struct watch watch = {.cli = cli, .lock = PTHREAD_MUTEX_INITIALIZER};
-
-    int status = cli_verb_parse(cli, &cli_verb_watch, &watch, SIZE_MAX, &argc, argv);
-    if (status != CLI_CONTINUE)
-        return status;
-    if (argc < 1) {
-        cli_message("watch: the NAME of a mutex is missing");
-        return cli_usage_error("watch");
-    }
-    for (int i = 0; i < argc; i++) {
-        if (simba_mutex_validate(argv[i], &watch.error) != SIMBA_OK)
-            return cli_fail(&watch.error);
-    }
-    watch.names = argv;
-    watch.count = (size_t)argc;
-    return run_watch(&watch);
+    this_watch.cli = cli;
+    this_watch.names = argv;
+    this_watch.count = (size_t)argc;
+    return run_watch(&this_watch);
 }
 
 static const char details[] =
@@ -390,5 +380,7 @@ const struct cli_verb cli_verb_watch = {
     .summary = "print every change of ownership as it happens",
     .details = details,
     .options = options,
+    .into = &this_watch,
+    .operands = CLI_OPERANDS_NAMES,
     .run = run,
 };

@@ -28,15 +28,10 @@ struct values {
     const char *url;
 };
 
-static bool set_code(void *into, const char *value)
-{
-    return cli_option_number("--code", value, 0, 255, &((struct values *)into)->code);
-}
-
 static const struct cli_option verb_options[] = {
     {'q', "quiet", NULL, "", CLI_FLAG(struct values, quiet)},
     {'w', "wait", "DURATION", "", CLI_DURATION(struct values, wait_ms)},
-    {'E', "code", "CODE", "", CLI_CALL(set_code)},
+    {'E', "code", "CODE", "", CLI_NUMBER(struct values, code, 0, 255)},
     CLI_OPTIONS_END,
 };
 
