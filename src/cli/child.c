@@ -48,8 +48,8 @@ static bool is_alone(void)
     return cli_proc_each("/proc", count_member, &members) && members == 1;
 }
 
-/* A script is in the group of what it runs, too. It is not a pipeline when all that is said goes to
- * the terminal. */
+/* A script is in the group of its commands. When output and errors of this process go to the
+ * terminal, it is no part of a pipeline, and the terminal is not shared. */
 static bool terminal_is_ours(int fd)
 {
     pid_t group = getpgrp();
@@ -74,8 +74,8 @@ extern char **environ;
 #define VARIABLE_MAX (32 + SIMBA_ID_MAX)
 #define VARIABLES 3
 
-/* What the end of a command ends as well, such as the tee at the end of a pipe, gets that long for
- * it. */
+/* How long processes get to end by themselves when the command has ended, such as the tee at the
+ * end of a pipe. */
 #define LINGER_MS 200
 
 #define GUARDIAN_RETRY_MS 100
@@ -85,7 +85,8 @@ struct environment {
     char variables[VARIABLES][VARIABLE_MAX];
 };
 
-/* Those that are set anew, and the socket on which only this program reports. */
+/* The variables that are set anew, and those of the service manager, to which only this program
+ * reports. */
 static bool is_withheld(const char *variable, const struct cli_child_setup *setup)
 {
     return strncmp(variable, "SIMBA_MUTEX=", 12) == 0 ||
@@ -118,18 +119,9 @@ static bool environment_build(struct environment *environment, const struct cli_
     return true;
 }
 
-/* Ends the child when its parent ends, also by SIGKILL. The parent may have ended before the kernel
- * was told, hence the second look. */
-static void tie_to_parent(pid_t parent)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(CLI_EXIT_SIGNAL + SIGKILL);
-}
-
-/* Who is not at the terminal would be stopped when it reads from there. With these signals ignored,
- * which exec leaves so, /dev/tty is an error to read from. Where no terminal controls the child its
- * signals are left alone. */
+/* A process in the background is stopped when it reads from the terminal. With these signals
+ * ignored, which exec keeps, reading /dev/tty is an error instead. Without a controlling terminal
+ * the signals are left alone. */
 static void withhold_terminal(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -145,14 +137,18 @@ static void withhold_terminal(void)
         dup2(fd, STDIN_FILENO);
 }
 
-/* The child, between vfork and exec. It names its group to the guardian itself: the command must
- * not begin before that, or what it starts could outlive a parent that is killed in this moment. */
+/* The child, between vfork and exec. It names its group to the guardian itself, before the command
+ * begins: otherwise what the command starts could outlive a parent that is killed right now. The
+ * parent-death signal ends the child with its parent; the parent may have ended before prctl, hence
+ * the check of getppid. */
 static void execute(const struct cli_child *child, char **argv, char **environment, pid_t parent,
                     int failure_fd)
 {
     setpgid(0, 0);
     cli_guardian_watch(&child->guardian, getpid(), child->deadline_ms);
-    tie_to_parent(parent);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(CLI_EXIT_SIGNAL + SIGKILL);
     if (child->terminal)
         tcsetpgrp(child->tty_fd, getpid());
     else if (child->withheld)
@@ -167,10 +163,9 @@ static void execute(const struct cli_child *child, char **argv, char **environme
     _exit(failure == ENOENT ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE);
 }
 
-/* Returns the child's pid, or -1 with errno. vfork copies nothing, which makes it several times as
- * fast as fork here; the child lives in the memory of this thread, which stands still until exec.
- * What it changes there, errno alone, nobody reads afterwards. Should exec hang, the guardian ends
- * it with the lease. */
+/* Returns the child's pid, or -1 with errno. vfork is several times as fast as fork here. The child
+ * uses the memory of this thread, which stands still until exec, and changes only errno there.
+ * Should exec hang, the guardian kills the child at the end of the lease. */
 static pid_t fork_command(struct cli_child *child, char **argv, char **environment)
 {
     pid_t parent = getpid();
@@ -193,31 +188,14 @@ static pid_t fork_command(struct cli_child *child, char **argv, char **environme
     return pid;
 }
 
-/* Who else is at the terminal is looked at before the guardian is there. */
-static void init(struct cli_child *child, const char *command, const struct cli_child_setup *setup)
-{
-    *child = (struct cli_child){
-        .tty_fd = setup->terminal ? open_terminal() : -1,
-        .withheld = !setup->terminal,
-        .adopts = setup->adopts,
-        .liveness_fd = -1,
-        .guardian_fd = -1,
-        .guardian_at_ms = SIMBA_INFINITE,
-        .command = command,
-        .deadline_ms = setup->deadline_ms,
-    };
-    child->terminal = terminal_is_ours(child->tty_fd);
-    child->has_modes = child->terminal && tcgetattr(child->tty_fd, &child->modes) == 0;
-}
-
 static void close_terminal(struct cli_child *child)
 {
     if (child->tty_fd >= 0)
         close(child->tty_fd);
 }
 
-/* Without them the command would run on, for an instant at least, when others may own already.
- * Returns false, with errno, where the store has such descriptors and they cannot be had. */
+/* Without these descriptors another process could own for an instant while the command still runs.
+ * Returns false, with errno, where the store has them and they cannot be opened. */
 static bool share_liveness(struct cli_child *child, simba_client *client)
 {
     child->liveness_fd = simba_client_life_fd(client);
@@ -235,7 +213,6 @@ static void close_liveness(struct cli_child *child)
         close(child->guardian_fd);
 }
 
-/* Before there is a child the guardian guards nothing. */
 static bool start_guardian(struct cli_child *child)
 {
     struct cli_guardian_setup setup = {child->adopts, child->guardian_fd, child->pid,
@@ -263,9 +240,21 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
 {
     struct environment environment;
 
+    SB_CHECK(gettid() == getpid(), "the main thread starts the command, which ends with it");
     if (!environment_build(&environment, setup))
         return false;
-    init(child, argv[0], setup);
+    *child = (struct cli_child){
+        .tty_fd = setup->terminal ? open_terminal() : -1,
+        .withheld = !setup->terminal,
+        .adopts = setup->adopts,
+        .liveness_fd = -1,
+        .guardian_fd = -1,
+        .guardian_at_ms = SIMBA_INFINITE,
+        .command = argv[0],
+        .deadline_ms = setup->deadline_ms,
+    };
+    child->terminal = terminal_is_ours(child->tty_fd); /* before the guardian joins the group */
+    child->has_modes = child->terminal && tcgetattr(child->tty_fd, &child->modes) == 0;
     bool started = share_liveness(child, setup->client) && (!child->adopts || cli_proc_reserve()) &&
                    start_both(child, argv, environment.list);
     int failure = errno;
@@ -285,6 +274,7 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
  * itself. */
 void cli_child_guard(struct cli_child *child, int64_t deadline_ms)
 {
+    SB_CHECK(child->pid > 1, "a guardian has a command to guard");
     if (deadline_ms == child->deadline_ms)
         return;
     child->deadline_ms = deadline_ms;
@@ -296,25 +286,21 @@ static struct cli_known_children known_children(const struct cli_child *child)
     return (struct cli_known_children){child->pid, child->guardian.pid};
 }
 
-/* What keeps it from being started, such as a lack of descriptors, may pass. */
-static void replace_guardian(struct cli_child *child)
+/* A lack of descriptors, for example, may pass. */
+int64_t cli_child_check_guardian(struct cli_child *child)
 {
     bool is_first = child->guardian_at_ms == SIMBA_INFINITE;
 
+    if (!cli_guardian_has_ended(&child->guardian) && simba_now_ms() < child->guardian_at_ms)
+        return child->guardian_at_ms;
     child->guardian_at_ms = SIMBA_INFINITE;
     if (start_guardian(child))
-        return;
+        return SIMBA_INFINITE;
     if (is_first)
         cli_message("warning: the guardian of the command has ended, and there is no new one (%s): "
                     "trying again",
                     strerror(errno));
     child->guardian_at_ms = sb_later(simba_now_ms(), GUARDIAN_RETRY_MS);
-}
-
-int64_t cli_child_check_guardian(struct cli_child *child)
-{
-    if (cli_guardian_has_ended(&child->guardian) || simba_now_ms() >= child->guardian_at_ms)
-        replace_guardian(child);
     return child->guardian_at_ms;
 }
 
@@ -326,7 +312,7 @@ void cli_child_reap(const struct cli_child *child)
         cli_orphans_reap(&known);
 }
 
-/* For a group it counts as success to have reached one of many. */
+/* The kernel reports success when it reached one process of the group. */
 bool cli_child_signal(const struct cli_child *child, int signal)
 {
     SB_CHECK(child->pid > 1, "a signal goes to the group of the command alone");
@@ -336,7 +322,7 @@ bool cli_child_signal(const struct cli_child *child, int signal)
     return reached;
 }
 
-/* What is said of the child itself is certain. */
+/* The result counts for the child itself: that of a group says little. */
 bool cli_child_kill(const struct cli_child *child)
 {
     SB_CHECK(child->pid > 1, "a signal goes to the group of the command alone");
@@ -352,8 +338,6 @@ bool cli_child_leaves_others(const struct cli_child *child)
     return child->adopts && cli_orphans_await(&known, LINGER_MS);
 }
 
-/* A group that has more than its dead leader may be not_permitted reach: then the kernel says
- * so. */
 bool cli_child_sweep(const struct cli_child *child)
 {
     struct cli_known_children known = known_children(child);
@@ -374,7 +358,7 @@ bool cli_child_leaves_unlisted(const struct cli_child *child)
 
 /* ---- Job control ----------------------------------------------------------------------------- */
 
-enum cli_child_event cli_child_look(const struct cli_child *child)
+enum cli_child_event cli_child_poll(const struct cli_child *child)
 {
     siginfo_t info = {.si_pid = 0};
 
@@ -390,8 +374,8 @@ enum cli_child_event cli_child_look(const struct cli_child *child)
     return info.si_status == SIGTSTP || child->terminal ? CLI_CHILD_STOPPED : CLI_CHILD_RUNS;
 }
 
-/* A shell that waits for this process takes part in its group's stop: without that it would go on
- * waiting in front of a dead terminal. */
+/* The whole job stops, with a script that waits for this process: otherwise that would go on
+ * waiting, and the terminal would seem dead. */
 bool cli_child_follow_stop(const struct cli_child *child)
 {
     return child->terminal ? cli_signals_stop_job(SIGTSTP) : cli_signals_stop();
@@ -414,6 +398,7 @@ static void give_terminal(struct cli_child *child)
 /* A child that has left its group would only stop again. */
 bool cli_child_lend_terminal(struct cli_child *child)
 {
+    SB_CHECK(!child->withheld || child->tty_fd < 0, "a terminal that is withheld is not open");
     if (child->tty_fd >= 0 && tcgetpgrp(child->tty_fd) == getpgrp())
         give_terminal(child);
     if (child->tty_fd < 0 || tcgetpgrp(child->tty_fd) != child->pid ||
@@ -423,10 +408,11 @@ bool cli_child_lend_terminal(struct cli_child *child)
     return true;
 }
 
-/* From here on each gets it when it asks: to give it to the child again unasked would stop the
- * others once more. */
+/* From here on each side gets the terminal when it asks: to give it to the child unasked would stop
+ * the others again. */
 bool cli_child_return_terminal(struct cli_child *child)
 {
+    SB_CHECK(!child->terminal || child->tty_fd >= 0, "only a terminal that is open is handed over");
     if (!child->terminal || tcgetpgrp(child->tty_fd) != child->pid)
         return false;
     child->lent = true;
@@ -448,17 +434,8 @@ void cli_child_continue(struct cli_child *child)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* The user's interrupt went to the child's group alone; a script around this process expects it,
- * too, or the script could not be interrupted. This process itself has the signal blocked, and ends
- * by it last. */
-static void share_interrupt(const struct cli_child *child, int signal)
-{
-    if (child->terminal && (signal == SIGINT || signal == SIGQUIT))
-        kill(0, signal);
-}
-
-/* The child may have given it to a group of its own, such as a shell's job, which has been
- * killed. */
+/* Whether the child has the terminal, or a group that it gave it to, such as the job of a shell,
+ * which is dead by now. */
 static bool has_terminal(const struct cli_child *child)
 {
     pid_t group = tcgetpgrp(child->tty_fd);
@@ -466,7 +443,7 @@ static bool has_terminal(const struct cli_child *child)
     return group == child->pid || (group > 0 && kill(-group, 0) != 0 && errno == ESRCH);
 }
 
-/* An editor that was killed cannot put the terminal in order any more. */
+/* An editor that was killed could not restore the modes of the terminal. */
 static void take_terminal_back(struct cli_child *child, bool killed)
 {
     if (child->terminal && has_terminal(child)) {
@@ -492,6 +469,7 @@ int cli_child_collect(struct cli_child *child)
 {
     int status = 0;
 
+    SB_CHECK(child->pid > 1, "a child that was started is collected");
     cli_guardian_dismiss(&child->guardian);
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
         continue;
@@ -501,8 +479,12 @@ int cli_child_collect(struct cli_child *child)
     close_liveness(child);
     if (!WIFSIGNALED(status))
         return WEXITSTATUS(status);
-    share_interrupt(child, WTERMSIG(status));
-    return cli_signals_ended_by(WTERMSIG(status));
+    /* The user's interrupt went to the child's group alone. A script around this process must get
+     * it, too. This process has the signal blocked, and ends by it last. */
+    int signal = WTERMSIG(status);
+    if (child->terminal && (signal == SIGINT || signal == SIGQUIT))
+        kill(0, signal);
+    return cli_signals_ended_by(signal);
 }
 
 void cli_child_abandon(struct cli_child *child)

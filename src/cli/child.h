@@ -66,23 +66,23 @@ int64_t cli_child_check_guardian(struct cli_child *child);
 /* After a SIGCHLD: collects those that have ended of what the child left behind. */
 void cli_child_reap(const struct cli_child *child);
 
-/* Sends a signal to all of its group, and to the child where that has left it. Returns false, with
- * errno, when nobody could be reached: who has changed its user is not this process's to signal. */
+/* Sends a signal to the group, and to the child where it has left the group. Returns false, with
+ * errno, when no process could be reached: one that has changed its user cannot be signalled. */
 bool cli_child_signal(const struct cli_child *child, int signal);
 
 /* Kills the child and all of its group. Returns false, with errno, when the child cannot be
  * killed. */
 bool cli_child_kill(const struct cli_child *child);
 
-/* Whether a child that has ended left somebody running who does not end soon by himself. */
+/* Whether a child that has ended left processes running that do not end soon by themselves. */
 bool cli_child_leaves_others(const struct cli_child *child);
 
-/* Before the child is collected: kills all that it left running. Returns whether somebody
- * is left who could not be killed. */
+/* Before the child is collected: kills all that it left running. Returns whether some could not be
+ * killed. */
 bool cli_child_sweep(const struct cli_child *child);
 
-/* After it was collected: whether it left somebody running whom the sweep could not find, because
- * the kernel tells of nobody. */
+/* After it was collected: whether it left processes running that the sweep could not find, because
+ * there is no /proc. */
 bool cli_child_leaves_unlisted(const struct cli_child *child);
 
 enum cli_child_event {
@@ -91,23 +91,22 @@ enum cli_child_event {
     CLI_CHILD_WAITS,   /* it was stopped until it gets the terminal */
     CLI_CHILD_ENDED    /* and is still to be collected */
 };
-enum cli_child_event cli_child_look(const struct cli_child *child);
+enum cli_child_event cli_child_poll(const struct cli_child *child);
 
-/* After CLI_CHILD_WAITS: gives the child the terminal where this process's job has it, and
- * continues it. False: somebody else has it. */
+/* After CLI_CHILD_WAITS: gives the child the terminal where the job of this process has it, and
+ * continues it. False: another job has it. */
 bool cli_child_lend_terminal(struct cli_child *child);
 
 /* After a SIGTTIN or SIGTTOU, by which others of the job were stopped: they get the terminal back,
  * and go on. False: the child does not have it. */
 bool cli_child_return_terminal(struct cli_child *child);
 
-/* Stops this process because of a CLI_CHILD_STOPPED, and with it its job where that has the
- * terminal; returns when it was continued. False: it could not be stopped, since nobody would
- * continue it. */
+/* After CLI_CHILD_STOPPED: stops this process, and its job where that has the terminal. Returns
+ * when it was continued. False: it did not stop, since no shell would continue it. */
 bool cli_child_follow_stop(const struct cli_child *child);
 
-/* The same because of a CLI_CHILD_WAITS: stops the job as the kernel does, for the terminal's owner
- * to see it. Also returns after the limit, with a SIGCONT; SIMBA_INFINITE: none. */
+/* After CLI_CHILD_WAITS: stops the job as the kernel does, so that the owner of the terminal sees
+ * it. Also returns after the limit, with a SIGCONT; SIMBA_INFINITE: none. */
 bool cli_child_ask_for_terminal(int64_t limit_ms);
 
 /* After a SIGCONT: gives the child the terminal again where this process has it, and continues
@@ -127,7 +126,7 @@ void cli_child_abandon(struct cli_child *child);
 struct cli_lease {
     const char *mutex;
     /* The instant, on simba_now_ms(), at which the lease ends unless it is renewed before; 0: it is
-     * lost. It lies a drift margin before anybody else can own. */
+     * lost. It lies a drift margin before another contender can own. */
     int64_t (*deadline_ms)(void *user);
     void *user;
     int lost_fd;      /* becomes readable when the lease is lost before its deadline */
@@ -150,7 +149,7 @@ enum cli_ending {
     CLI_ENDED,            /* by itself, or by a signal that was passed on to it */
     CLI_ENDED_LOST,       /* the lease ended first */
     CLI_ENDED_OVERDUE,    /* it was stopped at its limit */
-    CLI_ENDED_TOLD,       /* a signal told this program to end, or the command was hung up */
+    CLI_ENDED_TOLD,       /* a signal told this program to end, or the command got SIGHUP */
     CLI_ENDED_NOT_STARTED /* it could not be started */
 };
 

@@ -4,6 +4,7 @@
  */
 #include "cli/events.h"
 
+#include "base/check.h"
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/orphans.h"
@@ -30,26 +31,16 @@ static struct {
     bool terminal; /* a terminal controls this process */
 } inherited;
 
-/* Signals that tell to end, that close together, are one request. */
+/* Signals that tell to end within this time are one request. */
 #define ONE_REQUEST_MS 500
 
 static struct {
-    bool once;
-    bool again;      /* there was more than one */
+    int count;       /* of requests */
     bool repeated;   /* the last signal belongs to the request before */
-    int64_t told_ms; /* when that came */
+    int64_t told_ms; /* when the last request came */
 } request;
 
 static int ended_by; /* the signal that has ended the command or the wait for it; 0: none */
-
-static bool have_controlling_terminal(void)
-{
-    int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
-}
 
 /* Ignoring SIGCHLD can be inherited, too, and would make the child's status disappear. */
 void cli_signals_init(void)
@@ -60,7 +51,10 @@ void cli_signals_init(void)
     sigprocmask(SIG_SETMASK, NULL, &inherited.mask);
     sigaction(SIGPIPE, &ignore, &inherited.pipe);
     sigaction(SIGCHLD, &standard, &inherited.child);
-    inherited.terminal = have_controlling_terminal();
+    int terminal_fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    inherited.terminal = terminal_fd >= 0;
+    if (terminal_fd >= 0)
+        close(terminal_fd);
 }
 
 void cli_signals_restore(void)
@@ -104,26 +98,22 @@ bool cli_signals_take(int *ret_fd)
     return true;
 }
 
-static void note_request(int64_t now_ms)
-{
-    request.repeated = request.once && now_ms - request.told_ms < ONE_REQUEST_MS;
-    if (request.repeated)
-        return;
-    request.told_ms = now_ms;
-    request.again = request.once;
-    request.once = true;
-}
-
 int cli_signals_next(int fd)
 {
     struct signalfd_siginfo info;
 
+    SB_CHECK(gettid() == getpid(), "the main thread reads the signals");
     while (read(fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        bool own_pipe = info.ssi_signo == SIGPIPE && info.ssi_pid == (uint32_t)getpid();
-        if (own_pipe)
+        int64_t now_ms = simba_now_ms();
+        if (info.ssi_signo == SIGPIPE && info.ssi_pid == (uint32_t)getpid())
             continue;
-        if (cli_signal_tells_to_end((int)info.ssi_signo))
-            note_request(simba_now_ms());
+        if (cli_signal_tells_to_end((int)info.ssi_signo)) {
+            request.repeated = request.count > 0 && now_ms - request.told_ms < ONE_REQUEST_MS;
+            if (!request.repeated) {
+                request.told_ms = now_ms;
+                request.count++;
+            }
+        }
         return (int)info.ssi_signo;
     }
     return 0;
@@ -155,7 +145,7 @@ bool cli_signal_insists(int signal)
 
 bool cli_signal_insists_again(int signal)
 {
-    return cli_signal_insists(signal) && request.again;
+    return cli_signal_insists(signal) && request.count > 1;
 }
 
 int cli_signal_exit_code(int signal)
@@ -171,8 +161,7 @@ bool cli_signal_ends(int signal)
 
 /* ---- Doing what a signal does by default ----------------------------------------------------- */
 
-/* All other threads have it blocked, so that it is delivered to this one before the call
- * returns. */
+/* All other threads have it blocked, so it is delivered to this one before the call returns. */
 static void take_default_action(pid_t target, int signal)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -180,6 +169,7 @@ static void take_default_action(pid_t target, int signal)
     sigset_t set;
     sigset_t mask;
 
+    SB_CHECK(gettid() == getpid(), "the main thread takes the action of a signal");
     sigemptyset(&set);
     sigaddset(&set, signal);
     sigaction(signal, &standard, &before);
@@ -189,7 +179,7 @@ static void take_default_action(pid_t target, int signal)
     sigaction(signal, &before, NULL);
 }
 
-/* Who was stopped has got a SIGCONT, which is blocked. */
+/* A process that was stopped has got a SIGCONT, which is blocked. */
 bool cli_signals_stop(void)
 {
     take_default_action(getpid(), SIGTSTP);
@@ -202,32 +192,25 @@ bool cli_signals_stop_job(int signal)
     return cli_signal_is_pending(SIGCONT);
 }
 
-/* The kernel drops what a timer has sent when that is gone before it is read. */
-static void send_anew(int signal)
-{
-    struct timespec none = {0, 0};
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, signal);
-    sigtimedwait(&set, NULL, &none);
-    kill(getpid(), signal);
-}
-
 bool cli_signals_stop_job_for(int signal, int64_t limit_ms)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
     struct itimerspec after = {
         .it_value = {.tv_sec = limit_ms / 1000, .tv_nsec = limit_ms % 1000 * 1000000}};
+    sigset_t set;
     timer_t timer;
 
     if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0)
         return cli_signals_stop_job(signal);
     timer_settime(timer, 0, &after, NULL);
     bool continued = cli_signals_stop_job(signal);
-    timer_delete(timer);
-    if (continued)
-        send_anew(SIGCONT);
+    timer_delete(timer); /* also drops its SIGCONT, so that is sent again */
+    if (continued) {
+        sigemptyset(&set);
+        sigaddset(&set, SIGCONT);
+        sigtimedwait(&set, NULL, &(struct timespec){0, 0});
+        kill(getpid(), SIGCONT);
+    }
     return continued;
 }
 
@@ -237,7 +220,7 @@ int cli_signals_ended_by(int signal)
     return CLI_EXIT_SIGNAL + signal;
 }
 
-/* A limit of 0 for core files would not hold where they go to a program. */
+/* Not dumpable: a limit of 0 for core files does not hold where a program takes them. */
 int cli_signals_leave(int status)
 {
     bool interrupted = ended_by == SIGINT || ended_by == SIGQUIT;
@@ -251,7 +234,7 @@ int cli_signals_leave(int status)
 
 /* ---- Sleeping -------------------------------------------------------------------------------- */
 
-/* The longest sleep. A store without leases has deadlines that no timer can hold. */
+/* The longest sleep: a store without leases has deadlines that no timer can hold. */
 #define SLEEP_MAX_MS (24 * 3600 * 1000)
 
 bool cli_events_open(struct cli_events *events)
@@ -273,20 +256,6 @@ void cli_events_close(const struct cli_events *events)
     close(events->timer_fd);
 }
 
-/* Setting the timer also makes it unreadable again. A time of 0 would disarm it. */
-static void set_timer(const struct cli_events *events, int64_t until_ms)
-{
-    int64_t ms = until_ms - simba_now_ms();
-
-    if (ms < 1)
-        ms = 1;
-    if (ms > SLEEP_MAX_MS)
-        ms = SLEEP_MAX_MS;
-    struct itimerspec timer = {
-        .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000}};
-    timerfd_settime(events->timer_fd, 0, &timer, NULL);
-}
-
 bool cli_events_sleep(const struct cli_events *events, int wake_fd, int64_t until_ms)
 {
     struct pollfd fds[] = {
@@ -295,14 +264,20 @@ bool cli_events_sleep(const struct cli_events *events, int wake_fd, int64_t unti
         {.fd = wake_fd, .events = POLLIN},
     };
 
+    SB_CHECK(gettid() == getpid(), "the main thread sleeps on the events");
     until_ms = sb_earlier(until_ms, cli_notify_retry());
     if (events->before_sleep != NULL)
         until_ms = sb_earlier(until_ms, events->before_sleep(events->user));
-    set_timer(events, until_ms);
+    int64_t ms = sb_earlier(until_ms - simba_now_ms(), SLEEP_MAX_MS);
+    if (ms < 1)
+        ms = 1; /* 0 would disarm the timer */
+    struct itimerspec timer = {
+        .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000}};
+    timerfd_settime(events->timer_fd, 0, &timer, NULL); /* also makes it unreadable again */
     return poll(fds, 3, -1) > 0 && fds[2].revents != 0;
 }
 
-/* Those that have no command to go to and do not end the program are dropped. */
+/* Drops the signals that do not end the program: there is no command that could get them. */
 static int take_signals(const struct cli_events *events)
 {
     static const struct cli_known_children nobody = {0, 0};

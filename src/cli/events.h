@@ -34,27 +34,26 @@ bool cli_signal_is_pending(int signal);
 /* Whether the default action of the signal is to end the process. */
 bool cli_signal_ends(int signal);
 
-/* Whether it tells a program to end for good, and is not a word to a command that goes on: SIGTERM,
- * SIGINT, SIGQUIT, and SIGHUP where there is a terminal to hang up. */
+/* Whether the signal tells this program to end, and not only its command: SIGTERM, SIGINT, SIGQUIT,
+ * and SIGHUP where there is a terminal to hang up. */
 bool cli_signal_tells_to_end(int signal);
 
-/* Whether one that cli_signals_next has just returned tells to end, and not only repeats the one
- * before: timeout(1) sends it to a process and then to all of its group. */
+/* Whether the signal that cli_signals_next has just returned tells to end, and does not repeat the
+ * one before: timeout(1) sends it to a process and then to all of its group. */
 bool cli_signal_insists(int signal);
 
-/* The same, for the last steps of a program that ends anyway: the first request is one that they
- * fulfil already. */
+/* The same for the last steps of the program, which the first request has begun: whether it is a
+ * later one. */
 bool cli_signal_insists_again(int signal);
 
-/* The exit code of a verb that goes on until it is told to end: SIGTERM and SIGINT are how it ends
- * well. */
+/* The exit code of a verb that goes on until it is told to end: 0 for SIGTERM and SIGINT. */
 int cli_signal_exit_code(int signal);
 
 /* Whether its default action is to stop the process. */
 bool cli_signal_stops(int signal);
 
-/* Stops this process as Ctrl-Z does; returns when it was continued. False: it did not stop, because
- * the kernel stops nobody whom no shell would continue. For the main thread. */
+/* Stops this process as Ctrl-Z does; returns when it was continued. False: it did not stop, since
+ * the kernel does not stop a process that no shell would continue. For the main thread. */
 bool cli_signals_stop(void);
 
 /* The same for all of its process group, by a signal that stops. */
@@ -80,15 +79,13 @@ void cli_signals_restore(void);
 struct cli_events {
     int signals_fd;
     int timer_fd;
-    bool
-        reaps; /* this process inherits what a command leaves running, and collects it in a pause */
-    /* What the verb does besides, before each sleep; returns when it is to be done again. NULL:
-     * nothing. */
+    bool reaps; /* a pause collects orphans: see cli_orphans_adopt */
+    /* Called before each sleep; returns when it wants to be called again. NULL: none. */
     int64_t (*before_sleep)(void *user);
     void *user;
 };
 
-/* Takes the signals, too; see signals.h. Returns false, with errno, on failure. */
+/* Calls cli_signals_take, too. Returns false, with errno, on failure. */
 bool cli_events_open(struct cli_events *events);
 void cli_events_close(const struct cli_events *events);
 
@@ -108,14 +105,13 @@ int cli_events_drain(const struct cli_events *events);
 
 /* ---- The service manager: notify.c ----------------------------------------------------------- */
 
-/* READY=1: the program does what it was started for. It brings no sentence, which could come after
- * a later one of another thread. A manager that has no room for it is told again by
- * cli_notify_retry: a unit would never be up otherwise. For the main thread, like the watchdog's;
- * the others are for any. */
+/* READY=1: the program does what it was started for. Where the socket of the manager is full,
+ * cli_notify_retry tries again: otherwise the unit would never be up. For the main thread, like the
+ * functions of the watchdog; the others are for any thread. */
 void cli_notify_ready(void);
 
-/* To be called before the main thread sleeps. Returns when to call it again, on simba_now_ms();
- * SIMBA_INFINITE: there is nothing to tell again. */
+/* Called before the main thread sleeps. Returns when to call it again, on simba_now_ms();
+ * SIMBA_INFINITE: not needed. */
 int64_t cli_notify_retry(void);
 
 /* A sentence for `systemctl status`. */
@@ -124,8 +120,8 @@ void cli_notify_status(const char *format, ...) SIMBA_PRINTF(1, 2);
 /* STOPPING=1: it is about to end. */
 void cli_notify_stopping(void);
 
-/* WATCHDOG=1, where the manager wants to hear it (WATCHDOG_USEC) and it is due: twice in its
- * interval. For the main thread, when it has found that all is well. */
+/* WATCHDOG=1, where the manager asks for it (WATCHDOG_USEC), twice in its interval. For the main
+ * thread, when it has found that all is well. */
 void cli_notify_healthy(void);
 
 /* When that is due next, on simba_now_ms(); SIMBA_INFINITE: never. */

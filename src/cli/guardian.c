@@ -35,7 +35,7 @@ static struct {
     size_t size;
 } area;
 
-/* Behind the last of these strings that follow each other without a gap. */
+/* The end of these strings, as far as they follow each other without a gap. */
 static char *end_of(char **strings, char *end)
 {
     for (; *strings != NULL && *strings == end; strings++)
@@ -67,7 +67,7 @@ static void set_title(const char *title)
 
 /* ---- The guardian ---------------------------------------------------------------------------- */
 
-/* How far apart it is looked whether those who were killed are dead. */
+/* The pause between two checks whether the killed processes are dead. */
 #define SETTLE_MIN_MS 1
 #define SETTLE_MAX_MS 50
 
@@ -89,29 +89,24 @@ static bool close_listed(int fd, void *user)
     return true;
 }
 
-/* The limit may be that of a whole machine; this program has few descriptors, and what it inherits
- * has low numbers. */
-static void close_by_number(int first)
+/* Older kernels do not know close_range, and the filter of a container may refuse it: then the
+ * descriptor `first`, which is free by then, serves to read /proc. Without /proc all numbers are
+ * tried, up to a limit: what this program opens or inherits has low numbers. */
+static void close_from(int first)
 {
     struct rlimit limit;
-    rlim_t end = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : NUMBERS_MAX;
 
+    close(first);
+    if (close_range((unsigned)first, ~0U, 0) == 0 ||
+        cli_proc_each("/proc/self/fd", close_listed, &first))
+        return;
+    rlim_t end = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : NUMBERS_MAX;
     for (int fd = first + 1; fd < NUMBERS_MAX && (rlim_t)fd < end; fd++)
         close(fd);
 }
 
-/* Older kernels do not know close_range, and the filter of a container may refuse it. The first
- * number is free then, and serves to read the folder. */
-static void close_from(int first)
-{
-    close(first);
-    if (close_range((unsigned)first, ~0U, 0) != 0 &&
-        !cli_proc_each("/proc/self/fd", close_listed, &first))
-        close_by_number(first);
-}
-
-/* It keeps nothing open but these two: no lock of the database, no pipe that somebody reads to its
- * end, and not the other end of its own, by which it notices that its parent has ended. */
+/* Closes all but these two: the locks of a database, pipes whose readers wait for their end, and
+ * the other end of its own pipe, by which it notices that its parent has ended. */
 static void keep_only(int fd, int liveness_fd)
 {
     int liveness = liveness_fd >= 0 ? fcntl(liveness_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
@@ -141,25 +136,26 @@ static void pause_longer(struct timespec *interval)
         interval->tv_nsec *= 2;
 }
 
-/* The lease is over. Whom it may not kill, because of another user, it leaves: there is nobody to
- * tell. A process that ends gives its children to the parent, which stands still and collects
- * nobody, maybe after that one's list was read. So nobody is left when two looks that have not
- * failed find all dead, and lists of the same length. */
+/* The lease is over. Processes of another user are left: the guardian cannot kill them, and there
+ * is nobody to tell. A process that ends gives its children to the parent, which stands still and
+ * collects none, maybe after its list was read. So none is left when two scans in a row have not
+ * failed, found all dead, and listed the same number. */
 static void kill_all(pid_t group, pid_t parent)
 {
     struct timespec interval = {.tv_nsec = SETTLE_MIN_MS * 1000000L};
-    struct cli_tree_look before = {.listed = SIZE_MAX};
+    struct cli_tree_scan before = {.listed = SIZE_MAX};
 
+    SB_CHECK(group > 1, "the guardian kills the group of a command");
     kill(-group, SIGKILL);
     while (parent != 0 && getppid() == parent) {
-        struct cli_tree_look look = cli_orphans_kill_tree(parent, getpid());
+        struct cli_tree_scan scan = cli_orphans_kill_tree(parent, getpid());
 
-        if (!look.failed && !before.failed && look.alive + before.alive == 0 &&
-            look.listed == before.listed)
+        if (!scan.failed && !before.failed && scan.alive + before.alive == 0 &&
+            scan.listed == before.listed)
             return;
-        if (look.listed != before.listed)
+        if (scan.listed != before.listed)
             interval.tv_nsec = SETTLE_MIN_MS * 1000000L;
-        before = look;
+        before = scan;
         pause_longer(&interval);
     }
 }
@@ -199,19 +195,20 @@ static void wait_for_the_end(struct order *order, int timer_fd, pid_t parent)
     }
 }
 
-/* This process is gone. What it had acquired is free when the guardian is gone, too; so that stays
- * until all of the group are dead, those included who have closed the descriptor. The end of the
- * lease frees it anyway. */
+/* The parent is gone. On SQLite its mutex is free when the guardian is gone, too. So the guardian
+ * stays until the whole group is dead, with processes that have closed the descriptor, or until the
+ * lease ends. */
 static void end_group(const struct order *order)
 {
     struct timespec interval = {.tv_nsec = SETTLE_MIN_MS * 1000000L};
 
+    SB_CHECK(order->group > 1, "the guardian kills the group of a command");
     kill(-order->group, SIGKILL);
     while (cli_orphans_group_lives(order->group) && simba_now_ms() < order->deadline_ms)
         pause_longer(&interval);
 }
 
-/* A group of its own keeps the signals of a terminal away; all others are blocked already. */
+/* Its own group keeps the signals of a terminal away; all others are blocked already. */
 static void guard(int fd, int liveness_fd, pid_t parent, const char *title)
 {
     struct order order = {0, 0};
@@ -227,17 +224,16 @@ static void guard(int fd, int liveness_fd, pid_t parent, const char *title)
     _exit(0);
 }
 
-/* A guardian that is gone is noticed by its end. */
+/* A failure needs no report: the end of the guardian is noticed by cli_guardian_has_ended. */
 static void send_order(int fd, const struct order *order)
 {
     ssize_t told = write(fd, order, sizeof *order);
     (void)told;
 }
 
-/* Neither end may block: the lease's keeper must not wait for a guardian that was stopped. What is
- * to be guarded already is in the pipe before there is somebody to read it: this process may be
- * killed at any moment after that. fork would have all libraries make themselves ready for a child
- * that calls none of them, which takes a third of its time. */
+/* Neither end blocks: the parent must not wait for a guardian that was stopped. A group that exists
+ * already is in the pipe before the guardian starts: the parent may be killed at any time after
+ * that. _Fork skips the fork handlers of all libraries, which take a third of the time of fork. */
 bool cli_guardian_start(struct cli_guardian *guardian, const struct cli_guardian_setup *setup)
 {
     struct order order = {.group = setup->group, .deadline_ms = setup->deadline_ms};
@@ -245,6 +241,7 @@ bool cli_guardian_start(struct cli_guardian *guardian, const struct cli_guardian
     char title[TITLE_MAX];
     int fds[2];
 
+    SB_CHECK(setup->group == 0 || setup->group > 1, "the guardian kills the group of a command");
     *guardian = CLI_GUARDIAN_NONE;
     snprintf(title, sizeof title, "simba: guardian of %d", (int)getpid());
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -284,11 +281,11 @@ bool cli_guardian_has_ended(struct cli_guardian *guardian)
 
 static pid_t dismissed; /* and not collected; 0: none */
 
-/* Who was killed does nothing any more, also before he is gone. */
 void cli_guardian_dismiss(struct cli_guardian *guardian)
 {
     if (guardian->pid == 0)
         return;
+    SB_CHECK(dismissed == 0, "the guardian before this one was collected");
     kill(guardian->pid, SIGKILL);
     dismissed = guardian->pid;
     close(guardian->fd);

@@ -3,9 +3,9 @@
  * stands still while the lease ends.
  *
  * The kernel's parent-death signal reaches the command alone, not what it has started: a script
- * would die and its rsync would go on without the mutex. And who stops this process (SIGSTOP, a
- * debugger) does not stop the command. The guardian is a process that does nothing but wait for
- * this one to end, SIGKILL included, or for the end of the lease as it was last told.
+ * would die and its rsync would go on without the mutex. And a stop of this process (SIGSTOP, a
+ * debugger) does not stop the command. The guardian is a process that only waits for this one to
+ * end, SIGKILL included, or for the last known end of the lease.
  */
 #ifndef CLI_GUARDIAN_H
 #define CLI_GUARDIAN_H
@@ -43,8 +43,8 @@ void cli_guardian_watch(const struct cli_guardian *guardian, pid_t group, int64_
 /* Whether it has ended by itself; then it has been collected. */
 bool cli_guardian_has_ended(struct cli_guardian *guardian);
 
-/* Ends it without harm to the group. To be called while the group's id cannot be another's. It
- * takes a moment to be gone, for which there is cli_guardian_collect. */
+/* Kills it without harm to the group, before the child is collected: until then no other group can
+ * get that id. To be followed by cli_guardian_collect, before the next one is dismissed. */
 void cli_guardian_dismiss(struct cli_guardian *guardian);
 
 /* Waits until the last one that was dismissed is gone. */

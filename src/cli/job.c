@@ -4,12 +4,14 @@
  */
 #include "cli/job.h"
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "cli/orphans.h"
 
 #include <inttypes.h>
 #include <malloc.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -43,13 +45,29 @@ const struct cli_option cli_job_options[] = {
     CLI_OPTIONS_END,
 };
 
-/* The note is a part of the id, so that every store can keep it and everybody who is told of an
- * owner reads it, contenders of other libraries included. */
-static int add_note(struct cli_job *job)
+/* Two programs with the same --id would own one mutex together, so the id gets a random part. The
+ * note is a part of the id: so every store keeps it, and all contenders see it, those of other
+ * libraries included. */
+static int choose_id(struct cli_job *job)
 {
-    char plain[SIMBA_ID_MAX + 1];
+    const struct cli *cli = job->cli;
+    char plain[SIMBA_ID_MAX + 1] = "";
+    int code;
 
-    memcpy(plain, job->id, sizeof plain);
+    if (cli->id != NULL)
+        code = simba_id_unique(cli->id, plain, &job->error);
+    else if (cli->exact_id == NULL)
+        code = simba_id_default(NULL, plain);
+    else
+        code = simba_id_validate(cli->exact_id, &job->error);
+    if (code != SIMBA_OK)
+        return code;
+    if (cli->exact_id != NULL)
+        snprintf(plain, sizeof plain, "%s", cli->exact_id);
+    if (job->note == NULL) {
+        memcpy(job->id, plain, sizeof job->id);
+        return SIMBA_OK;
+    }
     int length = snprintf(job->id, sizeof job->id, "%s (%s)", plain, job->note);
     if (length > SIMBA_ID_MAX)
         return sb_error_set(&job->error, SIMBA_EINVAL,
@@ -57,24 +75,6 @@ static int add_note(struct cli_job *job)
                             "the most",
                             length, SIMBA_ID_MAX);
     return simba_id_validate(job->id, &job->error);
-}
-
-/* Two programs that are given the same --id would own one mutex together, so the id gets a random
- * part. */
-static int choose_id(struct cli_job *job)
-{
-    const struct cli *cli = job->cli;
-    int code;
-
-    if (cli->id != NULL)
-        code = simba_id_unique(cli->id, job->id, &job->error);
-    else if (cli->exact_id == NULL)
-        code = simba_id_default(NULL, job->id);
-    else
-        code = simba_id_validate(cli->exact_id, &job->error);
-    if (code == SIMBA_OK && cli->exact_id != NULL)
-        snprintf(job->id, sizeof job->id, "%s", cli->exact_id);
-    return code == SIMBA_OK && job->note != NULL ? add_note(job) : code;
 }
 
 int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv)
@@ -95,8 +95,8 @@ int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv)
     return CLI_CONTINUE;
 }
 
-/* Grace and reserve are taken from the part of the lease in which renewals are tried; what is left
- * of that, a quarter at least, must do for a renewal. */
+/* Grace and reserve are taken from the part of the lease in which renewals are tried. A quarter of
+ * that part, at least, is left for a renewal. */
 static int choose_grace(struct cli_job *job)
 {
     int64_t ttl_ms = 0;
@@ -123,36 +123,40 @@ static int choose_grace(struct cli_job *job)
         simba_duration_format(longest_ms, longest, sizeof longest));
 }
 
-int cli_job_open(struct cli_job *job, const struct cli_store_found *found)
+int cli_job_open(struct cli_job *job, int64_t until_ms)
 {
-    int code = cli_store_open_found(job->cli, found, 1, &job->client, &job->error);
+    struct cli_store_found found;
 
+    int code = cli_store_find(job->cli, &found, &job->error);
+    if (code == SIMBA_OK)
+        code = cli_store_open_found(job->cli, &found, 1, &job->client, &job->error);
+    while (code == SIMBA_EUNAVAILABLE && simba_now_ms() < until_ms) {
+        int64_t left_ms = sb_time_left(until_ms, simba_now_ms());
+        poll(NULL, 0, (int)sb_earlier(left_ms, CLI_JOB_REOPEN_MS));
+        if (simba_now_ms() < until_ms)
+            code = cli_store_open_found(job->cli, &found, 1, &job->client, &job->error);
+    }
+    cli_store_forget(&found);
     return code == SIMBA_OK ? choose_grace(job) : code;
 }
 
-/* One that was given is cut only where it has to be, and that is said. */
-static void fit_grace(struct cli_job *job, int64_t window_ms)
+/* A --kill-after is cut only where it has to be, and with a message. */
+void cli_job_fit(struct cli_job *job, int64_t window_ms)
 {
     int64_t longest_ms = job->grace_given ? window_ms / 2 : window_ms / 3;
     char given[32];
     char cut[32];
 
-    if (job->grace_ms <= longest_ms)
+    if (window_ms <= 0 || window_ms >= job->window_ms)
         return;
-    if (job->grace_given)
+    if (job->grace_ms > longest_ms && job->grace_given)
         cli_message("warning: --kill-after %s is cut to %s: the store granted a shorter lease",
                     simba_duration_format(job->grace_ms, given, sizeof given),
                     simba_duration_format(longest_ms, cut, sizeof cut));
-    job->grace_ms = longest_ms;
-}
-
-void cli_job_fit(struct cli_job *job, int64_t window_ms)
-{
-    if (window_ms <= 0 || window_ms >= job->window_ms)
-        return;
-    fit_grace(job, window_ms);
+    job->grace_ms = sb_earlier(job->grace_ms, longest_ms);
     job->reserve_ms = sb_earlier(job->reserve_ms, window_ms / 4);
     job->window_ms = window_ms;
+    SB_CHECK(job->grace_ms + job->reserve_ms < window_ms, "a lease leaves time for a renewal");
 }
 
 bool cli_job_runs_out(const struct cli_job *job, int64_t deadline_ms)
@@ -203,15 +207,12 @@ bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms)
 
 /* ---- The progress of a wait ------------------------------------------------------------------ */
 
-/* How long a wait may last before it is told of. */
-#define SILENCE_MS 1000
-#define INTERVAL_MS 1000
+#define SILENCE_MS 1000  /* from the begin of a wait to its first message */
+#define INTERVAL_MS 1000 /* between updates of the line */
+#define WIPE_MS 100      /* how long the terminal gets to take the end of it */
 
-/* How long is waited for the terminal to take the end of it. */
-#define WIPE_MS 100
-
-/* Lines that are written over want a terminal that can, and whose foreground is this job: a job in
- * the background would write into what the user types. */
+/* A line is updated in place on a terminal that can do so, and whose foreground is this job: a job
+ * in the background would write into what the user types. */
 static bool in_place(void)
 {
     const char *terminal = getenv("TERM");
@@ -234,48 +235,22 @@ int64_t cli_progress_next_ms(const struct cli_progress *progress)
     return isatty(STDERR_FILENO) ? simba_now_ms() + INTERVAL_MS : SIMBA_INFINITE;
 }
 
-/* Who waits for the command that runs it waits for ever, which is hard to see. */
-static const char *relation(const struct simba_owner *owner)
-{
-    const char *around = getenv("SIMBA_CONTENDER_ID");
-
-    return around != NULL && strcmp(around, owner->id) == 0 ? " (under which this runs)" : "";
-}
-
 void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size)
 {
+    const char *around = getenv("SIMBA_CONTENDER_ID");
     char left[32];
     int64_t left_ms = owner->transition_at_ms;
+    /* A command that waits for the simba that runs it waits for ever. */
+    const char *relation =
+        around != NULL && strcmp(around, owner->id) == 0 ? " (under which this runs)" : "";
 
     if (left_ms != SIMBA_INFINITE)
         left_ms = (left_ms - simba_now_ms() + 999) / 1000 * 1000;
     if (left_ms == SIMBA_INFINITE || left_ms <= 0)
-        snprintf(buffer, size, "owned by %s%s", owner->id, relation(owner));
+        snprintf(buffer, size, "owned by %s%s", owner->id, relation);
     else
-        snprintf(buffer, size, "owned by %s%s for another %s", owner->id, relation(owner),
+        snprintf(buffer, size, "owned by %s%s for another %s", owner->id, relation,
                  simba_duration_format(left_ms, left, sizeof left));
-}
-
-/* What is known of the wait, the longest part last: a terminal may have no room for it. */
-static void describe_wait(const struct cli_progress *progress, const struct simba_owner *owner,
-                          char *buffer, size_t size)
-{
-    const char *store = cli_store_shown();
-    char owned[CLI_PROGRESS_OWNER_MAX];
-
-    cli_progress_describe(owner, owned, sizeof owned);
-    snprintf(buffer, size, "waiting for '%s'%s%s%s%s", progress->mutex,
-             owner->id[0] != 0 ? ", which is " : "", owner->id[0] != 0 ? owned : "",
-             store != NULL ? ", on " : "", store != NULL ? store : "");
-}
-
-static size_t terminal_width(void)
-{
-    struct winsize window;
-
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2)
-        return 80;
-    return window.ws_col;
 }
 
 static void show_in_place(struct cli_progress *progress, const char *sentence, int64_t now_ms)
@@ -283,24 +258,33 @@ static void show_in_place(struct cli_progress *progress, const char *sentence, i
     char line[CLI_MESSAGE_MAX];
     char safe[CLI_MESSAGE_MAX];
     char waited[32];
+    struct winsize window;
     int64_t waited_ms = (now_ms - progress->begun_ms) / 1000 * 1000;
 
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2)
+        window.ws_col = 80;
     snprintf(line, sizeof line, "simba: %s: %s",
              simba_duration_format(waited_ms, waited, sizeof waited), sentence);
     cli_text_printable(line, safe, sizeof safe);
-    cli_text_cut(safe, terminal_width() - 1);
+    cli_text_cut(safe, window.ws_col - 1u);
     cli_message_show(safe);
     progress->shown = true;
 }
 
+/* The longest part of the sentence stands last: a terminal may have no room for it. */
 void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner)
 {
     int64_t now_ms = simba_now_ms();
+    const char *store = cli_store_shown();
+    char owned[CLI_PROGRESS_OWNER_MAX];
     char sentence[CLI_MESSAGE_MAX - 64];
 
     if (progress->quiet || now_ms < progress->begun_ms + SILENCE_MS)
         return;
-    describe_wait(progress, owner, sentence, sizeof sentence);
+    cli_progress_describe(owner, owned, sizeof owned);
+    snprintf(sentence, sizeof sentence, "waiting for '%s'%s%s%s%s", progress->mutex,
+             owner->id[0] != 0 ? ", which is " : "", owner->id[0] != 0 ? owned : "",
+             store != NULL ? ", on " : "", store != NULL ? store : "");
     if (in_place())
         show_in_place(progress, sentence, now_ms);
     else if (!progress->told)
@@ -308,7 +292,7 @@ void cli_progress_show(struct cli_progress *progress, const struct simba_owner *
     progress->told = true;
 }
 
-/* The line is gone before a command writes, unless the terminal takes nothing at the moment. */
+/* The line is gone before a command writes, unless the terminal is stuck. */
 void cli_progress_end(struct cli_progress *progress)
 {
     if (progress->shown) {

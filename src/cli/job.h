@@ -22,13 +22,13 @@ struct cli_job {
     bool grace_given;
     int64_t grace_ms;   /* from SIGTERM to SIGKILL; SIMBA_UNSET until cli_job_open chooses it */
     int64_t reserve_ms; /* from SIGKILL to the end of the lease */
-    int64_t window_ms;  /* of the lease, in which it is renewed, as far as it is believed in */
-    int64_t hold_at_least_ms; /* 0: no longer than it takes */
-    int64_t hold_at_most_ms;  /* SIMBA_INFINITE: as long as it takes */
+    int64_t window_ms;  /* of a lease, from ttl_at to the deadline: in it renewals are tried */
+    int64_t hold_at_least_ms; /* 0: no minimum */
+    int64_t hold_at_most_ms;  /* SIMBA_INFINITE: no limit */
     int64_t stop_timeout_ms; /* from a signal that tells to end to SIGKILL; SIMBA_INFINITE: never */
-    bool leave_running;      /* what the command leaves running goes on without the mutex */
+    bool leave_running;      /* what the command leaves running is not killed */
     bool terminal;           /* the terminal is for the command, where this process has it */
-    bool adopts;             /* this process inherits what the command leaves running */
+    bool adopts;             /* cli_orphans_adopt has succeeded */
     struct cli_events events;
     simba_client *client;
     struct simba_error error; /* why cli_job_open failed */
@@ -51,19 +51,22 @@ extern const struct cli_option cli_job_options[];
  * exit code. */
 int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv);
 
-/* Opens the store, and chooses the grace or refuses the one that was given. Waits for the store.
- * Returns an error of the library. */
-int cli_job_open(struct cli_job *job, const struct cli_store_found *found);
+/* How often cli_job_open tries again. */
+#define CLI_JOB_REOPEN_MS 200
 
-/* To be called when a term begins, with the time that it has for renewals: grace and reserve are
- * cut where that is shorter than what was asked for, as with sessions of ZooKeeper. */
+/* Opens the store, and chooses the grace or refuses the one that was given. A store that is down is
+ * tried again until `until_ms` (0: not at all). Returns an error of the library. */
+int cli_job_open(struct cli_job *job, int64_t until_ms);
+
+/* Called when a term begins, with the time that its lease has for renewals: cuts grace and reserve
+ * where that is shorter than what was asked for, as with sessions of ZooKeeper. */
 void cli_job_fit(struct cli_job *job, int64_t window_ms);
 
-/* Whether a lease with this deadline runs out so soon that its command has to end: the store has
+/* Whether a lease with this deadline ends so soon that its command has to be stopped: the store has
  * not renewed it in time. */
 bool cli_job_runs_out(const struct cli_job *job, int64_t deadline_ms);
 
-/* The mutex, for the warning that it was not given back; NULL where warnings are not wanted. */
+/* The mutex, for the warning that it was not released; NULL where warnings are not wanted. */
 const char *cli_job_held(const struct cli_job *job);
 
 /* A run under this lease. `shown_id` and `fence` are for the command to see. */
@@ -76,9 +79,8 @@ bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms);
 
 /* ---- The progress of a wait ------------------------------------------------------------------ */
 
-/* Tells somebody who looks on why nothing happens: who owns the mutex, and for how long. On a
- * terminal one line that is kept up to date in its place, no wider than that; elsewhere one line,
- * once. */
+/* Shows the user the owner of the mutex, and how long its lease lasts. On a terminal it is one
+ * line, no wider than that, which is updated in place; elsewhere it is one message. */
 struct cli_progress {
     const char *mutex;
     bool quiet;
@@ -98,10 +100,10 @@ void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool q
 /* When cli_progress_show wants to be called next; SIMBA_INFINITE: never again. */
 int64_t cli_progress_next_ms(const struct cli_progress *progress);
 
-/* `owner` as far as it is known: an empty id is nobody, or not known. */
+/* An empty id of the owner: there is none, or it is not known. */
 void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner);
 
-/* The wait is over: what stands in its place is wiped out. */
+/* The wait is over: removes the line. */
 void cli_progress_end(struct cli_progress *progress);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * leader.c - runs a command again and again while this contender leads.
  *
- * The library tells of a term on threads of its own; the command is the main thread's. So
- * on_acquired only leaves word, and on_released waits until the main thread has ended the command:
- * the library neither gives the mutex back nor competes again before that.
+ * The library reports a term on its own threads; the command belongs to the main thread. So
+ * on_acquired only wakes the main thread, and on_released waits until that has ended the command:
+ * the library neither releases the mutex nor competes again before that.
  *
  *     main thread   follow ---------> lead: pause, run, pause, run ---------> follow ...
  *                      ^ acquired                     ^ released  | yielded
@@ -11,6 +11,7 @@
  */
 #include "cli/leader.h"
 
+#include "base/check.h"
 #include "base/time.h"
 #include "cli/background.h"
 #include "cli/cli.h"
@@ -28,7 +29,7 @@ struct leader {
     struct cli_job *job;
     const struct cli_plan *plan;
     simba_contender *contender;
-    int code; /* what the start came to */
+    int code; /* the result of the start */
     struct cli_progress progress;
     int64_t begun_ms; /* of the last run; SIMBA_UNSET: there was none */
     int term_fd;      /* readable when on_acquired or on_released has come */
@@ -48,6 +49,7 @@ static void on_acquired(void *user, const struct simba_state *state)
 
     (void)state;
     pthread_mutex_lock(&leader->lock);
+    SB_CHECK(leader->closed || !leader->acquired, "a term begins when the one before has ended");
     leader->acquired = true;
     eventfd_write(leader->term_fd, 1); /* with the lock: a later on_released must not come first */
     pthread_mutex_unlock(&leader->lock);
@@ -59,6 +61,8 @@ static void on_released(void *user, const struct simba_state *state)
 
     (void)state;
     pthread_mutex_lock(&leader->lock);
+    SB_CHECK(leader->closed || (leader->acquired && !leader->released),
+             "a term that has begun ends once");
     leader->released = true;
     eventfd_write(leader->term_fd, 1);
     while (leader->released && !leader->closed)
@@ -78,8 +82,8 @@ static void on_notify(void *user, const struct simba_state *state)
         cli_notify_status("waiting for '%s', which is owned by %s", mutex, state->after.id);
 }
 
-/* Whether a term is under way. Where one has ended, whose command has ended, too, the library may
- * go on. */
+/* Whether a term is under way. Lets the library go on after a term that has ended: its command has
+ * ended, too. */
 static bool update_term(struct leader *leader)
 {
     eventfd_t count;
@@ -97,7 +101,7 @@ static bool update_term(struct leader *leader)
     return leading;
 }
 
-/* From here on nothing runs, so that on_released need not wait for anybody. */
+/* From here on no command runs, so on_released need not wait. */
 static void end_terms(struct leader *leader)
 {
     pthread_mutex_lock(&leader->lock);
@@ -108,19 +112,8 @@ static void end_terms(struct leader *leader)
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static int open_store(struct cli_job *job)
-{
-    struct cli_store_found found;
-
-    int code = cli_store_find(job->cli, &found, &job->error);
-    if (code == SIMBA_OK)
-        code = cli_job_open(job, &found);
-    cli_store_forget(&found);
-    return code;
-}
-
-/* A name that the store cannot take would be tried for ever. What else is wrong with the store may
- * heal. */
+/* A name that the store does not accept would be tried for ever. Other errors of a store may
+ * pass. */
 static int check_name(struct cli_job *job)
 {
     struct simba_mutex_status *list = NULL;
@@ -135,8 +128,10 @@ static int check_name(struct cli_job *job)
     return code;
 }
 
-static int create_and_start(struct leader *leader)
+/* On a thread of its own. */
+static void start_contender(void *user)
 {
+    struct leader *leader = user;
     struct cli_job *job = leader->job;
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
 
@@ -146,26 +141,20 @@ static int create_and_start(struct leader *leader)
     options.on_released = on_released;
     options.on_notify = on_notify;
     options.user = leader;
-    int code = open_store(job);
-    if (code == SIMBA_OK)
-        code = check_name(job);
-    if (code == SIMBA_OK)
-        code = simba_contender_create(job->client, &options, &leader->contender, &job->error);
-    if (code != SIMBA_OK)
-        return code;
+    leader->code = cli_job_open(job, 0);
+    if (leader->code == SIMBA_OK)
+        leader->code = check_name(job);
+    if (leader->code == SIMBA_OK)
+        leader->code =
+            simba_contender_create(job->client, &options, &leader->contender, &job->error);
+    if (leader->code != SIMBA_OK)
+        return;
     cli_notify_status("waiting for '%s'", job->mutex); /* before the callbacks know more */
-    return simba_contender_start(leader->contender, &job->error);
+    leader->code = simba_contender_start(leader->contender, &job->error);
 }
 
-static void start_contender(void *user)
-{
-    struct leader *leader = user;
-
-    leader->code = create_and_start(leader);
-}
-
-/* Nothing is on the store before the contender has started, so a signal can end it there and
- * then. */
+/* Nothing is on the store before the contender has started, so a signal can end the program at
+ * once. */
 static int start(struct leader *leader)
 {
     struct cli_background background;
@@ -206,8 +195,8 @@ enum awaited {
     AWAITED_TOLD  /* a signal told the program to end */
 };
 
-/* A command that would be asked to end at once is not started. When the deadline has come there has
- * been a renewal, or on_released is on its way. */
+/* A command that would be stopped at once is not started. At the deadline there has been a renewal,
+ * or on_released is about to come. */
 static int64_t startable_ms(const struct leader *leader, int64_t due_ms)
 {
     int64_t deadline_ms = simba_contender_deadline_ms(leader->contender);
@@ -274,46 +263,27 @@ static int lead(struct leader *leader)
 
 /* ---- Between terms --------------------------------------------------------------------------- */
 
-static void show_progress(struct leader *leader)
-{
-    struct simba_state state;
-
-    simba_contender_state(leader->contender, &state);
-    cli_progress_show(&leader->progress, &state.after);
-}
-
 /* Until a term begins (CLI_CONTINUE), or an exit code. */
 static int follow(struct leader *leader)
 {
+    struct simba_state state;
     int signal = 0;
 
     cli_progress_begin(&leader->progress, leader->job->mutex, leader->job->cli->quiet);
     while (signal <= 0 && !update_term(leader)) {
         signal = cli_events_pause(&leader->job->events, leader->term_fd,
                                   cli_progress_next_ms(&leader->progress));
-        if (signal == CLI_PAUSE_OVER)
-            show_progress(leader);
+        if (signal == CLI_PAUSE_OVER) {
+            simba_contender_state(leader->contender, &state);
+            cli_progress_show(&leader->progress, &state.after);
+        }
     }
     cli_progress_end(&leader->progress);
     return signal > 0 ? cli_signal_exit_code(signal) : CLI_CONTINUE;
 }
 
-static int compete(struct leader *leader)
-{
-    int status;
-
-    cli_notify_ready();
-    do {
-        status = follow(leader);
-        if (status == CLI_CONTINUE)
-            status = lead(leader);
-    } while (status == CLI_CONTINUE);
-    return status;
-}
-
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* What cannot be given back is free when its lease ends. */
 static void warn_of_stop(const struct leader *leader, bool owned, int code,
                          const struct simba_error *error)
 {
@@ -348,18 +318,8 @@ static void stop_and_close(void *user)
     cli_store_close(leader->job->client);
 }
 
-/* The library bounds the stop of an owner; a store that has not renewed the lease in time, or has
- * not even granted one, is not waited for. */
-static int64_t stop_limit_ms(const struct leader *leader)
-{
-    bool healthy = leader->contender != NULL &&
-                   !cli_job_runs_out(leader->job, simba_contender_deadline_ms(leader->contender));
-
-    return healthy ? SIMBA_INFINITE : CLI_PATIENCE_MS;
-}
-
-/* Keeps the mutex for the rest of the minimum. The signal that told the program to end may have
- * come twice; one that comes from here on ends it. Returns whether it was not lost meanwhile. */
+/* Keeps the mutex for the rest of --hold-at-least, or until a later signal than the one that told
+ * the program to end. Returns false when the mutex was lost meanwhile. */
 static bool keep_minimum(struct leader *leader)
 {
     const struct cli_job *job = leader->job;
@@ -382,8 +342,14 @@ static int finish(struct leader *leader, int status)
         status = CLI_EXIT_LOST;
     end_terms(leader);
     bool owns = leader->contender != NULL && simba_contender_is_owner(leader->contender);
-    struct cli_finish last = {stop_and_close, leader, owns ? cli_job_held(leader->job) : NULL,
-                              stop_limit_ms(leader), NULL};
+    /* The library bounds the stop of an owner. A store that has not renewed the lease in time, or
+     * has not even granted one, gets less time. */
+    bool healthy = leader->contender != NULL &&
+                   !cli_job_runs_out(leader->job, simba_contender_deadline_ms(leader->contender));
+    struct cli_finish last = {.run = stop_and_close,
+                              .user = leader,
+                              .held = owns ? cli_job_held(leader->job) : NULL,
+                              .limit_ms = healthy ? SIMBA_INFINITE : CLI_PATIENCE_MS};
     cli_background_finish(&last, leader->job->events.signals_fd, status);
     return status;
 }
@@ -401,7 +367,12 @@ int cli_leader_run(struct cli_job *job, const struct cli_plan *plan)
         return cli_fail_system("events");
     int status = start(&leader);
     if (status == CLI_CONTINUE)
-        status = compete(&leader);
+        cli_notify_ready();
+    while (status == CLI_CONTINUE) {
+        status = follow(&leader);
+        if (status == CLI_CONTINUE)
+            status = lead(&leader);
+    }
     status = finish(&leader, status);
     close(leader.term_fd);
     cli_events_close(&job->events);

@@ -1,7 +1,7 @@
 /*
  * leader.h - runs a command again and again while this contender leads.
  *
- * When to run it is the plan's business: a service that is restarted, a job at intervals.
+ * A plan decides when the command runs: a service that is restarted, a job at intervals.
  */
 #ifndef CLI_LEADER_H
 #define CLI_LEADER_H
@@ -15,8 +15,8 @@
 struct cli_plan {
     /* When the first run of a term is due that begins now, on simba_now_ms(). */
     int64_t (*first_ms)(void *user, int64_t now_ms);
-    /* When the next run is due after one that began at `begun_ms` and has just ended. A run that
-     * ended because a signal told the program to end is not asked about. */
+    /* When the next run is due after one that began at `begun_ms` and has just ended. Not called
+     * when a signal has told the program to end. */
     int64_t (*next_ms)(void *user, const struct cli_outcome *outcome, int64_t begun_ms,
                        int64_t now_ms);
     void *user;

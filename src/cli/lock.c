@@ -4,6 +4,7 @@
  * The wait for the mutex is on a thread of its own; the main thread listens to signals meanwhile,
  * and is the one that forks the command.
  */
+#include "base/check.h"
 #include "base/time.h"
 #include "cli/background.h"
 #include "cli/cli.h"
@@ -11,23 +12,19 @@
 #include "cli/job.h"
 #include "cli/store.h"
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* How often a wait is told to end until it does: a request that comes before the wait is lost. */
+/* How often a wait is cancelled until it ends: a cancel that comes before the wait is lost. */
 #define CANCEL_INTERVAL_MS 10
 
-/* How often a store that cannot be reached is tried again within --wait. */
-#define REOPEN_INTERVAL_MS 200
-
-/* How long warnings are held back at the start, where there is more than one attempt: what ends the
- * wait at once is told by its error alone. */
+/* How long warnings are held back at the start: an error that ends the wait at once is printed
+ * without a warning that says the same. */
 #define HOLD_BACK_MS 500
 
-/* How long a store may take to show that it is alive, when a wait is over. */
+/* How long the store gets to answer when a wait is over. */
 #define ANSWER_MS 1000
 
 /* Threads of the library may use it until the program has ended. */
@@ -75,55 +72,19 @@ static bool is_bounded(const struct lock *lock)
     return lock->wait_ms != SIMBA_UNSET && lock->wait_ms > 0;
 }
 
-static int64_t left_ms(const struct lock *lock)
-{
-    return sb_time_left(sb_later(lock->started_ms, lock->wait_ms), simba_now_ms());
-}
-
-static int attempt(struct lock *lock, simba_locker *locker)
-{
-    if (lock->try_once)
-        return simba_locker_try_acquire(locker, &lock->job.error);
-    if (lock->wait_ms == SIMBA_UNSET)
-        return simba_locker_acquire(locker, &lock->job.error);
-    return simba_locker_acquire_timeout(locker, left_ms(lock), &lock->job.error);
-}
-
-/* A store that is down when a bounded wait begins may be up before it ends. */
-static int open_in_time(struct lock *lock, const struct cli_store_found *found)
-{
-    int code = cli_job_open(&lock->job, found);
-
-    while (code == SIMBA_EUNAVAILABLE && is_bounded(lock) && left_ms(lock) > 0) {
-        poll(NULL, 0, (int)sb_earlier(left_ms(lock), REOPEN_INTERVAL_MS));
-        if (left_ms(lock) > 0)
-            code = cli_job_open(&lock->job, found);
-    }
-    return code;
-}
-
-static int find_and_open(struct lock *lock)
-{
-    struct cli_store_found found;
-
-    int code = cli_store_find(lock->job.cli, &found, &lock->job.error);
-    if (code == SIMBA_OK)
-        code = open_in_time(lock, &found);
-    cli_store_forget(&found);
-    return code;
-}
-
 static void on_lost(void *user)
 {
     eventfd_write(((struct lock *)user)->lost_fd, 1);
 }
 
+/* A store that is down when a bounded wait begins may be up before it ends. */
 static int open_and_acquire(struct lock *lock)
 {
     struct cli_job *job = &lock->job;
     simba_locker *locker = NULL;
+    int64_t until_ms = is_bounded(lock) ? sb_later(lock->started_ms, lock->wait_ms) : 0;
 
-    int code = find_and_open(lock);
+    int code = cli_job_open(job, until_ms);
     if (code == SIMBA_OK)
         code = simba_locker_create(job->client, job->mutex, job->id, &locker, &job->error);
     if (code != SIMBA_OK)
@@ -132,7 +93,14 @@ static int open_and_acquire(struct lock *lock)
     code = simba_locker_on_lost(locker, on_lost, lock, &job->error);
     if (code == SIMBA_OK && !is_bounded(lock))
         code = simba_locker_fail_fast(locker, cli_store_is_file(), &job->error);
-    return code == SIMBA_OK ? attempt(lock, locker) : code;
+    if (code != SIMBA_OK)
+        return code;
+    if (lock->try_once)
+        return simba_locker_try_acquire(locker, &job->error);
+    if (lock->wait_ms == SIMBA_UNSET)
+        return simba_locker_acquire(locker, &job->error);
+    return simba_locker_acquire_timeout(locker, sb_time_left(until_ms, simba_now_ms()),
+                                        &job->error);
 }
 
 static void wait_for_mutex(void *user)
@@ -142,9 +110,9 @@ static void wait_for_mutex(void *user)
     lock->code = open_and_acquire(lock);
 }
 
-/* ---- Giving back ----------------------------------------------------------------------------- */
+/* ---- Releasing ------------------------------------------------------------------------------- */
 
-/* The work is done: a mutex that cannot be given back is free when its lease ends. */
+/* On a thread of its own. The command has ended, so a failure is only a warning. */
 static void release(void *user)
 {
     struct lock *lock = user;
@@ -157,29 +125,25 @@ static void release(void *user)
                     lock->job.mutex, error.text);
 }
 
-/* The library bounds the release; a store that has not renewed the lease in time will hardly do
- * better now. */
-static int64_t release_limit_ms(const struct lock *lock)
-{
-    bool runs_out = cli_job_runs_out(&lock->job, simba_locker_deadline_ms(lock->locker));
-
-    return runs_out ? CLI_PATIENCE_MS : SIMBA_INFINITE;
-}
-
-/* Ends the program with `status` where that takes too long. */
+/* The library bounds the release. A store that has not renewed the lease in time gets less time;
+ * when that is over the program ends with `status`. */
 static void give_back(struct lock *lock, int status)
 {
-    struct cli_finish finish = {release, lock, cli_job_held(&lock->job), release_limit_ms(lock),
-                                cli_guardian_collect};
+    bool runs_out = cli_job_runs_out(&lock->job, simba_locker_deadline_ms(lock->locker));
+    struct cli_finish finish = {.run = release,
+                                .user = lock,
+                                .held = cli_job_held(&lock->job),
+                                .limit_ms = runs_out ? CLI_PATIENCE_MS : SIMBA_INFINITE,
+                                .meanwhile = cli_guardian_collect};
 
     cli_background_finish(&finish, lock->job.events.signals_fd, status);
 }
 
 /* ---- The main thread while it waits ---------------------------------------------------------- */
 
-/* Ends the wait. While the store is still being opened nothing can be on it: the program ends there
- * and then. It does so as well at a second signal, and when the store does not answer: what that
- * may have granted runs out. */
+/* Ends the wait. The program ends at once while the store is being opened, since nothing can be on
+ * it; at a second signal; and when the store does not answer: what that may have granted runs
+ * out. */
 static void cancel_wait(struct lock *lock, struct cli_background *wait, int signal)
 {
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
@@ -196,8 +160,8 @@ static void cancel_wait(struct lock *lock, struct cli_background *wait, int sign
         cli_background_leave(cli_signals_ended_by(ended > 0 ? ended : signal));
 }
 
-/* An attempt to open the store may take any time, so that one is not waited for. From then on the
- * library ends a bounded wait by itself, and a store that hangs costs it a little more. */
+/* When the main thread ends a bounded wait. An attempt to open the store may take any time; with an
+ * open store the library ends the wait, and a store that hangs makes it a little late. */
 static int64_t wait_end_ms(const struct lock *lock)
 {
     bool opened = atomic_load(&lock->locker) != NULL;
@@ -205,7 +169,7 @@ static int64_t wait_end_ms(const struct lock *lock)
     if (!is_bounded(lock))
         return SIMBA_INFINITE;
     return sb_later(sb_later(lock->started_ms, lock->wait_ms),
-                    opened ? CLI_PATIENCE_MS : REOPEN_INTERVAL_MS);
+                    opened ? CLI_PATIENCE_MS : CLI_JOB_REOPEN_MS);
 }
 
 /* "'m' was not acquired in 30s: WHY" */
@@ -220,7 +184,7 @@ static void report_not_acquired(const struct lock *lock, const char *why)
         cli_message("'%s' was not acquired: %s", lock->job.mutex, why);
 }
 
-/* The error without "cannot acquire 'm': ", which stands in front of it anyway. */
+/* The error without its opening "cannot acquire 'm': ", which the message has anyway. */
 static const char *reason_of(const struct lock *lock)
 {
     char opening[SIMBA_MUTEX_MAX + 32];
@@ -230,8 +194,8 @@ static const char *reason_of(const struct lock *lock)
     return strncmp(text, opening, (size_t)length) == 0 ? text + length : text;
 }
 
-/* The wait ran out, but nobody is known to own: that is said also where giving up counts as
- * success. `why` NULL: the store has not said anything. */
+/* The wait ran out, and no owner is known. Printed also where giving up counts as success. `why`
+ * NULL: the store has not answered at all. */
 static int report_unreachable(const struct lock *lock, const char *why)
 {
     char text[sizeof lock->job.error.text + 64];
@@ -242,8 +206,8 @@ static int report_unreachable(const struct lock *lock, const char *why)
     return lock->contended_code;
 }
 
-/* A waiter for the end of a lease has asked nobody meanwhile: the owner that was seen last may be
- * one of a store that has died since. */
+/* A waiter sends nothing while another's lease lasts: the store may have died since it named the
+ * owner. */
 static bool store_answers(const struct lock *lock, struct simba_error *error)
 {
     struct simba_mutex_status *list = NULL;
@@ -256,7 +220,7 @@ static bool store_answers(const struct lock *lock, struct simba_error *error)
            simba_error_group(code) != SIMBA_GROUP_CONTENDED;
 }
 
-/* Who made success of it does not want to hear of it: cron would send a mail. */
+/* With -E 0 it is no failure and nothing is printed: cron would send a mail. */
 static int report_contended(const struct lock *lock)
 {
     bool wanted = lock->contended_code != CLI_EXIT_OK || lock->job.cli->log_level >= SIMBA_LOG_INFO;
@@ -278,17 +242,7 @@ static int report_contended(const struct lock *lock)
     return lock->contended_code;
 }
 
-static void show_progress(struct lock *lock)
-{
-    struct simba_owner owner = SIMBA_OWNER_NONE;
-    simba_locker *locker = atomic_load(&lock->locker);
-
-    if (locker != NULL)
-        simba_locker_owner(locker, &owner);
-    cli_progress_show(&lock->progress, &owner);
-}
-
-/* How long there is nothing to show, and no end of the wait, but at most `limit_ms`. */
+/* How long to wait until there is something to show, or the wait ends; at most `limit_ms`. */
 static int64_t slice_ms(const struct lock *lock, int64_t limit_ms)
 {
     int64_t until_ms = sb_earlier(wait_end_ms(lock), cli_progress_next_ms(&lock->progress));
@@ -296,7 +250,6 @@ static int64_t slice_ms(const struct lock *lock, int64_t limit_ms)
     return sb_earlier(sb_time_left(until_ms, simba_now_ms()), limit_ms);
 }
 
-/* The warning of an error that ends the wait there and then would be the same once more. */
 static int wait_while_telling(struct lock *lock, struct cli_background *wait)
 {
     int signals_fd = lock->job.events.signals_fd;
@@ -306,14 +259,17 @@ static int wait_while_telling(struct lock *lock, struct cli_background *wait)
     if (ended == CLI_BACKGROUND_LATE)
         cli_message_print_held(NULL);
     while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < wait_end_ms(lock)) {
-        show_progress(lock);
+        struct simba_owner owner = SIMBA_OWNER_NONE;
+        if (atomic_load(&lock->locker) != NULL)
+            simba_locker_owner(lock->locker, &owner);
+        cli_progress_show(&lock->progress, &owner);
         ended = cli_background_wait(wait, signals_fd, slice_ms(lock, SIMBA_INFINITE));
     }
     cli_progress_end(&lock->progress);
     return ended;
 }
 
-/* What the wait has come to: CLI_CONTINUE, or an exit code. */
+/* The result of the wait: CLI_CONTINUE, or an exit code. */
 static int conclude(const struct lock *lock)
 {
     enum simba_error_group group = simba_error_group(lock->code);
@@ -366,6 +322,7 @@ static struct cli_outcome run_command(const struct lock *lock)
 {
     const struct cli_job *job = &lock->job;
 
+    SB_CHECK(lock->locker != NULL && lock->code == SIMBA_OK, "a command runs under a mutex");
     if (simba_now_ms() >= simba_locker_deadline_ms(lock->locker)) { /* this process stood still */
         cli_message("the lease of '%s' was lost before the command started", job->mutex);
         return (struct cli_outcome){.how = CLI_ENDED_LOST, .status = CLI_EXIT_LOST};
@@ -380,8 +337,8 @@ static struct cli_outcome run_command(const struct lock *lock)
     return cli_supervise(&run);
 }
 
-/* The signals that came for the command are not meant for what follows, except that who told it to
- * end does not want to wait for the mutex. */
+/* Holds the mutex for the rest of --hold-at-least, but not after a signal that told the command to
+ * end. Other signals that came for the command are dropped. */
 static void keep_minimum(const struct lock *lock, struct cli_outcome *outcome)
 {
     bool told = cli_events_drain(&lock->job.events) != 0 || outcome->signal != 0;
@@ -431,7 +388,7 @@ static int run_lock(struct lock *lock)
     int status = acquire(lock);
     if (status == CLI_CONTINUE)
         status = work(lock);
-    struct cli_finish finish = {close_all, lock, NULL, CLI_PATIENCE_MS, NULL};
+    struct cli_finish finish = {.run = close_all, .user = lock, .limit_ms = CLI_PATIENCE_MS};
     if (!cli_store_is_file())
         cli_background_finish(&finish, events->signals_fd, status);
     return status;

@@ -1,7 +1,5 @@
 /*
- * notify.c - tells the service manager how this program is: the protocol of sd_notify(3).
- *
- * libsystemd is not needed for it, so that the program runs and reports alike where there is none.
+ * notify.c - reports to the service manager: the protocol of sd_notify(3), without libsystemd.
  */
 #include "cli/events.h"
 
@@ -18,11 +16,10 @@
 
 #define MESSAGE_MAX 1024
 
-/* How far apart it is tried to tell a manager that had no room. */
+/* The pause between two attempts where the socket of the manager is full. */
 #define RETRY_MS 100
 
-/* Fills in the address, "@name" being one without a file. Returns its length, 0 when there is
- * none. */
+/* Fills in the address; "@name" is one without a file. Returns its length, 0: no manager. */
 static socklen_t find_manager(struct sockaddr_un *address)
 {
     const char *name = getenv("NOTIFY_SOCKET");
@@ -38,8 +35,8 @@ static socklen_t find_manager(struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (name[0] == '/'));
 }
 
-/* A manager that does not read must not hold up a lease, so what finds no room is dropped: most of
- * it is a courtesy. Returns whether there was room, or nobody to send it to. */
+/* A manager that does not read must not delay a renewal, so a message is dropped when the socket is
+ * full. Returns false then. */
 static bool send_message(const char *message)
 {
     struct sockaddr_un address;
@@ -59,7 +56,7 @@ static bool send_message(const char *message)
 
 /* ---- Readiness ------------------------------------------------------------------------------- */
 
-static bool ready_is_due; /* it found no room */
+static bool ready_is_due; /* the socket was full */
 
 void cli_notify_ready(void)
 {
@@ -100,7 +97,7 @@ void cli_notify_stopping(void)
 
 static int64_t healthy_at_ms; /* 0: at once */
 
-/* A number that stands alone; 0 where it is none, or there is no text. */
+/* 0: the text is NULL, or no number. */
 static int64_t read_number(const char *text)
 {
     char *end = NULL;

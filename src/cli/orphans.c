@@ -3,6 +3,7 @@
  */
 #include "cli/orphans.h"
 
+#include "base/check.h"
 #include "cli/cli.h"
 
 #include <dirent.h>
@@ -19,7 +20,7 @@
 
 /* ---- Numbered entries of a folder of /proc --------------------------------------------------- */
 
-/* -1: it is no number. */
+/* -1: the name is no number. */
 static int number_of(const char *name)
 {
     int number = 0;
@@ -30,30 +31,22 @@ static int number_of(const char *name)
     return *digit == 0 && digit != name ? number : -1;
 }
 
-static bool visit_some(const char *entries, size_t length, cli_proc_visit *visit, void *user)
-{
-    const struct dirent64 *entry;
-    bool goes_on = true;
-
-    for (size_t at = 0; at < length && goes_on; at += entry->d_reclen) {
-        entry = (const struct dirent64 *)(const void *)(entries + at);
-        int number = number_of(entry->d_name);
-        goes_on = number < 0 || visit(number, user);
-    }
-    return goes_on;
-}
-
 bool cli_proc_each(const char *folder, cli_proc_visit *visit, void *user)
 {
     char entries[4096] __attribute__((aligned(__alignof__(struct dirent64))));
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool goes_on = true;
     ssize_t length = 0;
 
     if (fd < 0)
         return false;
-    while ((length = getdents64(fd, entries, sizeof entries)) > 0) {
-        if (!visit_some(entries, (size_t)length, visit, user))
-            break;
+    while (goes_on && (length = getdents64(fd, entries, sizeof entries)) > 0) {
+        const struct dirent64 *entry;
+        for (ssize_t at = 0; at < length && goes_on; at += entry->d_reclen) {
+            entry = (const struct dirent64 *)(const void *)(entries + at);
+            int number = number_of(entry->d_name);
+            goes_on = number < 0 || visit(number, user);
+        }
     }
     close(fd);
     return length >= 0;
@@ -101,14 +94,14 @@ static void write_children_path(char *path, pid_t pid, pid_t thread)
     append_text(append_number(at, thread), "/children");
 }
 
-/* What failed for want of descriptors or memory tells nothing; all else means that there is nothing
- * to see. */
+/* Whether a call failed for want of descriptors or memory. Any other failure means that there is
+ * nothing to see. */
 static bool is_shortage(void)
 {
     return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
 }
 
-/* ---- Descriptors for a look ------------------------------------------------------------------ */
+/* ---- Descriptors for a scan ------------------------------------------------------------------ */
 
 static struct {
     int fds[RESERVE];
@@ -141,7 +134,7 @@ struct listing {
     bool failed;
 };
 
-/* Each number has a space behind it. */
+/* A space follows each number. */
 static bool visit_numbers(int fd, struct listing *listing)
 {
     char text[PAGE_BYTES];
@@ -179,9 +172,9 @@ static bool list_of_thread(int thread, void *user)
     return goes_on;
 }
 
-/* Visits the children of all threads of a process, those included that have ended and were not
- * collected. A list that gets shorter meanwhile may hide some of the others. None where the kernel
- * does not tell. False: for want of descriptors or memory it has not seen all. */
+/* Visits the children of all threads of a process, with those that have ended and were not
+ * collected. A list that gets shorter meanwhile may hide others. Visits none where the kernel lists
+ * none. False: for want of descriptors or memory it has not seen all. */
 static bool each_child(pid_t parent, cli_proc_visit *visit, void *user)
 {
     struct listing listing = {parent, visit, user, false};
@@ -228,7 +221,7 @@ static struct state parse_state(const char *text)
     return state;
 }
 
-/* Returns false when it is gone, or cannot be looked at. */
+/* Returns false, with errno, when it is gone or cannot be read. */
 static bool read_state(pid_t pid, struct state *state)
 {
     char path[PATH_BYTES];
@@ -253,8 +246,8 @@ static bool runs(const struct state *state)
     return (state->letter != 'Z' && state->letter != 'X') || state->threads > 1;
 }
 
-/* Whether any thread of it runs, or could; one that has ended and was not collected does not. True
- * also where it cannot look for want of descriptors or memory. */
+/* Whether any thread of it runs, or may run: its state cannot be read for want of descriptors or
+ * memory. */
 static bool is_running(pid_t pid)
 {
     struct state state;
@@ -262,7 +255,7 @@ static bool is_running(pid_t pid)
     return read_state(pid, &state) ? runs(&state) : is_shortage();
 }
 
-/* The same, and whether it is a child of that process. */
+/* The same for a child of that process alone. */
 static bool is_living_child(pid_t pid, pid_t parent)
 {
     struct state state;
@@ -270,15 +263,15 @@ static bool is_living_child(pid_t pid, pid_t parent)
     return read_state(pid, &state) ? state.parent == parent && runs(&state) : is_shortage();
 }
 
-#define LOOK_INTERVAL_MS 2
+#define SCAN_INTERVAL_MS 2
 #define REAP_MS 20
 #define EARLIER_MAX 512
 #define TREE_MAX 32768 /* killed in one go; the rest in the next one */
 
 /* ---- Children that were there before --------------------------------------------------------- */
 
-/* What this process had for children when it began, in memory that a guardian inherits. None of
- * them is collected, so that the number of one that has ended is nobody else's. */
+/* The children that this process had when it began, in memory that a guardian inherits. None of
+ * them is collected, so that no other process gets its number. */
 static struct {
     pid_t pids[EARLIER_MAX];
     size_t count;
@@ -318,13 +311,6 @@ bool cli_orphans_group_lives(pid_t group)
 
 /* ---- Adopting -------------------------------------------------------------------------------- */
 
-static bool has_children(void)
-{
-    siginfo_t info;
-
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
-}
-
 static bool remember_one(int pid, void *user)
 {
     bool *fits = user;
@@ -335,17 +321,15 @@ static bool remember_one(int pid, void *user)
     return *fits;
 }
 
-static bool remember_earlier(void)
+bool cli_orphans_adopt(void)
 {
+    siginfo_t info;
     bool fits = false;
 
     earlier.count = 0;
-    return each_child(getpid(), remember_one, &fits) && fits;
-}
-
-bool cli_orphans_adopt(void)
-{
-    if (has_children() && !remember_earlier()) {
+    bool has_children =
+        waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+    if (has_children && !(each_child(getpid(), remember_one, &fits) && fits)) {
         cli_message(
             "warning: this process had children when it began, and cannot tell them from what the "
             "command leaves running: daemons of the command may go on without the mutex");
@@ -356,8 +340,8 @@ bool cli_orphans_adopt(void)
 
 /* ---- Killing a tree -------------------------------------------------------------------------- */
 
-/* Those that are alive below a process, parents before their children. A guardian has a copy of its
- * own. */
+/* The live processes below a process, parents before their children. A guardian has its own
+ * copy. */
 static struct {
     pid_t pids[TREE_MAX];
     size_t count;
@@ -376,58 +360,50 @@ static bool add_living(int pid, void *user)
     if (pid == branch->spared || is_earlier(pid))
         return true;
     branch->listed++;
+    SB_CHECK(tree.count < TREE_MAX, "a process is added where there is room");
     if (is_living_child(pid, branch->parent))
         tree.pids[tree.count++] = pid;
     return tree.count < TREE_MAX;
 }
 
-/* A process that stands still starts no other, and collects none, so that the numbers stay theirs.
- * The last of each line die first: the kernel lets those go on that stand still when they lose the
- * last relative outside of their group. */
-struct cli_tree_look cli_orphans_kill_tree(pid_t root, pid_t spared)
+/* A stopped process starts no other and collects none, so the numbers stay theirs. The youngest
+ * generation dies first: the kernel continues stopped processes when they lose the last relative
+ * outside of their group. */
+struct cli_tree_scan cli_orphans_kill_tree(pid_t root, pid_t spared)
 {
     struct branch branch = {.parent = root, .spared = spared, .listed = 0};
-    struct cli_tree_look look = {0};
+    struct cli_tree_scan scan = {0};
 
+    SB_CHECK(root > 1, "a tree below a process of this program is killed");
     tree.count = 0;
-    look.failed = !each_child(root, add_living, &branch);
-    look.listed = branch.listed;
+    scan.failed = !each_child(root, add_living, &branch);
+    scan.listed = branch.listed;
     for (size_t i = 0; i < tree.count && tree.count < TREE_MAX; i++) {
         branch.parent = tree.pids[i];
         kill(branch.parent, SIGSTOP);
-        look.failed |= !each_child(branch.parent, add_living, &branch);
+        scan.failed |= !each_child(branch.parent, add_living, &branch);
     }
     for (size_t i = tree.count; i > 0; i--)
-        look.alive += kill(tree.pids[i - 1], SIGKILL) == 0 || errno != EPERM;
-    return look;
+        scan.alive += kill(tree.pids[i - 1], SIGKILL) == 0 || errno != EPERM;
+    return scan;
 }
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
-enum child_state { CHILD_ENDED, CHILD_ALIVE, CHILD_NOT_PERMITTED };
-
-/* A signal of 0 does no harm. Who has changed its user cannot be killed. */
-static enum child_state end_one(pid_t pid, int signal)
-{
-    if (waitpid(pid, NULL, WNOHANG) != 0)
-        return CHILD_ENDED;
-    return kill(pid, signal) != 0 && errno == EPERM ? CHILD_NOT_PERMITTED : CHILD_ALIVE;
-}
-
-/* What one look at the children has found. A process that ends gives its children to this one
- * before it can be collected, but maybe after the look. So nobody is left only when a look that has
- * not failed found nobody at all. */
-struct look {
+/* What one scan of the children has found. A process that ends gives its children to this one
+ * before it can be collected, but maybe after the scan. So none is left only when a scan that has
+ * not failed found none at all. */
+struct scan {
     bool failed;          /* for want of descriptors or memory: there may be more */
     size_t found;         /* with those that were collected */
-    size_t alive;         /* after the look */
-    size_t not_permitted; /* of these, the ones that cannot be killed */
+    size_t alive;         /* after the scan */
+    size_t not_permitted; /* of these: they have changed their user and cannot be killed */
 };
 
 struct ending {
     const struct cli_known_children *known;
-    int signal;
-    struct look look;
+    int signal; /* 0: none, only collects */
+    struct scan scan;
 };
 
 static bool end_child(int pid, void *user)
@@ -436,24 +412,29 @@ static bool end_child(int pid, void *user)
 
     if (pid == ending->known->command || pid == ending->known->guardian || is_earlier(pid))
         return true;
-    enum child_state child_state = end_one(pid, ending->signal);
-    ending->look.found++;
-    ending->look.alive += child_state != CHILD_ENDED;
-    ending->look.not_permitted += child_state == CHILD_NOT_PERMITTED;
+    ending->scan.found++;
+    if (waitpid(pid, NULL, WNOHANG) != 0)
+        return true;
+    ending->scan.alive++;
+    if (kill(pid, ending->signal) != 0 && errno == EPERM)
+        ending->scan.not_permitted++;
     return true;
 }
 
-static struct look end_all(const struct cli_known_children *known, int signal)
+static struct scan end_all(const struct cli_known_children *known, int signal)
 {
     struct ending ending = {.known = known, .signal = signal};
 
-    ending.look.failed = !each_child(getpid(), end_child, &ending);
-    return ending.look;
+    ending.scan.failed = !each_child(getpid(), end_child, &ending);
+    SB_CHECK(ending.scan.found >= ending.scan.alive &&
+                 ending.scan.alive >= ending.scan.not_permitted,
+             "the counts of a scan are those of its parts");
+    return ending.scan;
 }
 
 static void pause_briefly(void)
 {
-    struct timespec interval = {.tv_nsec = LOOK_INTERVAL_MS * 1000000L};
+    struct timespec interval = {.tv_nsec = SCAN_INTERVAL_MS * 1000000L};
 
     nanosleep(&interval, NULL);
 }
@@ -462,23 +443,23 @@ static void pause_briefly(void)
 void cli_orphans_reap(const struct cli_known_children *known)
 {
     int64_t until_ms = simba_now_ms() + REAP_MS;
-    struct look look = end_all(known, 0);
+    struct scan scan = end_all(known, 0);
 
-    while (look.found > look.alive && simba_now_ms() < until_ms)
-        look = end_all(known, 0);
+    while (scan.found > scan.alive && simba_now_ms() < until_ms)
+        scan = end_all(known, 0);
 }
 
 bool cli_orphans_await(const struct cli_known_children *known, int64_t limit_ms)
 {
     int64_t until_ms = simba_now_ms() + limit_ms;
-    struct look look = end_all(known, 0);
+    struct scan scan = end_all(known, 0);
 
-    while ((look.failed || look.found > 0) && simba_now_ms() < until_ms) {
-        if (look.failed || look.alive > 0)
+    while ((scan.failed || scan.found > 0) && simba_now_ms() < until_ms) {
+        if (scan.failed || scan.alive > 0)
             pause_briefly();
-        look = end_all(known, 0);
+        scan = end_all(known, 0);
     }
-    return look.found > 0;
+    return scan.found > 0;
 }
 
 bool cli_orphans_await_unlisted(int64_t limit_ms)
@@ -493,29 +474,29 @@ bool cli_orphans_await_unlisted(int64_t limit_ms)
     return pid == 0;
 }
 
-static struct look kill_all(const struct cli_known_children *known)
+static struct scan kill_all(const struct cli_known_children *known)
 {
     cli_orphans_kill_tree(getpid(), known->guardian);
     return end_all(known, SIGKILL);
 }
 
-/* A process that is killed may leave orphans of its own, which the next look finds. While looks
- * fail somebody may run, and the mutex stays with this process. */
+/* A killed process may leave orphans of its own, which the next scan finds. While scans fail, some
+ * may run, and the mutex stays with this process. */
 bool cli_orphans_kill(const struct cli_known_children *known)
 {
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
-    struct look look = kill_all(known);
+    struct scan scan = kill_all(known);
 
-    if (look.failed)
+    if (scan.failed)
         cli_message(
-            "warning: without more descriptors or memory nobody can tell what the command has "
-            "left running: trying again");
-    while (look.failed || (look.found > look.not_permitted && simba_now_ms() < until_ms)) {
-        if (look.failed)
+            "warning: what the command has left running cannot be listed for want of descriptors "
+            "or memory: trying again");
+    while (scan.failed || (scan.found > scan.not_permitted && simba_now_ms() < until_ms)) {
+        if (scan.failed)
             until_ms = simba_now_ms() + CLI_PATIENCE_MS;
-        if (look.failed || look.alive > 0)
+        if (scan.failed || scan.alive > 0)
             pause_briefly();
-        look = kill_all(known);
+        scan = kill_all(known);
     }
-    return look.found > 0;
+    return scan.found > 0;
 }

@@ -356,7 +356,7 @@ static void supervise(struct supervision *supervision)
             supervision->outcome.status = CLI_EXIT_LOST;
             return;
         }
-        enum cli_child_event event = cli_child_look(&supervision->child);
+        enum cli_child_event event = cli_child_poll(&supervision->child);
         if (event == CLI_CHILD_ENDED) {
             conclude(supervision);
             return;
