@@ -1,8 +1,9 @@
 /*
- * background.c - runs what may have to wait for the store on a thread of its own.
+ * background.c - calls that may wait for the store, on a thread of their own.
  */
 #include "cli/background.h"
 
+#include "base/check.h"
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/events.h"
@@ -23,41 +24,34 @@ static struct {
     bool idle;                         /* it waits for it */
 } worker = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
-static struct cli_background take_next(void)
-{
-    pthread_mutex_lock(&worker.lock);
-    while (worker.next == NULL)
-        pthread_cond_wait(&worker.given, &worker.lock);
-    struct cli_background taken = *worker.next;
-    worker.next = NULL;
-    worker.idle = false;
-    pthread_mutex_unlock(&worker.lock);
-    return taken;
-}
-
 static void *work(void *unused)
 {
     (void)unused;
+    pthread_mutex_lock(&worker.lock);
     for (;;) {
-        struct cli_background taken = take_next();
+        while (worker.next == NULL)
+            pthread_cond_wait(&worker.given, &worker.lock);
+        struct cli_background taken = *worker.next;
+        worker.next = NULL;
+        worker.idle = false;
+        pthread_mutex_unlock(&worker.lock);
         taken.run(taken.user);
-        /* The waiter may run the next call at once: so the thread is idle before it reports the
-         * end. */
+        /* The waiter may start the next call at once: so the thread is idle before it reports. */
         pthread_mutex_lock(&worker.lock);
         worker.idle = true;
-        pthread_mutex_unlock(&worker.lock);
         eventfd_write(taken.done_fd, 1);
     }
     return NULL;
 }
 
-/* A thread that is busy is one that nobody waits for any longer: there is another one then. */
+/* A thread that is busy is one that nobody waits for any longer: another one is started then. */
 static int give(const struct cli_background *background)
 {
     pthread_t thread;
     int failure = 0;
 
     pthread_mutex_lock(&worker.lock);
+    SB_CHECK(worker.next == NULL, "the call before this one was taken");
     worker.next = background;
     if (worker.idle)
         pthread_cond_signal(&worker.given);
@@ -127,8 +121,7 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
         if (ready == 0 && poll_limit(until_ms) == 0)
             return CLI_BACKGROUND_LATE;
     }
-    eventfd_read(background->done_fd,
-                 &done); /* orders: all that the thread has done comes before */
+    eventfd_read(background->done_fd, &done); /* orders what the thread has done before this */
     close(background->done_fd);
     return CLI_BACKGROUND_DONE;
 }
@@ -146,8 +139,8 @@ static void warn_not_released(const struct cli_finish *finish)
                     finish->held);
 }
 
-/* Other signals were meant for the command, which has ended; and so may have been the first that
- * tells to end. */
+/* Other signals were for the command, which has ended; so may have been the first that tells to
+ * end. */
 void cli_background_finish(const struct cli_finish *finish, int signals_fd, int status)
 {
     struct cli_background background;

@@ -1,9 +1,8 @@
 /*
- * background.h - runs what may have to wait for the store on a thread of its own, while the main
- * thread listens to signals.
+ * background.h - calls that may wait for the store run on a thread of their own, while the main
+ * thread reads signals: a user who ends the program must not wait for the store.
  *
- * Nothing says how long a store takes. A user who wants the program to end must not wait for that.
- * The thread stays for what is run next, and ends with the program.
+ * The thread stays for the next call, and ends with the program.
  */
 #ifndef CLI_BACKGROUND_H
 #define CLI_BACKGROUND_H
@@ -31,22 +30,21 @@ bool cli_background_start(struct cli_background *background, void (*run)(void *u
  * the program meanwhile. */
 int cli_background_wait(struct cli_background *background, int signals_fd, int64_t limit_ms);
 
-/* Ends the program, since the thread is not waited for any longer: it may be using anything, so
- * nothing of what it was given can be destroyed. */
+/* Ends the program while the thread still runs: nothing that it may use is destroyed. */
 noreturn void cli_background_leave(int status);
 
 /* A last step of the program. */
 struct cli_finish {
     void (*run)(void *user);
     void *user;
-    const char *held; /* the mutex that it gives back; NULL: none, or nobody wants to hear of it */
+    const char *held; /* the mutex that it releases, for a warning; NULL: none */
     int64_t limit_ms;
     void (*meanwhile)(void); /* what the main thread does before it waits; NULL: nothing */
 };
 
-/* Runs a last step. When it takes longer than its limit, when a signal tells to end and is not the
- * first that does, or when there is no thread for it, says that the mutex was not given back, and
- * ends the program with `status`. */
+/* Runs a last step. When it takes longer than its limit, at a second signal that tells to end, or
+ * without a thread for it, warns that the mutex was not released, and ends the program with
+ * `status`. */
 void cli_background_finish(const struct cli_finish *finish, int signals_fd, int status);
 
 #endif

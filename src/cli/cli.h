@@ -31,8 +31,7 @@ enum cli_exit {
     CLI_EXIT_SIGNAL = 128 /* plus the number of the signal */
 };
 
-/* How long the program stays only to leave in good order: the last messages, the end of a
- * client. */
+/* How long the program waits for its last steps: to print messages, to close a client. */
 #define CLI_PATIENCE_MS 1000
 
 /* ---- Options: option.c ----------------------------------------------------------------------- */
@@ -183,8 +182,8 @@ void cli_message(const char *format, ...) SIMBA_PRINTF(1, 2);
 /* The log hook for clients: "simba: warning: ...". */
 void cli_message_log(void *user, enum simba_log_level level, const char *line);
 
-/* Holds the library's warnings back until cli_message_print_held prints them, but for those that
- * only repeat the error that is about to be printed (NULL: none is). Any thread. */
+/* Holds the warnings of the library back until cli_message_print_held prints them. That drops those
+ * that only repeat `error`, which is printed next (NULL: none is). Any thread. */
 void cli_message_hold_warnings(void);
 void cli_message_print_held(const char *error);
 
@@ -200,22 +199,19 @@ int cli_fail_system(const char *what);
 #define CLI_MESSAGE_MAX 1152      /* bytes of a line, with the NUL; what is longer is cut */
 #define CLI_MESSAGE_QUEUE_MAX 256 /* lines */
 
-/* From here on there is a lease to guard, which must not wait for the reader of standard error:
- * lines go into a queue that a thread of its own empties, in order. It starts with the first line.
- * A line that finds the queue full is dropped, and counted where it would have stood. Before, and
- * where the thread cannot be started, the caller writes. */
+/* From here on a message does not wait for the reader of standard error, so that it cannot delay a
+ * renewal: lines go into a queue, which a thread empties in order. A line that finds the queue full
+ * is dropped, and counted in its place. Where the thread cannot be started, the caller writes. */
 void cli_message_start_queue(void);
 
 /* Prints a line, which ends in a newline, in one write. Any thread. */
 void cli_message_put(const char *line);
 
-/* Shows a text without a newline at the end of a terminal. The next line, or the next text,
- * replaces it; an empty text removes it. Dropped where there is no thread for it, or the thread has
- * other lines to write. */
+/* Shows a text without a newline on a terminal. The next line or text replaces it; an empty text
+ * removes it. Dropped where there is no thread for it, or the thread has other lines to write. */
 void cli_message_show(const char *text);
 
-/* Waits until all is written, but at most `limit_ms`: a reader that is stuck must not keep the
- * program. */
+/* Waits until all is written, but at most `limit_ms`: the reader may be stuck. */
 void cli_message_flush(int limit_ms);
 
 /* ---- Results on standard output: message.c --------------------------------------------------- */
@@ -234,16 +230,15 @@ struct cli_output {
 /* Writes what is buffered. Returns false when that, or anything before it, failed. */
 bool cli_output_flush(void);
 
-/* The same at the end of the program: says what failed and returns the exit code for it, `status`
- * where that is an error already. A reader that has left is no error. */
+/* The same at the end of the program. Prints what failed and returns the exit code: `status` where
+ * that is an error already. A reader that has left is no error. */
 int cli_output_finish(int status);
 
 /* ---- Text for a terminal and for JSON: text.c ------------------------------------------------ */
 
-/* Copies `text` with every byte that is not UTF-8 replaced by '?', and cut at `size`. So is every
- * character that could command the terminal or change how the text around it looks: control
- * characters of seven and of eight bits, those that turn the direction of writing, and those that
- * are not seen. */
+/* Copies `text`, cut at `size`. A '?' replaces every byte that is not UTF-8, and every character
+ * that could command the terminal or change the text around it: control characters, invisible ones,
+ * and those that change the direction of writing. */
 void cli_text_printable(const char *text, char *buffer, size_t size);
 
 /* The columns that a printable text takes on a terminal. */
@@ -259,7 +254,7 @@ void cli_text_fence(uint64_t fence, char *buffer, size_t size);
 /* No colours from here on. To be called before there are threads. */
 void cli_text_refuse_colour(void);
 
-/* Whether to colour what goes to this descriptor: a terminal that can, and nobody who refused. */
+/* Whether to colour what goes to this descriptor: a terminal that can, unless the user refused. */
 bool cli_text_in_colour(int fd);
 
 /* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD; the characters that

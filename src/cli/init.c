@@ -124,15 +124,15 @@ static int create(const char *url)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
+    struct cli_store_found found;
     struct simba_error error;
-    char url[CLI_URL_MAX];
 
     (void)argc;
     (void)argv;
-    if (cli_store_url(cli, url, sizeof url, &error) != SIMBA_OK)
+    if (cli_store_locate(cli, false, &found, &error) != SIMBA_OK)
         return cli_fail(&error);
-    int status = init.print ? print_statement(url) : create(url);
-    explicit_bzero(url, sizeof url);
+    int status = init.print ? print_statement(found.url) : create(found.url);
+    cli_store_forget(&found);
     return status;
 }
 

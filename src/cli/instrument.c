@@ -163,25 +163,25 @@ static void remove_folder(const char *folder)
 
 int cli_instrument_run(const struct cli *cli, cli_instrument *run, void *user)
 {
-    char url[CLI_URL_MAX];
+    struct cli_store_found found;
     char folder[PATH_MAX];
     char path[PATH_MAX + sizeof "/" CLI_SCRATCH_FILE];
     struct simba_error error;
 
-    int code = cli_store_named_url(cli, url, sizeof url, &error);
+    int code = cli_store_find(cli, true, &found, &error);
     if (code == SIMBA_OK)
-        return run(cli, url, NULL, user);
+        return run(cli, found.url, NULL, user);
     if (code == SIMBA_ENOTFOUND)
         code = create_folder(cli->verb->name, folder, sizeof folder, &error);
     if (code != SIMBA_OK)
         return cli_fail(&error);
     snprintf(path, sizeof path, "%s/" CLI_SCRATCH_FILE, folder);
     int status;
-    if (cli_store_file_url(path, url, sizeof url, &error) == SIMBA_OK) {
+    if (cli_store_file_url(path, found.url, sizeof found.url, &error) == SIMBA_OK) {
         if (!cli->quiet)
             cli_message("no store is named, so '%s' uses an SQLite file that is removed afterwards",
                         cli->verb->name);
-        status = run(cli, url, folder, user);
+        status = run(cli, found.url, folder, user);
     } else {
         status = cli_fail(&error);
     }

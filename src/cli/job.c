@@ -127,14 +127,15 @@ int cli_job_open(struct cli_job *job, int64_t until_ms)
 {
     struct cli_store_found found;
 
-    int code = cli_store_find(job->cli, &found, &job->error);
+    cli_message_start_queue();
+    int code = cli_store_find(job->cli, false, &found, &job->error);
     if (code == SIMBA_OK)
-        code = cli_store_open_found(job->cli, &found, 1, &job->client, &job->error);
+        code = cli_store_open_found(job->cli, &found, &job->client, &job->error);
     while (code == SIMBA_EUNAVAILABLE && simba_now_ms() < until_ms) {
         int64_t left_ms = sb_time_left(until_ms, simba_now_ms());
         poll(NULL, 0, (int)sb_earlier(left_ms, CLI_JOB_REOPEN_MS));
         if (simba_now_ms() < until_ms)
-            code = cli_store_open_found(job->cli, &found, 1, &job->client, &job->error);
+            code = cli_store_open_found(job->cli, &found, &job->client, &job->error);
     }
     cli_store_forget(&found);
     return code == SIMBA_OK ? choose_grace(job) : code;

@@ -43,17 +43,10 @@ static struct {
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* Standard error may be shared with somebody who made it non-blocking. */
-static bool wait_writable(void)
-{
-    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
-
-    return poll(&fd, 1, -1) > 0 || errno == EINTR;
-}
-
-/* There is nobody to tell when standard error cannot be written. */
+/* A failure cannot be reported: there is no other place for it. */
 static void write_line(const char *line)
 {
+    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
     size_t left = strlen(line);
 
     while (left > 0) {
@@ -61,8 +54,8 @@ static void write_line(const char *line)
         if (written > 0) {
             line += written;
             left -= (size_t)written;
-        } else if (errno == EAGAIN) {
-            if (!wait_writable())
+        } else if (errno == EAGAIN) { /* a process that shares it has made it non-blocking */
+            if (poll(&fd, 1, -1) <= 0 && errno != EINTR)
                 return;
         } else if (errno != EINTR) {
             return;
@@ -104,7 +97,7 @@ static void append_dropped(void)
     queue.dropped = 0;
 }
 
-/* After a drop the count of what is missing comes first, so that it stands where they would. */
+/* After a drop the number of missing lines comes first, in their place. */
 static void put(const char *line)
 {
     size_t room = CLI_MESSAGE_QUEUE_MAX - queue.count;
@@ -120,7 +113,7 @@ static void put(const char *line)
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* The line stays in its place while it is written: nobody else touches the first one. */
+/* The line stays in the queue while it is written: only this thread removes the first one. */
 static void *print(void *unused)
 {
     (void)unused;
@@ -132,6 +125,7 @@ static void *print(void *unused)
         pthread_mutex_unlock(&queue.lock);
         write_over(line);
         pthread_mutex_lock(&queue.lock);
+        SB_CHECK(queue.count > 0, "the line that was written is still in the queue");
         queue.first = (queue.first + 1) % CLI_MESSAGE_QUEUE_MAX;
         queue.count--;
         if (queue.count == 0 && queue.dropped > 0)
@@ -194,8 +188,8 @@ void cli_message_flush(int limit_ms)
 
 #define LINE_MAX_BYTES 1024
 
-/* Names and ids may come from the store: they must not reach the terminal unfiltered. Nor must a
- * password that stands where none belongs. */
+/* Names and ids may come from the store, so the terminal gets only printable text. A password in
+ * the wrong place is redacted. */
 static void print_line(const char *prefix, const char *line)
 {
     char shown[LINE_MAX_BYTES];
@@ -242,8 +236,8 @@ static bool tells_the_same(const char *line, const char *other)
     return strcmp(line, other) == 0 || (reason != NULL && strstr(line, reason) != NULL);
 }
 
-/* With the lock held. A reason that comes again is kept once; one for which there is no room is not
- * kept. */
+/* With the lock held. Keeps each reason once. Returns false when the line is to be printed: nothing
+ * is held back, or there is no room. */
 static bool keep(const char *prefix, const char *line)
 {
     for (size_t i = 0; i < held.count; i++) {
@@ -292,16 +286,12 @@ void cli_message_log(void *user, enum simba_log_level level, const char *line)
         [SIMBA_LOG_NONE] = "",       [SIMBA_LOG_ERROR] = "error: ", [SIMBA_LOG_WARN] = "warning: ",
         [SIMBA_LOG_INFO] = "info: ", [SIMBA_LOG_DEBUG] = "debug: ",
     };
-    static const char *const coloured[] = {
-        [SIMBA_LOG_NONE] = "",
-        [SIMBA_LOG_ERROR] = "\033[31merror:\033[0m ",
-        [SIMBA_LOG_WARN] = "\033[33mwarning:\033[0m ",
-        [SIMBA_LOG_INFO] = "info: ",
-        [SIMBA_LOG_DEBUG] = "debug: ",
-    };
+    const char *prefix = prefixes[level];
 
-    const char *prefix = (cli_text_in_colour(STDERR_FILENO) ? coloured : prefixes)[level];
-
+    if (level == SIMBA_LOG_ERROR && cli_text_in_colour(STDERR_FILENO))
+        prefix = "\033[31merror:\033[0m ";
+    if (level == SIMBA_LOG_WARN && cli_text_in_colour(STDERR_FILENO))
+        prefix = "\033[33mwarning:\033[0m ";
     (void)user;
     pthread_mutex_lock(&held.lock);
     bool kept = level == SIMBA_LOG_WARN && keep(prefix, line);
@@ -314,7 +304,7 @@ void cli_message_log(void *user, enum simba_log_level level, const char *line)
 
 int cli_exit_code(int code)
 {
-    if (code == SIMBA_ENOTFOUND) /* a store that is missing: to try later would not help */
+    if (code == SIMBA_ENOTFOUND) /* the store is missing: it does not help to try later */
         return CLI_EXIT_UNAVAILABLE;
     switch (simba_error_group(code)) {
     case SIMBA_GROUP_NONE:
@@ -364,7 +354,7 @@ bool cli_output_flush(void)
     return false;
 }
 
-/* A pipe or a socket without a reader shows so, whatever the write said. */
+/* Whether standard output is a pipe or a socket without a reader. */
 static bool reader_left(void)
 {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = 0};

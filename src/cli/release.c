@@ -52,7 +52,7 @@ static int take(const struct cli *cli, const char *mutex, struct simba_owner *re
     simba_client *client = NULL;
     struct simba_error error;
 
-    int code = cli_store_open_existing(cli, 1, &client, &error);
+    int code = cli_store_open_existing(cli, &client, &error);
     if (code == SIMBA_ENOTFOUND)
         return CLI_EXIT_OK;
     if (code == SIMBA_OK)

@@ -314,7 +314,7 @@ static int collect(const struct cli *cli, int argc, char **argv, struct status *
     simba_client *client = NULL;
     struct simba_error error;
 
-    int code = cli_store_open_existing(cli, 1, &client, &error);
+    int code = cli_store_open_existing(cli, &client, &error);
     if (code == SIMBA_ENOTFOUND)
         return assume_free(argc, argv, status);
     if (code != SIMBA_OK)

@@ -1,9 +1,8 @@
 /*
  * store.c - opens the store that the user named, or the default one.
  *
- * A configuration becomes a URL here, so that nothing else in the program has to know where one
- * came from. The default store needs no set-up, so that `simba lock NAME -- COMMAND` works on a new
- * machine.
+ * A configuration becomes a URL here. The default store needs no set-up, so `simba lock NAME --
+ * COMMAND` works on a new machine.
  */
 #include "cli/store.h"
 
@@ -119,8 +118,8 @@ static int fail_home(const char *home, struct simba_error *error)
                         home, home[0] != '/' ? "not an absolute path" : "no folder that exists");
 }
 
-/* Of a user without a home, as many services have, it does not exist; to create it would be to hide
- * a mutex where nobody looks. */
+/* A service often has a HOME that does not exist. To create it would hide the mutex in a place that
+ * no other process uses. */
 static bool home_exists(const char *home)
 {
     struct stat info;
@@ -186,9 +185,8 @@ static int default_url(bool create, char *buffer, size_t size, struct simba_erro
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
-/* What cannot be read, or not even be looked at, counts: to pass over it would be to lock in
- * another store than the one that it names. Reading it says what is wrong. SIMBA_ENOTFOUND: there
- * is none. */
+/* SIMBA_ENOTFOUND: there is no such file. A file that cannot be read is not passed over, since it
+ * may name another store than the next one: reading it says what is wrong. */
 static int look_for(const char *path, struct simba_error *error)
 {
     struct stat info;
@@ -198,33 +196,28 @@ static int look_for(const char *path, struct simba_error *error)
     if (errno == ENOENT || errno == ENOTDIR)
         return sb_error_set(error, SIMBA_ENOTFOUND, "no store is named");
     if (errno == EACCES)
-        return sb_error_set(error, SIMBA_EDENIED,
-                            "the folder of the configuration %s cannot be entered, so nobody knows "
-                            "whether it names a store: give one with --url or SIMBA_URL",
-                            path);
+        return sb_error_set(
+            error, SIMBA_EDENIED,
+            "the folder of the configuration %s cannot be entered, so it is not known "
+            "whether it names a store: give one with --url or SIMBA_URL",
+            path);
     return SIMBA_OK;
 }
 
-/* The XDG rules here, too. */
-static int find_user_config(char *path, size_t size, struct simba_error *error)
+/* The file of the user, by the XDG rules, or that of the system. */
+static int find_config(char *path, size_t size, struct simba_error *error)
 {
     const char *config = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
     int length = -1;
+    int code = SIMBA_ENOTFOUND;
 
     if (config != NULL && config[0] == '/')
         length = snprintf(path, size, "%s" CONFIG_FILE, config);
     else if (home != NULL && home[0] == '/')
         length = snprintf(path, size, "%s" HOME_CONFIG CONFIG_FILE, home);
-    if (length < 0 || (size_t)length >= size)
-        return sb_error_set(error, SIMBA_ENOTFOUND, "no store is named");
-    return look_for(path, error);
-}
-
-static int find_config(char *path, size_t size, struct simba_error *error)
-{
-    int code = find_user_config(path, size, error);
-
+    if (length >= 0 && (size_t)length < size)
+        code = look_for(path, error);
     if (code != SIMBA_ENOTFOUND)
         return code;
     snprintf(path, size, "%s", SYSTEM_CONFIG);
@@ -238,41 +231,133 @@ static int copy_url(char *buffer, size_t size, const char *url, struct simba_err
     return SIMBA_OK;
 }
 
-static int read_config(const struct cli *cli, const char *path, char *buffer, size_t size,
-                       char origin[SIMBA_CONFIG_ORIGIN_MAX], struct simba_error *error)
+static int read_config(const struct cli *cli, const char *path, struct cli_store_found *found,
+                       struct simba_error *error)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
     char *url = NULL;
 
     options.log = cli_message_log;
-    options.log_level = cli->log_level;
-    int code = simba_config_check(path, &options, &url, origin, error);
+    options.log_level = (enum simba_log_level)cli->log_level;
+    int code = simba_config_check(path, &options, &url, found->origin, error);
     if (code != SIMBA_OK)
         return code;
-    code = copy_url(buffer, size, url, error);
+    code = copy_url(found->url, sizeof found->url, url, error);
     explicit_bzero(url, strlen(url));
     simba_free(url);
     return code;
 }
 
-/* The URL, and where in a file it stands: "" where it is from none. */
-static int find_url(const struct cli *cli, char *buffer, size_t size,
-                    char origin[SIMBA_CONFIG_ORIGIN_MAX], struct simba_error *error)
+/* SIMBA_ENOTFOUND: nothing names a store. */
+static int find_named(const struct cli *cli, struct cli_store_found *found,
+                      struct simba_error *error)
 {
     char file[PATH_MAX];
 
-    origin[0] = 0;
+    found->origin[0] = 0;
     if (cli->url != NULL)
-        return copy_url(buffer, size, cli->url, error);
+        return copy_url(found->url, sizeof found->url, cli->url, error);
     if (cli->config != NULL)
-        return read_config(cli, cli->config, buffer, size, origin, error);
+        return read_config(cli, cli->config, found, error);
     int code = find_config(file, sizeof file, error);
-    return code == SIMBA_OK ? read_config(cli, file, buffer, size, origin, error) : code;
+    return code == SIMBA_OK ? read_config(cli, file, found, error) : code;
+}
+
+static char shown_url[CLI_URL_MAX]; /* the opener's, until it is published */
+static _Atomic(const char *) shown;
+
+const char *cli_store_shown(void)
+{
+    return atomic_load(&shown);
+}
+
+bool cli_store_is_file(void)
+{
+    const char *url = cli_store_shown();
+
+    return url != NULL && strncasecmp(url, "sqlite:", 7) == 0;
+}
+
+/* Once, however often the store is tried. */
+static void show_store(const struct cli *cli, const char *url)
+{
+    if (cli_store_shown() != NULL)
+        return;
+    atomic_store(&shown, sb_url_redact(url, shown_url, sizeof shown_url));
+    if (cli->show_store || cli->log_level >= SIMBA_LOG_INFO)
+        cli_message("the store is %s", shown_url);
+}
+
+int cli_store_locate(const struct cli *cli, bool named, struct cli_store_found *ret_found,
+                     struct simba_error *error)
+{
+    int code = find_named(cli, ret_found, error);
+
+    if (code == SIMBA_ENOTFOUND && !named)
+        code = default_url(true, ret_found->url, sizeof ret_found->url, error);
+    if (code == SIMBA_OK)
+        show_store(cli, ret_found->url);
+    return code;
+}
+
+/* An error in a URL from a file gets its place there. */
+static int name_origin(const char *origin, int code, struct simba_error *error)
+{
+    if (simba_error_group(code) == SIMBA_GROUP_CONFIG && origin[0] != 0)
+        sb_error_set_backend(error, code, error->backend_code, "%s: %s", origin, error->text);
+    return code;
+}
+
+int cli_store_find(const struct cli *cli, bool named, struct cli_store_found *ret_found,
+                   struct simba_error *error)
+{
+    char written[CLI_URL_MAX];
+
+    int code = cli_store_locate(cli, named, ret_found, error);
+    if (code != SIMBA_OK)
+        return code;
+    memcpy(written, ret_found->url, sizeof written);
+    code = sb_url_settle(written, ret_found->url, sizeof ret_found->url, error);
+    explicit_bzero(written, sizeof written);
+    return name_origin(ret_found->origin, code, error);
+}
+
+void cli_store_forget(struct cli_store_found *found)
+{
+    explicit_bzero(found, sizeof *found);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Forbids the creation of a SQLite file, unless the URL says itself what is to be done. */
+static int open_url(const struct cli *cli, const char *url, simba_client **ret_client,
+                    struct simba_error *error)
+{
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+
+    if (strncasecmp(url, "memory:", 7) == 0)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the store memory: belongs to one process: nobody else would see the "
+                            "mutex; use it with 'simba tck' only");
+    cli_message_start_queue();
+    options.ttl_ms = cli->ttl_ms;
+    options.transition_ms = cli->transition_ms;
+    options.dispatcher_threads = 1;
+    options.log = cli_message_log;
+    options.log_level = (enum simba_log_level)cli->log_level;
+    return simba_client_open(url, &options, ret_client, error);
+}
+
+int cli_store_open_found(const struct cli *cli, const struct cli_store_found *found,
+                         simba_client **ret_client, struct simba_error *error)
+{
+    int code = open_url(cli, found->url, ret_client, error);
+
+    if (code == SIMBA_ENOTFOUND) /* the URL forbids to create it */
+        code = error->code = SIMBA_EUNAVAILABLE;
+    return name_origin(found->origin, code, error);
+}
+
+/* Forbids to create an SQLite file, unless the URL itself says what to do. */
 static int forbid_creation(char *url, size_t size, struct simba_error *error)
 {
     size_t length = strlen(url);
@@ -287,145 +372,28 @@ static int forbid_creation(char *url, size_t size, struct simba_error *error)
     return SIMBA_OK;
 }
 
-static char shown_url[CLI_URL_MAX]; /* the opener's, until it is published */
-static _Atomic(const char *) shown;
-
-const char *cli_store_shown(void)
-{
-    return atomic_load(&shown);
-}
-
-/* Once, however often the store is tried. */
-static void show_store(const struct cli *cli, const char *url)
-{
-    if (cli_store_shown() != NULL)
-        return;
-    atomic_store(&shown, sb_url_redact(url, shown_url, sizeof shown_url));
-    if (cli->show_store || cli->log_level >= SIMBA_LOG_INFO)
-        cli_message("the store is %s", shown_url);
-}
-
-/* The same for a store that is about to be opened: nobody waits for the terminal any more, except
- * who only looks, and wants to read this first. */
-static void show_opened(const struct cli *cli, const char *url)
-{
-    if (!cli->show_store)
-        cli_message_start_queue();
-    show_store(cli, url);
-}
-
-int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
-{
-    char origin[SIMBA_CONFIG_ORIGIN_MAX];
-
-    int code = find_url(cli, buffer, size, origin, error);
-    if (code == SIMBA_ENOTFOUND)
-        code = default_url(true, buffer, size, error);
-    if (code == SIMBA_OK)
-        show_store(cli, buffer);
-    return code;
-}
-
-static int open_url(const struct cli *cli, const char *url, int callback_threads,
-                    simba_client **ret_client, struct simba_error *error)
-{
-    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
-
-    if (strncasecmp(url, "memory:", 7) == 0)
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "the store memory: belongs to one process: nobody else would see the "
-                            "mutex; use it with 'simba tck' only");
-    cli_message_start_queue();
-    options.ttl_ms = cli->ttl_ms;
-    options.transition_ms = cli->transition_ms;
-    options.dispatcher_threads = callback_threads;
-    options.log = cli_message_log;
-    options.log_level = cli->log_level;
-    return simba_client_open(url, &options, ret_client, error);
-}
-
-/* What is wrong with a URL of a file is told with its place there. */
-static int name_origin(const char *origin, int code, struct simba_error *error)
-{
-    if (simba_error_group(code) == SIMBA_GROUP_CONFIG && origin[0] != 0)
-        sb_error_set_backend(error, code, error->backend_code, "%s: %s", origin, error->text);
-    return code;
-}
-
-int cli_store_named_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error)
-{
-    struct cli_store_found found;
-
-    int code = find_url(cli, found.url, sizeof found.url, found.origin, error);
-    if (code == SIMBA_OK) {
-        show_store(cli, found.url);
-        code = sb_url_settle(found.url, buffer, size, error);
-        code = name_origin(found.origin, code, error);
-    }
-    cli_store_forget(&found);
-    return code;
-}
-
-int cli_store_find(const struct cli *cli, struct cli_store_found *ret_place,
-                   struct simba_error *error)
-{
-    struct cli_store_found found;
-
-    int code = find_url(cli, found.url, sizeof found.url, found.origin, error);
-    if (code == SIMBA_ENOTFOUND)
-        code = default_url(true, found.url, sizeof found.url, error);
-    if (code == SIMBA_OK) {
-        show_opened(cli, found.url);
-        memcpy(ret_place->origin, found.origin, sizeof found.origin);
-        code = sb_url_settle(found.url, ret_place->url, sizeof ret_place->url, error);
-        code = name_origin(found.origin, code, error);
-    }
-    cli_store_forget(&found);
-    return code;
-}
-
-int cli_store_open_found(const struct cli *cli, const struct cli_store_found *found,
-                         int callback_threads, simba_client **ret_client, struct simba_error *error)
-{
-    int code = open_url(cli, found->url, callback_threads, ret_client, error);
-
-    if (code == SIMBA_ENOTFOUND) /* the URL forbids to create it */
-        code = error->code = SIMBA_EUNAVAILABLE;
-    return name_origin(found->origin, code, error);
-}
-
-void cli_store_forget(struct cli_store_found *found)
-{
-    explicit_bzero(found, sizeof *found);
-}
-
-int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_client **ret_client,
+int cli_store_open_existing(const struct cli *cli, simba_client **ret_client,
                             struct simba_error *error)
 {
-    char url[CLI_URL_MAX];
-    char origin[SIMBA_CONFIG_ORIGIN_MAX];
+    struct cli_store_found found;
 
-    int code = find_url(cli, url, sizeof url, origin, error);
+    int code = find_named(cli, &found, error);
     bool named = code != SIMBA_ENOTFOUND;
     if (!named)
-        code = default_url(false, url, sizeof url, error);
-    if (code != SIMBA_OK)
-        return code;
-    show_opened(cli, url);
-    code = forbid_creation(url, sizeof url, error);
-    if (code == SIMBA_OK)
-        code = open_url(cli, url, callback_threads, ret_client, error);
-    explicit_bzero(url, sizeof url);
-    if (code == SIMBA_ENOTFOUND && named)
-        code = error->code = SIMBA_EUNAVAILABLE;
-    return name_origin(origin, code, error);
-}
-
-bool cli_store_is_file(void)
-{
-    const char *url = cli_store_shown();
-
-    return url != NULL && strncasecmp(url, "sqlite:", 7) == 0;
+        code = default_url(false, found.url, sizeof found.url, error);
+    if (code == SIMBA_OK) {
+        if (!cli->show_store) /* a user who is shown the store reads that first */
+            cli_message_start_queue();
+        show_store(cli, found.url);
+        code = forbid_creation(found.url, sizeof found.url, error);
+        if (code == SIMBA_OK)
+            code = open_url(cli, found.url, ret_client, error);
+        if (code == SIMBA_ENOTFOUND && named)
+            code = error->code = SIMBA_EUNAVAILABLE;
+        code = name_origin(found.origin, code, error);
+    }
+    cli_store_forget(&found);
+    return code;
 }
 
 void cli_store_close(simba_client *client)

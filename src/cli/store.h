@@ -8,51 +8,44 @@
 
 #define CLI_URL_MAX 8192
 
-/* The store that was named, by the first of: --url or --config, SIMBA_URL, SIMBA_CONFIG, the
- * configuration file of the user, that of the system. Passwords that can be read only once have
- * been read then: the store can be opened as often as needed, in any process. SIMBA_ENOTFOUND:
- * nothing names one. */
-int cli_store_named_url(const struct cli *cli, char *buffer, size_t size,
-                        struct simba_error *error);
+/* A store that was found and is not open. There may be passwords in the URL. */
+struct cli_store_found {
+    char url[CLI_URL_MAX];
+    char origin[SIMBA_CONFIG_ORIGIN_MAX]; /* where in a file the URL stands; "": in none */
+};
 
-/* The same without reading passwords or, where nothing names one, the default store: SQLite in the
- * user's state folder, which is created. */
-int cli_store_url(const struct cli *cli, char *buffer, size_t size, struct simba_error *error);
+/* Finds the store that the first of these names: --url or --config, SIMBA_URL, SIMBA_CONFIG, the
+ * configuration file of the user, that of the system. Where none does, it is the default store,
+ * SQLite in the user's state folder, which is created; with `named` it is SIMBA_ENOTFOUND. */
+int cli_store_locate(const struct cli *cli, bool named, struct cli_store_found *ret_found,
+                     struct simba_error *error);
+
+/* The same, and reads the passwords that can be read only once: the store can then be opened as
+ * often as needed, in any process. Call cli_store_forget afterwards, also on failure. */
+int cli_store_find(const struct cli *cli, bool named, struct cli_store_found *ret_found,
+                   struct simba_error *error);
+void cli_store_forget(struct cli_store_found *found);
 
 /* The URL of an SQLite file. */
 int cli_store_file_url(const char *path, char *buffer, size_t size, struct simba_error *error);
 
-/* A store that has been found and not opened yet. There may be passwords in it. */
-struct cli_store_found {
-    char url[CLI_URL_MAX];
-    char origin[SIMBA_CONFIG_ORIGIN_MAX]; /* where in a file the url stands; "": in none */
-};
-
-/* Finds what cli_store_url does. Configurations and passwords that can be read only once have been
- * read then: the place can be tried as often as needed. To be forgotten by cli_store_forget, on
- * failure, too. */
-int cli_store_find(const struct cli *cli, struct cli_store_found *ret_place,
-                   struct simba_error *error);
-
-/* Opens a client with the timings and the log level of the command line. From here on nothing that
- * is said on standard error holds anybody up. `callback_threads` 0 is the library's default. */
+/* Opens a client with the timings and the log level of the command line. From here on a message
+ * never waits for the reader of standard error. */
 int cli_store_open_found(const struct cli *cli, const struct cli_store_found *found,
-                         int callback_threads, simba_client **ret_client,
-                         struct simba_error *error);
-void cli_store_forget(struct cli_store_found *found);
+                         simba_client **ret_client, struct simba_error *error);
 
-/* Finds and opens it for who only looks: a SQLite file that is missing is not created.
- * SIMBA_ENOTFOUND says that it is the default store, which nobody has used yet; a file that the
- * user named should be there, so that one is SIMBA_EUNAVAILABLE. */
-int cli_store_open_existing(const struct cli *cli, int callback_threads, simba_client **ret_client,
+/* Finds and opens the store for a verb that takes no mutex: a missing SQLite file is not created.
+ * SIMBA_ENOTFOUND: the default store, which no process has used yet. A file that the user named
+ * should exist: SIMBA_EUNAVAILABLE. */
+int cli_store_open_existing(const struct cli *cli, simba_client **ret_client,
                             struct simba_error *error);
 
-/* The store that is being opened, or is open, as it may be shown: without a password. NULL until it
- * is known. Any thread. */
+/* The store that is being opened, or is open, without a password. NULL until it is known. Any
+ * thread. */
 const char *cli_store_shown(void);
 
-/* Whether it is a file, which the end of the process closes as well as anybody. A server would wait
- * for somebody who has not said goodbye. */
+/* Whether it is a file, which the end of the process closes, too. A server would go on waiting for
+ * a client that has not closed its connection. */
 bool cli_store_is_file(void);
 
 /* Closes a client whose children are closed. */

@@ -1,5 +1,5 @@
 /*
- * text.c - strings on their way to a terminal or into JSON.
+ * text.c - makes text safe for a terminal and for JSON.
  */
 #include "cli/cli.h"
 
@@ -26,9 +26,9 @@ static uint32_t decode(const char *text, size_t length)
     return code;
 }
 
-/* Commands to a terminal, of seven and of eight bits; and what changes how the text around it looks
- * without being seen itself: the direction of writing, breaks of lines, marks without a width,
- * fillers, variants, tags. */
+/* Control characters of seven and of eight bits; and invisible characters that change the text
+ * around them: direction of writing, line breaks, marks without a width, fillers, variants,
+ * tags. */
 static bool is_hostile(uint32_t code)
 {
     static const struct {
@@ -79,21 +79,9 @@ static void find_unicode(void)
     unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 }
 
-/* Negative where nobody knows. The locale is looked for when there is something to ask: most runs
- * print nothing but ASCII, if anything, and to load it takes as long as to take a lock. */
-static int ask_width(wchar_t character)
-{
-    pthread_once(&unicode_once, find_unicode);
-    if (unicode == (locale_t)0)
-        return -1;
-    locale_t before = uselocale(unicode);
-    int width = wcwidth(character);
-    uselocale(before);
-    return width;
-}
-
-/* The columns of the character that a printable text begins with: two for some, none for accents
- * that go over the one before. One where the locale does not know it. */
+/* The columns of the first character of a printable text: two for some, none for accents that go
+ * over the one before, one where the locale does not know it. The locale is loaded for the first
+ * character that is not ASCII: that takes as long as to acquire a mutex. */
 static size_t character_width(const char *text, size_t *ret_length)
 {
     size_t length = sb_utf8_length(text);
@@ -101,7 +89,12 @@ static size_t character_width(const char *text, size_t *ret_length)
     *ret_length = length > 0 ? length : 1;
     if (*ret_length == 1)
         return 1;
-    int width = ask_width((wchar_t)decode(text, *ret_length));
+    pthread_once(&unicode_once, find_unicode);
+    if (unicode == (locale_t)0)
+        return 1;
+    locale_t before = uselocale(unicode);
+    int width = wcwidth((wchar_t)decode(text, *ret_length));
+    uselocale(before);
     return width >= 0 ? (size_t)width : 1;
 }
 

@@ -238,7 +238,7 @@ static int open_store(struct watch *watch)
     int code;
 
     do {
-        code = cli_store_open_existing(watch->cli, 1, &watch->client, &watch->error);
+        code = cli_store_open_existing(watch->cli, &watch->client, &watch->error);
         for (size_t i = 0; i < watch->count && code == SIMBA_ENOTFOUND; i++)
             follow(&watch->list[i], &nobody);
     } while (code == SIMBA_ENOTFOUND && !reader_leaves(watch, SEARCH_MS));
