@@ -109,7 +109,7 @@ static int prepare_all(struct mysql *raw, struct simba_error *error)
     if (code == SIMBA_OK)
         code = prepare_own(raw, SB_SQL_ACQUIRE, &raw->acquire, error);
     if (code == SIMBA_OK)
-        code = prepare_own(raw, SB_SQL_RELEASE_EXACT, &raw->release, error);
+        code = prepare_own(raw, SB_SQL_RELEASE, &raw->release, error);
     return code;
 }
 
@@ -146,7 +146,7 @@ static int cycle_statements(void *handle, struct simba_error *error)
     struct mysql *raw = handle;
     int code = change(raw, raw->acquire, SB_SQL_ACQUIRE, error);
 
-    return code == SIMBA_OK ? change(raw, raw->release, SB_SQL_RELEASE_EXACT, error) : code;
+    return code == SIMBA_OK ? change(raw, raw->release, SB_SQL_RELEASE, error) : code;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */

@@ -167,7 +167,7 @@ static int cycle_statements(void *handle, struct simba_error *error)
     struct postgres *raw = handle;
     int code = change(raw, SB_SQL_ACQUIRE, error);
 
-    return code == SIMBA_OK ? change(raw, SB_SQL_RELEASE_EXACT, error) : code;
+    return code == SIMBA_OK ? change(raw, SB_SQL_RELEASE, error) : code;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -192,7 +192,7 @@ static int prepare_all(struct postgres *raw, struct simba_error *error)
     if (code == SIMBA_OK)
         code = prepare(raw, SB_SQL_ACQUIRE, error);
     if (code == SIMBA_OK)
-        code = prepare(raw, SB_SQL_RELEASE_EXACT, error);
+        code = prepare(raw, SB_SQL_RELEASE, error);
     return code;
 }
 

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include "backend/sql/queue.h"
+#include "backend/sql/batch.h"
 
 #define LATER_MS 60000
 

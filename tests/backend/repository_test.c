@@ -107,7 +107,7 @@ static void what_is_missing_is_not_found_and_results_stay_untouched(void **state
                      SIMBA_ENOTFOUND);
     assert_int_equal(sb_sql_repository_guard(r, &claim, &result, &record, &store->failure),
                      SIMBA_ENOTFOUND);
-    assert_int_equal(sb_sql_repository_release(r, "m", "a", 0, &result, &record, &store->failure),
+    assert_int_equal(sb_sql_repository_release(r, "m", "a", 1, &result, &record, &store->failure),
                      SIMBA_ENOTFOUND);
     assert_int_equal(record.version, 77);
     assert_true(result);
@@ -166,18 +166,20 @@ static void every_change_adds_one_to_the_version(void **state)
     assert_string_equal(record.owner_id, "");
 }
 
-static void a_release_without_a_version_gives_back_whatever_the_id_owns(void **state)
+static void a_release_needs_the_owner(void **state)
 {
     struct store *store = *state;
     struct sb_sql_repository *r = &store->repository;
     struct sb_sql_claim claim = claim_of("a");
     struct sb_sql_record record;
     bool changed = false;
+    uint64_t version;
 
     sb_sql_repository_acquire_and_get_owner(r, &claim, &changed, &record, &store->failure);
-    sb_sql_repository_release(r, "m", "b", 0, &changed, &record, &store->failure);
+    version = record.version;
+    sb_sql_repository_release(r, "m", "b", version, &changed, &record, &store->failure);
     assert_false(changed);
-    sb_sql_repository_release(r, "m", "a", 0, &changed, &record, &store->failure);
+    sb_sql_repository_release(r, "m", "a", version, &changed, &record, &store->failure);
     assert_true(changed);
 }
 
@@ -189,7 +191,7 @@ static int run_behind_acquire(struct sb_sql_connection *connection, enum sb_sql_
     struct sb_sql_claim claim = claim_of("a");
     const struct sb_sql_values lease = sb_sql_claim_values(&claim);
 
-    if (statement == SB_SQL_RELEASE_EXACT)
+    if (statement == SB_SQL_RELEASE)
         assert_int_equal(
             sb_sqlite_driver.run(connection, SB_SQL_ACQUIRE, &lease, NULL, NULL, failure),
             SIMBA_OK);
@@ -285,7 +287,7 @@ int main(void)
         ON_STORE(what_is_missing_is_not_found_and_results_stay_untouched),
         ON_STORE(acquire_and_get_owner_adds_what_is_missing),
         ON_STORE(every_change_adds_one_to_the_version),
-        ON_STORE(a_release_without_a_version_gives_back_whatever_the_id_owns),
+        ON_STORE(a_release_needs_the_owner),
         ON_STORE(a_release_ends_only_the_lease_that_was_read),
         ON_STORE(ensure_owner_tells_and_adds_what_is_missing),
         ON_STORE(a_rolled_back_transaction_leaves_nothing),

@@ -6,7 +6,7 @@
 #include "file.h"
 #include "host.h"
 
-#include "backend/sqlite/failure.h"
+#include "backend/sqlite/connection.h"
 
 #include <errno.h>
 #include <fcntl.h>

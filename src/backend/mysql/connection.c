@@ -6,7 +6,6 @@
 
 #include "backend/mysql/call.h"
 #include "backend/mysql/execute.h"
-#include "backend/mysql/failure.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/signals.h"

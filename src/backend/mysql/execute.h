@@ -51,7 +51,7 @@ int sb_mysql_ask_log_format(struct sb_mysql_connection *connection, struct sb_sq
 int sb_mysql_ask_read_only(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
 int sb_mysql_check_writable(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
 
-/* ---- many.c: statements that concern many rows at once, each a transaction of its own -------- */
+/* ---- Statements that concern many rows at once, each a transaction of its own ---------------- */
 
 /* Reads rows: hits those items whose row was found. */
 int sb_mysql_select_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
@@ -61,7 +61,7 @@ int sb_mysql_select_many(struct sb_mysql_connection *connection, struct sb_sql_i
 int sb_mysql_insert_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
                          size_t count, struct sb_sql_failure *failure);
 
-/* Changes rows: ACQUIRE, GUARD or RELEASE_EXACT, the same for all of them and with one lease, of
+/* Changes rows: ACQUIRE, GUARD or RELEASE, the same for all of them and with one lease, of
  * different mutexes. *ret_count is how many were changed. */
 int sb_mysql_update_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
                          size_t count, int64_t *ret_count, struct sb_sql_failure *failure);

@@ -2,7 +2,7 @@
  * failure.c - what the numbers of MySQL and MariaDB mean to the library. Owns the sentences;
  * changes nothing.
  */
-#include "backend/mysql/failure.h"
+#include "backend/mysql/connection.h"
 
 #include "base/error.h"
 

@@ -6,7 +6,6 @@
 
 #include "backend/mysql/call.h"
 #include "backend/mysql/execute.h"
-#include "backend/mysql/failure.h"
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 
@@ -68,7 +67,7 @@ static int look_behind(struct sb_mysql_connection *c, struct sb_sql_item *item,
 static uint64_t changed_version(const struct sb_mysql_connection *c, MYSQL_STMT *statement,
                                 const struct sb_sql_item *item)
 {
-    return item->statement == SB_SQL_RELEASE_EXACT
+    return item->statement == SB_SQL_RELEASE
                ? sb_mysql_next_version(item->values.version, c->base.version_max)
                : mysql_stmt_insert_id(statement);
 }
@@ -98,7 +97,7 @@ static bool is_changed(const struct sb_mysql_connection *c, const struct sb_sql_
 {
     const struct sb_sql_record *record = &item->record;
 
-    if (item->statement == SB_SQL_RELEASE_EXACT)
+    if (item->statement == SB_SQL_RELEASE)
         return record->owner_id[0] == '\0' && record->version == item->values.version + 1;
     return strcmp(record->owner_id, item->values.id) == 0 &&
            record->transition_at_ms > record->current_db_at_ms &&

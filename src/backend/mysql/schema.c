@@ -9,7 +9,6 @@
 
 #include "backend/mysql/call.h"
 #include "backend/mysql/execute.h"
-#include "backend/mysql/failure.h"
 #include "base/error.h"
 #include "base/text.h"
 

@@ -22,17 +22,15 @@
 #define IS_OWNER SB_MYSQL_OWNER " = cast(? AS binary)"
 #define INSERT SB_MYSQL_INSERT SB_MYSQL_FREE_ROW
 
-#define CLEAR_LEASE_AND(version)                                                                   \
-    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
-    " version = " version
-
 /* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. */
 #define SET_LEASE                                                                                  \
     "UPDATE simba_mutex SET owner_id = ?, " SB_MYSQL_SET_TIMES                                     \
     ", version = last_insert_id(version + 1)"
 
-/* A release goes through at the last version too; only nobody can acquire any more. */
-#define CLEAR_LEASE CLEAR_LEASE_AND("last_insert_id(least(version, ? - 1) + 1)")
+/* A release goes through at the last version, too; after it no contender can acquire. */
+#define CLEAR_LEASE                                                                                \
+    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
+    " version = ?"
 
 /* Which value stands for each question mark: (m)utex, (i)d, (t)tl, (l)ease, (v)ersion, the (n)ext
  * version, the last one that the column can hold (x). */
@@ -54,9 +52,7 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
     [SB_SQL_GUARD] = {SET_LEASE " WHERE mutex = ? AND " IS_OWNER " AND transition_at > " NOW
                                 " AND version < ?",
                       "itlmix"},
-    [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND " IS_OWNER, "xmi"},
-    [SB_SQL_RELEASE_EXACT] = {CLEAR_LEASE_AND("?") " WHERE mutex = ? AND version = ? AND " IS_OWNER,
-                              "nmvi"},
+    [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND version = ? AND " IS_OWNER, "nmvi"},
 };
 
 const char *sb_mysql_statement_text(size_t which)

@@ -5,7 +5,6 @@
 #include "backend/postgres/connection.h"
 
 #include "backend/postgres/exchange.h"
-#include "backend/postgres/failure.h"
 #include "backend/postgres/statement.h"
 #include "base/alloc.h"
 

@@ -5,9 +5,8 @@
 #include "backend/postgres/exchange.h"
 
 #include "backend/postgres/connection.h"
-#include "backend/postgres/failure.h"
+#include "base/check.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -100,7 +99,7 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgre
 
 static void note_sent(struct sb_postgres_exchange *e, bool sent, struct sb_postgres_shape shape)
 {
-    assert(e->sent < SB_POSTGRES_RESULTS_MAX);
+    SB_CHECK(e->sent < SB_POSTGRES_RESULTS_MAX, "an exchange has room for its statements");
     e->shapes[e->sent++] = shape;
     e->broken = e->broken || !sent;
 }

@@ -2,7 +2,7 @@
  * failure.c - what PostgreSQL's states mean to the library. Owns the sentences; changes nothing but
  * what the client knows of poolers.
  */
-#include "backend/postgres/failure.h"
+#include "backend/postgres/connection.h"
 
 #include "base/error.h"
 #include "base/text.h"

@@ -6,6 +6,8 @@
 
 #include "backend/postgres/exchange.h"
 #include "base/alloc.h"
+#include "base/check.h"
+#include "base/container.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/thread.h"
@@ -42,8 +44,8 @@ struct sb_postgres_listener {
     struct watch *watch;
     struct sb_postgres_subscription subscription; /* the thread's, while it is on its way */
     pthread_t thread;
-    struct simba_task back;
-    uv_timer_t timer; /* delays the next attempt */
+    struct simba_task subscribed; /* runs on the loop when the thread has ended */
+    uv_timer_t timer;             /* delays the next attempt */
     bool has_timer;
     unsigned failures;
     unsigned open_handles; /* and the thread */
@@ -68,6 +70,7 @@ static void finish_close(struct sb_postgres_listener *l)
 
 static void count_closed(struct sb_postgres_listener *l)
 {
+    SB_CHECK(l->open_handles > 0, "a handle that closes is counted");
     if (--l->open_handles == 0 && l->closed != NULL)
         finish_close(l);
 }
@@ -135,11 +138,7 @@ static void disconnect(struct sb_postgres_listener *l)
 
 static int64_t backoff(struct sb_postgres_listener *l)
 {
-    int64_t delay_ms = BACKOFF_MIN_MS;
-
-    for (unsigned i = 1; i < l->failures && delay_ms < BACKOFF_MAX_MS; i++)
-        delay_ms *= 2;
-    return delay_ms / 2 + sb_random_between(sb_random_next(&l->random), 0, delay_ms / 2);
+    return sb_random_backoff(&l->random, BACKOFF_MIN_MS, BACKOFF_MAX_MS, l->failures);
 }
 
 static void try_later(struct sb_postgres_listener *l, int64_t delay_ms, const char *why)
@@ -162,12 +161,14 @@ static void *run_thread(void *argument)
     struct sb_postgres_listener *l = argument;
 
     sb_postgres_subscribe(&l->subscription);
-    l->config.host->post(l->config.host, &l->back);
+    l->config.host->post(l->config.host, &l->subscribed);
     return NULL;
 }
 
 static void subscribe(struct sb_postgres_listener *l)
 {
+    SB_CHECK(l->state == STATE_IDLE || l->state == STATE_WAITING, "one attempt at a time");
+    SB_CHECK(l->pg == NULL && l->watch == NULL, "an attempt begins without a connection");
     l->state = STATE_SUBSCRIBING;
     atomic_store(&l->subscription.cancelled, false);
     if (sb_thread_start(&l->thread, "simba-listener", run_thread, l) != 0)
@@ -204,6 +205,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
+    SB_CHECK(l->state == STATE_HEARING && l->pg != NULL, "a socket is watched while it is heard");
     if (!sb_postgres_consume(l->pg, &l->received))
         try_later(l, backoff(l), "the connection was lost");
     else
@@ -231,12 +233,13 @@ static void begin_to_hear(struct sb_postgres_listener *l)
 }
 
 /* On the loop: the thread has nothing left to do but to return. */
-static void run_back(struct simba_task *task)
+static void on_subscribed(struct simba_task *task)
 {
-    struct sb_postgres_listener *l =
-        (struct sb_postgres_listener *)((char *)task - offsetof(struct sb_postgres_listener, back));
+    struct sb_postgres_listener *l = SB_CONTAINER(struct sb_postgres_listener, subscribed, task);
 
     pthread_join(l->thread, NULL);
+    SB_CHECK(l->state == STATE_SUBSCRIBING || l->state == STATE_CLOSED,
+             "an attempt ends in the state that it has set, or after the close");
     if (l->state == STATE_CLOSED)
         PQfinish(l->subscription.pg);
     else if (l->subscription.outcome == SB_POSTGRES_HEARS)
@@ -247,7 +250,7 @@ static void run_back(struct simba_task *task)
     count_closed(l);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Creating and destroying ----------------------------------------------------------------- */
 
 void sb_postgres_listener_want(struct sb_postgres_listener *l)
 {
@@ -265,7 +268,7 @@ int sb_postgres_listener_create(const struct sb_postgres_listener_config *config
         return sb_error_plain(error, SIMBA_ENOMEM);
     l->config = *config;
     l->subscription.settings = config->settings;
-    l->back.run = run_back;
+    l->subscribed.run = on_subscribed;
     l->random = sb_random_seed();
     *ret_listener = l;
     return SIMBA_OK;

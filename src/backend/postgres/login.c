@@ -13,7 +13,6 @@
 #include "backend/postgres/connection.h"
 
 #include "backend/postgres/exchange.h"
-#include "backend/postgres/failure.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,6 +8,7 @@
 #include "backend/postgres/listener.h"
 #include "backend/sql/worker.h"
 #include "base/alloc.h"
+#include "base/container.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -87,7 +88,7 @@ static void finish_close(simba_backend *b);
 
 static void run_wait(struct simba_task *task)
 {
-    simba_backend *b = (simba_backend *)((char *)task - offsetof(struct simba_backend, wait_task));
+    simba_backend *b = SB_CONTAINER(struct simba_backend, wait_task, task);
 
     atomic_store(&b->wait_posted, false);
     if (b->closing)
@@ -113,7 +114,7 @@ static void on_hears(void *user, bool on)
         sb_sql_worker_nudge(b->worker);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static void free_backend(simba_backend *b)
 {

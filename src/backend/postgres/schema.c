@@ -10,7 +10,6 @@
 #include "backend/postgres/connection.h"
 
 #include "backend/postgres/exchange.h"
-#include "backend/postgres/failure.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"

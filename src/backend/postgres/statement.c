@@ -12,10 +12,10 @@
  */
 #include "backend/postgres/statement.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/text.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -58,8 +58,7 @@
     IS_MUTEX " AND (transition_at" OP("<") NOW " OR " IS_OWNER ") AND " HAS_NEXT_VERSION
 #define MAY_GUARD                                                                                  \
     IS_MUTEX " AND " IS_OWNER " AND transition_at" OP(">") NOW " AND " HAS_NEXT_VERSION
-#define MAY_RELEASE IS_MUTEX " AND " IS_OWNER
-#define MAY_RELEASE_EXACT MAY_RELEASE " AND version" OP("=") "$3::bigint"
+#define MAY_RELEASE IS_MUTEX " AND " IS_OWNER " AND version" OP("=") "$3::bigint"
 
 #define FREE_OF_LOCKS(condition)                                                                   \
     "mutex" OP("=") "(SELECT mutex FROM " TABLE " WHERE " condition " FOR UPDATE SKIP LOCKED)"
@@ -90,15 +89,12 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_SQL_GUARD] = {"simba_guard", SET_LEASE " WHERE " MAY_GUARD " RETURNING " COLUMNS},
     [SB_SQL_RELEASE] = {"simba_release",
                         CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " COLUMNS TELL},
-    [SB_SQL_RELEASE_EXACT] = {"simba_release_exact",
-                              CLEAR_LEASE " WHERE " MAY_RELEASE_EXACT " RETURNING " COLUMNS TELL},
     [SB_POSTGRES_ACQUIRE_FREE] = {"simba_acquire_free", SET_LEASE
                                   " WHERE " FREE_OF_LOCKS(MAY_ACQUIRE) " RETURNING " COLUMNS},
     [SB_POSTGRES_GUARD_FREE] = {"simba_guard_free",
                                 SET_LEASE " WHERE " FREE_OF_LOCKS(MAY_GUARD) " RETURNING " COLUMNS},
-    [SB_POSTGRES_RELEASE_EXACT_FREE] = {"simba_release_exact_free",
-                                        CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
-                                            MAY_RELEASE_EXACT) " RETURNING " COLUMNS TELL},
+    [SB_POSTGRES_RELEASE_FREE] = {"simba_release_free", CLEAR_LEASE
+                                  " WHERE " FREE_OF_LOCKS(MAY_RELEASE) " RETURNING " COLUMNS TELL},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
 };
@@ -119,7 +115,7 @@ void sb_postgres_statement_text(int statement, const char *table,
         sb_text_add(&text, "%s", table);
         from += length + 1;
     }
-    assert(!text.cut);
+    SB_CHECK(!text.cut, "a statement fits into its buffer");
 }
 
 /* A pooled session may hold what another version of the library, or a client of another schema, has
@@ -160,8 +156,8 @@ int sb_postgres_free_statement(int statement)
         return SB_POSTGRES_ACQUIRE_FREE;
     case SB_SQL_GUARD:
         return SB_POSTGRES_GUARD_FREE;
-    case SB_SQL_RELEASE_EXACT:
-        return SB_POSTGRES_RELEASE_EXACT_FREE;
+    case SB_SQL_RELEASE:
+        return SB_POSTGRES_RELEASE_FREE;
     default:
         return statement;
     }
@@ -224,10 +220,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
         bind_number(p, (uint64_t)values->lease_ms);
         break;
     case SB_SQL_RELEASE:
-        bind_text(p, values->id);
-        break;
-    case SB_SQL_RELEASE_EXACT:
-    case SB_POSTGRES_RELEASE_EXACT_FREE:
+    case SB_POSTGRES_RELEASE_FREE:
         bind_text(p, values->id);
         bind_number(p, values->version);
         break;

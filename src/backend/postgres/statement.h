@@ -13,7 +13,7 @@ enum sb_postgres_statement {
     /* The same as their namesakes, but a row that somebody else has locked is passed over. */
     SB_POSTGRES_ACQUIRE_FREE = SB_SQL_STATEMENTS,
     SB_POSTGRES_GUARD_FREE,
-    SB_POSTGRES_RELEASE_EXACT_FREE,
+    SB_POSTGRES_RELEASE_FREE,
     /* How long the transaction waits for a lock, where the session is not ours alone. */
     SB_POSTGRES_LIMIT_WAIT,
     SB_POSTGRES_LIMIT_WAIT_MORE, /* where there was a lock a while ago */

@@ -10,7 +10,6 @@
  */
 #include "backend/postgres/listener.h"
 
-#include "backend/postgres/exchange.h"
 #include "backend/postgres/connection.h"
 #include "base/random.h"
 #include "base/text.h"

@@ -1,30 +1,38 @@
 /*
- * batch.c - the jobs of a batch and their answers. Must not know how they are carried out.
+ * batch.c - the queue of requests, the jobs of a batch and their answers. Must not know how jobs
+ * are carried out.
  */
 #include "backend/sql/batch.h"
 
+#include "base/alloc.h"
 #include "base/check.h"
 #include "base/time.h"
 
 #include <string.h>
 
-void sb_sql_batch_init(struct sb_sql_batch *batch, const struct simba_backend_host *host,
-                       struct sb_sql_waiters *waiters)
+/* The pause before a request that met a lock is tried again; it doubles. */
+#define BLOCKED_MIN_MS 1
+#define BLOCKED_MAX_MS 50
+
+/* An attempt that took so long kept the worker from all others: it rests some times as long. */
+#define BLOCKED_LONG_MS 500
+#define BLOCKED_REST 4
+
+struct sb_sql_claim sb_sql_claim_of(const struct simba_request *request)
 {
-    batch->host = host;
-    batch->waiters = waiters;
-    batch->count = 0;
+    return (struct sb_sql_claim){request->mutex, request->id, request->ttl_ms,
+                                 request->transition_ms, request->fence};
 }
 
-struct sb_sql_job *sb_sql_batch_add(struct sb_sql_batch *batch, struct simba_request *request,
-                                    int64_t deadline_ms)
+void sb_sql_batch_add(struct sb_sql_batch *batch, struct simba_request *request,
+                      int64_t deadline_ms, unsigned attempts)
 {
-    struct sb_sql_job *job = &batch->jobs[batch->count++];
-
-    SB_CHECK(batch->count <= SB_SQL_BATCH_MAX, "a batch takes no more jobs than it has room for");
-    *job = (struct sb_sql_job){
-        .request = request, .deadline_ms = deadline_ms, .state = SB_SQL_JOB_WAITING};
-    return job;
+    SB_CHECK(request != NULL, "a job has a request");
+    SB_CHECK(batch->count < SB_SQL_BATCH_MAX, "a batch takes no more jobs than it has room for");
+    batch->jobs[batch->count++] = (struct sb_sql_job){.request = request,
+                                                      .deadline_ms = deadline_ms,
+                                                      .attempts = attempts,
+                                                      .state = SB_SQL_JOB_WAITING};
 }
 
 size_t sb_sql_batch_waiting(const struct sb_sql_batch *batch)
@@ -42,6 +50,7 @@ size_t sb_sql_batch_waiting(const struct sb_sql_batch *batch)
 void sb_sql_batch_answer(struct sb_sql_batch *batch, struct sb_sql_job *job,
                          const struct simba_reply *reply)
 {
+    SB_CHECK(job->state != SB_SQL_JOB_ANSWERED, "a request is answered once");
     job->state = SB_SQL_JOB_ANSWERED;
     batch->host->reply(batch->host, job->request, reply);
     job->request = NULL;
@@ -58,28 +67,21 @@ void sb_sql_batch_refuse(struct sb_sql_batch *batch, struct sb_sql_job *job,
 }
 
 /* The owner believes in no more than it has asked for. */
-static void limit_to_request(struct sb_sql_job *job)
-{
-    const struct simba_request *request = job->request;
-    const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
-                                       request->transition_ms, request->fence};
-
-    if ((request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_GUARD) &&
-        strcmp(job->item.record.owner_id, request->id) == 0)
-        sb_sql_record_limit(&job->item.record, &claim);
-}
-
 static void answer_record(struct sb_sql_batch *batch, struct sb_sql_job *job)
 {
-    const struct sb_sql_record *record = &job->item.record;
+    const struct simba_request *request = job->request;
+    struct sb_sql_record *record = &job->item.record;
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
-    reply.missed =
-        job->request->op == SIMBA_OP_RELEASE && job->request->revision > 0 && !job->changed;
+    reply.missed = request->op == SIMBA_OP_RELEASE && request->revision > 0 && !job->changed;
     if (job->found)
         reply.revision = record->version;
     if (job->found && sb_sql_record_is_owned(record)) {
-        limit_to_request(job);
+        const struct sb_sql_claim claim = sb_sql_claim_of(request);
+
+        if ((request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_GUARD) &&
+            strcmp(record->owner_id, request->id) == 0)
+            sb_sql_record_limit(record, &claim);
         reply.owner = record->owner_id;
         reply.fence = record->fence;
         reply.revision_counts = true;
@@ -130,28 +132,20 @@ static void announce(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                          request->mutex);
 }
 
-/* Whether somebody might believe what is not so on the store that others see. Who has given back
- * believes in nothing any more, but others may wait for it: it is enough that it was done where
- * they look. */
-static bool needs_check(const struct sb_sql_batch *batch)
-{
-    for (size_t i = 0; i < batch->count; i++) {
-        const struct sb_sql_job *job = &batch->jobs[i];
-
-        if (job->state == SB_SQL_JOB_DONE &&
-            !(job->request->op == SIMBA_OP_RELEASE && job->changed))
-            return true;
-    }
-    return false;
-}
-
+/* Makes sure that what was done went to the store that others see. A client that has released
+ * believes nothing any more, but others wait for its release: a look at the name is enough. */
 static int check_done(const struct sb_sql_batch *batch, struct sb_sql_repository *r,
                       bool *ret_moved, struct sb_sql_failure *failure)
 {
     const struct sb_sql_driver *driver = r->connection->driver;
 
-    if (needs_check(batch))
-        return sb_sql_repository_check(r, ret_moved, failure);
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct sb_sql_job *job = &batch->jobs[i];
+
+        if (job->state == SB_SQL_JOB_DONE &&
+            !(job->request->op == SIMBA_OP_RELEASE && job->changed))
+            return sb_sql_repository_check(r, ret_moved, failure);
+    }
     return driver->check_name != NULL ? driver->check_name(r->connection, ret_moved, failure)
                                       : SIMBA_OK;
 }
@@ -170,7 +164,7 @@ static void take_back(struct sb_sql_batch *batch, struct sb_sql_job *job, bool m
         job->state = SB_SQL_JOB_WAITING;
 }
 
-/* The others are told before we answer: they have been waiting. */
+/* Waiters are told before the requests are answered. */
 int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                         struct sb_sql_failure *failure)
 {
@@ -180,12 +174,14 @@ int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_sql_job *job = &batch->jobs[i];
 
-        if (job->state == SB_SQL_JOB_DONE && code != SIMBA_OK)
+        if (job->state != SB_SQL_JOB_DONE)
+            continue;
+        if (code != SIMBA_OK) {
             take_back(batch, job, moved, &failure->error);
-        else if (job->state == SB_SQL_JOB_DONE)
+        } else {
             announce(batch, r, job);
-        if (job->state == SB_SQL_JOB_DONE)
             warn_of_version(batch, r->connection, job);
+        }
     }
     for (size_t i = 0; i < batch->count; i++)
         if (batch->jobs[i].state == SB_SQL_JOB_DONE)
@@ -194,11 +190,6 @@ int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 }
 
 /* ---- What is still waiting ------------------------------------------------------------------- */
-
-bool sb_sql_batch_is_over(const struct sb_sql_batch *batch)
-{
-    return sb_sql_batch_waiting(batch) == 0;
-}
 
 int64_t sb_sql_batch_deadline_ms(const struct sb_sql_batch *batch)
 {
@@ -229,4 +220,105 @@ void sb_sql_batch_fail(struct sb_sql_batch *batch, const struct simba_error *err
     for (size_t i = 0; i < batch->count; i++)
         if (batch->jobs[i].state == SB_SQL_JOB_WAITING)
             sb_sql_batch_refuse(batch, &batch->jobs[i], error);
+}
+
+/* ---- The queue ------------------------------------------------------------------------------- */
+
+void sb_sql_queue_clear(struct sb_sql_queue *q)
+{
+    sb_free(q->entries);
+    *q = (struct sb_sql_queue){NULL, 0, 0};
+}
+
+bool sb_sql_queue_add(struct sb_sql_queue *q, const struct sb_sql_queue_entry *entry)
+{
+    SB_CHECK(q->count <= q->room, "a queue has no more entries than room");
+    if (q->count == q->room) {
+        size_t room = q->room * 2 + 64;
+        struct sb_sql_queue_entry *entries = sb_realloc(q->entries, room * sizeof *entries);
+
+        if (entries == NULL)
+            return false;
+        q->entries = entries;
+        q->room = room;
+    }
+    q->entries[q->count++] = *entry;
+    return true;
+}
+
+static int64_t blocked_ms(unsigned attempts, int64_t took_ms)
+{
+    int64_t pause_ms = BLOCKED_MIN_MS;
+
+    if (took_ms >= BLOCKED_LONG_MS)
+        return took_ms * BLOCKED_REST;
+    for (unsigned i = 1; i < attempts && pause_ms < BLOCKED_MAX_MS; i++)
+        pause_ms *= 2;
+    return pause_ms < BLOCKED_MAX_MS ? pause_ms : BLOCKED_MAX_MS;
+}
+
+bool sb_sql_queue_add_blocked(struct sb_sql_queue *q, struct sb_sql_batch *batch, int64_t took_ms)
+{
+    int64_t now_ms = simba_now_ms();
+
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_sql_job *job = &batch->jobs[i];
+        struct sb_sql_queue_entry entry = {job->request, job->deadline_ms, now_ms,
+                                           job->attempts + 1};
+
+        if (job->state != SB_SQL_JOB_WAITING)
+            continue;
+        entry.due_ms += blocked_ms(entry.attempts, took_ms);
+        if (entry.due_ms > entry.deadline_ms)
+            entry.due_ms = entry.deadline_ms;
+        if (!sb_sql_queue_add(q, &entry))
+            return false;
+        job->state = SB_SQL_JOB_ANSWERED; /* the queue has the request again */
+    }
+    return true;
+}
+
+static const struct sb_sql_queue_entry *first_due(const struct sb_sql_queue *q)
+{
+    const struct sb_sql_queue_entry *first = NULL;
+
+    for (size_t i = 0; i < q->count; i++)
+        if (first == NULL || q->entries[i].due_ms < first->due_ms)
+            first = &q->entries[i];
+    return first;
+}
+
+int64_t sb_sql_queue_due_ms(const struct sb_sql_queue *q)
+{
+    const struct sb_sql_queue_entry *first = first_due(q);
+    size_t fresh = 0;
+
+    if (first == NULL)
+        return SIMBA_INFINITE;
+    for (size_t i = 0; i < q->count; i++)
+        fresh += q->entries[i].attempts == 0;
+    return fresh >= SB_SQL_BATCH_MAX ? 0 : first->due_ms;
+}
+
+/* Renewals that are not due yet go along, blocked requests do not. Where none is due, it is a full
+ * batch of renewals. */
+void sb_sql_queue_take(struct sb_sql_queue *q, struct sb_sql_batch *batch, bool all)
+{
+    const struct sb_sql_queue_entry *first = first_due(q);
+    int64_t now_ms = simba_now_ms();
+    bool blocked = first != NULL && first->attempts > 0 && (first->due_ms <= now_ms || all);
+    size_t left = 0;
+
+    batch->count = 0;
+    for (size_t i = 0; i < q->count; i++) {
+        const struct sb_sql_queue_entry *entry = &q->entries[i];
+        bool fits = (entry->attempts > 0) == blocked &&
+                    (!blocked || entry->due_ms <= now_ms || all) && batch->count < SB_SQL_BATCH_MAX;
+
+        if (fits)
+            sb_sql_batch_add(batch, entry->request, entry->deadline_ms, entry->attempts);
+        else
+            q->entries[left++] = *entry;
+    }
+    q->count = left;
 }

@@ -1,9 +1,10 @@
 /*
- * batch.h - requests that are carried out together: reads first, then all writes in one
- * transaction, then the answers.
+ * batch.h - requests that wait for the worker, and those that it carries out together: reads first,
+ * then all writes in one transaction, then the answers.
  *
- * batch.c has the jobs and their answers, execute.c one attempt at them, rows.c the writes on
- * stores that lock rows. They know nothing of threads, connecting or repairing.
+ * batch.c has the queue, the jobs and their answers, execute.c one attempt at them, rows.c the
+ * writes on stores that lock rows. None of them knows threads, connecting or repairing: a caller
+ * with several threads has a lock.
  */
 #ifndef SB_SQL_BATCH_H
 #define SB_SQL_BATCH_H
@@ -22,11 +23,11 @@ enum sb_sql_job_state {
 struct sb_sql_job {
     struct simba_request *request;
     int64_t deadline_ms;
-    unsigned attempts; /* that somebody was in the way of */
+    unsigned attempts; /* that met a lock */
     enum sb_sql_job_state state;
     bool found;   /* the mutex is on the store: item.record is set */
     bool changed; /* the request had an effect that others may want to know of */
-    bool blocked; /* somebody else has the row: not in this run any more */
+    bool blocked; /* another client has locked the row: not in this run any more */
     struct sb_sql_item item;
 };
 
@@ -38,22 +39,18 @@ struct sb_sql_batch {
     struct sb_sql_item *items[SB_SQL_BATCH_MAX]; /* of the statements that are run together */
 };
 
-/* An empty one. What jobs would take is left alone: it is 88 KiB. */
-void sb_sql_batch_init(struct sb_sql_batch *batch, const struct simba_backend_host *host,
-                       struct sb_sql_waiters *waiters);
+/* What a request asks for. */
+struct sb_sql_claim sb_sql_claim_of(const struct simba_request *request);
 
-/* Returns the job, for what the caller knows of it. */
-struct sb_sql_job *sb_sql_batch_add(struct sb_sql_batch *batch, struct simba_request *request,
-                                    int64_t deadline_ms);
+/* Adds a job that waits. `attempts` were blocked before. */
+void sb_sql_batch_add(struct sb_sql_batch *batch, struct simba_request *request,
+                      int64_t deadline_ms, unsigned attempts);
 
-/* One attempt at all that is waiting, answering what was carried out and what never can be. Jobs
- * that are still waiting were not carried out: on success somebody was in their way, on failure
- * failure->remedy says what may help them. */
+/* One attempt at all that is waiting; answers what was carried out and what never can be. Jobs that
+ * are still waiting were not carried out: on success they met a lock, on failure failure->remedy
+ * says what may help them. */
 int sb_sql_batch_run(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
                      struct sb_sql_failure *failure);
-
-/* Whether no job is waiting. */
-bool sb_sql_batch_is_over(const struct sb_sql_batch *batch);
 
 /* The earliest deadline of those waiting; SIMBA_INFINITE when none is. */
 int64_t sb_sql_batch_deadline_ms(const struct sb_sql_batch *batch);
@@ -76,8 +73,8 @@ void sb_sql_batch_answer(struct sb_sql_batch *batch, struct sb_sql_job *job,
 void sb_sql_batch_refuse(struct sb_sql_batch *batch, struct sb_sql_job *job,
                          const struct simba_error *error);
 
-/* Answers what is done. Where that went to something that is not the store any more it counts for
- * nothing, and the jobs wait again. */
+/* Answers what is done. On failure it may have gone to a file that others do not see any more: then
+ * it counts for nothing, and the jobs wait again. */
 int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
                         struct sb_sql_failure *failure);
 
@@ -87,9 +84,43 @@ int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *re
  *     read      the rows of those that did not hit, and what is only read: mostly they are done
  *     create    the rows that are missing, and once more from the start
  *
- * Nobody waits for long: a row that somebody else has locked is left for a later run, so that it
- * delays no other mutex. */
+ * No wait is long: a row that another client has locked is left for a later run, so that it delays
+ * no other mutex. */
 int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
                       struct sb_sql_failure *failure);
+
+/* ---- The queue ------------------------------------------------------------------------------- */
+
+struct sb_sql_queue_entry {
+    struct simba_request *request;
+    int64_t deadline_ms;
+    int64_t due_ms;    /* not before */
+    unsigned attempts; /* that met a lock */
+};
+
+/* Begins as zeros. */
+struct sb_sql_queue {
+    struct sb_sql_queue_entry *entries;
+    size_t count;
+    size_t room;
+};
+
+void sb_sql_queue_clear(struct sb_sql_queue *queue);
+
+/* False when memory is short. */
+bool sb_sql_queue_add(struct sb_sql_queue *queue, const struct sb_sql_queue_entry *entry);
+
+/* Adds the jobs that still wait, because they met a lock. The last attempt took `took_ms`. False
+ * when memory is short: those that are still waiting were not added. */
+bool sb_sql_queue_add_blocked(struct sb_sql_queue *queue, struct sb_sql_batch *batch,
+                              int64_t took_ms);
+
+/* When the first is due; a full batch is due at once. SIMBA_INFINITE: there is none. */
+int64_t sb_sql_queue_due_ms(const struct sb_sql_queue *queue);
+
+/* Moves what goes together with the one that is due first into the batch. Blocked requests go by
+ * themselves and when they are due, so that neither their locks nor their deadlines concern the
+ * others. `all`: whether they are due or not. */
+void sb_sql_queue_take(struct sb_sql_queue *queue, struct sb_sql_batch *batch, bool all);
 
 #endif

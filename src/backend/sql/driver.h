@@ -50,8 +50,7 @@ enum sb_sql_statement {
     /* mutex, id, ttl, lease, fence: where id owns and transition_at > now. Where the table keeps
      * the token of the owner's term: and fence is that or 0 */
     SB_SQL_GUARD,
-    SB_SQL_RELEASE,       /* mutex, id: where id owns */
-    SB_SQL_RELEASE_EXACT, /* mutex, id, version: where id owns that version */
+    SB_SQL_RELEASE, /* mutex, id, version: where id owns that version */
     SB_SQL_STATEMENTS
 };
 

@@ -10,6 +10,7 @@
  */
 #include "backend/sql/batch.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -22,7 +23,7 @@ static bool is_own_failure(const struct sb_sql_failure *failure)
     return failure->remedy == SB_SQL_GIVE_UP;
 }
 
-/* What was done and not answered counts for nothing, in a transaction or without. */
+/* What was done and not answered counts for nothing. */
 static void undo(struct sb_sql_batch *batch, struct sb_sql_repository *r)
 {
     sb_sql_repository_rollback(r);
@@ -164,8 +165,7 @@ static int write_one(struct sb_sql_repository *r, struct sb_sql_job *job,
                      struct sb_sql_failure *failure)
 {
     const struct simba_request *request = job->request;
-    const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
-                                       request->transition_ms, request->fence};
+    const struct sb_sql_claim claim = sb_sql_claim_of(request);
     bool effect = false;
     int code;
 
@@ -250,8 +250,10 @@ int sb_sql_batch_run(struct sb_sql_batch *batch, struct sb_sql_repository *repos
 {
     int code = read_all(batch, repository, failure);
 
+    SB_CHECK(!repository->in_transaction, "a run begins outside of a transaction");
     if (code == SIMBA_OK)
         code = write_all(batch, repository, failure);
+    SB_CHECK(!repository->in_transaction, "a run leaves no transaction open");
     if (code != SIMBA_OK)
         repository->connection->won = false;
     return code;

@@ -1,6 +1,6 @@
 /*
- * handle.c - the repository as the application sees it. Owns the connection of a handle, its
- * healing and the turns of threads; must not know statements.
+ * handle.c - the repository as the application sees it (simba/sql.h). Owns the connection of a
+ * handle, its repair and the lock between threads; must not know statements.
  */
 #include "backend/module.h"
 #include "backend/sql/driver.h"
@@ -23,11 +23,11 @@
 
 #define PAUSE_MIN_MS 5 /* between two attempts */
 #define PAUSE_MAX_MS 200
-#define HEALINGS_MAX 2 /* new connections to a server that refuses, or new tables, for one call */
+#define REPAIRS_MAX 2 /* new connections to a server that refuses, or new tables, for one call */
 
 struct simba_repository {
     const struct sb_sql_dialect *dialect;
-    struct simba_backend_host host; /* says nothing to anybody */
+    struct simba_backend_host host; /* its log goes nowhere */
     void *settings;
     struct sb_sql_limits limits;
     unsigned forks;       /* when it was made */
@@ -36,12 +36,42 @@ struct simba_repository {
     bool created; /* the table, on any of the handle's connections */
 };
 
-/* One attempt at a call. */
+enum kind {
+    INIT_SCHEMA,
+    INIT_MUTEX,
+    TRY_INIT_MUTEX,
+    GET_OWNER,
+    ENSURE_OWNER,
+    ACQUIRE,
+    ACQUIRE_AND_GET_OWNER,
+    RELEASE
+};
+
+/* What a call must be given. */
+static const struct trait {
+    const char *name;
+    enum { NO_NAME, A_MUTEX, A_MUTEX_AND_ID, A_LEASE } needs;
+    bool tells_result;
+    bool tells_record;
+} traits[] = {
+    [INIT_SCHEMA] = {"simba_repository_init_schema", NO_NAME, true, false},
+    [INIT_MUTEX] = {"simba_repository_init_mutex", A_MUTEX, false, false},
+    [TRY_INIT_MUTEX] = {"simba_repository_try_init_mutex", A_MUTEX, true, false},
+    [GET_OWNER] = {"simba_repository_get_owner", A_MUTEX, false, true},
+    [ENSURE_OWNER] = {"simba_repository_ensure_owner", A_MUTEX, false, true},
+    [ACQUIRE] = {"simba_repository_acquire", A_LEASE, true, false},
+    [ACQUIRE_AND_GET_OWNER] = {"simba_repository_acquire_and_get_owner", A_LEASE, true, true},
+    [RELEASE] = {"simba_repository_release", A_MUTEX_AND_ID, true, false},
+};
+
 struct call {
-    int (*attempt)(struct sb_sql_repository *r, struct call *call, struct sb_sql_failure *failure);
+    enum kind kind;
     struct sb_sql_claim claim;
+    bool *ret_result;
+    struct simba_record *ret_record;
+
+    /* What the last attempt found: */
     bool result;
-    bool created; /* the table, by the handle */
     struct sb_sql_record record;
 };
 
@@ -55,8 +85,9 @@ static void log_nothing(const struct simba_backend_host *host, enum simba_log_le
 
 /* ---- The caller's thread --------------------------------------------------------------------- */
 
-/* What it is spared while the library works on it: to be cancelled with the lock or half of a
- * handle, and to be ended by a write past the limit for files or to a server that is gone. */
+/* While the library works on it, the thread is not cancelled with the lock held or half of a handle
+ * made, and a write past the limit for files or to a server that is gone does not end the
+ * process. */
 struct stay {
     int cancel_state;
     struct sb_signal_hold hold;
@@ -120,8 +151,8 @@ static void pause_before(unsigned attempt)
 }
 
 /* Does what may help; returns whether another attempt makes sense. A server that answers and
- * refuses is asked over a new connection or two; there may be another behind the name by now. */
-static bool heal(simba_repository *h, struct sb_sql_failure *failure, unsigned attempts)
+ * refuses is asked over a new connection or two: the name may lead to another server by now. */
+static bool repair(simba_repository *h, struct sb_sql_failure *failure, unsigned attempts)
 {
     if (h->repository.connection != NULL)
         sb_sql_repository_rollback(&h->repository);
@@ -130,9 +161,9 @@ static bool heal(simba_repository *h, struct sb_sql_failure *failure, unsigned a
         return true;
     case SB_SQL_RECONNECT:
         drop_connection(h);
-        return failure->error.code == SIMBA_EUNAVAILABLE || attempts <= HEALINGS_MAX;
+        return failure->error.code == SIMBA_EUNAVAILABLE || attempts <= REPAIRS_MAX;
     case SB_SQL_SCHEMA:
-        if (attempts > HEALINGS_MAX ||
+        if (attempts > REPAIRS_MAX ||
             sb_sql_repository_init_schema(&h->repository, failure) != SIMBA_OK)
             return false;
         note_creation(h);
@@ -145,19 +176,56 @@ static bool heal(simba_repository *h, struct sb_sql_failure *failure, unsigned a
 static int attempt(simba_repository *h, struct call *call, int64_t deadline_ms,
                    struct sb_sql_failure *failure)
 {
+    struct sb_sql_repository *r = &h->repository;
+    const struct sb_sql_driver *driver = h->dialect->driver;
+    const struct sb_sql_claim *claim = &call->claim;
     int code = ensure_connection(h, deadline_ms - simba_now_ms(), failure);
 
     if (code != SIMBA_OK)
         return code;
-    h->dialect->driver->set_deadline(h->repository.connection, deadline_ms);
-    code = call->attempt(&h->repository, call, failure);
-    if (code == SIMBA_OK)
-        note_creation(h);
-    return code;
+    driver->set_deadline(r->connection, deadline_ms);
+    switch (call->kind) {
+    case INIT_SCHEMA:
+        code = sb_sql_repository_init_schema(r, failure);
+        break;
+    case INIT_MUTEX:
+        code = sb_sql_repository_init_mutex(r, claim->mutex, failure);
+        break;
+    case TRY_INIT_MUTEX:
+        code = sb_sql_repository_try_init_mutex(r, claim->mutex, &call->result, failure);
+        break;
+    case GET_OWNER:
+        code = sb_sql_repository_get_owner(r, claim->mutex, &call->record, failure);
+        break;
+    case ENSURE_OWNER:
+        code = sb_sql_repository_ensure_owner(r, claim->mutex, &call->record, failure);
+        break;
+    case ACQUIRE:
+        code = sb_sql_repository_acquire(r, claim, &call->result, failure);
+        break;
+    case ACQUIRE_AND_GET_OWNER:
+        code = sb_sql_repository_acquire_and_get_owner(r, claim, &call->result, &call->record,
+                                                       failure);
+        break;
+    case RELEASE:
+        code = sb_sql_repository_release_read(r, claim->mutex, claim->id, &call->result,
+                                              &call->record, failure);
+        break;
+    }
+    if (code != SIMBA_OK)
+        return code;
+    note_creation(h);
+    if (call->kind == INIT_SCHEMA)
+        call->result = h->created;
+    if (call->kind >= ACQUIRE && call->result && driver->announce != NULL)
+        driver->announce(r->connection,
+                         call->kind == RELEASE ? SIMBA_NOTICE_RELEASED : SIMBA_NOTICE_CHANGED,
+                         claim->mutex);
+    return SIMBA_OK;
 }
 
-/* With the lock held. A lost reply to a change ends it: another attempt could be a second change.
- * What failed first is told: that there was no time for more says nothing. */
+/* With the lock held. A lost reply to a change ends the call: another attempt could be a second
+ * change. When the time is up the first failure is told, which is the cause. */
 static int perform(simba_repository *h, struct call *call, struct sb_sql_failure *failure)
 {
     int64_t deadline_ms = simba_now_ms() + h->limits.timeout_ms;
@@ -168,7 +236,7 @@ static int perform(simba_repository *h, struct call *call, struct sb_sql_failure
             return SIMBA_OK;
         if (attempts == 1)
             first = *failure;
-        if (failure->error.code == SIMBA_EUNKNOWN || !heal(h, failure, attempts))
+        if (failure->error.code == SIMBA_EUNKNOWN || !repair(h, failure, attempts))
             break;
         if (simba_now_ms() >= deadline_ms) {
             *failure = first;
@@ -182,41 +250,28 @@ static int perform(simba_repository *h, struct call *call, struct sb_sql_failure
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-static int run(simba_repository *h, struct call *call, struct simba_error *error)
-{
-    struct sb_sql_failure failure = {.remedy = SB_SQL_GIVE_UP};
-    struct stay stay;
-    int code;
-
-    if (h->forks != sb_fork_count())
-        return sb_error_set(error, SIMBA_EFORKED,
-                            "the handle was made before fork() and belongs to the parent process");
-    begin_stay(&stay);
-    pthread_mutex_lock(&h->lock);
-    code = perform(h, call, &failure);
-    call->created = h->created;
-    pthread_mutex_unlock(&h->lock);
-    end_stay(&stay);
-    if (code != SIMBA_OK && error != NULL)
-        *error = failure.error;
-    return code;
-}
-
-/* What the caller must give: a handle, and a place for what the call tells. */
-static int check_given(const char *call, const simba_repository *h, const void *result,
+static int check_given(const simba_repository *h, const struct call *call,
                        struct simba_error *error)
 {
-    if (h == NULL || result == NULL)
+    const struct trait *trait = &traits[call->kind];
+    const struct sb_sql_claim *claim = &call->claim;
+    int code = SIMBA_OK;
+
+    if (h == NULL || (trait->tells_result && call->ret_result == NULL) ||
+        (trait->tells_record && call->ret_record == NULL))
         return sb_error_set(error, SIMBA_EMISUSE, "%s needs a repository and its ret_ parameters",
-                            call);
-    return SIMBA_OK;
-}
-
-static int check_names(const char *mutex, const char *id, struct simba_error *error)
-{
-    int code = simba_mutex_validate(mutex, error);
-
-    return code == SIMBA_OK ? simba_id_validate(id, error) : code;
+                            trait->name);
+    if (trait->needs == A_LEASE && (claim->ttl_ms <= 0 || claim->transition_ms < 0))
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "a lease needs a ttl of more than 0 and a transition of 0 or more");
+    if (trait->needs >= A_MUTEX)
+        code = simba_mutex_validate(claim->mutex, error);
+    if (code == SIMBA_OK && trait->needs >= A_MUTEX_AND_ID)
+        code = simba_id_validate(claim->id, error);
+    if (code == SIMBA_OK && h->forks != sb_fork_count())
+        code = sb_error_set(error, SIMBA_EFORKED,
+                            "the handle was made before fork() and belongs to the parent process");
+    return code;
 }
 
 static void copy_record(struct simba_record *target, const struct sb_sql_record *record)
@@ -230,168 +285,73 @@ static void copy_record(struct simba_record *target, const struct sb_sql_record 
     target->current_db_at_ms = record->current_db_at_ms;
 }
 
-static int attempt_init_schema(struct sb_sql_repository *r, struct call *call,
-                               struct sb_sql_failure *failure)
+static int run(simba_repository *h, struct call *call, struct simba_error *error)
 {
-    (void)call;
-    return sb_sql_repository_init_schema(r, failure);
+    struct sb_sql_failure failure = {.remedy = SB_SQL_GIVE_UP};
+    struct stay stay;
+    int code = check_given(h, call, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    begin_stay(&stay);
+    pthread_mutex_lock(&h->lock);
+    code = perform(h, call, &failure);
+    pthread_mutex_unlock(&h->lock);
+    end_stay(&stay);
+    if (code != SIMBA_OK && error != NULL)
+        *error = failure.error;
+    if (code == SIMBA_OK && traits[call->kind].tells_result)
+        *call->ret_result = call->result;
+    if (code == SIMBA_OK && traits[call->kind].tells_record)
+        copy_record(call->ret_record, &call->record);
+    return code;
 }
 
 int simba_repository_init_schema(simba_repository *h, bool *ret_created, struct simba_error *error)
 {
-    struct call call = {.attempt = attempt_init_schema};
-    int code = check_given("simba_repository_init_schema", h, ret_created, error);
+    struct call call = {.kind = INIT_SCHEMA, .ret_result = ret_created};
 
-    if (code == SIMBA_OK)
-        code = run(h, &call, error);
-    if (code == SIMBA_OK)
-        *ret_created = call.created;
-    return code;
-}
-
-static int attempt_init(struct sb_sql_repository *r, struct call *call,
-                        struct sb_sql_failure *failure)
-{
-    return sb_sql_repository_init_mutex(r, call->claim.mutex, failure);
+    return run(h, &call, error);
 }
 
 int simba_repository_init_mutex(simba_repository *h, const char *mutex, struct simba_error *error)
 {
-    struct call call = {.attempt = attempt_init, .claim.mutex = mutex};
-    int code = check_given("simba_repository_init_mutex", h, h, error);
+    struct call call = {.kind = INIT_MUTEX, .claim.mutex = mutex};
 
-    if (code == SIMBA_OK)
-        code = simba_mutex_validate(mutex, error);
-    return code == SIMBA_OK ? run(h, &call, error) : code;
-}
-
-static int attempt_try_init(struct sb_sql_repository *r, struct call *call,
-                            struct sb_sql_failure *failure)
-{
-    return sb_sql_repository_try_init_mutex(r, call->claim.mutex, &call->result, failure);
+    return run(h, &call, error);
 }
 
 int simba_repository_try_init_mutex(simba_repository *h, const char *mutex, bool *ret_created,
                                     struct simba_error *error)
 {
-    struct call call = {.attempt = attempt_try_init, .claim.mutex = mutex};
-    int code = check_given("simba_repository_try_init_mutex", h, ret_created, error);
+    struct call call = {.kind = TRY_INIT_MUTEX, .claim.mutex = mutex, .ret_result = ret_created};
 
-    if (code == SIMBA_OK)
-        code = simba_mutex_validate(mutex, error);
-    if (code == SIMBA_OK)
-        code = run(h, &call, error);
-    if (code == SIMBA_OK)
-        *ret_created = call.result;
-    return code;
-}
-
-static int attempt_get(struct sb_sql_repository *r, struct call *call,
-                       struct sb_sql_failure *failure)
-{
-    return sb_sql_repository_get_owner(r, call->claim.mutex, &call->record, failure);
-}
-
-static int attempt_ensure(struct sb_sql_repository *r, struct call *call,
-                          struct sb_sql_failure *failure)
-{
-    return sb_sql_repository_ensure_owner(r, call->claim.mutex, &call->record, failure);
-}
-
-static int tell(simba_repository *h, struct call *call, const char *name,
-                struct simba_record *ret_record, struct simba_error *error)
-{
-    int code = check_given(name, h, ret_record, error);
-
-    if (code == SIMBA_OK)
-        code = simba_mutex_validate(call->claim.mutex, error);
-    if (code == SIMBA_OK)
-        code = run(h, call, error);
-    if (code == SIMBA_OK)
-        copy_record(ret_record, &call->record);
-    return code;
+    return run(h, &call, error);
 }
 
 int simba_repository_get_owner(simba_repository *h, const char *mutex,
                                struct simba_record *ret_record, struct simba_error *error)
 {
-    struct call call = {.attempt = attempt_get, .claim.mutex = mutex};
+    struct call call = {.kind = GET_OWNER, .claim.mutex = mutex, .ret_record = ret_record};
 
-    return tell(h, &call, "simba_repository_get_owner", ret_record, error);
+    return run(h, &call, error);
 }
 
 int simba_repository_ensure_owner(simba_repository *h, const char *mutex,
                                   struct simba_record *ret_record, struct simba_error *error)
 {
-    struct call call = {.attempt = attempt_ensure, .claim.mutex = mutex};
+    struct call call = {.kind = ENSURE_OWNER, .claim.mutex = mutex, .ret_record = ret_record};
 
-    return tell(h, &call, "simba_repository_ensure_owner", ret_record, error);
-}
-
-/* ---- Changes --------------------------------------------------------------------------------- */
-
-/* Waiters hear of it, where that is not part of the statement. */
-static void announce(struct sb_sql_repository *r, const struct call *call, enum simba_notice notice)
-{
-    const struct sb_sql_driver *driver = r->connection->driver;
-
-    if (call->result && driver->announce != NULL)
-        driver->announce(r->connection, notice, call->claim.mutex);
-}
-
-static int attempt_acquire(struct sb_sql_repository *r, struct call *call,
-                           struct sb_sql_failure *failure)
-{
-    int code = sb_sql_repository_acquire(r, &call->claim, &call->result, failure);
-
-    if (code == SIMBA_OK)
-        announce(r, call, SIMBA_NOTICE_CHANGED);
-    return code;
-}
-
-static int attempt_acquire_and_get(struct sb_sql_repository *r, struct call *call,
-                                   struct sb_sql_failure *failure)
-{
-    int code = sb_sql_repository_acquire_and_get_owner(r, &call->claim, &call->result,
-                                                       &call->record, failure);
-
-    if (code == SIMBA_OK)
-        announce(r, call, SIMBA_NOTICE_CHANGED);
-    return code;
-}
-
-static int attempt_release(struct sb_sql_repository *r, struct call *call,
-                           struct sb_sql_failure *failure)
-{
-    int code = sb_sql_repository_release_read(r, call->claim.mutex, call->claim.id, &call->result,
-                                              &call->record, failure);
-
-    if (code == SIMBA_OK)
-        announce(r, call, SIMBA_NOTICE_RELEASED);
-    return code;
-}
-
-static int check_claim(const struct sb_sql_claim *claim, struct simba_error *error)
-{
-    if (claim->ttl_ms <= 0 || claim->transition_ms < 0)
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "a lease needs a ttl of more than 0 and a transition of 0 or more");
-    return check_names(claim->mutex, claim->id, error);
+    return run(h, &call, error);
 }
 
 int simba_repository_acquire(simba_repository *h, const char *mutex, const char *id, int64_t ttl_ms,
                              int64_t transition_ms, bool *ret_acquired, struct simba_error *error)
 {
-    struct call call = {.attempt = attempt_acquire, .claim = {mutex, id, ttl_ms, transition_ms}};
-    int code = check_given("simba_repository_acquire", h, ret_acquired, error);
+    struct call call = {
+        .kind = ACQUIRE, .claim = {mutex, id, ttl_ms, transition_ms}, .ret_result = ret_acquired};
 
-    if (code == SIMBA_OK)
-        code = check_claim(&call.claim, error);
-    if (code == SIMBA_OK)
-        code = run(h, &call, error);
-    if (code == SIMBA_OK)
-        *ret_acquired = call.result;
-    return code;
+    return run(h, &call, error);
 }
 
 int simba_repository_acquire_and_get_owner(simba_repository *h, const char *mutex, const char *id,
@@ -399,38 +359,24 @@ int simba_repository_acquire_and_get_owner(simba_repository *h, const char *mute
                                            bool *ret_acquired, struct simba_record *ret_record,
                                            struct simba_error *error)
 {
-    struct call call = {.attempt = attempt_acquire_and_get,
-                        .claim = {mutex, id, ttl_ms, transition_ms}};
-    int code = check_given("simba_repository_acquire_and_get_owner", h,
-                           ret_acquired != NULL ? (void *)ret_record : NULL, error);
+    struct call call = {.kind = ACQUIRE_AND_GET_OWNER,
+                        .claim = {mutex, id, ttl_ms, transition_ms},
+                        .ret_result = ret_acquired,
+                        .ret_record = ret_record};
 
-    if (code == SIMBA_OK)
-        code = check_claim(&call.claim, error);
-    if (code == SIMBA_OK)
-        code = run(h, &call, error);
-    if (code != SIMBA_OK)
-        return code;
-    *ret_acquired = call.result;
-    copy_record(ret_record, &call.record);
-    return SIMBA_OK;
+    return run(h, &call, error);
 }
 
 int simba_repository_release(simba_repository *h, const char *mutex, const char *id,
                              bool *ret_released, struct simba_error *error)
 {
-    struct call call = {.attempt = attempt_release, .claim = {.mutex = mutex, .id = id}};
-    int code = check_given("simba_repository_release", h, ret_released, error);
+    struct call call = {
+        .kind = RELEASE, .claim = {.mutex = mutex, .id = id}, .ret_result = ret_released};
 
-    if (code == SIMBA_OK)
-        code = check_names(mutex, id, error);
-    if (code == SIMBA_OK)
-        code = run(h, &call, error);
-    if (code == SIMBA_OK)
-        *ret_released = call.result;
-    return code;
+    return run(h, &call, error);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static void free_handle(simba_repository *h)
 {
@@ -450,7 +396,7 @@ static void pass_over_timings(simba_url *url)
         simba_url_param(url, timings[i]);
 }
 
-/* NULL where it is no SQL database. */
+/* *ret_module is NULL where it is no SQL database. */
 static int find_module(const simba_url *url, const struct sb_module **ret_module,
                        struct simba_error *error)
 {

@@ -22,45 +22,25 @@ bool sb_sql_record_is_owned(const struct sb_sql_record *record)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* Characters, as columns count them: bytes that go on with a character of UTF-8 do not count. */
-static size_t count_characters(const char *text)
+/* Columns count characters: bytes that go on with a character of UTF-8 do not count. */
+static int check_text(const struct sb_sql_names *names, const char *what, const char *text,
+                      const char *column, size_t most, struct simba_error *error)
 {
-    size_t count = 0;
+    size_t bytes = text != NULL ? strlen(text) : 0;
+    size_t length = 0;
 
-    for (; *text != '\0'; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
-}
-
-static int check_spaces(const struct sb_sql_names *names, const char *what, const char *text,
-                        struct simba_error *error)
-{
-    size_t length = names->drops_spaces && text != NULL ? strlen(text) : 0;
-
-    if (length == 0 || text[length - 1] != ' ')
+    if (bytes == 0)
         return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EINVAL,
-                        "the %s \"%s\" ends with a space, which this database may drop", what,
-                        text);
-}
-
-static int check_bytes(const struct sb_sql_names *names, const char *what, const char *text,
-                       struct simba_error *error)
-{
-    if (!names->needs_utf8 || text == NULL || sb_utf8_is_valid(text))
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EINVAL,
-                        "the %s \"%s\" is not valid UTF-8, which this database needs", what, text);
-}
-
-static int check_length(const char *what, const char *text, const char *column, size_t most,
-                        struct simba_error *error)
-{
-    size_t length;
-
-    if (text == NULL || strlen(text) <= most) /* no character has less than a byte */
-        return SIMBA_OK;
-    length = count_characters(text);
+    if (names->drops_spaces && text[bytes - 1] == ' ')
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the %s \"%s\" ends with a space, which this database may drop", what,
+                            text);
+    if (names->needs_utf8 && !sb_utf8_is_valid(text))
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the %s \"%s\" is not valid UTF-8, which this database needs", what,
+                            text);
+    for (const char *c = text; *c != '\0'; c++)
+        length += ((unsigned char)*c & 0xc0) != 0x80;
     if (length <= most)
         return SIMBA_OK;
     return sb_error_set(error, SIMBA_EINVAL,
@@ -78,19 +58,9 @@ struct sb_sql_names sb_sql_names_of(const struct sb_sql_connection *connection)
 int sb_sql_names_check(const struct sb_sql_names *names, const char *mutex, const char *id,
                        struct simba_error *error)
 {
-    int code = check_spaces(names, "name", mutex, error);
+    int code = check_text(names, "name", mutex, "mutex", names->mutex_max, error);
 
-    if (code == SIMBA_OK)
-        code = check_spaces(names, "id", id, error);
-    if (code == SIMBA_OK)
-        code = check_bytes(names, "name", mutex, error);
-    if (code == SIMBA_OK)
-        code = check_bytes(names, "id", id, error);
-    if (code == SIMBA_OK)
-        code = check_length("name", mutex, "mutex", names->mutex_max, error);
-    if (code == SIMBA_OK)
-        code = check_length("id", id, "owner_id", names->id_max, error);
-    return code;
+    return code == SIMBA_OK ? check_text(names, "id", id, "owner_id", names->id_max, error) : code;
 }
 
 int sb_sql_repository_check_names(struct sb_sql_repository *r, const char *mutex, const char *id,
@@ -291,36 +261,27 @@ static int change(struct sb_sql_repository *r, enum sb_sql_statement statement,
     return SIMBA_OK;
 }
 
-/* The same; a mutex that is missing is added before it is acquired. */
-static int change_or_create(struct sb_sql_repository *r, enum sb_sql_statement statement,
-                            const struct sb_sql_values *values, bool *ret_changed,
-                            struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
-{
-    bool created;
-    int code = change(r, statement, values, ret_changed, ret_record, failure);
-
-    if (code != SIMBA_ENOTFOUND || statement != SB_SQL_ACQUIRE)
-        return code;
-    code = sb_sql_repository_try_init_mutex(r, values->mutex, &created, failure);
-    if (code != SIMBA_OK)
-        return code;
-    return change(r, statement, values, ret_changed, ret_record, failure);
-}
-
-/* The same in one transaction. Where the update itself yields the row it is atomic alone, and a
- * transaction would only cost. Elsewhere the SELECT that follows must not fail behind an update
- * that has been applied: that would be reported as not applied. */
+/* The same in one transaction; an acquire adds a mutex that is missing. Where the update itself
+ * yields the row it is atomic alone, and a transaction would only cost. Elsewhere the SELECT that
+ * follows must not fail behind an update that has been applied: that would be reported as not
+ * applied. */
 static int change_at_once(struct sb_sql_repository *r, enum sb_sql_statement statement,
                           const struct sb_sql_values *values, bool *ret_changed,
                           struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
 {
     struct sb_sql_record record;
     bool changed = false;
+    bool created;
     bool alone = !r->in_transaction && !r->connection->driver->returns_rows;
     int code = alone ? sb_sql_repository_begin(r, failure) : SIMBA_OK;
 
     if (code == SIMBA_OK)
-        code = change_or_create(r, statement, values, &changed, &record, failure);
+        code = change(r, statement, values, &changed, &record, failure);
+    if (code == SIMBA_ENOTFOUND && statement == SB_SQL_ACQUIRE) {
+        code = sb_sql_repository_try_init_mutex(r, values->mutex, &created, failure);
+        if (code == SIMBA_OK)
+            code = change(r, statement, values, &changed, &record, failure);
+    }
     if (alone && code == SIMBA_OK)
         code = sb_sql_repository_commit(r, failure);
     else if (alone)
@@ -332,7 +293,7 @@ static int change_at_once(struct sb_sql_repository *r, enum sb_sql_statement sta
     return SIMBA_OK;
 }
 
-/* Who could have acquired and has not has met the last version; any other had an owner in its
+/* A claim that could have won and has not has met the last version; any other had an owner in its
  * way. */
 static int check_loser(struct sb_sql_repository *r, const struct sb_sql_claim *claim,
                        const struct sb_sql_record *record, struct sb_sql_failure *failure)
@@ -395,18 +356,11 @@ int sb_sql_repository_release(struct sb_sql_repository *r, const char *mutex, co
 {
     const struct sb_sql_values values = {.mutex = mutex, .id = id, .version = version};
 
-    return change_at_once(r, version > 0 ? SB_SQL_RELEASE_EXACT : SB_SQL_RELEASE, &values,
-                          ret_released, ret_record, failure);
+    SB_CHECK(version > 0, "a release names the version that it ends");
+    return change_at_once(r, SB_SQL_RELEASE, &values, ret_released, ret_record, failure);
 }
 
-static int fail_changed(const char *mutex, struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_RETRY;
-    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
-                        "the mutex \"%s\" was changed by somebody else at the same moment", mutex);
-}
-
-/* The statement judges who owns: not every database compares ids as we do. */
+/* The statement decides whether the id owns: not every database compares ids as strcmp does. */
 int sb_sql_repository_release_read(struct sb_sql_repository *r, const char *mutex, const char *id,
                                    bool *ret_released, struct sb_sql_record *ret_record,
                                    struct sb_sql_failure *failure)
@@ -419,17 +373,21 @@ int sb_sql_repository_release_read(struct sb_sql_repository *r, const char *mute
     if (code != SIMBA_OK)
         return code;
     values.version = record.version;
-    code = change_at_once(r, SB_SQL_RELEASE_EXACT, &values, &released, &record, failure);
+    code = change_at_once(r, SB_SQL_RELEASE, &values, &released, &record, failure);
     if (code != SIMBA_OK)
         return code;
-    if (!released && record.version != values.version)
-        return fail_changed(mutex, failure);
+    if (!released && record.version != values.version) {
+        failure->remedy = SB_SQL_RETRY;
+        return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                            "the mutex \"%s\" was changed by another client at the same time",
+                            mutex);
+    }
     *ret_released = released;
     *ret_record = record;
     return SIMBA_OK;
 }
 
-/* As far as times are concerned, from the moment of the change on. */
+/* Its times count from the change on. */
 void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version)
 {
     const struct sb_sql_values *values = &item->values;

@@ -18,7 +18,7 @@ struct sb_sql_repository {
     bool in_transaction;
 };
 
-/* Who wants the mutex and for how long. */
+/* Which id wants the mutex and for how long. */
 struct sb_sql_claim {
     const char *mutex;
     const char *id;
@@ -88,22 +88,22 @@ int sb_sql_repository_guard(struct sb_sql_repository *repository, const struct s
                             bool *ret_renewed, struct sb_sql_record *ret_record,
                             struct sb_sql_failure *failure);
 
-/* Gives back where the id owns, and tells the owner afterwards. `version` other than 0: only that
- * very record. SIMBA_ENOTFOUND when there is no such mutex. */
+/* Releases where the id owns that version, which is not 0, and tells the owner afterwards.
+ * SIMBA_ENOTFOUND when there is no such mutex. */
 int sb_sql_repository_release(struct sb_sql_repository *repository, const char *mutex,
                               const char *id, uint64_t version, bool *ret_released,
                               struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
 
-/* Gives back where the id owns what it owned when it was read, in this call: a statement that is
- * carried out late does nothing to a lease that the id has acquired since. A row that has changed
- * in between is SB_SQL_RETRY. */
+/* Reads the record and releases that version of it, where the id owns: a statement that is carried
+ * out late does nothing to a lease that the id has acquired since. A row that has changed in
+ * between is SB_SQL_RETRY. */
 int sb_sql_repository_release_read(struct sb_sql_repository *repository, const char *mutex,
                                    const char *id, bool *ret_released,
                                    struct sb_sql_record *ret_record,
                                    struct sb_sql_failure *failure);
 
-/* Tells the owner of a mutex, which is added where it is missing; another who adds it at the same
- * moment does no harm. */
+/* Tells the owner of a mutex, which is added where it is missing; two clients may add it at the
+ * same time. */
 int sb_sql_repository_ensure_owner(struct sb_sql_repository *repository, const char *mutex,
                                    struct sb_sql_record *ret_record,
                                    struct sb_sql_failure *failure);

@@ -15,26 +15,95 @@
  * that a row is locked, so that few steps count for more than few parts. */
 #define SPLIT 16
 
-/* One part of a run: which jobs it concerns and what it makes of them. */
-struct part {
-    bool (*concerns)(const struct sb_sql_job *job);
-    void (*prepare)(struct sb_sql_job *job);
-    void (*take)(struct sb_sql_batch *batch, struct sb_sql_repository *r, struct sb_sql_job *job);
-    bool reads_next; /* so that who has met a lock learns next whether it matters */
-};
+enum part { CHANGE, READ, CREATE };
 
 struct run {
     struct sb_sql_batch *batch;
     struct sb_sql_repository *repository;
-    const struct part *part;
+    enum part part;
 };
 
-/* ---- Running a part -------------------------------------------------------------------------- */
+/* ---- What a part makes of a job -------------------------------------------------------------- */
 
-static bool concerns(const struct part *part, const struct sb_sql_job *job)
+static bool concerns(enum part part, const struct sb_sql_job *job)
 {
-    return job->state == SB_SQL_JOB_WAITING && !job->blocked && part->concerns(job);
+    if (job->state != SB_SQL_JOB_WAITING || job->blocked)
+        return false;
+    return part == CHANGE ? job->request->op != SIMBA_OP_READ : part == READ || !job->found;
 }
+
+static void prepare_job(enum part part, struct sb_sql_job *job)
+{
+    const struct simba_request *request = job->request;
+    const struct sb_sql_claim claim = sb_sql_claim_of(request);
+    struct sb_sql_item *item = &job->item;
+
+    memset(item, 0, sizeof *item);
+    item->values.mutex = request->mutex;
+    if (part != CHANGE) {
+        item->statement = part == READ ? SB_SQL_SELECT : SB_SQL_INSERT_IF_MISSING;
+        return;
+    }
+    item->values = sb_sql_claim_values(&claim);
+    item->values.version = request->revision;
+    item->statement = request->op == SIMBA_OP_ACQUIRE ? SB_SQL_ACQUIRE
+                      : request->op == SIMBA_OP_GUARD ? SB_SQL_GUARD
+                                                      : SB_SQL_RELEASE;
+}
+
+/* Whether the change that did not hit would hit now: then it met a lock. */
+static bool could_change(const struct sb_sql_job *job)
+{
+    const struct simba_request *request = job->request;
+    const struct sb_sql_record *record = &job->item.record;
+    bool mine = request->id != NULL && strcmp(record->owner_id, request->id) == 0;
+
+    switch (request->op) {
+    case SIMBA_OP_ACQUIRE:
+        return mine || !sb_sql_record_is_owned(record);
+    case SIMBA_OP_GUARD:
+        return mine && record->transition_at_ms > record->current_db_at_ms;
+    case SIMBA_OP_RELEASE:
+        return mine && record->version == request->revision;
+    default:
+        return false;
+    }
+}
+
+/* A missing row ends all but an acquire, which goes on to create it. */
+static void take_read(const struct run *run, struct sb_sql_job *job)
+{
+    struct sb_sql_failure failure;
+
+    job->found = job->item.hit;
+    job->changed = false;
+    if (!job->found && job->request->op == SIMBA_OP_ACQUIRE)
+        return;
+    if (!job->found || !could_change(job)) {
+        job->state = SB_SQL_JOB_DONE;
+    } else if (job->request->op != SIMBA_OP_RELEASE &&
+               sb_sql_repository_check_version(run->repository, &job->item.record, &failure) !=
+                   SIMBA_OK) {
+        sb_sql_batch_refuse(run->batch, job, &failure.error);
+    } else {
+        job->blocked = true;
+    }
+}
+
+/* It does not matter which client has created a row. */
+static void take_job(const struct run *run, struct sb_sql_job *job)
+{
+    SB_CHECK(job->state == SB_SQL_JOB_WAITING, "a job is done once");
+    if (run->part == READ) {
+        take_read(run, job);
+    } else if (run->part == CHANGE && job->item.hit) {
+        job->found = true;
+        job->changed = job->request->op != SIMBA_OP_GUARD;
+        job->state = SB_SQL_JOB_DONE;
+    }
+}
+
+/* ---- Running a part -------------------------------------------------------------------------- */
 
 /* By name: clients that lock rows in the same order cannot deadlock. Those of one mutex stay
  * as they came. */
@@ -45,28 +114,6 @@ static int compare_items(const void *left, const void *right)
     int order = strcmp(a->values.mutex, b->values.mutex);
 
     return order != 0 ? order : (a > b) - (a < b);
-}
-
-static struct sb_sql_item *prepare_job(struct sb_sql_job *job, const struct part *part)
-{
-    memset(&job->item, 0, sizeof job->item);
-    job->item.values.mutex = job->request->mutex;
-    part->prepare(job);
-    return &job->item;
-}
-
-static size_t prepare(struct sb_sql_batch *batch, const struct part *part)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < batch->count; i++) {
-        struct sb_sql_job *job = &batch->jobs[i];
-
-        if (concerns(part, job))
-            batch->items[count++] = prepare_job(job, part);
-    }
-    qsort(batch->items, count, sizeof batch->items[0], compare_items);
-    return count;
 }
 
 static struct sb_sql_job *job_of(struct sb_sql_item *item)
@@ -82,7 +129,7 @@ static int take_done(const struct run *run, struct sb_sql_item **items, size_t *
 
     for (size_t i = 0; i < *count; i++) {
         if (items[i]->done)
-            run->part->take(run->batch, run->repository, job_of(items[i]));
+            take_job(run, job_of(items[i]));
         else
             items[left++] = items[i];
     }
@@ -93,23 +140,15 @@ static int take_done(const struct run *run, struct sb_sql_item **items, size_t *
 static int run_items(const struct run *run, struct sb_sql_item **items, size_t count,
                      struct sb_sql_failure *failure);
 
-static int run_split(const struct run *run, struct sb_sql_item **items, size_t count,
-                     struct sb_sql_failure *failure)
-{
-    size_t step = (count + SPLIT - 1) / SPLIT;
-    int code = SIMBA_OK;
-
-    for (size_t i = 0; i < count && code == SIMBA_OK; i += step)
-        code = run_items(run, items + i, count - i < step ? count - i : step, failure);
-    return code;
-}
-
-/* One of them cannot be carried out, or somebody is in the way of one: it is found by splitting up,
- * so that the others are not concerned. */
+/* One of them cannot be carried out, or meets a lock: it is found by splitting up, so that the
+ * others are not concerned. What met a lock in a change is read next, to learn whether it
+ * matters. */
 static int take_failure(const struct run *run, struct sb_sql_item **items, size_t count,
                         struct sb_sql_failure *failure)
 {
     bool own = failure->remedy == SB_SQL_GIVE_UP || failure->remedy == SB_SQL_RETRY;
+    size_t step = (count + SPLIT - 1) / SPLIT;
+    int code = SIMBA_OK;
 
     if (failure->error.code == SIMBA_EUNKNOWN) {
         for (size_t i = 0; i < count; i++)
@@ -118,13 +157,13 @@ static int take_failure(const struct run *run, struct sb_sql_item **items, size_
     }
     if (!own)
         return failure->error.code;
-    if (count > 1)
-        return run_split(run, items, count, failure);
-    if (failure->remedy == SB_SQL_GIVE_UP)
+    if (count == 1 && failure->remedy == SB_SQL_GIVE_UP)
         sb_sql_batch_refuse(run->batch, job_of(items[0]), &failure->error);
-    else
-        job_of(items[0])->blocked = !run->part->reads_next;
-    return SIMBA_OK;
+    else if (count == 1)
+        job_of(items[0])->blocked = run->part != CHANGE;
+    for (size_t i = 0; count > 1 && i < count && code == SIMBA_OK; i += step)
+        code = run_items(run, items + i, count - i < step ? count - i : step, failure);
+    return code;
 }
 
 static int run_items(const struct run *run, struct sb_sql_item **items, size_t count,
@@ -152,128 +191,27 @@ static int run_items(const struct run *run, struct sb_sql_item **items, size_t c
     return SIMBA_OK;
 }
 
-static int run_part(struct sb_sql_batch *batch, struct sb_sql_repository *r,
-                    const struct part *part, struct sb_sql_failure *failure)
+static int run_part(struct sb_sql_batch *batch, struct sb_sql_repository *r, enum part part,
+                    struct sb_sql_failure *failure)
 {
     const struct run run = {batch, r, part};
+    size_t count = 0;
 
-    return run_items(&run, batch->items, prepare(batch, part), failure);
-}
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_sql_job *job = &batch->jobs[i];
 
-/* ---- Change ---------------------------------------------------------------------------------- */
-
-static bool writes(const struct sb_sql_job *job)
-{
-    return job->request->op != SIMBA_OP_READ;
-}
-
-static void prepare_change(struct sb_sql_job *job)
-{
-    const struct simba_request *request = job->request;
-    const struct sb_sql_claim claim = {request->mutex, request->id, request->ttl_ms,
-                                       request->transition_ms, request->fence};
-
-    job->item.values = sb_sql_claim_values(&claim);
-    job->item.values.version = request->revision;
-    job->item.statement = request->op == SIMBA_OP_ACQUIRE ? SB_SQL_ACQUIRE
-                          : request->op == SIMBA_OP_GUARD ? SB_SQL_GUARD
-                                                          : SB_SQL_RELEASE_EXACT;
-}
-
-static void take_change(struct sb_sql_batch *batch, struct sb_sql_repository *r,
-                        struct sb_sql_job *job)
-{
-    (void)batch;
-    (void)r;
-    if (!job->item.hit)
-        return;
-    job->found = true;
-    job->changed = job->request->op != SIMBA_OP_GUARD;
-    job->state = SB_SQL_JOB_DONE;
-}
-
-static const struct part change = {writes, prepare_change, take_change, true};
-
-/* ---- Read ------------------------------------------------------------------------------------ */
-
-static bool any(const struct sb_sql_job *job)
-{
-    (void)job;
-    return true;
-}
-
-static void prepare_read(struct sb_sql_job *job)
-{
-    job->item.statement = SB_SQL_SELECT;
-}
-
-/* Whether the change that did not hit would hit now: then somebody has been in its way. */
-static bool could_change(const struct sb_sql_job *job)
-{
-    const struct simba_request *request = job->request;
-    const struct sb_sql_record *record = &job->item.record;
-    bool mine = request->id != NULL && strcmp(record->owner_id, request->id) == 0;
-
-    switch (request->op) {
-    case SIMBA_OP_ACQUIRE:
-        return mine || !sb_sql_record_is_owned(record);
-    case SIMBA_OP_GUARD:
-        return mine && record->transition_at_ms > record->current_db_at_ms;
-    case SIMBA_OP_RELEASE:
-        return mine && record->version == request->revision;
-    default:
-        return false;
+        if (!concerns(part, job))
+            continue;
+        prepare_job(part, job);
+        batch->items[count++] = &job->item;
     }
+    qsort(batch->items, count, sizeof batch->items[0], compare_items);
+    return run_items(&run, batch->items, count, failure);
 }
-
-/* A missing row ends all but an acquire, which goes on to create it. */
-static void take_read(struct sb_sql_batch *batch, struct sb_sql_repository *r,
-                      struct sb_sql_job *job)
-{
-    struct sb_sql_failure failure;
-
-    job->found = job->item.hit;
-    job->changed = false;
-    if (!job->found && job->request->op == SIMBA_OP_ACQUIRE)
-        return;
-    if (!job->found || !could_change(job)) {
-        job->state = SB_SQL_JOB_DONE;
-    } else if (job->request->op != SIMBA_OP_RELEASE &&
-               sb_sql_repository_check_version(r, &job->item.record, &failure) != SIMBA_OK) {
-        sb_sql_batch_refuse(batch, job, &failure.error);
-    } else {
-        job->blocked = true;
-    }
-}
-
-static const struct part read_rows = {any, prepare_read, take_read, false};
-
-/* ---- Create ---------------------------------------------------------------------------------- */
-
-static bool is_missing(const struct sb_sql_job *job)
-{
-    return !job->found;
-}
-
-static void prepare_create(struct sb_sql_job *job)
-{
-    job->item.statement = SB_SQL_INSERT_IF_MISSING;
-}
-
-/* Whether it was ours or another's to create does not matter. */
-static void take_create(struct sb_sql_batch *batch, struct sb_sql_repository *r,
-                        struct sb_sql_job *job)
-{
-    (void)batch;
-    (void)r;
-    (void)job;
-}
-
-static const struct part create = {is_missing, prepare_create, take_create, false};
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-/* What the columns cannot hold must not be sent: a server that cuts it would make a stranger the
+/* What the columns cannot hold must not be sent: a server that cuts it would make another id the
  * owner. */
 static void refuse_unfit(struct sb_sql_batch *batch, struct sb_sql_repository *r)
 {
@@ -289,28 +227,24 @@ static void refuse_unfit(struct sb_sql_batch *batch, struct sb_sql_repository *r
     }
 }
 
-static bool is_over(const struct sb_sql_batch *batch)
-{
-    for (size_t i = 0; i < batch->count; i++)
-        if (batch->jobs[i].state == SB_SQL_JOB_WAITING && !batch->jobs[i].blocked)
-            return false;
-    return true;
-}
-
 int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                       struct sb_sql_failure *failure)
 {
+    bool waiting = true;
     int code = SIMBA_OK;
 
     for (size_t i = 0; i < batch->count; i++)
         batch->jobs[i].blocked = false;
     refuse_unfit(batch, r);
-    for (int round = 0; round < ROUNDS && code == SIMBA_OK && !is_over(batch); round++) {
-        code = run_part(batch, r, &change, failure);
+    for (int round = 0; round < ROUNDS && code == SIMBA_OK && waiting; round++) {
+        code = run_part(batch, r, CHANGE, failure);
         if (code == SIMBA_OK)
-            code = run_part(batch, r, &read_rows, failure);
+            code = run_part(batch, r, READ, failure);
         if (code == SIMBA_OK)
-            code = run_part(batch, r, &create, failure);
+            code = run_part(batch, r, CREATE, failure);
+        waiting = false;
+        for (size_t i = 0; i < batch->count; i++)
+            waiting = waiting || concerns(READ, &batch->jobs[i]);
     }
     for (size_t i = 0; i < batch->count; i++)
         SB_CHECK(batch->jobs[i].state != SB_SQL_JOB_DONE, "what is done is answered");

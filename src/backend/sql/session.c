@@ -4,6 +4,7 @@
  */
 #include "backend/sql/session.h"
 
+#include "base/check.h"
 #include "base/random.h"
 
 #include <time.h>
@@ -25,16 +26,6 @@ void sb_sql_session_drop(struct sb_sql_session *s)
     s->repository.in_transaction = false;
 }
 
-/* Doubles with every failure in a row, half of it random. */
-static int64_t backoff(struct sb_sql_session *s)
-{
-    int64_t delay_ms = BACKOFF_MIN_MS;
-
-    for (unsigned i = 1; i < s->failures && delay_ms < BACKOFF_MAX_MS; i++)
-        delay_ms *= 2;
-    return delay_ms / 2 + sb_random_between(sb_random_next(&s->random), 0, delay_ms / 2 + 1);
-}
-
 static int note_no_connection(struct sb_sql_session *s, const struct sb_sql_failure *failure)
 {
     const struct simba_backend_host *host = s->host;
@@ -42,11 +33,12 @@ static int note_no_connection(struct sb_sql_session *s, const struct sb_sql_fail
     if (s->failures++ == 0)
         host->log(host, SIMBA_LOG_WARN, "%s: cannot connect: %s", s->name, failure->error.text);
     s->last_error = failure->error;
-    s->connect_at_ms = simba_now_ms() + backoff(s);
+    s->connect_at_ms =
+        simba_now_ms() + sb_random_backoff(&s->random, BACKOFF_MIN_MS, BACKOFF_MAX_MS, s->failures);
     return failure->error.code;
 }
 
-/* Somebody may have altered the table as the error has told. */
+/* The table may have been altered since, as the error has asked for. */
 static void drop_outdated(struct sb_sql_session *s, int64_t now_ms)
 {
     const struct sb_sql_connection *connection = s->repository.connection;
@@ -78,6 +70,8 @@ int sb_sql_session_ensure(struct sb_sql_session *s, int64_t timeout_ms,
         failure->remedy = SB_SQL_GIVE_UP;
         return note_no_connection(s, failure);
     }
+    SB_CHECK(s->repository.connection != NULL && !s->repository.in_transaction,
+             "a new connection is outside of a transaction");
     if (s->failures > 0)
         host->log(host, SIMBA_LOG_INFO, "%s: connected again", s->name);
     s->failures = 0;
@@ -86,7 +80,7 @@ int sb_sql_session_ensure(struct sb_sql_session *s, int64_t timeout_ms,
 
 /* ---- Repairing ------------------------------------------------------------------------------- */
 
-/* Not every driver has waited when it says that somebody is in the way. */
+/* Not every driver has waited when it reports a lock. */
 static void pause_before_retry(struct sb_sql_session *s)
 {
     int64_t us =
@@ -96,20 +90,14 @@ static void pause_before_retry(struct sb_sql_session *s)
     nanosleep(&pause, NULL);
 }
 
-/* Whether the store worked since the last loss. To read may work all the time where writes are
- * refused. */
-static bool is_new_loss(const struct sb_sql_session *s)
-{
-    const struct sb_sql_connection *connection = s->repository.connection;
-
-    return s->warned_at_ms == 0 || (connection != NULL && connection->has_written);
-}
-
-/* What goes on failing in the same way is told now and then. */
+/* What goes on failing in the same way is a warning now and then only. A write that worked since
+ * tells that the failure is a new one; a read does not, as it may work where writes are refused. */
 static void tell_reconnect(struct sb_sql_session *s, const struct simba_error *error,
                            int64_t now_ms)
 {
-    bool warn = is_new_loss(s) || now_ms - s->warned_at_ms >= WARN_INTERVAL_MS ||
+    const struct sb_sql_connection *connection = s->repository.connection;
+    bool is_new = s->warned_at_ms == 0 || (connection != NULL && connection->has_written);
+    bool warn = is_new || now_ms - s->warned_at_ms >= WARN_INTERVAL_MS ||
                 s->warned_code != error->code || s->warned_backend_code != error->backend_code;
 
     if (warn) {
@@ -122,8 +110,8 @@ static void tell_reconnect(struct sb_sql_session *s, const struct simba_error *e
 }
 
 /* A server that answers and refuses, because it is read-only, is asked over a new connection only
- * now and then: there may be another one behind the name by now. Those who only read need the old
- * one meanwhile. */
+ * now and then: the name may lead to another server by now. Reads use the old connection
+ * meanwhile. */
 static bool reconnect(struct sb_sql_session *s, const struct sb_sql_failure *failure,
                       unsigned repairs)
 {
@@ -139,7 +127,6 @@ static bool reconnect(struct sb_sql_session *s, const struct sb_sql_failure *fai
     return repairs < REPAIRS_MAX;
 }
 
-/* Does what may help; returns whether another attempt makes sense. */
 bool sb_sql_session_repair(struct sb_sql_session *s, struct sb_sql_failure *failure,
                            unsigned repairs)
 {
@@ -148,6 +135,8 @@ bool sb_sql_session_repair(struct sb_sql_session *s, struct sb_sql_failure *fail
     struct sb_sql_failure lost;
     bool moved;
 
+    SB_CHECK(failure->remedy == SB_SQL_GIVE_UP || s->repository.connection != NULL,
+             "what can be repaired has failed on a connection");
     if (failure->remedy == SB_SQL_RETRY && driver->check != NULL &&
         driver->check(s->repository.connection, &moved, &lost) != SIMBA_OK)
         *failure = lost;

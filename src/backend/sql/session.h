@@ -20,8 +20,8 @@ struct sb_sql_session {
     struct simba_error last_error;       /* why there is none */
     unsigned failures;                   /* to connect, in a row */
     int64_t connect_at_ms;               /* no attempt before */
-    int64_t refused_until_ms;            /* no other connection before, for the sake of refusals */
-    int64_t warned_at_ms;                /* of a new connection, for the failure of the next two */
+    int64_t refused_until_ms;            /* no other connection before, to a server that refuses */
+    int64_t warned_at_ms;                /* of a lost connection, whose failure the next two tell */
     int warned_code;
     int warned_backend_code;
 };
@@ -30,8 +30,9 @@ struct sb_sql_session {
 int sb_sql_session_ensure(struct sb_sql_session *session, int64_t timeout_ms,
                           struct sb_sql_failure *failure);
 
-/* Does what may help after a failure, the one of those `repairs` before for the sake of the same
- * batch. Returns whether another attempt makes sense; `failure` may become one that tells more. */
+/* Does what may help after a failure on the connection; `repairs` were made for the same batch
+ * before. Returns whether another attempt makes sense; `failure` may become one that tells
+ * more. */
 bool sb_sql_session_repair(struct sb_sql_session *session, struct sb_sql_failure *failure,
                            unsigned repairs);
 

@@ -1,11 +1,12 @@
 /*
- * waiters.c - the mutexes that contenders of one client wait for. Owns who waits and the rhythm of
- * the looks; must not know how a look is taken.
+ * waiters.c - the mutexes that contenders of one client wait for. Owns the list of them and the
+ * times of the polls; must not know statements.
  */
 #include "backend/sql/waiters.h"
 
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
@@ -19,13 +20,13 @@
 
 struct waited {
     struct waited *next; /* in its slot */
-    struct waited *left; /* in the ring of those that are waited for */
+    struct waited *left; /* in the ring of mutexes that are waited for */
     struct waited *right;
     unsigned contenders; /* that have come and not gone */
-    unsigned observers;  /* the same; they are told of what the looks for the contenders find */
+    unsigned observers;  /* the same; they are told of what the polls for the contenders find */
     bool waits;          /* is in the ring */
     char mutex[SIMBA_MUTEX_MAX + 1];
-    char owner[SIMBA_ID_MAX + 1]; /* that the last look found while somebody observed */
+    char owner[SIMBA_ID_MAX + 1]; /* that the last poll found while it had observers */
 };
 
 struct sb_sql_waiters {
@@ -40,13 +41,13 @@ struct sb_sql_waiters {
 
     /* The worker's own: */
     uint64_t random;
-    bool news; /* the look has found a mutex that is free, or another owner */
+    bool news; /* the poll has found a mutex that is free, or another owner */
     struct sb_sql_item items[SB_SQL_WAITERS_POLL_MAX];
     struct sb_sql_item *pointers[SB_SQL_WAITERS_POLL_MAX];
     char names[SB_SQL_WAITERS_POLL_MAX][SIMBA_MUTEX_MAX + 1];
 };
 
-/* ---- Who waits ------------------------------------------------------------------------------- */
+/* ---- The mutexes ----------------------------------------------------------------------------- */
 
 static struct waited **find(struct sb_sql_waiters *w, const char *mutex)
 {
@@ -57,8 +58,10 @@ static struct waited **find(struct sb_sql_waiters *w, const char *mutex)
     return link;
 }
 
+/* With the lock held, like all that follow which do not take it. */
 static void enter_ring(struct sb_sql_waiters *w, struct waited *waited)
 {
+    SB_CHECK(!waited->waits && waited->contenders > 0, "a mutex waits once, for its contenders");
     waited->waits = true;
     waited->left = w->ring.left;
     waited->right = &w->ring;
@@ -71,10 +74,12 @@ static void leave_ring(struct sb_sql_waiters *w, struct waited *waited)
 {
     if (!waited->waits)
         return;
+    SB_CHECK(w->waiting > 0, "the ring counts its mutexes");
     waited->waits = false;
     waited->left->right = waited->right;
     waited->right->left = waited->left;
     w->waiting--;
+    SB_CHECK((w->waiting == 0) == (w->ring.right == &w->ring), "the ring is empty at 0");
 }
 
 static void add_listener(struct sb_sql_waiters *w, const char *mutex, bool observer)
@@ -84,7 +89,7 @@ static void add_listener(struct sb_sql_waiters *w, const char *mutex, bool obser
     if (*link == NULL) {
         *link = sb_alloc_zero(sizeof **link);
         if (*link == NULL)
-            return; /* it is not looked for; its own attempts find out */
+            return; /* there are no polls for it; its own attempts find out */
         sb_text_copy((*link)->mutex, sizeof(*link)->mutex, mutex);
     }
     (*link)->contenders += !observer;
@@ -106,6 +111,7 @@ static void remove_listener(struct sb_sql_waiters *w, const char *mutex, bool ob
         leave_ring(w, waited);
     if (waited->contenders > 0 || waited->observers > 0)
         return;
+    SB_CHECK(!waited->waits, "a mutex without contenders does not wait");
     *link = waited->next;
     sb_free(waited);
 }
@@ -156,7 +162,7 @@ void sb_sql_waiters_set_push(struct sb_sql_waiters *w, bool on)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Polls ----------------------------------------------------------------------------------- */
 
 int64_t sb_sql_waiters_due_ms(struct sb_sql_waiters *w)
 {
@@ -168,18 +174,7 @@ int64_t sb_sql_waiters_due_ms(struct sb_sql_waiters *w)
     return due_ms;
 }
 
-static void prepare_item(struct sb_sql_waiters *w, size_t index, const char *mutex)
-{
-    struct sb_sql_item *item = &w->items[index];
-
-    sb_text_copy(w->names[index], sizeof w->names[index], mutex);
-    item->statement = SB_SQL_SELECT;
-    item->values.mutex = w->names[index];
-    item->hit = false;
-    w->pointers[index] = item;
-}
-
-/* Takes the first ones and puts them to the end, so that the next call goes on behind them. */
+/* Takes the first ones and moves them to the end, so that the next call goes on behind them. */
 static size_t take_names(struct sb_sql_waiters *w, size_t most)
 {
     size_t count = 0;
@@ -187,8 +182,14 @@ static size_t take_names(struct sb_sql_waiters *w, size_t most)
     pthread_mutex_lock(&w->lock);
     while (count < most && count < SB_SQL_WAITERS_POLL_MAX && count < w->waiting) {
         struct waited *waited = w->ring.right;
+        struct sb_sql_item *item = &w->items[count];
 
-        prepare_item(w, count++, waited->mutex);
+        SB_CHECK(waited != &w->ring && waited->waits, "the ring has as many as it counts");
+        sb_text_copy(w->names[count], sizeof w->names[count], waited->mutex);
+        item->statement = SB_SQL_SELECT;
+        item->values.mutex = w->names[count];
+        item->hit = false;
+        w->pointers[count++] = item;
         leave_ring(w, waited);
         enter_ring(w, waited);
     }
@@ -196,8 +197,8 @@ static size_t take_names(struct sb_sql_waiters *w, size_t most)
     return count;
 }
 
-/* Whether somebody wants to know that another one owns than when it was looked at last. "":
- * nobody. */
+/* Whether there are observers, and the owner is another than the last poll found. "": there is
+ * none. */
 static bool is_new_owner(struct sb_sql_waiters *w, const char *mutex, const char *owner)
 {
     struct waited *waited;
@@ -273,7 +274,7 @@ void sb_sql_waiters_skip(struct sb_sql_waiters *w)
     plan_next(w);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Creating and destroying ----------------------------------------------------------------- */
 
 int sb_sql_waiters_create(const struct sb_sql_waiters_config *config,
                           struct sb_sql_waiters **ret_waiters, struct simba_error *error)

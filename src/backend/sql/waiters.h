@@ -1,12 +1,12 @@
 /*
- * waiters.h - the mutexes that contenders of one client wait for, and when to look at them next.
+ * waiters.h - the mutexes that contenders of one client wait for, and when to poll for them next.
  *
- * For stores that cannot push a release to whom it concerns: one look at all of them serves the
- * whole client, however many contenders it has. The interval is short when something has just
- * happened, and grows while nothing does.
+ * For stores that cannot push a release to its waiters: one poll of all of them serves the whole
+ * client, however many contenders it has. The interval is short after something has happened, and
+ * grows while nothing does.
  *
- * Threads: contenders come and go on the loop thread; who has to wait is found out by the worker,
- * on its thread or on the loop's.
+ * Threads: contenders come and go on the loop thread; the user of the worker's connection, its
+ * thread or the loop's, notes which of them have to wait.
  */
 #ifndef SB_SQL_WAITERS_H
 #define SB_SQL_WAITERS_H
@@ -14,14 +14,14 @@
 #include "backend/sql/driver.h"
 #include "base/shared.h"
 
-#define SB_SQL_WAITERS_POLL_MAX 256 /* mutexes in one look */
+#define SB_SQL_WAITERS_POLL_MAX 256 /* mutexes in one statement */
 
 struct sb_sql_waiters;
 
 struct sb_sql_waiters_config {
     const struct simba_backend_host *host;
     int64_t poll_max_ms;       /* the longest interval */
-    void (*first)(void *user); /* may be NULL. By the worker: now somebody waits */
+    void (*first)(void *user); /* may be NULL. By the worker: the first contender waits */
     void *user;
 };
 
@@ -31,27 +31,27 @@ int sb_sql_waiters_create(const struct sb_sql_waiters_config *config,
 void sb_sql_waiters_destroy(struct sb_sql_waiters *waiters)
     SB_SHARED("sql_waiters_destroy"); /* takes NULL */
 
-/* Loop thread: a contender or an observer of the mutex comes or goes. Nobody looks for observers
- * alone. */
+/* Loop thread: a contender or an observer of the mutex comes or goes. There are no polls for
+ * observers alone. */
 void sb_sql_waiters_listen(struct sb_sql_waiters *waiters, const char *mutex, bool observer,
                            bool on) SB_SHARED("sql_waiters_listen");
 
-/* Loop thread: while releases are pushed, nobody has to look. */
+/* Loop thread: while releases are pushed, there are no polls. */
 void sb_sql_waiters_set_push(struct sb_sql_waiters *waiters, bool on)
     SB_SHARED("sql_waiters_set_push");
 
 /* Worker: an acquire has found another owner, or has won. */
 void sb_sql_waiters_note(struct sb_sql_waiters *waiters, const char *mutex, bool waits);
 
-/* Worker: when the next look is due; SIMBA_INFINITE: never. */
+/* Worker: when the next poll is due; SIMBA_INFINITE: never. */
 int64_t sb_sql_waiters_due_ms(struct sb_sql_waiters *waiters);
 
-/* Worker: takes the look that is due: reads all that is waited for, and gives notice of what is
- * free and, where somebody observes, of what has another owner. */
+/* Worker: polls: reads all that is waited for, and gives notice of what is free and, where there
+ * are observers, of what has another owner. */
 int sb_sql_waiters_poll(struct sb_sql_waiters *waiters, struct sb_sql_connection *connection,
                         struct sb_sql_failure *failure);
 
-/* Worker: lets the look that is due pass, because there is no connection to take it with. */
+/* Worker: skips the poll that is due, because there is no connection. */
 void sb_sql_waiters_skip(struct sb_sql_waiters *waiters);
 
 #endif

@@ -2,35 +2,35 @@
  * worker.c - the thread of an SQL client. Owns the queue and who uses the connection; must not know
  * statements.
  *
- *     the thread    carries out what is queued, looks for releases, heals the connection
+ *     the thread    carries out what is queued, polls for releases, repairs the connection
  *     the loop      carries out a single request on a local file, while the thread is idle
  *
- * The loop waits for nobody else's lock. After a disk was slow its requests are left to the thread
- * for a while: then a time limit is missed by one slow commit, and not by each.
+ * The loop does not wait for locks of others. After a slow request its requests are left to the
+ * thread for a while: then one slow commit makes one call late, and not each call.
  */
 #include "backend/sql/worker.h"
 
 #include "backend/sql/batch.h"
 #include "backend/sql/session.h"
-#include "backend/sql/queue.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/signals.h"
 #include "base/thread.h"
+#include "base/time.h"
 
 #include <pthread.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #define GATHER_PART 50 /* of the transition may be spent on waiting for more renewals */
 
-/* How long writers of a database that has one at a time wait before they look again whether they
- * can still win. Most of a herd gives up then without ever having had the lock. */
+/* How long writers of a database that has one at a time wait before they read again whether they
+ * can still win. Most of many waiters give up then without ever having had the lock. */
 #define READ_AGAIN_MS 10
 
 /* Servers are given at least this long for an answer: a connection that is given up costs more than
@@ -65,8 +65,7 @@ struct sb_sql_worker {
     void *argument;
     struct simba_task last_task;
 
-    /* The user's own, too. At the end: its many jobs take no page before they are used. */
-    struct sb_sql_batch batch;
+    struct sb_sql_batch batch; /* the user's own, too */
 };
 
 /* ---- Queue ----------------------------------------------------------------------------------- */
@@ -90,16 +89,8 @@ static int64_t deadline_of(const struct sb_sql_worker *w, const struct simba_req
     return now_ms + wait_ms;
 }
 
-/* Short leases have less time to give away. */
-static int64_t gather_ms(const struct sb_sql_worker *w, const struct simba_request *request)
-{
-    int64_t most = request->transition_ms / GATHER_PART;
-
-    return w->config.gather_ms < most ? w->config.gather_ms : most;
-}
-
-/* With the lock held. Renewals wait for company: they have the whole transition, and a commit costs
- * the same for many. */
+/* With the lock held. Renewals wait for others: they have the whole transition, and a commit costs
+ * the same for many. Short leases have less time to give away. */
 static bool enqueue(struct sb_sql_worker *w, struct simba_request *request)
 {
     int64_t now_ms = simba_now_ms();
@@ -107,17 +98,12 @@ static bool enqueue(struct sb_sql_worker *w, struct simba_request *request)
         .request = request, .deadline_ms = deadline_of(w, request, now_ms), .due_ms = now_ms};
 
     if (request->op == SIMBA_OP_GUARD)
-        entry.due_ms += gather_ms(w, request);
+        entry.due_ms += sb_earlier(w->config.gather_ms, request->transition_ms / GATHER_PART);
     return sb_sql_queue_add(&w->queue, &entry);
 }
 
-/* A release of nothing only leaves a wait queue, and SQL stores have none. */
-static bool is_void(const struct simba_request *request)
-{
-    return request->op == SIMBA_OP_RELEASE && request->revision == 0;
-}
-
-/* Answers those that need no database; returns the others. */
+/* Answers those that need no database; returns the others. A release of nothing only leaves a wait
+ * queue, and SQL stores have none. */
 static struct simba_request *answer_void(struct sb_sql_worker *w, struct simba_request *batch)
 {
     struct simba_request *rest = NULL;
@@ -127,7 +113,7 @@ static struct simba_request *answer_void(struct sb_sql_worker *w, struct simba_r
         struct simba_request *request = batch;
 
         batch = request->next;
-        if (is_void(request)) {
+        if (request->op == SIMBA_OP_RELEASE && request->revision == 0) {
             reply_code(w, request, SIMBA_OK);
         } else {
             request->next = NULL;
@@ -142,6 +128,7 @@ static struct simba_request *answer_void(struct sb_sql_worker *w, struct simba_r
 static void submit_to_thread(struct sb_sql_worker *w, struct simba_request *rest)
 {
     pthread_mutex_lock(&w->lock);
+    SB_CHECK(!w->stopping, "no request comes after the stop");
     while (rest != NULL && enqueue(w, rest))
         rest = rest->next;
     pthread_mutex_unlock(&w->lock);
@@ -164,7 +151,7 @@ void sb_sql_worker_submit(struct sb_sql_worker *w, struct simba_request *batch)
 
 void sb_sql_worker_nudge(struct sb_sql_worker *w)
 {
-    pthread_mutex_lock(&w->lock); /* it may be about to wait */
+    pthread_mutex_lock(&w->lock); /* the thread may be about to wait */
     pthread_mutex_unlock(&w->lock);
     pthread_cond_signal(&w->arrived);
 }
@@ -185,6 +172,7 @@ static void wait_until(struct sb_sql_worker *w, int64_t at_ms, int64_t now_ms)
 {
     struct timespec until;
 
+    SB_CHECK(w->user != THREAD, "the thread waits without the connection");
     w->wakes_at_ms = at_ms;
     if (at_ms == SIMBA_INFINITE) {
         pthread_cond_wait(&w->arrived, &w->lock);
@@ -194,8 +182,8 @@ static void wait_until(struct sb_sql_worker *w, int64_t at_ms, int64_t now_ms)
     pthread_cond_timedwait(&w->arrived, &w->lock, &until);
 }
 
-/* With the lock held: what there is to do now. Requests come first: a look is a courtesy. False:
- * nothing before *ret_due_ms. */
+/* With the lock held: what there is to do now. Requests come before polls. False: nothing before
+ * *ret_due_ms. */
 static bool find_work(struct sb_sql_worker *w, int64_t now_ms, enum work *ret_work,
                       int64_t *ret_due_ms)
 {
@@ -236,13 +224,14 @@ static enum work take(struct sb_sql_worker *w)
     }
     if (work == WORK_REQUESTS)
         sb_sql_queue_take(&w->queue, &w->batch, w->stopping);
+    SB_CHECK(w->user == NOBODY, "one user has the connection");
     w->broken = false;
     w->user = THREAD;
     pthread_mutex_unlock(&w->lock);
     return work;
 }
 
-/* Puts the jobs that somebody was in the way of back into the queue; false when memory is short. */
+/* Puts the jobs that met a lock back into the queue; false when memory is short. */
 static bool take_back(struct sb_sql_worker *w, int64_t began_ms)
 {
     bool kept;
@@ -255,7 +244,7 @@ static bool take_back(struct sb_sql_worker *w, int64_t began_ms)
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 
-/* Of a new connection: somebody may have altered the table. */
+/* The table may have been altered since the last connection. */
 static void note_names(struct sb_sql_worker *w)
 {
     const struct sb_sql_names names = sb_sql_names_of(w->session.repository.connection);
@@ -293,12 +282,11 @@ static int attempt(struct sb_sql_worker *w, int64_t now_ms, struct sb_sql_failur
     return sb_sql_batch_run(&w->batch, &w->session.repository, failure);
 }
 
-/* What those are told who have run out of time. A batch is of requests that were blocked, or of
- * others. */
+/* What late requests are told. A batch is of requests that were blocked, or of others. */
 static void set_late(struct simba_error *error, bool blocked)
 {
     sb_error_set(error, SIMBA_EUNAVAILABLE,
-                 blocked ? "the row or the table was locked by somebody else all the time"
+                 blocked ? "the row or the table was locked by another client all the time"
                          : "the store did not get to it in time");
 }
 
@@ -308,12 +296,14 @@ static void serve(struct sb_sql_worker *w)
     int64_t began_ms = simba_now_ms();
     unsigned repairs = 0;
 
+    SB_CHECK(w->user == THREAD, "the thread serves with the connection");
+    SB_CHECK(w->batch.count > 0, "a batch that is served has jobs");
     set_late(&failure.error, w->batch.jobs[0].attempts > 0);
     for (;;) {
         int64_t now_ms = simba_now_ms();
 
         sb_sql_batch_expire(&w->batch, now_ms, &failure.error);
-        if (sb_sql_batch_is_over(&w->batch))
+        if (sb_sql_batch_waiting(&w->batch) == 0)
             return;
         if (attempt(w, now_ms, &failure) == SIMBA_OK) {
             set_late(&failure.error, true);
@@ -331,8 +321,7 @@ static void serve(struct sb_sql_worker *w)
     sb_sql_batch_fail(&w->batch, &failure.error);
 }
 
-/* A courtesy: what fails here fails again for somebody who waits for the answer, and is told
- * there. */
+/* A failure is not reported: the next request meets it, too, and reports it. */
 static void poll_waiters(struct sb_sql_worker *w)
 {
     struct sb_sql_connection *connection = w->session.repository.connection;
@@ -361,6 +350,7 @@ static void *run_thread(void *argument)
         else
             serve(w);
     }
+    SB_CHECK(w->queue.count == 0, "the thread ends when the queue is empty");
     sb_sql_session_drop(&w->session);
     w->config.host->post(w->config.host, &w->last_task);
     return NULL;
@@ -369,7 +359,7 @@ static void *run_thread(void *argument)
 /* ---- On the loop ----------------------------------------------------------------------------- */
 
 /* Whether the loop has the connection now. Requests that came before must not be overtaken, and a
- * look that is due needs a turn of the thread. */
+ * poll that is due needs the thread. */
 static bool seize_connection(struct sb_sql_worker *w, int64_t now_ms)
 {
     const struct sb_sql_connection *connection;
@@ -391,6 +381,7 @@ static void yield_connection(struct sb_sql_worker *w)
     bool wanted;
 
     pthread_mutex_lock(&w->lock);
+    SB_CHECK(w->user == LOOP, "the loop gives up a connection that it has");
     w->user = NOBODY;
     wanted = w->queue.count > 0 || w->broken || w->stopping || poll_due_ms(w) < w->wakes_at_ms;
     pthread_mutex_unlock(&w->lock);
@@ -398,7 +389,7 @@ static void yield_connection(struct sb_sql_worker *w)
         pthread_cond_signal(&w->arrived);
 }
 
-/* What the loop could not carry out, the thread does. */
+/* The thread carries out what the loop could not. */
 static void leave_to_thread(struct sb_sql_worker *w)
 {
     const struct sb_sql_job *job = &w->batch.jobs[0];
@@ -406,6 +397,7 @@ static void leave_to_thread(struct sb_sql_worker *w)
     struct simba_error error;
     bool kept;
 
+    SB_CHECK(w->batch.count == 1, "the loop carries out one request");
     if (job->state != SB_SQL_JOB_WAITING)
         return;
     pthread_mutex_lock(&w->lock);
@@ -417,7 +409,7 @@ static void leave_to_thread(struct sb_sql_worker *w)
     sb_sql_batch_fail(&w->batch, &error);
 }
 
-/* Whatever can be healed is left to the thread. */
+/* Repairs are left to the thread. */
 static void run_batch(struct sb_sql_worker *w)
 {
     w->config.driver->set_deadline(w->session.repository.connection, SB_SQL_AT_ONCE);
@@ -455,21 +447,19 @@ static void note_duration(struct sb_sql_worker *w, int64_t began_ms)
 {
     int64_t now_ms = simba_now_ms();
     int64_t took_ms = now_ms - began_ms;
-    int64_t pause_ms = took_ms * SLOW_SHARE;
 
     if (took_ms >= SLOW_MS)
-        w->thread_only_until_ms =
-            now_ms + (pause_ms < THREAD_ONLY_MAX_MS ? pause_ms : THREAD_ONLY_MAX_MS);
+        w->thread_only_until_ms = now_ms + sb_earlier(took_ms * SLOW_SHARE, THREAD_ONLY_MAX_MS);
 }
 
-/* Those that nobody else would go along with: renewals wait for company. */
+/* A renewal is none: it waits for others. */
 static bool is_single(const struct simba_request *batch)
 {
     return batch->next == NULL && (batch->op == SIMBA_OP_ACQUIRE || batch->op == SIMBA_OP_RELEASE ||
                                    batch->op == SIMBA_OP_READ);
 }
 
-/* False, and nothing has been done, where that would have to wait for anybody. */
+/* False, and nothing has been done, where the request would have to wait. */
 static bool try_on_loop(struct sb_sql_worker *w, struct simba_request *batch)
 {
     int64_t now_ms = simba_now_ms();
@@ -477,7 +467,7 @@ static bool try_on_loop(struct sb_sql_worker *w, struct simba_request *batch)
     if (!is_single(batch) || now_ms < w->thread_only_until_ms || !seize_connection(w, now_ms))
         return false;
     w->batch.count = 0;
-    sb_sql_batch_add(&w->batch, batch, deadline_of(w, batch, now_ms));
+    sb_sql_batch_add(&w->batch, batch, deadline_of(w, batch, now_ms), 0);
     run_on_loop(w);
     note_duration(w, now_ms);
     leave_to_thread(w);
@@ -493,7 +483,7 @@ void sb_sql_worker_submit_here(struct sb_sql_worker *w, struct simba_request *ba
         submit_to_thread(w, rest);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Starting and stopping ------------------------------------------------------------------- */
 
 static void free_worker(struct sb_sql_worker *w)
 {
@@ -511,6 +501,7 @@ static void finish_stop(struct simba_task *task)
     void *argument = w->argument;
 
     pthread_join(w->thread, NULL);
+    SB_CHECK(w->stopping && w->queue.count == 0, "a worker that is gone has no requests");
     free_worker(w);
     stopped(argument);
 }
@@ -520,6 +511,7 @@ void sb_sql_worker_stop(struct sb_sql_worker *w, void (*stopped)(void *argument)
     w->stopped = stopped;
     w->argument = argument;
     pthread_mutex_lock(&w->lock);
+    SB_CHECK(!w->stopping, "a worker is stopped once");
     w->stopping = true;
     pthread_mutex_unlock(&w->lock);
     pthread_cond_signal(&w->arrived);
@@ -545,28 +537,18 @@ static int connect_and_start(struct sb_sql_worker *w, struct simba_error *error)
                                 strerror(code));
 }
 
-static void init_waiting(struct sb_sql_worker *w)
-{
-    pthread_condattr_t monotonic;
-
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->arrived, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 int sb_sql_worker_start(const struct sb_sql_worker_config *config,
                         struct sb_sql_worker **ret_worker, struct simba_error *error)
 {
-    struct sb_sql_worker *w = sb_alloc(sizeof *w);
+    struct sb_sql_worker *w = sb_alloc_zero(sizeof *w);
+    pthread_condattr_t monotonic;
     int code;
 
     if (w == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    memset(w, 0, offsetof(struct sb_sql_worker, batch));
     w->config = *config;
-    sb_sql_batch_init(&w->batch, config->host, config->waiters);
+    w->batch.host = config->host;
+    w->batch.waiters = config->waiters;
     w->session = (struct sb_sql_session){.driver = config->driver,
                                          .settings = config->settings,
                                          .host = config->host,
@@ -574,7 +556,11 @@ int sb_sql_worker_start(const struct sb_sql_worker_config *config,
                                          .connect_ms = config->connect_ms,
                                          .random = sb_random_seed()};
     w->last_task.run = finish_stop;
-    init_waiting(w);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->arrived, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     code = connect_and_start(w, error);
     if (code != SIMBA_OK) {
         free_worker(w);

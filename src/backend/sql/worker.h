@@ -2,9 +2,9 @@
  * worker.h - carries out the requests of an SQL client, with one connection and one thread, so that
  * no loop waits for a database unless its caller has decided that it may.
  *
- * Requests that arrive while the thread works are taken together; those that somebody is in the way
- * of come back later, without delaying the others. It reconnects with a back-off, creates the
- * schema again where it vanished, and answers every request by its deadline.
+ * Requests that arrive while the thread works are taken together; those that meet a lock come back
+ * later, without delaying the others. The worker reconnects with a back-off, creates the schema
+ * again where it vanished, and answers every request by its deadline.
  */
 #ifndef SB_SQL_WORKER_H
 #define SB_SQL_WORKER_H
@@ -22,7 +22,7 @@ struct sb_sql_worker_config {
     int64_t wait_ms;    /* how long a request may wait for others at most */
     int64_t connect_ms; /* and a connection for being made */
     int64_t gather_ms;  /* how long renewals may wait for more of them to come */
-    struct sb_sql_waiters *waiters; /* what to look at from time to time; NULL: nothing */
+    struct sb_sql_waiters *waiters; /* what to poll for; NULL: nothing */
 };
 
 /* Connects on the calling thread, so that what is wrong with the store is known at once; then
@@ -45,7 +45,7 @@ void sb_sql_worker_submit_here(struct sb_sql_worker *worker, struct simba_reques
 int sb_sql_worker_check_names(struct sb_sql_worker *worker, const char *mutex, const char *id,
                               struct simba_error *error) SB_SHARED("sql_worker_check_names");
 
-/* The waiters have something new to look at. From any thread. */
+/* The waiters have something new to poll for. From any thread. */
 void sb_sql_worker_nudge(struct sb_sql_worker *worker) SB_SHARED("sql_worker_nudge");
 
 /* Destroys. Carries out what was submitted, ends the thread, and then calls stopped(argument) on

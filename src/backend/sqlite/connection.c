@@ -4,10 +4,6 @@
  */
 #include "backend/sqlite/connection.h"
 
-#include "backend/sqlite/failure.h"
-#include "backend/sqlite/file.h"
-#include "backend/sqlite/identity.h"
-#include "backend/sqlite/settings.h"
 #include "backend/sqlite/trusted_folder.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -16,6 +12,7 @@
 #include "base/random.h"
 
 #include <time.h>
+#include <unistd.h>
 
 /* ---- The process ----------------------------------------------------------------------------- */
 
@@ -172,14 +169,14 @@ static int configure(struct sb_sqlite_connection *c, struct sb_sql_failure *fail
     sqlite3_commit_hook(c->db, on_committing, c);
     if (sqlite3_busy_handler(c->db, on_busy, c) != SQLITE_OK ||
         sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK ||
-        sb_sqlite_add_functions(c) != SQLITE_OK || sb_sqlite_set_limits(c) != SQLITE_OK ||
+        sb_sqlite_set_functions(c) != SQLITE_OK ||
         sqlite3_exec(c->db, sync, NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_exec(c->db, "PRAGMA trusted_schema = OFF", NULL, NULL, NULL) != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
     return SIMBA_OK;
 }
 
-/* Who only looks adds nothing to a database that others use for something else. */
+/* A client with create=no adds nothing to a database that others use for something else. */
 static int fail_foreign(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
@@ -188,7 +185,7 @@ static int fail_foreign(const struct sb_sqlite_connection *c, struct sb_sql_fail
                         c->settings->path);
 }
 
-/* Times of an earlier boot mean nothing, and only who may write can enter the new one. */
+/* Times of an earlier boot mean nothing, and only a client that may write can enter the new one. */
 static int fail_outdated(const struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
@@ -200,7 +197,7 @@ static int fail_outdated(const struct sb_sqlite_connection *c, struct sb_sql_fai
 }
 
 /* Mostly there is nothing to do, and nothing is locked to find that out. A file that must exist may
- * be empty: then somebody is about to use it, and the first one sets it up. */
+ * be empty: then the first client sets it up. */
 static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     int lock;
@@ -216,7 +213,8 @@ static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure
     code = sb_sqlite_enable_wal(c, failure);
     if (code == SIMBA_OK)
         code = sb_sqlite_init_schema(c, failure);
-    sb_sqlite_unlock_set_up(lock);
+    if (lock >= 0)
+        close(lock);
     return code;
 }
 

@@ -29,7 +29,7 @@ struct sb_sqlite_connection {
     struct sb_sqlite_folder folder;
     int64_t deadline_ms;      /* for waiting on locks */
     int64_t running_since_ms; /* the statement, or since its last wait */
-    int64_t clock_ms;         /* of the statement that runs; 0: nobody has asked yet */
+    int64_t clock_ms;         /* of the statement that runs; 0: not asked for yet */
     int64_t clock_offset_ms;  /* of this process's clock, ahead of the host's */
     int64_t noted_version;    /* of the row that was changed last */
     bool committing;          /* the statement that runs has begun to commit */
@@ -41,22 +41,49 @@ struct sb_sqlite_connection {
 
 extern const struct sb_sql_driver sb_sqlite_driver;
 
-/* ---- functions.c: the SQL functions that a database may use ---------------------------------- */
+/* ---- file.c: the database file --------------------------------------------------------------- */
 
-/* A user who may write the database may write its schema, too: a view in the place of a table, or a
- * trigger that never ends. So views are refused, a statement may run for busy-timeout, without its
- * waits for others, and no value is longer than any of ours could be. Sets these limits, once for
- * each connection. Returns SQLite's code. */
-int sb_sqlite_set_limits(struct sb_sqlite_connection *connection);
+#define SB_SQLITE_PAUSE_MIN_US 200
+#define SB_SQLITE_PAUSE_MAX_US 5000
 
-/* The time of a statement begins now: it is about to be run, or has waited for others. */
-void sb_sqlite_start_time(struct sb_sqlite_connection *connection);
+/* Opens the file, creates it where it is missing and may be, and notes which file it is. Where it
+ * must exist it is enough that it can be read. */
+int sb_sqlite_open(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+bool sb_sqlite_is_read_only(const struct sb_sqlite_connection *connection);
 
-/* The host's boot clock, the same in all time namespaces. */
-int64_t sb_sqlite_now_ms(const struct sb_sqlite_connection *connection);
+/* Brings the file into WAL mode, in which readers and a writer do not wait for each other. */
+int sb_sqlite_enable_wal(struct sb_sqlite_connection *connection, struct sb_sql_failure *failure);
+bool sb_sqlite_is_wal(struct sb_sqlite_connection *connection);
 
-/* Adds them to the connection. Returns a code of SQLite. */
-int sb_sqlite_add_functions(struct sb_sqlite_connection *connection);
+/* Processes that set up a new file at once would wait for each other's locks in many places. So one
+ * does it at a time, by a lock on the side file. Returns a descriptor to close, or -1 where the
+ * lock cannot be had: then SQLite's own locks have to do. */
+int sb_sqlite_lock_set_up(struct sb_sqlite_connection *connection);
+
+/* Sleeps for a random time up to `most_us`, so that others get on. */
+void sb_sqlite_pause(struct sb_sqlite_connection *connection, int64_t most_us);
+
+/* From now on every commit of the connection keeps the log short. */
+void sb_sqlite_log_tend(struct sb_sqlite_connection *connection);
+
+/* ---- failure.c: what SQLite's codes mean: a code, a sentence and what may help --------------- */
+
+/* Describes what the last call on the connection failed with. `applied`: the call may have
+ * committed before it failed. Returns the code. */
+int sb_sqlite_fail(const struct sb_sqlite_connection *connection, bool applied,
+                   struct sb_sql_failure *failure);
+
+/* What an errno of the system means to a caller of the library. */
+int sb_sqlite_code_of(int system_code);
+
+/* Describes a failed system call on the file. */
+int sb_sqlite_fail_system(const char *path, int system_code, struct sb_sql_failure *failure);
+
+/* The same for a file that SQLite has opened for reading only; finds out why. */
+int sb_sqlite_fail_read_only(const char *path, struct sb_sql_failure *failure);
+
+/* The same for a file that was to be created; names the folder where that is what refuses. */
+int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failure *failure);
 
 /* ---- statements.c: what is done to the rows of the file -------------------------------------- */
 
@@ -69,6 +96,18 @@ int sb_sqlite_run(struct sb_sqlite_connection *connection, enum sb_sql_statement
  * them. Returns SQLite's code. */
 int sb_sqlite_prepare_once(struct sb_sqlite_connection *connection, const char *text,
                            sqlite3_stmt **statement);
+
+/* The time of a statement begins now: it is about to be run, or has waited for others. */
+void sb_sqlite_start_time(struct sb_sqlite_connection *connection);
+
+/* The host's boot clock, the same in all time namespaces. */
+int64_t sb_sqlite_now_ms(const struct sb_sqlite_connection *connection);
+
+/* Adds the SQL functions of the library to the connection, and limits what the schema of a database
+ * can do: a user who may write the database may put a view in the place of a table, or a trigger
+ * that never ends. So views are refused, a statement may run for busy-timeout, without its waits
+ * for others, and no value is longer than any of ours could be. Returns a code of SQLite. */
+int sb_sqlite_set_functions(struct sb_sqlite_connection *connection);
 
 /* ---- schema.c: the tables of the file, and what a new boot of the host means to them --------- */
 

@@ -1,7 +1,7 @@
 /*
  * failure.c - what SQLite's codes mean to the library. Owns the sentences; changes nothing.
  */
-#include "backend/sqlite/failure.h"
+#include "backend/sqlite/connection.h"
 
 #include "base/error.h"
 #include "base/text.h"

@@ -4,11 +4,8 @@
  * Nothing here may open and close the database file itself while SQLite has it open: the close
  * would drop SQLite's locks on it (POSIX locks belong to the process, not to the descriptor).
  */
-#include "backend/sqlite/file.h"
+#include "backend/sqlite/connection.h"
 
-#include "backend/sqlite/failure.h"
-#include "backend/sqlite/identity.h"
-#include "backend/sqlite/wake.h"
 #include "backend/sqlite/trusted_folder.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -163,7 +160,6 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
 
 /* ---- Write-ahead log ------------------------------------------------------------------------- */
 
-/* Takes "wal" for an answer and nothing else. */
 static int take_mode(void *user, int count, char **values, char **names)
 {
     bool *ret_is_wal = user;
@@ -209,7 +205,7 @@ bool sb_sqlite_is_wal(struct sb_sqlite_connection *c)
 #define LOG_FRAMES 100 /* of young connections; to read one takes 3 us, a sync as long as many */
 #define LOG_TRIES 4
 
-/* As far as nobody is in the way; nobody is waited for. */
+/* As far as no lock is in the way; there is no wait. */
 static void move(struct sb_sqlite_connection *c, const char *name, int mode)
 {
     int64_t deadline_ms = c->deadline_ms;
@@ -254,10 +250,4 @@ int sb_sqlite_lock_set_up(struct sb_sqlite_connection *c)
         sb_sqlite_pause(c, SB_SQLITE_PAUSE_MAX_US);
     }
     return fd;
-}
-
-void sb_sqlite_unlock_set_up(int fd)
-{
-    if (fd >= 0)
-        close(fd);
 }

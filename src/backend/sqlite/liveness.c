@@ -10,6 +10,7 @@
 #include "backend/sqlite/liveness.h"
 
 #include "backend/sqlite/wake.h"
+#include "base/check.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -89,6 +90,7 @@ static int64_t lock_byte(int fd, int64_t stamp)
     for (int i = 0; i < DRAWS; i++) {
         int64_t number = stamp | sb_random_between(sb_random_next(&random), 0, 1 << DRAWN_BITS);
 
+        SB_CHECK(number > 0 && has_stamp(number, stamp), "a life has the stamp of its file");
         if (set_lock(fd, F_WRLCK, number) && set_lock(fd, F_RDLCK, number))
             return number;
         if (errno != EAGAIN && errno != EACCES)
@@ -102,6 +104,7 @@ static void try_to_begin(struct sb_sqlite_liveness *life)
     int fd = sb_sqlite_side_open(life->file.life_path, life->file.path);
     int64_t stamp = fd >= 0 ? stamp_of(fd, life->file.boot_id) : 0;
 
+    SB_CHECK(life->number == 0, "a life begins once");
     if (fd >= 0 && stamp == 0)
         errno = ENOTSUP;
     if (stamp != 0)
@@ -157,6 +160,7 @@ void sb_sqlite_liveness_end(struct sb_sqlite_liveness *life)
 {
     int fd = atomic_exchange(&life->fd, -1);
 
+    SB_CHECK(fd < 0 || life->number != 0, "a life that is locked has a number");
     if (fd >= 0)
         close(fd);
     life->number = 0;
@@ -247,6 +251,7 @@ bool sb_sqlite_owners_add(struct sb_sqlite_owners *owners, int64_t life)
     bool added;
 
     pthread_mutex_lock(&owners->lock);
+    SB_CHECK(owners->count <= SB_SQLITE_OWNERS_MAX, "no more owners are kept than there is room");
     added = !has(owners, life);
     if (added) {
         if (owners->count == SB_SQLITE_OWNERS_MAX)

@@ -22,7 +22,6 @@
  */
 #include "backend/sqlite/connection.h"
 
-#include "backend/sqlite/failure.h"
 #include "base/error.h"
 
 #include <errno.h>

@@ -3,7 +3,6 @@
  */
 #include "backend/sqlite/settings.h"
 
-#include "backend/sqlite/failure.h"
 #include "backend/sqlite/connection.h"
 #include "backend/sqlite/trusted_folder.h"
 #include "base/alloc.h"

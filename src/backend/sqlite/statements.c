@@ -1,10 +1,9 @@
 /*
- * statements.c - the statements of the dialect and the rows that they yield. Must not know
- * requests, nor how a connection is made.
+ * statements.c - the statements of the dialect, the SQL functions that they call, and the rows that
+ * they yield. Must not know requests, nor how a connection is made.
  */
 #include "backend/sqlite/connection.h"
 
-#include "backend/sqlite/failure.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -25,7 +24,7 @@ enum parameter {
 /* Behind the columns that all dialects have. */
 #define COLUMN_LIFE (SB_SQL_COLUMN_FENCE + 1)
 
-/* A life counts for the version that it was written for. Whose life is over owns nothing any more,
+/* A life counts for the version that it was written for. An owner whose life is over owns nothing,
  * whatever its lease says. */
 #define LIFE "iif(life_version = version, life, 0)"
 #define IS_OVER "simba_is_over(" LIFE ")"
@@ -60,16 +59,144 @@ static const char *const statement_texts[SB_SQL_STATEMENTS] = {
     [SB_SQL_GUARD] = SET_LEASE ", version = version + 1, life_version = version + 1"
                                " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now()"
                                " AND ?6 IN (0, fence) RETURNING " CHANGED_COLUMNS,
-    [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2",
-    [SB_SQL_RELEASE_EXACT] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?3",
+    [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?3",
 };
 
-/* ---- Running statements ---------------------------------------------------------------------- */
+/* ---- SQL functions --------------------------------------------------------------------------- */
 
-static int bind_text(sqlite3_stmt *statement, enum parameter parameter, const char *text)
+int64_t sb_sqlite_now_ms(const struct sb_sqlite_connection *c)
 {
-    return sqlite3_bind_text(statement, parameter, text, -1, SQLITE_STATIC);
+    return simba_now_ms() - c->clock_offset_ms;
 }
+
+/* simba_now(): the same instant wherever one statement asks. Being "deterministic" it is called
+ * once for each run of a statement, when that has its lock, and not for each time that it is
+ * named. */
+static void tell_now(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    (void)arguments;
+    if (c->clock_ms == 0)
+        c->clock_ms = sb_sqlite_now_ms(c);
+    sqlite3_result_int64(context, c->clock_ms);
+}
+
+/* simba_note(version): the version that a changed row gets, so that it need not be read back. */
+static void take_note(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    c->noted_version = sqlite3_value_int64(arguments[0]);
+    sqlite3_result_int64(context, c->noted_version);
+}
+
+/* simba_next_term(version, floor): notes the version with which the row's next term begins; false:
+ * there is none. */
+static void find_next_term(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+    int64_t version = sqlite3_value_int64(arguments[0]);
+    int64_t floor = sqlite3_value_int64(arguments[1]);
+    int64_t last = version > floor ? version : floor;
+
+    (void)count;
+    if (last < INT64_MAX)
+        c->noted_version = last + 1;
+    sqlite3_result_int(context, last < INT64_MAX);
+}
+
+/* simba_term(): what simba_next_term() has noted. */
+static void tell_term(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    const struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    (void)arguments;
+    sqlite3_result_int64(context, c->noted_version);
+}
+
+/* simba_is_over(life): what the kernel says, asked while the statement has the record. */
+static void tell_over(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+    enum sb_sqlite_liveness_state state =
+        sb_sqlite_liveness_ask(&c->probe, sqlite3_value_int64(arguments[0]));
+
+    (void)count;
+    sqlite3_result_int(context, state == SB_SQLITE_DEAD);
+}
+
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+/* A function counts as one step, however long it takes. With values this short the slowest ones
+ * take some 10 ms. */
+#define STEPS 500         /* of SQLite's machine between two looks at the clock */
+#define VALUE_BYTES 16384 /* names, ids and notes are far shorter */
+#define PATTERN_BYTES 64  /* of LIKE and GLOB */
+
+void sb_sqlite_start_time(struct sb_sqlite_connection *c)
+{
+    c->running_since_ms = simba_now_ms();
+}
+
+/* Another answer than 0 ends the statement with SQLITE_INTERRUPT, and undoes it. */
+static int on_steps(void *connection)
+{
+    const struct sb_sqlite_connection *c = connection;
+
+    return simba_now_ms() - c->running_since_ms >= c->settings->busy_timeout_ms;
+}
+
+/* `inside` names the view or the trigger that a statement has come to. */
+static int authorize(void *user, int action, const char *first, const char *second,
+                     const char *database, const char *inside)
+{
+    (void)user;
+    (void)action;
+    (void)first;
+    (void)second;
+    (void)database;
+    if (inside == NULL)
+        return SQLITE_OK;
+    return sqlite3_stricmp(inside, "simba_mutex") == 0 || sqlite3_stricmp(inside, "simba_meta") == 0
+               ? SQLITE_DENY
+               : SQLITE_OK;
+}
+
+static const struct function {
+    const char *name;
+    int arguments;
+    int flags;
+    void (*call)(sqlite3_context *, int, sqlite3_value **);
+} functions[] = {
+    {"simba_now", 0, SQLITE_DETERMINISTIC, tell_now},
+    {"simba_note", 1, 0, take_note},
+    {"simba_next_term", 2, 0, find_next_term},
+    {"simba_term", 0, 0, tell_term},
+    {"simba_is_over", 1, 0, tell_over},
+};
+
+int sb_sqlite_set_functions(struct sb_sqlite_connection *c)
+{
+    int rc = SQLITE_OK;
+
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0] && rc == SQLITE_OK; i++)
+        rc = sqlite3_create_function(c->db, functions[i].name, functions[i].arguments,
+                                     SQLITE_UTF8 | SQLITE_DIRECTONLY | functions[i].flags, c,
+                                     functions[i].call, NULL, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    sb_sqlite_start_time(c);
+    sqlite3_limit(c->db, SQLITE_LIMIT_LENGTH, VALUE_BYTES);
+    sqlite3_limit(c->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES);
+    sqlite3_progress_handler(c->db, STEPS, on_steps, c);
+    return sqlite3_set_authorizer(c->db, authorize, NULL);
+}
+
+/* ---- Running statements ---------------------------------------------------------------------- */
 
 static int bind_lease(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
                       const struct sb_sql_values *values)
@@ -95,9 +222,9 @@ static int bind(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
     int rc = SQLITE_OK;
 
     if (count >= PARAMETER_MUTEX)
-        rc = bind_text(statement, PARAMETER_MUTEX, values->mutex);
+        rc = sqlite3_bind_text(statement, PARAMETER_MUTEX, values->mutex, -1, SQLITE_STATIC);
     if (rc == SQLITE_OK && count >= PARAMETER_ID)
-        rc = bind_text(statement, PARAMETER_ID, values->id);
+        rc = sqlite3_bind_text(statement, PARAMETER_ID, values->id, -1, SQLITE_STATIC);
     if (rc == SQLITE_OK && count == PARAMETER_VERSION)
         rc = sqlite3_bind_int64(statement, PARAMETER_VERSION, (sqlite3_int64)values->version);
     else if (rc == SQLITE_OK && count >= PARAMETER_LIFE)
@@ -141,8 +268,8 @@ static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
     record->fence = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_FENCE);
 }
 
-/* An owner that somebody else may be waiting for. One that is known to be dead is no news: a waiter
- * that was told would ask again, without end. */
+/* Tells of an owner that is met. One that is known to be dead is no news: a waiter that was told
+ * would ask again, without end. */
 static void note_owner(const struct sb_sqlite_connection *c, sqlite3_stmt *statement)
 {
     int64_t life = sqlite3_column_int64(statement, COLUMN_LIFE);
@@ -161,23 +288,7 @@ static int hand_on(struct sb_sqlite_connection *c, const struct sb_sql_record *r
     return sink->row(sink->user, record);
 }
 
-static int take_row(struct sb_sqlite_connection *c, sqlite3_stmt *statement,
-                    const struct sb_sql_sink *sink)
-{
-    struct sb_sql_record record;
-
-    if (sink == NULL)
-        return SIMBA_OK;
-    read_record(statement, &record);
-    return hand_on(c, &record, sink);
-}
-
-static bool notes_version(enum sb_sql_statement which)
-{
-    return which == SB_SQL_ACQUIRE || which == SB_SQL_RELEASE || which == SB_SQL_RELEASE_EXACT;
-}
-
-/* What such a statement has made of its row, from what it was given. To let it yield the row
+/* What an ACQUIRE or a RELEASE has made of its row, from what it was given. To let it yield the row
  * (RETURNING) would cost a quarter of it. */
 static int take_change(struct sb_sqlite_connection *c, enum sb_sql_statement which,
                        const struct sb_sql_values *values, const struct sb_sql_sink *sink)
@@ -198,13 +309,6 @@ static int take_change(struct sb_sqlite_connection *c, enum sb_sql_statement whi
     return hand_on(c, &record, sink);
 }
 
-/* What the receiver of the rows would not go on with. */
-static int fail_sink(int code, struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_plain(&failure->error, code);
-}
-
 int sb_sqlite_prepare_once(struct sb_sqlite_connection *c, const char *text,
                            sqlite3_stmt **statement)
 {
@@ -218,6 +322,7 @@ int sb_sqlite_run(struct sb_sqlite_connection *c, enum sb_sql_statement which,
                   int64_t *ret_count, struct sb_sql_failure *failure)
 {
     sqlite3_stmt *statement;
+    struct sb_sql_record record;
     int64_t rows = 0;
     int code = SIMBA_OK;
     int rc = sb_sqlite_prepare_once(c, statement_texts[which], &c->statements[which]);
@@ -234,17 +339,23 @@ int sb_sqlite_run(struct sb_sqlite_connection *c, enum sb_sql_statement which,
         rows++;
         if (which == SB_SQL_SELECT)
             note_owner(c, statement);
-        code = take_row(c, statement, sink);
+        if (sink != NULL) {
+            read_record(statement, &record);
+            code = hand_on(c, &record, sink);
+        }
         rc = SQLITE_OK;
     }
-    if (rc == SQLITE_DONE && notes_version(which) && sqlite3_changes(c->db) > 0)
+    if (rc == SQLITE_DONE && (which == SB_SQL_ACQUIRE || which == SB_SQL_RELEASE) &&
+        sqlite3_changes(c->db) > 0)
         code = take_change(c, which, values, sink);
-    if (rc != SQLITE_OK && rc != SQLITE_DONE)
+    if (rc != SQLITE_OK && rc != SQLITE_DONE) {
         code = sb_sqlite_fail(c, c->committing, failure);
-    else if (code != SIMBA_OK)
-        code = fail_sink(code, failure);
-    else if (ret_count != NULL)
+    } else if (code != SIMBA_OK) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        sb_error_plain(&failure->error, code);
+    } else if (ret_count != NULL) {
         *ret_count = sqlite3_column_count(statement) > 0 ? rows : sqlite3_changes(c->db);
+    }
     sqlite3_reset(statement);
     return code;
 }

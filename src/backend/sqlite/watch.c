@@ -1,27 +1,29 @@
 /*
- * watch.c - the reading end of the side files. Owns the inotify instance and when it is looked at;
- * must not know SQLite.
+ * watch.c - the reading end of the side files. Owns the listeners of a client, the inotify instance
+ * and when the files are read; must not know SQLite.
  *
  *     idle --- an observer comes, or a contender has to wait ---> armed
- *     armed -- the last one that listened is gone --------------> idle
+ *     armed -- the last listener is gone -----------------------> idle
  *
- * Between the attempt that was lost and the arming somebody may have released. So arming ends with
- * one wake-up of all: a waiter that looks again after it is told of everything that follows.
+ * Between the attempt that was lost and the arming another client may have released. So arming ends
+ * with one wake-up of all: a waiter that reads the database after it is told of everything that
+ * follows.
  *
  * The inotify instance is kept until the end: closing one takes the kernel milliseconds. Where a
  * user has no instance left, the file is read every 50 ms instead.
  *
- * When an owner dies the kernel closes the file in which its life is locked, and says so to who
- * watches it; an instant later it takes the lock away. Hence a few looks in quick succession.
+ * When an owner dies the kernel closes the file in which its life is locked, and tells the watchers
+ * of the file; an instant later it takes the lock away. Hence a few checks in quick succession.
  */
 #include "backend/sqlite/watch.h"
 
-#include "backend/sqlite/listeners.h"
 #include "backend/sqlite/liveness.h"
 #include "backend/sqlite/wake.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,28 +35,38 @@
 #define CHECK_MS 1000 /* how often it is made sure that the watched file is still the one */
 #define POLL_MIN_MS 40
 #define POLL_MAX_MS 60
-#define RELOOKS 5 /* after 1, 3, 9, 27 and 81 ms */
-#define RELOOK_MS 1
-#define RELOOK_FACTOR 3
+#define RECHECKS 5 /* after 1, 3, 9, 27 and 81 ms */
+#define RECHECK_MS 1
+#define RECHECK_FACTOR 3
+
+/* The contenders and observers of one mutex. */
+struct listener {
+    struct listener *next; /* in its slot */
+    unsigned contenders;
+    unsigned observers;
+    char mutex[SIMBA_MUTEX_MAX + 1];
+};
 
 struct sb_sqlite_watch {
     const struct simba_backend_host *host;
     struct sb_sqlite_watch_files files;
-    struct sb_sqlite_listeners listeners;
+    struct listener *slots[SB_SQLITE_WAKE_SLOTS]; /* each mutex in its slot of the side file */
+    size_t mutexes;                               /* in all slots */
+    size_t observers;                             /* of all mutexes */
     bool armed;
     bool telling; /* notices are being given: entries that become empty stay until they are over */
     bool complained; /* about the lack of inotify or of the file */
 
     int file;                /* the side file, -1: not open */
-    bool heard;              /* the byte of who listens is locked */
+    bool heard;              /* the byte of listeners is locked */
     int64_t listen_again_ms; /* where it is not */
     uint64_t seen[SB_SQLITE_WAKE_SLOTS];
     struct timespec touched_at;
     uint64_t random;
 
     struct sb_sqlite_owners owners;
-    int64_t relook_ms; /* until the next look in a quick succession; 0: there is none */
-    unsigned relooks;  /* that have been */
+    int64_t recheck_ms; /* until the next check in quick succession; 0: there is none */
+    unsigned rechecks;  /* that have been */
 
     int inotify;    /* -1: none */
     int watch;      /* in the instance, -1: none */
@@ -69,7 +81,71 @@ struct sb_sqlite_watch {
 
 static void disarm(struct sb_sqlite_watch *w);
 
-/* ---- Telling them ---------------------------------------------------------------------------- */
+/* ---- Listeners ------------------------------------------------------------------------------- */
+
+static struct listener **find(struct sb_sqlite_watch *w, size_t slot, const char *mutex)
+{
+    struct listener **link = &w->slots[slot];
+
+    while (*link != NULL && strcmp((*link)->mutex, mutex) != 0)
+        link = &(*link)->next;
+    return link;
+}
+
+/* False when memory is short. */
+static bool add_listener(struct sb_sqlite_watch *w, size_t slot, const char *mutex, bool observer)
+{
+    struct listener **link = find(w, slot, mutex);
+
+    if (*link == NULL) {
+        *link = sb_alloc_zero(sizeof **link);
+        if (*link == NULL)
+            return false;
+        sb_text_copy((*link)->mutex, sizeof(*link)->mutex, mutex);
+        w->mutexes++;
+    }
+    (*link)->contenders += !observer;
+    (*link)->observers += observer;
+    w->observers += observer;
+    return true;
+}
+
+/* The entry stays, so that this may be called while the slot is walked through. A count is 0 here
+ * if there was no memory when the listener came. */
+static void remove_listener(struct sb_sqlite_watch *w, size_t slot, const char *mutex,
+                            bool observer)
+{
+    struct listener *listener = *find(w, slot, mutex);
+
+    if (listener == NULL)
+        return;
+    if (!observer) {
+        listener->contenders -= listener->contenders > 0;
+    } else if (listener->observers > 0) {
+        SB_CHECK(w->observers > 0, "the watch counts the observers of all mutexes");
+        listener->observers--;
+        w->observers--;
+    }
+}
+
+/* Frees the entries of a slot that have no listeners left. */
+static void trim_slot(struct sb_sqlite_watch *w, size_t slot)
+{
+    struct listener **link = &w->slots[slot];
+
+    SB_CHECK(!w->telling, "no entry is freed while notices are given");
+    while (*link != NULL) {
+        struct listener *listener = *link;
+
+        if (listener->contenders > 0 || listener->observers > 0) {
+            link = &listener->next;
+            continue;
+        }
+        *link = listener->next;
+        sb_free(listener);
+        w->mutexes--;
+    }
+}
 
 enum audience { AUDIENCE_ALL, AUDIENCE_OBSERVERS };
 
@@ -77,10 +153,11 @@ static void tell_slot(struct sb_sqlite_watch *w, size_t slot, enum audience audi
 {
     const struct simba_backend_host *host = w->host;
 
-    if (w->listeners.slots[slot] == NULL)
+    if (w->slots[slot] == NULL)
         return;
+    SB_CHECK(!w->telling, "notices of one slot at a time");
     w->telling = true;
-    for (const struct sb_sqlite_listener *listener = w->listeners.slots[slot]; listener != NULL;
+    for (const struct listener *listener = w->slots[slot]; listener != NULL;
          listener = listener->next) {
         if (audience == AUDIENCE_ALL && listener->contenders > 0)
             host->notice(host, SIMBA_NOTICE_RELEASED, listener->mutex, NULL);
@@ -88,8 +165,8 @@ static void tell_slot(struct sb_sqlite_watch *w, size_t slot, enum audience audi
             host->notice(host, SIMBA_NOTICE_CHANGED, listener->mutex, NULL);
     }
     w->telling = false;
-    sb_sqlite_listeners_trim(&w->listeners, slot);
-    if (w->listeners.count == 0)
+    trim_slot(w, slot);
+    if (w->mutexes == 0)
         disarm(w);
 }
 
@@ -121,7 +198,7 @@ static bool take_touch(struct sb_sqlite_watch *w)
 }
 
 /* Tells those whose slot has changed, and observers when anything was touched. */
-static void look(struct sb_sqlite_watch *w, bool touched)
+static void read_file(struct sb_sqlite_watch *w, bool touched)
 {
     uint64_t now[SB_SQLITE_WAKE_SLOTS];
     uint64_t before[SB_SQLITE_WAKE_SLOTS];
@@ -133,7 +210,7 @@ static void look(struct sb_sqlite_watch *w, bool touched)
     for (size_t slot = 0; slot < SB_SQLITE_WAKE_SLOTS; slot++)
         if (now[slot] != before[slot])
             tell_slot(w, slot, AUDIENCE_ALL);
-    if (touched && w->listeners.observers > 0)
+    if (touched && w->observers > 0)
         tell_all(w, AUDIENCE_OBSERVERS);
 }
 
@@ -145,39 +222,22 @@ static void complain(struct sb_sqlite_watch *w, const char *what, int code)
     w->complained = true;
 }
 
-static bool open_file(struct sb_sqlite_watch *w)
-{
-    w->file = sb_sqlite_wake_open_to_read(w->files.wake_path, w->files.life.path);
-    if (w->file < 0) {
-        complain(w, "cannot be opened, so nobody here is woken", errno);
-        return false;
-    }
-    return true;
-}
-
-/* Observers want to be told of acquires, too. */
+/* Observers are told of acquires, too. */
 static void listen_now(struct sb_sqlite_watch *w)
 {
     w->listen_again_ms = simba_now_ms() + CHECK_MS;
-    w->heard = sb_sqlite_wake_listen(w->file, w->listeners.observers > 0);
+    w->heard = sb_sqlite_wake_listen(w->file, w->observers > 0);
     if (!w->heard)
         complain(w, "cannot be locked, so everybody here looks once a second", errno);
 }
 
-/* As long as nobody is heard, nobody is woken by others. */
+/* Without the lock others do not write the file. */
 static void listen_again(struct sb_sqlite_watch *w)
 {
     if (w->heard || simba_now_ms() < w->listen_again_ms)
         return;
     listen_now(w);
     tell_all(w, AUDIENCE_ALL);
-}
-
-static void close_file(struct sb_sqlite_watch *w)
-{
-    if (w->file >= 0)
-        close(w->file);
-    w->file = -1;
 }
 
 static bool is_same_file(const struct sb_sqlite_watch *w)
@@ -199,14 +259,14 @@ static void check_owners(struct sb_sqlite_watch *w)
 
 static void start_timer(struct sb_sqlite_watch *w);
 
-/* Somebody has closed the file of the lives. */
+/* A process has closed the file of the lives. */
 static void on_liveness_closed(struct sb_sqlite_watch *w)
 {
     check_owners(w);
     if (!w->armed || !sb_sqlite_owners_any(&w->owners))
         return;
-    w->relook_ms = RELOOK_MS;
-    w->relooks = 0;
+    w->recheck_ms = RECHECK_MS;
+    w->rechecks = 0;
     start_timer(w);
 }
 
@@ -238,12 +298,12 @@ static void on_event(uv_poll_t *poll, int status, int events)
     while ((length = read(w->inotify, buffer, sizeof buffer)) > 0)
         take_events(w, buffer, (size_t)length, &woken, &closed);
     if (woken && w->armed)
-        look(w, true);
+        read_file(w, true);
     if (closed && w->armed)
         on_liveness_closed(w);
 }
 
-/* Creates the instance for the first who needs it. On failure errno tells why. */
+/* Creates the instance when it is needed first. On failure errno tells why. */
 static bool ensure_inotify(struct sb_sqlite_watch *w)
 {
     int code;
@@ -269,8 +329,7 @@ static bool ensure_inotify(struct sb_sqlite_watch *w)
 /* Waiters sleep through acquires; with observers here, nobody does. */
 static void watch_file(struct sb_sqlite_watch *w)
 {
-    uint32_t mask =
-        IN_DONT_FOLLOW | (w->listeners.observers > 0 ? IN_MODIFY | IN_ATTRIB : IN_MODIFY);
+    uint32_t mask = IN_DONT_FOLLOW | (w->observers > 0 ? IN_MODIFY | IN_ATTRIB : IN_MODIFY);
 
     if (ensure_inotify(w))
         w->watch = inotify_add_watch(w->inotify, w->files.wake_path, mask);
@@ -304,8 +363,8 @@ static void on_timer(uv_timer_t *timer);
 
 static int64_t timer_delay(struct sb_sqlite_watch *w)
 {
-    if (w->relook_ms > 0)
-        return w->relook_ms;
+    if (w->recheck_ms > 0)
+        return w->recheck_ms;
     if (w->watch < 0 && w->file >= 0)
         return sb_random_between(sb_random_next(&w->random), POLL_MIN_MS, POLL_MAX_MS);
     return CHECK_MS;
@@ -313,7 +372,6 @@ static int64_t timer_delay(struct sb_sqlite_watch *w)
 
 static void start_timer(struct sb_sqlite_watch *w)
 {
-
     if (!w->has_timer) {
         uv_timer_init(w->host->loop, &w->timer);
         w->timer.data = w;
@@ -323,20 +381,15 @@ static void start_timer(struct sb_sqlite_watch *w)
     uv_timer_start(&w->timer, on_timer, (uint64_t)timer_delay(w), 0);
 }
 
-/* The first observer has come or the last has gone. */
-static void change_audience(struct sb_sqlite_watch *w)
-{
-    if (w->watch >= 0)
-        watch_file(w);
-    listen_now(w);
-}
-
-/* The watch comes first, then what it is compared with, then a look of everybody at the
- * database. */
+/* The watch comes first, then what it is compared with, then all listeners read the database. */
 static void arm(struct sb_sqlite_watch *w)
 {
+    SB_CHECK(!w->armed && w->file < 0 && w->watch < 0, "an idle watch has no file open");
     w->armed = true;
-    if (open_file(w)) {
+    w->file = sb_sqlite_wake_open_to_read(w->files.wake_path, w->files.life.path);
+    if (w->file < 0) {
+        complain(w, "cannot be opened, so nobody here is woken", errno);
+    } else {
         watch_file(w);
         listen_now(w);
         read_slots(w, w->seen);
@@ -354,36 +407,33 @@ static void disarm(struct sb_sqlite_watch *w)
     uv_timer_stop(&w->timer);
     unwatch(w, &w->watch);
     unwatch(w, &w->life_watch);
-    close_file(w);
-    w->relook_ms = 0;
+    if (w->file >= 0)
+        close(w->file);
+    w->file = -1;
+    w->recheck_ms = 0;
     w->armed = false;
 }
 
-static void plan_relook(struct sb_sqlite_watch *w)
-{
-    bool last = w->relooks + 1 >= RELOOKS || !sb_sqlite_owners_any(&w->owners);
-
-    w->relooks++;
-    w->relook_ms = last ? 0 : w->relook_ms * RELOOK_FACTOR;
-}
-
-/* With inotify this only makes sure of the files, whose deletion is not seen while somebody has
+/* With inotify this only makes sure of the files, whose deletion is not seen while a process has
  * them open. */
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_sqlite_watch *w = timer->data;
 
+    SB_CHECK(w->armed, "the timer runs while the watch is armed");
     if (!is_same_file(w)) {
         disarm(w);
         arm(w);
         return;
     }
     if (w->watch < 0)
-        look(w, take_touch(w));
-    if (w->relook_ms > 0)
-        plan_relook(w);
-    else
+        read_file(w, take_touch(w));
+    if (w->recheck_ms == 0)
         watch_liveness(w);
+    else if (++w->rechecks < RECHECKS && sb_sqlite_owners_any(&w->owners))
+        w->recheck_ms *= RECHECK_FACTOR;
+    else
+        w->recheck_ms = 0;
     check_owners(w);
     if (w->armed)
         listen_again(w);
@@ -399,7 +449,7 @@ bool sb_sqlite_watch_owner(struct sb_sqlite_watch *w, int64_t life)
 /* The watch comes first, then a look: the owner may have died before. */
 void sb_sqlite_watch_contended(struct sb_sqlite_watch *w)
 {
-    if (!w->armed && w->listeners.count > 0)
+    if (!w->armed && w->mutexes > 0)
         arm(w);
     if (!w->armed)
         return;
@@ -411,23 +461,26 @@ void sb_sqlite_watch_contended(struct sb_sqlite_watch *w)
 void sb_sqlite_watch_listen(struct sb_sqlite_watch *w, const char *mutex, bool observer, bool on)
 {
     size_t slot = sb_sqlite_wake_slot(mutex);
-    bool observed = w->listeners.observers > 0;
+    bool observed = w->observers > 0;
 
     if (!on)
-        sb_sqlite_listeners_remove(&w->listeners, slot, mutex, observer);
-    else if (!sb_sqlite_listeners_add(&w->listeners, slot, mutex, observer))
+        remove_listener(w, slot, mutex, observer);
+    else if (!add_listener(w, slot, mutex, observer))
         w->host->log(w->host, SIMBA_LOG_WARN, "out of memory: %s will not be woken", mutex);
     if (!on && !w->telling)
-        sb_sqlite_listeners_trim(&w->listeners, slot);
-    if (w->listeners.count == 0)
+        trim_slot(w, slot);
+    if (w->mutexes == 0) {
         disarm(w);
-    else if (!w->armed && w->listeners.observers > 0)
+    } else if (!w->armed && w->observers > 0) {
         arm(w);
-    else if (w->armed && w->file >= 0 && observed != (w->listeners.observers > 0))
-        change_audience(w);
+    } else if (w->armed && w->file >= 0 && observed != (w->observers > 0)) {
+        if (w->watch >= 0)
+            watch_file(w);
+        listen_now(w);
+    }
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Creating and destroying ----------------------------------------------------------------- */
 
 int sb_sqlite_watch_create(const struct simba_backend_host *host,
                            const struct sb_sqlite_watch_files *files,
@@ -454,10 +507,18 @@ static void finish_close(struct sb_sqlite_watch *w)
     void (*closed)(void *argument) = w->closed;
     void *argument = w->argument;
 
+    SB_CHECK(!w->armed && w->open_handles == 0, "a watch ends idle, with its handles closed");
     if (w->inotify >= 0)
         close(w->inotify);
     sb_sqlite_owners_close(&w->owners);
-    sb_sqlite_listeners_clear(&w->listeners);
+    for (size_t slot = 0; slot < SB_SQLITE_WAKE_SLOTS; slot++) {
+        while (w->slots[slot] != NULL) {
+            struct listener *listener = w->slots[slot];
+
+            w->slots[slot] = listener->next;
+            sb_free(listener);
+        }
+    }
     sb_free(w);
     closed(argument);
 }
@@ -466,6 +527,7 @@ static void on_handle_closed(uv_handle_t *handle)
 {
     struct sb_sqlite_watch *w = handle->data;
 
+    SB_CHECK(w->open_handles > 0, "a handle that closes is counted");
     if (--w->open_handles == 0)
         finish_close(w);
 }
