@@ -263,6 +263,11 @@ struct simba_backend_ops {
      * once. Any thread, must not block. */
     int (*check_names)(simba_backend *backend, const char *mutex, const char *id,
                        struct simba_error *error);
+
+    /* The size of an element of `options`; 0: sizeof(struct simba_backend_option). Elements may
+     * begin with that struct and go on with what the backend itself needs, such as the member that
+     * the option fills. */
+    size_t option_size;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

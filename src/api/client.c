@@ -10,7 +10,7 @@
 #include "base/options.h"
 #include "base/url.h"
 
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 
 #define DEFAULT_TTL_MS 10000
@@ -25,6 +25,27 @@
 #define LONGEST_MS ((int64_t)366 * 24 * 3600 * 1000) /* no duration may be longer than a year */
 
 /* ---- Times ----------------------------------------------------------------------------------- */
+
+#define AT(member) offsetof(struct sb_timing, member)
+#define ANY INT64_MIN, 0 /* checked afterwards: the program's options go before the URL's */
+#define NOT_READ_HERE 1U
+
+const struct sb_url_option sb_client_url_options[] = {
+    SB_URL_OPTION(DURATION, "ttl", NULL, AT(ttl_ms), DEFAULT_TTL_MS, ANY, 0),
+    SB_URL_OPTION(DURATION, "transition", NULL, AT(transition_ms), DEFAULT_TRANSITION_MS, ANY, 0),
+    SB_URL_OPTION(DURATION, "initial-delay", NULL, AT(initial_delay_ms), 0, ANY, 0),
+    SB_URL_OPTION(DURATION, "stop-timeout", NULL, AT(stop_timeout_ms), DEFAULT_STOP_TIMEOUT_MS, ANY,
+                  0),
+    SB_URL_OPTION(RANGE, "jitter", NULL, AT(jitter_min_ms), 0, ANY, 0),
+    SB_URL_OPTION(DURATION, "turn", NULL, AT(turn_ms), 0, ANY, 0),
+    SB_URL_OPTION(TEXT, "user", NULL, 0, 0, ANY, NOT_READ_HERE),
+    SB_URL_OPTION(TEXT, "password", NULL, 0, 0, ANY, NOT_READ_HERE),
+    SB_URL_OPTIONS_END,
+};
+
+_Static_assert(offsetof(struct sb_timing, jitter_max_ms) ==
+                   offsetof(struct sb_timing, jitter_min_ms) + sizeof(int64_t),
+               "a range fills both ends");
 
 static int check_range(const char *name, int64_t value_ms, int64_t least_ms,
                        struct simba_error *error)
@@ -79,48 +100,12 @@ static int check_timing(const struct sb_timing *t, struct simba_error *error)
     return code;
 }
 
-static int read_jitter(simba_url *url, struct sb_timing *t, struct simba_error *error)
-{
-    const char *text = simba_url_param(url, "jitter");
-    const char *dots = text != NULL ? strstr(text, "..") : NULL;
-    char low[64];
-    int code;
-
-    if (text == NULL)
-        return SIMBA_OK;
-    if (dots == NULL || (size_t)(dots - text) >= sizeof low)
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "jitter '%s' is not a range of two durations such as -200ms..1s", text);
-    snprintf(low, sizeof low, "%.*s", (int)(dots - text), text);
-    code = simba_duration_parse(low, &t->jitter_min_ms, error);
-    if (code == SIMBA_OK)
-        code = simba_duration_parse(dots + 2, &t->jitter_max_ms, error);
-    return code;
-}
-
-static int read_url_timing(simba_url *url, struct sb_timing *t, struct simba_error *error)
-{
-    int code = simba_url_duration(url, "ttl", &t->ttl_ms, error);
-
-    if (code == SIMBA_OK)
-        code = simba_url_duration(url, "transition", &t->transition_ms, error);
-    if (code == SIMBA_OK)
-        code = simba_url_duration(url, "initial-delay", &t->initial_delay_ms, error);
-    if (code == SIMBA_OK)
-        code = simba_url_duration(url, "stop-timeout", &t->stop_timeout_ms, error);
-    if (code == SIMBA_OK)
-        code = read_jitter(url, t, error);
-    if (code == SIMBA_OK)
-        code = simba_url_duration(url, "turn", &t->turn_ms, error);
-    return code;
-}
-
 /* For the backend's URL that is read again. */
 static int ask_own_params(simba_url *url, struct simba_error *error)
 {
     struct sb_timing ignored;
 
-    return read_url_timing(url, &ignored, error);
+    return sb_url_options_fill(sb_client_url_options, 0, url, &ignored, error);
 }
 
 static void override(int64_t *value, int64_t option)
@@ -135,14 +120,9 @@ static int read_timing(const struct simba_client_options *options, simba_url *ur
 {
     int code;
 
-    t->ttl_ms = DEFAULT_TTL_MS;
-    t->transition_ms = DEFAULT_TRANSITION_MS;
-    t->initial_delay_ms = 0;
     t->jitter_min_ms = DEFAULT_JITTER_MIN_MS;
     t->jitter_max_ms = DEFAULT_JITTER_MAX_MS;
-    t->turn_ms = 0;
-    t->stop_timeout_ms = DEFAULT_STOP_TIMEOUT_MS;
-    code = read_url_timing(url, t, error);
+    code = sb_url_options_fill(sb_client_url_options, 0, url, t, error);
     if (code != SIMBA_OK)
         return code;
     override(&t->ttl_ms, options->ttl_ms);

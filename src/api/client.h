@@ -4,6 +4,7 @@
 #ifndef SB_API_CLIENT_H
 #define SB_API_CLIENT_H
 
+#include "base/url_options.h"
 #include "runtime/service.h"
 
 #include <stdatomic.h>
@@ -14,6 +15,9 @@ struct simba_client {
     void *id_user;
     _Atomic size_t handles; /* made from this client and not closed */
 };
+
+/* What every URL takes behind the '?', on whatever store. */
+extern const struct sb_url_option sb_client_url_options[];
 
 /* Checks the names and times, makes an id where config->id is NULL, and creates the service of a
  * contender. Counts as a handle until sb_client_forget. */

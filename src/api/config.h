@@ -94,14 +94,8 @@ void sb_config_add_option(struct sb_text *url, const struct sb_config *config,
                           const struct simba_backend_option *option, const char *name,
                           const char *value);
 
-/* Whether a path is relative to a folder. */
-bool sb_config_is_relative(const char *path);
-
 /* Reads true, yes, on and their opposites; false: it is none of them. */
 bool sb_config_read_switch(const char *text, bool *ret_on);
-
-/* Whether a list with spaces between has this word. */
-bool sb_config_has_word(const char *words, const char *word);
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include "api/config_section.h"
 
 #include "backend/registry.h"
+#include "base/url_options.h"
 
 #include <string.h>
 
@@ -132,7 +133,7 @@ bool sb_section_takes(const struct sb_section *section, const struct simba_backe
 
     if (section->kind->ops != NULL)
         return ops == section->kind->ops;
-    return ops != NULL && (backends == NULL || sb_config_has_word(backends, ops->name));
+    return ops != NULL && (backends == NULL || sb_url_find_word(backends, ops->name) >= 0);
 }
 
 struct search {

@@ -2,25 +2,13 @@
  * config_option.c - the options that a configuration may have: their names, their types, and how
  * their values are written in a URL. Those of a store are what its backend declares.
  */
+#include "api/client.h"
 #include "api/config.h"
 
 #include "base/url.h"
 
 #include <string.h>
 #include <strings.h>
-
-/* What every client takes, on whatever store. */
-static const struct simba_backend_option common_options[] = {
-    {"ttl", SIMBA_OPTION_DURATION, NULL},
-    {"transition", SIMBA_OPTION_DURATION, NULL},
-    {"initial-delay", SIMBA_OPTION_DURATION, NULL},
-    {"stop-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"jitter", SIMBA_OPTION_RANGE, NULL},
-    {"turn", SIMBA_OPTION_DURATION, NULL},
-    {"user", SIMBA_OPTION_TEXT, NULL},
-    {"password", SIMBA_OPTION_TEXT, NULL},
-    {NULL, SIMBA_OPTION_TEXT, NULL},
-};
 
 const struct simba_backend_option sb_config_any_option = {"", SIMBA_OPTION_TEXT, NULL};
 
@@ -47,25 +35,6 @@ bool sb_config_read_switch(const char *text, bool *ret_on)
     return true;
 }
 
-bool sb_config_has_word(const char *words, const char *word)
-{
-    size_t length = strlen(word);
-
-    for (; words != NULL; words = strchr(words, ' ')) {
-        words += *words == ' ';
-        if (strncmp(words, word, length) == 0 && (words[length] == ' ' || words[length] == '\0'))
-            return length > 0;
-    }
-    return false;
-}
-
-static bool is_number(const char *text)
-{
-    size_t length = strlen(text);
-
-    return length > 0 && length < 19 && strspn(text, "0123456789") == length;
-}
-
 static int check_duration(const struct sb_config *config, const struct sb_config_entry *entry,
                           struct simba_error *error)
 {
@@ -77,28 +46,10 @@ static int check_duration(const struct sb_config *config, const struct sb_config
     return sb_config_fail_value(config, entry, error, why.text);
 }
 
-static int check_range(const struct sb_config *config, const struct sb_config_entry *entry,
-                       struct simba_error *error)
-{
-    const char *dots = strstr(entry->value, "..");
-    char low[32];
-    struct sb_text text;
-    int64_t ms;
-
-    sb_text_init(&text, low, sizeof low);
-    if (dots != NULL)
-        sb_text_add(&text, "%.*s", (int)(dots - entry->value), entry->value);
-    if (dots != NULL && !text.cut && simba_duration_parse(low, &ms, NULL) == SIMBA_OK &&
-        simba_duration_parse(dots + 2, &ms, NULL) == SIMBA_OK)
-        return SIMBA_OK;
-    return sb_config_fail_value(config, entry, error,
-                                "this is no range of two durations like -200ms..1s");
-}
-
 static int check_choice(const struct sb_config *config, const struct sb_config_entry *entry,
                         const char *words, struct simba_error *error)
 {
-    if (sb_config_has_word(words, entry->value))
+    if (sb_url_find_word(words, entry->value) >= 0)
         return SIMBA_OK;
     return sb_config_fail(config, entry->value_place, error, "%s: this is none of: %s", entry->key,
                           words);
@@ -108,6 +59,8 @@ int sb_config_check_type(const struct sb_config *config, const struct sb_config_
                          const struct simba_backend_option *option, const char *name,
                          struct simba_error *error)
 {
+    int64_t ends[2];
+    int64_t number;
     bool ignored;
 
     if (sb_config_is_path(option, name) && strncmp(entry->value, "~/", 2) == 0)
@@ -117,9 +70,12 @@ int sb_config_check_type(const struct sb_config *config, const struct sb_config_
     case SIMBA_OPTION_DURATION:
         return check_duration(config, entry, error);
     case SIMBA_OPTION_RANGE:
-        return check_range(config, entry, error);
+        return sb_url_read_range(entry->value, ends)
+                   ? SIMBA_OK
+                   : sb_config_fail_value(config, entry, error,
+                                          "this is no range of two durations like -200ms..1s");
     case SIMBA_OPTION_NUMBER:
-        return is_number(entry->value)
+        return sb_url_read_number(entry->value, &number)
                    ? SIMBA_OK
                    : sb_config_fail_value(config, entry, error, "this is no number");
     case SIMBA_OPTION_SWITCH:
@@ -158,26 +114,21 @@ static bool names_option(const char *name, const char *option)
                                                             strcmp(name + length, "-env") == 0));
 }
 
-static const struct simba_backend_option *find_in(const struct simba_backend_option *table,
-                                                  const char *name)
-{
-    for (; table->name != NULL; table++)
-        if (names_option(name, table->name))
-            return table;
-    return NULL;
-}
-
 /* A backend that declares nothing takes any. */
 const struct simba_backend_option *sb_config_find_option(const struct simba_backend_ops *ops,
                                                          const char *name)
 {
-    const struct simba_backend_option *found = find_in(common_options, name);
+    const struct simba_backend_option *option;
 
     if (strchr(name, '.') != NULL)
         return NULL;
-    if (found != NULL || ops == NULL)
-        return found;
-    return ops->options != NULL ? find_in(ops->options, name) : &sb_config_any_option;
+    for (size_t i = 0; sb_client_url_options[i].declared.name != NULL; i++)
+        if (names_option(name, sb_client_url_options[i].declared.name))
+            return &sb_client_url_options[i].declared;
+    for (size_t i = 0; ops != NULL && (option = sb_url_declared_option(ops, i)) != NULL; i++)
+        if (names_option(name, option->name))
+            return option;
+    return ops != NULL && ops->options == NULL ? &sb_config_any_option : NULL;
 }
 
 static void offer_option(struct sb_near *near, const char *name, const char *option)
@@ -197,12 +148,12 @@ static void offer_option(struct sb_near *near, const char *name, const char *opt
 void sb_config_offer_options(struct sb_near *near, const struct simba_backend_ops *ops,
                              const char *name)
 {
-    for (size_t i = 0; common_options[i].name != NULL; i++)
-        offer_option(near, name, common_options[i].name);
-    if (ops == NULL || ops->options == NULL)
-        return;
-    for (size_t i = 0; ops->options[i].name != NULL; i++)
-        offer_option(near, name, ops->options[i].name);
+    const struct simba_backend_option *option;
+
+    for (size_t i = 0; sb_client_url_options[i].declared.name != NULL; i++)
+        offer_option(near, name, sb_client_url_options[i].declared.name);
+    for (size_t i = 0; ops != NULL && (option = sb_url_declared_option(ops, i)) != NULL; i++)
+        offer_option(near, name, option->name);
 }
 
 /* ---- In a URL -------------------------------------------------------------------------------- */
@@ -215,12 +166,6 @@ static void add_switch(struct sb_text *out, const struct simba_backend_option *o
         sb_text_add(out, "%.*s", (int)(second - option->words), option->words);
     else
         sb_text_add(out, "%s", second + 1);
-}
-
-/* An '@' opens the name of a socket that is no file. */
-bool sb_config_is_relative(const char *path)
-{
-    return path[0] != '\0' && strchr("/@", path[0]) == NULL;
 }
 
 /* A switch is written in the store's own words. */
@@ -236,7 +181,8 @@ void sb_config_add_option(struct sb_text *out, const struct sb_config *config,
         add_switch(out, option, on);
         return;
     }
-    if (config->folder != NULL && sb_config_is_path(option, name) && sb_config_is_relative(value)) {
+    if (config->folder != NULL && sb_config_is_path(option, name) &&
+        sb_url_is_relative_file(value)) {
         sb_url_add_encoded(out, config->folder);
         sb_text_add(out, "/");
     }

@@ -8,6 +8,7 @@
 #include "backend/registry.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/url_options.h"
 
 #include <string.h>
 
@@ -29,7 +30,7 @@ static int try_secret(const struct sb_section *section, const struct sb_config_e
 {
     const struct sb_config *config = section->config;
     bool is_below = config->folder != NULL && sb_url_is_password_file(name) &&
-                    sb_config_is_relative(entry->value);
+                    sb_url_is_relative_file(entry->value);
     char value[URL_MAX];
     struct simba_error why;
     struct sb_text text;
@@ -136,7 +137,7 @@ static int fail_param(const struct sb_section *section, const char *name, struct
 static int check_words(const struct sb_section *section, const struct sb_config_entry *entry,
                        const struct simba_backend_option *option, struct simba_error *error)
 {
-    if (option->type != SIMBA_OPTION_SWITCH || sb_config_has_word(option->words, entry->value))
+    if (option->type != SIMBA_OPTION_SWITCH || sb_url_find_word(option->words, entry->value) >= 0)
         return SIMBA_OK;
     return sb_config_fail(section->config, entry->value_place, error, "%s: this is none of: %s",
                           entry->key, option->words);
@@ -170,7 +171,7 @@ bool sb_section_is_below_folder(const struct sb_section *section)
     const char *rest = strchr(section->url_entry->value, ':') + 1;
 
     return section->ops->path_is_file && strncmp(rest, "//", 2) != 0 &&
-           sb_config_is_relative(simba_url_path(section->url));
+           sb_url_is_relative_file(simba_url_path(section->url));
 }
 
 int sb_section_check_url(struct sb_section *section, struct simba_error *error)

@@ -21,6 +21,9 @@ int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *erro
     SB_SHARED("url_parse");
 void sb_url_free(simba_url *url) SB_SHARED("url_free"); /* takes NULL */
 
+/* Whether the value of an option names a file, and by a path that does not begin at the root. */
+bool sb_url_is_relative_file(const char *path);
+
 /* The working folder of the process; "" if it is gone. Returns `buffer`. */
 const char *sb_url_working_folder(char buffer[PATH_MAX]);
 

@@ -61,7 +61,7 @@ static void close_raw(void *handle)
     close_statement(raw->release);
     if (raw->connection != NULL)
         mysql_close(raw->connection);
-    sb_sql_address_clear(&raw->settings.address);
+    sb_sql_address_clear(&raw->settings.address, sb_mysql_options);
     free(raw);
 }
 
@@ -69,7 +69,7 @@ static int connect_to(struct mysql *raw, simba_url *url, struct simba_error *err
 {
     struct sb_mysql_connection *c = &raw->login;
     struct sb_sql_failure failure;
-    int code = sb_sql_address_read(&raw->settings.address, url, error);
+    int code = sb_sql_address_read(&raw->settings.address, sb_mysql_options, url, error);
 
     if (code != SIMBA_OK)
         return code;

@@ -57,6 +57,8 @@ static void read_redis(const char *text)
 #endif
 
 #ifdef SIMBA_HAVE_MYSQL
+static const struct sb_url_option mysql_options[] = {SB_SQL_ADDRESS_OPTIONS, SB_URL_OPTIONS_END};
+
 static void read_mysql(const char *text)
 {
     struct sb_sql_address address = {0};
@@ -66,10 +68,10 @@ static void read_mysql(const char *text)
 
     if (url == NULL)
         return;
-    code = sb_sql_address_read(&address, url, &error);
+    code = sb_sql_address_read(&address, mysql_options, url, &error);
     check(code, &error);
     if (code == SIMBA_OK)
-        sb_sql_address_clear(&address);
+        sb_sql_address_clear(&address, mysql_options);
     sb_url_free(url);
 }
 #endif

@@ -107,7 +107,7 @@ static void urls_that_make_no_sense_are_refused_with_the_reason(void **state)
         {"redis://h1,h2", "2 hosts"},
         {"redis://h/x", "database"},
         {"redis://h/-1", "database"},
-        {"redis://h?db=99999999999999999999", "db is no number"},
+        {"redis://h?db=99999999999999999999", "it must be a number from 0 to 65535"},
         {"redis:/localhost", "write redis://localhost"},
         {"redis:///jobs", "write redis://localhost"},
         {"redis:/user:word@host", "write redis://localhost"},

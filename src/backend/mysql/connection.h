@@ -15,6 +15,9 @@ struct sb_mysql_settings {
     struct sb_sql_address address;
 };
 
+/* What the URLs take behind the '?'. */
+extern const struct sb_url_option sb_mysql_options[];
+
 struct sb_mysql_connection {
     struct sb_sql_connection base; /* first: the connection is one */
     struct sb_mysql_settings *settings;

@@ -173,6 +173,11 @@ static bool needs_tls(const struct sb_mysql_connection *c)
     return tls == SB_SQL_TLS_ENCRYPT || tls == SB_SQL_TLS_VERIFY;
 }
 
+const struct sb_url_option sb_mysql_options[] = {
+    SB_SQL_ADDRESS_OPTIONS,
+    SB_URL_OPTIONS_END,
+};
+
 /* A server names the way to log in, also in its greeting; so the first one is ours. */
 static bool restrict_login(MYSQL *mysql, const struct sb_sql_address *a, bool is_local)
 {

@@ -27,18 +27,16 @@ static bool serves(const char *scheme)
     return strcmp(scheme, "mysql") == 0 || strcmp(scheme, "mariadb") == 0;
 }
 
-/* ---- Settings -------------------------------------------------------------------------------- */
-
 static int read_settings(struct sb_mysql_settings *settings, simba_url *url,
                          struct simba_error *error)
 {
-    int code = sb_sql_address_read(&settings->address, url, error);
+    int code = sb_sql_address_read(&settings->address, sb_mysql_options, url, error);
 
     if (code != SIMBA_OK)
         return code;
     code = simba_url_check_params(url, error);
     if (code != SIMBA_OK)
-        sb_sql_address_clear(&settings->address);
+        sb_sql_address_clear(&settings->address, sb_mysql_options);
     return code;
 }
 
@@ -68,7 +66,7 @@ static void close_settings(void *user)
 {
     struct sb_mysql_settings *settings = user;
 
-    sb_sql_address_clear(&settings->address);
+    sb_sql_address_clear(&settings->address, sb_mysql_options);
     sb_free(settings);
 }
 
@@ -84,7 +82,7 @@ static const struct sb_sql_dialect dialect = {
 static void free_backend(simba_backend *b)
 {
     sb_sql_waiters_destroy(b->waiters);
-    sb_sql_address_clear(&b->settings.address);
+    sb_sql_address_clear(&b->settings.address, sb_mysql_options);
     sb_free(b);
 }
 
@@ -167,11 +165,6 @@ static int check_names(simba_backend *b, const char *mutex, const char *id,
     return sb_sql_worker_check_names(b->worker, mutex, id, error);
 }
 
-static const struct simba_backend_option options[] = {
-    SB_SQL_ADDRESS_OPTIONS,
-    {NULL, SIMBA_OPTION_TEXT, NULL},
-};
-
 static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "mysql",
@@ -180,7 +173,7 @@ static const struct simba_backend_ops ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
-    .options = options,
+    SB_URL_OPTIONS_OF(sb_mysql_options),
     .no_sigpipe = true,
     .check_names = check_names,
 };

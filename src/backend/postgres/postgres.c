@@ -245,14 +245,6 @@ static int check_names(simba_backend *b, const char *mutex, const char *id,
     return sb_sql_worker_check_names(b->worker, mutex, id, error);
 }
 
-static const struct simba_backend_option options[] = {
-    SB_SQL_ADDRESS_OPTIONS,
-    {"target-session-attrs", SIMBA_OPTION_CHOICE,
-     "any read-write read-only primary standby prefer-standby"},
-    {"service", SIMBA_OPTION_TEXT, NULL},
-    {NULL, SIMBA_OPTION_TEXT, NULL},
-};
-
 static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "postgres",
@@ -261,7 +253,7 @@ static const struct simba_backend_ops ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
-    .options = options,
+    SB_URL_OPTIONS_OF(sb_postgres_options),
     .no_sigpipe = true,
     .check_names = check_names,
 };

@@ -25,6 +25,18 @@
 #define SYSTEM_AUTHORITIES "/etc/ssl/certs/ca-certificates.crt"
 #define VERSION_16 160000
 
+_Static_assert(offsetof(struct sb_postgres_settings, address) == 0, "the table reckons with it");
+
+const struct sb_url_option sb_postgres_options[] = {
+    SB_SQL_ADDRESS_OPTIONS,
+    SB_URL_OPTION(CHOICE, "target-session-attrs",
+                  "any read-write read-only primary standby prefer-standby",
+                  offsetof(struct sb_postgres_settings, target_word), 0, 0, 0, 0),
+    SB_URL_OPTION(TEXT, "service", NULL, offsetof(struct sb_postgres_settings, service), 0, 0, 0,
+                  0),
+    SB_URL_OPTIONS_END,
+};
+
 /* libpq takes the folder of a socket as a host, and makes the file's name of the port. */
 static int use_socket(struct sb_postgres_settings *s, struct simba_error *error)
 {
@@ -66,20 +78,13 @@ static int list_hosts(struct sb_postgres_settings *s, struct simba_error *error)
     return code == SIMBA_OK ? sb_sql_copy(&s->ports, ports, error) : code;
 }
 
-static int read_target(struct sb_postgres_settings *s, simba_url *url, struct simba_error *error)
+/* Of several hosts only the primary can hold leases. */
+static int choose_target(struct sb_postgres_settings *s, simba_url *url, struct simba_error *error)
 {
-    static const char *const words[] = {"any",     "read-write", "read-only",
-                                        "primary", "standby",    "prefer-standby"};
     const char *target = simba_url_param(url, "target-session-attrs");
-    bool known = target == NULL;
 
-    for (size_t i = 0; i < sizeof words / sizeof words[0] && !known; i++)
-        known = strcmp(target, words[i]) == 0;
-    if (!known)
-        return sb_error_set(error, SIMBA_EINVAL, "target-session-attrs=%s is no word of libpq's",
-                            target);
     if (target == NULL && s->address.host_count > 1)
-        target = "read-write"; /* only the primary can hold leases */
+        target = "read-write";
     return sb_sql_copy(&s->target, target, error);
 }
 
@@ -253,13 +258,11 @@ int sb_postgres_settings_read(struct sb_postgres_settings *s, simba_url *url,
     int code;
 
     memset(s, 0, sizeof *s);
-    code = sb_sql_address_read(&s->address, url, error);
+    code = sb_sql_address_read(&s->address, sb_postgres_options, url, error);
     if (code == SIMBA_OK)
         code = list_hosts(s, error);
     if (code == SIMBA_OK)
-        code = read_target(s, url, error);
-    if (code == SIMBA_OK)
-        code = sb_sql_copy(&s->service, simba_url_param(url, "service"), error);
+        code = choose_target(s, url, error);
     if (code == SIMBA_OK)
         code = find_password_file(s, error);
     if (code == SIMBA_OK)
@@ -274,10 +277,9 @@ int sb_postgres_settings_read(struct sb_postgres_settings *s, simba_url *url,
 
 void sb_postgres_settings_clear(struct sb_postgres_settings *s)
 {
-    sb_sql_address_clear(&s->address);
+    sb_sql_address_clear(&s->address, sb_postgres_options);
     sb_free(s->hosts);
     sb_free(s->ports);
-    sb_free(s->service);
     sb_free(s->password_file);
     sb_free(s->target);
     memset(s, 0, sizeof *s);

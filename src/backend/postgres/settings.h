@@ -17,13 +17,14 @@
 #define SB_POSTGRES_KEYWORDS_MAX 28
 
 struct sb_postgres_settings {
+    struct sb_sql_address address;         /* first: see sb_sql_address_read */
     const struct simba_backend_host *host; /* for its log; set behind the reading, may be NULL */
-    struct sb_sql_address address;
-    char *hosts; /* separated by commas, like the ports */
+    char *hosts;                           /* separated by commas, like the ports */
     char *ports;
     char *service;
     char *
         password_file; /* libpq's, not the URL's; NULL: it is not asked for, or HOME says nothing */
+    int target_word;   /* the URL's, in the list of the option */
     char *target;      /* which of several hosts to use: "read-write", "any" */
     const char *keywords[SB_POSTGRES_KEYWORDS_MAX];
     const char *values[SB_POSTGRES_KEYWORDS_MAX];
@@ -38,6 +39,9 @@ struct sb_postgres_settings {
 
     atomic_bool warned_of_other; /* a second table, in another schema */
 };
+
+/* What the URLs take behind the '?'. */
+extern const struct sb_url_option sb_postgres_options[];
 
 /* On failure `settings` holds nothing. The caller looks for options that nobody knows. */
 int sb_postgres_settings_read(struct sb_postgres_settings *settings, simba_url *url,

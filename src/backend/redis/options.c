@@ -8,20 +8,13 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "base/url_parts.h"
 
 #include <ctype.h>
-#include <limits.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
 #define PORT 6379
 #define SENTINEL_PORT 26379
-#define CONNECT_TIMEOUT_MS 5000
-#define COMMAND_TIMEOUT_MS 2000
-#define IDLE_TIMEOUT_MS 15000
-#define KEEP_ALIVE_MS 15000
-#define WAIT_TIMEOUT_MS 500
 #define WAIT_REPLICAS_MAX 100
 #define DATABASE_MAX 65535
 #define CLIENT_NAME "simba"
@@ -43,26 +36,34 @@ static const struct scheme schemes[] = {
     {"s+cluster", SB_REDIS_CLUSTER, true, false},
 };
 
-const struct simba_backend_option sb_redis_option_table[] = {
-    {"db", SIMBA_OPTION_NUMBER, NULL},
-    {"client-name", SIMBA_OPTION_TEXT, NULL},
-    {"connect-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"command-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"idle-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"keep-alive", SIMBA_OPTION_DURATION, NULL},
-    {"wait-replicas", SIMBA_OPTION_NUMBER, NULL},
-    {"wait-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"allow-hosts", SIMBA_OPTION_TEXT, NULL},
-    {"sentinel-quorum", SIMBA_OPTION_CHOICE, "majority any"},
-    {"sentinel-user", SIMBA_OPTION_TEXT, NULL},
-    {"sentinel-password", SIMBA_OPTION_TEXT, NULL},
-    {"tls-verify", SIMBA_OPTION_SWITCH, "yes no"},
-    {"tls-ca", SIMBA_OPTION_PATH, NULL},
-    {"tls-cert", SIMBA_OPTION_PATH, NULL},
-    {"tls-key", SIMBA_OPTION_PATH, NULL},
-    {"tls-key-password", SIMBA_OPTION_TEXT, NULL},
-    {"tls-server-name", SIMBA_OPTION_TEXT, NULL},
-    {NULL, SIMBA_OPTION_TEXT, NULL},
+enum condition { WITH_TLS = 1, WITH_SENTINELS = 2, WITH_OTHER_HOSTS = 4 };
+
+#define AT(member) offsetof(struct sb_redis_options, member)
+
+/* Member, otherwise, least, most, when. */
+const struct sb_url_option sb_redis_option_table[] = {
+    SB_URL_OPTION(NUMBER, "db", NULL, AT(database), 0, 0, DATABASE_MAX, 0),
+    SB_URL_OPTION(TEXT, "client-name", NULL, AT(client_name), 0, 0, 0, 0),
+    SB_URL_OPTION(DURATION, "connect-timeout", NULL, AT(connect_timeout_ms), 5000, 1, 0, 0),
+    SB_URL_OPTION(DURATION, "command-timeout", NULL, AT(command_timeout_ms), 2000, 1, 0, 0),
+    SB_URL_OPTION(DURATION, "idle-timeout", NULL, AT(idle_timeout_ms), 15000, 1, 0, 0),
+    SB_URL_OPTION(DURATION, "keep-alive", NULL, AT(keep_alive_ms), 15000, 0, 0, 0),
+    SB_URL_OPTION(NUMBER, "wait-replicas", NULL, AT(wait_replicas), 0, 0, WAIT_REPLICAS_MAX, 0),
+    SB_URL_OPTION(DURATION, "wait-timeout", NULL, AT(wait_timeout_ms), 500, 1, 0, 0),
+    SB_URL_OPTION(TEXT, "allow-hosts", NULL, AT(allow_hosts), 0, 0, 0, WITH_OTHER_HOSTS),
+    SB_URL_OPTION(CHOICE, "sentinel-quorum", "majority any", AT(sentinel_any), 0, 0, 0,
+                  WITH_SENTINELS),
+    SB_URL_OPTION(TEXT, "sentinel-user", NULL, AT(sentinel_credentials.user), 0, 0, 0,
+                  WITH_SENTINELS),
+    SB_URL_OPTION(TEXT, "sentinel-password", NULL, AT(sentinel_credentials.password), 0, 0, 0,
+                  WITH_SENTINELS),
+    SB_URL_OPTION(SWITCH, "tls-verify", "yes no", AT(tls_verify), true, 0, 0, WITH_TLS),
+    SB_URL_OPTION(PATH, "tls-ca", NULL, AT(tls_ca), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(PATH, "tls-cert", NULL, AT(tls_cert), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(PATH, "tls-key", NULL, AT(tls_key), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(TEXT, "tls-key-password", NULL, AT(tls_key_password), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(TEXT, "tls-server-name", NULL, AT(tls_server_name), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTIONS_END,
 };
 
 static const struct scheme *find_scheme(const char *name)
@@ -101,64 +102,6 @@ const char *sb_redis_place_text(const struct sb_redis_place *place, char *buffer
     else
         sb_text_add(&text, "%s:%d", place->host, place->port);
     return buffer;
-}
-
-/* ---- Values ---------------------------------------------------------------------------------- */
-
-/* Copies a string that may be NULL. */
-static int copy(char **target, const char *text, struct simba_error *error)
-{
-    if (text == NULL)
-        return SIMBA_OK;
-    *target = sb_strdup(text);
-    return *target != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
-}
-
-static int read_text(simba_url *url, const char *name, char **target, struct simba_error *error)
-{
-    return copy(target, simba_url_param(url, name), error);
-}
-
-/* The folder of the process may be another one when the file is read again. */
-static int read_path_of(simba_url *url, const char *name, char **target, struct simba_error *error)
-{
-    const char *path = simba_url_param(url, name);
-    char buffer[PATH_MAX];
-
-    return copy(target, path != NULL ? sb_url_full_name(path, buffer) : NULL, error);
-}
-
-static int parse_number(const char *name, const char *text, int64_t most, int64_t *target,
-                        struct simba_error *error)
-{
-    char *end;
-    long long value = strtoll(text, &end, 10);
-
-    if (*text < '0' || *text > '9' || *end != '\0' || value > most)
-        return sb_error_set(error, SIMBA_EINVAL, "%s is no number from 0 to %lld", name,
-                            (long long)most);
-    *target = value;
-    return SIMBA_OK;
-}
-
-static int read_number(simba_url *url, const char *name, int64_t most, int64_t *target,
-                       struct simba_error *error)
-{
-    const char *text = simba_url_param(url, name);
-
-    return text != NULL ? parse_number(name, text, most, target, error) : SIMBA_OK;
-}
-
-static int read_duration(simba_url *url, const char *name, int64_t least_ms, int64_t *target,
-                         struct simba_error *error)
-{
-    char text[32];
-    int code = simba_url_duration(url, name, target, error);
-
-    if (code != SIMBA_OK || *target >= least_ms)
-        return code;
-    return sb_error_set(error, SIMBA_EINVAL, "%s is %s; it must be at least %lld ms", name,
-                        simba_duration_format(*target, text, sizeof text), (long long)least_ms);
 }
 
 /* ---- Where ----------------------------------------------------------------------------------- */
@@ -249,7 +192,11 @@ static int read_path(struct sb_redis_options *o, simba_url *url, struct simba_er
         return sb_error_set(error, SIMBA_EINVAL,
                             "the URL has no host behind '//': write %s://localhost, for example",
                             simba_url_scheme(url));
-    return parse_number("the database in the URL's path", rest, DATABASE_MAX, &o->database, error);
+    if (!sb_url_read_number(rest, &o->database) || o->database > DATABASE_MAX)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the database in the URL's path is no number from 0 to %d",
+                            DATABASE_MAX);
+    return SIMBA_OK;
 }
 
 static int read_places(struct sb_redis_options *o, const struct scheme *scheme, simba_url *url,
@@ -267,134 +214,72 @@ static int read_places(struct sb_redis_options *o, const struct scheme *scheme, 
 
 static int read_credentials(struct sb_redis_options *o, simba_url *url, struct simba_error *error)
 {
-    int code = copy(&o->credentials.user, simba_url_user(url), error);
+    const char *user = simba_url_user(url);
+    int code = sb_secret_take(&o->credentials.password, url, "password", error);
 
-    if (code == SIMBA_OK)
-        code = sb_secret_take(&o->credentials.password, url, "password", error);
-    if (code == SIMBA_OK && o->credentials.user != NULL && o->credentials.password.text == NULL)
-        return sb_error_set(error, SIMBA_EINVAL, "the URL has a user and no password");
-    if (o->mode != SB_REDIS_SENTINEL)
+    if (code != SIMBA_OK)
         return code;
-    if (code == SIMBA_OK)
-        code = read_text(url, "sentinel-user", &o->sentinel_credentials.user, error);
-    if (code == SIMBA_OK)
-        code = sb_secret_take(&o->sentinel_credentials.password, url, "sentinel-password", error);
-    return code;
-}
-
-static int read_quorum(struct sb_redis_options *o, simba_url *url, struct simba_error *error)
-{
-    const char *word;
-
-    if (o->mode != SB_REDIS_SENTINEL)
-        return SIMBA_OK;
-    word = simba_url_param(url, "sentinel-quorum");
-    if (word != NULL && strcmp(word, "majority") != 0 && strcmp(word, "any") != 0)
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "sentinel-quorum is neither \"majority\" nor \"any\"");
-    o->sentinel_any = word != NULL && strcmp(word, "any") == 0;
-    return SIMBA_OK;
-}
-
-static int read_timeouts(struct sb_redis_options *o, simba_url *url, struct simba_error *error)
-{
-    int code = read_duration(url, "connect-timeout", 1, &o->connect_timeout_ms, error);
-
-    if (code == SIMBA_OK)
-        code = read_duration(url, "command-timeout", 1, &o->command_timeout_ms, error);
-    if (code == SIMBA_OK)
-        code = read_duration(url, "idle-timeout", 1, &o->idle_timeout_ms, error);
-    if (code == SIMBA_OK)
-        code = read_duration(url, "keep-alive", 0, &o->keep_alive_ms, error);
-    if (code == SIMBA_OK)
-        code = read_number(url, "wait-replicas", WAIT_REPLICAS_MAX, &o->wait_replicas, error);
-    if (code == SIMBA_OK)
-        code = read_duration(url, "wait-timeout", 1, &o->wait_timeout_ms, error);
-    if (code == SIMBA_OK && o->wait_timeout_ms >= o->command_timeout_ms)
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "wait-timeout must be less than command-timeout: a server that waits "
-                            "for its replicas is silent");
-    if (code == SIMBA_OK && o->wait_replicas > 0 && o->wait_timeout_ms >= o->transition_ms)
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "wait-timeout must be less than the transition: a renewal has no "
-                            "longer for its replicas");
-    return code;
-}
-
-/* Without TLS nobody asks for these, and so they are refused. */
-static int read_tls(struct sb_redis_options *o, simba_url *url, struct simba_error *error)
-{
-    const char *verify;
-    int code = SIMBA_OK;
-
-    if (!o->tls)
-        return SIMBA_OK;
-    verify = simba_url_param(url, "tls-verify");
-    if (verify != NULL && strcmp(verify, "yes") != 0 && strcmp(verify, "no") != 0)
-        return sb_error_set(error, SIMBA_EINVAL, "tls-verify is neither \"yes\" nor \"no\"");
-    o->tls_verify = verify == NULL || strcmp(verify, "yes") == 0;
-    code = read_path_of(url, "tls-ca", &o->tls_ca, error);
-    if (code == SIMBA_OK)
-        code = read_path_of(url, "tls-cert", &o->tls_cert, error);
-    if (code == SIMBA_OK)
-        code = read_path_of(url, "tls-key", &o->tls_key, error);
-    if (code == SIMBA_OK)
-        code = sb_secret_take(&o->tls_key_password, url, "tls-key-password", error);
-    if (code == SIMBA_OK)
-        code = read_text(url, "tls-server-name", &o->tls_server_name, error);
-    if (code == SIMBA_OK && (o->tls_cert == NULL) != (o->tls_key == NULL))
-        return sb_error_set(error, SIMBA_EINVAL, "tls-cert and tls-key need each other");
-    return code;
+    if (user != NULL && o->credentials.password.text == NULL)
+        return sb_error_set(error, SIMBA_EINVAL, "the URL has a user and no password");
+    o->credentials.user = user != NULL ? sb_strdup(user) : NULL;
+    return user == NULL || o->credentials.user != NULL ? SIMBA_OK
+                                                       : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
 /* CLIENT SETNAME takes no spaces and nothing unprintable. */
-static int read_name(struct sb_redis_options *o, simba_url *url, struct simba_error *error)
+static int check_name(struct sb_redis_options *o, struct simba_error *error)
 {
-    const char *name = simba_url_param(url, "client-name");
-
-    if (name == NULL)
-        name = CLIENT_NAME;
-    for (const char *c = name; *c != '\0'; c++)
+    if (o->client_name == NULL)
+        o->client_name = sb_strdup(CLIENT_NAME);
+    if (o->client_name == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    for (const char *c = o->client_name; *c != '\0'; c++)
         if (*c < '!' || *c > '~')
             return sb_error_set(error, SIMBA_EINVAL,
                                 "client-name has a character other than visible ASCII");
-    return copy(&o->client_name, name, error);
+    return SIMBA_OK;
 }
 
-static int check_database(const struct sb_redis_options *o, struct simba_error *error)
+/* What one option forbids another one. */
+static int check_together(const struct sb_redis_options *o, struct simba_error *error)
 {
     if (o->mode == SB_REDIS_CLUSTER && o->database != 0)
         return sb_error_set(error, SIMBA_EINVAL, "a cluster has database 0 only, not %lld",
                             (long long)o->database);
+    if (o->wait_timeout_ms >= o->command_timeout_ms)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "wait-timeout must be less than command-timeout: a server that waits "
+                            "for its replicas is silent");
+    if (o->wait_replicas > 0 && o->wait_timeout_ms >= o->transition_ms)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "wait-timeout must be less than the transition: a renewal has no "
+                            "longer for its replicas");
+    if ((o->tls_cert == NULL) != (o->tls_key == NULL))
+        return sb_error_set(error, SIMBA_EINVAL, "tls-cert and tls-key need each other");
     return SIMBA_OK;
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
+/* Options of TLS and of sentinels are refused without them. A single server sends us nowhere. The
+ * database of the path comes behind the option, which the path excludes. */
 static int read_all(struct sb_redis_options *o, const struct scheme *scheme, simba_url *url,
                     struct simba_error *error)
 {
-    int code = read_places(o, scheme, url, error);
+    unsigned conditions = (o->tls ? WITH_TLS : 0U) |
+                          (o->mode == SB_REDIS_SENTINEL ? WITH_SENTINELS : 0U) |
+                          (o->mode != SB_REDIS_SINGLE ? WITH_OTHER_HOSTS : 0U);
+    int code = sb_url_options_fill(sb_redis_option_table, conditions, url, o, error);
 
+    if (code == SIMBA_OK)
+        code = read_places(o, scheme, url, error);
     if (code == SIMBA_OK)
         code = read_credentials(o, url, error);
     if (code == SIMBA_OK)
-        code = read_quorum(o, url, error);
-    if (code == SIMBA_OK && o->mode != SB_REDIS_SINGLE) /* that one is sent nowhere */
-        code = read_text(url, "allow-hosts", &o->allow_hosts, error);
+        code = check_name(o, error);
     if (code == SIMBA_OK)
-        code = read_number(url, "db", DATABASE_MAX, &o->database, error);
-    if (code == SIMBA_OK)
-        code = check_database(o, error);
-    if (code == SIMBA_OK)
-        code = read_name(o, url, error);
-    if (code == SIMBA_OK)
-        code = read_timeouts(o, url, error);
-    if (code == SIMBA_OK)
-        code = read_tls(o, url, error);
-    if (code == SIMBA_OK)
-        code = simba_url_check_params(url, error);
-    return code;
+        code = check_together(o, error);
+    return code == SIMBA_OK ? simba_url_check_params(url, error) : code;
 }
 
 int sb_redis_options_read(struct sb_redis_options *o, const struct simba_backend_config *config,
@@ -409,11 +294,6 @@ int sb_redis_options_read(struct sb_redis_options *o, const struct simba_backend
                             simba_url_scheme(config->url));
     o->mode = scheme->mode;
     o->tls = scheme->tls;
-    o->connect_timeout_ms = CONNECT_TIMEOUT_MS;
-    o->command_timeout_ms = COMMAND_TIMEOUT_MS;
-    o->idle_timeout_ms = IDLE_TIMEOUT_MS;
-    o->keep_alive_ms = KEEP_ALIVE_MS;
-    o->wait_timeout_ms = WAIT_TIMEOUT_MS;
     o->transition_ms = config->transition_ms;
     o->lease_ms = config->ttl_ms + config->transition_ms;
     code = read_all(o, scheme, config->url, error);
@@ -424,17 +304,9 @@ int sb_redis_options_read(struct sb_redis_options *o, const struct simba_backend
 
 void sb_redis_options_free(struct sb_redis_options *o)
 {
+    sb_url_options_clear(sb_redis_option_table, o);
     sb_free(o->master_name);
-    sb_free(o->allow_hosts);
     sb_free(o->credentials.user);
     sb_secret_clear(&o->credentials.password);
-    sb_free(o->sentinel_credentials.user);
-    sb_secret_clear(&o->sentinel_credentials.password);
-    sb_free(o->client_name);
-    sb_free(o->tls_ca);
-    sb_free(o->tls_cert);
-    sb_free(o->tls_key);
-    sb_secret_clear(&o->tls_key_password);
-    sb_free(o->tls_server_name);
     memset(o, 0, sizeof *o);
 }

@@ -13,6 +13,7 @@
 #define SB_REDIS_OPTIONS_H
 
 #include "base/secret.h"
+#include "base/url_options.h"
 
 #include <simba/backend.h>
 
@@ -38,7 +39,7 @@ struct sb_redis_options {
     struct sb_redis_place places[SB_REDIS_PLACES_MAX];
     size_t place_count;
     char *master_name; /* sentinel mode */
-    bool sentinel_any; /* sentinel-quorum=any */
+    int sentinel_any;  /* sentinel-quorum: 0 majority, 1 any */
     char *allow_hosts; /* that sentinels and cluster nodes may send us to; NULL: hosts.h tells */
     struct sb_redis_credentials credentials;
     struct sb_redis_credentials sentinel_credentials;
@@ -62,7 +63,7 @@ struct sb_redis_options {
 };
 
 /* What a URL takes behind the '?'. */
-extern const struct simba_backend_option sb_redis_option_table[];
+extern const struct sb_url_option sb_redis_option_table[];
 
 bool sb_redis_serves(const char *scheme);
 

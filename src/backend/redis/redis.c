@@ -135,7 +135,7 @@ static const struct simba_backend_ops ops = {
     .submit = submit,
     .listen = sb_redis_waiting_listen,
     .close = close_client,
-    .options = sb_redis_option_table,
+    SB_URL_OPTIONS_OF(sb_redis_option_table),
     .path_is_file = true,
     .has_queue = true,
     .no_sigpipe = true,

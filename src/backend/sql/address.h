@@ -10,8 +10,11 @@
 
 #include "base/secret.h"
 #include "base/shared.h"
+#include "base/url_options.h"
 
 #include <simba/backend.h>
+
+#include <stddef.h>
 
 #define SB_SQL_HOSTS_MAX 16
 
@@ -36,6 +39,8 @@ struct sb_sql_address {
     struct sb_secret password;
     char *database;
     enum sb_sql_tls tls;
+    bool tls_on; /* what the URL says, or else true, like the next one */
+    bool tls_verify;
     char *tls_ca;
     char *tls_cert;
     char *tls_key;
@@ -44,21 +49,29 @@ struct sb_sql_address {
     int64_t poll_ms;    /* the longest time between two looks at what is waited for */
 };
 
-/* The options that are read here, for the table of a backend. */
+/* The rows of these options in the table of a store, whose settings begin with the address. Member,
+ * otherwise, least, most, when. */
+#define SB_SQL_ADDRESS_AT(member) offsetof(struct sb_sql_address, member)
 #define SB_SQL_ADDRESS_OPTIONS                                                                     \
-    {"socket", SIMBA_OPTION_PATH, NULL}, {"tls", SIMBA_OPTION_SWITCH, "on off"},                   \
-        {"tls-verify", SIMBA_OPTION_SWITCH, "yes no"}, {"tls-ca", SIMBA_OPTION_PATH, NULL},        \
-        {"tls-cert", SIMBA_OPTION_PATH, NULL}, {"tls-key", SIMBA_OPTION_PATH, NULL},               \
-        {"connect-timeout", SIMBA_OPTION_DURATION, NULL},                                          \
-        {"timeout", SIMBA_OPTION_DURATION, NULL},                                                  \
-    {                                                                                              \
-        "poll", SIMBA_OPTION_DURATION, NULL                                                        \
-    }
+    SB_URL_OPTION(PATH, "socket", NULL, SB_SQL_ADDRESS_AT(socket), 0, 0, 0, 0),                    \
+        SB_URL_OPTION(SWITCH, "tls", "on off", SB_SQL_ADDRESS_AT(tls_on), true, 0, 0, 0),          \
+        SB_URL_OPTION(SWITCH, "tls-verify", "yes no", SB_SQL_ADDRESS_AT(tls_verify), true, 0, 0,   \
+                      0),                                                                          \
+        SB_URL_OPTION(PATH, "tls-ca", NULL, SB_SQL_ADDRESS_AT(tls_ca), 0, 0, 0, 0),                \
+        SB_URL_OPTION(PATH, "tls-cert", NULL, SB_SQL_ADDRESS_AT(tls_cert), 0, 0, 0, 0),            \
+        SB_URL_OPTION(PATH, "tls-key", NULL, SB_SQL_ADDRESS_AT(tls_key), 0, 0, 0, 0),              \
+        SB_URL_OPTION(DURATION, "connect-timeout", NULL, SB_SQL_ADDRESS_AT(connect_timeout_ms),    \
+                      5000, 1, 0, 0),                                                              \
+        SB_URL_OPTION(DURATION, "timeout", NULL, SB_SQL_ADDRESS_AT(timeout_ms), 5000, 1, 0, 0),    \
+        SB_URL_OPTION(DURATION, "poll", NULL, SB_SQL_ADDRESS_AT(poll_ms), 200, 1, 0, 0)
 
-/* On failure `address` holds nothing. */
-int sb_sql_address_read(struct sb_sql_address *address, simba_url *url, struct simba_error *error)
-    SB_SHARED("sql_address_read");
-void sb_sql_address_clear(struct sb_sql_address *address) SB_SHARED("sql_address_clear");
+/* Fills in the address, and what else the table names in the settings of the store, which are
+ * zeroed before. On failure `address` holds nothing. The caller looks for options that are not in
+ * the table. */
+int sb_sql_address_read(struct sb_sql_address *address, const struct sb_url_option *table,
+                        simba_url *url, struct simba_error *error) SB_SHARED("sql_address_read");
+void sb_sql_address_clear(struct sb_sql_address *address, const struct sb_url_option *table)
+    SB_SHARED("sql_address_clear");
 
 /* A copy that is freed with sb_free; none of NULL. */
 int sb_sql_copy(char **target, const char *text, struct simba_error *error) SB_SHARED("sql_copy");

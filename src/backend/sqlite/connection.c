@@ -203,7 +203,7 @@ static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure
     int lock;
     int code;
 
-    if (c->settings->must_exist && sb_sqlite_schema_is_foreign(c))
+    if (!c->settings->may_create && sb_sqlite_schema_is_foreign(c))
         return fail_foreign(c, failure);
     if (sb_sqlite_is_wal(c) && sb_sqlite_schema_is_current(c))
         return SIMBA_OK;

@@ -117,7 +117,7 @@ static int check_reading(const struct sb_sqlite_connection *c, struct sb_sql_fai
 {
     const struct sb_sqlite_settings *settings = c->settings;
 
-    if (!settings->must_exist)
+    if (settings->may_create)
         return sb_sqlite_fail_read_only(settings->path, failure);
     if (access(settings->log_path, R_OK) == 0 && access(settings->index_path, R_OK) == 0)
         return SIMBA_OK;
@@ -134,14 +134,14 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                       SQLITE_OPEN_NOFOLLOW; /* the path was resolved: a link came later */
     const char *path = c->settings->path;
-    int code = c->settings->must_exist ? find_file(path, failure) : SIMBA_OK;
+    int code = !c->settings->may_create ? find_file(path, failure) : SIMBA_OK;
     int rc;
 
     if (code == SIMBA_OK)
         code = sb_sqlite_check_names(c->settings, failure);
     if (code == SIMBA_OK)
         code = sb_sqlite_check_folder(c->settings, failure);
-    if (code == SIMBA_OK && !c->settings->must_exist)
+    if (code == SIMBA_OK && c->settings->may_create)
         code = create_file(path, failure);
     if (code != SIMBA_OK)
         return code;

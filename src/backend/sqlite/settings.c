@@ -11,12 +11,22 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define BUSY_TIMEOUT_MS 5000
 #define PATH_BYTES_MAX 504 /* SQLite takes 512, and wants room for "-journal" behind it */
+
+#define AT(member) offsetof(struct sb_sqlite_settings, member)
+
+/* Member, otherwise, least, most, when. */
+const struct sb_url_option sb_sqlite_options[] = {
+    SB_URL_OPTION(DURATION, "busy-timeout", NULL, AT(busy_timeout_ms), 5000, 1, 0, 0),
+    SB_URL_OPTION(CHOICE, "synchronous", "normal full", AT(full_sync), 0, 0, 0, 0),
+    SB_URL_OPTION(SWITCH, "create", "yes no", AT(may_create), true, 0, 0, 0),
+    SB_URL_OPTIONS_END,
+};
 
 static int fail_long(const char *path, struct simba_error *error)
 {
@@ -165,7 +175,7 @@ static int read_paths(struct sb_sqlite_settings *s, simba_url *url, struct simba
     int code = check_path(url, error);
 
     if (code == SIMBA_OK)
-        code = resolve_path(simba_url_path(url), s->must_exist, &s->path, error);
+        code = resolve_path(simba_url_path(url), !s->may_create, &s->path, error);
     if (code == SIMBA_OK)
         code = name_folder(s, &s->folder_path, error);
     if (code == SIMBA_OK)
@@ -177,41 +187,6 @@ static int read_paths(struct sb_sqlite_settings *s, simba_url *url, struct simba
     if (code == SIMBA_OK)
         code = name_beside(s, "-life", &s->life_path, error);
     return code;
-}
-
-static int read_synchronous(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
-{
-    const char *text = simba_url_param(url, "synchronous");
-
-    s->full_sync = text != NULL && strcmp(text, "full") == 0;
-    if (text == NULL || s->full_sync || strcmp(text, "normal") == 0)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EINVAL, "synchronous=%s is neither \"normal\" nor \"full\"",
-                        text);
-}
-
-static int read_create(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
-{
-    const char *text = simba_url_param(url, "create");
-
-    s->must_exist = text != NULL && strcmp(text, "no") == 0;
-    if (text == NULL || s->must_exist || strcmp(text, "yes") == 0)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EINVAL, "create=%s is neither \"yes\" nor \"no\"", text);
-}
-
-/* All of them, before anything is created. */
-static int read_options(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
-{
-    int code = simba_url_duration(url, "busy-timeout", &s->busy_timeout_ms, error);
-
-    if (code == SIMBA_OK && s->busy_timeout_ms <= 0)
-        code = sb_error_set(error, SIMBA_EINVAL, "busy-timeout must be more than 0");
-    if (code == SIMBA_OK)
-        code = read_synchronous(s, url, error);
-    if (code == SIMBA_OK)
-        code = read_create(s, url, error);
-    return code == SIMBA_OK ? simba_url_check_params(url, error) : code;
 }
 
 static int read_boot(struct sb_sqlite_settings *s, struct simba_error *error)
@@ -228,10 +203,9 @@ static int read_boot(struct sb_sqlite_settings *s, struct simba_error *error)
 
 int sb_sqlite_settings_read(struct sb_sqlite_settings *s, simba_url *url, struct simba_error *error)
 {
-    int code;
-
-    s->busy_timeout_ms = BUSY_TIMEOUT_MS;
-    code = read_options(s, url, error);
+    int code = sb_url_options_fill(sb_sqlite_options, 0, url, s, error);
+    if (code == SIMBA_OK)
+        code = simba_url_check_params(url, error); /* before anything is created */
     if (code == SIMBA_OK)
         code = read_paths(s, url, error);
     if (code == SIMBA_OK)

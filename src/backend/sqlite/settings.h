@@ -5,6 +5,7 @@
 #define SB_SQLITE_SETTINGS_H
 
 #include "backend/sqlite/liveness.h"
+#include "base/url_options.h"
 
 #define SB_SQLITE_BOOT_ID_MAX 64
 
@@ -18,8 +19,8 @@ struct sb_sqlite_settings {
     char *index_path;  /* and the index of that, which connections share in memory */
     char *wake_path;   /* behind them, the side file of wake.h */
     char *life_path;   /* and that of liveness.h */
-    bool must_exist;   /* a missing file is not created */
-    bool full_sync;
+    bool may_create;   /* a missing file */
+    int full_sync;     /* synchronous: 0 normal, 1 full */
     int64_t busy_timeout_ms;
     char boot_id[SB_SQLITE_BOOT_ID_MAX];
     uint64_t highest_version;        /* that any connection has seen */
@@ -28,6 +29,9 @@ struct sb_sqlite_settings {
     void (*met)(void *user, int64_t life); /* and before that, when an owner with a life was seen */
     void *user;
 };
+
+/* What the URLs take behind the '?'. */
+extern const struct sb_url_option sb_sqlite_options[];
 
 /* Fills in all but who is to be told. On failure `settings` holds nothing. */
 int sb_sqlite_settings_read(struct sb_sqlite_settings *settings, simba_url *url,

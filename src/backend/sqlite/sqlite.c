@@ -255,13 +255,6 @@ static int check_names(simba_backend *b, const char *mutex, const char *id,
     return sb_sql_worker_check_names(b->worker, mutex, id, error);
 }
 
-static const struct simba_backend_option options[] = {
-    {"busy-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"synchronous", SIMBA_OPTION_CHOICE, "normal full"},
-    {"create", SIMBA_OPTION_SWITCH, "yes no"},
-    {NULL, SIMBA_OPTION_TEXT, NULL},
-};
-
 static const struct simba_backend_ops ops = {
     .size = sizeof(struct simba_backend_ops),
     .name = "sqlite",
@@ -270,7 +263,7 @@ static const struct simba_backend_ops ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
-    .options = options,
+    SB_URL_OPTIONS_OF(sb_sqlite_options),
     .path_is_file = true,
     .no_sigpipe = true,
     .check_names = check_names,

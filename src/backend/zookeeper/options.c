@@ -10,27 +10,34 @@
 #include "base/error.h"
 #include "base/text.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define PORT 2181
 #define HOSTS_SIZE 4096
 #define AUTH_SIZE 1024
 #define TLS_SIZE 4096
-#define CONNECT_TIMEOUT_MS 5000
-#define SESSION_TIMEOUT_MAX_MS (24 * 3600 * 1000)
+#define TIMEOUT_MAX_MS (24 * 3600 * 1000)
 #define FOLDER "/simba"
 
-const struct simba_backend_option sb_zk_option_table[] = {
-    {"session-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"connect-timeout", SIMBA_OPTION_DURATION, NULL},
-    {"on-disconnect", SIMBA_OPTION_CHOICE, "keep release"},
-    {"acl", SIMBA_OPTION_CHOICE, "open creator creator-read"},
-    {"tls-ca", SIMBA_OPTION_PATH, NULL},
-    {"tls-cert", SIMBA_OPTION_PATH, NULL},
-    {"tls-key", SIMBA_OPTION_PATH, NULL},
-    {"tls-key-password", SIMBA_OPTION_TEXT, NULL},
-    {"tls-verify", SIMBA_OPTION_CHOICE, "ca"},
-    {NULL, SIMBA_OPTION_TEXT, NULL},
+#define WITH_TLS 1U
+#define NOT_SAID (-1)
+#define AT(member) offsetof(struct sb_zk_options, member)
+
+/* Member, otherwise, least, most, when. */
+const struct sb_url_option sb_zk_option_table[] = {
+    SB_URL_OPTION(DURATION, "session-timeout", NULL, AT(session_timeout_ms), 0, 1, TIMEOUT_MAX_MS,
+                  0),
+    SB_URL_OPTION(DURATION, "connect-timeout", NULL, AT(connect_timeout_ms), 5000, 1,
+                  TIMEOUT_MAX_MS, 0),
+    SB_URL_OPTION(CHOICE, "on-disconnect", "keep release", AT(release_on_disconnect), 0, 0, 0, 0),
+    SB_URL_OPTION(CHOICE, "acl", "open creator creator-read", AT(acl), SB_ZK_ACL_OPEN, 0, 0, 0),
+    SB_URL_OPTION(PATH, "tls-ca", NULL, AT(tls_ca), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(PATH, "tls-cert", NULL, AT(tls_cert), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(PATH, "tls-key", NULL, AT(tls_key), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(TEXT, "tls-key-password", NULL, AT(tls_key_password), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(CHOICE, "tls-verify", "ca", AT(tls_verify), NOT_SAID, 0, 0, WITH_TLS),
+    SB_URL_OPTIONS_END,
 };
 
 static bool is_tls(const char *scheme)
@@ -147,98 +154,35 @@ static int read_auth(struct sb_zk_options *o, simba_url *url, struct simba_error
     return copy(&o->auth, auth, error);
 }
 
-static int read_acl(struct sb_zk_options *o, simba_url *url, struct simba_error *error)
-{
-    const char *acl = simba_url_param(url, "acl");
-
-    if (acl == NULL || strcmp(acl, "open") == 0)
-        o->acl = SB_ZK_ACL_OPEN;
-    else if (strcmp(acl, "creator") == 0)
-        o->acl = SB_ZK_ACL_CREATOR;
-    else if (strcmp(acl, "creator-read") == 0)
-        o->acl = SB_ZK_ACL_CREATOR_READ;
-    else
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "acl is '%s'; it must be open, creator or creator-read", acl);
-    if (o->acl != SB_ZK_ACL_OPEN && o->auth == NULL)
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "acl=%s needs a user and a password in the URL: nobody is the creator "
-                            "otherwise",
-                            acl);
-    return SIMBA_OK;
-}
-
-static int read_policy(struct sb_zk_options *o, simba_url *url, struct simba_error *error)
-{
-    const char *policy = simba_url_param(url, "on-disconnect");
-
-    o->release_on_disconnect = policy != NULL && strcmp(policy, "release") == 0;
-    if (policy == NULL || o->release_on_disconnect || strcmp(policy, "keep") == 0)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EINVAL, "on-disconnect is '%s'; it must be keep or release",
-                        policy);
-}
-
 /* ---- How ------------------------------------------------------------------------------------- */
-
-static int check_duration(const char *name, int64_t value_ms, struct simba_error *error)
-{
-    char text[32];
-
-    if (value_ms >= 1 && value_ms <= SESSION_TIMEOUT_MAX_MS)
-        return SIMBA_OK;
-    return sb_error_set(error, SIMBA_EINVAL, "%s is %s; it must be between 1ms and a day", name,
-                        simba_duration_format(value_ms, text, sizeof text));
-}
 
 /* A session is the lease on the server: without a wish of its own it is so long that an owner may
  * believe in it for the lease of the client. */
 static int64_t session_for(int64_t lease_ms)
 {
-    int64_t most_ms = SESSION_TIMEOUT_MAX_MS;
+    int64_t most_ms = TIMEOUT_MAX_MS;
 
     return lease_ms < most_ms * SB_ZK_LEASE_PARTS / SB_ZK_SESSION_PARTS
                ? lease_ms * SB_ZK_SESSION_PARTS / SB_ZK_LEASE_PARTS
                : most_ms;
 }
 
-static int read_times(struct sb_zk_options *o, const struct simba_backend_config *config,
-                      struct simba_error *error)
-{
-    int code;
-
-    o->lease_ms = config->ttl_ms + config->transition_ms;
-    o->connect_timeout_ms = CONNECT_TIMEOUT_MS;
-    o->session_timeout_ms = session_for(o->lease_ms);
-    code = simba_url_duration(config->url, "session-timeout", &o->session_timeout_ms, error);
-    if (code == SIMBA_OK)
-        code = check_duration("session-timeout", o->session_timeout_ms, error);
-    if (code == SIMBA_OK)
-        code = simba_url_duration(config->url, "connect-timeout", &o->connect_timeout_ms, error);
-    if (code == SIMBA_OK)
-        code = check_duration("connect-timeout", o->connect_timeout_ms, error);
-    return code;
-}
-
 /* The client library wants CA, certificate, key and the key's password in one string. */
-static int read_tls(struct sb_zk_options *o, simba_url *url, struct simba_error *error)
+static int join_tls(struct sb_zk_options *o, struct simba_error *error)
 {
     static const char *const names[] = {"tls-ca", "tls-cert", "tls-key", "tls-key-password"};
+    const char *parts[] = {o->tls_ca, o->tls_cert, o->tls_key, o->tls_key_password.text};
     char buffer[TLS_SIZE];
     struct sb_text text;
 
-    if (!is_tls(simba_url_scheme(url)))
-        return SIMBA_OK;
     sb_text_init(&text, buffer, sizeof buffer);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = simba_url_param(url, names[i]);
-
-        if (value != NULL && strchr(value, ',') != NULL)
-            return sb_error_set(error, SIMBA_EINVAL, "%s has a comma", names[i]);
-        if (value == NULL && i < 3)
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (i < 3 && parts[i] == NULL)
             return sb_error_set(error, SIMBA_EINVAL,
                                 "zookeepers:// needs the files tls-ca, tls-cert and tls-key");
-        sb_text_add(&text, "%s%s", i > 0 ? "," : "", value != NULL ? value : "");
+        if (parts[i] != NULL && strchr(parts[i], ',') != NULL)
+            return sb_error_set(error, SIMBA_EINVAL, "%s has a comma", names[i]);
+        sb_text_add(&text, "%s%s", i > 0 ? "," : "", parts[i] != NULL ? parts[i] : "");
     }
     if (text.cut)
         return sb_error_set(error, SIMBA_EINVAL, "the names of the TLS files are too long");
@@ -248,14 +192,10 @@ static int read_tls(struct sb_zk_options *o, simba_url *url, struct simba_error 
 /* The client library checks which authority has signed a certificate, and not for which host: any
  * other server that has one could take a ZooKeeper server's place. A user who knows that there is
  * none says so. */
-static int check_verify(const struct sb_zk_options *o, simba_url *url, struct simba_error *error)
+static int check_verify(const struct sb_zk_options *o, struct simba_error *error)
 {
-    const char *verify = o->tls != NULL ? simba_url_param(url, "tls-verify") : NULL;
-
-    if (o->tls == NULL || (verify != NULL && strcmp(verify, "ca") == 0))
+    if (o->tls == NULL || o->tls_verify != NOT_SAID)
         return SIMBA_OK;
-    if (verify != NULL)
-        return sb_error_set(error, SIMBA_EINVAL, "tls-verify=%s is not \"ca\"", verify);
     return sb_error_set(error, SIMBA_ECONFIG,
                         "the ZooKeeper client library checks no host name: with zookeepers:// any "
                         "certificate of tls-ca's passes for any server; where it signs those of "
@@ -278,33 +218,46 @@ static int check_tls(const struct sb_zk_options *o, struct simba_error *error)
 #endif
 }
 
+static int read_options(struct sb_zk_options *o, const struct simba_backend_config *config,
+                        struct simba_error *error)
+{
+    bool tls = is_tls(simba_url_scheme(config->url));
+    int code = sb_url_options_fill(sb_zk_option_table, tls ? WITH_TLS : 0, config->url, o, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    o->lease_ms = config->ttl_ms + config->transition_ms;
+    if (o->session_timeout_ms == 0)
+        o->session_timeout_ms = session_for(o->lease_ms);
+    if (o->acl != SB_ZK_ACL_OPEN && o->auth == NULL)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "acl=%s needs a user and a password in the URL: nobody is the creator "
+                            "otherwise",
+                            simba_url_param(config->url, "acl"));
+    return tls ? join_tls(o, error) : SIMBA_OK;
+}
+
 int sb_zk_options_read(struct sb_zk_options *o, const struct simba_backend_config *config,
                        struct simba_error *error)
 {
-    simba_url *url = config->url;
-    int code = read_hosts(o, url, error);
+    int code = read_hosts(o, config->url, error);
 
     if (code == SIMBA_OK)
-        code = read_chroot(o, url, error);
+        code = read_chroot(o, config->url, error);
     if (code == SIMBA_OK)
-        code = read_auth(o, url, error);
+        code = read_auth(o, config->url, error);
     if (code == SIMBA_OK)
-        code = read_acl(o, url, error);
+        code = read_options(o, config, error);
     if (code == SIMBA_OK)
-        code = read_policy(o, url, error);
+        code = check_verify(o, error);
     if (code == SIMBA_OK)
-        code = read_times(o, config, error);
-    if (code == SIMBA_OK)
-        code = read_tls(o, url, error);
-    if (code == SIMBA_OK)
-        code = check_verify(o, url, error);
-    if (code == SIMBA_OK)
-        code = simba_url_check_params(url, error);
+        code = simba_url_check_params(config->url, error);
     return code == SIMBA_OK ? check_tls(o, error) : code;
 }
 
 void sb_zk_options_free(struct sb_zk_options *o)
 {
+    sb_url_options_clear(sb_zk_option_table, o);
     sb_free(o->hosts);
     sb_free(o->base);
     sb_free(o->auth);

@@ -6,6 +6,9 @@
 #ifndef SB_ZK_OPTIONS_H
 #define SB_ZK_OPTIONS_H
 
+#include "base/secret.h"
+#include "base/url_options.h"
+
 #include <simba/backend.h>
 
 enum sb_zk_acl {
@@ -23,15 +26,20 @@ struct sb_zk_options {
     char *base;  /* the chroot and /simba */
     char *auth;  /* user:password, for the scheme "digest"; NULL: none */
     char *tls;   /* the client library's list of files for TLS; NULL: no TLS */
+    char *tls_ca;
+    char *tls_cert;
+    char *tls_key;
+    struct sb_secret tls_key_password;
+    int tls_verify; /* 0: by the authority */
     enum sb_zk_acl acl;
-    bool release_on_disconnect; /* on a disconnect, at once */
-    int64_t lease_ms;           /* that the client's owners want to have */
+    int release_on_disconnect; /* on-disconnect: 0 keep, 1 release */
+    int64_t lease_ms;          /* that the client's owners want to have */
     int64_t session_timeout_ms;
     int64_t connect_timeout_ms;
 };
 
 /* What the URLs take. */
-extern const struct simba_backend_option sb_zk_option_table[];
+extern const struct sb_url_option sb_zk_option_table[];
 
 bool sb_zk_serves(const char *scheme);
 

@@ -165,7 +165,7 @@ static const struct simba_backend_ops ops = {
     .submit = submit,
     .listen = listen_to,
     .close = close_client,
-    .options = sb_zk_option_table,
+    SB_URL_OPTIONS_OF(sb_zk_option_table),
     .has_queue = true,
     .has_sessions = true,
     .check_names = check_names,
