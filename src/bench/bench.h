@@ -31,12 +31,18 @@ struct bench_plan {
     int64_t window_ms; /* of a round of contention */
 };
 
+/* What a process of its own does. `result` is NULL where it has none. */
+typedef int bench_task(const struct bench_plan *plan, struct bench_result *result,
+                       struct simba_error *error);
+
+/* A file for each question; run.c lists them. */
+bench_task bench_cycle, bench_handover, bench_many, bench_contention, bench_failover,
+    bench_is_owner;
+
 struct bench_question {
     const char *name;
     const char *title;
-    /* Runs in a process of its own. */
-    int (*ask)(const struct bench_plan *plan, struct bench_result *result,
-               struct simba_error *error);
+    bench_task *ask;
     int count;
     int rounds;
 };

@@ -5,10 +5,9 @@
  * A turn is as short as can be: told that it owns, a contender stops, and starts again. The
  * processes are killed at the end, and bench_forget removes what they leave.
  */
-#include "bench/by_hand.h"
 #include "bench/machine.h"
 #include "bench/process.h"
-#include "bench/questions.h"
+#include "bench/bench.h"
 #include "bench/side.h"
 
 #include "base/error.h"

@@ -2,7 +2,7 @@
  * cycle.c - how long acquire + release of a mutex takes that nobody else wants.
  */
 #include "bench/machine.h"
-#include "bench/questions.h"
+#include "bench/bench.h"
 #include "bench/side.h"
 
 #define BLOCK 10 /* measurements of one side before the next has its turn */

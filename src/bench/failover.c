@@ -14,7 +14,7 @@
  */
 #include "bench/machine.h"
 #include "bench/process.h"
-#include "bench/questions.h"
+#include "bench/bench.h"
 #include "bench/side.h"
 
 #include "base/error.h"

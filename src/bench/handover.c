@@ -1,9 +1,8 @@
 /*
  * handover.c - how long a waiter in another process waits after the owner has released.
  */
-#include "bench/by_hand.h"
 #include "bench/machine.h"
-#include "bench/questions.h"
+#include "bench/bench.h"
 #include "bench/relay.h"
 #include "bench/side.h"
 

@@ -2,7 +2,7 @@
  * is_owner.c - what it costs to ask whether one owns, as work does in every turn of a loop.
  */
 #include "bench/machine.h"
-#include "bench/questions.h"
+#include "bench/bench.h"
 #include "bench/side.h"
 
 #include "base/error.h"

@@ -8,7 +8,7 @@
  * leave.
  */
 #include "bench/machine.h"
-#include "bench/questions.h"
+#include "bench/bench.h"
 #include "bench/side.h"
 
 #include "base/error.h"

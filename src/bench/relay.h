@@ -11,7 +11,6 @@
 
 #include "bench/bench.h"
 #include "bench/process.h"
-#include "bench/samples.h"
 
 /* What the sides do. NULL: nothing. */
 struct bench_owner {

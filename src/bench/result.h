@@ -1,14 +1,53 @@
 /*
- * result.h - the answer to a question, as plain values: measurements, ratios and numbers, in their
- * order.
+ * result.h - measurements, and the answer to a question: distributions, ratios and numbers.
  *
- * It knows neither how it is printed nor what was measured. It is written by one process and read
- * by another, so it points to nothing.
+ * The machine is shared with others, so measurements come in rounds, and the medians of the rounds
+ * show how far a result can be trusted. An answer is written by one process and read by another, so
+ * it points to nothing.
  */
 #ifndef BENCH_RESULT_H
 #define BENCH_RESULT_H
 
-#include "bench/samples.h"
+#include <simba/simba.h>
+
+/* ---- Measurements ---------------------------------------------------------------------------- */
+
+#define BENCH_ROUNDS_MAX 100
+
+struct bench_samples {
+    double *values;
+    size_t count;
+    size_t capacity;
+    size_t round_begin;
+    double medians[BENCH_ROUNDS_MAX];
+    size_t round_count;
+};
+
+struct bench_distribution {
+    size_t count;
+    double min;
+    double p50;
+    double p99;
+    double max;
+    double mean;
+    double round_low; /* median of a round */
+    double round_high;
+};
+
+int bench_samples_init(struct bench_samples *samples, size_t capacity, struct simba_error *error);
+void bench_samples_free(struct bench_samples *samples);
+
+/* At most as many as the capacity. */
+void bench_samples_add(struct bench_samples *samples, double value);
+
+/* At least one must have been added since the last round. Sorts the round. */
+void bench_samples_end_round(struct bench_samples *samples);
+
+/* All rounds must have ended. Sorts all. */
+void bench_samples_summarize(const struct bench_samples *samples,
+                             struct bench_distribution *ret_distribution);
+
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 #define BENCH_MEASURES_MAX 7
 #define BENCH_RATIOS_MAX 3

@@ -3,7 +3,6 @@
  */
 #include "bench/bench.h"
 #include "bench/process.h"
-#include "bench/questions.h"
 #include "bench/raw_store.h"
 #include "bench/side.h"
 
@@ -94,27 +93,26 @@ int bench_plan_init(struct bench_plan *plan, const char *url, struct simba_error
     return code;
 }
 
-/* ---- Errands --------------------------------------------------------------------------------- */
+/* ---- Processes ------------------------------------------------------------------------------- */
 
-struct errand {
+struct task {
     struct bench_plan plan;
-    int (*run)(const struct bench_plan *plan, struct bench_result *result,
-               struct simba_error *error);
+    bench_task *run;
     struct bench_result *result; /* shared; NULL: it has none */
 };
 
-static int run_errand(void *argument, struct simba_error *error)
+static int run_task(void *argument, struct simba_error *error)
 {
-    struct errand *errand = argument;
+    struct task *task = argument;
 
     srandom((unsigned)getpid() ^ (unsigned)time(NULL));
-    return errand->run(&errand->plan, errand->result, error);
+    return task->run(&task->plan, task->result, error);
 }
 
-static int run_in_process(struct errand *errand, struct simba_error *error)
+static int run_in_process(struct task *task, struct simba_error *error)
 {
     struct bench_process process = {0};
-    int code = bench_process_start(&process, run_errand, errand, error);
+    int code = bench_process_start(&process, run_task, task, error);
 
     if (code == SIMBA_OK)
         code = bench_process_wait(&process, error);
@@ -122,10 +120,10 @@ static int run_in_process(struct errand *errand, struct simba_error *error)
     return code;
 }
 
-/* For all but the last errand. */
-static int run_until_signal(struct errand *errand, struct simba_error *error)
+/* For all tasks but the clean-up. */
+static int run_until_signal(struct task *task, struct simba_error *error)
 {
-    int code = run_in_process(errand, error);
+    int code = run_in_process(task, error);
 
     return caught == 0 ? code : sb_error_set(error, SIMBA_ECONTENDED, "signal %d came", caught);
 }
@@ -146,45 +144,37 @@ static int clean_up(const struct bench_plan *plan, struct bench_result *result,
     return code;
 }
 
-/* The answer of the store is not looked at: there is no such mutex. */
-static int ask_store(const struct bench_plan *plan, simba_client *client, struct simba_error *error)
-{
-    struct simba_mutex_status *list = NULL;
-    char name[SIMBA_MUTEX_MAX + 1];
-    size_t count = 0;
-
-    bench_name(plan, "check", 0, name);
-    int code = simba_client_status(client, name, CHECK_TIMEOUT_MS, &list, &count, error);
-    if (code == SIMBA_OK)
-        simba_free(list);
-    return code;
-}
-
+/* Asks for a mutex that does not exist: only whether the store answers counts. */
 static int check_store(const struct bench_plan *plan, struct bench_result *result,
                        struct simba_error *error)
 {
     simba_client *client = NULL;
+    struct simba_mutex_status *list = NULL;
+    char name[SIMBA_MUTEX_MAX + 1];
+    size_t count = 0;
     int code = bench_client_open(plan, &client, error);
 
     (void)result;
     if (code != SIMBA_OK)
         return code;
-    code = ask_store(plan, client, error);
+    bench_name(plan, "check", 0, name);
+    code = simba_client_status(client, name, CHECK_TIMEOUT_MS, &list, &count, error);
+    simba_free(list);
     int closed = simba_client_close(client, code == SIMBA_OK ? error : NULL);
     return code != SIMBA_OK ? code : closed;
 }
 
 int bench_check(const struct bench_plan *plan, struct simba_error *error)
 {
-    struct errand errand = {.plan = *plan, .run = check_store};
+    struct task task = {.plan = *plan, .run = check_store};
 
-    return run_until_signal(&errand, error);
+    return run_until_signal(&task, error);
 }
 
 int bench_check_rights(const struct bench_plan *plan, struct simba_error *error)
 {
-    struct errand errand = {.plan = *plan, .run = clean_up};
-    int code = run_until_signal(&errand, error);
+    struct task task = {.plan = *plan, .run = clean_up};
+    int code = run_until_signal(&task, error);
 
     return code == SIMBA_EUNSUPPORTED ? SIMBA_OK : code;
 }
@@ -192,25 +182,25 @@ int bench_check_rights(const struct bench_plan *plan, struct simba_error *error)
 int bench_ask(const struct bench_plan *plan, const struct bench_question *question,
               struct bench_result *ret_result, struct simba_error *error)
 {
-    struct errand errand = {.plan = *plan, .run = question->ask};
+    struct task task = {.plan = *plan, .run = question->ask};
     void *memory = NULL;
 
     int code = bench_shared_create(sizeof *ret_result, &memory, error);
     if (code != SIMBA_OK)
         return code;
-    errand.result = memory;
-    errand.plan.count = plan->count != 0 ? plan->count : question->count;
-    errand.plan.rounds = plan->rounds != 0 ? plan->rounds : question->rounds;
-    code = run_until_signal(&errand, error);
+    task.result = memory;
+    task.plan.count = plan->count != 0 ? plan->count : question->count;
+    task.plan.rounds = plan->rounds != 0 ? plan->rounds : question->rounds;
+    code = run_until_signal(&task, error);
     if (code == SIMBA_OK)
-        *ret_result = *errand.result;
+        *ret_result = *task.result;
     bench_shared_free(memory, sizeof *ret_result);
     return code;
 }
 
 int bench_forget(const struct bench_plan *plan, struct simba_error *error)
 {
-    struct errand errand = {.plan = *plan, .run = clean_up};
+    struct task task = {.plan = *plan, .run = clean_up};
 
-    return run_in_process(&errand, error);
+    return run_in_process(&task, error);
 }

@@ -6,11 +6,12 @@
 
 #include "bench/bench.h"
 #include "bench/raw_store.h"
+#include "bench/relay.h"
 
 #define BENCH_WAYS_MAX 2
 
-/* How long a store may take for an answer. Nobody else wants the mutexes: who waits longer waits
- * for one that is gone. */
+/* How long a store may take for an answer. Nobody else wants the mutexes, so a store that takes
+ * longer is down. */
 #define BENCH_PATIENCE_MS 10000
 
 /* A client with the timings of the plan, which says nothing. */
@@ -43,5 +44,25 @@ int bench_sides_init(struct bench_sides *sides, size_t ways, size_t capacity,
                      struct simba_error *error);
 void bench_sides_free(struct bench_sides *sides);
 void bench_sides_end_round(struct bench_sides *sides);
+
+/* ---- Hand-overs by plain clients ------------------------------------------------------------- */
+
+/* The plain client of this process (see bench_plain_open), and the process of the other. */
+struct bench_by_hand {
+    struct bench_raw raw;
+    struct bench_relay relay;
+};
+
+/* The waiter comes first: it is started before this process has opened any client. */
+int bench_by_hand_start_waiter(struct bench_by_hand *by_hand, const struct bench_plan *plan,
+                               struct simba_error *error);
+void bench_by_hand_close(struct bench_by_hand *by_hand); /* harmless where it is not open */
+
+/* How many of the store's ways, the first ones, can hand over. */
+size_t bench_by_hand_ways(const struct bench_by_hand *by_hand);
+
+/* One hand-over, after a rest. */
+int bench_by_hand_measure(struct bench_by_hand *by_hand, size_t way, struct bench_samples *samples,
+                          struct simba_error *error);
 
 #endif

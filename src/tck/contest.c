@@ -1,21 +1,62 @@
 /*
- * contest.c - the contenders of one process and the judge of all, and the case multi_contend.
+ * contest.c - the cases multi_contend and multi_process: many contenders, in one or many processes,
+ * compete for one mutex; at no instant may two of them own it.
+ *
+ * Two checks, because neither alone is enough:
+ *  - live: a contender that enters a term looks whether another is inside one that is still good;
+ *  - afterwards: the log of all terms is sorted by time. Beliefs must not overlap, tokens must
+ *    grow.
+ *
+ * A term is inside from on_acquired until its on_released has returned, as long as the lease lasts
+ * that its owner has seen with its own eyes (until_ms). A term that was lost to a stalled machine
+ * therefore does not count against its successor, and one that was given back counts to the very
+ * end.
  *
  * Half of the contenders share a client, the other half one that a shim cuts off from the store now
- * and then, so that terms end in both ways: given back and run out.
+ * and then, so that terms end in both ways: released and expired.
  */
-#include "tck/contest.h"
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "tck/cases.h"
+#include "base/text.h"
+#include "tck/kit.h"
 #include "tck/probe.h"
 #include "tck/shim.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SLOTS_MAX (2 * SB_KIT_CONTENDERS_MAX)
+#define TERMS_MAX 16384 /* later terms are checked live only */
+
+/* A belief that somebody certainly had: from begin_us to seen_us, on the clock that all processes
+ * of a host share. */
+struct term {
+    unsigned slot;
+    _Atomic uint64_t fence; /* 0: not logged */
+    _Atomic int64_t begin_us;
+    _Atomic int64_t seen_us;
+};
+
+/* Memory that all processes of a contest share. Zeroed is ready. */
+struct arena {
+    _Atomic int64_t until_ms[SLOTS_MAX]; /* 0: outside */
+    atomic_uint wins[SLOTS_MAX];
+    atomic_uint terms;
+    atomic_uint lost; /* terms that ended by expiry */
+    atomic_uint failures;
+    char failure[SB_KIT_TEXT_MAX]; /* of the process that failed first */
+    struct term log[TERMS_MAX];
+};
 
 #define HOLD_MAX_MS 60
 #define CUT_EVERY 4 /* one in that many terms behind the shim ends by expiry */
@@ -37,28 +78,29 @@ struct rival {
     unsigned slot;
     enum phase phase;
     int64_t act_at_ms;
-    unsigned terms_seen;                    /* of the whole contest, when the phase began */
-    _Atomic(struct sb_contest_term *) term; /* under way, where it is logged */
+    unsigned terms_seen;         /* of the whole contest, when the phase began */
+    _Atomic(struct term *) term; /* under way, where it is logged */
 };
 
 struct contest {
     struct sb_kit *kit;
-    struct sb_contest_arena *arena;
+    struct arena *arena;
     struct rival *rivals;
     unsigned count;
     unsigned cuts; /* terms that were made to end by expiry: one at least */
     uint64_t random;
 };
 
-struct sb_contest_arena *sb_contest_arena_create(void)
+/* Shared with children to come; NULL when that fails. */
+static struct arena *create_arena(void)
 {
-    void *memory = mmap(NULL, sizeof(struct sb_contest_arena), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(NULL, sizeof(struct arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-void sb_contest_arena_free(struct sb_contest_arena *arena)
+static void free_arena(struct arena *arena)
 {
     if (arena != NULL)
         munmap(arena, sizeof(*arena));
@@ -69,9 +111,9 @@ void sb_contest_arena_free(struct sb_contest_arena *arena)
 /* The clock is read last: then both leases were good when the other's was looked at. */
 static void check_alone(struct rival *rival, int64_t mine_ms)
 {
-    struct sb_contest_arena *arena = rival->contest->arena;
+    struct arena *arena = rival->contest->arena;
 
-    for (unsigned i = 0; i < SB_CONTEST_SLOTS_MAX; i++) {
+    for (unsigned i = 0; i < SLOTS_MAX; i++) {
         int64_t until_ms = i == rival->slot ? 0 : atomic_load(&arena->until_ms[i]);
         int64_t now_ms = simba_now_ms();
 
@@ -85,11 +127,11 @@ static void check_alone(struct rival *rival, int64_t mine_ms)
  * before, so the belief at begin_us is certain. */
 static void log_term(struct rival *rival, unsigned index, int64_t begin_us)
 {
-    struct sb_contest_arena *arena = rival->contest->arena;
+    struct arena *arena = rival->contest->arena;
     uint64_t fence = simba_contender_fence(rival->probe->contender);
-    struct sb_contest_term *term;
+    struct term *term;
 
-    if (index >= SB_CONTEST_TERMS_MAX || fence == 0)
+    if (index >= TERMS_MAX || fence == 0)
         return;
     term = &arena->log[index];
     term->slot = rival->slot;
@@ -102,7 +144,7 @@ static void log_term(struct rival *rival, unsigned index, int64_t begin_us)
 static void enter(struct sb_probe *probe, const struct simba_state *state)
 {
     struct rival *rival = probe->user;
-    struct sb_contest_arena *arena = rival->contest->arena;
+    struct arena *arena = rival->contest->arena;
     int64_t begin_us = sb_clock_us();
     int64_t until_ms = simba_contender_deadline_ms(probe->contender);
 
@@ -157,7 +199,7 @@ static bool has_successor(struct rival *rival)
 static void sample(struct rival *rival)
 {
     const simba_contender *contender = rival->probe->contender;
-    struct sb_contest_term *term = atomic_load(&rival->term);
+    struct term *term = atomic_load(&rival->term);
     int64_t now_us = sb_clock_us();
     int64_t until_ms = simba_contender_deadline_ms(contender);
 
@@ -296,8 +338,9 @@ static void stop_all(struct contest *contest)
             sb_probe_stop(contest->rivals[i].probe);
 }
 
-void sb_contest_run(struct sb_kit *kit, struct sb_contest_arena *arena, unsigned first,
-                    unsigned count)
+/* Lets the contenders of the slots from `first` on compete for options.contend_ms. All is closed
+ * when it returns. */
+static void run_contest(struct sb_kit *kit, struct arena *arena, unsigned first, unsigned count)
 {
     struct contest contest = {
         .kit = kit, .arena = arena, .count = count, .random = sb_random_seed()};
@@ -319,14 +362,13 @@ void sb_contest_run(struct sb_kit *kit, struct sb_contest_arena *arena, unsigned
 
 static int by_begin(const void *a, const void *b)
 {
-    const struct sb_contest_term *x = a;
-    const struct sb_contest_term *y = b;
+    const struct term *x = a;
+    const struct term *y = b;
 
     return (x->begin_us > y->begin_us) - (x->begin_us < y->begin_us);
 }
 
-static void judge_pair(struct sb_kit *kit, const struct sb_contest_term *before,
-                       const struct sb_contest_term *after)
+static void judge_pair(struct sb_kit *kit, const struct term *before, const struct term *after)
 {
     sb_kit_check(kit, before->seen_us < after->begin_us,
                  "contender %u believed for %" PRId64 " us after contender %u had won",
@@ -335,9 +377,9 @@ static void judge_pair(struct sb_kit *kit, const struct sb_contest_term *before,
                  "the token %" PRIu64 " was followed by %" PRIu64, before->fence, after->fence);
 }
 
-static void judge_log(struct sb_kit *kit, struct sb_contest_arena *arena, unsigned terms)
+static void judge_log(struct sb_kit *kit, struct arena *arena, unsigned terms)
 {
-    unsigned count = terms < SB_CONTEST_TERMS_MAX ? terms : SB_CONTEST_TERMS_MAX;
+    unsigned count = terms < TERMS_MAX ? terms : TERMS_MAX;
     unsigned logged = 0;
 
     for (unsigned i = 0; i < count; i++)
@@ -348,12 +390,13 @@ static void judge_log(struct sb_kit *kit, struct sb_contest_arena *arena, unsign
         judge_pair(kit, &arena->log[i - 1], &arena->log[i]);
 }
 
-void sb_contest_judge(struct sb_kit *kit, struct sb_contest_arena *arena)
+/* Checks the log after all have ended, and that the contest was one. */
+static void judge(struct sb_kit *kit, struct arena *arena)
 {
     unsigned terms = atomic_load(&arena->terms);
     unsigned winners = 0;
 
-    for (unsigned i = 0; i < SB_CONTEST_SLOTS_MAX; i++)
+    for (unsigned i = 0; i < SLOTS_MAX; i++)
         winners += atomic_load(&arena->wins[i]) > 0;
     judge_log(kit, arena, terms);
     /* A contest that nobody or always the same one wins shows nothing. */
@@ -368,11 +411,118 @@ void sb_contest_judge(struct sb_kit *kit, struct sb_contest_arena *arena)
 
 void sb_case_multi_contend(struct sb_kit *kit)
 {
-    struct sb_contest_arena *arena = sb_contest_arena_create();
+    struct arena *arena = create_arena();
 
     if (!sb_kit_check(kit, arena != NULL, "no memory for the contest"))
         return;
-    sb_contest_run(kit, arena, 0, (unsigned)kit->options.contenders);
-    sb_contest_judge(kit, arena);
-    sb_contest_arena_free(arena);
+    run_contest(kit, arena, 0, (unsigned)kit->options.contenders);
+    judge(kit, arena);
+    free_arena(arena);
+}
+
+/* ---- Across processes ------------------------------------------------------------------------ */
+
+/* The children are forked before this process has opened a client for the contest. All of them hold
+ * the end of a pipe: its end tells that all have ended, and a child that hangs is killed in
+ * time. */
+struct crew {
+    struct sb_kit *kit;
+    struct arena *arena;
+    unsigned each; /* contenders in each process */
+    pid_t pids[SB_KIT_PROCESSES_MAX];
+    int count;
+    int alive; /* read end of the pipe: ends when the last child has */
+};
+
+/* A child: tells its failures through the arena and leaves without running anybody's exit
+ * handlers. */
+static _Noreturn void run_child(struct crew *crew, unsigned index)
+{
+    struct sb_kit *kit = crew->kit;
+    struct arena *arena = crew->arena;
+
+    close(crew->alive);
+    run_contest(kit, arena, index * crew->each, crew->each);
+    if (sb_kit_failed(kit) && atomic_fetch_add(&arena->failures, 1) == 0)
+        sb_text_copy(arena->failure, sizeof(arena->failure), kit->failure);
+    _exit(sb_kit_failed(kit) ? 1 : 0);
+}
+
+static bool fork_children(struct crew *crew)
+{
+    int ends[2];
+
+    if (!sb_kit_check(crew->kit, pipe2(ends, O_CLOEXEC) == 0, "pipe: %s", strerror(errno)))
+        return false;
+    crew->alive = ends[0];
+    while (crew->count < crew->kit->options.processes) {
+        pid_t pid = fork();
+
+        if (pid == 0)
+            run_child(crew, (unsigned)crew->count);
+        if (!sb_kit_check(crew->kit, pid > 0, "fork: %s", strerror(errno)))
+            break;
+        crew->pids[crew->count++] = pid;
+    }
+    close(ends[1]);
+    return crew->count == crew->kit->options.processes;
+}
+
+/* Whether all children have ended by themselves in time. */
+static bool await_children(struct crew *crew)
+{
+    struct pollfd end = {.fd = crew->alive, .events = POLLIN};
+    int64_t until_ms =
+        simba_now_ms() + crew->kit->options.contend_ms + 3 * sb_kit_patience_ms(crew->kit);
+
+    for (;;) {
+        int64_t left_ms = until_ms - simba_now_ms();
+        int ready = poll(&end, 1, left_ms > 0 ? (int)left_ms : 0);
+
+        if (ready > 0)
+            return true;
+        if (left_ms <= 0 || (ready < 0 && errno != EINTR))
+            return false;
+    }
+}
+
+static void reap(struct crew *crew, int index, bool ended)
+{
+    int status = 0;
+
+    if (!ended)
+        kill(crew->pids[index], SIGKILL);
+    while (waitpid(crew->pids[index], &status, 0) < 0)
+        if (errno != EINTR)
+            return;
+    if (WIFSIGNALED(status))
+        sb_kit_fail(crew->kit, "process %d was killed by signal %d", index, WTERMSIG(status));
+}
+
+static void run_crew(struct crew *crew)
+{
+    bool forked = fork_children(crew);
+    bool ended = forked && await_children(crew);
+
+    sb_kit_check(crew->kit, !forked || ended, "a process of the contest did not end in time");
+    for (int i = 0; i < crew->count; i++)
+        reap(crew, i, ended);
+    if (crew->alive >= 0)
+        close(crew->alive);
+    sb_kit_check(crew->kit, atomic_load(&crew->arena->failures) == 0, "%s", crew->arena->failure);
+    if (!sb_kit_failed(crew->kit))
+        judge(crew->kit, crew->arena);
+}
+
+void sb_case_multi_process(struct sb_kit *kit)
+{
+    struct crew crew = {.kit = kit, .alive = -1};
+    int each = kit->options.contenders / kit->options.processes;
+
+    crew.each = each > 2 ? (unsigned)each : 2;
+    crew.arena = create_arena();
+    if (!sb_kit_check(kit, crew.arena != NULL, "no memory for the contest"))
+        return;
+    run_crew(&crew);
+    free_arena(crew.arena);
 }

@@ -5,7 +5,7 @@
  * The other cases show that leaders come and go as they should; this one finds what they could only
  * meet by bad luck: a release of somebody else's term, a renewal that makes an owner.
  */
-#include "tck/cases.h"
+#include "tck/kit.h"
 #include "tck/shim.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /*
  * faults.c - cases in which the store does not answer, answers late or refuses.
  */
-#include "tck/cases.h"
+#include "tck/kit.h"
 #include "tck/probe.h"
 #include "tck/shim.h"
 

@@ -14,9 +14,10 @@
 
 #define SB_KIT_CLIENTS_MAX 4
 #define SB_KIT_PROCESSES_MAX 64
-#define SB_KIT_NAME_MAX 24  /* bytes in the name of a case */
-#define SB_KIT_TEXT_MAX 512 /* bytes kept of what failed; the first failures say the most */
-#define SB_KIT_POLL_MS 5    /* how often conditions that nobody signals are looked at */
+#define SB_KIT_CONTENDERS_MAX 512 /* of a contest in one process */
+#define SB_KIT_NAME_MAX 24        /* bytes in the name of a case */
+#define SB_KIT_TEXT_MAX 512       /* bytes kept of what failed; the first failures say the most */
+#define SB_KIT_POLL_MS 5          /* how often conditions that nobody signals are looked at */
 
 struct sb_shim;
 
@@ -104,5 +105,37 @@ bool sb_kit_look(struct sb_kit *kit, simba_client *client, struct simba_mutex_st
 
 /* Waits until the store says that nobody owns the mutex. */
 bool sb_kit_await_free(struct sb_kit *kit, simba_client *client);
+
+/* ---- The cases ------------------------------------------------------------------------------- */
+
+/* Each runs on a kit of its own and records what it finds wrong. It may leave everything open. */
+typedef void sb_case(struct sb_kit *kit);
+
+/* lifecycle.c */
+sb_case sb_case_start;
+sb_case sb_case_restart;
+sb_case sb_case_guard;
+sb_case sb_case_stop_in_callback;
+
+/* terms.c */
+sb_case sb_case_handover_order;
+sb_case sb_case_fence_grows;
+sb_case sb_case_equal_ids;
+
+/* services.c */
+sb_case sb_case_schedule;
+sb_case sb_case_observe;
+sb_case sb_case_lock_timeout;
+
+/* faults.c */
+sb_case sb_case_self_fence;
+sb_case sb_case_late_reply;
+
+/* contract.c */
+sb_case sb_case_contract;
+
+/* contest.c */
+sb_case sb_case_multi_contend;
+sb_case sb_case_multi_process; /* forks: no thread may exist */
 
 #endif

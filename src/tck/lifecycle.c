@@ -1,7 +1,7 @@
 /*
  * lifecycle.c - cases on the life of one contender: it starts, leads, renews, stops, starts again.
  */
-#include "tck/cases.h"
+#include "tck/kit.h"
 #include "tck/probe.h"
 
 #include <inttypes.h>

@@ -4,8 +4,7 @@
  * A case runs on a thread of its own. When the library hangs, the case has failed; its thread and
  * what it uses are left alone, and freed should it come back after all.
  */
-#include "tck/cases.h"
-#include "tck/contest.h"
+#include "tck/kit.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -227,9 +226,9 @@ static int check_options(const struct simba_tck_options *options, struct simba_e
         return sb_error_set(error, SIMBA_EMISUSE, "the kit needs the URL of a store");
     if (options->ttl_ms <= 0 || options->transition_ms <= 0 || options->contend_ms <= 0)
         return sb_error_set(error, SIMBA_EINVAL, "the kit's times must be more than 0");
-    if (options->contenders < 2 || options->contenders > SB_CONTEST_SLOTS_MAX / 2)
+    if (options->contenders < 2 || options->contenders > SB_KIT_CONTENDERS_MAX)
         return sb_error_set(error, SIMBA_EINVAL, "%d contenders: a contest has 2 to %d",
-                            options->contenders, SB_CONTEST_SLOTS_MAX / 2);
+                            options->contenders, SB_KIT_CONTENDERS_MAX);
     if (options->processes < 1 || options->processes > SB_KIT_PROCESSES_MAX)
         return sb_error_set(error, SIMBA_EINVAL, "%d processes: a contest has 1 to %d",
                             options->processes, SB_KIT_PROCESSES_MAX);

@@ -1,7 +1,7 @@
 /*
  * services.c - cases on what is built on a contender: scheduler, observer, locker.
  */
-#include "tck/cases.h"
+#include "tck/kit.h"
 #include "tck/probe.h"
 
 #include "base/random.h"

@@ -1,7 +1,6 @@
 /*
- * shim.c - the shim as library and backend see it: requests pass one way, answers the other, and
- * each is held, refused or let through as the faults of the moment say. Who sets them is
- * shim_control.c.
+ * shim.c - stands between library and backend: requests pass one way, answers the other, and each
+ * is held, refused or let through as the cases have set it. It also sends requests of its own.
  *
  * One lock guards all of a shim. Nothing foreign is called with it held: the backend may answer
  * from within submit, and the library may submit from within a reply.
@@ -11,12 +10,66 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "tck/shim_state.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+/* What the backend is given in place of the library's host. The host stands first, so that the
+ * backend's pointer to it leads back to the shim. */
+struct shim_host {
+    struct simba_backend_host host;
+    struct sb_shim *shim;
+};
+
+struct held_reply {
+    struct held_reply *next;
+    struct simba_request *request;
+    struct simba_reply reply; /* its strings stand below */
+    struct simba_error error;
+    char owner[SIMBA_ID_MAX + 1];
+    int64_t sent_at_ms;
+};
+
+struct request_queue {
+    struct simba_request *head;
+    struct simba_request **tail;
+};
+
+/* A request of the shim's own. The last user, its waiter or its answer, frees it. */
+struct shim_call {
+    struct simba_task task; /* first: the task's pointer leads back to the call */
+    struct sb_shim *shim;
+    struct simba_request request; /* its strings stand below */
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    char id[SIMBA_ID_MAX + 1];
+    struct sb_shim_answer answer;
+    bool answered;
+    bool abandoned;
+};
+
+struct sb_shim {
+    struct simba_backend_ops ops;         /* what the library sees */
+    const struct simba_backend_ops *real; /* the backend behind it */
+    simba_backend *backend;
+    const struct simba_backend_host *host; /* the library's */
+    struct shim_host wrapped;
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t changed;
+    unsigned hold_requests;
+    unsigned hold_replies;
+    unsigned refuse;
+    int refuse_code;
+    struct request_queue requests; /* that wait */
+    struct held_reply *replies;    /* that wait, the oldest first */
+    unsigned reply_count;
+    struct shim_call *call; /* under way */
+    int64_t sent_at_ms;     /* of the latest ACQUIRE or GUARD */
+    int64_t leased_at_ms;
+    bool sessions;
+};
 
 /* `open` gets no pointer of ours, so the shim whose client is being opened is found here. */
 static pthread_mutex_t opening_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -32,7 +85,7 @@ static struct sb_shim *shim_of_host(const struct simba_backend_host *host)
     return ((const struct shim_host *)(const void *)host)->shim;
 }
 
-void sb_shim_queue_init(struct request_queue *queue)
+static void queue_init(struct request_queue *queue)
 {
     queue->head = NULL;
     queue->tail = &queue->head;
@@ -52,7 +105,8 @@ static bool is_lease_op(enum simba_op op)
     return op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
 }
 
-void sb_shim_answer_refused(struct sb_shim *shim, struct simba_request *batch, int code)
+/* Answers a batch with `code` in place of the backend. Without the lock. */
+static void answer_refused(struct sb_shim *shim, struct simba_request *batch, int code)
 {
     while (batch != NULL) {
         struct simba_request *next = batch->next;
@@ -74,8 +128,8 @@ static void shim_submit(simba_backend *backend, struct simba_request *batch)
     struct request_queue refused;
     int code;
 
-    sb_shim_queue_init(&passed);
-    sb_shim_queue_init(&refused);
+    queue_init(&passed);
+    queue_init(&refused);
     pthread_mutex_lock(&shim->lock);
     code = shim->refuse_code;
     while (batch != NULL) {
@@ -93,7 +147,7 @@ static void shim_submit(simba_backend *backend, struct simba_request *batch)
         batch = next;
     }
     pthread_mutex_unlock(&shim->lock);
-    sb_shim_answer_refused(shim, refused.head, code);
+    answer_refused(shim, refused.head, code);
     if (passed.head != NULL)
         shim->real->submit(shim->backend, passed.head);
 }
@@ -126,8 +180,8 @@ static bool makes_owner(const struct simba_request *request, const struct simba_
            strcmp(reply->owner, request->id) == 0;
 }
 
-void sb_shim_note_lease(struct sb_shim *shim, const struct simba_request *request,
-                        const struct simba_reply *reply, int64_t sent_at_ms)
+static void note_lease(struct sb_shim *shim, const struct simba_request *request,
+                       const struct simba_reply *reply, int64_t sent_at_ms)
 {
     int64_t begin_ms = reply->as_of_ms != 0 ? reply->as_of_ms : sent_at_ms;
 
@@ -214,7 +268,7 @@ static void wrapped_reply(const struct simba_backend_host *host, struct simba_re
     if (shim->call != NULL && request == &shim->call->request) {
         ended = end_call(shim->call, reply);
     } else if (!hold_reply(shim, request, reply)) {
-        sb_shim_note_lease(shim, request, reply, shim->sent_at_ms);
+        note_lease(shim, request, reply, shim->sent_at_ms);
         kept = false;
     }
     pthread_mutex_unlock(&shim->lock);
@@ -323,7 +377,7 @@ int sb_shim_create(const char *url, const struct simba_backend_ops *backend,
         return sb_error_plain(error, SIMBA_ENOMEM);
     shim->real = real;
     init_ops(shim);
-    sb_shim_queue_init(&shim->requests);
+    queue_init(&shim->requests);
     pthread_mutex_init(&shim->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -355,4 +409,204 @@ void sb_shim_free(struct sb_shim *shim)
     pthread_cond_destroy(&shim->changed);
     pthread_mutex_destroy(&shim->lock);
     sb_free(shim);
+}
+
+/* ---- Faults ---------------------------------------------------------------------------------- */
+
+void sb_shim_hold_requests(struct sb_shim *shim, unsigned set)
+{
+    pthread_mutex_lock(&shim->lock);
+    shim->hold_requests = set;
+    pthread_mutex_unlock(&shim->lock);
+}
+
+void sb_shim_hold_replies(struct sb_shim *shim, unsigned set)
+{
+    pthread_mutex_lock(&shim->lock);
+    shim->hold_replies = set;
+    pthread_mutex_unlock(&shim->lock);
+}
+
+void sb_shim_refuse(struct sb_shim *shim, unsigned set, int code)
+{
+    pthread_mutex_lock(&shim->lock);
+    shim->refuse = set;
+    shim->refuse_code = code;
+    pthread_mutex_unlock(&shim->lock);
+}
+
+void sb_shim_let_go_first(struct sb_shim *shim)
+{
+    struct held_reply *held;
+
+    pthread_mutex_lock(&shim->lock);
+    held = shim->replies;
+    if (held != NULL) {
+        shim->replies = held->next;
+        shim->reply_count--;
+        note_lease(shim, held->request, &held->reply, held->sent_at_ms);
+    }
+    pthread_mutex_unlock(&shim->lock);
+    if (held == NULL)
+        return;
+    shim->host->reply(shim->host, held->request, &held->reply);
+    sb_free(held);
+}
+
+/* Moves a queue out of the shim, so that it can be worked off without the lock. */
+static struct simba_request *queue_take(struct request_queue *queue)
+{
+    struct simba_request *head = queue->head;
+
+    queue_init(queue);
+    return head;
+}
+
+/* Requests that waited are handed to the backend on the loop thread, as it may expect. */
+struct flush {
+    struct simba_task task;
+    struct sb_shim *shim;
+    struct simba_request *batch;
+};
+
+static void run_flush(struct simba_task *task)
+{
+    struct flush *flush = (struct flush *)(void *)task;
+
+    flush->shim->real->submit(flush->shim->backend, flush->batch);
+    sb_free(flush);
+}
+
+static void let_go_requests(struct sb_shim *shim, struct simba_request *batch)
+{
+    struct flush *flush;
+
+    if (batch == NULL)
+        return;
+    flush = sb_alloc_zero(sizeof(*flush));
+    if (flush == NULL) {
+        answer_refused(shim, batch, SIMBA_ENOMEM);
+        return;
+    }
+    flush->task.run = run_flush;
+    flush->shim = shim;
+    flush->batch = batch;
+    shim->host->post(shim->host, &flush->task);
+}
+
+void sb_shim_let_go(struct sb_shim *shim)
+{
+    struct simba_request *batch;
+
+    if (shim == NULL)
+        return;
+    pthread_mutex_lock(&shim->lock);
+    shim->hold_requests = 0;
+    shim->hold_replies = 0;
+    shim->refuse = 0;
+    batch = queue_take(&shim->requests);
+    pthread_mutex_unlock(&shim->lock);
+    let_go_requests(shim, batch);
+    while (sb_shim_held_replies(shim) > 0)
+        sb_shim_let_go_first(shim);
+}
+
+unsigned sb_shim_held_replies(struct sb_shim *shim)
+{
+    unsigned count;
+
+    pthread_mutex_lock(&shim->lock);
+    count = shim->reply_count;
+    pthread_mutex_unlock(&shim->lock);
+    return count;
+}
+
+int64_t sb_shim_leased_at_ms(struct sb_shim *shim)
+{
+    int64_t at_ms;
+
+    pthread_mutex_lock(&shim->lock);
+    at_ms = shim->leased_at_ms;
+    pthread_mutex_unlock(&shim->lock);
+    return at_ms;
+}
+
+bool sb_shim_has_sessions(struct sb_shim *shim)
+{
+    bool sessions;
+
+    pthread_mutex_lock(&shim->lock);
+    sessions = shim->sessions;
+    pthread_mutex_unlock(&shim->lock);
+    return sessions;
+}
+
+/* ---- Requests of its own --------------------------------------------------------------------- */
+
+static void run_call(struct simba_task *task)
+{
+    struct shim_call *call = (struct shim_call *)(void *)task;
+
+    call->shim->real->submit(call->shim->backend, &call->request);
+}
+
+static struct timespec monotonic_in(int64_t ms)
+{
+    struct timespec when;
+
+    clock_gettime(CLOCK_MONOTONIC, &when);
+    when.tv_sec += (time_t)(ms / 1000) + 1; /* rounded up */
+    return when;
+}
+
+static bool await_answer(struct sb_shim *shim, struct shim_call *call, int64_t patience_ms)
+{
+    struct timespec until = monotonic_in(patience_ms);
+    int late = 0;
+
+    pthread_mutex_lock(&shim->lock);
+    while (!call->answered && late == 0)
+        late = pthread_cond_timedwait(&shim->changed, &shim->lock, &until);
+    call->abandoned = !call->answered;
+    late = call->abandoned; /* the call may be gone once the lock is */
+    pthread_mutex_unlock(&shim->lock);
+    return late == 0;
+}
+
+static struct shim_call *create_call(struct sb_shim *shim, const struct simba_request *request)
+{
+    struct shim_call *call = sb_alloc_zero(sizeof(*call));
+
+    if (call == NULL)
+        return NULL;
+    call->task.run = run_call;
+    call->shim = shim;
+    call->request = *request;
+    if (request->mutex != NULL) {
+        sb_text_copy(call->mutex, sizeof(call->mutex), request->mutex);
+        call->request.mutex = call->mutex;
+    }
+    if (request->id != NULL) {
+        sb_text_copy(call->id, sizeof(call->id), request->id);
+        call->request.id = call->id;
+    }
+    return call;
+}
+
+int sb_shim_call(struct sb_shim *shim, const struct simba_request *request, int64_t patience_ms,
+                 struct sb_shim_answer *ret_answer)
+{
+    struct shim_call *call = create_call(shim, request);
+
+    if (call == NULL)
+        return SIMBA_ENOMEM;
+    pthread_mutex_lock(&shim->lock);
+    shim->call = call;
+    pthread_mutex_unlock(&shim->lock);
+    shim->host->post(shim->host, &call->task);
+    if (!await_answer(shim, call, patience_ms))
+        return SIMBA_ETIMEDOUT;
+    *ret_answer = call->answer;
+    sb_free(call);
+    return SIMBA_OK;
 }

@@ -1,7 +1,7 @@
 /*
  * terms.c - cases on terms: in which order they follow each other, and their fencing tokens.
  */
-#include "tck/cases.h"
+#include "tck/kit.h"
 #include "tck/probe.h"
 
 #include <inttypes.h>
