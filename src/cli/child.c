@@ -40,7 +40,7 @@ static bool count_member(int pid, void *user)
     return *members < 2;
 }
 
-/* Whether nobody else is in the process group. */
+/* Whether this process is alone in its group. */
 static bool is_alone(void)
 {
     size_t members = 0;
@@ -370,7 +370,7 @@ enum cli_child_event cli_child_poll(const struct cli_child *child)
         return CLI_CHILD_RUNS;
     if (info.si_status == SIGTTIN || info.si_status == SIGTTOU)
         return CLI_CHILD_WAITS;
-    /* SIGSTOP without a terminal is not job control: nobody would continue this process. */
+    /* SIGSTOP without a terminal is not job control: no shell would continue this process. */
     return info.si_status == SIGTSTP || child->terminal ? CLI_CHILD_STOPPED : CLI_CHILD_RUNS;
 }
 

@@ -160,7 +160,7 @@ static void kill_all(pid_t group, pid_t parent)
     }
 }
 
-/* Returns false when there is nobody left to send one. */
+/* Returns false when the parent has ended. */
 static bool read_order(struct order *order, int timer_fd)
 {
     struct order next;

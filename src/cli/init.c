@@ -1,8 +1,8 @@
 /*
  * init.c - `simba init`: creates what a store needs before its first use.
  *
- * Every store creates it by itself when it may. This is for users who want an administrator to
- * create it, and for users who want to see what it is.
+ * Every store creates it by itself when it may. This verb is for an administrator who creates it
+ * for others, and for a user who wants to see what it is.
  */
 #include "cli/cli.h"
 #include "cli/store.h"
@@ -23,8 +23,8 @@ static const struct cli_option options[] = {
     CLI_OPTIONS_END,
 };
 
-/* The name of the store that serves a URL. Returns false where none does, and says so: a URL that
- * is none is an error, as for every other verb. A scheme may be written in capitals. */
+/* The name of the store that serves a URL, whose scheme may be in capitals. Returns false, with a
+ * message, where none does. */
 static bool find_store(const char *url, const char **ret_name)
 {
     char scheme[32];
@@ -86,8 +86,8 @@ static int print_statement(const char *url)
     return CLI_EXIT_OK;
 }
 
-/* Where the table was refused, the user gets the statement to pass on: whole, on lines of its own,
- * in place of what the message has of it. */
+/* Where the user may not create the table, the whole statement follows the message, to be passed
+ * on to an administrator. */
 static int fail(const char *url, const struct simba_error *error)
 {
     struct simba_error shown = *error;

@@ -1,7 +1,7 @@
 /*
  * lead.c - `simba lead`: keeps a command running on one machine at a time.
  *
- * Who leads is leader.c's business; here is when a command that has ended is started again.
+ * leader.c decides when a command may run. This file decides when one that has ended starts again.
  */
 #include "base/time.h"
 #include "cli/cli.h"

@@ -46,7 +46,7 @@ static void print_text(const char *mutex, const struct simba_owner *owner)
         printf("%s has been taken from %s\n", name, id);
 }
 
-/* A store that nobody has used yet has nothing to release. */
+/* A store that no process has used yet has nothing to release. */
 static int take(const struct cli *cli, const char *mutex, struct simba_owner *ret_owner)
 {
     simba_client *client = NULL;

@@ -1,8 +1,9 @@
 /*
  * schedule.c - `simba schedule`: runs a command at intervals on the machine that leads.
  *
- * Who leads is leader.c's business; here is when the next run is due. The library's scheduler is
- * for work inside a process: a command has to be started by the main thread, which it is tied to.
+ * leader.c decides when a command may run. This file decides when the next run is due. The
+ * library's scheduler is for work inside a process: a command ends with the thread that starts it,
+ * so the main thread has to.
  */
 #include "base/time.h"
 #include "cli/cli.h"
@@ -10,12 +11,12 @@
 
 #include <inttypes.h>
 
-/* What may come with every run is told of once in that time. */
+/* A message that could come with every run is printed once in that time. */
 #define TELL_INTERVAL_MS 1000
 
 struct tally {
-    int64_t count;     /* that has not been told of */
-    int64_t silent_ms; /* until then */
+    int64_t count;     /* that has not been printed */
+    int64_t silent_ms; /* nothing is printed before that instant */
 };
 
 static const char *const strategies[] = {
@@ -48,9 +49,9 @@ static const struct cli_option options[] = {
     CLI_OPTIONS_END,
 };
 
-/* ---- What is told ---------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
-/* Returns how many are to be told of now. */
+/* Returns how many are to be printed now. */
 static int64_t take_count(struct tally *tally, int64_t now_ms)
 {
     int64_t count = tally->count;
@@ -98,7 +99,7 @@ static int64_t due_at_ms(const struct tally *tally)
     return tally->count > 0 ? tally->silent_ms : SIMBA_INFINITE;
 }
 
-/* What had to wait is told in time, also while the next run takes long. */
+/* Prints what had to wait, also while the next run takes long. */
 static int64_t tell_in_time(void *user)
 {
     struct schedule *schedule = user;
@@ -117,7 +118,8 @@ static int64_t first_ms(void *user, int64_t now_ms)
     return schedule->due_ms;
 }
 
-/* The beat that comes next; those that have passed are skipped, so that runs do not pile up. */
+/* The next instant of the fixed rate; those that have passed are skipped, so that runs do not pile
+ * up. */
 static int64_t next_rate_ms(struct schedule *schedule, int64_t now_ms)
 {
     int64_t late_ms = now_ms > schedule->due_ms ? now_ms - schedule->due_ms : 0;

@@ -1,5 +1,5 @@
 /*
- * status.c - `simba status`: who owns what.
+ * status.c - `simba status`: the owners of mutexes.
  */
 #include "base/time.h"
 #include "cli/cli.h"
@@ -73,8 +73,7 @@ static struct row describe(const struct simba_mutex_status *entry, int64_t now_m
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* A store that cannot count who waits cannot name them: that is not the same as that nobody
- * does. */
+/* null: the store does not know its waiters; an empty array: there are none. */
 static void print_json_queue(const struct status *status, const struct row *row)
 {
     if (row->waiters < 0 || !status->has_queue) {
@@ -125,6 +124,7 @@ struct cells {
     char text[COLUMNS][CELL_MAX];
 };
 
+/* Negative: not known. */
 static void format_left(int64_t ms, char *cell)
 {
     if (ms < 0)
@@ -179,7 +179,7 @@ static void print_rows(const struct status *status, int64_t now_ms, const size_t
     }
 }
 
-/* What is held comes first: a store that never forgets a name may have many that are free. */
+/* Held mutexes come first: a store that never forgets a name may have many that are free. */
 static void print_table(const struct status *status, int64_t now_ms)
 {
     bool dim = cli_text_in_colour(STDOUT_FILENO);
@@ -214,28 +214,22 @@ static void print_queue(const struct status *status)
 
 /* ---- Both ------------------------------------------------------------------------------------ */
 
-static void leave_out_free(struct status *status, int64_t now_ms)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < status->count; i++) {
-        if (is_held(&status->list[i], now_ms))
-            status->list[kept++] = status->list[i];
-    }
-    status->count = kept;
-}
-
 static void print(struct status *status)
 {
     int64_t now_ms = simba_now_ms();
+    size_t kept = 0;
 
-    if (status->held)
-        leave_out_free(status, now_ms);
-    if (status->output.json)
+    for (size_t i = 0; i < status->count; i++) {
+        if (!status->held || is_held(&status->list[i], now_ms))
+            status->list[kept++] = status->list[i];
+    }
+    status->count = kept;
+    if (status->output.json) {
         print_json(status, now_ms);
-    else
-        print_table(status, now_ms);
-    if (!status->output.json && status->count > 0)
+        return;
+    }
+    print_table(status, now_ms);
+    if (status->count > 0)
         print_queue(status);
 }
 
@@ -268,7 +262,7 @@ static int ask(simba_client *client, const char *mutex, struct status *status)
     return result;
 }
 
-/* Who owns is known by now, and is told also where the store refuses to tell who waits. */
+/* The owner is printed also where the store refuses to name the waiters. */
 static void ask_queue(simba_client *client, const char *mutex, struct status *status)
 {
     struct simba_error error;
@@ -276,10 +270,10 @@ static void ask_queue(simba_client *client, const char *mutex, struct status *st
     status->has_queue = simba_client_queue(client, mutex, TIMEOUT_MS, &status->queue,
                                            &status->queue_count, &error) == SIMBA_OK;
     if (!status->has_queue)
-        cli_message("warning: who waits for it is not known: %s", error.text);
+        cli_message("warning: the waiters are not known: %s", error.text);
 }
 
-/* One question for each name, or one for all that the store has. */
+/* One request for each name, or one for all that the store has. */
 static int ask_all(simba_client *client, int argc, char **argv, struct status *status)
 {
     int result = CLI_EXIT_OK;
@@ -293,7 +287,7 @@ static int ask_all(simba_client *client, int argc, char **argv, struct status *s
     return result;
 }
 
-/* What a store that nobody has used yet would answer. */
+/* The answer of a store that no process has used yet. */
 static int assume_free(int argc, char **argv, struct status *status)
 {
     struct simba_error error;

@@ -1,9 +1,9 @@
 /*
  * watch.c - `simba watch`: prints every change of ownership as it happens.
  *
- * The callbacks of all observers run on one thread and print; so does the thread that starts them,
- * the first line of each mutex, and what its observer found at its first look. The main thread
- * waits for a signal or for the reader to leave.
+ * The callbacks of all observers run on one thread and print. The thread that starts the observers
+ * prints the first line of each mutex, and what its observer read first. The main thread waits for
+ * a signal or for the reader to leave.
  */
 #include "cli/background.h"
 #include "cli/cli.h"
@@ -22,11 +22,11 @@
 
 #define TIMEOUT_MS 10000
 
-/* How often the default store is looked for until its first user has created it. */
+/* How often the default store is tried until another process has created it. */
 #define SEARCH_MS 200
 
-/* How often it is asked for whether an observer has looked for the first time. */
-#define FIRST_LOOK_MS 10
+/* How often an observer is checked until it has read the store for the first time. */
+#define FIRST_READ_MS 10
 
 struct watched {
     struct watch *watch;
@@ -121,8 +121,7 @@ static void print_change(struct watched *watched, const char *before,
         eventfd_write(watched->watch->broken_fd, 1);
 }
 
-/* With the lock held. Prints what differs from the last line of this mutex and remembers it. What
- * an observer finds first is most often what the first line has said already. */
+/* With the lock held. Prints a line where the owner differs from the last line of this mutex. */
 static void follow_locked(struct watched *watched, const struct simba_owner *after)
 {
     char before[SIMBA_ID_MAX + 1];
@@ -155,7 +154,7 @@ static void on_notify(void *user, const struct simba_state *state)
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-/* The first line of each mutex is its owner now, also when nobody owns it. */
+/* The first line of each mutex is its owner now, also when it has none. */
 static int print_first(struct watched *watched, struct simba_error *error)
 {
     struct simba_mutex_status *list = NULL;
@@ -189,7 +188,7 @@ static int start_one(struct watched *watched, struct simba_error *error)
     return code;
 }
 
-/* Whether the reader of standard output is gone; looks for it that long. */
+/* Waits up to `limit_ms`. Returns whether the reader of standard output is gone. */
 static bool reader_leaves(const struct watch *watch, int limit_ms)
 {
     struct pollfd fds[] = {
@@ -200,11 +199,10 @@ static bool reader_leaves(const struct watch *watch, int limit_ms)
     return poll(fds, 2, limit_ms) > 0;
 }
 
-/* With the lock held: whether what its observer found first is printed. An observer begins with
- * nobody. To find nobody is no change to it, but it is to who has read of an owner in the first
- * line, and the owner may have gone since. An owner that was found is told by the callback, or not
- * at all where it has gone before that could run. */
-static bool has_followed_first_look(struct watched *watched)
+/* With the lock held: whether the first state that the observer read is printed. An observer begins
+ * without an owner, so a free mutex is no change to it and brings no callback. But the first line
+ * may have named an owner that is gone since. An owner that it read is printed by the callback. */
+static bool has_followed_first_read(struct watched *watched)
 {
     struct simba_state state;
 
@@ -219,19 +217,19 @@ static bool has_followed_first_look(struct watched *watched)
     return true;
 }
 
-static void follow_first_look(struct watched *watched)
+static void follow_first_read(struct watched *watched)
 {
     bool done;
 
     do {
         pthread_mutex_lock(&watched->watch->lock);
-        done = has_followed_first_look(watched);
+        done = has_followed_first_read(watched);
         pthread_mutex_unlock(&watched->watch->lock);
-    } while (!done && !reader_leaves(watched->watch, FIRST_LOOK_MS));
+    } while (!done && !reader_leaves(watched->watch, FIRST_READ_MS));
 }
 
-/* The default store is there from its first use on. Until then all is free, and the watch waits for
- * it: SIMBA_ENOTFOUND when its reader has left meanwhile. */
+/* The default store exists from its first use on. Until then all is free, and the watch waits for
+ * the store. SIMBA_ENOTFOUND: the reader has left meanwhile. */
 static int open_store(struct watch *watch)
 {
     static const struct simba_owner nobody = SIMBA_OWNER_NONE;
@@ -245,24 +243,21 @@ static int open_store(struct watch *watch)
     return code;
 }
 
-static int start_each(struct watch *watch)
-{
-    int code = open_store(watch);
-
-    if (code == SIMBA_ENOTFOUND)
-        return SIMBA_OK;
-    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++)
-        code = start_one(&watch->list[i], &watch->error);
-    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++)
-        follow_first_look(&watch->list[i]);
-    return code;
-}
-
+/* On a thread of its own. */
 static void start_all(void *user)
 {
     struct watch *watch = user;
+    int code = open_store(watch);
 
-    watch->code = start_each(watch);
+    if (code == SIMBA_ENOTFOUND) {
+        watch->code = SIMBA_OK;
+        return;
+    }
+    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++)
+        code = start_one(&watch->list[i], &watch->error);
+    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++)
+        follow_first_read(&watch->list[i]);
+    watch->code = code;
 }
 
 static void stop_all(void *user)
@@ -288,7 +283,7 @@ static int handle_signals(int signals_fd)
     return CLI_CONTINUE;
 }
 
-/* A pipe whose reader has left shows as an error, also when there is nothing to print. */
+/* poll reports a pipe whose reader has left, also when there is nothing to print. */
 static int wait_for_end(const struct watch *watch, int signals_fd)
 {
     struct pollfd fds[] = {
@@ -305,8 +300,8 @@ static int wait_for_end(const struct watch *watch, int signals_fd)
     return status == CLI_CONTINUE ? CLI_EXIT_OK : status;
 }
 
-/* Nothing of a watch is on the store, so it can leave in the middle of its start. CLI_CONTINUE: it
- * has started. */
+/* A watch leaves nothing on the store, so a signal can end the program during the start.
+ * CLI_CONTINUE: it has started. */
 static int start(struct watch *watch, int signals_fd)
 {
     struct cli_background background;
@@ -334,9 +329,8 @@ static int run_watch(struct watch *watch)
     int status = start(watch, signals_fd);
     if (status == CLI_CONTINUE)
         status = wait_for_end(watch, signals_fd);
-    /* A store that hangs, or a reader that stands still while a line is printed, is not waited
-     * for. */
-    struct cli_finish finish = {stop_all, watch, NULL, CLI_PATIENCE_MS, NULL};
+    /* With a limit: the store may hang, or the reader may stand still while a line is printed. */
+    struct cli_finish finish = {.run = stop_all, .user = watch, .limit_ms = CLI_PATIENCE_MS};
     cli_background_finish(&finish, signals_fd, status);
     free(watch->list);
     close(watch->broken_fd);

@@ -71,7 +71,7 @@ static void a_status_without_the_queue_is_still_a_status(void **state)
     assert_int_equal(simba_run("status", "--json", "m", NULL), 0);
     assert_contains(last_out(), "holder");
     assert_contains(last_out(), "\"queue\":null");
-    assert_contains(last_err(), "who waits for it is not known");
+    assert_contains(last_err(), "the waiters are not known");
     kill(holder.pid, SIGTERM);
     process_wait(&holder);
 }
