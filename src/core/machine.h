@@ -32,7 +32,7 @@ struct sb_timing {
     int64_t jitter_max_ms;
     int64_t turn_ms; /* from one waiter to the next in the queue; 0: the jitter keeps them apart */
     int64_t stop_timeout_ms;
-    int64_t look_ms; /* between two looks of a follower; 0: the store tells it when to look */
+    int64_t read_ms; /* between two READs of a follower; 0: the store tells it of changes */
 };
 
 enum sb_event_type {
@@ -40,15 +40,15 @@ enum sb_event_type {
     SB_EVENT_STOP,
     SB_EVENT_TICK,
     SB_EVENT_REPLY,
-    SB_EVENT_WAKE,        /* somebody says that the mutex was released */
-    SB_EVENT_CHANGED,     /* somebody says that the owner changed */
+    SB_EVENT_WAKE,        /* a notice says that the mutex was released */
+    SB_EVENT_CHANGED,     /* a notice says that the owner changed */
     SB_EVENT_RETURNED,    /* `returned` callbacks have returned */
     SB_EVENT_SESSION_LOST /* the store has forgotten all that was held */
 };
 
 enum sb_answer {
     SB_ANSWER_MINE,   /* I am the owner */
-    SB_ANSWER_OTHER,  /* somebody else is */
+    SB_ANSWER_OTHER,  /* another contender is */
     SB_ANSWER_NOBODY, /* nobody is */
     SB_ANSWER_FAILED, /* it was not carried out and will not be */
     SB_ANSWER_UNKNOWN /* nobody knows whether it was or will be carried out */
@@ -119,15 +119,15 @@ struct sb_machine {
     bool woken;          /* a wake-up came while a request was in flight */
     bool give_back;      /* a grant came too late to be believed: release it */
     bool tells_renewals; /* each is told like a change */
-    bool follows;        /* while it waits it looks when the owner is said to have changed */
-    bool looking;        /* the last request was such a look */
+    bool follows;        /* while it waits it reads when the owner is said to have changed */
+    bool reading;        /* the last request was such a READ */
     bool doubt;     /* an older acquire came to light that may be later than the one in flight */
     bool rival;     /* the store has a term of my id that is not mine: it is waited for */
     bool ends_term; /* a stop ends a term that has neither been given back nor found gone yet */
     bool lost;      /* a stop has found the term gone that it ends */
     int last_code;  /* of the last request */
     int64_t attempt_at_ms;  /* when the next request is due */
-    int64_t look_at_ms;     /* when the next look is due; SIMBA_INFINITE: never */
+    int64_t read_at_ms;     /* when the next such READ is due; SIMBA_INFINITE: never */
     int64_t lease_until_ms; /* the end of the belief while held */
     int64_t stop_at_ms;     /* the end of a stop's patience */
     uint64_t fence;         /* of the term, while held */
@@ -144,7 +144,7 @@ void sb_machine_init(struct sb_machine *machine, const struct sb_timing *timing,
 /* Before the first step. Each renewal is told then; otherwise none is. */
 void sb_machine_tell_renewals(struct sb_machine *machine);
 
-/* Before the first step. While it waits it looks by READ when somebody says that the owner changed;
+/* Before the first step. While it waits it sends a READ when a notice says that the owner changed;
  * otherwise it learns of a change between others by its next attempt. */
 void sb_machine_follow(struct sb_machine *machine);
 
@@ -152,8 +152,8 @@ void sb_machine_follow(struct sb_machine *machine);
  * changed. *step is always filled in. */
 int sb_machine_step(struct sb_machine *machine, const struct sb_event *event, struct sb_step *step);
 
-/* Until when the machine believes that it owns; 0: it does not. False belief ends by itself at that
- * instant, whether or not anybody steps the machine. */
+/* Until when the machine believes that it owns; 0: it does not. The belief ends by itself at that
+ * instant, whether or not anything steps the machine. */
 int64_t sb_machine_belief_ms(const struct sb_machine *machine);
 
 /* The end of the exclusive part of a belief; 0: none. */

@@ -1,8 +1,8 @@
 /*
- * observer.c - when to look at the store, and what counts as a change.
+ * observer.c - when to read the owner, and what counts as a change.
  *
- * It looks when somebody says that the owner changed, when the lease it knows of ends, and
- * otherwise once per poll interval, because a notice may be lost.
+ * An observer reads when a notice says that the owner changed, when the lease that it knows of
+ * ends, and otherwise once per poll interval, because a notice may be lost.
  */
 #include "core/observer.h"
 
@@ -14,11 +14,6 @@
 
 #define RETRY_MAX_MS 1000
 
-static int64_t earliest(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void set_status(struct sb_observer *o, enum simba_status status)
 {
     SB_CHECK(sb_status_may_move(o->status, status), "a status moves as the table says");
@@ -28,6 +23,8 @@ static void set_status(struct sb_observer *o, enum simba_status status)
 void sb_observer_init(struct sb_observer *o, const struct sb_timing *timing, int64_t poll_ms,
                       uint64_t seed)
 {
+    SB_CHECK(poll_ms > 0, "an observer that polls rests between two READs");
+    SB_CHECK(timing->ttl_ms > 0 && timing->stop_timeout_ms >= 0, "no time to wait is negative");
     memset(o, 0, sizeof *o);
     o->timing = timing;
     o->poll_ms = poll_ms;
@@ -39,6 +36,7 @@ static struct simba_owner owner_of(const struct sb_observer *o, const struct sb_
 {
     const struct simba_owner nobody = SIMBA_OWNER_NONE;
 
+    SB_CHECK(e->answer != SB_ANSWER_MINE, "an observer never owns");
     if (e->answer == SB_ANSWER_NOBODY || e->transition_left_ms < 0)
         return nobody;
     return sb_owner_in_time_left(e->owner, e->now_ms, e->ttl_left_ms, e->transition_left_ms,
@@ -48,6 +46,8 @@ static struct simba_owner owner_of(const struct sb_observer *o, const struct sb_
 /* The same owner in a new term is a change too, where the store knows the terms. */
 static void set_owner(struct sb_observer *o, const struct simba_owner *owner, struct sb_step *step)
 {
+    SB_CHECK(!step->changed, "an answer brings one change");
+    SB_CHECK(owner->id[0] != '\0' || owner->fence == 0, "nobody has no token");
     if (strcmp(o->owner.id, owner->id) != 0 || o->owner.fence != owner->fence) {
         step->changed = true;
         step->state.before = o->owner;
@@ -57,12 +57,13 @@ static void set_owner(struct sb_observer *o, const struct simba_owner *owner, st
     o->owner = *owner;
 }
 
-static void look_later(struct sb_observer *o, int64_t now_ms)
+static void read_later(struct sb_observer *o, int64_t now_ms)
 {
     int64_t at_ms = sb_later(now_ms, o->poll_ms);
 
     if (o->owner.transition_at_ms > now_ms)
-        at_ms = earliest(at_ms, earliest(o->owner.transition_at_ms, SIMBA_INFINITE - 1) + 1);
+        at_ms = sb_earlier(at_ms, sb_earlier(o->owner.transition_at_ms, SIMBA_INFINITE - 1) + 1);
+    SB_CHECK(at_ms > now_ms, "an observer that has read rests");
     o->read_at_ms = at_ms;
 }
 
@@ -70,13 +71,15 @@ static void on_reply(struct sb_observer *o, const struct sb_event *e, struct sb_
 {
     struct simba_owner owner;
 
+    SB_CHECK(e->op == SIMBA_OP_READ, "an observer only reads");
+    SB_CHECK((int32_t)(o->generation - e->generation) >= 0, "no answer is of a later generation");
     if (e->generation != o->generation || !o->in_flight)
         return;
     o->in_flight = false;
     if (o->status == SIMBA_STOPPING)
         return;
     if (e->answer == SB_ANSWER_FAILED || e->answer == SB_ANSWER_UNKNOWN) {
-        int64_t most = earliest(o->poll_ms, RETRY_MAX_MS);
+        int64_t most = sb_earlier(o->poll_ms, RETRY_MAX_MS);
 
         o->last_code = e->code;
         o->read_at_ms =
@@ -88,7 +91,7 @@ static void on_reply(struct sb_observer *o, const struct sb_event *e, struct sb_
         set_status(o, SIMBA_RUNNING);
     owner = owner_of(o, e);
     set_owner(o, &owner, step);
-    look_later(o, e->now_ms);
+    read_later(o, e->now_ms);
     if (o->woken)
         o->read_at_ms = e->now_ms;
 }
@@ -97,20 +100,20 @@ static void on_start(struct sb_observer *o, int64_t now_ms)
 {
     const struct simba_owner nobody = SIMBA_OWNER_NONE;
 
+    SB_CHECK(!o->in_flight, "a start finds nothing of the last one");
     set_status(o, SIMBA_STARTING);
     o->generation++;
-    o->in_flight = false;
     o->last_code = SIMBA_OK;
     o->owner = nobody;
     o->read_at_ms = now_ms;
 }
 
-static void on_look(struct sb_observer *o, int64_t now_ms)
+static void read_soon(struct sb_observer *o, int64_t now_ms)
 {
     if (o->in_flight)
         o->woken = true;
     else
-        o->read_at_ms = earliest(o->read_at_ms, now_ms);
+        o->read_at_ms = sb_earlier(o->read_at_ms, now_ms);
 }
 
 static void take_in(struct sb_observer *o, const struct sb_event *e, struct sb_step *step)
@@ -129,7 +132,7 @@ static void take_in(struct sb_observer *o, const struct sb_event *e, struct sb_s
     case SB_EVENT_WAKE:
     case SB_EVENT_CHANGED:
     case SB_EVENT_SESSION_LOST:
-        on_look(o, e->now_ms);
+        read_soon(o, e->now_ms);
         break;
     case SB_EVENT_RETURNED:
         SB_CHECK(e->returned <= o->callbacks, "only callbacks that were asked for return");
@@ -145,6 +148,7 @@ static void plan(struct sb_observer *o, int64_t now_ms, struct sb_step *step)
     if (o->status == SIMBA_STOPPING && (o->callbacks == 0 || now_ms >= o->stop_at_ms)) {
         set_status(o, SIMBA_INITIAL);
         o->in_flight = false;
+        SB_CHECK(!step->changed, "a stop tells of no change");
         step->stopped = true;
         step->stop_code = o->callbacks == 0 ? SIMBA_OK : SIMBA_ETIMEDOUT;
     }
@@ -177,6 +181,8 @@ int sb_observer_step(struct sb_observer *o, const struct sb_event *e, struct sb_
     take_in(o, e, step);
     plan(o, e->now_ms, step);
     step->deadline_ms = deadline(o);
+    SB_CHECK(!(step->stopped && step->request.op != SIMBA_OP_NONE), "a stop sends nothing");
+    SB_CHECK(!step->acquired && !step->released && !step->renewed, "an observer never owns");
     broken = sb_observer_broken_rule(o);
     SB_CHECK(broken == NULL, broken);
     return SIMBA_OK;
@@ -186,5 +192,7 @@ const char *sb_observer_broken_rule(const struct sb_observer *o)
 {
     if (o->status == SIMBA_INITIAL && o->in_flight)
         return "a stopped observer waits for nothing";
+    if (o->in_flight && o->generation == 0)
+        return "what is awaited was asked for after a start";
     return NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * observer.h - the machine of somebody who follows a mutex without competing for it.
+ * observer.h - the machine of an observer, which follows a mutex without competing for it.
  *
  * Pure, and driven like the contention machine: the same events, the same steps. Its only request
  * is SIMBA_OP_READ; it never owns.
@@ -11,7 +11,7 @@
 
 struct sb_observer {
     const struct sb_timing *timing;
-    int64_t poll_ms; /* the longest time between two looks */
+    int64_t poll_ms; /* the longest time between two READs */
     enum simba_status status;
     bool in_flight;
     bool woken;

@@ -10,6 +10,7 @@
  */
 #include "core/owner.h"
 
+#include "base/check.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -19,6 +20,8 @@ struct simba_owner sb_owner_in_time_left(const char *id, int64_t from_ms, int64_
 {
     struct simba_owner owner = SIMBA_OWNER_NONE;
 
+    SB_CHECK(id[0] != '\0', "an owner has an id");
+    SB_CHECK(ttl_ms > 0, "a lease lasts for some time");
     sb_text_copy(owner.id, sizeof owner.id, id);
     owner.ttl_at_ms = sb_later(from_ms, ttl_left_ms);
     owner.transition_at_ms = sb_later(from_ms, transition_left_ms);

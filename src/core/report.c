@@ -9,6 +9,9 @@ unsigned sb_report_keep(struct sb_report *r, const struct sb_step *step)
 {
     unsigned merged = r->pending ? 1 : 0;
 
+    SB_CHECK(!(step->changed && step->renewed), "a step tells of a change or of a renewal");
+    SB_CHECK(!(r->pending && r->renewed && (r->acquired || r->released)),
+             "a renewal neither begins nor ends a term");
     if (!step->changed && !step->renewed)
         return 0;
     if (!r->pending || r->renewed) {
@@ -42,6 +45,8 @@ struct sb_report sb_report_take(struct sb_report *r)
 {
     struct sb_report taken = *r;
 
+    SB_CHECK(!(r->pending && r->acquired && r->released),
+             "a report tells of a win or of a loss, not both");
     r->pending = false;
     return taken;
 }

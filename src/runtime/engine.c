@@ -265,7 +265,7 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     engine->session_task.run = sb_notices_run_session_lost;
     engine->ops = config->ops;
     engine->timing = config->timing;
-    engine->timing.look_ms = config->ops->listen != NULL ? 0 : LOOK_MS;
+    engine->timing.read_ms = config->ops->listen != NULL ? 0 : LOOK_MS;
     engine->log = config->log;
     engine->batch_end = &engine->batch;
     pthread_mutex_init(&engine->state_lock, NULL);

@@ -234,7 +234,7 @@ static bool is_look(const struct sb_service *s, const union sb_any_machine *mach
     const struct sb_machine *m = &machine->contender;
 
     return step->request.op == SIMBA_OP_READ &&
-           (sb_service_is_observer(s) || (m->looking && m->in_flight == SIMBA_OP_READ));
+           (sb_service_is_observer(s) || (m->reading && m->in_flight == SIMBA_OP_READ));
 }
 
 /* Steps the machine. Returns as above. *ret_look: whether it asks for a look of a follower. */

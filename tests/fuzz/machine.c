@@ -42,7 +42,7 @@ static void read_timing(struct contest *c)
     t->jitter_max_ms = positive(&c->bytes, INT64_MAX / 4);
     t->stop_timeout_ms = positive(&c->bytes, INT64_MAX);
     t->turn_ms = positive(&c->bytes, INT64_MAX / 4);
-    t->look_ms = positive(&c->bytes, INT64_MAX);
+    t->read_ms = positive(&c->bytes, INT64_MAX);
 }
 
 static void read_reply(struct contest *c)
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     read_timing(&c);
     sb_machine_init(&c.machine, &c.timing, 1);
-    if (c.timing.look_ms % 2 == 0)
+    if (c.timing.read_ms % 2 == 0)
         sb_machine_follow(&c.machine);
     sb_observer_init(&c.observer, &c.timing, 1 + positive(&c.bytes, INT64_MAX), 1);
     for (int i = 0; i < EVENTS_MAX && c.bytes.size > 0; i++) {

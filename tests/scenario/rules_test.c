@@ -23,6 +23,7 @@ static struct sb_machine owner(void)
 
     m.status = SIMBA_RUNNING;
     m.held = true;
+    m.touched = true;
     m.claim = SB_CLAIM_MINE;
     m.fence = 7;
     m.revision = 7;
@@ -47,7 +48,7 @@ static void a_fresh_machine_and_an_owner_break_no_rule(void **state)
     m = owner();
     assert_null(sb_machine_broken_rule(&m));
     m.claim = SB_CLAIM_UNKNOWN;
-    m.revision = 0;
+    m.revision = 6;
     assert_null(sb_machine_broken_rule(&m));
 }
 
@@ -85,6 +86,46 @@ static void who_holds_has_a_record_and_a_token(void **state)
     m = owner();
     m.revision = 6;
     assert_broken(&m, "revision");
+    m = owner();
+    m.held = false;
+    m.revision = 0;
+    assert_broken(&m, "has a revision");
+    m = owner();
+    m.touched = false;
+    assert_broken(&m, "asked for");
+}
+
+static void only_a_waiting_contender_acquires(void **state)
+{
+    struct sb_machine m = owner();
+
+    (void)state;
+    m.in_flight = SIMBA_OP_ACQUIRE;
+    assert_broken(&m, "acquires");
+    m.held = false;
+    assert_null(sb_machine_broken_rule(&m));
+    m.callbacks = 1;
+    assert_broken(&m, "have returned");
+    m.callbacks = 0;
+    m.rival = true;
+    assert_broken(&m, "rival");
+}
+
+static void only_a_follower_that_waits_reads(void **state)
+{
+    struct sb_machine m = owner();
+
+    (void)state;
+    m.reading = true;
+    m.in_flight = SIMBA_OP_READ;
+    assert_broken(&m, "follower");
+    m.held = false;
+    m.follows = true;
+    assert_null(sb_machine_broken_rule(&m));
+    m.held = true;
+    m.in_flight = SIMBA_OP_NONE;
+    m.rival = true;
+    assert_broken(&m, "rival holds nothing");
 }
 
 static void who_holds_is_known_as_the_owner(void **state)
@@ -129,6 +170,8 @@ int main(void)
         cmocka_unit_test(a_stopped_machine_holds_nothing),
         cmocka_unit_test(nobody_owns_before_the_store_has_answered),
         cmocka_unit_test(who_holds_has_a_record_and_a_token),
+        cmocka_unit_test(only_a_waiting_contender_acquires),
+        cmocka_unit_test(only_a_follower_that_waits_reads),
         cmocka_unit_test(who_holds_is_known_as_the_owner),
         cmocka_unit_test(only_four_callbacks_are_owed),
         cmocka_unit_test(only_what_is_not_believed_in_is_given_back),

@@ -181,7 +181,7 @@ static void make_machine(struct replay *r, char *words[], size_t count)
     t->initial_delay_ms = option_ms(r, words, count, "initial-delay", 0);
     t->stop_timeout_ms = option_ms(r, words, count, "stop-timeout", 10000);
     t->turn_ms = option_ms(r, words, count, "turn", 0);
-    t->look_ms = option_ms(r, words, count, "look", 0);
+    t->read_ms = option_ms(r, words, count, "look", 0);
     read_jitter(r, words, count);
     if (r->observer)
         sb_observer_init(&r->watcher, t, option_ms(r, words, count, "poll", 1000), 1);

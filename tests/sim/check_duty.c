@@ -146,7 +146,7 @@ static void count_request(struct sim_world *w, int member, enum simba_op op)
         seen->burst_guards = 0;
         seen->prods = 0;
     }
-    seen->burst += op != SIMBA_OP_READ || m->timing.look_ms == 0; /* those come by the clock */
+    seen->burst += op != SIMBA_OP_READ || m->timing.read_ms == 0; /* those come by the clock */
     seen->burst_guards += op == SIMBA_OP_GUARD;
     if (m->observer)
         return;

@@ -176,7 +176,7 @@ static void draw_turns(struct sim_world *w)
 static void draw_followers(struct sim_world *w)
 {
     uint64_t dice = w->seed ^ UINT64_C(0x2545f4914f6cdd1d);
-    int64_t look_ms = sb_random_between(sb_random_next(&dice), 20, 1000);
+    int64_t read_ms = sb_random_between(sb_random_next(&dice), 20, 1000);
     bool tells = sb_random_between(sb_random_next(&dice), 0, 2) > 0;
 
     if (sb_random_between(sb_random_next(&dice), 0, 8) > 0)
@@ -187,7 +187,7 @@ static void draw_followers(struct sim_world *w)
         m->follows = !m->observer && sb_random_between(sb_random_next(&dice), 0, 3) > 0;
         if (!m->follows)
             continue;
-        m->timing.look_ms = tells ? 0 : look_ms;
+        m->timing.read_ms = tells ? 0 : read_ms;
         sb_machine_follow(&m->machine.contender);
     }
 }
