@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "runtime/lock.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/text.h"
@@ -91,6 +92,8 @@ static bool has_executor(const struct sb_dispatcher *d)
 static void enqueue(struct queue *queue, struct sb_strand *strand)
 {
     SB_CHECK(strand->busy && strand->first != NULL, "a strand that waits for a thread has calls");
+    SB_CHECK(sb_lock_is_mine(&strand->dispatcher->lock), "strands are queued with the lock held");
+    SB_CHECK((queue->first == NULL) == (queue->length == 0), "a queue knows its length");
     strand->next = NULL;
     strand->previous = queue->last;
     if (queue->last != NULL)
@@ -113,6 +116,7 @@ static void dequeue(struct queue *queue, struct sb_strand *strand)
         queue->last = strand->previous;
     SB_CHECK(queue->length > 0, "a strand is taken from the queue that it is in");
     queue->length--;
+    SB_CHECK((queue->first == NULL) == (queue->length == 0), "a queue knows its length");
 }
 
 /* Runs the first call of a strand. Returns whether the strand has more; if not, it is out of our
@@ -123,24 +127,25 @@ static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shar
     struct sb_call *call;
     bool more;
 
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     call = strand->first;
-    SB_CHECK(strand->busy, "a strand that runs has a call");
+    SB_CHECK(strand->busy && call != NULL, "a strand that runs has a call");
     strand->first = call->next;
     if (strand->first == NULL)
         strand->last = NULL;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
 
     innermost = &frame;
     call->run(call);
+    SB_CHECK(innermost == &frame, "calls that a call has run have returned before it");
     innermost = frame.outer;
 
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     more = strand->first != NULL;
     SB_CHECK(d->busy > 0, "a strand that has run counts as busy");
     strand->busy = more;
     d->busy -= more ? 0 : 1;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     if (!more)
         strand->idle(strand);
     return more;
@@ -152,10 +157,11 @@ static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shar
  * returned. */
 static void hand_over(struct sb_dispatcher *d, struct sb_strand *strand)
 {
+    SB_CHECK(has_executor(d), "a strand is handed over where there is an executor");
     atomic_fetch_add(&d->handing, 1);
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     enqueue(&d->shared, strand);
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     sb_ticket_hand_over(strand->ticket);
     atomic_fetch_sub(&d->handing, 1);
 }
@@ -171,9 +177,9 @@ static void run_on_executor(struct sb_strand *strand)
     struct sb_dispatcher *d = strand->dispatcher;
 
     atomic_store(&d->seen, true);
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     dequeue(&d->shared, strand);
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     run_handed_over(d, strand);
 }
 
@@ -196,6 +202,8 @@ static bool may_help(const struct sb_strand *strand, const struct sb_help *help)
 /* With the lock held. The first strand from `strand` on that may be helped with. */
 static struct sb_strand *find_match(struct sb_strand *strand, const struct sb_help *help)
 {
+    SB_CHECK(strand == NULL || sb_lock_is_mine(&strand->dispatcher->lock),
+             "strands are searched with the lock held");
     while (strand != NULL && !may_help(strand, help))
         strand = strand->next;
     return strand;
@@ -205,9 +213,9 @@ bool sb_dispatcher_can_help(struct sb_dispatcher *d, const struct sb_help *help)
 {
     bool can;
 
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     can = find_match(d->shared.first, help) != NULL;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     return can;
 }
 
@@ -216,13 +224,13 @@ bool sb_dispatcher_help(struct sb_dispatcher *d, const struct sb_help *help)
 {
     struct sb_strand *strand;
 
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     strand = find_match(d->shared.first, help);
     while (strand != NULL && !sb_ticket_take_back(strand->ticket))
         strand = find_match(strand->next, help);
     if (strand != NULL)
         dequeue(&d->shared, strand);
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     if (strand != NULL)
         run_handed_over(d, strand);
     return strand != NULL;
@@ -238,6 +246,8 @@ static struct sb_worker *add_worker(struct sb_dispatcher *d, const char *name)
 {
     struct sb_worker *w = sb_alloc_zero(sizeof *w);
 
+    SB_CHECK(sb_lock_is_mine(&d->lock), "a thread is added with the lock held");
+    SB_CHECK(!has_executor(d), "an executor has the threads");
     if (w == NULL)
         return NULL;
     w->dispatcher = d;
@@ -269,6 +279,7 @@ static void join_worker(struct sb_worker *w)
  * will come to it. */
 static void wake_or_add_worker(struct sb_dispatcher *d)
 {
+    SB_CHECK(d->running >= d->waiting && d->shared.idle >= 0, "threads are counted in and out");
     if (d->shared.length > d->shared.idle && d->running - d->waiting < d->most)
         add_worker(d, NULL);
     else
@@ -281,7 +292,9 @@ static void place(struct sb_dispatcher *d, struct sb_strand *strand, bool here)
 {
     struct sb_worker *w = strand->worker;
 
+    SB_CHECK(!has_executor(d), "an executor is handed its strands");
     if (w != NULL) {
+        SB_CHECK(!w->own.ending, "a strand goes to a thread that stays");
         enqueue(&w->own, strand);
         pthread_cond_signal(&w->own.ready);
         return;
@@ -298,6 +311,7 @@ static struct sb_worker *take_ended(struct sb_dispatcher *d)
     struct sb_worker **at = &d->workers;
     struct sb_worker *w;
 
+    SB_CHECK(sb_lock_is_mine(&d->lock), "threads are listed with the lock held");
     while (*at != NULL && !(*at)->ended)
         at = &(*at)->next;
     w = *at;
@@ -313,7 +327,7 @@ static void *run_worker(void *argument)
     struct queue *queue = w->queue;
     struct sb_worker *before;
 
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     for (;;) {
         struct sb_strand *strand;
         bool more;
@@ -321,21 +335,22 @@ static void *run_worker(void *argument)
         while (queue->first == NULL && !queue->ending) {
             queue->idle++;
             pthread_cond_wait(&queue->ready, &d->lock);
+            SB_CHECK(queue->idle > 0, "a thread that goes on was idle");
             queue->idle--;
         }
         if (queue->first == NULL)
             break;
         strand = queue->first;
         dequeue(queue, strand);
-        pthread_mutex_unlock(&d->lock);
+        sb_lock_release(&d->lock);
         more = run_one(d, strand, queue == &d->shared);
-        pthread_mutex_lock(&d->lock);
+        sb_lock_take(&d->lock);
         if (more)
             place(d, strand, queue == &d->shared);
     }
     before = take_ended(d);
     w->ended = true;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     join_worker(before);
     return NULL;
 }
@@ -346,7 +361,7 @@ bool sb_dispatcher_call(struct sb_strand *strand, struct sb_call *call)
     bool was_idle;
 
     call->next = NULL;
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     if (strand->last != NULL)
         strand->last->next = call;
     else
@@ -355,9 +370,10 @@ bool sb_dispatcher_call(struct sb_strand *strand, struct sb_call *call)
     was_idle = !strand->busy;
     strand->busy = true;
     d->busy += was_idle ? 1 : 0;
+    SB_CHECK(!was_idle || strand->first == call, "an idle strand has no call before this one");
     if (was_idle && !has_executor(d))
         place(d, strand, false);
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     if (was_idle && has_executor(d))
         hand_over(d, strand);
     return was_idle;
@@ -370,11 +386,12 @@ struct sb_dispatcher *sb_dispatcher_wait_begin(void)
 
     if (d == NULL || !frame->shared)
         return NULL;
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     d->waiting++;
+    SB_CHECK(d->waiting <= d->running, "only threads of the dispatcher wait in its callbacks");
     if (d->shared.first != NULL)
         wake_or_add_worker(d);
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     return d;
 }
 
@@ -382,10 +399,10 @@ void sb_dispatcher_wait_end(struct sb_dispatcher *d)
 {
     if (d == NULL)
         return;
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     SB_CHECK(d->waiting > 0, "a wait that ends has begun");
     d->waiting--;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
 }
 
 /* ---- Strands --------------------------------------------------------------------------------- */
@@ -393,6 +410,7 @@ void sb_dispatcher_wait_end(struct sb_dispatcher *d)
 int sb_strand_init(struct sb_strand *strand, struct sb_dispatcher *d,
                    void (*idle)(struct sb_strand *strand))
 {
+    SB_CHECK(!strand->busy && strand->ticket == NULL, "a strand is made of zeroed memory");
     strand->dispatcher = d;
     strand->idle = idle;
     if (!has_executor(d))
@@ -415,11 +433,11 @@ bool sb_strand_begin_thread(struct sb_strand *strand, const char *name)
 
     if (has_executor(d))
         return true;
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     if (strand->worker == NULL)
         strand->worker = add_worker(d, name);
     has_one = strand->worker != NULL;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     return has_one;
 }
 
@@ -427,13 +445,13 @@ void sb_strand_end_thread(struct sb_strand *strand)
 {
     struct sb_dispatcher *d = strand->dispatcher;
 
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     if (strand->worker != NULL) {
         strand->worker->own.ending = true;
         pthread_cond_signal(&strand->worker->own.ready);
         strand->worker = NULL;
     }
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
 }
 
 bool sb_strand_is_busy(struct sb_strand *strand)
@@ -441,9 +459,9 @@ bool sb_strand_is_busy(struct sb_strand *strand)
     struct sb_dispatcher *d = strand->dispatcher;
     bool busy;
 
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     busy = strand->busy;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     return busy;
 }
 
@@ -451,9 +469,9 @@ bool sb_dispatcher_is_busy(struct sb_dispatcher *d)
 {
     bool busy;
 
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     busy = d->busy > 0;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     return busy;
 }
 
@@ -467,13 +485,13 @@ int sb_dispatcher_create(int threads, const struct simba_executor *executor,
 
     if (d == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    pthread_mutex_init(&d->lock, NULL);
+    sb_lock_init(&d->lock);
     pthread_cond_init(&d->shared.ready, NULL);
     d->most = threads;
     d->executor = *executor;
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     has_thread = has_executor(d) || add_worker(d, NULL) != NULL;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     if (!has_thread) {
         sb_dispatcher_destroy(d);
         return sb_error_set(error, SIMBA_ENOMEM, "cannot start a thread for callbacks");
@@ -487,11 +505,13 @@ static struct sb_worker *take_worker(struct sb_dispatcher *d)
 {
     struct sb_worker *w;
 
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     w = d->workers;
     if (w != NULL)
         d->workers = w->next;
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
+    SB_CHECK(w == NULL || w->queue == &d->shared || w->own.ending,
+             "a dispatcher is freed when no strand has a thread");
     return w;
 }
 
@@ -503,12 +523,12 @@ void sb_dispatcher_destroy(struct sb_dispatcher *d)
         return;
     while (atomic_load(&d->handing) > 0)
         sched_yield();
-    pthread_mutex_lock(&d->lock);
+    sb_lock_take(&d->lock);
     SB_CHECK(d->shared.first == NULL, "a dispatcher is freed when nothing waits in it");
     SB_CHECK(d->busy == 0, "a dispatcher is freed when nothing runs in it");
     d->shared.ending = true;
     pthread_cond_broadcast(&d->shared.ready);
-    pthread_mutex_unlock(&d->lock);
+    sb_lock_release(&d->lock);
     while ((w = take_worker(d)) != NULL)
         join_worker(w);
     pthread_cond_destroy(&d->shared.ready);

@@ -9,9 +9,8 @@
 #include "base/fork.h"
 #include "base/time.h"
 #include "runtime/late_store.h"
-#include "runtime/looks.h"
-#include "runtime/notices.h"
 #include "runtime/service_state.h"
+#include "runtime/shared_reads.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -35,7 +34,7 @@ static void host_log(const struct simba_backend_host *host, enum simba_log_level
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-#define LOOK_MS 1000 /* between two looks of a follower, if the store cannot tell of changes */
+#define READ_MS 1000 /* between two READs of a follower, if the store cannot tell of changes */
 
 struct opening {
     struct sb_engine *engine;
@@ -55,6 +54,8 @@ static void open_backend(void *argument)
         .transition_ms = engine->timing.transition_ms,
     };
 
+    SB_CHECK(sb_loop_is_current(engine->loop) && engine->backend == NULL,
+             "a backend is opened once, on the loop thread");
     engine->host.loop = sb_loop_uv(engine->loop);
     if (engine->ops->no_sigpipe)
         sb_loop_set_no_sigpipe(engine->loop);
@@ -81,6 +82,7 @@ static int open_later(struct sb_engine *engine, const struct sb_engine_config *c
     };
     int code = simba_url_check_params(config->url, error);
 
+    SB_CHECK(engine->late == NULL && engine->backend == NULL, "a store stands in for none");
     if (code == SIMBA_OK)
         code = sb_late_create(&late, &engine->late, error);
     if (code != SIMBA_OK)
@@ -109,6 +111,7 @@ static int open_first(struct sb_engine *engine, const struct sb_engine_config *c
 
 bool sb_engine_is_store_open(const struct sb_engine *engine)
 {
+    SB_CHECK(sb_loop_is_current(engine->loop), "the store is asked for on the loop thread");
     return engine->late == NULL || sb_late_is_open(engine->late);
 }
 
@@ -186,21 +189,22 @@ static bool has_nothing_pending(void *argument)
 {
     struct sb_engine *engine = argument;
 
+    SB_CHECK(sb_lock_is_mine(&engine->lock), "what is pending is asked for with the lock held");
     return engine->pending == 0;
 }
 
-/* Requests are answered in time, so only callbacks can hold it up. One that runs at two looks in a
+/* Requests are answered in time, so only callbacks can hold it up. One that runs twice in a
  * row has had the whole stop timeout, or another one follows. */
 bool sb_engine_settle(struct sb_engine *engine)
 {
     const struct sb_help help = {NULL, NULL};
-    int looks = 0;
+    int busy = 0;
 
     while (!sb_engine_wait_progress(engine, has_nothing_pending, engine,
                                     sb_later(simba_now_ms(), engine->timing.stop_timeout_ms),
                                     &help)) {
-        looks = sb_dispatcher_is_busy(engine->dispatcher) ? looks + 1 : 0;
-        if (looks == 2)
+        busy = sb_dispatcher_is_busy(engine->dispatcher) ? busy + 1 : 0;
+        if (busy == 2)
             return false;
     }
     return true;
@@ -215,11 +219,12 @@ static void shut_backend(struct sb_engine *engine)
                            .argument = engine,
                            .until_ms = SIMBA_INFINITE};
 
+    SB_CHECK(engine->batch == NULL, "a backend is closed when all requests have been sent");
     sb_engine_pending_add(engine);
     sb_loop_call(engine->loop, close_backend, engine);
-    pthread_mutex_lock(&engine->lock);
+    sb_lock_take(&engine->lock);
     sb_wait(engine->loop, &wait);
-    pthread_mutex_unlock(&engine->lock);
+    sb_lock_release(&engine->lock);
 }
 
 /* A thread that is cancelled on the way would leave threads and half of the engine behind. */
@@ -236,7 +241,8 @@ void sb_engine_destroy(struct sb_engine *engine)
         shut_backend(engine);
     sb_loop_destroy(engine->loop);
     SB_CHECK(engine->starts.first == NULL, "an engine is freed when no start waits");
-    sb_looks_destroy(engine->looks);
+    SB_CHECK(engine->batch == NULL, "an engine is freed when all requests have been sent");
+    sb_reads_destroy(engine->reads);
     sb_registry_destroy(&engine->registry);
     pthread_cond_destroy(&engine->progress);
     pthread_mutex_destroy(&engine->lock);
@@ -265,11 +271,11 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     engine->session_task.run = sb_notices_run_session_lost;
     engine->ops = config->ops;
     engine->timing = config->timing;
-    engine->timing.read_ms = config->ops->listen != NULL ? 0 : LOOK_MS;
+    engine->timing.read_ms = config->ops->listen != NULL ? 0 : READ_MS;
     engine->log = config->log;
     engine->batch_end = &engine->batch;
-    pthread_mutex_init(&engine->state_lock, NULL);
-    pthread_mutex_init(&engine->lock, NULL);
+    sb_lock_init(&engine->state_lock);
+    sb_lock_init(&engine->lock);
     sb_wait_init_cond(&engine->progress);
     code = sb_registry_init(&engine->registry);
     if (code != SIMBA_OK)
@@ -280,7 +286,7 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     if (code == SIMBA_OK)
         code = sb_loop_create(sb_requests_flush, engine, &engine->loop, error);
     if (code == SIMBA_OK) {
-        code = sb_looks_create(engine->loop, sb_notices_tell_followers, engine, &engine->looks);
+        code = sb_reads_create(engine->loop, sb_notices_tell_followers, engine, &engine->reads);
         if (code != SIMBA_OK)
             sb_error_plain(error, code);
     }

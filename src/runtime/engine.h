@@ -26,7 +26,7 @@ struct sb_engine_config {
     struct simba_executor executor;
 };
 
-/* ---- engine_wait.c --------------------------------------------------------------------------- */
+/* ---- wait.c ---------------------------------------------------------------------------------- */
 
 /* SIMBA_OK, or SIMBA_EFORKED in a child of the process that made the engine. */
 int sb_engine_check_process(const struct sb_engine *engine, struct simba_error *error);
@@ -41,7 +41,7 @@ void sb_engine_pending_remove(struct sb_engine *engine);
 bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
                     const struct sb_help *help);
 
-/* The lock of the engine guards what its threads wait for. The second tells them to look again
+/* The lock of the engine guards what its threads wait for. The second tells them to ask again
  * before it lets go. */
 void sb_engine_lock(struct sb_engine *engine);
 void sb_engine_unlock_after_progress(struct sb_engine *engine);
@@ -54,7 +54,7 @@ bool sb_engine_wait_locked(struct sb_engine *engine, bool (*done)(void *argument
 bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
                              int64_t until_ms, const struct sb_help *help);
 
-/* Has all threads that wait look again, and the thread that runs the loop. From any thread. */
+/* Has all threads that wait ask again, and the thread that runs the loop. From any thread. */
 void sb_engine_tell_progress(struct sb_engine *engine);
 
 /* ---- engine.c -------------------------------------------------------------------------------- */

@@ -5,14 +5,14 @@
 #define SB_RUNTIME_ENGINE_STATE_H
 
 #include "runtime/engine.h"
+#include "runtime/lock.h"
 #include "runtime/metrics.h"
 #include "runtime/registry.h"
-#include "runtime/starts.h"
 
 #include <pthread.h>
 
 struct sb_late_store;
-struct sb_looks;
+struct sb_reads;
 
 struct sb_engine {
     struct simba_backend_host host; /* first: the host that a backend sees is the engine */
@@ -28,7 +28,7 @@ struct sb_engine {
     struct simba_request *batch; /* becomes due at the end of this turn */
     struct simba_request **batch_end;
     struct sb_starts starts; /* loop thread only */
-    struct sb_looks *looks;  /* the same */
+    struct sb_reads *reads;  /* the same */
     unsigned forks;
     struct simba_task session_task; /* for the news that a session is over when memory is short */
     _Atomic bool session_task_posted;

@@ -46,6 +46,7 @@ static void remember_thread(const struct simba_executor *executor)
 {
     if (sb_executor_has_run_here(executor))
         return;
+    SB_CHECK(served_next < SERVED_MAX, "the oldest executor is replaced");
     served[served_next] = *executor;
     served_next = (served_next + 1) % SERVED_MAX;
 }
@@ -97,6 +98,7 @@ bool sb_ticket_take_back(struct sb_ticket *ticket)
 
 void sb_ticket_drop(struct sb_ticket *ticket)
 {
+    SB_CHECK(ticket == NULL || !sb_ticket_is_queued(ticket), "a ticket is dropped when it is idle");
     if (ticket != NULL && !move(ticket, TAKEN_BACK, DROPPED))
         sb_free(ticket);
 }

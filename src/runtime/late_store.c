@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "runtime/lock.h"
 #include "base/container.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -44,7 +45,7 @@ struct sb_late_store {
     void (*closed)(void *argument);
     void *argument;
 
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards what follows; see lock.h */
     pthread_cond_t changed;
     enum { WAITING, TRYING, OPENED } state;
     bool closing;
@@ -77,6 +78,7 @@ bool sb_late_is_open(const struct sb_late_store *late)
 
 static void free_late(struct sb_late_store *late)
 {
+    SB_CHECK(!atomic_load(&late->is_open) || late->closing, "a store that is open is closed first");
     if (late->url_text != NULL)
         explicit_bzero(late->url_text, strlen(late->url_text)); /* it may have a password */
     sb_free(late->url_text);
@@ -174,6 +176,8 @@ static void open_store(void *argument)
         .transition_ms = late->config.transition_ms,
     };
 
+    SB_CHECK(sb_loop_is_current(late->loop) && late->store == NULL,
+             "a store is opened once, on its own loop");
     late->host.loop = sb_loop_uv(late->loop);
     opening->code = late->config.ops->open(&config, &late->host, &late->store, opening->error);
 }
@@ -206,16 +210,17 @@ static void on_abandoned_closed(void *argument)
 {
     struct sb_late_store *late = argument;
 
-    pthread_mutex_lock(&late->lock);
+    sb_lock_take(&late->lock);
     late->is_store_closed = true;
     pthread_cond_signal(&late->changed);
-    pthread_mutex_unlock(&late->lock);
+    sb_lock_release(&late->lock);
 }
 
 static void close_abandoned(void *argument)
 {
     struct sb_late_store *late = argument;
 
+    SB_CHECK(sb_loop_is_current(late->loop), "a store is closed on its own loop");
     late->config.ops->close(late->store, on_abandoned_closed, late);
 }
 
@@ -225,10 +230,10 @@ static void clean_up_abandoned(struct sb_late_store *late, bool is_opened)
     SB_CHECK(!sb_late_is_open(late), "a store that is open is closed by its engine");
     if (is_opened) {
         sb_loop_call(late->loop, close_abandoned, late);
-        pthread_mutex_lock(&late->lock);
+        sb_lock_take(&late->lock);
         while (!late->is_store_closed)
             pthread_cond_wait(&late->changed, &late->lock);
-        pthread_mutex_unlock(&late->lock);
+        sb_lock_release(&late->lock);
         sb_loop_destroy(late->loop);
     }
     free_late(late);
@@ -238,6 +243,7 @@ static void clean_up_abandoned(struct sb_late_store *late, bool is_opened)
  * unknown. */
 static void keep_error(struct sb_late_store *late, const struct simba_error *error)
 {
+    SB_CHECK(late->state != OPENED, "a store that is open has no error");
     late->error = *error;
     if (late->error.code == SIMBA_EUNKNOWN)
         late->error.code = SIMBA_EUNAVAILABLE;
@@ -250,23 +256,23 @@ static bool attempt(struct sb_late_store *late)
     int code = try_to_open(late, &error);
     int last_code;
 
-    pthread_mutex_lock(&late->lock);
+    sb_lock_take(&late->lock);
     SB_CHECK(late->state == TRYING, "a store is opened by the thread that tries");
     if (late->closing) {
-        pthread_mutex_unlock(&late->lock);
+        sb_lock_release(&late->lock);
         clean_up_abandoned(late, code == SIMBA_OK);
         return true;
     }
     if (code == SIMBA_OK) {
         late->state = OPENED;
         sb_loop_post(late->config.loop, &late->opened_task);
-        pthread_mutex_unlock(&late->lock);
+        sb_lock_release(&late->lock);
         return true;
     }
     last_code = late->error.code;
     keep_error(late, &error);
     late->state = WAITING;
-    pthread_mutex_unlock(&late->lock);
+    sb_lock_release(&late->lock);
     sb_log(&late->config.log, last_code == code ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN,
            "the store cannot be used yet: %s", error.text);
     return false;
@@ -279,13 +285,14 @@ static bool wait_for_next(struct sb_late_store *late, int64_t ms)
     int64_t until_ms = simba_now_ms() + ms;
     bool goes_on;
 
-    pthread_mutex_lock(&late->lock);
+    sb_lock_take(&late->lock);
     while (!late->closing && sb_cond_wait(&late->changed, &late->lock, until_ms))
         continue;
+    SB_CHECK(late->state == WAITING, "one attempt is made at a time");
     goes_on = !late->closing;
     if (goes_on)
         late->state = TRYING;
-    pthread_mutex_unlock(&late->lock);
+    sb_lock_release(&late->lock);
     return goes_on;
 }
 
@@ -312,9 +319,10 @@ static void refuse(struct sb_late_store *late, struct simba_request *batch)
     struct simba_reply refused = SIMBA_REPLY_INIT;
     struct simba_error error;
 
-    pthread_mutex_lock(&late->lock);
+    SB_CHECK(sb_loop_is_current(late->config.loop), "requests are refused on the engine's loop");
+    sb_lock_take(&late->lock);
     error = late->error;
-    pthread_mutex_unlock(&late->lock);
+    sb_lock_release(&late->lock);
     refused.code = error.code;
     refused.error = &error;
     while (batch != NULL) {
@@ -345,6 +353,8 @@ static void submit(simba_backend *backend, struct simba_request *batch)
         refuse(late, batch);
         return;
     }
+    SB_CHECK(sb_loop_is_current(late->config.loop) && late->closed == NULL,
+             "requests come on the engine's loop, and none after the close");
     batch->backend_data = late;
     first->task.run = run_submit;
     sb_loop_post(late->loop, &first->task);
@@ -364,6 +374,7 @@ static void tell_listening(void *argument)
 {
     struct listening *l = argument;
 
+    SB_CHECK(sb_loop_is_current(l->late->loop), "listeners reach the store on its own loop");
     l->late->config.ops->listen(l->late->store, l->mutex, l->has_id ? l->id : NULL, l->on);
 }
 
@@ -382,6 +393,7 @@ static void listen_to(simba_backend *backend, const char *mutex, const char *id,
         .task.run = run_listening, .late = late, .on = on, .has_id = id != NULL};
     struct listening *copy;
 
+    SB_CHECK(sb_loop_is_current(late->config.loop), "listeners change on the engine's loop");
     if (!sb_late_is_open(late))
         return;
     sb_text_copy(here.mutex, sizeof here.mutex, mutex);
@@ -423,6 +435,7 @@ static void run_closed(struct simba_task *task)
     void (*closed)(void *argument) = late->closed;
     void *argument = late->argument;
 
+    SB_CHECK(sb_loop_is_current(late->config.loop), "the end is told on the engine's loop");
     sb_loop_destroy(late->loop);
     free_late(late);
     closed(argument);
@@ -440,11 +453,13 @@ static void run_close(struct simba_task *task)
 {
     struct sb_late_store *late = SB_CONTAINER(struct sb_late_store, close_task, task);
 
+    SB_CHECK(sb_loop_is_current(late->loop), "a store is closed on its own loop");
     late->config.ops->close(late->store, on_store_closed, late);
 }
 
 static void close_store(struct sb_late_store *late)
 {
+    SB_CHECK(late->closed != NULL, "a store is closed for the engine");
     late->close_task.run = run_close;
     sb_loop_post(late->loop, &late->close_task);
 }
@@ -471,23 +486,23 @@ static void close_late(simba_backend *backend, void (*closed)(void *argument), v
 {
     struct sb_late_store *late = (struct sb_late_store *)backend;
 
-    pthread_mutex_lock(&late->lock);
+    sb_lock_take(&late->lock);
     SB_CHECK(!late->closing, "a store is closed once");
     late->closing = true;
     late->closed = closed;
     late->argument = argument;
     if (late->state == TRYING) {
         pthread_detach(late->thread);
-        pthread_mutex_unlock(&late->lock);
+        sb_lock_release(&late->lock);
         closed(argument);
     } else if (late->state == WAITING) {
         pthread_cond_signal(&late->changed);
-        pthread_mutex_unlock(&late->lock);
+        sb_lock_release(&late->lock);
         pthread_join(late->thread, NULL);
         free_late(late);
         closed(argument);
     } else {
-        pthread_mutex_unlock(&late->lock);
+        sb_lock_release(&late->lock);
         if (sb_late_is_open(late)) /* otherwise run_opened is on its way */
             close_store(late);
     }
@@ -515,7 +530,7 @@ int sb_late_create(const struct sb_late_config *config, struct sb_late_store **r
 
     if (late == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    pthread_mutex_init(&late->lock, NULL);
+    sb_lock_init(&late->lock);
     pthread_cond_init(&late->changed, NULL);
     late->host.reply = pass_reply;
     late->host.notice = pass_notice;

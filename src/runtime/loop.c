@@ -51,6 +51,7 @@ void sb_loop_push(struct sb_loop *loop, struct simba_task *task)
 {
     struct simba_task *head = atomic_load_explicit(&loop->inbox, memory_order_relaxed);
 
+    SB_CHECK(task->run != NULL && task != head, "a task that is posted can run, and runs once");
     do {
         task->next = head;
     } while (!atomic_compare_exchange_weak_explicit(&loop->inbox, &head, task, memory_order_release,
@@ -62,7 +63,7 @@ static bool has_tasks(struct sb_loop *loop)
     return atomic_load_explicit(&loop->inbox, memory_order_relaxed) != NULL;
 }
 
-/* The thread that owns the loop looks into the inbox before it waits or leaves. The signal is a
+/* The thread that owns the loop empties the inbox before it waits or leaves. The signal is a
  * write, in which a thread could be cancelled: with the lock of its caller, and counted as one that
  * posts. */
 void sb_loop_wake(struct sb_loop *loop)
@@ -112,6 +113,7 @@ static void run_tasks(struct sb_loop *loop)
 {
     struct simba_task *task = has_tasks(loop) ? take_inbox(loop) : NULL;
 
+    SB_CHECK(sb_loop_is_current(loop), "tasks run on the loop thread");
     while (task != NULL) {
         struct simba_task *next = task->next;
 
@@ -135,6 +137,7 @@ static void set_clock(struct sb_loop *loop)
     struct itimerspec when = {0};
     int64_t ms;
 
+    SB_CHECK(sb_loop_is_current(loop), "the clock is set on the loop thread");
     if (first == NULL || first->at_ms >= loop->armed_for_ms)
         return;
     loop->armed_for_ms = first->at_ms;
@@ -153,12 +156,14 @@ static void on_clock(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
+    SB_CHECK(sb_loop_is_current(loop), "timers fire on the loop thread");
     if (read(loop->clock_fd, &expirations, sizeof expirations) < 0 && errno == EAGAIN)
         return;
     loop->armed_for_ms = SIMBA_INFINITE;
     now_ms = simba_now_ms();
     while ((timer = sb_timers_first(&loop->timers)) != NULL && timer->at_ms <= now_ms) {
         sb_timers_cancel(&loop->timers, timer);
+        SB_CHECK(!timer->armed, "a timer that fires is not armed any more");
         timer->fire(timer);
     }
 }
@@ -174,6 +179,7 @@ void sb_loop_arm(struct sb_loop *loop, struct sb_timer *timer, int64_t at_ms)
 
 void sb_loop_cancel(struct sb_loop *loop, struct sb_timer *timer)
 {
+    SB_CHECK(sb_loop_is_current(loop), "timers are cancelled on the loop thread");
     sb_timers_cancel(&loop->timers, timer);
 }
 
@@ -231,6 +237,7 @@ static bool has_preparer(struct sb_loop *loop)
 /* How long there is nothing to do, as far as we know; -1 for good. */
 static int quiet_ms(struct sb_loop *loop)
 {
+    SB_CHECK(loop->borrower_done == NULL, "the loop's thread waits when nobody borrows the loop");
     catch_up(loop);
     set_clock(loop);
     if (has_preparer(loop))
@@ -265,6 +272,7 @@ bool sb_loop_join(struct sb_loop *loop)
 void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument)
 {
     SB_CHECK(loop->borrower_done == NULL, "a loop has one borrower");
+    SB_CHECK(sb_loop_is_current(loop), "a borrower owns the loop that it runs");
     loop->borrower_done = done;
     loop->borrower_argument = argument;
     uv_update_time(&loop->uv);
@@ -281,6 +289,7 @@ void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argu
 /* A thread that posted a task before the borrower was gone has relied on it. */
 void sb_loop_leave(struct sb_loop *loop, bool is_borrower)
 {
+    SB_CHECK(!is_borrower || loop->borrower_done == NULL, "a borrower leaves when it is done");
     sb_loop_owner_leave(&loop->owner, is_borrower);
     if (is_borrower && has_tasks(loop))
         sb_loop_owner_wake(&loop->owner);
@@ -438,6 +447,7 @@ static void stop_loop(struct simba_task *task)
     struct call *call = (struct call *)task;
     struct sb_loop *loop = call->argument;
 
+    SB_CHECK(sb_loop_is_current(loop), "a loop is stopped by the thread that runs it");
     while (atomic_load(&loop->posting) > 0)
         sched_yield();
     close_handles(loop);

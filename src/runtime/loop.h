@@ -31,7 +31,7 @@ void sb_loop_post(struct sb_loop *loop, struct simba_task *task);
 void sb_loop_push(struct sb_loop *loop, struct simba_task *task);
 void sb_loop_wake_for_tasks(struct sb_loop *loop);
 
-/* Has those who turn the loop look again at what they wait for. From any thread. */
+/* Has the threads that turn the loop ask again whether they are done. From any thread. */
 void sb_loop_wake(struct sb_loop *loop);
 
 /* Runs a function on the loop and waits until it has returned. From any thread. */

@@ -7,6 +7,7 @@
 #include "runtime/loop_owner.h"
 
 #include "base/check.h"
+#include "runtime/lock.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -16,7 +17,7 @@
 
 /* How long the loop is not used before its thread takes it. Short beside the drift margin, which
  * pays for it; long beside what a program does between two calls. */
-#define LOOK_MS 1
+#define CHECK_MS 1
 
 /* Its address is the name of a thread. */
 static _Thread_local char self;
@@ -59,13 +60,14 @@ int sb_loop_owner_init(struct sb_loop_owner *w, int events_fd)
         close(w->wake_fd);
         return code;
     }
-    pthread_mutex_init(&w->lock, NULL);
+    sb_lock_init(&w->lock);
     pthread_cond_init(&w->freed, NULL);
     return 0;
 }
 
 void sb_loop_owner_destroy(struct sb_loop_owner *w)
 {
+    SB_CHECK(w->waiting == 0 && !w->is_borrowed, "a loop is freed when no thread waits for it");
     pthread_cond_destroy(&w->freed);
     pthread_mutex_destroy(&w->lock);
     close(w->watch_fd);
@@ -75,6 +77,7 @@ void sb_loop_owner_destroy(struct sb_loop_owner *w)
 /* Says whether events wake it. To change that cannot fail, for both are in the set. */
 static void watch_events(struct sb_loop_owner *w, bool on)
 {
+    SB_CHECK(sb_lock_is_mine(&w->lock), "what wakes the loop's thread changes with the lock held");
     if (w->sees_events != on)
         change_watched(w, EPOLL_CTL_MOD, w->events_fd, on ? EPOLLIN : 0);
     w->sees_events = on;
@@ -110,10 +113,10 @@ static void sleep_until_woken(struct sb_loop_owner *w, int timeout_ms)
 }
 
 /* Looks again after a while as long as there are signs of a borrower. One that has run nothing
- * since the last look waits for long: it wakes this thread when it leaves. */
+ * since the last time waits for long: it wakes this thread when it leaves. */
 void sb_loop_owner_take(struct sb_loop_owner *w)
 {
-    pthread_mutex_lock(&w->lock);
+    sb_lock_take(&w->lock);
     for (;;) {
         unsigned uses = atomic_load_explicit(&w->uses, memory_order_relaxed);
         bool used = uses != w->seen;
@@ -121,27 +124,28 @@ void sb_loop_owner_take(struct sb_loop_owner *w)
         if (!w->is_borrowed && (!used || w->urgent))
             break;
         w->seen = uses;
-        w->thread = used ? LOOKING : SLEEPING;
+        w->thread = used ? CHECKING : SLEEPING;
         watch_events(w, false);
-        pthread_mutex_unlock(&w->lock);
-        sleep_until_woken(w, used ? LOOK_MS : -1);
-        pthread_mutex_lock(&w->lock);
+        sb_lock_release(&w->lock);
+        sleep_until_woken(w, used ? CHECK_MS : -1);
+        sb_lock_take(&w->lock);
     }
     SB_CHECK(atomic_load_explicit(&w->holder, memory_order_relaxed) == NULL,
              "a loop has one owner");
     w->urgent = false;
     w->thread = WORKING;
     atomic_store_explicit(&w->holder, &self, memory_order_relaxed);
-    pthread_mutex_unlock(&w->lock);
+    sb_lock_release(&w->lock);
 }
 
 void sb_loop_owner_wait(struct sb_loop_owner *w, int timeout_ms)
 {
     bool wanted;
 
-    pthread_mutex_lock(&w->lock);
+    sb_lock_take(&w->lock);
     SB_CHECK(sb_loop_owner_is_me(w), "the owner gives a loop up");
     atomic_store_explicit(&w->holder, NULL, memory_order_relaxed);
+    SB_CHECK(w->thread == WORKING, "the loop's thread waits after it has worked");
     w->seen = atomic_load_explicit(&w->uses, memory_order_relaxed);
     w->thread = WATCHING;
     wanted = w->is_borrowed;
@@ -149,19 +153,19 @@ void sb_loop_owner_wait(struct sb_loop_owner *w, int timeout_ms)
         pthread_cond_signal(&w->freed);
     else
         watch_events(w, true);
-    pthread_mutex_unlock(&w->lock);
+    sb_lock_release(&w->lock);
     if (!wanted)
         sleep_until_woken(w, timeout_ms);
 }
 
 void sb_loop_owner_wake(struct sb_loop_owner *w)
 {
-    pthread_mutex_lock(&w->lock);
-    if (!w->is_borrowed && w->thread == LOOKING) {
+    sb_lock_take(&w->lock);
+    if (!w->is_borrowed && w->thread == CHECKING) {
         w->urgent = true;
         wake_in(w, 0);
     }
-    pthread_mutex_unlock(&w->lock);
+    sb_lock_release(&w->lock);
 }
 
 /* ---- Borrowers ------------------------------------------------------------------------------- */
@@ -170,7 +174,7 @@ bool sb_loop_owner_join(struct sb_loop_owner *w)
 {
     bool is_borrower;
 
-    pthread_mutex_lock(&w->lock);
+    sb_lock_take(&w->lock);
     is_borrower = w->waiting++ == 0 && !sb_loop_owner_is_me(w);
     if (is_borrower) {
         SB_CHECK(!w->is_borrowed, "a loop has one borrower");
@@ -179,7 +183,7 @@ bool sb_loop_owner_join(struct sb_loop_owner *w)
             pthread_cond_wait(&w->freed, &w->lock);
         atomic_store_explicit(&w->holder, &self, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&w->lock);
+    sb_lock_release(&w->lock);
     return is_borrower;
 }
 
@@ -192,6 +196,7 @@ void sb_loop_owner_note_use(struct sb_loop_owner *w)
  * small machine take the core from the thread that is needed next. */
 static void send_to_sleep(struct sb_loop_owner *w)
 {
+    SB_CHECK(w->is_borrowed && sb_loop_owner_is_me(w), "only the borrower lets the thread sleep");
     if (w->thread == WATCHING) {
         watch_events(w, false);
         w->thread = SLEEPING;
@@ -200,23 +205,24 @@ static void send_to_sleep(struct sb_loop_owner *w)
 
 void sb_loop_owner_let_sleep(struct sb_loop_owner *w)
 {
-    pthread_mutex_lock(&w->lock);
+    sb_lock_take(&w->lock);
     send_to_sleep(w);
-    pthread_mutex_unlock(&w->lock);
+    sb_lock_release(&w->lock);
 }
 
-/* The loop's thread is to begin to look. From now on it does so by itself, and is not woken
+/* The loop's thread is to begin to check. From now on it does so by itself, and is not woken
  * again. */
-static void let_thread_look(struct sb_loop_owner *w)
+static void let_thread_check(struct sb_loop_owner *w)
 {
-    w->thread = LOOKING;
-    wake_in(w, LOOK_MS);
+    SB_CHECK(!w->is_borrowed, "the loop's thread checks a loop that was given back");
+    w->thread = CHECKING;
+    wake_in(w, CHECK_MS);
 }
 
-/* A thread that still waits must not wait for the next look of the loop's thread. */
+/* A thread that still waits must not wait until the loop's thread checks again. */
 void sb_loop_owner_leave(struct sb_loop_owner *w, bool is_borrower)
 {
-    pthread_mutex_lock(&w->lock);
+    sb_lock_take(&w->lock);
     SB_CHECK(w->waiting > 0, "a thread that leaves has joined");
     w->waiting--;
     if (is_borrower) {
@@ -229,7 +235,7 @@ void sb_loop_owner_leave(struct sb_loop_owner *w, bool is_borrower)
         if (w->urgent)
             wake_in(w, 0);
         else if (w->thread == SLEEPING)
-            let_thread_look(w);
+            let_thread_check(w);
     }
-    pthread_mutex_unlock(&w->lock);
+    sb_lock_release(&w->lock);
 }

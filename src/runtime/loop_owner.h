@@ -11,9 +11,9 @@
  *
  * There is at most one borrower, and only where a single thread waits: several are served better by
  * the loop's thread. A borrower that leaves does not wake the loop's thread, which would cost a
- * change of threads for each call. The loop's thread looks by itself after LOOK_MS whether the loop
- * is used, and takes it if not. So events can be late by twice that time after a borrower has left,
- * and an idle client does not tick.
+ * change of threads for each call. The loop's thread checks by itself after CHECK_MS whether the
+ * loop is used, and takes it if not. So events can be late by twice that time after a borrower has
+ * left, and an idle client does not tick.
  *
  * Must not know what is run.
  */
@@ -35,9 +35,9 @@ struct sb_loop_owner {
     pthread_cond_t freed; /* the loop's thread has given it up for a borrower */
     unsigned waiting;     /* threads between join and leave */
     bool is_borrowed;     /* one of them owns the loop, or is about to */
-    bool urgent;          /* the loop's thread is to take it without a second look */
+    bool urgent;          /* the loop's thread is to take it at once */
     unsigned seen;        /* the uses that the loop's thread knows of */
-    enum { WORKING, WATCHING, LOOKING, SLEEPING } thread; /* what the loop's thread does */
+    enum { WORKING, WATCHING, CHECKING, SLEEPING } thread; /* what the loop's thread does */
 };
 
 /* `events_fd` is readable whenever there is something to do; it stays the caller's. Returns a
@@ -58,7 +58,7 @@ void sb_loop_owner_leave(struct sb_loop_owner *owner, bool is_borrower);
 void sb_loop_owner_note_use(struct sb_loop_owner *owner);
 void sb_loop_owner_let_sleep(struct sb_loop_owner *owner);
 
-/* There is something to do that should not wait until the loop's thread looks. From any thread. */
+/* There is something to do that should not wait until the loop's thread checks. From any thread. */
 void sb_loop_owner_wake(struct sb_loop_owner *owner);
 
 /* The loop's thread takes the loop when it can; and gives it up until there is something to do, the

@@ -2,14 +2,13 @@
  * notices.c - brings what a backend tells to the services that it concerns. Notices may come on any
  * thread; they are acted upon on the loop thread only.
  */
-#include "runtime/notices.h"
+#include "runtime/service_state.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/container.h"
 #include "base/text.h"
-#include "runtime/looks.h"
-#include "runtime/service_state.h"
+#include "runtime/shared_reads.h"
 
 /* A notice on its way to the loop. An empty string stands for NULL. */
 struct notice {
@@ -25,14 +24,14 @@ static void collect_member(struct sb_member *member, void *argument)
 {
     struct sb_member **list = argument;
 
+    SB_CHECK(member != *list, "a member is found once");
     sb_service_hold(sb_service_of_member(member));
     member->found = *list;
     *list = member;
 }
 
-/* Whether it makes a service look at one mutex, which the sender of a message may want very
- * often. */
-static bool is_hint_to_look(const struct notice *notice, const struct sb_service *s)
+/* Whether it makes a service read one mutex, which the sender of a message may want very often. */
+static bool is_hint_to_read(const struct notice *notice, const struct sb_service *s)
 {
     if (notice->mutex[0] == '\0')
         return false; /* it is about the connection */
@@ -41,8 +40,8 @@ static bool is_hint_to_look(const struct notice *notice, const struct sb_service
 }
 
 /* Only from the inbox or a timer, never from within a step, so that there is one list of found
- * members at a time. Hints to look are told where `looks` says so. Returns whether there is any. */
-static bool tell_members(const struct notice *notice, bool looks)
+ * members at a time. Hints to read are told where `reads` says so. Returns whether there is any. */
+static bool tell_members(const struct notice *notice, bool reads)
 {
     struct sb_member *list = NULL;
     bool hinted = false;
@@ -53,11 +52,11 @@ static bool tell_members(const struct notice *notice, bool looks)
     while (list != NULL) {
         struct sb_member *member = list;
         struct sb_service *service = sb_service_of_member(member);
-        bool hint = is_hint_to_look(notice, service);
+        bool hint = is_hint_to_read(notice, service);
 
         list = member->found;
         hinted |= hint;
-        if (hint ? looks : notice->event != SB_EVENT_CHANGED || sb_service_hears_changes(service))
+        if (hint ? reads : notice->event != SB_EVENT_CHANGED || sb_service_hears_changes(service))
             sb_service_event(service, notice->event);
         sb_service_drop(service);
     }
@@ -67,7 +66,7 @@ static bool tell_members(const struct notice *notice, bool looks)
 static void tell(const struct notice *notice)
 {
     if (tell_members(notice, false))
-        sb_looks_hint(notice->engine->looks, notice->mutex);
+        sb_reads_hint(notice->engine->reads, notice->mutex);
 }
 
 static void run_notice(struct simba_task *task)
@@ -122,6 +121,7 @@ void sb_notices_run_session_lost(struct simba_task *task)
     struct sb_engine *engine = SB_CONTAINER(struct sb_engine, session_task, task);
     struct notice notice = make_notice(engine, SB_EVENT_SESSION_LOST, NULL, NULL);
 
+    SB_CHECK(atomic_load(&engine->session_task_posted), "a task that runs was posted");
     atomic_store(&engine->session_task_posted, false);
     tell(&notice);
 }

@@ -30,8 +30,10 @@ static struct sb_name *name_of(const struct sb_packed *r, const char *id)
 
 static void hold(struct sb_name *name)
 {
-    if (name != NULL)
-        name->references++;
+    if (name == NULL)
+        return;
+    name->references++;
+    SB_CHECK(name->references > 0, "references to a name do not overflow");
 }
 
 static void drop(struct sb_name *name)
@@ -63,6 +65,7 @@ bool sb_packed_make_name(const struct sb_packed *r, const char *id, struct sb_na
             return false;
         sb_text_copy(name->text, length + 1, id);
     }
+    SB_CHECK(name == NULL || name->text[0] != '\0', "nobody needs no name");
     hold(name);
     *ret_name = name;
     return true;
@@ -175,6 +178,8 @@ static const struct simba_owner *pack_machine(struct sb_packed *r,
 static void pack_report(struct sb_packed *r, const struct sb_report *report,
                         const struct sb_name *news)
 {
+    SB_CHECK(!(report->pending && report->acquired && report->released),
+             "a report tells of a win or of a loss, not both");
     pack_owner(r, &r->before, &report->state.before, news);
     pack_owner(r, &r->after, &report->state.after, news);
     r->pending = report->pending;

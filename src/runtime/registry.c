@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "runtime/lock.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -13,6 +14,7 @@
 
 static struct sb_member **bucket_of(const struct sb_registry *r, const char *mutex)
 {
+    SB_CHECK((r->size & (r->size - 1)) == 0, "the size of the registry is a power of two");
     return &r->buckets[sb_hash(mutex) & (r->size - 1)];
 }
 
@@ -23,7 +25,7 @@ int sb_registry_init(struct sb_registry *r)
     if (r->buckets == NULL)
         return SIMBA_ENOMEM;
     r->size = FIRST_SIZE;
-    pthread_mutex_init(&r->lock, NULL);
+    sb_lock_init(&r->lock);
     return SIMBA_OK;
 }
 
@@ -41,7 +43,7 @@ static void grow(struct sb_registry *r)
 {
     struct sb_registry larger = {.size = r->size * 2};
 
-    SB_CHECK((r->size & (r->size - 1)) == 0, "the size of the registry is a power of two");
+    SB_CHECK(sb_lock_is_mine(&r->lock), "the registry grows with its lock held");
     larger.buckets = sb_alloc_zero(larger.size * sizeof *larger.buckets);
     if (larger.buckets == NULL)
         return;
@@ -73,19 +75,20 @@ int sb_registry_add(struct sb_registry *r, struct sb_member *member)
 {
     int code = SIMBA_EEXISTS;
 
-    pthread_mutex_lock(&r->lock);
+    sb_lock_take(&r->lock);
     if (member->id == NULL || !has(r, member->mutex, member->id)) {
         struct sb_member **bucket;
 
         if (r->count >= r->size)
             grow(r);
         bucket = bucket_of(r, member->mutex);
+        SB_CHECK(*bucket != member, "a member is added once");
         member->next = *bucket;
         *bucket = member;
         r->count++;
         code = SIMBA_OK;
     }
-    pthread_mutex_unlock(&r->lock);
+    sb_lock_release(&r->lock);
     return code;
 }
 
@@ -93,7 +96,7 @@ void sb_registry_remove(struct sb_registry *r, struct sb_member *member)
 {
     struct sb_member **at;
 
-    pthread_mutex_lock(&r->lock);
+    sb_lock_take(&r->lock);
     for (at = bucket_of(r, member->mutex); *at != NULL; at = &(*at)->next) {
         if (*at == member) {
             SB_CHECK(r->count > 0, "the registry counts its members");
@@ -102,7 +105,7 @@ void sb_registry_remove(struct sb_registry *r, struct sb_member *member)
             break;
         }
     }
-    pthread_mutex_unlock(&r->lock);
+    sb_lock_release(&r->lock);
 }
 
 static void visit_bucket(struct sb_member *first, const char *mutex, const char *id,
@@ -118,12 +121,12 @@ static void visit_bucket(struct sb_member *first, const char *mutex, const char 
 void sb_registry_visit(struct sb_registry *r, const char *mutex, const char *id,
                        void (*visit)(struct sb_member *member, void *argument), void *argument)
 {
-    pthread_mutex_lock(&r->lock);
+    sb_lock_take(&r->lock);
     if (mutex != NULL) {
         visit_bucket(*bucket_of(r, mutex), mutex, id, visit, argument);
     } else {
         for (size_t i = 0; i < r->size; i++)
             visit_bucket(r->buckets[i], mutex, id, visit, argument);
     }
-    pthread_mutex_unlock(&r->lock);
+    sb_lock_release(&r->lock);
 }

@@ -1,5 +1,6 @@
 /*
- * requests.c - carries requests to the backend, and answers back. Must not know services.
+ * requests.c - carries requests to the backend, and answers back; lets starts wait while many
+ * requests are under way. Must not know services.
  *
  * Requests that become due within one turn of the loop leave in one batch. Answers may come on any
  * thread; they are acted upon on the loop thread only.
@@ -12,9 +13,100 @@
 #include "base/container.h"
 #include "base/text.h"
 #include "runtime/engine_state.h"
-#include "runtime/looks.h"
+#include "runtime/shared_reads.h"
 
 #include <string.h>
+
+#define BUSY_FROM 4096 /* requests under way: twice what a Redis connection takes at once */
+#define ROUND_MS 1000  /* without a start that begins, and what is under way counts no more */
+
+/* ---- Starts ---------------------------------------------------------------------------------- */
+
+bool sb_starts_are_held_up(const struct sb_starts *starts)
+{
+    return starts->under_way >= BUSY_FROM;
+}
+
+void sb_starts_add(struct sb_starts *starts, struct sb_start *start)
+{
+    SB_CHECK(sb_loop_is_current(starts->loop), "starts wait on the loop thread");
+    SB_CHECK(!start->is_queued, "a start is in the queue once");
+    start->is_queued = true;
+    start->next = NULL;
+    if (starts->last != NULL)
+        starts->last->next = start;
+    else
+        starts->first = start;
+    starts->last = start;
+    SB_CHECK(starts->first != NULL && starts->last->next == NULL, "a queue has a first and a last");
+    if (starts->first == start) {
+        starts->has_moved = false;
+        sb_loop_arm(starts->loop, &starts->timer, simba_now_ms() + ROUND_MS);
+    }
+}
+
+static struct sb_start *take_first(struct sb_starts *starts)
+{
+    struct sb_start *start = starts->first;
+
+    SB_CHECK(start->is_queued, "what is in the queue of starts knows it");
+    starts->first = start->next;
+    if (starts->first == NULL) {
+        starts->last = NULL;
+        sb_loop_cancel(starts->loop, &starts->timer);
+    }
+    start->is_queued = false;
+    return start;
+}
+
+void sb_starts_begin_next(struct sb_starts *starts)
+{
+    SB_CHECK(sb_loop_is_current(starts->loop), "starts begin on the loop thread");
+    while (starts->first != NULL && (!starts->first->waits || !sb_starts_are_held_up(starts))) {
+        starts->has_moved = true;
+        starts->begin(take_first(starts));
+    }
+}
+
+static void on_timer(struct sb_timer *timer)
+{
+    struct sb_starts *starts = SB_CONTAINER(struct sb_starts, timer, timer);
+
+    SB_CHECK(starts->first != NULL, "the timer of starts runs while one waits");
+    if (!starts->has_moved) {
+        starts->round++;
+        starts->under_way = 0;
+        sb_starts_begin_next(starts);
+    }
+    starts->has_moved = false;
+    if (starts->first != NULL)
+        sb_loop_arm(starts->loop, timer, simba_now_ms() + ROUND_MS);
+}
+
+void sb_starts_init(struct sb_starts *starts, struct sb_loop *loop,
+                    void (*begin)(struct sb_start *start))
+{
+    SB_CHECK(begin != NULL, "a start that leaves the queue can begin");
+    starts->loop = loop;
+    starts->begin = begin;
+    starts->timer.fire = on_timer;
+}
+
+/* Counts a request that is sent, and returns its round. */
+static unsigned count_request(struct sb_starts *starts)
+{
+    SB_CHECK(sb_loop_is_current(starts->loop), "requests are counted on the loop thread");
+    starts->under_way++;
+    return starts->round;
+}
+
+static void count_answer(struct sb_starts *starts, unsigned round)
+{
+    if (round != starts->round)
+        return;
+    SB_CHECK(starts->under_way > 0, "a request of this round is answered once");
+    starts->under_way--;
+}
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
@@ -26,11 +118,13 @@ void sb_request_send(struct sb_engine *engine, struct sb_request *request)
 void sb_request_send_as_of(struct sb_engine *engine, struct sb_request *request, int64_t now_us)
 {
     SB_CHECK(sb_loop_is_current(engine->loop), "requests are sent on the loop thread");
+    SB_CHECK(request->answered != NULL && request->engine == NULL, "a request is sent once");
     request->engine = engine;
     request->sent_at_us = now_us;
     request->sent_at_ms = now_us / 1000;
-    request->round = sb_starts_count_request(&engine->starts);
+    request->round = count_request(&engine->starts);
     request->wire.next = NULL;
+    SB_CHECK(*engine->batch_end == NULL, "a batch ends where the next request goes");
     *engine->batch_end = &request->wire;
     engine->batch_end = &request->wire.next;
     sb_engine_pending_add(engine);
@@ -45,9 +139,10 @@ void sb_requests_flush(void *argument)
         struct simba_request *batch = engine->batch;
 
         SB_CHECK(engine->backend != NULL, "requests are sent when the engine is complete");
+        SB_CHECK(sb_loop_is_current(engine->loop), "a batch is sent on the loop thread");
         engine->batch = NULL;
         engine->batch_end = &engine->batch;
-        sb_looks_end_turn(engine->looks);
+        sb_reads_end_turn(engine->reads);
         engine->ops->submit(engine->backend, batch);
     }
 }
@@ -58,26 +153,28 @@ static void answer(struct sb_request *request, const struct simba_reply *reply)
 {
     struct sb_engine *engine = request->engine;
     struct sb_request *sharer = request->sharers; /* the request is gone once it is answered */
-    struct sb_look *look = request->look;
+    struct sb_mutex_reads *shared = request->shared;
     int64_t now_us = sb_clock_us();
 
     SB_CHECK(sb_loop_is_current(engine->loop), "answers are acted upon on the loop thread");
+    SB_CHECK(request->answered_at_us == 0, "a request is answered once");
     request->answered_at_us = now_us;
     sb_metrics_observe(&engine->metrics.operation, request->answered_at_us - request->sent_at_us);
     if (reply->code != SIMBA_OK)
         sb_metrics_count(&engine->metrics.errors);
-    sb_starts_count_answer(&engine->starts, request->round);
+    count_answer(&engine->starts, request->round);
     request->answered(request, reply);
     while (sharer != NULL) {
         struct sb_request *next = sharer->sharers;
 
+        SB_CHECK(sharer->answered_at_us == 0, "a request is answered once");
         sharer->answered_at_us = now_us;
         sharer->answered(sharer, reply);
         sharer = next;
     }
-    if (look != NULL)
-        sb_looks_end(look);
-    sb_starts_go_on(&engine->starts);
+    if (shared != NULL)
+        sb_reads_end(shared);
+    sb_starts_begin_next(&engine->starts);
     sb_engine_pending_remove(engine);
 }
 

@@ -46,6 +46,7 @@ static bool is_away(struct sb_service *s, int64_t now_ms)
 {
     const struct sb_timing *timing = sb_service_timing(s);
 
+    SB_CHECK(sb_loop_is_current(s->engine->loop), "failures are noted on the loop thread");
     if (s->failing_since_ms == 0)
         s->failing_since_ms = now_ms;
     return now_ms - s->failing_since_ms >= sb_later(timing->ttl_ms, timing->transition_ms);
@@ -61,7 +62,7 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
     bool warn;
 
     SB_CHECK(reply->code != SIMBA_OK, "an error that is kept is one");
-    pthread_mutex_lock(&s->engine->state_lock);
+    sb_lock_take(&s->engine->state_lock);
     if (s->last_error == NULL)
         s->last_error = sb_alloc_zero(sizeof *s->last_error);
     warn = s->last_error == NULL || s->last_error->code != reply->code ||
@@ -76,7 +77,7 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
             sb_error_plain(s->last_error, reply->code);
         s->last_error->code = reply->code;
     }
-    pthread_mutex_unlock(&s->engine->state_lock);
+    sb_lock_release(&s->engine->state_lock);
     sb_log(&s->engine->log, warn ? level : SIMBA_LOG_DEBUG, "mutex '%s': cannot %s%s: %s",
            s->member.mutex, op_name(wire), away ? " for longer than a lease" : "",
            reply->error != NULL ? reply->error->text : simba_strerror(reply->code));
@@ -87,6 +88,7 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
  * the warning, unless a stop has asked. */
 static void forget_error(struct sb_service *s)
 {
+    SB_CHECK(sb_loop_is_current(s->engine->loop), "failures are forgotten on the loop thread");
     if (s->failing_since_ms != 0 && simba_status_is_active(atomic_load(&s->status)))
         sb_log(&s->engine->log, SIMBA_LOG_WARN, "mutex '%s': the store answers again",
                s->member.mutex);
@@ -94,9 +96,9 @@ static void forget_error(struct sb_service *s)
     s->away_told = false;
     if (s->last_error == NULL)
         return;
-    pthread_mutex_lock(&s->engine->state_lock);
+    sb_lock_take(&s->engine->state_lock);
     s->last_error->code = SIMBA_OK;
-    pthread_mutex_unlock(&s->engine->state_lock);
+    sb_lock_release(&s->engine->state_lock);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
@@ -145,11 +147,15 @@ void sb_service_take_answer(struct sb_service *s, const struct sb_request *reque
                             struct sb_name **ret_name)
 {
     SB_CHECK(request->wire.mutex == s->member.mutex, "an answer is for the service that asked");
+    SB_CHECK(event->type == SB_EVENT_REPLY && event->op == request->wire.op,
+             "an answer is the event of its request");
     refuse_without_revision(s, told);
     take_owner(s, request->wire.op, told, ret_name);
     event->answer = answer_of(s, told);
     event->code = told->code;
     event->owner = told->owner;
+    SB_CHECK(event->answer != SB_ANSWER_MINE || event->revision != 0,
+             "a record of mine has a revision");
     if (told->code != SIMBA_OK)
         keep_error(s, &request->wire, told);
     else

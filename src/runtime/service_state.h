@@ -1,7 +1,6 @@
 /*
  * service_state.h - the inside of a service, for the files of the runtime. Of its own files each
- * calls only those before it: service.c, service_answer.c, service_report.c, service_step.c,
- * service_life.c.
+ * calls only those before it: service.c, service_answer.c, service_step.c, service_lifecycle.c.
  */
 #ifndef SB_RUNTIME_SERVICE_STATE_H
 #define SB_RUNTIME_SERVICE_STATE_H
@@ -79,6 +78,14 @@ struct sb_service *sb_service_of_member(struct sb_member *member);
 /* Frees a service that nobody refers to. */
 void sb_service_free(struct sb_service *service);
 
+/* What service->report_call runs. */
+void sb_service_run_report(struct sb_call *call);
+
+/* Adds what a step has changed to the report, with engine->state_lock held. Returns how many
+ * changes will have no callback of their own. *ret_dropped: whether one of them should have had. */
+unsigned sb_service_keep_report(struct sb_service *service, const struct sb_step *step,
+                                struct sb_report *report, bool *ret_dropped);
+
 /* ---- service_answer.c ------------------------------------------------------------------------ */
 
 /* Completes the event that an answer is to the machine, and keeps what the service shows of a
@@ -88,16 +95,6 @@ void sb_service_free(struct sb_service *service);
 void sb_service_take_answer(struct sb_service *service, const struct sb_request *request,
                             struct simba_reply *told, struct sb_event *event,
                             struct sb_name **ret_name);
-
-/* ---- service_report.c ------------------------------------------------------------------------ */
-
-/* What service->report_call runs. */
-void sb_service_run_report(struct sb_call *call);
-
-/* Adds what a step has changed to the report, with engine->state_lock held. Returns how many
- * changes will have no callback of their own. *ret_dropped: whether one of them should have had. */
-unsigned sb_service_keep_report(struct sb_service *service, const struct sb_step *step,
-                                struct sb_report *report, bool *ret_dropped);
 
 /* ---- service_step.c -------------------------------------------------------------------------- */
 
@@ -115,5 +112,22 @@ void sb_service_begin_queued(struct sb_start *start);
 
 /* Tells a store that was not open before that the service listens, if it does. */
 void sb_service_introduce(struct sb_service *service);
+
+/* ---- notices.c, for the engine --------------------------------------------------------------- */
+
+/* `notice` and `session_lost` of the host. From any thread. */
+void sb_notices_tell(const struct simba_backend_host *host, enum simba_notice what,
+                     const char *mutex, const char *id);
+void sb_notices_tell_session_lost(const struct simba_backend_host *host, const char *mutex);
+
+/* What engine->session_task runs. */
+void sb_notices_run_session_lost(struct simba_task *task);
+
+/* Has the followers of a mutex read its owner. Loop thread only, not from within a step. */
+void sb_notices_tell_followers(void *engine, const char *mutex);
+
+/* A store that was down at first is open: tells it which services of the engine listen. Loop thread
+ * only. */
+void sb_notices_introduce_services(void *engine);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/container.h"
-#include "runtime/looks.h"
+#include "runtime/shared_reads.h"
 
 /* Called after every step with the lock held. STARTING turns into RUNNING only where no stop has
  * come in between; the end of a stop is shown when all is done. */
@@ -21,7 +21,10 @@ static void show(struct sb_service *s, const union sb_any_machine *machine)
     int starting = SIMBA_STARTING;
     enum simba_status status = sb_service_is_observer(s) ? machine->observer.status : m->status;
 
+    SB_CHECK(sb_lock_is_mine(&s->engine->state_lock), "a belief is shown with the lock held");
     if (!sb_service_is_observer(s)) {
+        SB_CHECK((sb_machine_belief_ms(m) == 0) || sb_machine_fence(m) != 0,
+                 "a belief that is shown has a token");
         atomic_store_explicit(&s->fence, sb_machine_fence(m), memory_order_release);
         atomic_store_explicit(&s->ttl_ms, sb_machine_ttl_ms(m), memory_order_release);
         atomic_store_explicit(&s->belief_ms, sb_machine_belief_ms(m), memory_order_release);
@@ -70,8 +73,9 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     sb_service_drop(s);
 }
 
-/* `look`: a READ that only tells of the owner. It is the same for all, so it names no contender. */
-static void send_request(struct sb_service *s, const struct sb_step *step, bool look,
+/* `shares`: a READ that only tells of the owner. It is the same for all followers, so it names no
+ * contender. */
+static void send_request(struct sb_service *s, const struct sb_step *step, bool shares,
                          int64_t now_us)
 {
     const struct sb_timing *timing = sb_service_timing(s);
@@ -91,12 +95,14 @@ static void send_request(struct sb_service *s, const struct sb_step *step, bool 
     }
     SB_CHECK(step->request.op == SIMBA_OP_READ || !sb_service_is_observer(s),
              "an observer only reads");
+    SB_CHECK(step->request.timeout_ms > 0, "a request has time");
+    SB_CHECK(!shares || step->request.revision == 0, "a READ that is shared names no record");
     request->service = s;
     request->generation = step->request.generation;
     request->base.answered = on_answered;
     request->base.wire.op = step->request.op;
     request->base.wire.mutex = s->member.mutex;
-    request->base.wire.id = look ? NULL : s->member.id;
+    request->base.wire.id = shares ? NULL : s->member.id;
     request->base.wire.ttl_ms = timing->ttl_ms;
     request->base.wire.transition_ms = timing->transition_ms;
     request->base.wire.revision = step->request.revision;
@@ -104,7 +110,7 @@ static void send_request(struct sb_service *s, const struct sb_step *step, bool 
     request->base.wire.timeout_ms = step->request.timeout_ms;
     request->base.wire.asks_place = timing->turn_ms > 0 && step->request.op == SIMBA_OP_ACQUIRE;
     sb_service_hold(s);
-    if (!look || !sb_looks_join(s->engine->looks, &request->base))
+    if (!shares || !sb_reads_join(s->engine->reads, &request->base))
         sb_request_send_as_of(s->engine, &request->base, now_us);
 }
 
@@ -143,6 +149,8 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
         sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s owns, token %llu", s->member.mutex,
                s->member.id, (unsigned long long)step->state.after.fence);
     }
+    SB_CHECK(!(step->acquired || step->released) || !sb_service_is_observer(s),
+             "an observer never owns");
     if (step->released) {
         sb_metrics_uncount(&metrics->owned);
         s->contest_at_us = now_us;
@@ -169,6 +177,8 @@ static void set_listening(struct sb_service *s, bool on)
 
     if (s->listening == on)
         return;
+    SB_CHECK(sb_loop_is_current(s->engine->loop),
+             "a store is told of listeners on the loop thread");
     SB_CHECK(on || !s->following, "a service that listens no more does not follow");
     s->listening = on;
     if (ops->listen != NULL)
@@ -180,6 +190,7 @@ void sb_service_introduce(struct sb_service *s)
 {
     const struct simba_backend_ops *ops = s->engine->ops;
 
+    SB_CHECK(sb_loop_is_current(s->engine->loop), "services are introduced on the loop thread");
     if (s->listening && ops->listen != NULL)
         ops->listen(s->engine->backend, s->member.mutex, s->member.id, true);
 }
@@ -196,6 +207,7 @@ static void set_following(struct sb_service *s, bool on)
 
     if (s->following == on || ops->listen == NULL)
         return;
+    SB_CHECK(s->listening && !sb_service_is_observer(s), "a contender that listens follows");
     s->following = on;
     ops->listen(s->engine->backend, s->member.mutex, NULL, on);
 }
@@ -220,16 +232,16 @@ static void on_stopped(struct sb_service *s, int code)
         sb_metrics_uncount(&engine->metrics.contenders);
     if (s->close_when_stopped)
         sb_loop_post(engine->loop, &s->close_task);
-    pthread_mutex_lock(&engine->lock);
+    sb_lock_take(&engine->lock);
     s->stop_code = code;
     s->stops++;
     atomic_store_explicit(&s->status, SIMBA_INITIAL, memory_order_release);
     pthread_cond_broadcast(&engine->progress);
-    pthread_mutex_unlock(&engine->lock);
+    sb_lock_release(&engine->lock);
 }
 
-static bool is_look(const struct sb_service *s, const union sb_any_machine *machine,
-                    const struct sb_step *step)
+static bool may_share(const struct sb_service *s, const union sb_any_machine *machine,
+                      const struct sb_step *step)
 {
     const struct sb_machine *m = &machine->contender;
 
@@ -237,26 +249,30 @@ static bool is_look(const struct sb_service *s, const union sb_any_machine *mach
            (sb_service_is_observer(s) || (m->reading && m->in_flight == SIMBA_OP_READ));
 }
 
-/* Steps the machine. Returns as above. *ret_look: whether it asks for a look of a follower. */
+/* Steps the machine. Returns as above. *ret_shares: whether its request is the READ of a
+ * follower. */
 static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
                              struct sb_name *name, struct sb_step *step, bool *ret_dropped,
-                             bool *ret_look)
+                             bool *ret_shares)
 {
     struct sb_report report;
     union sb_any_machine machine;
     unsigned untold;
     bool reports;
 
+    SB_CHECK(sb_lock_is_mine(&s->engine->state_lock), "a machine is stepped with the lock held");
     sb_packed_get_machine(&s->packed, &machine);
     if (sb_service_is_observer(s))
         sb_observer_step(&machine.observer, event, step);
     else
         sb_machine_step(&machine.contender, event, step);
     show(s, &machine);
-    *ret_look = is_look(s, &machine, step);
+    *ret_shares = may_share(s, &machine, step);
     reports = step->changed || step->renewed || s->packed.pending;
     *ret_dropped = false;
     untold = reports ? sb_service_keep_report(s, step, &report, ret_dropped) : 0;
+    SB_CHECK(untold == 0 || step->changed || step->renewed || step->stopped,
+             "only what a step brings goes untold");
     if (step->stopped) {
         s->ends++;
         s->told = false;
@@ -276,15 +292,15 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
     unsigned untold;
     bool dropped;
     bool report;
-    bool look;
+    bool shares;
     int64_t belief_ms = atomic_load_explicit(&s->belief_ms, memory_order_acquire);
 
     SB_CHECK(sb_loop_is_current(s->engine->loop), "a machine is stepped on the loop thread");
-    pthread_mutex_lock(&s->engine->state_lock);
-    untold = step_machine(s, event, name, &step, &dropped, &look);
+    sb_lock_take(&s->engine->state_lock);
+    untold = step_machine(s, event, name, &step, &dropped, &shares);
     report = s->packed.pending && !s->report_queued;
     s->report_queued |= report;
-    pthread_mutex_unlock(&s->engine->state_lock);
+    sb_lock_release(&s->engine->state_lock);
 
     count_step(s, event, &step, belief_ms, now_us);
     if (dropped)
@@ -297,7 +313,7 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
     if (s->calls.hook != NULL)
         s->calls.hook(s->calls.user, s, event, &step);
     if (step.request.op != SIMBA_OP_NONE)
-        send_request(s, &step, look, now_us);
+        send_request(s, &step, shares, now_us);
     if (untold > 0) {
         struct sb_event returned = {
             .type = SB_EVENT_RETURNED, .now_ms = event->now_ms, .returned = untold};
@@ -344,6 +360,7 @@ static void run_returned(struct simba_task *task)
 
 static void begin_contest(struct sb_service *s, int64_t now_us)
 {
+    SB_CHECK(!s->start.waits && !s->listening, "a contest begins once");
     set_listening(s, true);
     step_at(s, SB_EVENT_START, now_us);
 }
@@ -363,6 +380,7 @@ void sb_service_begin_queued(struct sb_start *start)
 /* It may still be in the queue since an earlier start, which a stop has ended. */
 static void queue_start(struct sb_service *s)
 {
+    SB_CHECK(!s->awaited, "a start that a thread waits for does not queue");
     s->start.waits = true;
     if (s->start.is_queued)
         return;
@@ -375,15 +393,16 @@ static void run_start(struct simba_task *task)
     struct sb_service *s = SB_CONTAINER(struct sb_service, start_task, task);
 
     SB_CHECK(atomic_load(&s->status) != SIMBA_INITIAL, "a start has moved the status before");
+    SB_CHECK(sb_loop_is_current(s->engine->loop), "starts begin on the loop thread");
     SB_CHECK(!s->start.waits && !s->listening, "a start follows the end of the contest before");
     if (!sb_service_is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
     s->contest_at_us = sb_clock_us();
     s->failing_since_ms = 0;
     s->away_told = false;
-    pthread_mutex_lock(&s->engine->state_lock);
+    sb_lock_take(&s->engine->state_lock);
     sb_packed_forget(&s->packed);
-    pthread_mutex_unlock(&s->engine->state_lock);
+    sb_lock_release(&s->engine->state_lock);
     if (!s->awaited && sb_starts_are_held_up(&s->engine->starts))
         queue_start(s);
     else
@@ -403,7 +422,7 @@ static void run_stop(struct simba_task *task)
     }
     s->start.waits = false;
     on_stopped(s, SIMBA_OK);
-    sb_starts_go_on(&s->engine->starts);
+    sb_starts_begin_next(&s->engine->starts);
 }
 
 void sb_service_init_steps(struct sb_service *s)

@@ -14,6 +14,7 @@ static struct sb_timer *meld(struct sb_timer *a, struct sb_timer *b)
     if (b == NULL)
         return a;
     SB_CHECK(a != b, "a timer stands in the heap once");
+    SB_CHECK(a->previous == NULL && b->previous == NULL, "only roots are melded");
     if (b->at_ms < a->at_ms) {
         struct sb_timer *swap = a;
 
@@ -60,15 +61,18 @@ static struct sb_timer *meld_siblings(struct sb_timer *first)
         pair->next = NULL;
         heap = meld(heap, pair);
     }
+    SB_CHECK(heap == NULL || heap->next == NULL, "a heap has one root");
     return heap;
 }
 
 static void unlink_from_siblings(struct sb_timer *timer)
 {
-    if (timer->previous->child == timer)
+    if (timer->previous->child == timer) {
         timer->previous->child = timer->next;
-    else
+    } else {
+        SB_CHECK(timer->previous->next == timer, "siblings know each other");
         timer->previous->next = timer->next;
+    }
     if (timer->next != NULL)
         timer->next->previous = timer->previous;
 }
@@ -106,5 +110,6 @@ void sb_timers_arm(struct sb_timers *timers, struct sb_timer *timer, int64_t at_
 
 struct sb_timer *sb_timers_first(const struct sb_timers *timers)
 {
+    SB_CHECK(timers->root == NULL || timers->root->armed, "what stands in the heap is armed");
     return timers->root;
 }

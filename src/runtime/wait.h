@@ -16,7 +16,7 @@ struct sb_wait {
     bool (*done)(void *argument);
     void *argument;
     int64_t until_ms; /* or SIMBA_INFINITE */
-    int64_t look_ms;  /* 0; or how often `done` is asked, because no signal tells of it */
+    int64_t check_ms; /* 0; or how often `done` is asked, because no signal tells of it */
 };
 
 void sb_wait_init_cond(pthread_cond_t *changed);

@@ -1,5 +1,5 @@
 /*
- * service_life.c - creates services, starts, stops and closes them: what a thread of the
+ * service_lifecycle.c - creates services, starts, stops and closes them: what a thread of the
  * application asks for, and its wait for that.
  */
 #include "runtime/service_state.h"
@@ -26,13 +26,13 @@ static int begin_start(struct sb_service *s, bool awaited, struct simba_error *e
 
     if (code != SIMBA_OK)
         return code;
-    pthread_mutex_lock(&engine->lock);
+    sb_lock_take(&engine->lock);
     moved = atomic_compare_exchange_strong(&s->status, &status, SIMBA_STARTING);
     if (moved) {
         s->awaited = awaited;
         sb_loop_push(engine->loop, &s->start_task);
     }
-    pthread_mutex_unlock(&engine->lock);
+    sb_lock_release(&engine->lock);
     if (!moved)
         return sb_error_set(error, SIMBA_ESTATE, "cannot start '%s': it is %s, start needs %s",
                             s->member.mutex, simba_status_name((enum simba_status)status),
@@ -80,14 +80,14 @@ static int begin_stop(struct sb_service *s, unsigned *ret_stops, struct simba_er
     int status = atomic_load(&s->status);
     bool moved = false;
 
-    pthread_mutex_lock(&engine->lock);
+    sb_lock_take(&engine->lock);
     while (!moved && simba_status_is_active((enum simba_status)status))
         moved = atomic_compare_exchange_weak(&s->status, &status, SIMBA_STOPPING);
     if (moved) {
         *ret_stops = s->stops;
         sb_loop_push(engine->loop, &s->stop_task);
     }
-    pthread_mutex_unlock(&engine->lock);
+    sb_lock_release(&engine->lock);
     if (!moved)
         return sb_error_set(error, SIMBA_ESTATE, "cannot stop '%s': it is %s, stop needs %s",
                             s->member.mutex, simba_status_name((enum simba_status)status),
@@ -105,6 +105,8 @@ static bool is_stopped(void *argument)
 {
     struct stop_wait *wait = argument;
 
+    SB_CHECK(sb_lock_is_mine(&wait->service->engine->lock),
+             "a stop is asked for with the lock held");
     wait->code = wait->service->stop_code;
     return wait->service->stops != wait->stops;
 }
@@ -114,6 +116,7 @@ static int wait_stopped(struct sb_service *s, unsigned stops)
     struct stop_wait wait = {.service = s, .stops = stops};
     struct sb_help help = sb_service_help(s);
 
+    SB_CHECK(!sb_service_is_inside(s), "a callback does not wait for its own stop");
     sb_engine_wait_progress(s->engine, is_stopped, &wait, SIMBA_INFINITE, &help);
     return wait.code;
 }
@@ -181,12 +184,12 @@ static void tell_closed(struct sb_service *s)
 {
     struct sb_engine *engine = s->engine;
 
-    pthread_mutex_lock(&engine->lock);
+    sb_lock_take(&engine->lock);
     SB_CHECK(!s->is_closed, "a service is closed once");
     s->is_closed = true;
     pthread_cond_broadcast(&engine->progress);
     sb_loop_wake(engine->loop);
-    pthread_mutex_unlock(&engine->lock);
+    sb_lock_release(&engine->lock);
 }
 
 /* On the strand: what was before it has returned, and nothing comes behind it. */
@@ -194,6 +197,7 @@ static void run_closed(struct sb_call *call)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, closed_call, call);
 
+    SB_CHECK(sb_service_is_inside(s), "the last callback runs on the strand");
     if (s->calls.on_closed != NULL)
         s->calls.on_closed(s->calls.closed_user);
     tell_closed(s);
@@ -204,6 +208,8 @@ static void run_close(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, close_task, task);
 
+    SB_CHECK(sb_loop_is_current(s->engine->loop), "a service is closed on the loop thread");
+    SB_CHECK(!s->is_closed, "a service is closed once");
     if (sb_service_status(s) != SIMBA_INITIAL) {
         s->close_when_stopped = true;
         return;
@@ -222,14 +228,16 @@ static bool is_closed(void *argument)
 {
     const struct sb_service *s = argument;
 
+    SB_CHECK(sb_lock_is_mine(&s->engine->lock), "a close is asked for with the lock held");
     return s->is_closed;
 }
 
 static void mute(struct sb_service *s)
 {
-    pthread_mutex_lock(&s->engine->state_lock);
+    SB_CHECK(sb_service_is_inside(s), "only a close from inside silences callbacks");
+    sb_lock_take(&s->engine->state_lock);
     s->muted = true;
-    pthread_mutex_unlock(&s->engine->state_lock);
+    sb_lock_release(&s->engine->state_lock);
 }
 
 /* Whether a callback has outlasted a stop that was given up, and still runs. */
@@ -237,9 +245,9 @@ static bool is_outlasted(struct sb_service *s)
 {
     bool given_up;
 
-    pthread_mutex_lock(&s->engine->lock);
+    sb_lock_take(&s->engine->lock);
     given_up = s->stop_code == SIMBA_ETIMEDOUT;
-    pthread_mutex_unlock(&s->engine->lock);
+    sb_lock_release(&s->engine->lock);
     return given_up && sb_strand_is_busy(&s->strand);
 }
 
@@ -290,6 +298,9 @@ static struct sb_service *allocate(const struct sb_service_config *config)
 
     if (s == NULL)
         return NULL;
+    SB_CHECK(mutex_size > 1 && mutex_size <= SIMBA_MUTEX_MAX + 1 && id_size != 1 &&
+                 id_size <= SIMBA_ID_MAX + 1,
+             "names have been checked");
     memcpy(s->names, config->mutex, mutex_size);
     s->member.mutex = s->names;
     if (config->id != NULL) {
@@ -307,6 +318,7 @@ static bool make_own_timing(struct sb_service *s, const struct sb_service_config
 
     if (timing == NULL)
         return false;
+    SB_CHECK(config->ttl_ms > 0 && config->transition_ms >= 0, "times have been checked");
     *timing = s->engine->timing;
     timing->ttl_ms = config->ttl_ms;
     timing->transition_ms = config->transition_ms;
@@ -338,7 +350,6 @@ static bool init_machine(struct sb_service *s, const struct sb_service_config *c
         sb_machine_tell_renewals(&machine.contender);
     if (!sb_service_is_observer(s) && s->calls.on_notify != NULL)
         sb_machine_follow(&machine.contender);
-    SB_CHECK(sb_service_timing(s)->margin_ms > 0, "a lease has a margin for clocks that drift");
     sb_packed_init(&s->packed, s->member.id, &machine);
     return true;
 }
