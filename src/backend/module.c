@@ -6,23 +6,6 @@
  */
 #include "backend/module.h"
 
-#include "backend/folder.h"
-#include "backend/memory/memory.h"
-#ifdef SIMBA_HAVE_MYSQL
-#include "backend/mysql/mysql.h"
-#endif
-#ifdef SIMBA_HAVE_POSTGRES
-#include "backend/postgres/postgres.h"
-#endif
-#ifdef SIMBA_HAVE_REDIS
-#include "backend/redis/redis.h"
-#endif
-#ifdef SIMBA_HAVE_SQLITE
-#include "backend/sqlite/sqlite.h"
-#endif
-#ifdef SIMBA_HAVE_ZOOKEEPER
-#include "backend/zookeeper/zookeeper.h"
-#endif
 #include "base/error.h"
 #include "base/text.h"
 #include "base/trusted_file.h"
@@ -31,7 +14,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #ifdef SIMBA_MODULES
 #define LOADED_LATER(module) NULL
@@ -49,21 +34,21 @@ struct entry {
 };
 
 static struct entry entries[] = {
-    {"memory", {"memory"}, &sb_memory_module},
+    {"memory", {"memory"}, &sb_module_memory},
 #ifdef SIMBA_HAVE_SQLITE
-    {"sqlite", {"sqlite"}, &sb_sqlite_module},
+    {"sqlite", {"sqlite"}, &sb_module_sqlite},
 #endif
 #ifdef SIMBA_HAVE_MYSQL
-    {"mysql", {"mysql", "mariadb"}, LOADED_LATER(sb_mysql_module)},
+    {"mysql", {"mysql", "mariadb"}, LOADED_LATER(sb_module_mysql)},
 #endif
 #ifdef SIMBA_HAVE_POSTGRES
-    {"postgres", {"postgres", "postgresql"}, LOADED_LATER(sb_postgres_module)},
+    {"postgres", {"postgres", "postgresql"}, LOADED_LATER(sb_module_postgres)},
 #endif
 #ifdef SIMBA_HAVE_REDIS
-    {"redis", {"redis", "rediss", "valkey", "valkeys"}, LOADED_LATER(sb_redis_module)},
+    {"redis", {"redis", "rediss", "valkey", "valkeys"}, LOADED_LATER(sb_module_redis)},
 #endif
 #ifdef SIMBA_HAVE_ZOOKEEPER
-    {"zookeeper", {"zookeeper", "zookeepers"}, LOADED_LATER(sb_zk_module)},
+    {"zookeeper", {"zookeeper", "zookeepers"}, LOADED_LATER(sb_module_zookeeper)},
 #endif
 };
 
@@ -71,9 +56,89 @@ static struct entry entries[] = {
 
 _Static_assert(ENTRY_COUNT <= SB_MODULES_MAX, "SB_MODULES_MAX is what they are reckoned with");
 
-/* ---- Loading --------------------------------------------------------------------------------- */
-
 #ifdef SIMBA_MODULES
+
+/* ---- Folders ---------------------------------------------------------------------------------
+ *
+ * find_program: the real path of the program or the shared library that this code is in; false: it
+ * is not known. find_folder: the folders where modules may lie, one after the other; false: there
+ * are no more. They need not exist, and nobody has checked them. */
+
+#ifdef SIMBA_WAY_TO_LIBRARY
+
+/* The program, which has the library in itself and shows its names. Without /proc there is the name
+ * by which it was started. */
+static bool find_program(char ret_path[PATH_MAX])
+{
+    const char *name = (const char *)getauxval(AT_EXECFN);
+
+    return realpath("/proc/self/exe", ret_path) != NULL ||
+           (name != NULL && realpath(name, ret_path) != NULL);
+}
+
+/* Modules lie beside the program, where it was built; or beside the library that is installed with
+ * it, wherever the tree was put; or where the library was to be installed. The path has no links,
+ * so a ".." is the folder above in its text, too. */
+static bool find_folder(size_t index, const char *program, char ret_folder[PATH_MAX])
+{
+    size_t place = program != NULL ? index : index + 2;
+    const char *way = SIMBA_WAY_TO_LIBRARY;
+    struct sb_text text;
+    size_t length;
+
+    sb_text_init(&text, ret_folder, PATH_MAX);
+    if (place > 2)
+        return false;
+    if (place == 2) {
+        sb_text_add(&text, "%s/", SIMBA_LIBRARY_FOLDER);
+    } else {
+        length = (size_t)(strrchr(program, '/') - program);
+        for (; place == 1 && strncmp(way, "../", 3) == 0; way += 3)
+            while (length > 0 && program[--length] != '/') {
+            }
+        sb_text_add(&text, "%.*s/%s%s", (int)length, program, place == 1 ? way : "",
+                    place == 1 ? "/" : "");
+    }
+    sb_text_add(&text, "simba-" SIMBA_VERSION);
+    return !text.cut;
+}
+
+#else
+
+static char library[PATH_MAX]; /* empty: not known */
+
+/* Now, because what the loader knows may be relative to where the process was started. */
+__attribute__((constructor)) static void remember_library(void)
+{
+    Dl_info found;
+    char path[PATH_MAX];
+
+    if (dladdr(&library, &found) != 0 && realpath(found.dli_fname, path) != NULL)
+        sb_text_copy(library, sizeof library, path);
+}
+
+static bool find_program(char ret_path[PATH_MAX])
+{
+    sb_text_copy(ret_path, PATH_MAX, library);
+    return library[0] != '\0';
+}
+
+/* Modules lie beside the shared library. */
+static bool find_folder(size_t index, const char *program, char ret_folder[PATH_MAX])
+{
+    struct sb_text text;
+
+    if (index > 0 || program == NULL)
+        return false;
+    sb_text_init(&text, ret_folder, PATH_MAX);
+    sb_text_add(&text, "%.*s/simba-" SIMBA_VERSION, (int)(strrchr(program, '/') - program),
+                program);
+    return !text.cut;
+}
+
+#endif
+
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 /* What a failure to load means: the file is missing or does not fit, or the system gave no room for
  * it. */
@@ -91,13 +156,13 @@ int sb_module_path(const char *kind, const char *file, char path[PATH_MAX],
 {
     char program[PATH_MAX];
     char folder[PATH_MAX];
-    const char *known = sb_folder_find_program(program) ? program : NULL;
+    const char *known = find_program(program) ? program : NULL;
     struct simba_error why;
     struct sb_text text;
     bool refused = false;
     int code = sb_error_set(error, SIMBA_ECONFIG, "the library's folder is not known");
 
-    for (size_t i = 0; sb_folder_find(i, known, folder); i++) {
+    for (size_t i = 0; find_folder(i, known, folder); i++) {
         sb_text_init(&text, path, PATH_MAX);
         sb_text_add(&text, "%s/%s", folder, file);
         if (text.cut)

@@ -4,8 +4,8 @@
  *
  * Each store has a client library, and those have libraries of their own; a program that uses one
  * store should not pay for the start of all. So the shared library, and the program, have memory
- * and SQLite in them and load the others from the folder simba-VERSION, see folder.h; in the static
- * library all are linked in.
+ * and SQLite in them and load the others from the folder simba-VERSION; in the static library all
+ * are linked in.
  */
 #ifndef SB_BACKEND_MODULE_H
 #define SB_BACKEND_MODULE_H
@@ -52,6 +52,13 @@ struct sb_module {
     const struct simba_backend_ops *ops;
     const struct sb_sql_dialect *dialect; /* NULL: no SQL database */
 };
+
+extern const struct sb_module sb_module_memory;
+extern const struct sb_module sb_module_mysql SB_SHARED("mysql_module");
+extern const struct sb_module sb_module_postgres SB_SHARED("postgres_module");
+extern const struct sb_module sb_module_redis SB_SHARED("redis_module");
+extern const struct sb_module sb_module_sqlite;
+extern const struct sb_module sb_module_zookeeper SB_SHARED("zookeeper_module");
 
 /* The module that serves a scheme, loaded if need be; NULL where there is none. SIMBA_ECONFIG:
  * there is one, but it cannot be loaded. */

@@ -4,11 +4,11 @@
  */
 #include "fuzz.h"
 
-#include "backend/redis/failure.h"
+#include "backend/redis/wire/resp.h"
 #include "backend/redis/keys.h"
 #include "backend/redis/request/request.h"
 #include "backend/redis/topology/sentinels.h"
-#include "backend/redis/wire/login.h"
+#include "backend/redis/wire/connection.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>

@@ -21,7 +21,7 @@ CLEAN = {
     "src/backend/redis/request/request.c":
         '#include "backend/redis/wire/stream.h"\n\nstatic void helper(void)\n{\n    sb_redis_stream_open();\n}\n\n'
         "void sb_redis_request_start(void)\n{\n    helper();\n}\n",
-    "src/backend/redis/request/store.h": "struct simba_backend {\n    int count;\n};\n",
+    "src/backend/redis/request/nodes.h": "struct simba_backend {\n    int count;\n};\n",
     "src/backend/redis/wire/stream.h": "void sb_redis_stream_open(void);\n",
     "src/backend/redis/wire/stream.c":
         "void sb_redis_stream_open(void)\n{\n    /* sb_redis_request_start() */\n}\n",

@@ -3,7 +3,7 @@
  * the end of it, and what is said about that and how often.
  */
 #include "backend/host.h"
-#include "backend/redis/wire/blocking.h"
+#include "backend/redis/wire/reconnecting.h"
 #include "fake.h"
 #include "journal.h"
 #include "lib/port.h"

@@ -1,7 +1,7 @@
 /*
  * hosts_test.c - which addresses are left of a server that somebody has told of.
  */
-#include "backend/redis/wire/endpoint.h"
+#include "backend/redis/wire/stream.h"
 
 #include "test.h"
 

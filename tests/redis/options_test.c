@@ -1,7 +1,7 @@
 /*
  * options_test.c - what a URL says, and which URLs are refused before anything is connected to.
  */
-#include "backend/redis/failure.h"
+#include "backend/redis/wire/resp.h"
 #include "backend/redis/options.h"
 #include "base/url.h"
 #include "test.h"

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include "backend/zookeeper/handle/liveness.h"
+#include "backend/zookeeper/handle/session.h"
 
 #define T 24000 /* the session timeout */
 #define LEASE (T * 5 / 12)

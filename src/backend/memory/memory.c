@@ -6,7 +6,7 @@
  * written down under the store's lock and told after it: a notice runs foreign code. Meanwhile the
  * client that is being told counts its tellers, and a close waits for the last of them.
  */
-#include "backend/memory/memory.h"
+#include "backend/module.h"
 
 #include "backend/memory/store.h"
 #include "base/alloc.h"
@@ -397,4 +397,4 @@ static const struct simba_backend_ops ops = {
     .no_sigpipe = true,
 };
 
-const struct sb_module sb_memory_module = {SB_MODULE_LIBRARY, &ops, NULL};
+const struct sb_module sb_module_memory = {SB_MODULE_LIBRARY, &ops, NULL};

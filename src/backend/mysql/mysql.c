@@ -2,7 +2,7 @@
  * mysql.c - the backend `mysql://` and `mariadb://`. Owns the life of a client: a worker with the
  * connection, which also looks from time to time at what is waited for.
  */
-#include "backend/mysql/mysql.h"
+#include "backend/module.h"
 
 #include "backend/mysql/connection.h"
 #include "backend/sql/worker.h"
@@ -178,4 +178,4 @@ static const struct simba_backend_ops ops = {
     .check_names = check_names,
 };
 
-const struct sb_module sb_mysql_module = {SB_MODULE_LIBRARY, &ops, &dialect};
+const struct sb_module sb_module_mysql = {SB_MODULE_LIBRARY, &ops, &dialect};

@@ -2,7 +2,7 @@
  * postgres.c - the backend `postgres://`. Owns the life of a client: a worker with the connection
  * for requests, and a listener with the one that hears of releases.
  */
-#include "backend/postgres/postgres.h"
+#include "backend/module.h"
 
 #include "backend/postgres/connection.h"
 #include "backend/postgres/listener.h"
@@ -258,4 +258,4 @@ static const struct simba_backend_ops ops = {
     .check_names = check_names,
 };
 
-const struct sb_module sb_postgres_module = {SB_MODULE_LIBRARY, &ops, &dialect};
+const struct sb_module sb_module_postgres = {SB_MODULE_LIBRARY, &ops, &dialect};

@@ -2,7 +2,7 @@
  * sqlite.c - the backend `sqlite:PATH`. Owns the life of a client: a worker with the connection,
  * and a watch for what other processes do.
  */
-#include "backend/sqlite/sqlite.h"
+#include "backend/module.h"
 
 #include "backend/sql/worker.h"
 #include "backend/sqlite/connection.h"
@@ -270,4 +270,4 @@ static const struct simba_backend_ops ops = {
     .life_fd = life_fd,
 };
 
-const struct sb_module sb_sqlite_module = {SB_MODULE_LIBRARY, &ops, &dialect};
+const struct sb_module sb_module_sqlite = {SB_MODULE_LIBRARY, &ops, &dialect};

@@ -1,7 +1,7 @@
 /*
  * zookeeper.c - the backend's operations, and the life of a client.
  */
-#include "backend/zookeeper/zookeeper.h"
+#include "backend/module.h"
 
 #include "backend/zookeeper/ops/ops.h"
 #include "base/alloc.h"
@@ -171,4 +171,4 @@ static const struct simba_backend_ops ops = {
     .check_names = check_names,
 };
 
-const struct sb_module sb_zk_module = {SB_MODULE_LIBRARY, &ops, NULL};
+const struct sb_module sb_module_zookeeper = {SB_MODULE_LIBRARY, &ops, NULL};

@@ -4,15 +4,12 @@
 #ifndef SB_REDIS_OPS_H
 #define SB_REDIS_OPS_H
 
-#include "backend/redis/request/store.h"
+#include "backend/redis/request/request.h"
 
 /* LIST: all mutexes of all servers. Answers the request by host->reply. */
 void sb_redis_list_start(simba_backend *store, struct simba_request *request);
 
 /* QUEUE: who waits for a mutex. Answers the request by host->reply. */
 void sb_redis_queue_start(simba_backend *store, struct simba_request *request);
-
-/* Asks whether the server evicts keys when its memory is short, and warns where it does. */
-void sb_redis_eviction_check(simba_backend *store, struct sb_redis_node *node);
 
 #endif

@@ -2,7 +2,7 @@
  * backlog.c - pairing heaps of requests. Owns which request is next, which is not to be sent yet
  * and which has waited too long; must not know when there is room on the connection.
  */
-#include "backend/redis/request/backlog.h"
+#include "backend/redis/request/nodes.h"
 
 #include "base/alloc.h"
 #include "base/check.h"

@@ -9,8 +9,8 @@
 
 #include "backend/redis/topology/cluster.h"
 #include "backend/redis/topology/sentinels.h"
-#include "backend/redis/wire/blocking.h"
-#include "backend/redis/wire/endpoint.h"
+#include "backend/redis/wire/reconnecting.h"
+#include "backend/redis/wire/stream.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"

@@ -1,17 +1,120 @@
 /*
  * nodes.h - the servers of a client: the one of the URL, the master that sentinels name, or the
- * masters of a cluster. Each has a connection for commands, one for subscriptions, and the requests
- * that wait for their turn.
+ * masters of a cluster (nodes.c). Each has a connection for commands, one for subscriptions, the
+ * requests that wait to be sent (backlog.c), and the leases that wait for replicas (quorum.c).
  */
 #ifndef SB_REDIS_NODES_H
 #define SB_REDIS_NODES_H
 
 #include "backend/redis/pubsub/subscriptions.h"
-#include "backend/redis/request/backlog.h"
-#include "backend/redis/request/quorum.h"
 #include "backend/redis/scripts/script.h"
 #include "backend/redis/topology/cluster.h"
 #include "backend/redis/topology/sentinels.h"
+#include "backend/redis/wire/reconnecting.h"
+
+#include <simba/backend.h>
+
+/* ---- Requests that wait to be sent ----------------------------------------------------------- */
+
+/* A server that gets more than it can answer in time answers nothing in time. So only so many
+ * requests are under way at once. The others wait here: they have certainly not been carried out,
+ * and a renewal passes those that can be late without harm. A request that should be sent a little
+ * later waits here, too. */
+
+struct sb_redis_backlog;
+struct uv_loop_s;
+
+/* A request that waits. Embedded by the request, so that waiting needs no memory and cannot fail.
+ * All zeros but `expired` while it does not wait. */
+struct sb_redis_backlog_entry {
+    struct sb_redis_backlog_entry *next;
+    struct sb_redis_backlog_entry *child;
+    int64_t due_ms;      /* the deadline, or until when it is held back */
+    int64_t deadline_ms; /* on simba_now_ms() */
+    /* Its time is over, or the backlog is closed: it waits no more and has not been taken. */
+    void (*expired)(struct sb_redis_backlog_entry *entry, const struct simba_error *error);
+};
+
+struct sb_redis_backlog_events {
+    void (*closed)(void *user); /* it is gone */
+    void (*due)(void *user);    /* what was held back can be taken now */
+};
+
+/* Creates it, empty. NULL when memory is short. */
+struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
+                                                 const struct sb_redis_backlog_events *events,
+                                                 void *user);
+
+/* Whether nothing can be taken. */
+bool sb_redis_backlog_is_empty(const struct sb_redis_backlog *backlog);
+
+/* Adds a request for `op`, which expires at its deadline unless it has been taken by then. */
+void sb_redis_backlog_add(struct sb_redis_backlog *backlog, struct sb_redis_backlog_entry *entry,
+                          enum simba_op op, int64_t deadline_ms);
+
+/* Adds an ACQUIRE that is not taken before `until_ms`, which is earlier than its deadline. */
+void sb_redis_backlog_hold(struct sb_redis_backlog *backlog, struct sb_redis_backlog_entry *entry,
+                           int64_t until_ms, int64_t deadline_ms);
+
+/* Takes the next one: guards first, then releases, among equals the earliest deadline. NULL: there
+ * is none. */
+struct sb_redis_backlog_entry *sb_redis_backlog_take(struct sb_redis_backlog *backlog);
+
+/* Destroys it; what waits expires at once. */
+void sb_redis_backlog_close(struct sb_redis_backlog *backlog);
+
+/* ---- Leases that wait for replicas ----------------------------------------------------------- */
+
+/* The option wait-replicas. The acquires and guards of a batch share one WAIT behind them, because
+ * WAIT speaks of all that its connection has written before. They are the members of one quorum:
+ *
+ *     prepare, send, join      for each request of the batch
+ *     ask                      sends the WAIT behind them
+ *     hold                     a request has its reply; `settled` is called when the WAIT has one
+ *     leave                    the request ends, or is sent again */
+
+struct sb_redis_quorum;
+
+enum sb_redis_verdict {
+    SB_REDIS_VERDICT_OPEN,    /* the WAIT has no reply yet */
+    SB_REDIS_VERDICT_ENOUGH,  /* enough replicas have acknowledged */
+    SB_REDIS_VERDICT_REFUSED, /* too few have */
+    SB_REDIS_VERDICT_UNKNOWN  /* the reply is lost */
+};
+
+/* A request's part in it. All zeros but `settled` where it has none. */
+struct sb_redis_quorum_member {
+    struct sb_redis_quorum *quorum; /* NULL: none */
+    struct sb_redis_quorum_member *next;
+    /* Called once after hold, perhaps at once. */
+    void (*settled)(struct sb_redis_quorum_member *member, enum sb_redis_verdict verdict);
+};
+
+/* Before a request is sent: makes sure that *open, which the next WAIT is for, is there. False when
+ * memory is short. */
+bool sb_redis_quorum_prepare(struct sb_redis_quorum **open, const struct sb_redis_options *options,
+                             const struct sb_redis_command *command);
+
+/* The request with this command has been sent: it belongs to the next WAIT. */
+void sb_redis_quorum_join(struct sb_redis_quorum *open, struct sb_redis_quorum_member *member,
+                          const struct sb_redis_command *command);
+
+/* Sends the WAIT for those that have joined, if any, and empties *open. */
+void sb_redis_quorum_ask(struct sb_redis_quorum **open, struct sb_redis_reconnecting *commands);
+
+/* The server is not used any more: nobody will know about those that have joined. Empties *open. */
+void sb_redis_quorum_abandon(struct sb_redis_quorum **open);
+
+/* The request has won its lease: `settled` tells whether it counts. */
+void sb_redis_quorum_hold(struct sb_redis_quorum_member *member);
+
+/* Ends the membership, if there is one. Not while it is held. */
+void sb_redis_quorum_leave(struct sb_redis_quorum_member *member);
+
+/* Why the quorum did not come about. Valid until leave. */
+const struct simba_error *sb_redis_quorum_reason(const struct sb_redis_quorum_member *member);
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 struct sb_redis_nodes;
 

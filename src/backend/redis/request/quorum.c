@@ -2,9 +2,9 @@
  * quorum.c - WAIT and its reply. Owns how long replicas have; must not know what becomes of a lease
  * that too few of them have acknowledged.
  */
-#include "backend/redis/request/quorum.h"
+#include "backend/redis/request/nodes.h"
 
-#include "backend/redis/failure.h"
+#include "backend/redis/wire/resp.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"

@@ -10,7 +10,7 @@
  */
 #include "backend/redis/request/request.h"
 
-#include "backend/redis/failure.h"
+#include "backend/redis/wire/resp.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/container.h"

@@ -1,12 +1,103 @@
 /*
- * request.h - carries requests out: one call of a script each (call.c), sent in its turn and
- * answered (request.c).
+ * request.h - a client of Redis, and the stages of a request.
+ *
+ * The order in which a request passes the stages:
+ *
+ *      1. redis.c     takes the requests of a batch one by one; LIST and QUEUE go to ops/, whose
+ *                     READs come back to stage 2
+ *      2. request.c   makes a call of a script; refuses an ACQUIRE while the sentinels do not
+ *                     confirm the master
+ *      3. nodes.c     routes it to the node of its mutex
+ *      4. waiting.c   holds an ACQUIRE back for up to 20 ms whose contender has just woken a waiter
+ *      5. backlog.c   lets it wait for room on the node's connection, renewals first
+ *      6. call.c      writes EVALSHA with keys and values
+ *      7. quorum.c    makes an ACQUIRE or GUARD a member of the next WAIT
+ *      8. call.c      reads the reply; request.c sends the call again where the script is missing
+ *                     (6) or the slot has moved (6, at another node)
+ *      9. waiting.c   an ACQUIRE that lost subscribes and waits
+ *     10. quorum.c    holds a lease back until enough replicas have it; where too few have, an
+ *                     ACQUIRE goes through 6 and 8 once more, as a RELEASE
+ *     11. call.c      answers the request, once, and frees the call
+ *
+ * Calls between the folders of the store go down only; scripts/check-layers checks it:
+ *
+ *     redis.c
+ *     ops/                  operations of more than one command: list, queue
+ *     request/              the stages above
+ *     pubsub/  topology/    which contender listens to what; which server a mutex is on
+ *     keys.c                names of keys and channels
+ *     wire/                 connections: bytes, not locks
+ *     options.c  scripts/
  */
 #ifndef SB_REDIS_REQUEST_H
 #define SB_REDIS_REQUEST_H
 
 #include "backend/redis/options.h"
-#include "backend/redis/request/store.h"
+#include "backend/redis/request/nodes.h"
+
+#include <simba/backend.h>
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+/* waiting.c: the contenders of this client that wait for a mutex.
+ *
+ * A contender that releases and competes again at once is faster than the waiter that its release
+ * has woken, each time anew. So its next attempt yields: it is sent a little later.
+ *
+ *     RELEASE answered: a waiter was woken           the yield is over
+ *     |------------------ 20 ms -----------------------|
+ *           | ACQUIRE of the same contender: held back | sent */
+
+#define SB_REDIS_YIELDS_MAX 128
+
+/* A release that has woken a waiter. */
+struct sb_redis_yield {
+    uint32_t from; /* a number made of the mutex and of the contender that released it */
+    int64_t at_ms;
+};
+
+/* The last such releases, one for each remainder of the number. A release that is forgotten or
+ * mistaken for another costs a turn or a moment, and nothing else. */
+struct sb_redis_yields {
+    struct sb_redis_yield table[SB_REDIS_YIELDS_MAX];
+    int64_t last_ms; /* of the newest */
+};
+
+/* A client. */
+struct simba_backend {
+    const struct simba_backend_host *host;
+    struct sb_redis_options options;
+    struct sb_redis_tls *tls;
+    struct sb_redis_listeners listeners;
+    struct sb_redis_nodes nodes;
+    struct sb_redis_yields yields;
+    uint64_t largest_token; /* of any reply */
+    void (*closed)(void *argument);
+    void *argument;
+};
+
+/* A contender, or an observer (`id` NULL), begins or ends to listen. */
+void sb_redis_waiting_listen(simba_backend *store, const char *mutex, const char *id, bool on);
+
+/* Since when the contender of a request waits, by the server's clock; 0: it does not. */
+int64_t sb_redis_waiting_since_us(const simba_backend *store, const struct simba_request *request);
+
+/* An attempt has been won: its contender waits no more. */
+void sb_redis_waiting_won(simba_backend *store, const struct simba_request *request);
+
+/* An attempt has been lost: its contender waits, and listens, since `since_us`. Returns NULL, or
+ * the listener of a contender that has gone meanwhile: it must leave the queue on the server, where
+ * the subscription that lingers makes it look alive. */
+struct sb_redis_listener *
+sb_redis_waiting_lost(simba_backend *store, const struct simba_request *request, int64_t since_us);
+
+/* A release has woken a waiter. */
+void sb_redis_waiting_woke(simba_backend *store, const struct simba_request *request);
+
+/* Until when an ACQUIRE that was made at `now_ms` is held back; not later than `now_ms`: not at
+ * all. Well before the request's deadline. */
+int64_t sb_redis_waiting_yields_until(const simba_backend *store,
+                                      const struct simba_request *request, int64_t now_ms);
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 

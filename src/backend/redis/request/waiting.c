@@ -2,9 +2,8 @@
  * waiting.c - listeners of contenders and observers, and yields. Must not know how a request is
  * sent.
  */
-#include "backend/redis/request/waiting.h"
+#include "backend/redis/request/request.h"
 
-#include "backend/redis/request/store.h"
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/time.h"

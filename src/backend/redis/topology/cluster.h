@@ -10,8 +10,8 @@
 #ifndef SB_REDIS_CLUSTER_H
 #define SB_REDIS_CLUSTER_H
 
-#include "backend/redis/wire/blocking.h"
-#include "backend/redis/wire/tls.h"
+#include "backend/redis/wire/reconnecting.h"
+#include "backend/redis/wire/stream.h"
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 

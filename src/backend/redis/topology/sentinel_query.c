@@ -4,9 +4,9 @@
  */
 #include "backend/redis/topology/sentinels.h"
 
-#include "backend/redis/failure.h"
-#include "backend/redis/wire/blocking.h"
-#include "backend/redis/wire/endpoint.h"
+#include "backend/redis/wire/resp.h"
+#include "backend/redis/wire/reconnecting.h"
+#include "backend/redis/wire/stream.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/descriptors.h"

@@ -24,8 +24,7 @@
 
 #include "backend/redis/options.h"
 #include "backend/redis/wire/connection.h"
-#include "backend/redis/wire/endpoint.h"
-#include "backend/redis/wire/tls.h"
+#include "backend/redis/wire/stream.h"
 
 /* ---- Votes ----------------------------------------------------------------------------------- */
 

@@ -2,9 +2,9 @@
  * blocking.c - a thread that runs one function and reports back to the loop; and a connection, a
  * command, its reply and the end, on a loop of their own.
  */
-#include "backend/redis/wire/blocking.h"
+#include "backend/redis/wire/reconnecting.h"
 
-#include "backend/redis/failure.h"
+#include "backend/redis/wire/resp.h"
 #include "base/container.h"
 #include "base/descriptors.h"
 #include "base/error.h"

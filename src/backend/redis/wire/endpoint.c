@@ -2,7 +2,7 @@
  * endpoint.c - looks names of hosts up, and compares names and addresses with those that may be
  * used. Connects to nothing; knows no loop.
  */
-#include "backend/redis/wire/endpoint.h"
+#include "backend/redis/wire/stream.h"
 
 #include "base/error.h"
 #include "base/text.h"

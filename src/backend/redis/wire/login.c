@@ -3,9 +3,9 @@
  * SETNAME and ROLE in one write. Owns the credentials of one connection, and what of the greeting
  * may fail.
  */
-#include "backend/redis/wire/login.h"
+#include "backend/redis/wire/connection.h"
 
-#include "backend/redis/failure.h"
+#include "backend/redis/wire/resp.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"

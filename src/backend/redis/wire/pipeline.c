@@ -2,7 +2,7 @@
  * pipeline.c - a ring of commands beside the bytes of those that have not been sent. Must not know
  * time limits other than the commands' own, nor the connection.
  */
-#include "backend/redis/wire/pipeline.h"
+#include "backend/redis/wire/connection.h"
 
 #include "base/alloc.h"
 #include "base/check.h"

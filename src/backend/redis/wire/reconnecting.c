@@ -8,8 +8,7 @@
  */
 #include "backend/redis/wire/reconnecting.h"
 
-#include "backend/redis/wire/blocking.h"
-#include "backend/redis/wire/endpoint.h"
+#include "backend/redis/wire/stream.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"

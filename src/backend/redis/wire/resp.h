@@ -1,10 +1,12 @@
 /*
- * resp.h - the protocol of Redis: bytes on their way to the server, with commands in them, and
- * replies out of the bytes that came. Replies are read within bounds: a server must not be able to
- * make a client allocate what it likes.
+ * resp.h - the protocol of Redis: commands become bytes, bytes become replies, and error replies
+ * become errors of the library. Replies are read within bounds: a server must not be able to make a
+ * client allocate what it likes.
  */
 #ifndef SB_REDIS_RESP_H
 #define SB_REDIS_RESP_H
+
+#include "backend/redis/options.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +64,23 @@ bool sb_redis_reader_is_empty(const struct sb_redis_reader *reader);
 
 enum sb_redis_reader_verdict sb_redis_reader_next(struct sb_redis_reader *reader,
                                                   struct redisReply **ret_reply);
+
+/* ---- Error replies --------------------------------------------------------------------------- */
+
+/* Fills in *error with a sentence for the text of an error reply, and returns its code. The command
+ * was not carried out. */
+int sb_redis_fail(const struct sb_redis_place *place, const char *text, struct simba_error *error);
+
+/* The same for the reply to a command with a password in it, which servers and proxies may repeat:
+ * quotes nothing of the text but its first word. */
+int sb_redis_fail_quietly(const struct sb_redis_place *place, const char *text,
+                          struct simba_error *error);
+
+/* The word that an error reply opens with is `word`. Looks through what a script's error is wrapped
+ * in. */
+bool sb_redis_failed_with(const char *text, const char *word);
+
+/* A node of a cluster names another one. */
+bool sb_redis_is_redirection(const char *text);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * stream.h - bytes to and from a server over TCP or a unix socket, plain or encrypted (stream.c),
- * and the writes to its socket (writer.c).
+ * stream.h - bytes to and from a server over TCP or a unix socket, plain or encrypted: the
+ * addresses that may be used (endpoint.c), encryption (tls.c), writes to a socket (writer.c), and
+ * the stream (stream.c).
  *
  * A stream comes up or goes down once, and its owner closes it in any case. All on the thread of
  * its loop.
@@ -8,11 +9,83 @@
 #ifndef SB_REDIS_STREAM_H
 #define SB_REDIS_STREAM_H
 
-#include "backend/redis/wire/endpoint.h"
+#include "backend/redis/options.h"
 #include "backend/redis/wire/resp.h"
-#include "backend/redis/wire/tls.h"
 
+#include <sys/socket.h>
 #include <uv.h>
+
+/* ---- Endpoints ------------------------------------------------------------------------------- */
+
+/* The user names some hosts in the URL. Sentinels and nodes of a cluster tell of others, and may
+ * lie. So:
+ *  - A host that the URL names, by its name or by an address that a name there leads to, may always
+ *    be used.
+ *  - With allow-hosts no other one may but those that it lists.
+ *  - Without it, a password goes to no other one, unless TLS proves who it is: by an authority that
+ *    the user names (tls-ca), or by a name that the user gives (tls-server-name). The authorities
+ *    of the system vouch for every host of the world, also for the attacker's.
+ *
+ * The addresses that were checked are those that are connected to. */
+
+#define SB_REDIS_ENDPOINT_ADDRESSES_MAX 8
+
+struct sb_redis_endpoint {
+    struct sb_redis_place place;
+    struct sockaddr_storage addresses[SB_REDIS_ENDPOINT_ADDRESSES_MAX]; /* to be tried in turn */
+    size_t address_count;
+};
+
+/* SIMBA_OK when the value of allow-hosts can be understood: names, addresses, ADDRESS/BITS,
+ * *.SUFFIX, with commas between. */
+int sb_redis_hosts_check(const char *list, struct simba_error *error);
+
+/* Looks a server up that is to be greeted with these credentials, and leaves out addresses that
+ * must not be used. Blocks where a name has to be looked up. From any thread. */
+int sb_redis_endpoint_find(const struct sb_redis_options *options,
+                           const struct sb_redis_credentials *credentials,
+                           const struct sb_redis_place *place,
+                           struct sb_redis_endpoint *ret_endpoint, struct simba_error *error);
+
+/* Whether that may take long. */
+bool sb_redis_endpoint_find_blocks(const struct sb_redis_options *options,
+                                   const struct sb_redis_credentials *credentials,
+                                   const struct sb_redis_place *place);
+
+/* ---- TLS ------------------------------------------------------------------------------------- */
+
+/* What all connections share: certificates and how to check the server's. From any thread. */
+struct sb_redis_tls;
+
+int sb_redis_tls_create(const struct sb_redis_options *options, struct sb_redis_tls **ret_tls,
+                        struct simba_error *error);
+void sb_redis_tls_free(struct sb_redis_tls *tls);
+
+/* One connection's. After each call sb_redis_tls_take gives what has to be sent. */
+struct sb_redis_tls_session;
+
+/* `host` is the name that the server's certificate must have, unless an option names another. NULL
+ * when memory is short. */
+struct sb_redis_tls_session *sb_redis_tls_session_create(const struct sb_redis_tls *tls,
+                                                         const char *host);
+void sb_redis_tls_session_free(struct sb_redis_tls_session *session);
+
+/* Takes in what came from the server; false when memory is short. */
+bool sb_redis_tls_feed(struct sb_redis_tls_session *session, const char *bytes, size_t length);
+
+/* Goes on with the handshake: SIMBA_OK with *ret_done, or why it failed. */
+int sb_redis_tls_handshake(struct sb_redis_tls_session *session, bool *ret_done,
+                           struct simba_error *error);
+
+/* Plain bytes that have come: their number, 0 when there are none yet, -1 when the server ended the
+ * session or broke the protocol, and then *error says why. */
+int sb_redis_tls_read(struct sb_redis_tls_session *session, char *target, size_t size,
+                      struct simba_error *error);
+
+bool sb_redis_tls_write(struct sb_redis_tls_session *session, const char *bytes, size_t length);
+
+/* Moves what is to be sent into the buffer; false when memory is short. */
+bool sb_redis_tls_take(struct sb_redis_tls_session *session, struct sb_redis_buffer *target);
 
 /* ---- Writes ---------------------------------------------------------------------------------- */
 

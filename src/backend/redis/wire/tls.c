@@ -4,7 +4,7 @@
  * The server's certificate is checked, with its name, unless the application asked for the
  * opposite.
  */
-#include "backend/redis/wire/tls.h"
+#include "backend/redis/wire/stream.h"
 
 #include "base/alloc.h"
 #include "base/error.h"

@@ -1,13 +1,15 @@
 /*
- * call.c - from the client library's completions to the loop. Completions run on a thread of the
- * library: they copy what they are given and post it.
+ * call.c - from the client library's completions to the loop, and what its errors mean. Completions
+ * run on a thread of the library: they copy what they are given and post it.
  */
 #include "backend/zookeeper/handle/call.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/error.h"
 #include "base/text.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -373,4 +375,38 @@ void sb_zk_unwatch_node(struct sb_zk_session *session, const char *path)
 void sb_zk_unwatch_children(struct sb_zk_session *session, const char *path)
 {
     unwatch(session, path, ZWATCHTYPE_CHILD);
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+struct meaning {
+    int zk_code;
+    int code;
+    const char *text;
+};
+
+static const struct meaning meanings[] = {
+    {ZCONNECTIONLOSS, SIMBA_EUNAVAILABLE, "the connection to ZooKeeper broke"},
+    {ZOPERATIONTIMEOUT, SIMBA_EUNAVAILABLE, "ZooKeeper did not answer in time"},
+    {ZCLOSING, SIMBA_EUNAVAILABLE, "the connection to ZooKeeper is being closed"},
+    {ZSESSIONEXPIRED, SIMBA_EUNAVAILABLE, "the session with ZooKeeper is over"},
+    {ZSESSIONMOVED, SIMBA_EUNAVAILABLE, "the session has moved to another ZooKeeper server"},
+    {ZINVALIDSTATE, SIMBA_EUNAVAILABLE, "there is no session with ZooKeeper"},
+    {ZNOAUTH, SIMBA_EDENIED, "ZooKeeper does not permit this: the ACL of a node forbids it"},
+    {ZAUTHFAILED, SIMBA_EDENIED, "ZooKeeper refused the credentials"},
+    {ZINVALIDACL, SIMBA_EDENIED, "ZooKeeper refused the ACL: is the user authenticated?"},
+    {ZBADARGUMENTS, SIMBA_EINVAL, "ZooKeeper allows no node of this name"},
+    {ZNOCHILDRENFOREPHEMERALS, SIMBA_ESTORE, "a node on the way to the mutex is ephemeral"},
+    {ZNONODE, SIMBA_EUNAVAILABLE, "nodes of the mutex vanish while they are used"},
+    {ZSYSTEMERROR, SIMBA_ESTORE, "the ZooKeeper client library failed"},
+    {ZMARSHALLINGERROR, SIMBA_ENOMEM, "the ZooKeeper client library has no memory"},
+};
+
+int sb_zk_fail(struct simba_error *error, int zk_code)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
+        if (meanings[i].zk_code == zk_code)
+            return sb_error_set_backend(error, meanings[i].code, zk_code, "%s", meanings[i].text);
+    return sb_error_set_backend(error, SIMBA_ESTORE, zk_code, "ZooKeeper said: %s",
+                                zerror(zk_code));
 }

@@ -9,8 +9,10 @@
 #ifndef SB_ZK_CALL_H
 #define SB_ZK_CALL_H
 
-#include "backend/zookeeper/names.h"
 #include "backend/zookeeper/handle/session.h"
+#include "backend/zookeeper/names.h"
+
+#include <simba/simba.h>
 
 struct sb_zk_call {
     struct simba_task task; /* first: the call is the task */
@@ -62,5 +64,10 @@ void sb_zk_calls_end(struct sb_zk_handle *handle);
 /* Takes back watches on a path that nobody waits for any more. */
 void sb_zk_unwatch_node(struct sb_zk_session *session, const char *path);
 void sb_zk_unwatch_children(struct sb_zk_session *session, const char *path);
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+/* Writes code and sentence for a code of the client library (ZNOAUTH ...); returns the code. */
+int sb_zk_fail(struct simba_error *error, int zk_code);
 
 #endif

@@ -7,11 +7,17 @@
 #ifndef SB_ZK_HANDLE_H
 #define SB_ZK_HANDLE_H
 
-#include "backend/zookeeper/library.h"
 #include "backend/zookeeper/options.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+/* The header of the client library, as its multi-threaded variant needs it. */
+#define THREADED
+#ifdef SIMBA_HAVE_ZOOKEEPER_TLS
+#define HAVE_OPENSSL_H
+#endif
+#include <zookeeper/zookeeper.h>
 
 struct sb_zk_call;
 

@@ -2,7 +2,7 @@
  * liveness.c - remembers answered requests until the server must have reported them. Knows no
  * clock.
  */
-#include "backend/zookeeper/handle/liveness.h"
+#include "backend/zookeeper/handle/session.h"
 
 #include "backend/zookeeper/options.h"
 #include "base/check.h"

@@ -1,6 +1,69 @@
 /*
- * session.h - the one session of a client: a handle that is replaced when its session is over, or
- * when it should have been heard of long ago.
+ * session.h - the one session of a client (session.c), and since when the leader of the ensemble
+ * must count it, as far as the client can know (liveness.c).
+ */
+#ifndef SB_ZK_SESSION_H
+#define SB_ZK_SESSION_H
+
+#include "backend/zookeeper/handle/handle.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+/* ---- Liveness -------------------------------------------------------------------------------- */
+
+/* The leader ends a session when it has not heard of it for the session timeout T. It hears of it
+ * in two ways:
+ *  - when the client connects: the server asks the leader, which counts from then on;
+ *  - twice per tick every server reports the sessions from which a request came. Sessions have at
+ *    least two ticks, so a report follows a request within T/4, if server and leader reach each
+ *    other; T/24 is added for late ones.
+ *
+ * An answered sync or create shows that the leader knew the session, and that server and leader
+ * reach each other; the leader does not count from it. But it shows that all older reports have
+ * arrived. So:
+ *
+ *     request sent   answered                       sync sent   answered
+ *        |--------------|------- 7/24 T or more --------|----------|
+ *        |<------- the leader does not end the session within T -------->|
+ *
+ * A belief lasts for 5/12 T from the sync and must end within T of that request. Where the request
+ * is older than 7/12 T, because the process stood still, the proof counts from 7/12 T after the
+ * request instead of from the sync. The client sends a request at least every T/8, so that does not
+ * happen while it runs. */
+
+#define SB_ZK_REQUESTS_MAX 8
+
+struct sb_zk_liveness {
+    int64_t timeout_ms;
+    int64_t counted_ms; /* the leader counts from here, or from a later instant */
+    size_t count;
+    /* Requests of this connection that the server may not have reported yet, the oldest first. */
+    struct {
+        int64_t sent_ms;
+        int64_t answered_ms;
+    } requests[SB_ZK_REQUESTS_MAX];
+};
+
+/* The client is connected, by a handle that did not exist before `since_ms`. */
+void sb_zk_liveness_connect(struct sb_zk_liveness *liveness, int64_t timeout_ms, int64_t since_ms);
+
+/* The server has answered a request. */
+void sb_zk_liveness_answer(struct sb_zk_liveness *liveness, int64_t sent_ms, int64_t now_ms);
+
+/* The instant from which a sync or create counts as a proof that is sent now and answered. */
+int64_t sb_zk_liveness_proof_ms(struct sb_zk_liveness *liveness, int64_t now_ms);
+
+/* For how long a proof counts. */
+int64_t sb_zk_liveness_lease_ms(const struct sb_zk_liveness *liveness);
+
+/* How often a request has to be sent. */
+int64_t sb_zk_liveness_interval_ms(const struct sb_zk_liveness *liveness);
+
+/* ---- The session ----------------------------------------------------------------------------- */
+
+/* A handle is replaced when its session is over, or when it should have been heard of long ago.
  *
  *     DOWN --connected--> UP --connection broken--> DOWN --connected--> UP ...
  *                                                    |
@@ -11,15 +74,7 @@
  *
  * The second way is for servers that take a connection and do not answer, as they do while they
  * start, and for servers that came back without their data: to a client that has seen more than
- * they know they do not talk at all, so that its session would never end for it.
- */
-#ifndef SB_ZK_SESSION_H
-#define SB_ZK_SESSION_H
-
-#include "backend/zookeeper/handle/handle.h"
-#include "backend/zookeeper/handle/liveness.h"
-
-#include <uv.h>
+ * they know they do not talk at all, so that its session would never end for it. */
 
 enum sb_zk_session_event {
     SB_ZK_UP,   /* connected, with the session that was there before or with a new one */

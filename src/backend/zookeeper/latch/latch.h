@@ -1,6 +1,6 @@
 /*
- * latch.h - what this client has on the store: for each mutex its contenders, for each contender a
- * latch with its node.
+ * latch.h - what a client has on the store: for each mutex its contenders, for each contender a
+ * latch with its node; and the client itself.
  *
  *     NONE --create--> THERE --delete--> NONE        a session that ends takes all nodes with it
  *       |   lost reply   ^
@@ -12,7 +12,7 @@
 #ifndef SB_ZK_LATCH_H
 #define SB_ZK_LATCH_H
 
-#include "backend/zookeeper/library.h"
+#include "backend/zookeeper/handle/session.h"
 #include "backend/zookeeper/names.h"
 #include "base/hash.h"
 
@@ -95,5 +95,37 @@ void sb_zk_latch_forget_succession(struct sb_zk_latch *latch);
 /* Calls visit for each latch. It may drop latches, but not add any. */
 void sb_zk_latches_each(struct sb_hash_table *mutexes,
                         void (*visit)(void *argument, struct sb_zk_latch *latch), void *argument);
+
+/* ---- The client ------------------------------------------------------------------------------ */
+
+struct sb_zk_listing;
+struct sb_zk_job;
+struct sb_zk_proof;
+
+struct simba_backend {
+    const struct simba_backend_host *host;
+    struct sb_zk_options options;
+    struct sb_zk_session session;
+    struct sb_hash_table mutexes;
+    struct sb_zk_job *jobs;
+    struct sb_zk_listing *listings;
+    struct sb_zk_proof *proof; /* that a batch shares */
+    bool taking;               /* a batch is being taken */
+    bool no_containers;        /* the servers do not know them */
+    uv_timer_t timer;          /* deadlines of requests, and of nodes that nobody is heard of */
+    int64_t timer_ms;          /* when it fires; SIMBA_INFINITE: not at all */
+    void (*due)(uv_timer_t *timer);       /* then */
+    void (*begin)(struct sb_zk_job *job); /* its turn on its latch has come */
+    void (*closed)(void *argument);
+    void *argument;
+};
+
+/* Takes the watch on the node before the latch's back, or on its own, or those for observers. */
+void sb_zk_unwatch_before(simba_backend *store, struct sb_zk_latch *latch);
+void sb_zk_unwatch_self(simba_backend *store, struct sb_zk_latch *latch);
+void sb_zk_unwatch_observed(simba_backend *store, struct sb_zk_mutex *mutex);
+
+/* All of them are gone, with their handle. */
+void sb_zk_watches_lost(simba_backend *store);
 
 #endif

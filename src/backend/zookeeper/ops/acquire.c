@@ -4,8 +4,7 @@
  * A contender that was told that it owns and asks again has lost its belief meanwhile, and needs a
  * new term with a new token: its node goes, and another one joins the end of the queue.
  */
-#include "backend/zookeeper/failure.h"
-#include "backend/zookeeper/ops/find.h"
+#include "backend/zookeeper/handle/call.h"
 #include "backend/zookeeper/ops/ops.h"
 #include "base/check.h"
 #include "base/error.h"

@@ -1,11 +1,14 @@
 /*
- * job.c - the life of a job: its turn on a latch, its calls, its proof, its end. Must not know
- * operations.
+ * job.c - the life of a job: its turn on a latch, its calls, its proof, its answer, its end. Must
+ * not know operations.
  */
-#include "backend/zookeeper/ops/job.h"
+#include "backend/zookeeper/ops/ops.h"
 
+#include "backend/zookeeper/handle/call.h"
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/error.h"
+#include "base/time.h"
 
 #include <string.h>
 
@@ -207,4 +210,242 @@ void sb_zk_job_withdraw(simba_backend *store, struct sb_zk_latch *latch)
         return;
     }
     sb_zk_job_queue(job);
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+/* How a session is told as a lease:
+ *
+ *     proved_ms                    ttl                belief ends      the session can end
+ *        |--------------------------|----------------------|--- margin ---|
+ *
+ * The library takes a margin off the lease that it is told, which follows from the lease that was
+ * asked for. So the margin is added to what the owner may believe: the shorter one of the lease and
+ * the session. */
+
+#define DELAY_MS 500
+#define ROUNDS_MAX 100
+#define TTL_LEAST_PART 8 /* of the belief */
+
+struct lease {
+    int64_t belief_ms;
+    int64_t ttl_ms;
+    int64_t all_ms;
+};
+
+/* A session that is too short takes from the ttl first: owners plan with the time for renewals
+ * behind it. */
+static int64_t ttl_of(const struct sb_zk_job *job, int64_t belief_ms, int64_t margin_ms)
+{
+    int64_t left_ms = belief_ms - (job->transition_ms - margin_ms);
+    int64_t least_ms = belief_ms / TTL_LEAST_PART;
+
+    return sb_earlier(job->ttl_ms, left_ms > least_ms ? left_ms : least_ms);
+}
+
+static struct lease lease_of(const struct sb_zk_job *job)
+{
+    int64_t asked_ms = job->ttl_ms + job->transition_ms;
+    int64_t margin_ms = simba_drift_margin_ms(asked_ms);
+    int64_t belief_ms =
+        sb_earlier(asked_ms - margin_ms, sb_zk_session_lease_ms(&job->store->session));
+    struct lease lease = {belief_ms, ttl_of(job, belief_ms, margin_ms), belief_ms + margin_ms};
+
+    return lease;
+}
+
+void sb_zk_job_reply(struct sb_zk_job *job, const struct simba_reply *reply)
+{
+    const struct simba_backend_host *host = job->store->host;
+    struct simba_request *request = job->request;
+
+    if (request == NULL)
+        return;
+    job->request = NULL;
+    job->deadline_ms = SIMBA_INFINITE;
+    if (job->take != NULL)
+        job->take(job, reply);
+    else
+        host->reply(host, request, reply);
+}
+
+static struct simba_reply reply_of(const struct sb_zk_job *job)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    reply.waiters = job->ranks.count > 0 ? (int64_t)job->ranks.count - 1 : 0;
+    reply.missed = job->missed;
+    return reply;
+}
+
+/* The process stood still, and its requests have not been answered for long enough since. */
+static void refuse_proof(struct sb_zk_job *job)
+{
+    struct simba_error error;
+
+    sb_error_set(&error, SIMBA_EUNAVAILABLE,
+                 "ZooKeeper has not confirmed the session for long enough yet");
+    sb_zk_job_fail_with(job, &error);
+}
+
+/* The entry goes when its contender is not heard of for a lease. */
+void sb_zk_job_answer_mine(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+    struct simba_reply reply = reply_of(job);
+    struct lease lease = lease_of(job);
+    bool asked = job->op == SIMBA_OP_ACQUIRE || job->op == SIMBA_OP_GUARD;
+
+    SB_CHECK(latch->node == SB_ZK_NODE_THERE, "an owner has a node");
+    SB_CHECK(job->proved_ms != 0, "an owner's session is proved");
+    if (asked && job->request != NULL && simba_now_ms() >= job->proved_ms + lease.belief_ms) {
+        refuse_proof(job);
+        return;
+    }
+    reply.owner = latch->id;
+    reply.ttl_left_ms = lease.ttl_ms;
+    reply.transition_left_ms = lease.all_ms;
+    reply.revision = latch->czxid;
+    reply.fence = latch->czxid;
+    reply.as_of_ms = job->proved_ms;
+    if (job->request == NULL)
+        latch->withdraw_ms = simba_now_ms() + job->store->session.timeout_ms;
+    else if (asked)
+        latch->withdraw_ms = job->proved_ms + lease.all_ms;
+    if (job->request != NULL && job->op == SIMBA_OP_ACQUIRE)
+        latch->granted = true;
+    sb_zk_job_reply(job, &reply);
+    sb_zk_job_end(job);
+}
+
+/* A contender that listens waits for as long as it likes; others may never come back. */
+static void keep_waiting(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+
+    if (job->op != SIMBA_OP_ACQUIRE || latch->node == SB_ZK_NODE_NONE)
+        return;
+    sb_zk_wake_at(job->store,
+                  simba_now_ms() + sb_zk_session_proof_interval_ms(&job->store->session));
+    latch->withdraw_ms =
+        latch->listening ? SIMBA_INFINITE : simba_now_ms() + job->store->session.timeout_ms;
+}
+
+/* The id is mine, the node is not: it is that of a session that is dying. It would be taken for
+ * mine, so it is told as nobody's, and not at once: the contender then asks again soon. */
+static void delay(struct sb_zk_job *job)
+{
+    int64_t now_ms = simba_now_ms();
+    int64_t until_ms = now_ms + sb_earlier(DELAY_MS, (job->deadline_ms - now_ms) / 2);
+
+    job->ranks.count = 0;
+    if (job->op != SIMBA_OP_ACQUIRE || job->request == NULL) {
+        sb_zk_job_answer_nobody(job);
+        return;
+    }
+    job->delayed = true;
+    job->deadline_ms = until_ms;
+    sb_zk_wake_at(job->store, until_ms);
+}
+
+/* A contender is told the session's length, so that it asks again when every wake-up is lost. An
+ * observer is told no end: there is none. */
+void sb_zk_job_answer_other(struct sb_zk_job *job, const char *owner, uint64_t czxid)
+{
+    struct simba_reply reply = reply_of(job);
+    int64_t timeout_ms = job->store->session.timeout_ms;
+
+    if (job->latch != NULL)
+        keep_waiting(job);
+    if (job->request != NULL && job->request->id != NULL && strcmp(job->request->id, owner) == 0) {
+        delay(job);
+        return;
+    }
+    reply.owner = owner;
+    reply.revision = czxid;
+    reply.fence = czxid;
+    reply.ttl_left_ms = job->op == SIMBA_OP_READ ? SIMBA_INFINITE : timeout_ms / 2;
+    reply.transition_left_ms = job->op == SIMBA_OP_READ ? SIMBA_INFINITE : timeout_ms;
+    sb_zk_job_reply(job, &reply);
+    sb_zk_job_end(job);
+}
+
+void sb_zk_job_answer_nobody(struct sb_zk_job *job)
+{
+    struct simba_reply reply = reply_of(job);
+
+    sb_zk_job_reply(job, &reply);
+    sb_zk_job_end(job);
+}
+
+/* A contender that does not listen may never come back: what it has left must go some day. */
+static void limit_stay(struct sb_zk_job *job)
+{
+    struct sb_zk_latch *latch = job->latch;
+
+    if (latch == NULL || latch->node == SB_ZK_NODE_NONE || latch->listening ||
+        latch->withdraw_ms != SIMBA_INFINITE)
+        return;
+    latch->withdraw_ms = simba_now_ms() + job->store->session.timeout_ms;
+    sb_zk_wake_at(job->store, latch->withdraw_ms);
+}
+
+void sb_zk_job_fail_with(struct sb_zk_job *job, const struct simba_error *error)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    limit_stay(job);
+    reply.code = error->code;
+    reply.error = error;
+    sb_zk_job_reply(job, &reply);
+    sb_zk_job_end(job);
+}
+
+void sb_zk_job_fail(struct sb_zk_job *job, int zk_code)
+{
+    struct simba_error error;
+
+    sb_zk_fail(&error, zk_code);
+    if (zk_code == ZNOAUTH)
+        sb_error_set_backend(&error, SIMBA_EDENIED, zk_code,
+                             "ZooKeeper does not permit this: the ACL of %s/%s, or of a node above "
+                             "or below it, forbids it",
+                             job->store->options.base, job->mutex->name);
+    if (job->wrote && sb_zk_is_lost(zk_code))
+        error.code = SIMBA_EUNKNOWN;
+    sb_zk_job_fail_with(job, &error);
+}
+
+/* ---- What may fail --------------------------------------------------------------------------- */
+
+bool sb_zk_job_again(struct sb_zk_job *job)
+{
+    if (++job->rounds <= ROUNDS_MAX && job->store->session.up)
+        return true;
+    sb_zk_job_fail(job, job->store->session.up ? ZNONODE : ZCONNECTIONLOSS);
+    return false;
+}
+
+bool sb_zk_job_prove(struct sb_zk_job *job)
+{
+    struct sb_zk_proof *shared = job->store->proof;
+    struct simba_error error;
+
+    sb_zk_proof_drop(job->proof);
+    if (shared != NULL && shared->call.handle == job->store->session.handle) {
+        shared->holders++;
+        job->proof = shared;
+        return true;
+    }
+    job->proof = sb_zk_proof_send(job->store);
+    if (job->proof == NULL) {
+        sb_error_plain(&error, SIMBA_ENOMEM);
+        sb_zk_job_fail_with(job, &error);
+        return false;
+    }
+    if (shared == NULL && job->store->taking) {
+        job->proof->holders++;
+        job->store->proof = job->proof;
+    }
+    return true;
 }

@@ -1,8 +1,10 @@
 /*
- * list.c - LIST: the children of the folder are the mutexes, and a READ tells about each. And the
- * answers and time limits of LIST and QUEUE.
+ * list.c - LIST and QUEUE, and their time limits.
+ *
+ * LIST: the children of the base are the mutexes, and a READ tells about each. QUEUE: the
+ * participants of a mutex behind the first, in their order, by the ids in their nodes.
  */
-#include "backend/zookeeper/failure.h"
+#include "backend/zookeeper/handle/call.h"
 #include "backend/zookeeper/ops/ops.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -275,4 +277,160 @@ void sb_zk_list_start(simba_backend *store, struct simba_request *request)
     l->call.session = &store->session;
     l->proof = sb_zk_proof_send(store); /* first: what is listed is at least as new */
     sb_zk_name_children(&l->call, store->options.base);
+}
+
+struct queue;
+
+struct node_reading {
+    struct sb_zk_call call; /* first */
+    struct queue *queue;
+    size_t index;
+};
+
+struct queue {
+    struct sb_zk_call call; /* first */
+    struct sb_zk_listing listing;
+    simba_backend *store;
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    char **names; /* of all nodes, in order */
+    size_t count;
+    struct simba_mutex_status *list; /* one for each node; an empty id: it has gone */
+    struct node_reading *readings;   /* as many as may be under way */
+    size_t next;                     /* to be read */
+    size_t under_way;
+    struct simba_error error; /* the first one */
+};
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static void finish_queue(struct queue *q)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; q->list != NULL && i < q->count; i++)
+        if (q->list[i].owner.id[0] != '\0')
+            q->list[kept++] = q->list[i];
+    sb_zk_listing_end(&q->listing, q->list, kept, &q->error);
+    sb_zk_free_names(q->names, q->count);
+    sb_free(q->readings);
+    sb_free(q->list);
+    sb_free(q);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static void read_more_nodes(struct queue *q, struct node_reading *reading);
+
+static bool is_complete(const struct queue *q)
+{
+    return q->next >= q->count || q->error.code != SIMBA_OK || q->listing.request == NULL;
+}
+
+static void take_id(struct queue *q, size_t index, const struct sb_zk_call *call)
+{
+    struct simba_owner *waiter = &q->list[index].owner;
+
+    if (call->code == ZOK)
+        sb_text_copy(waiter->id, sizeof waiter->id, call->text);
+    else if (call->code == ZNOAUTH)
+        sb_text_copy(waiter->id, sizeof waiter->id, UNKNOWN_OWNER);
+    else if (call->code != ZNONODE && q->error.code == SIMBA_OK)
+        sb_zk_fail(&q->error, call->code);
+}
+
+static void on_node_read(struct sb_zk_call *call)
+{
+    struct node_reading *reading = (struct node_reading *)call;
+    struct queue *q = reading->queue;
+
+    take_id(q, reading->index, call);
+    q->under_way--;
+    read_more_nodes(q, reading);
+    if (q->under_way == 0)
+        finish_queue(q);
+}
+
+/* False where the name is too long for a path: whose it is stays unknown. */
+static bool read_node(struct queue *q, struct node_reading *reading)
+{
+    char path[SB_ZK_PATH_SIZE];
+    size_t index = q->next++;
+
+    if (!sb_zk_node_path(path, q->store->options.base, q->mutex, q->names[index])) {
+        sb_text_copy(q->list[index].owner.id, sizeof q->list->owner.id, UNKNOWN_OWNER);
+        return false;
+    }
+    memset(reading, 0, sizeof *reading);
+    reading->queue = q;
+    reading->index = index;
+    reading->call.done = on_node_read;
+    reading->call.session = &q->store->session;
+    q->under_way++;
+    sb_zk_get(&reading->call, path, false);
+    return true;
+}
+
+static void read_more_nodes(struct queue *q, struct node_reading *reading)
+{
+    while (!is_complete(q) && !read_node(q, reading))
+        continue;
+}
+
+/* The first one is the leader's. Calls end on a later turn of the loop. */
+static void read_nodes(struct queue *q)
+{
+    size_t most = q->count < READS_MAX ? q->count : READS_MAX;
+
+    q->list = sb_alloc_zero((q->count + 1) * sizeof *q->list);
+    q->readings = sb_alloc_zero((most + 1) * sizeof *q->readings);
+    if (q->list == NULL || q->readings == NULL)
+        sb_error_plain(&q->error, SIMBA_ENOMEM);
+    q->next = 1;
+    for (size_t i = 0; i < most; i++)
+        read_more_nodes(q, &q->readings[i]);
+    if (q->under_way == 0)
+        finish_queue(q);
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static int compare_nodes(const void *a, const void *b)
+{
+    return sb_zk_compare(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void on_nodes(struct sb_zk_call *call)
+{
+    struct queue *q = (struct queue *)call;
+
+    q->names = call->names;
+    q->count = call->count;
+    if (q->count > 0)
+        qsort(q->names, q->count, sizeof *q->names, compare_nodes);
+    if (call->code != ZOK && call->code != ZNONODE)
+        sb_zk_fail(&q->error, call->code);
+    read_nodes(q);
+}
+
+void sb_zk_queue_start(simba_backend *store, struct simba_request *request)
+{
+    struct queue *q = sb_alloc_zero(sizeof *q);
+    char path[SB_ZK_PATH_SIZE];
+
+    if (q == NULL) {
+        sb_zk_listing_refuse(store, request);
+        return;
+    }
+    q->store = store;
+    sb_zk_listing_begin(&q->listing, store, request);
+    sb_text_copy(q->mutex, sizeof q->mutex, request->mutex);
+    if (sb_zk_check_mutex(q->mutex, &q->error) != SIMBA_OK) {
+        finish_queue(q);
+        return;
+    }
+    q->call.done = on_nodes;
+    q->call.session = &store->session;
+    sb_zk_mutex_path(path, store->options.base, q->mutex);
+    sb_zk_proof_drop(sb_zk_proof_send(store)); /* first: what is listed is at least as new */
+    sb_zk_name_children(&q->call, path);
 }

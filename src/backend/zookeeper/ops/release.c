@@ -4,7 +4,6 @@
  * Until the server has confirmed it the node is leaving: a broken connection is no reason to leave
  * it behind. It goes when there is a connection again, or with the session.
  */
-#include "backend/zookeeper/ops/find.h"
 #include "backend/zookeeper/ops/ops.h"
 #include "base/text.h"
 
