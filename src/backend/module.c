@@ -266,21 +266,14 @@ static int load(struct entry *entry, struct simba_error *error)
 
 /* ---- Table ----------------------------------------------------------------------------------- */
 
-static bool has_word(const struct entry *entry, const char *scheme)
+static struct entry *find_entry(const char *scheme)
 {
     size_t length = strcspn(scheme, "+");
 
-    for (size_t i = 0; entry->words[i] != NULL; i++)
-        if (strlen(entry->words[i]) == length && memcmp(entry->words[i], scheme, length) == 0)
-            return true;
-    return false;
-}
-
-static struct entry *find_entry(const char *scheme)
-{
     for (size_t i = 0; i < ENTRY_COUNT; i++)
-        if (has_word(&entries[i], scheme))
-            return &entries[i];
+        for (const char *const *word = entries[i].words; *word != NULL; word++)
+            if (strlen(*word) == length && memcmp(*word, scheme, length) == 0)
+                return &entries[i];
     return NULL;
 }
 

@@ -53,6 +53,17 @@ bool sb_text_copy(char *target, size_t size, const char *source)
     return fits;
 }
 
+void sb_text_printable(char *target, size_t size, const char *bytes, size_t length)
+{
+    if (length >= size)
+        length = size - 1;
+    for (size_t i = 0; i < length; i++)
+        target[i] = (unsigned char)bytes[i] < 0x20 || bytes[i] == 0x7f ? '?' : bytes[i];
+    if (length == 0)
+        target[length++] = '?';
+    target[length] = '\0';
+}
+
 static bool goes_on(char byte)
 {
     return ((unsigned char)byte & 0xc0) == 0x80; /* with a character of UTF-8 */

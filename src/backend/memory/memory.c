@@ -10,6 +10,8 @@
 
 #include "backend/memory/store.h"
 #include "base/alloc.h"
+#include "base/check.h"
+#include "base/container.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/text.h"
@@ -97,9 +99,11 @@ static void leave_store(struct store *store)
     struct store **link = &stores;
 
     pthread_mutex_lock(&stores_lock);
+    SB_CHECK(store->clients > 0, "a store is left by its clients");
     if (--store->clients == 0) {
-        while (*link != store)
+        while (*link != NULL && *link != store)
             link = &(*link)->next;
+        SB_CHECK(*link == store, "a store with clients is in the list");
         *link = store->next;
         destroy_store(store);
     }
@@ -141,12 +145,6 @@ static void add_change(struct telling **news, const struct sb_memory_record *rec
         add_news(news, watcher->client, SIMBA_NOTICE_CHANGED, NULL);
 }
 
-static void add_wake(struct telling **news, const struct sb_memory_record *record)
-{
-    if (record->waiters != NULL)
-        add_news(news, record->waiters->client, SIMBA_NOTICE_RELEASED, record->waiters->id);
-}
-
 /* Without the lock. */
 static void tell(struct store *store, struct telling *news, const char *mutex)
 {
@@ -158,6 +156,7 @@ static void tell(struct store *store, struct telling *news, const char *mutex)
         client->host->notice(client->host, telling->notice, mutex,
                              telling->to_one ? telling->id : NULL);
         pthread_mutex_lock(&store->lock);
+        SB_CHECK(client->tellers > 0, "a client counts those that tell it");
         last = --client->tellers == 0 && client->closing;
         pthread_mutex_unlock(&store->lock);
         if (last)
@@ -214,8 +213,8 @@ static bool release(simba_backend *client, const struct simba_request *request,
         sb_memory_clear(record);
         add_change(news, record);
     }
-    if (!sb_memory_is_owned(record, now_ms))
-        add_wake(news, record);
+    if (!sb_memory_is_owned(record, now_ms) && record->waiters != NULL)
+        add_news(news, record->waiters->client, SIMBA_NOTICE_RELEASED, record->waiters->id);
     return hit;
 }
 
@@ -313,8 +312,7 @@ static bool serves(const char *scheme)
 
 static void finish_close(struct simba_task *task)
 {
-    simba_backend *client =
-        (simba_backend *)((char *)task - offsetof(struct simba_backend, last_task));
+    simba_backend *client = SB_CONTAINER(struct simba_backend, last_task, task);
     void (*closed)(void *argument) = client->closed;
     void *argument = client->argument;
 

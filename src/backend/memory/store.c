@@ -5,11 +5,11 @@
 #include "backend/memory/store.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/time.h"
 #include "base/text.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,35 +18,16 @@ static size_t bucket_of(const char *mutex)
     return sb_hash(mutex) % SB_MEMORY_BUCKETS;
 }
 
-static void free_waiters(struct sb_memory_record *record)
-{
-    while (record->waiters != NULL) {
-        struct sb_memory_waiter *waiter = record->waiters;
-
-        record->waiters = waiter->next;
-        sb_free(waiter);
-    }
-}
-
-static void free_watchers(struct sb_memory_record *record)
-{
-    while (record->watchers != NULL) {
-        struct sb_memory_watcher *watcher = record->watchers;
-
-        record->watchers = watcher->next;
-        sb_free(watcher);
-    }
-}
-
+/* A client that is closed has left all queues and watches. */
 void sb_memory_records_free(struct sb_memory_records *records)
 {
     for (size_t i = 0; i < SB_MEMORY_BUCKETS; i++) {
         while (records->buckets[i] != NULL) {
             struct sb_memory_record *record = records->buckets[i];
 
+            SB_CHECK(record->waiters == NULL && record->watchers == NULL,
+                     "a store ends behind its last client");
             records->buckets[i] = record->next;
-            free_waiters(record);
-            free_watchers(record);
             sb_free(record);
         }
     }
@@ -115,7 +96,7 @@ void sb_memory_grant(struct sb_memory_records *records, struct sb_memory_record 
     sb_text_copy(record->owner.id, sizeof record->owner.id, request->id);
     record->owner.fence = ++records->revision;
     sb_memory_renew(record, request, now_ms);
-    assert(sb_memory_is_owned(record, now_ms));
+    SB_CHECK(sb_memory_is_owned(record, now_ms), "a mutex that is granted has an owner");
 }
 
 /* ---- Wait queue ------------------------------------------------------------------------------ */
@@ -253,15 +234,6 @@ static int compare_names(const void *left, const void *right)
     return strcmp(a->mutex, b->mutex);
 }
 
-static void fill_status(struct simba_mutex_status *status, const struct sb_memory_record *record,
-                        int64_t now_ms)
-{
-    sb_text_copy(status->mutex, sizeof status->mutex, record->mutex);
-    status->waiters = (int64_t)sb_memory_waiters(record);
-    if (sb_memory_is_owned(record, now_ms))
-        status->owner = record->owner;
-}
-
 int sb_memory_list(const struct sb_memory_records *records, int64_t now_ms,
                    struct simba_mutex_status **ret_list, size_t *ret_count)
 {
@@ -272,9 +244,16 @@ int sb_memory_list(const struct sb_memory_records *records, int64_t now_ms,
         return SIMBA_ENOMEM;
     for (size_t i = 0; i < SB_MEMORY_BUCKETS; i++)
         for (const struct sb_memory_record *record = records->buckets[i]; record != NULL;
-             record = record->next)
-            if (record->owner.fence > 0)
-                fill_status(&list[count++], record, now_ms);
+             record = record->next) {
+            if (record->owner.fence == 0)
+                continue;
+            sb_text_copy(list[count].mutex, sizeof list->mutex, record->mutex);
+            list[count].waiters = (int64_t)sb_memory_waiters(record);
+            if (sb_memory_is_owned(record, now_ms))
+                list[count].owner = record->owner;
+            count++;
+        }
+    SB_CHECK(count <= records->count, "a list has room for all records");
     qsort(list, count, sizeof *list, compare_names);
     *ret_list = list;
     *ret_count = count;

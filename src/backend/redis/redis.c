@@ -5,10 +5,9 @@
 #include "backend/module.h"
 
 #include "backend/redis/ops/ops.h"
-#include "backend/redis/request/request.h"
-#include "backend/redis/wire/stream.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
@@ -23,37 +22,34 @@ struct question {
     simba_backend *store;
 };
 
-/* What stands behind "NAME:" in the text, up to the end of the line; its length is 0 where nothing
- * does. */
-static struct sb_redis_argument field(const char *text, const char *name)
+/* What stands behind "\nNAME:" in the text, up to the end of the line; "" where nothing does. */
+static void read_field(const char *text, const char *name, char *target, size_t size)
 {
     const char *found = strstr(text, name);
+    struct sb_text value;
 
-    if (found == NULL)
-        return (struct sb_redis_argument){"", 0};
-    found += strlen(name);
-    return (struct sb_redis_argument){found, strcspn(found, "\r\n")};
-}
-
-static bool is_text(const struct sb_redis_argument *value, const char *text)
-{
-    return value->length == strlen(text) && memcmp(value->bytes, text, value->length) == 0;
+    sb_text_init(&value, target, size);
+    if (found != NULL)
+        sb_text_add(&value, "%.*s", (int)strcspn(found + strlen(name), "\r\n"),
+                    found + strlen(name));
 }
 
 static void judge(simba_backend *store, const struct sb_redis_place *place, const char *info)
 {
-    struct sb_redis_argument limit = field(info, "\nmaxmemory:");
-    struct sb_redis_argument policy = field(info, "\nmaxmemory_policy:");
     char where[SB_REDIS_PLACE_TEXT_MAX];
+    char limit[32];
+    char policy[64];
 
-    if (limit.length == 0 || is_text(&limit, "0") || policy.length == 0 ||
-        is_text(&policy, "noeviction"))
+    read_field(info, "\nmaxmemory:", limit, sizeof limit);
+    read_field(info, "\nmaxmemory_policy:", policy, sizeof policy);
+    if (limit[0] == '\0' || strcmp(limit, "0") == 0 || policy[0] == '\0' ||
+        strcmp(policy, "noeviction") == 0)
         return;
     store->host->log(store->host, SIMBA_LOG_WARN,
                      "redis: the server at %.80s evicts keys when its memory is short "
-                     "(maxmemory-policy %.*s), leases among them: a mutex can get two owners. Use "
+                     "(maxmemory-policy %s), leases among them: a mutex can get two owners. Use "
                      "noeviction",
-                     sb_redis_place_text(place, where), (int)policy.length, policy.bytes);
+                     sb_redis_place_text(place, where), policy);
 }
 
 static void on_answered(struct sb_redis_command *command, const struct sb_redis_answer *answer)

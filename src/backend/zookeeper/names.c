@@ -15,14 +15,6 @@
 
 /* ---- What may be a name ---------------------------------------------------------------------- */
 
-/* As the servers check the characters of a path, in UTF-16: what lies behind U+FFFF has surrogates
- * there. */
-static bool is_refused(uint32_t character)
-{
-    return character <= 0x1f || (character >= 0x7f && character <= 0x9f) ||
-           (character >= 0xd800 && character <= 0xf8ff) || character >= 0xfff0;
-}
-
 static uint32_t decode(const char *text, size_t length)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -33,8 +25,11 @@ static uint32_t decode(const char *text, size_t length)
     return character;
 }
 
+/* As the servers check the characters of a path, in UTF-16: what lies behind U+FFFF has surrogates
+ * there. */
 int sb_zk_check_characters(const char *what, const char *name, struct simba_error *error)
 {
+    uint32_t character;
     size_t length;
 
     for (const char *c = name; *c != '\0'; c += length) {
@@ -42,10 +37,12 @@ int sb_zk_check_characters(const char *what, const char *name, struct simba_erro
         if (length == 0)
             return sb_error_set(error, SIMBA_EINVAL,
                                 "the %s \"%s\" is not UTF-8, as ZooKeeper's names are", what, name);
-        if (is_refused(decode(c, length)))
+        character = decode(c, length);
+        if (character <= 0x1f || (character >= 0x7f && character <= 0x9f) ||
+            (character >= 0xd800 && character <= 0xf8ff) || character >= 0xfff0)
             return sb_error_set(error, SIMBA_EINVAL,
                                 "the %s \"%s\" has the character U+%04X, which ZooKeeper refuses",
-                                what, name, (unsigned)decode(c, length));
+                                what, name, (unsigned)character);
     }
     return SIMBA_OK;
 }
@@ -62,7 +59,7 @@ int sb_zk_check_mutex(const char *mutex, struct simba_error *error)
     return sb_zk_check_characters("mutex name", mutex, error);
 }
 
-/* ---- Paths ----------------------------------------------------------------------------------- */
+/* ---- Paths and uuids ------------------------------------------------------------------------- */
 
 void sb_zk_make_uuid(char ret_uuid[SB_ZK_UUID_SIZE])
 {
@@ -75,8 +72,6 @@ void sb_zk_make_uuid(char ret_uuid[SB_ZK_UUID_SIZE])
                 (unsigned long long)(high >> 16 & 0xffff), (unsigned long long)(high & 0xffff),
                 (unsigned long long)(low >> 48), (unsigned long long)(low & 0xffffffffffffU));
 }
-
-/* ---- Paths ----------------------------------------------------------------------------------- */
 
 bool sb_zk_mutex_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex)
 {
@@ -166,17 +161,6 @@ static const char *earlier(const char *a, const char *b)
     return a == NULL || sb_zk_compare(b, a) < 0 ? b : a;
 }
 
-static const char *last_before(const char *const *children, size_t count, const char *mine)
-{
-    const char *before = NULL;
-
-    for (size_t i = 0; i < count; i++)
-        if (sb_zk_compare(children[i], mine) < 0 &&
-            (before == NULL || sb_zk_compare(children[i], before) > 0))
-            before = children[i];
-    return before;
-}
-
 static void keep(struct sb_zk_ranks *ranks, char target[SB_ZK_NODE_MAX + 1], const char *node)
 {
     if (node != NULL && !sb_text_copy(target, SB_ZK_NODE_MAX + 1, node))
@@ -187,6 +171,7 @@ void sb_zk_rank(const char *const *children, size_t count, const char *uuid,
                 struct sb_zk_ranks *ret_ranks)
 {
     const char *leader = NULL;
+    const char *before = NULL;
     const char *mine = NULL;
 
     memset(ret_ranks, 0, sizeof *ret_ranks);
@@ -199,25 +184,21 @@ void sb_zk_rank(const char *const *children, size_t count, const char *uuid,
     keep(ret_ranks, ret_ranks->leader, leader);
     if (mine == NULL)
         return;
+    for (size_t i = 0; i < count; i++)
+        if (sb_zk_compare(children[i], mine) < 0 &&
+            (before == NULL || sb_zk_compare(children[i], before) > 0))
+            before = children[i];
     ret_ranks->found = true;
     keep(ret_ranks, ret_ranks->mine, mine);
-    keep(ret_ranks, ret_ranks->before, last_before(children, count, mine));
+    keep(ret_ranks, ret_ranks->before, before);
 }
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
 
 void sb_zk_read_id(const char *data, size_t length, const char *node, char ret_id[SIMBA_ID_MAX + 1])
 {
-    if (length == 0) {
+    if (length == 0)
         sb_text_copy(ret_id, SIMBA_ID_MAX + 1, node);
-        return;
-    }
-    if (length > SIMBA_ID_MAX)
-        length = SIMBA_ID_MAX;
-    for (size_t i = 0; i < length; i++) {
-        unsigned char byte = (unsigned char)data[i];
-
-        ret_id[i] = byte < 0x20 || byte == 0x7f ? '?' : data[i];
-    }
-    ret_id[length] = '\0';
+    else
+        sb_text_printable(ret_id, SIMBA_ID_MAX + 1, data, length);
 }

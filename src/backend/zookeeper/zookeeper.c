@@ -99,14 +99,6 @@ static void listen_contender(simba_backend *store, struct sb_zk_mutex *mutex, co
         sb_zk_latch_drop(latch);
 }
 
-static void listen_observer(simba_backend *store, struct sb_zk_mutex *mutex, bool on)
-{
-    if (on)
-        mutex->observers++;
-    else if (mutex->observers > 0 && --mutex->observers == 0)
-        sb_zk_unwatch_observed(store, mutex);
-}
-
 static void listen_to(simba_backend *store, const char *name, const char *id, bool on)
 {
     struct sb_zk_mutex *mutex =
@@ -117,8 +109,10 @@ static void listen_to(simba_backend *store, const char *name, const char *id, bo
     mutex->users++; /* it stays meanwhile */
     if (id != NULL)
         listen_contender(store, mutex, id, on);
-    else
-        listen_observer(store, mutex, on);
+    else if (on)
+        mutex->observers++;
+    else if (mutex->observers > 0 && --mutex->observers == 0)
+        sb_zk_unwatch_observed(store, mutex);
     mutex->users--;
     sb_zk_mutex_drop(&store->mutexes, mutex);
 }

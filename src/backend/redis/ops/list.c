@@ -11,9 +11,8 @@
  * The READs pass the stages of all requests, so that missing scripts, reconnections and nodes that
  * moved are no matter of this file. Anybody can write what the keys hold.
  */
-#include "backend/redis/wire/resp.h"
 #include "backend/redis/ops/ops.h"
-#include "backend/redis/request/request.h"
+
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -80,22 +79,11 @@ static void finish(struct listing *l)
     sb_free(l);
 }
 
-/* Once, however many they are. */
-static void warn_of_unreadable(const struct listing *l)
-{
-    const struct simba_backend_host *host = l->store->host;
-
-    if (l->unreadable == 1)
-        host->log(host, SIMBA_LOG_WARN, "the mutex '%s' is left out of the list: %s",
-                  l->unreadable_mutex, l->unreadable_error.text);
-    else if (l->unreadable > 1)
-        host->log(host, SIMBA_LOG_WARN, "the mutex '%s' and %zu more are left out of the list: %s",
-                  l->unreadable_mutex, l->unreadable - 1, l->unreadable_error.text);
-}
-
-/* Their names are empty. Where nothing can be read, the list would say that there is nothing. */
+/* Their names are empty. Where nothing can be read, the list would say that there is nothing. One
+ * warning, however many they are. */
 static void leave_out_unreadable(struct listing *l)
 {
+    const struct simba_backend_host *host = l->store->host;
     size_t kept = 0;
 
     if (l->unreadable == 0 || l->error.code != SIMBA_OK)
@@ -106,8 +94,12 @@ static void leave_out_unreadable(struct listing *l)
     l->count = kept;
     if (kept == 0)
         l->error = l->unreadable_error;
+    else if (l->unreadable == 1)
+        host->log(host, SIMBA_LOG_WARN, "the mutex '%s' is left out of the list: %s",
+                  l->unreadable_mutex, l->unreadable_error.text);
     else
-        warn_of_unreadable(l);
+        host->log(host, SIMBA_LOG_WARN, "the mutex '%s' and %zu more are left out of the list: %s",
+                  l->unreadable_mutex, l->unreadable - 1, l->unreadable_error.text);
 }
 
 static void fail(struct listing *l, const struct simba_error *error)
@@ -131,13 +123,11 @@ static void read_more(struct listing *l);
 static void take_record(struct listing *l, size_t index, const struct sb_redis_record *record)
 {
     struct simba_mutex_status *status = &l->list[index];
-    int64_t now_ms = simba_now_ms();
-
     status->waiters = record->waiters;
     if (!record->owned)
         return;
     sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner);
-    status->owner.transition_at_ms = sb_later(now_ms, record->left_ms);
+    status->owner.transition_at_ms = sb_later(simba_now_ms(), record->left_ms);
     status->owner.ttl_at_ms = status->owner.transition_at_ms - l->store->options.transition_ms;
     status->owner.fence = record->revision;
 }
@@ -175,14 +165,14 @@ static void on_read(simba_backend *store, struct simba_request *request,
 static void read_next(struct listing *l, struct reading *reading)
 {
     size_t index = l->next++;
-    int64_t left_ms = l->deadline_ms - simba_now_ms();
 
+    SB_CHECK(index < l->count, "a mutex that is read is in the list");
     memset(reading, 0, sizeof *reading);
     reading->listing = l;
     reading->index = index;
     reading->request.op = SIMBA_OP_READ;
     reading->request.mutex = l->list[index].mutex;
-    reading->request.timeout_ms = left_ms > 0 ? left_ms : 0;
+    reading->request.timeout_ms = sb_time_left(l->deadline_ms, simba_now_ms());
     l->under_way++;
     sb_redis_request_start(l->store, &reading->request, on_read);
 }
@@ -235,6 +225,7 @@ static void sort_names(struct listing *l)
     l->count = kept;
 }
 
+/* False when memory is short. */
 static bool add_name(struct listing *l, const char *mutex)
 {
     if (l->count == l->capacity) {
@@ -284,13 +275,6 @@ static void go_on(struct listing *l, const redisReply *cursor)
     }
 }
 
-static bool is_scan_reply(const redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-           reply->element[0]->type == REDIS_REPLY_STRING &&
-           reply->element[1]->type == REDIS_REPLY_ARRAY;
-}
-
 static void on_scanned(struct sb_redis_command *command, const struct sb_redis_answer *answer)
 {
     struct listing *l = (struct listing *)command;
@@ -302,7 +286,9 @@ static void on_scanned(struct sb_redis_command *command, const struct sb_redis_a
     } else if (reply->type == REDIS_REPLY_ERROR) {
         sb_redis_fail(answer->place, reply->str, &error);
         fail(l, &error);
-    } else if (!is_scan_reply(reply)) {
+    } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+               reply->element[0]->type != REDIS_REPLY_STRING ||
+               reply->element[1]->type != REDIS_REPLY_ARRAY) {
         sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
         fail(l, &error);
     } else if (!add_keys(l, reply->element[1])) {
@@ -343,10 +329,11 @@ static void on_turn(simba_backend *store, struct simba_request *request,
 /* It may be the first use of the node. */
 static void scan_node(struct listing *l)
 {
-    int64_t left_ms = l->deadline_ms - simba_now_ms();
-
     l->turn = (struct simba_request){
-        .op = SIMBA_OP_LIST, .timeout_ms = left_ms > 0 ? left_ms : 0, .backend_data = l};
+        .op = SIMBA_OP_LIST,
+        .timeout_ms = sb_time_left(l->deadline_ms, simba_now_ms()),
+        .backend_data = l,
+    };
     sb_redis_request_await_turn(l->node, l->store, &l->turn, on_turn);
 }
 
@@ -389,19 +376,6 @@ static void fail_queue(struct queue *q, const struct simba_error *error)
 
 /* ---- The set --------------------------------------------------------------------------------- */
 
-static void read_id(const redisReply *text, char id[SIMBA_ID_MAX + 1])
-{
-    size_t length = text->len < SIMBA_ID_MAX ? text->len : SIMBA_ID_MAX;
-
-    memcpy(id, text->str, length);
-    id[length] = '\0';
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)id[i] < 0x20 || id[i] == 0x7f)
-            id[i] = '?';
-    if (length == 0)
-        memcpy(id, "?", 2);
-}
-
 static void take_ids(struct queue *q, const redisReply *ids)
 {
     struct simba_mutex_status *list = sb_alloc_zero((ids->elements + 1) * sizeof *list);
@@ -417,7 +391,8 @@ static void take_ids(struct queue *q, const redisReply *ids)
     }
     for (size_t i = 0; i < ids->elements; i++)
         if (ids->element[i]->type == REDIS_REPLY_STRING)
-            read_id(ids->element[i], list[count++].owner.id);
+            sb_text_printable(list[count++].owner.id, sizeof list->owner.id, ids->element[i]->str,
+                              ids->element[i]->len);
     reply.list = list;
     reply.list_count = count;
     host->reply(host, q->request, &reply);

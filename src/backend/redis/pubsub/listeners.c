@@ -118,6 +118,7 @@ bool sb_redis_listeners_remove(struct sb_redis_listeners *t, struct sb_redis_lis
 void sb_redis_listeners_begin_wait(struct sb_redis_listeners *t, struct sb_redis_listener *listener,
                                    int64_t since_us)
 {
+    SB_CHECK(!listener->lingers, "a contender that has gone does not wait");
     if (listener->waits_since_us != 0 || since_us == 0)
         return;
     listener->waits_since_us = since_us;

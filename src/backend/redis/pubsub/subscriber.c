@@ -23,7 +23,7 @@
 #define LINGER_MAX 64
 #define LINGER_MS 1000
 #define RELEASED "released@@"
-#define ACQUIRED "acquired@@"
+#define ACQUIRED "acquired@@" /* as long as the other */
 
 struct lingerer {
     struct sb_redis_listener *listener;
@@ -163,6 +163,7 @@ bool sb_redis_subscriber_linger(struct sb_redis_subscriber *s, struct sb_redis_l
     if (sb_redis_listener_is_observer(listener) || listener->count > 1 || listener->ticket == 0 ||
         !sb_redis_reconnecting_is_ready(s->connection))
         return false;
+    SB_CHECK(!listener->lingers && listener->at == s, "a subscription lingers once, where it is");
     if (s->lingerer_count == LINGER_MAX)
         end_oldest(s);
     have_handles(s);
@@ -177,6 +178,7 @@ void sb_redis_subscriber_resume(struct sb_redis_subscriber *s, struct sb_redis_l
 {
     size_t index = 0;
 
+    SB_CHECK(listener->count > 1, "a contender that is back has been counted");
     while (index < s->lingerer_count && s->lingerers[index].listener != listener)
         index++;
     SB_CHECK(index < s->lingerer_count, "a listener that lingers is in the list");
@@ -236,11 +238,6 @@ static void on_confirmed(struct sb_redis_subscriber *s, const redisReply *channe
         sb_redis_listener_wake(s->listeners, listener);
 }
 
-static bool opens_with(const redisReply *text, const char *word)
-{
-    return text->len >= strlen(word) && memcmp(text->str, word, strlen(word)) == 0;
-}
-
 /* Anybody may have said it: it is a reason to look, and nothing in it is believed. Being told to
  * look makes nobody stop listening, so the table does not change meanwhile. Other words than the
  * two are not for us. */
@@ -251,9 +248,11 @@ static void on_message(struct sb_redis_subscriber *s, const redisReply *channel,
 
     while ((listener = sb_redis_listeners_next(s->listeners, listener, channel->str,
                                                channel->len)) != NULL) {
-        if (!opens_with(text, sb_redis_listener_is_observer(listener) ? ACQUIRED : RELEASED))
+        bool observes = sb_redis_listener_is_observer(listener);
+
+        if (strncmp(text->str, observes ? ACQUIRED : RELEASED, sizeof ACQUIRED - 1) != 0)
             continue;
-        if (sb_redis_listener_is_observer(listener))
+        if (observes)
             sb_redis_listener_wake(s->listeners, listener);
         else
             s->events->released(s->user, listener);
@@ -266,21 +265,15 @@ static bool is_text(const redisReply *reply)
 }
 
 /* A refused subscription would make the tickets wrong, so the connection ends and begins anew. */
-static void on_refused(struct sb_redis_subscriber *s, const redisReply *reply)
-{
-    struct simba_error error;
-
-    sb_error_set(&error, SIMBA_EDENIED, "the server does not let this client listen: %s",
-                 reply->str);
-    sb_redis_reconnecting_drop(s->connection, &error);
-}
-
 static void on_pushed(void *user, const redisReply *reply)
 {
     struct sb_redis_subscriber *s = user;
+    struct simba_error error;
 
     if (reply->type == REDIS_REPLY_ERROR) {
-        on_refused(s, reply);
+        sb_error_set(&error, SIMBA_EDENIED, "the server does not let this client listen: %s",
+                     reply->str);
+        sb_redis_reconnecting_drop(s->connection, &error);
         return;
     }
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || !is_text(reply->element[0]) ||
@@ -304,8 +297,9 @@ void sb_redis_subscriber_retry(struct sb_redis_subscriber *s)
     sb_redis_reconnecting_retry(s->connection);
 }
 
-static void release(struct sb_redis_subscriber *s)
+static void release(void *part_of)
 {
+    struct sb_redis_subscriber *s = part_of;
     void (*closed)(void *user) = s->events->closed;
     void *user = s->user;
 
@@ -314,11 +308,6 @@ static void release(struct sb_redis_subscriber *s)
         return;
     sb_free(s);
     closed(user);
-}
-
-static void on_connection_closed(void *user)
-{
-    release(user);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -333,8 +322,8 @@ static int where(void *user, struct sb_redis_place *ret_place, struct simba_erro
     return s->where(s->user, ret_place, error);
 }
 
-static const struct sb_redis_reconnecting_events connection_events = {on_ready, on_pushed,
-                                                                      on_connection_closed, NULL};
+static const struct sb_redis_reconnecting_events connection_events = {on_ready, on_pushed, release,
+                                                                      NULL};
 
 struct sb_redis_subscriber *
 sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *config,

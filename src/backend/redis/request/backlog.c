@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/time.h"
 
 #include <uv.h>
 
@@ -98,13 +99,10 @@ static void on_timer(uv_timer_t *timer);
 /* Moves the timer forward only: when it fires too early it is set again. */
 static void set_timer(struct sb_redis_backlog *b, int64_t at_ms)
 {
-    int64_t now_ms;
-
     if (at_ms >= b->timer_at_ms)
         return;
-    now_ms = simba_now_ms();
     b->timer_at_ms = at_ms;
-    uv_timer_start(&b->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
+    uv_timer_start(&b->timer, on_timer, (uint64_t)sb_time_left(at_ms, simba_now_ms()), 0);
 }
 
 static void add(struct sb_redis_backlog *b, enum rank rank, struct sb_redis_backlog_entry *entry,
@@ -129,29 +127,22 @@ static void expire(struct sb_redis_backlog *b, enum rank rank, int64_t until_ms,
     }
 }
 
-/* Lets those be taken that were held back until now; returns whether there were any. */
-static bool end_holding(struct sb_redis_backlog *b, int64_t now_ms)
-{
-    bool any = has_due(b, HELD, now_ms);
-
-    while (has_due(b, HELD, now_ms)) {
-        struct sb_redis_backlog_entry *entry = take_first(b, HELD);
-
-        add(b, PATIENT, entry, entry->deadline_ms);
-    }
-    return any;
-}
-
+/* Ends the wait of requests whose deadline has come, and lets those be taken that were held back
+ * until now. */
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_redis_backlog *b = timer->data;
     int64_t now_ms = simba_now_ms();
-    bool any;
+    bool any = false;
 
     b->timer_at_ms = NEVER;
     for (enum rank rank = GUARDS; rank <= PATIENT; rank++)
         expire(b, rank, now_ms, "the server has too much to do: the request was not sent in time");
-    any = end_holding(b, now_ms);
+    for (; has_due(b, HELD, now_ms); any = true) {
+        struct sb_redis_backlog_entry *entry = take_first(b, HELD);
+
+        add(b, PATIENT, entry, entry->deadline_ms);
+    }
     for (enum rank rank = GUARDS; rank < RANKS; rank++)
         if (b->first[rank] != NULL)
             set_timer(b, b->first[rank]->due_ms);
@@ -189,6 +180,7 @@ void sb_redis_backlog_add(struct sb_redis_backlog *b, struct sb_redis_backlog_en
 void sb_redis_backlog_hold(struct sb_redis_backlog *b, struct sb_redis_backlog_entry *entry,
                            int64_t until_ms, int64_t deadline_ms)
 {
+    SB_CHECK(until_ms < deadline_ms, "a request that is held back can still be sent");
     entry->deadline_ms = deadline_ms;
     add(b, HELD, entry, until_ms);
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
@@ -18,36 +19,24 @@
 
 /* ---- Replies --------------------------------------------------------------------------------- */
 
-/* Whatever the key holds becomes a printable name of the length of an id. */
+/* Whatever the key holds becomes a printable name of the length of an id. One that was cut or
+ * replaced until it looks like ours is changed once more. */
 static void read_owner(struct sb_redis_record *record, const redisReply *text, const char *id)
 {
-    size_t length = text->len < SIMBA_ID_MAX ? text->len : SIMBA_ID_MAX;
     char *owner = record->owner;
 
-    memcpy(owner, text->str, length);
-    owner[length] = '\0';
-    if (id != NULL && text->len == strlen(id) && memcmp(text->str, id, text->len) == 0)
+    sb_text_printable(owner, sizeof record->owner, text->str, text->len);
+    if (id == NULL)
         return;
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)owner[i] < 0x20 || owner[i] == 0x7f)
-            owner[i] = '?';
-    if (length == 0)
-        memcpy(owner, "?", 2);
-    if (id != NULL && strcmp(owner, id) == 0)
-        owner[0] = owner[0] == '?' ? '!' : '?'; /* cut or replaced until it looked like ours */
+    if (text->len == strlen(id) && memcmp(text->str, id, text->len) == 0)
+        sb_text_copy(owner, sizeof record->owner, id);
+    else if (strcmp(owner, id) == 0)
+        owner[0] = owner[0] == '?' ? '!' : '?';
 }
 
 static bool is_token(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < TOKEN_END;
-}
-
-static bool is_record(const redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3 &&
-           (reply->element[0]->type == REDIS_REPLY_STRING ||
-            reply->element[0]->type == REDIS_REPLY_NIL) &&
-           reply->element[1]->type == REDIS_REPLY_INTEGER && is_token(reply->element[2]);
 }
 
 /* What stands behind the token; -1 where there is nothing. */
@@ -59,21 +48,14 @@ static int64_t read_number(const redisReply *reply, size_t index)
     return reply->element[index]->integer;
 }
 
-static void read_queue(struct sb_redis_record *record, const redisReply *reply, enum simba_op op)
-{
-    int64_t since_us = op == SIMBA_OP_ACQUIRE ? read_number(reply, 3) : 0;
-    int64_t place = op == SIMBA_OP_ACQUIRE ? read_number(reply, 4) : 0;
-
-    record->since_us = since_us > 0 ? since_us : 0;
-    record->place = place > 0 ? place : 0;
-    record->waiters = op == SIMBA_OP_READ ? read_number(reply, 3) : -1;
-}
-
 /* A key without an expiry is somebody's mistake: it is looked at again after a lease. */
 bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *reply, enum simba_op op,
                           const char *id, const struct sb_redis_options *options)
 {
-    if (!is_record(reply))
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
+        (reply->element[0]->type != REDIS_REPLY_STRING &&
+         reply->element[0]->type != REDIS_REPLY_NIL) ||
+        reply->element[1]->type != REDIS_REPLY_INTEGER || !is_token(reply->element[2]))
         return false;
     memset(record, 0, sizeof *record);
     record->owned = reply->element[0]->type == REDIS_REPLY_STRING;
@@ -84,7 +66,11 @@ bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *repl
             record->left_ms = options->lease_ms;
     }
     record->revision = (uint64_t)reply->element[2]->integer;
-    read_queue(record, reply, op);
+    if (op == SIMBA_OP_ACQUIRE) {
+        record->since_us = sb_max(read_number(reply, 3), 0);
+        record->place = sb_max(read_number(reply, 4), 0);
+    }
+    record->waiters = op == SIMBA_OP_READ ? read_number(reply, 3) : -1;
     return true;
 }
 
@@ -105,18 +91,13 @@ static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
     }
 }
 
-/* A release that has woken a waiter says whom behind the token. */
-static bool has_woken(enum simba_op op, const redisReply *reply)
-{
-    return op == SIMBA_OP_RELEASE && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-           reply->element[1]->type == REDIS_REPLY_STRING;
-}
-
+/* A release that has woken a waiter names it behind the token. */
 bool sb_redis_record_done(struct sb_redis_record *record, const redisReply *reply, enum simba_op op,
                           uint64_t known, const struct simba_request *request)
 {
     bool owned = op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
-    bool woke = has_woken(op, reply);
+    bool woke = op == SIMBA_OP_RELEASE && reply->type == REDIS_REPLY_ARRAY &&
+                reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
     const redisReply *token = woke ? reply->element[0] : reply;
 
     if (!is_token(token) || token->integer == 0 ||
@@ -277,27 +258,22 @@ bool sb_redis_call_needs_quorum(const struct sb_redis_call *call)
            (call->op == SIMBA_OP_ACQUIRE || call->op == SIMBA_OP_GUARD);
 }
 
-/* False when memory is short. */
-static bool prepare_quorum(struct sb_redis_call *call)
-{
-    if (!sb_redis_call_needs_quorum(call))
-        return true;
-    if (call->record == NULL)
-        call->record = sb_alloc(sizeof *call->record);
-    return call->record != NULL &&
-           sb_redis_quorum_prepare(&call->node->quorum, &call->store->options, &call->command);
-}
-
 int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error)
 {
     struct sb_redis_argument arguments[12];
     struct sb_redis_digits digits[4];
     struct sb_redis_keys keys;
+    bool needs_quorum = sb_redis_call_needs_quorum(call);
     size_t count = 3;
     int code = SIMBA_OK;
 
     SB_CHECK(call->node != NULL && call->op != SIMBA_OP_LIST, "a script is called on a node");
-    if (!prepare_quorum(call))
+    SB_CHECK(call->member.quorum == NULL || call->gives_back, "a call is sent for one quorum");
+    if (needs_quorum && call->record == NULL)
+        call->record = sb_alloc(sizeof *call->record);
+    if (needs_quorum &&
+        (call->record == NULL ||
+         !sb_redis_quorum_prepare(&call->node->quorum, &call->store->options, &call->command)))
         return sb_error_plain(error, SIMBA_ENOMEM);
     name_script(call, arguments);
     arguments[2] = (struct sb_redis_argument){"3", 1};
@@ -310,7 +286,7 @@ int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error)
     if (code == SIMBA_OK)
         code = sb_redis_reconnecting_send(call->node->commands, &call->command, arguments, count,
                                           error);
-    if (code == SIMBA_OK && sb_redis_call_needs_quorum(call))
+    if (code == SIMBA_OK && needs_quorum)
         sb_redis_quorum_join(call->node->quorum, &call->member, &call->command);
     return code;
 }

@@ -334,9 +334,9 @@ static int ask_sentinels(struct sb_redis_nodes *nodes, struct simba_error *error
     return code;
 }
 
-/* Connects, authenticates and asks the server, on a loop of its own. */
-static int check_server(const struct sb_redis_nodes *nodes,
-                        const struct sb_redis_endpoint *endpoint, struct simba_error *error)
+/* Connects, authenticates and asks the server, on a loop of its own, before anything is put on the
+ * client's loop. */
+static int open_server(struct sb_redis_nodes *nodes, struct simba_error *error)
 {
     const struct sb_redis_options *o = nodes->options;
     const struct sb_redis_ask_config config = {
@@ -347,13 +347,6 @@ static int check_server(const struct sb_redis_nodes *nodes,
         .master_only = o->mode == SB_REDIS_SENTINEL,
     };
     const struct sb_redis_argument word = {"PING", 4};
-
-    return sb_redis_ask(&config, endpoint, &word, 1, NULL, NULL, error);
-}
-
-static int open_server(struct sb_redis_nodes *nodes, struct simba_error *error)
-{
-    const struct sb_redis_options *o = nodes->options;
     const struct sb_redis_place *place = &o->places[0];
     struct sb_redis_endpoint endpoint;
     struct sb_redis_node *node;
@@ -367,7 +360,7 @@ static int open_server(struct sb_redis_nodes *nodes, struct simba_error *error)
         place = sb_redis_sentinels_master(nodes->sentinels);
     code = sb_redis_endpoint_find(o, &o->credentials, place, &endpoint, error);
     if (code == SIMBA_OK)
-        code = check_server(nodes, &endpoint, error);
+        code = sb_redis_ask(&config, &endpoint, &word, 1, NULL, NULL, error);
     if (code != SIMBA_OK)
         return code;
     node = add_node(nodes, NULL);

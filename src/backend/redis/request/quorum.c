@@ -134,22 +134,13 @@ void sb_redis_quorum_join(struct sb_redis_quorum *open, struct sb_redis_quorum_m
 
 void sb_redis_quorum_leave(struct sb_redis_quorum_member *member)
 {
+    SB_CHECK(member->next == NULL, "a member that is held stays");
     if (member->quorum != NULL)
         release(member->quorum);
     member->quorum = NULL;
 }
 
-/* No longer than the members have, with some time to give back what they got. */
-static int64_t timeout_ms(const struct sb_redis_quorum *quorum)
-{
-    int64_t left_ms = quorum->command.deadline_ms - simba_now_ms();
-    int64_t most_ms = left_ms - left_ms / GIVE_BACK_SHARE;
-
-    if (most_ms > quorum->options->wait_timeout_ms)
-        return quorum->options->wait_timeout_ms;
-    return most_ms > 1 ? most_ms : 1; /* 0 would be for ever */
-}
-
+/* Waits no longer than the members have, with some time to give back what they got. */
 void sb_redis_quorum_ask(struct sb_redis_quorum **open, struct sb_redis_reconnecting *commands)
 {
     struct sb_redis_quorum *quorum = *open;
@@ -157,11 +148,15 @@ void sb_redis_quorum_ask(struct sb_redis_quorum **open, struct sb_redis_reconnec
     struct sb_redis_digits timeout;
     struct sb_redis_argument arguments[3] = {{"WAIT", 4}};
     struct simba_error error;
+    int64_t left_ms;
+    int64_t wait_ms;
 
     if (quorum == NULL)
         return;
+    left_ms = sb_time_left(quorum->command.deadline_ms, simba_now_ms());
+    wait_ms = sb_earlier(left_ms - left_ms / GIVE_BACK_SHARE, quorum->options->wait_timeout_ms);
     arguments[1] = sb_redis_argument_number(quorum->options->wait_replicas, &replicas);
-    arguments[2] = sb_redis_argument_number(timeout_ms(quorum), &timeout);
+    arguments[2] = sb_redis_argument_number(sb_max(wait_ms, 1), &timeout); /* 0 would be for ever */
     if (quorum->references > 1 &&
         sb_redis_reconnecting_send(commands, &quorum->command, arguments, 3, &error) == SIMBA_OK)
         *open = NULL;

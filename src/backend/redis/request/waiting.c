@@ -27,12 +27,8 @@ static void start_listening(simba_backend *store, const char *mutex, const char 
         sb_redis_nodes_subscribe(&store->nodes, listener);
 }
 
-/* In a cluster a listener moves with its mutex, and must not be forgotten at a node that goes. */
-static bool may_linger(const simba_backend *store, const struct sb_redis_listener *listener)
-{
-    return store->nodes.cluster == NULL && listener->at != NULL;
-}
-
+/* The subscription lingers, but not in a cluster: there a listener moves with its mutex, and must
+ * not be forgotten at a node that goes. */
 static void stop_listening(simba_backend *store, const char *mutex, const char *id)
 {
     struct sb_redis_listener *listener = sb_redis_listeners_find(&store->listeners, mutex, id);
@@ -40,8 +36,10 @@ static void stop_listening(simba_backend *store, const char *mutex, const char *
     if (listener == NULL)
         return;
     sb_redis_listeners_end_wait(&store->listeners, listener);
-    if ((may_linger(store, listener) && sb_redis_subscriber_linger(listener->at, listener)) ||
-        !sb_redis_listeners_remove(&store->listeners, listener))
+    if (store->nodes.cluster == NULL && listener->at != NULL &&
+        sb_redis_subscriber_linger(listener->at, listener))
+        return;
+    if (!sb_redis_listeners_remove(&store->listeners, listener))
         return;
     if (listener->at != NULL)
         sb_redis_subscriber_remove(listener->at, listener);

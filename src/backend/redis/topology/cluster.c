@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
@@ -167,15 +168,8 @@ static int ask(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
     return sb_redis_ask(&config, &endpoint, arguments, 2, read_map, reading, error);
 }
 
-/* What is left is shared out among those that are left: one that refuses at once leaves its share
- * to the others. */
-static int64_t share_ms(int64_t end_ms, size_t left)
-{
-    int64_t share = (end_ms - simba_now_ms()) / (int64_t)left;
-
-    return share > 0 ? share : 1;
-}
-
+/* What is left of the time is shared out among those that are left: one that refuses at once leaves
+ * its share to the others. */
 int sb_redis_slot_map_find(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
                            const struct sb_redis_place *places, size_t count,
                            struct sb_redis_slot_map *ret_map, struct simba_error *error)
@@ -184,8 +178,11 @@ int sb_redis_slot_map_find(const struct sb_redis_options *o, const struct sb_red
     int64_t end_ms = simba_now_ms() + o->connect_timeout_ms;
     int code = SIMBA_EUNAVAILABLE;
 
-    for (size_t i = 0; i < count && code != SIMBA_OK; i++)
-        code = ask(o, tls, &places[i], share_ms(end_ms, count - i), &reading, error);
+    for (size_t i = 0; i < count && code != SIMBA_OK; i++) {
+        int64_t share_ms = sb_time_left(end_ms, simba_now_ms()) / (int64_t)(count - i);
+
+        code = ask(o, tls, &places[i], sb_max(share_ms, 1), &reading, error);
+    }
     if (code == SIMBA_OK) {
         *ret_map = reading.map;
         ret_map->source = *reading.asked;
@@ -350,6 +347,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct sb_redis_cluster *c = timer->data;
 
+    SB_CHECK(!c->is_asking && !c->closing, "one query for the map at a time");
     c->is_due = false;
     collect_seeds(c);
     c->is_asking = sb_redis_blocking_start(&c->query) == 0;
@@ -367,7 +365,7 @@ static int64_t delay_ms(struct sb_redis_cluster *c)
 
     for (unsigned i = 0; i < c->fruitless && delay < REFRESH_MAX_MS; i++)
         delay *= 2;
-    more = (delay < REFRESH_MAX_MS ? delay : REFRESH_MAX_MS) - REFRESH_MIN_MS;
+    more = sb_earlier(delay, REFRESH_MAX_MS) - REFRESH_MIN_MS;
     return REFRESH_MIN_MS + more / 2 +
            sb_random_between(sb_random_next(&c->random), 0, more / 2 + 1);
 }

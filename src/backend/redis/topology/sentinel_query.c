@@ -215,6 +215,7 @@ static void on_query_answered(struct sb_redis_sentinel_query *query)
     struct asked *a = query->user;
     struct search *s = a->search;
 
+    SB_CHECK(s->open > 0, "a query is answered once");
     s->open--;
     if (query->code == SIMBA_OK)
         sb_redis_votes_take(s->votes, a->index, &query->answer, query->asked_ms);

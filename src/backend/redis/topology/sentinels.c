@@ -65,9 +65,7 @@ static int64_t period_ms(const struct sb_redis_sentinels *s)
 {
     int64_t period = (s->options->lease_ms - s->options->transition_ms) / PERIOD_SHARE;
 
-    if (period < PERIOD_MIN_MS)
-        return PERIOD_MIN_MS;
-    return period < PERIOD_MAX_MS ? period : PERIOD_MAX_MS;
+    return sb_earlier(sb_max(period, PERIOD_MIN_MS), PERIOD_MAX_MS);
 }
 
 const struct sb_redis_place *sb_redis_sentinels_master(const struct sb_redis_sentinels *s)
@@ -318,6 +316,7 @@ static void add_sentinel(struct sb_redis_sentinels *s, size_t index)
     one->commands = sb_redis_reconnecting_create(&config);
     config = connection_config(one, &announcement_events);
     one->announcements = sb_redis_reconnecting_create(&config);
+    SB_CHECK(s->sentinels[index] == NULL && !s->closing, "a sentinel is added once");
     s->sentinel_count++;
     one->connections = 2;
     s->sentinels[index] = one;

@@ -23,20 +23,14 @@ void sb_redis_votes_init(struct sb_redis_votes *v, const struct sb_redis_options
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-static bool is_peer(const struct sb_redis_votes *v, size_t index,
-                    const struct sb_redis_sentinel_peer *peer)
-{
-    return v->listed_ms[index] != 0 && strcmp(v->peers[index].id, peer->id) == 0 &&
-           sb_redis_place_equals(&v->peers[index].place, &peer->place);
-}
-
 /* The place of a peer in the list: its own, an empty one, or that which was told of longest ago. */
 static size_t place_peer(struct sb_redis_votes *v, const struct sb_redis_sentinel_peer *peer)
 {
     size_t found = 0;
 
     for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
-        if (is_peer(v, i, peer))
+        if (v->listed_ms[i] != 0 && strcmp(v->peers[i].id, peer->id) == 0 &&
+            sb_redis_place_equals(&v->peers[i].place, &peer->place))
             return i;
         if (v->listed_ms[i] < v->listed_ms[found])
             found = i;
@@ -52,6 +46,7 @@ static void take_peers(struct sb_redis_votes *v, size_t index,
 {
     uint32_t bit = (uint32_t)1 << index;
 
+    SB_CHECK(answer->peer_count <= SB_REDIS_SENTINELS_MAX, "the peers of an answer are bounded");
     for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         v->listed_by[i] &= ~bit;
     for (size_t i = 0; i < answer->peer_count; i++) {
@@ -126,6 +121,7 @@ bool sb_redis_votes_may_forget(const struct sb_redis_votes *v, size_t index, int
 
 void sb_redis_votes_forget(struct sb_redis_votes *v, size_t index)
 {
+    SB_CHECK(index >= v->named, "a sentinel of the URL is not forgotten");
     memset(&v->votes[index], 0, sizeof v->votes[index]);
 }
 

@@ -5,6 +5,7 @@
 #include "backend/redis/wire/reconnecting.h"
 
 #include "backend/redis/wire/resp.h"
+#include "base/check.h"
 #include "base/container.h"
 #include "base/descriptors.h"
 #include "base/error.h"
@@ -54,6 +55,7 @@ static void on_answered(struct sb_redis_command *command, const struct sb_redis_
     struct question *q = (struct question *)command;
     const redisReply *reply = answer->reply;
 
+    SB_CHECK(!q->answered, "a question is answered once");
     q->answered = true;
     if (reply == NULL) {
         q->error = *answer->error;

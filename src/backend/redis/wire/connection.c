@@ -55,7 +55,7 @@ static bool is_pushed_to(const struct sb_redis_connection *c)
     return c->config.events->pushed != NULL;
 }
 
-/* A server with encryption has nothing else to say to plain bytes. */
+/* A server that wants TLS has nothing else to say to plain bytes. */
 static bool may_want_tls(const struct sb_redis_connection *c)
 {
     return c->state == GREETING && c->config.login->tls == NULL && c->place.port != 0;
@@ -73,26 +73,17 @@ bool sb_redis_connection_has_room(const struct sb_redis_connection *c)
 
 /* ---- Going down ------------------------------------------------------------------------------ */
 
-/* A server cannot know that what it refuses was read from a file long ago. */
-static struct simba_error explain(const struct sb_redis_connection *c,
-                                  const struct simba_error *error)
-{
-    const struct simba_error *unread = &c->config.login->unread;
-    struct simba_error explained = *error;
-
-    if (c->state < READY && error->code == SIMBA_EDENIED && unread->code != SIMBA_OK)
-        sb_error_set_backend(&explained, error->code, error->backend_code, "%.120s; and %.120s",
-                             error->text, unread->text);
-    return explained;
-}
-
+/* A server cannot know that what it refuses was read from a file long ago, so that is told, too. */
 void sb_redis_connection_drop(struct sb_redis_connection *c, const struct simba_error *error)
 {
-    struct simba_error why;
+    const struct simba_error *unread = &c->config.login->unread;
+    struct simba_error why = *error;
 
     if (c->state >= DOWN)
         return;
-    why = explain(c, error);
+    if (c->state < READY && error->code == SIMBA_EDENIED && unread->code != SIMBA_OK)
+        sb_error_set_backend(&why, error->code, error->backend_code, "%.120s; and %.120s",
+                             error->text, unread->text);
     c->state = DOWN;
     sb_redis_stream_close(c->stream);
     uv_timer_stop(&c->timer);
@@ -133,13 +124,11 @@ static int64_t next_check_ms(const struct sb_redis_connection *c)
 static void set_timer(struct sb_redis_connection *c)
 {
     int64_t at_ms = next_check_ms(c);
-    int64_t now_ms;
 
     if (c->state >= DOWN || at_ms >= c->timer_at_ms)
         return;
-    now_ms = simba_now_ms();
     c->timer_at_ms = at_ms;
-    uv_timer_start(&c->timer, on_timer, at_ms > now_ms ? (uint64_t)(at_ms - now_ms) : 0, 0);
+    uv_timer_start(&c->timer, on_timer, (uint64_t)sb_time_left(at_ms, simba_now_ms()), 0);
 }
 
 /* Returns whether a command was due that the server has said nothing since. Behind many others one
@@ -181,22 +170,18 @@ static void ping(struct sb_redis_connection *c, int64_t now_ms)
 
 /* A missed deadline makes silence suspicious, unless the server is silent because it was told to
  * wait. */
-static int64_t silence_max_ms(const struct sb_redis_connection *c, bool missed)
-{
-    return missed && !sb_redis_pipeline_waits(&c->pipeline) ? SUSPICIOUS_MS
-                                                            : c->config.options->command_timeout_ms;
-}
-
 static void check_silence(struct sb_redis_connection *c, bool missed, int64_t now_ms)
 {
     const struct sb_redis_options *o = c->config.options;
+    bool suspicious = missed && !sb_redis_pipeline_waits(&c->pipeline);
+    int64_t most_ms = suspicious ? SUSPICIOUS_MS : o->command_timeout_ms;
 
     if (c->begun_ms != SB_REDIS_NEVER && now_ms - c->begun_ms >= o->command_timeout_ms) {
         drop_because(c, "takes too long to end a reply");
     } else if (c->owed_since_ms == SB_REDIS_NEVER) {
         if (now_ms - c->heard_at_ms >= o->idle_timeout_ms)
             ping(c, now_ms);
-    } else if (now_ms - c->owed_since_ms >= silence_max_ms(c, missed)) {
+    } else if (now_ms - c->owed_since_ms >= most_ms) {
         drop_because(c, "does not answer any more");
     }
 }
@@ -213,22 +198,17 @@ static void give_up_connecting(struct sb_redis_connection *c)
         drop_because(c, "could not be connected to within the connect-timeout");
 }
 
-/* Whether what lies in the socket has to be read before anybody is judged: it may be the loop that
- * is late, and not the server. The loop reads before it looks at its timers again, so that once is
- * enough; what comes later, perhaps without end, is late. */
-static bool must_read_first(struct sb_redis_connection *c)
-{
-    c->is_behind = !c->is_behind && sb_redis_stream_has_unread(c->stream);
-    return c->is_behind;
-}
-
+/* What lies in the socket is read before the server is judged: it may be the loop that is late. The
+ * loop reads before it looks at its timers again, so once is enough; what comes later is late. */
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_redis_connection *c = timer->data;
     int64_t now_ms = simba_now_ms();
     bool missed;
 
-    if (must_read_first(c)) {
+    SB_CHECK(c->state < DOWN, "a connection that is down has no timer");
+    c->is_behind = !c->is_behind && sb_redis_stream_has_unread(c->stream);
+    if (c->is_behind) {
         uv_timer_start(&c->timer, on_timer, 1, 0);
         return;
     }
@@ -315,15 +295,6 @@ static void take_reply(struct sb_redis_connection *c, const redisReply *reply)
     }
 }
 
-/* After all replies that were complete have been taken; `took` is whether there was one. */
-static void note_begun(struct sb_redis_connection *c, bool took)
-{
-    if (sb_redis_reader_is_empty(c->reader))
-        c->begun_ms = SB_REDIS_NEVER;
-    else if (took || c->begun_ms == SB_REDIS_NEVER)
-        c->begun_ms = c->heard_at_ms;
-}
-
 static void take_replies(struct sb_redis_connection *c)
 {
     bool took = false;
@@ -338,7 +309,10 @@ static void take_replies(struct sb_redis_connection *c)
             took = true;
             break;
         case SB_REDIS_READER_MORE:
-            note_begun(c, took);
+            if (sb_redis_reader_is_empty(c->reader))
+                c->begun_ms = SB_REDIS_NEVER;
+            else if (took || c->begun_ms == SB_REDIS_NEVER)
+                c->begun_ms = c->heard_at_ms;
             return;
         case SB_REDIS_READER_NONSENSE:
             drop_because(c, may_want_tls(c)
@@ -354,17 +328,12 @@ static void take_replies(struct sb_redis_connection *c)
 }
 
 /* What is owed after a byte has come: the replies of commands, or nothing that can be counted. */
-static void note_heard(struct sb_redis_connection *c)
-{
-    bool owed = c->state == READY && !is_pushed_to(c) && sb_redis_pipeline_is_owed(&c->pipeline);
-
-    c->owed_since_ms = owed ? c->heard_at_ms : SB_REDIS_NEVER;
-}
-
 static void on_data(void *user, const char *bytes, size_t length)
 {
     struct sb_redis_connection *c = user;
+    bool owed;
 
+    SB_CHECK(c->state == GREETING || c->state == READY, "bytes come from a server that is greeted");
     c->heard_at_ms = simba_now_ms();
     if (!sb_redis_reader_feed(c->reader, bytes, length)) {
         drop_because(c, "sent more than there is memory for");
@@ -373,7 +342,8 @@ static void on_data(void *user, const char *bytes, size_t length)
     take_replies(c);
     if (c->state >= DOWN)
         return;
-    note_heard(c);
+    owed = c->state == READY && !is_pushed_to(c) && sb_redis_pipeline_is_owed(&c->pipeline);
+    c->owed_since_ms = owed ? c->heard_at_ms : SB_REDIS_NEVER;
     if (c->config.events->room != NULL && sb_redis_pipeline_depth(&c->pipeline) <= DEPTH_LOW)
         c->config.events->room(c->config.user);
     sb_redis_connection_flush(c);
@@ -381,21 +351,8 @@ static void on_data(void *user, const char *bytes, size_t length)
 
 /* ---- The stream ------------------------------------------------------------------------------ */
 
-/* What an address that was given up has said is not the beginning of what the next one says. */
-static bool begin_greeting(struct sb_redis_connection *c)
-{
-    struct sb_redis_reader *reader = sb_redis_reader_create();
-
-    if (reader == NULL)
-        return false;
-    sb_redis_reader_free(c->reader);
-    c->reader = reader;
-    c->begun_ms = SB_REDIS_NEVER;
-    memset(&c->greeting, 0, sizeof c->greeting);
-    c->state = GREETING;
-    return true;
-}
-
+/* A new reader: what an address that was given up has said is not the beginning of what the next
+ * one says. */
 static void on_up(void *user)
 {
     struct sb_redis_connection *c = user;
@@ -407,7 +364,13 @@ static void on_up(void *user)
     };
     struct sb_redis_buffer hello = {0};
 
-    if (!begin_greeting(c) || !sb_redis_greeting_write(&c->greeting, &config, &hello))
+    SB_CHECK(c->state == CONNECTING, "an address is greeted once");
+    sb_redis_reader_free(c->reader);
+    c->reader = sb_redis_reader_create();
+    c->begun_ms = SB_REDIS_NEVER;
+    memset(&c->greeting, 0, sizeof c->greeting);
+    c->state = GREETING;
+    if (c->reader == NULL || !sb_redis_greeting_write(&c->greeting, &config, &hello))
         drop_because(c, "cannot be greeted: out of memory");
     else if (hello.length == 0)
         become_ready(c);
@@ -433,8 +396,9 @@ static void on_down(void *user, const struct simba_error *error)
         sb_redis_connection_drop(c, error);
 }
 
-static void release(struct sb_redis_connection *c)
+static void release(void *part_of)
 {
+    struct sb_redis_connection *c = part_of;
     void (*closed)(void *user) = c->config.events->closed;
     void *user = c->config.user;
 
@@ -448,18 +412,13 @@ static void release(struct sb_redis_connection *c)
     closed(user);
 }
 
-static void on_stream_closed(void *user)
-{
-    release(user);
-}
-
 static void on_timer_closed(uv_handle_t *handle)
 {
     release(handle->data);
 }
 
 static const struct sb_redis_stream_events stream_events = {on_up, on_again, on_data, on_down,
-                                                            on_stream_closed};
+                                                            release};
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 

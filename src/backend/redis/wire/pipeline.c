@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/time.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -76,12 +77,6 @@ void sb_redis_pipeline_free(struct sb_redis_pipeline *p)
     sb_redis_buffer_free(&p->out);
 }
 
-static void note_due(struct sb_redis_pipeline *p, int64_t deadline_ms)
-{
-    if (deadline_ms < p->first_due_ms)
-        p->first_due_ms = deadline_ms;
-}
-
 bool sb_redis_pipeline_add(struct sb_redis_pipeline *p, struct sb_redis_command *command,
                            const struct sb_redis_argument *arguments, size_t count)
 {
@@ -93,7 +88,8 @@ bool sb_redis_pipeline_add(struct sb_redis_pipeline *p, struct sb_redis_command 
                                                    .size = (uint32_t)(p->out.length - before),
                                                    .waits = command->waits});
     p->unsent++;
-    note_due(p, command->deadline_ms);
+    SB_CHECK(p->unsent <= p->ring.count, "what is not sent is in the ring");
+    p->first_due_ms = sb_earlier(p->first_due_ms, command->deadline_ms);
     return true;
 }
 
@@ -154,10 +150,8 @@ void sb_redis_pipeline_fail(struct sb_redis_pipeline *p, const struct simba_erro
 static int64_t due_ms(const struct sb_redis_ring_slot *slot, bool sent, int64_t heard_at_ms)
 {
     const struct sb_redis_command *command = slot->command;
-    int64_t at_ms = heard_at_ms + ANSWERING_MS;
+    int64_t at_ms = sb_earlier(heard_at_ms + ANSWERING_MS, command->until_ms);
 
-    if (at_ms > command->until_ms)
-        at_ms = command->until_ms;
     if (!sent || heard_at_ms <= slot->sent_at_ms || at_ms < command->deadline_ms)
         return command->deadline_ms;
     return at_ms;
@@ -170,6 +164,7 @@ bool sb_redis_pipeline_expire(struct sb_redis_pipeline *p, int64_t now_ms, int64
 {
     struct sb_redis_answer answer = {.error = error};
     bool silent = false;
+    int64_t at_ms;
 
     p->first_due_ms = SB_REDIS_NEVER;
     for (size_t i = 0; i < p->ring.count; i++) {
@@ -179,8 +174,9 @@ bool sb_redis_pipeline_expire(struct sb_redis_pipeline *p, int64_t now_ms, int64
         if (command == NULL)
             continue;
         answer.sent = i < p->ring.count - p->unsent;
-        if (due_ms(slot, answer.sent, heard_at_ms) > now_ms) {
-            note_due(p, due_ms(slot, answer.sent, heard_at_ms));
+        at_ms = due_ms(slot, answer.sent, heard_at_ms);
+        if (at_ms > now_ms) {
+            p->first_due_ms = sb_earlier(p->first_due_ms, at_ms);
             continue;
         }
         silent = silent || (answer.sent && slot->sent_at_ms >= heard_at_ms);

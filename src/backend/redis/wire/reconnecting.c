@@ -76,37 +76,19 @@ static void on_timer(uv_timer_t *timer)
         become_stable(r);
 }
 
-static int64_t delay_ms(struct sb_redis_reconnecting *r)
-{
-    return sb_random_backoff(&r->random, DELAY_MIN_MS, DELAY_MAX_MS, r->failures);
-}
-
-/* One server that is gone is one event, however many connections it had. */
-static void log_down(struct sb_redis_reconnecting *r, const struct simba_error *error)
-{
-    bool first = !r->is_down && (*r->config.outage)++ == 0;
-
-    r->is_down = true;
-    r->config.host->log(r->config.host, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "redis: %s",
-                        error->text);
-}
-
-static void log_up(struct sb_redis_reconnecting *r)
+/* The connection has proved to be a good one. */
+static void become_stable(struct sb_redis_reconnecting *r)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
 
+    r->failures = 0;
+    if (!r->is_down)
+        return;
+    SB_CHECK(*r->config.outage > 0, "a connection that is down is counted");
     r->is_down = false;
     if (--*r->config.outage == 0)
         r->config.host->log(r->config.host, SIMBA_LOG_INFO, "redis: connected to %s again",
                             sb_redis_place_text(&r->endpoint.place, place));
-}
-
-/* The connection has proved to be a good one. */
-static void become_stable(struct sb_redis_reconnecting *r)
-{
-    r->failures = 0;
-    if (r->is_down)
-        log_up(r);
 }
 
 static void on_room(void *user)
@@ -117,13 +99,21 @@ static void on_room(void *user)
         r->config.events->room(r->config.user);
 }
 
+/* One server that is gone is one event in the log, however many connections it had. */
 static void pause_after(struct sb_redis_reconnecting *r, const struct simba_error *error)
 {
+    bool first = !r->is_down && (*r->config.outage)++ == 0;
+    int64_t delay_ms;
+
+    SB_CHECK(r->state != CLOSING && r->connection == NULL, "a pause follows a connection");
     r->failures++;
-    log_down(r, error);
+    r->is_down = true;
+    r->config.host->log(r->config.host, first ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "redis: %s",
+                        error->text);
     r->last_error = *error;
     r->state = PAUSED;
-    uv_timer_start(&r->timer, on_timer, (uint64_t)delay_ms(r), 0);
+    delay_ms = sb_random_backoff(&r->random, DELAY_MIN_MS, DELAY_MAX_MS, r->failures);
+    uv_timer_start(&r->timer, on_timer, (uint64_t)delay_ms, 0);
     on_room(r);
 }
 
@@ -209,8 +199,6 @@ static void connect_to(struct sb_redis_reconnecting *r, const struct sb_redis_en
     on_room(r);
 }
 
-/* ---- Credentials ----------------------------------------------------------------------------- */
-
 /* What was left by an attempt that failed is read anew. */
 static int read_login(struct sb_redis_reconnecting *r, struct simba_error *error)
 {
@@ -289,6 +277,7 @@ static void search(struct sb_redis_reconnecting *r)
     struct simba_error error;
     int code;
 
+    SB_CHECK(r->state != CONNECTED && r->state != CLOSING, "a server that is lost is looked for");
     r->state = SEARCHING;
     code = r->config.where(r->config.user, &r->place, &error);
     if (code == SIMBA_OK)
@@ -391,6 +380,7 @@ static void on_timer_closed(uv_handle_t *handle)
 void sb_redis_reconnecting_close(struct sb_redis_reconnecting *r)
 {
     SB_CHECK(r->state != CLOSING, "a reconnecting connection is closed once");
+    SB_CHECK(!r->is_down || *r->config.outage > 0, "a connection that is down is counted");
     r->state = CLOSING;
     if (r->is_down)
         --*r->config.outage;

@@ -283,23 +283,17 @@ bool sb_redis_is_redirection(const char *text)
     return sb_redis_failed_with(text, "MOVED") || sb_redis_failed_with(text, "ASK");
 }
 
-static size_t length_until(const char *text, const char *mark)
-{
-    const char *found = strstr(text, mark);
-
-    return found != NULL ? (size_t)(found - text) : strlen(text);
-}
-
-/* Without where in a script it happened, which tells a user nothing, and without the arguments of a
- * command that the server does not know. */
-static int words_of(const char *text)
+/* The length without where in a script it happened, which tells a user nothing, and without the
+ * arguments of a command that the server does not know. */
+static int length_to_tell(const char *text)
 {
     static const char own[] = "ERR ACL failure in script:"; /* of Redis 8 */
-    size_t skipped = opens_with(text, own) ? sizeof own - 1 : 0;
-    size_t script = skipped + length_until(text + skipped, " script: ");
-    size_t arguments = length_until(text, ", with args beginning with");
+    const char *from = opens_with(text, own) ? text + sizeof own - 1 : text;
+    const char *script = strstr(from, " script: ");
+    const char *arguments = strstr(text, ", with args beginning with");
+    const char *end = script != NULL ? script : text + strlen(text);
 
-    return (int)(script < arguments ? script : arguments);
+    return (int)((arguments != NULL && arguments < end ? arguments : end) - text);
 }
 
 static int tell(const struct sb_redis_place *place, const char *text, int length,
@@ -320,7 +314,7 @@ int sb_redis_fail(const struct sb_redis_place *place, const char *text, struct s
 {
     const char *words = unwrap(text);
 
-    return tell(place, words, words_of(words), error);
+    return tell(place, words, length_to_tell(words), error);
 }
 
 int sb_redis_fail_quietly(const struct sb_redis_place *place, const char *text,

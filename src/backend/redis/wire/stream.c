@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/time.h"
 
 #include <string.h>
 #include <sys/ioctl.h>
@@ -228,8 +229,9 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 
 /* ---- Connecting ------------------------------------------------------------------------------ */
 
-static void release(struct sb_redis_stream *s)
+static void release(void *part_of)
 {
+    struct sb_redis_stream *s = part_of;
     void (*closed)(void *user) = s->config.events->closed;
     void *user = s->config.user;
 
@@ -246,12 +248,6 @@ static void release(struct sb_redis_stream *s)
 static void on_closed(uv_handle_t *handle)
 {
     release(handle->data);
-}
-
-/* Never the last of a stream that is not closed. */
-static void on_writer_closed(void *user)
-{
-    release(user);
 }
 
 /* The stream may have been closed while its socket was. */
@@ -296,8 +292,8 @@ static bool is_last_address(const struct sb_redis_stream *s)
 
 static void close_socket(struct sb_redis_stream *s, uv_close_cb closed)
 {
-    if (sb_redis_writer_close(&s->writer, on_writer_closed))
-        s->handles++;
+    if (sb_redis_writer_close(&s->writer, release))
+        s->handles++; /* never the last of a stream that is not closed */
     uv_close(&s->socket.handle, closed);
 }
 
@@ -386,28 +382,24 @@ static int connect_to(struct sb_redis_stream *s, const struct sockaddr_storage *
     return 0;
 }
 
-/* The last address has all the time that is left, and its limit is the owner's. */
-static void bound_attempt(struct sb_redis_stream *s)
-{
-    size_t left = s->endpoint.address_count - s->next_address + 1;
-    int64_t share_ms = (s->connect_by_ms - simba_now_ms()) / (int64_t)left;
-
-    s->is_behind = false;
-    if (left > 1)
-        uv_timer_start(&s->later, on_attempt_over, share_ms > 0 ? (uint64_t)share_ms : 0, 0);
-}
-
+/* Addresses share the time out. The last one has all that is left, and its limit is the owner's. */
 static void connect_next(struct sb_redis_stream *s)
 {
+    size_t left = s->endpoint.address_count - s->next_address;
+    int64_t left_ms = sb_time_left(s->connect_by_ms, simba_now_ms());
     int code;
 
     if (s->state != CONNECTING)
         return;
+    SB_CHECK(left > 0 && !s->has_socket, "the next address has a socket of its own");
     code = connect_to(s, &s->endpoint.addresses[s->next_address++]);
-    if (code == 0)
-        bound_attempt(s);
-    else
+    if (code != 0) {
         give_up_address(s, code);
+        return;
+    }
+    s->is_behind = false;
+    if (left > 1)
+        uv_timer_start(&s->later, on_attempt_over, (uint64_t)(left_ms / (int64_t)left), 0);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */

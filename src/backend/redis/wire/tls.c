@@ -131,20 +131,13 @@ void sb_redis_tls_free(struct sb_redis_tls *tls)
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static bool is_address(const char *name)
-{
-    struct in6_addr ignored;
-
-    return inet_pton(AF_INET, name, &ignored) == 1 || inet_pton(AF_INET6, name, &ignored) == 1;
-}
-
 /* The name is sent to the server, and is what its certificate must be for. */
 static bool set_name(SSL *ssl, const char *name)
 {
-    X509_VERIFY_PARAM *check = SSL_get0_param(ssl);
+    struct in6_addr ignored;
 
-    if (is_address(name))
-        return X509_VERIFY_PARAM_set1_ip_asc(check, name) == 1;
+    if (inet_pton(AF_INET, name, &ignored) == 1 || inet_pton(AF_INET6, name, &ignored) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
     return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
 }
 

@@ -84,10 +84,11 @@ static int write_later(struct sb_redis_writer *o, int socket_fd, struct sb_redis
     return uv_poll_start(&o->poll, UV_WRITABLE, on_room);
 }
 
-/* What is written has to go before the rest is, which a busy socket may never come to. Once it is
- * the larger part, so that less is moved than was written. */
+/* A busy socket may never come to the end of what waits, so what was written goes before: once it
+ * is the larger part, so that less is moved than was written. */
 static int write_behind(struct sb_redis_writer *o, const struct sb_redis_buffer *bytes)
 {
+    SB_CHECK(o->is_open && o->done <= o->rest.length, "what waits is polled for");
     if (o->done > o->rest.length / 2) {
         o->rest.length -= o->done;
         memmove(o->rest.data, o->rest.data + o->done, o->rest.length);

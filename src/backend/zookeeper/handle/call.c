@@ -20,33 +20,18 @@ bool sb_zk_is_lost(int code)
 
 /* ---- The way back ---------------------------------------------------------------------------- */
 
-static void add(struct sb_zk_call *call)
-{
-    struct sb_zk_handle *handle = call->handle;
-
-    call->next = handle->calls;
-    call->link = &handle->calls;
-    if (call->next != NULL)
-        call->next->link = &call->next;
-    handle->calls = call;
-}
-
-static void take_out(struct sb_zk_call *call)
-{
-    if (call->link == NULL)
-        return;
-    *call->link = call->next;
-    if (call->next != NULL)
-        call->next->link = call->link;
-    call->link = NULL;
-}
-
 static void run_done(struct simba_task *task)
 {
     struct sb_zk_call *call = (struct sb_zk_call *)task;
 
     SB_CHECK(call->done != NULL, "a call ends by its function");
-    take_out(call);
+    if (call->link != NULL) {
+        SB_CHECK(*call->link == call, "a call is in the list of its handle");
+        *call->link = call->next;
+        if (call->next != NULL)
+            call->next->link = call->link;
+    }
+    call->link = NULL;
     if (call->number != call->session->number)
         call->code = ZSESSIONEXPIRED;
     else if (call->handle != call->session->handle)
@@ -238,12 +223,16 @@ static zhandle_t *begin(struct sb_zk_call *call)
     call->handle = session->handle;
     call->number = session->number;
     call->sent_ms = simba_now_ms();
-    if (session->up) {
-        add(call);
-        return session->handle->zk;
+    if (!session->up) {
+        end(call, ZCONNECTIONLOSS);
+        return NULL;
     }
-    end(call, ZCONNECTIONLOSS);
-    return NULL;
+    call->next = call->handle->calls;
+    call->link = &call->handle->calls;
+    if (call->next != NULL)
+        call->next->link = &call->next;
+    call->handle->calls = call;
+    return call->handle->zk;
 }
 
 /* The library refused the call: no completion will come. */

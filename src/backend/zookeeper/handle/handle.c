@@ -14,6 +14,7 @@
 #include "base/descriptors.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "base/time.h"
 
 #include <errno.h>
 #include <string.h>
@@ -69,6 +70,7 @@ int sb_zk_worker_start(struct sb_zk_worker *h, struct simba_error *error)
 void sb_zk_worker_send(struct sb_zk_worker *h, struct sb_zk_work *work)
 {
     pthread_mutex_lock(&h->lock);
+    SB_CHECK(!h->stopping, "a worker that stops gets no work");
     work->next = NULL;
     *h->end = work;
     h->end = &work->next;
@@ -180,16 +182,6 @@ static void drop_log(const char *message)
     (void)message;
 }
 
-/* Otherwise the library resolves the names of the servers with every turn of its thread. */
-static void resolve_seldom(zhandle_t *zk)
-{
-#ifdef SIMBA_HAVE_ZOOKEEPER_RESOLUTION_DELAY
-    zoo_set_servers_resolution_delay(zk, RESOLUTION_DELAY_MS);
-#else
-    (void)zk;
-#endif
-}
-
 static zhandle_t *make_handle(struct sb_zk_handle *handle)
 {
     const struct sb_zk_options *o = handle->options;
@@ -207,8 +199,8 @@ static zhandle_t *make_handle(struct sb_zk_handle *handle)
 
 static void on_authenticated(int code, const void *data)
 {
-    (void)
-        code; /* a refusal shows as a state of the handle, and as an error of what is not allowed */
+    /* A refusal shows as a state of the handle, and as an error of what is not allowed. */
+    (void)code;
     (void)data;
 }
 
@@ -229,7 +221,10 @@ static zhandle_t *prepare_handle(struct sb_zk_handle *handle)
     zk = make_handle(handle);
     if (zk == NULL)
         return NULL;
-    resolve_seldom(zk);
+#ifdef SIMBA_HAVE_ZOOKEEPER_RESOLUTION_DELAY
+    /* Otherwise the library resolves the names of the servers with every turn of its thread. */
+    zoo_set_servers_resolution_delay(zk, RESOLUTION_DELAY_MS);
+#endif
     sb_zk_pipes_close_on_exec(&pipes);
     if (auth != NULL)
         zoo_add_auth(zk, "digest", auth, (int)strlen(auth), on_authenticated, NULL);
@@ -284,20 +279,13 @@ void sb_zk_handle_open(struct sb_zk_handle *handle)
     sb_zk_worker_send(handle->worker, &handle->open_work);
 }
 
-/* With the lock held: whether the worker's thread has done its part. */
-static bool is_made(const struct sb_zk_handle *handle)
-{
-    return handle->zk != NULL || handle->failure != 0;
-}
-
-/* With the lock held: whether there is anything left to wait for. */
+/* With the lock held: whether there is nothing left to wait for. */
 static bool is_settled(const struct sb_zk_handle *handle)
 {
-    if (handle->failure != 0)
-        return true;
-    return handle->zk != NULL &&
-           (handle->state == ZOO_CONNECTED_STATE || handle->state == ZOO_AUTH_FAILED_STATE ||
-            handle->state == ZOO_EXPIRED_SESSION_STATE);
+    return handle->failure != 0 ||
+           (handle->zk != NULL &&
+            (handle->state == ZOO_CONNECTED_STATE || handle->state == ZOO_AUTH_FAILED_STATE ||
+             handle->state == ZOO_EXPIRED_SESSION_STATE));
 }
 
 /* That there was no handle to be had is the host's fault, or says nothing of the servers yet. */
@@ -329,14 +317,6 @@ static int explain(const struct sb_zk_handle *handle, struct simba_error *error)
         simba_duration_format(handle->options->connect_timeout_ms, text, sizeof text));
 }
 
-/* With the lock held. */
-static void wait_until(struct sb_zk_handle *handle,
-                       bool (*condition)(const struct sb_zk_handle *handle), int64_t end_ms)
-{
-    while (!condition(handle) && sb_cond_wait(&handle->progress, &handle->lock, end_ms))
-        continue;
-}
-
 int sb_zk_handle_wait(struct sb_zk_handle *handle, int64_t timeout_ms, int64_t end_ms,
                       struct simba_error *error)
 {
@@ -344,9 +324,12 @@ int sb_zk_handle_wait(struct sb_zk_handle *handle, int64_t timeout_ms, int64_t e
     int code;
 
     pthread_mutex_lock(&handle->lock);
-    wait_until(handle, is_made, end_ms);
-    until_ms = simba_now_ms() + timeout_ms;
-    wait_until(handle, is_settled, until_ms < end_ms ? until_ms : end_ms);
+    while (handle->zk == NULL && handle->failure == 0 &&
+           sb_cond_wait(&handle->progress, &handle->lock, end_ms))
+        continue;
+    until_ms = sb_earlier(simba_now_ms() + timeout_ms, end_ms);
+    while (!is_settled(handle) && sb_cond_wait(&handle->progress, &handle->lock, until_ms))
+        continue;
     code = explain(handle, error);
     pthread_mutex_unlock(&handle->lock);
     return code;
@@ -390,14 +373,10 @@ static void run_closed(struct simba_task *task)
 {
     struct sb_zk_handle *handle = SB_CONTAINER(struct sb_zk_handle, closed_task, task);
 
-    handle->closed(handle);
-}
-
-static void run_returned(struct simba_task *task)
-{
-    struct sb_zk_handle *handle = SB_CONTAINER(struct sb_zk_handle, closed_task, task);
-
-    handle->returned(handle);
+    if (handle->spared)
+        handle->returned(handle);
+    else
+        handle->closed(handle);
 }
 
 /* On the worker's thread. Everything that the library had to tell has been posted before. One that
@@ -406,12 +385,11 @@ static void run_returned(struct simba_task *task)
 static void run_close(struct sb_zk_work *work)
 {
     struct sb_zk_handle *handle = SB_CONTAINER(struct sb_zk_handle, close_work, work);
-    bool spare =
+    handle->spared =
         handle->replaced && handle->zk != NULL && zoo_state(handle->zk) == ZOO_CONNECTED_STATE;
-
-    if (!spare)
+    if (!handle->spared)
         close_handle(handle);
-    handle->closed_task.run = spare ? run_returned : run_closed;
+    handle->closed_task.run = run_closed;
     handle->host->post(handle->host, &handle->closed_task);
 }
 

@@ -68,6 +68,7 @@ struct sb_zk_handle {
     _Atomic bool missed_event; /* a firing was dropped: what was not heard of may have happened */
     bool made;                 /* the loop has seen the handle */
     bool replaced;             /* another one is to go on with its session */
+    bool spared;               /* it was not closed, because it came up */
     struct sb_zk_call *calls;  /* that were made on it and have not ended */
 
     pthread_mutex_t lock; /* guards what follows */

@@ -6,6 +6,7 @@
 
 #include "backend/zookeeper/options.h"
 #include "base/check.h"
+#include "base/time.h"
 
 #include <string.h>
 
@@ -27,10 +28,8 @@ static int64_t newest_ms(const struct sb_zk_liveness *l)
 /* What was answered on an older connection was sent before this one was made. */
 void sb_zk_liveness_connect(struct sb_zk_liveness *l, int64_t timeout_ms, int64_t since_ms)
 {
-    int64_t sent_ms = newest_ms(l);
-
     l->timeout_ms = timeout_ms;
-    l->counted_ms = sent_ms > since_ms ? sent_ms : since_ms;
+    l->counted_ms = sb_max(newest_ms(l), since_ms);
     l->count = 0;
 }
 
@@ -72,7 +71,7 @@ int64_t sb_zk_liveness_proof_ms(struct sb_zk_liveness *l, int64_t now_ms)
 
     take_reported(l, now_ms);
     latest_ms = l->counted_ms + l->timeout_ms - sb_zk_liveness_lease_ms(l);
-    return now_ms < latest_ms ? now_ms : latest_ms;
+    return sb_earlier(now_ms, latest_ms);
 }
 
 int64_t sb_zk_liveness_interval_ms(const struct sb_zk_liveness *l)

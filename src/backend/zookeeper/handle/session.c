@@ -70,6 +70,7 @@ static void on_handle_closed(struct sb_zk_handle *handle)
     struct sb_zk_session *s = handle->user;
     bool replaced = handle->replaced;
 
+    SB_CHECK(s->handles > 0 && s->handle != handle, "a handle that is closed is not in use");
     sb_zk_calls_end(handle);
     sb_zk_handle_free(handle);
     s->handles--;
@@ -204,6 +205,7 @@ static void on_handle_returned(struct sb_zk_handle *handle)
         sb_zk_handle_close(handle);
         return;
     }
+    SB_CHECK(s->handle == NULL, "a session has one handle at a time");
     s->handle = handle;
     start_timer(s, patience_ms(s));
     on_handle_changed(handle);
@@ -262,18 +264,13 @@ static bool is_connected(struct sb_zk_handle *handle)
     return connected;
 }
 
-/* For how long an owner may still believe in the session. */
-static int64_t belief_left_ms(const struct sb_zk_session *s)
-{
-    return s->proved_ms == 0 ? 0 : s->proved_ms + sb_zk_session_lease_ms(s) - simba_now_ms();
-}
-
 /* A handle that is connected takes its session with it when it is closed. One that is not may
- * become so at that very moment: so it is closed only when nobody believes. */
+ * become so at that very moment: so it is closed only when no owner believes in the session. */
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_zk_session *s = timer->data;
-    int64_t left_ms = belief_left_ms(s);
+    int64_t left_ms =
+        s->proved_ms == 0 ? 0 : s->proved_ms + sb_zk_session_lease_ms(s) - simba_now_ms();
 
     if (s->handle != NULL && is_connected(s->handle)) {
         start_timer(s, PATIENCE_MIN_MS); /* the news is on its way */
@@ -362,6 +359,7 @@ int sb_zk_session_open(struct sb_zk_session *s, struct simba_error *error)
 
 void sb_zk_session_close(struct sb_zk_session *s, void (*closed)(void *user))
 {
+    SB_CHECK(!s->closing, "a session is closed once");
     s->closing = true;
     s->closed = closed;
     drop_handle(s);

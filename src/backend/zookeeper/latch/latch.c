@@ -113,8 +113,9 @@ void sb_zk_latch_drop(struct sb_zk_latch *latch)
     if (latch->node != SB_ZK_NODE_NONE || latch->active != NULL || latch->listening)
         return;
     SB_CHECK(latch->queue == NULL, "no job waits for a latch that has none");
-    while (*link != latch)
+    while (*link != NULL && *link != latch)
         link = &(*link)->next;
+    SB_CHECK(*link == latch, "a latch is in the list of its mutex");
     *link = latch->next;
     sb_free(latch);
 }
@@ -233,21 +234,17 @@ void sb_zk_unwatch_observed(simba_backend *store, struct sb_zk_mutex *mutex)
     mutex->watches_parent = false;
 }
 
-static void forget_watches(struct sb_zk_mutex *mutex)
-{
-    mutex->watches_children = false;
-    mutex->watches_parent = false;
-    mutex->watched[0] = '\0';
-    for (struct sb_zk_latch *latch = mutex->latches; latch != NULL; latch = latch->next) {
-        latch->watched[0] = '\0';
-        sb_zk_latch_forget_succession(latch);
-    }
-}
-
 void sb_zk_watches_lost(simba_backend *store)
 {
     struct sb_zk_mutex *mutex = NULL;
 
-    while ((mutex = sb_zk_mutex_next(&store->mutexes, mutex)) != NULL)
-        forget_watches(mutex);
+    while ((mutex = sb_zk_mutex_next(&store->mutexes, mutex)) != NULL) {
+        mutex->watches_children = false;
+        mutex->watches_parent = false;
+        mutex->watched[0] = '\0';
+        for (struct sb_zk_latch *latch = mutex->latches; latch != NULL; latch = latch->next) {
+            latch->watched[0] = '\0';
+            sb_zk_latch_forget_succession(latch);
+        }
+    }
 }

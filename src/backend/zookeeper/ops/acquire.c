@@ -35,11 +35,6 @@ static size_t up(const char *path, size_t reach)
     return reach > 0 ? reach - 1 : 0;
 }
 
-static size_t down(const char *path, size_t reach)
-{
-    return path[reach] == '\0' ? reach : reach + 1 + strcspn(path + reach + 1, "/");
-}
-
 static void on_made(struct sb_zk_job *job)
 {
     char path[SB_ZK_PATH_SIZE];
@@ -55,7 +50,7 @@ static void on_made(struct sb_zk_job *job)
             create_node(job);
             return;
         }
-        job->reach = down(path, job->reach);
+        job->reach += 1 + strcspn(path + job->reach + 1, "/");
     } else {
         sb_zk_job_fail(job, code);
         return;
@@ -95,11 +90,6 @@ static void make_parents(struct sb_zk_job *job)
  * empty. */
 
 enum { OWN, MUTEX, BASE, COUNT };
-
-static bool must_check_rights(const struct sb_zk_job *job)
-{
-    return job->store->options.acl != SB_ZK_ACL_OPEN && !job->latch->checked;
-}
 
 /* The name of an identity, for digest without the hash of its password. */
 static size_t shown_length(const char *name)
@@ -146,14 +136,6 @@ static void refuse_rights(struct sb_zk_job *job, const char *path, const char *s
     sb_zk_job_fail_with(job, &error);
 }
 
-static int find_failure(const struct sb_zk_job *job)
-{
-    for (size_t i = 0; i < COUNT; i++)
-        if (job->calls[i].code != ZOK)
-            return job->calls[i].code;
-    return ZOK;
-}
-
 static void compare_rights(struct sb_zk_job *job)
 {
     const char *in_mutex = find_stranger(job, &job->calls[MUTEX]);
@@ -175,9 +157,11 @@ static void compare_rights(struct sb_zk_job *job)
 static void on_rights(struct sb_zk_job *job)
 {
     struct sb_zk_call calls[COUNT];
-    int code = find_failure(job);
+    int code = ZOK;
 
     memcpy(calls, job->calls, sizeof calls);
+    for (size_t i = 0; i < COUNT && code == ZOK; i++)
+        code = calls[i].code;
     if (code != ZOK)
         sb_zk_job_fail(job, code);
     else
@@ -268,7 +252,7 @@ static void on_found(struct sb_zk_job *job)
 {
     if (sb_zk_is_overflown(job->ranks.mine))
         refuse_sequence(job);
-    else if (must_check_rights(job))
+    else if (job->store->options.acl != SB_ZK_ACL_OPEN && !job->latch->checked)
         check_rights(job);
     else
         sb_zk_find_place(job);

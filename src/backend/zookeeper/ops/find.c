@@ -47,18 +47,10 @@ static bool watches_before(const struct sb_zk_job *job)
     return strcmp(job->latch->watched, job->ranks.before) == 0;
 }
 
-/* Numbers that only grow are a habit, which a node that was named by hand does not share: every
- * list decides anew. What the last one said holds until the nodes are read where it still fits. */
-static void reset(struct sb_zk_job *job)
-{
-    job->latch->first = false;
-    if (!sb_zk_succession_is_second(job) || !watches_before(job))
-        job->latch->second = false;
-}
-
-/* Watches are noted before the reading that sets them: another job that takes a watch on the same
- * node back must know of it. Only the second watches its own node: a contender further back needs
- * the list anyway. */
+/* Every list decides anew who is second: a node that was named by hand need not have a larger
+ * number. Watches are noted before the reading that sets them: another job that takes a watch on
+ * the same node back must know of it. Only the second watches its own node: a contender further
+ * back needs the list anyway. */
 void sb_zk_succession_begin(struct sb_zk_job *job)
 {
     struct sb_zk_mutex *mutex = job->mutex;
@@ -66,8 +58,11 @@ void sb_zk_succession_begin(struct sb_zk_job *job)
     bool waiting = sb_zk_job_is_waiting(job);
 
     SB_CHECK(!waiting || job->ranks.before[0] != '\0', "only a job behind another watches");
-    if (waiting)
-        reset(job);
+    if (waiting) {
+        latch->first = false;
+        if (!sb_zk_succession_is_second(job) || !watches_before(job))
+            latch->second = false;
+    }
     job->notes_leader = mutex->observers > 0 && strcmp(mutex->watched, job->ranks.leader) != 0;
     job->notes_before = waiting && !watches_before(job);
     job->notes_self = waiting && sb_zk_succession_is_second(job) && !latch->watches_self;
@@ -94,24 +89,21 @@ void sb_zk_succession_fail(struct sb_zk_job *job)
         sb_zk_latch_forget_succession(job->latch);
 }
 
-static bool is_mine(const struct sb_zk_job *job, const struct sb_zk_call *call)
-{
-    return call->stat.ephemeralOwner == job->store->session.id.client_id &&
-           (uint64_t)call->stat.czxid == job->latch->czxid;
-}
-
 /* The node before mine may have gone between the two readings: then its watch has fired, and waits
  * no more. */
 void sb_zk_succession_note(struct sb_zk_job *job)
 {
-    const struct sb_zk_call *leader = &job->calls[0];
+    int64_t session_id = job->store->session.id.client_id;
+    const struct Stat *leader = &job->calls[0].stat;
+    const struct Stat *mine = &job->calls[1].stat;
     struct sb_zk_latch *latch = job->latch;
 
     SB_CHECK(sb_zk_job_is_waiting(job), "only a job that waits can be the next");
-    if (job->notes_self && !is_mine(job, &job->calls[1]))
+    if (job->notes_self &&
+        (mine->ephemeralOwner != session_id || (uint64_t)mine->czxid != latch->czxid))
         latch->watches_self = false;
     latch->second = sb_zk_succession_is_second(job) && latch->watches_self && watches_before(job) &&
-                    leader->stat.ephemeralOwner != job->store->session.id.client_id;
+                    leader->ephemeralOwner != session_id;
 }
 
 bool sb_zk_succession_is_due(const struct sb_zk_job *job)
@@ -131,44 +123,34 @@ void sb_zk_succession_take(struct sb_zk_job *job)
 
 /* ---- The leader ------------------------------------------------------------------------------ */
 
-static bool is_gone(const struct sb_zk_job *job, size_t calls)
+/* Whether a second node is read with the leader's: the one before mine, where its watch is not set
+ * yet; mine, where the one before is the leader's. */
+static bool reads_another(const struct sb_zk_job *job)
 {
-    for (size_t i = 0; i < calls; i++)
-        if (job->calls[i].code == ZNONODE)
-            return true;
-    return false;
+    return sb_zk_succession_is_second(job) ? job->notes_self : job->notes_before;
 }
 
-static void take_leader(struct sb_zk_job *job, size_t calls)
+static void on_leader(struct sb_zk_job *job)
 {
     const char *owner = job->calls[0].text;
     uint64_t czxid = (uint64_t)job->calls[0].stat.czxid;
+    int code = job->calls[0].code;
+    int other = reads_another(job) ? job->calls[1].code : ZOK;
 
-    for (size_t i = 0; i < calls; i++)
-        if (job->calls[i].code != ZOK && job->calls[i].code != ZNONODE) {
-            sb_zk_succession_fail(job);
-            sb_zk_job_fail(job, job->calls[i].code);
-            return;
-        }
-    if (is_gone(job, calls)) {
+    if (code == ZOK || (code == ZNONODE && other != ZOK))
+        code = other;
+    if (code != ZOK)
         sb_zk_succession_fail(job);
+    if (code == ZNONODE) {
         if (sb_zk_job_again(job))
             sb_zk_find(job);
+    } else if (code != ZOK) {
+        sb_zk_job_fail(job, code);
     } else if (job->led == NULL || !job->led(job, owner, czxid)) {
         if (sb_zk_job_is_waiting(job))
             sb_zk_succession_note(job);
         sb_zk_job_answer_other(job, owner, czxid);
     }
-}
-
-static void on_leader(struct sb_zk_job *job)
-{
-    take_leader(job, 1);
-}
-
-static void on_leader_and_another(struct sb_zk_job *job)
-{
-    take_leader(job, 2);
 }
 
 static bool make_path(const struct sb_zk_job *job, char path[SB_ZK_PATH_SIZE], const char *node)
@@ -185,12 +167,9 @@ static void refuse_names(struct sb_zk_job *job)
     sb_zk_job_fail_with(job, &error);
 }
 
-/* With the leader's node the one before mine is read when its watch is not set yet; where they are
- * the same, mine. */
 static void read_leader(struct sb_zk_job *job)
 {
     bool same = sb_zk_succession_is_second(job);
-    bool another;
     char leader[SB_ZK_PATH_SIZE];
     char path[SB_ZK_PATH_SIZE];
 
@@ -200,10 +179,9 @@ static void read_leader(struct sb_zk_job *job)
         return;
     }
     sb_zk_succession_begin(job);
-    another = same ? job->notes_self : job->notes_before;
-    job->step = another ? on_leader_and_another : on_leader;
+    job->step = on_leader;
     sb_zk_get(sb_zk_job_call(job, 0), leader, (same && job->notes_before) || job->notes_leader);
-    if (another)
+    if (reads_another(job))
         sb_zk_get(sb_zk_job_call(job, 1), path, true);
 }
 

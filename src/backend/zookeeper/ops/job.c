@@ -15,14 +15,11 @@
 /* Earlier than needed does no harm: store->due looks what is. */
 void sb_zk_wake_at(simba_backend *store, int64_t at_ms)
 {
-    int64_t delay_ms;
-
     if (at_ms >= store->timer_ms)
         return;
     store->timer_ms = at_ms;
-    delay_ms = at_ms - simba_now_ms();
     uv_update_time(store->host->loop);
-    uv_timer_start(&store->timer, store->due, (uint64_t)(delay_ms > 0 ? delay_ms : 0), 0);
+    uv_timer_start(&store->timer, store->due, (uint64_t)sb_time_left(at_ms, simba_now_ms()), 0);
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
@@ -114,6 +111,7 @@ void sb_zk_job_queue(struct sb_zk_job *job)
         job->store->begin(job);
         return;
     }
+    SB_CHECK(latch->active != job && job->queued == NULL, "a job waits for one turn");
     for (link = &latch->queue; *link != NULL; link = &(*link)->queued)
         continue;
     *link = job;
@@ -121,22 +119,18 @@ void sb_zk_job_queue(struct sb_zk_job *job)
 
 /* What the contender left behind when it stopped goes, unless it was granted: that runs out by
  * itself. */
-static bool must_go(const struct sb_zk_latch *latch)
-{
-    return latch->node != SB_ZK_NODE_NONE &&
-           (latch->leaving || (latch->abandoned && !latch->granted));
-}
-
 static void pass_turn(simba_backend *store, struct sb_zk_latch *latch)
 {
     struct sb_zk_job *next = latch->queue;
+    bool must_go =
+        latch->node != SB_ZK_NODE_NONE && (latch->leaving || (latch->abandoned && !latch->granted));
 
     latch->active = NULL;
     if (next != NULL) {
         latch->queue = next->queued;
         next->queued = NULL;
         sb_zk_job_queue(next);
-    } else if (must_go(latch) && store->session.up) {
+    } else if (must_go && store->session.up) {
         sb_zk_job_withdraw(store, latch);
     } else {
         if (latch->withdraw_ms != SIMBA_INFINITE)
@@ -150,8 +144,9 @@ void sb_zk_job_leave_queue(struct sb_zk_job *job)
     struct sb_zk_job **link = &job->latch->queue;
 
     SB_CHECK(job->latch->active != job, "a job that has begun does not wait");
-    while (*link != job)
+    while (*link != NULL && *link != job)
         link = &(*link)->queued;
+    SB_CHECK(*link == job, "a job that waits is in the queue");
     *link = job->queued;
     job->latch = NULL; /* it never had its turn */
 }
@@ -193,6 +188,7 @@ void sb_zk_job_end(struct sb_zk_job *job)
     sb_free(job);
     if (latch != NULL)
         pass_turn(store, latch);
+    SB_CHECK(mutex->users > 0, "a mutex counts its jobs");
     mutex->users--;
     sb_zk_mutex_drop(&store->mutexes, mutex);
 }
@@ -235,23 +231,16 @@ struct lease {
 
 /* A session that is too short takes from the ttl first: owners plan with the time for renewals
  * behind it. */
-static int64_t ttl_of(const struct sb_zk_job *job, int64_t belief_ms, int64_t margin_ms)
-{
-    int64_t left_ms = belief_ms - (job->transition_ms - margin_ms);
-    int64_t least_ms = belief_ms / TTL_LEAST_PART;
-
-    return sb_earlier(job->ttl_ms, left_ms > least_ms ? left_ms : least_ms);
-}
-
 static struct lease lease_of(const struct sb_zk_job *job)
 {
     int64_t asked_ms = job->ttl_ms + job->transition_ms;
     int64_t margin_ms = simba_drift_margin_ms(asked_ms);
     int64_t belief_ms =
         sb_earlier(asked_ms - margin_ms, sb_zk_session_lease_ms(&job->store->session));
-    struct lease lease = {belief_ms, ttl_of(job, belief_ms, margin_ms), belief_ms + margin_ms};
+    int64_t left_ms = belief_ms - (job->transition_ms - margin_ms);
+    int64_t ttl_ms = sb_earlier(job->ttl_ms, sb_max(left_ms, belief_ms / TTL_LEAST_PART));
 
-    return lease;
+    return (struct lease){belief_ms, ttl_ms, belief_ms + margin_ms};
 }
 
 void sb_zk_job_reply(struct sb_zk_job *job, const struct simba_reply *reply)
@@ -278,28 +267,22 @@ static struct simba_reply reply_of(const struct sb_zk_job *job)
     return reply;
 }
 
-/* The process stood still, and its requests have not been answered for long enough since. */
-static void refuse_proof(struct sb_zk_job *job)
-{
-    struct simba_error error;
-
-    sb_error_set(&error, SIMBA_EUNAVAILABLE,
-                 "ZooKeeper has not confirmed the session for long enough yet");
-    sb_zk_job_fail_with(job, &error);
-}
-
-/* The entry goes when its contender is not heard of for a lease. */
+/* The entry goes when its contender is not heard of for a lease. A proof that is over: the process
+ * stood still, and its requests have not been answered for long enough since. */
 void sb_zk_job_answer_mine(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
     struct simba_reply reply = reply_of(job);
     struct lease lease = lease_of(job);
+    struct simba_error error;
     bool asked = job->op == SIMBA_OP_ACQUIRE || job->op == SIMBA_OP_GUARD;
 
     SB_CHECK(latch->node == SB_ZK_NODE_THERE, "an owner has a node");
     SB_CHECK(job->proved_ms != 0, "an owner's session is proved");
     if (asked && job->request != NULL && simba_now_ms() >= job->proved_ms + lease.belief_ms) {
-        refuse_proof(job);
+        sb_error_set(&error, SIMBA_EUNAVAILABLE,
+                     "ZooKeeper has not confirmed the session for long enough yet");
+        sb_zk_job_fail_with(job, &error);
         return;
     }
     reply.owner = latch->id;

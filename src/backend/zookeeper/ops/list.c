@@ -7,8 +7,10 @@
 #include "backend/zookeeper/handle/call.h"
 #include "backend/zookeeper/ops/ops.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,12 +34,9 @@ static void answer(struct sb_zk_listing *i, const struct simba_reply *reply)
 void sb_zk_listing_begin(struct sb_zk_listing *i, simba_backend *store,
                          struct simba_request *request)
 {
-    int64_t now_ms = simba_now_ms();
-
     i->store = store;
     i->request = request;
-    i->deadline_ms = request->timeout_ms < SIMBA_INFINITE - now_ms ? now_ms + request->timeout_ms
-                                                                   : SIMBA_INFINITE;
+    i->deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
     i->next = store->listings;
     i->link = &store->listings;
     if (i->next != NULL)
@@ -166,6 +165,7 @@ static void on_read(struct sb_zk_job *job, const struct simba_reply *reply)
     struct reading *reading = job->user;
     struct mutex_list *l = reading->owner;
 
+    SB_CHECK(l->under_way > 0, "a read is answered once");
     l->under_way--;
     if (reply->code == SIMBA_OK)
         take_status(&l->list[reading->index], reply);
@@ -179,30 +179,25 @@ static void on_read(struct sb_zk_job *job, const struct simba_reply *reply)
         finish(l);
 }
 
-/* The listing may be gone when it returns. */
-static void start_read(simba_backend *store, struct sb_zk_proof *proof, struct reading *reading)
-{
-    struct sb_zk_proof *batch = store->proof;
-
-    if (proof != NULL)
-        store->proof = proof;
-    sb_zk_request_start(store, &reading->request, on_read, reading);
-    store->proof = batch;
-}
-
+/* The list may be gone when it returns. */
 static void read_next(struct mutex_list *l, struct reading *reading)
 {
+    struct sb_zk_proof *batch = l->store->proof;
+    simba_backend *store = l->store;
     size_t index = l->next++;
-    int64_t left_ms = l->deadline_ms - simba_now_ms();
 
+    SB_CHECK(index < l->count, "a mutex that is read is in the list");
     memset(reading, 0, sizeof *reading);
     reading->owner = l;
     reading->index = index;
     reading->request.op = SIMBA_OP_READ;
     reading->request.mutex = l->list[index].mutex;
-    reading->request.timeout_ms = left_ms > 0 ? left_ms : 0;
+    reading->request.timeout_ms = sb_time_left(l->deadline_ms, simba_now_ms());
     l->under_way++;
-    start_read(l->store, l->proof, reading);
+    if (l->proof != NULL)
+        store->proof = l->proof;
+    sb_zk_request_start(store, &reading->request, on_read, reading);
+    store->proof = batch;
 }
 
 /* One more counts as under way until all have begun, because reads can end at once. */
@@ -343,6 +338,7 @@ static void on_node_read(struct sb_zk_call *call)
     struct node_reading *reading = (struct node_reading *)call;
     struct queue *q = reading->queue;
 
+    SB_CHECK(q->under_way > 0, "a read ends once");
     take_id(q, reading->index, call);
     q->under_way--;
     read_more_nodes(q, reading);

@@ -13,23 +13,17 @@
  * library cannot be seen, and reach no further than the server that it is connected to, which may
  * be cut off from its ensemble. So a proof is a sync, which the ensemble's leader answers. */
 
-static bool is_still_mine(const struct sb_zk_job *job)
-{
-    const struct Stat *stat = &job->calls[0].stat;
-
-    return job->calls[0].code == ZOK && (uint64_t)stat->czxid == job->latch->czxid &&
-           stat->ephemeralOwner == job->store->session.id.client_id;
-}
-
 static void on_guarded(struct sb_zk_job *job)
 {
+    const struct Stat *stat = &job->calls[0].stat;
     int code = job->calls[0].code;
 
     if (code != ZOK && code != ZNONODE) {
         sb_zk_job_fail(job, code);
     } else if (!sb_zk_job_is_proved(job)) {
         sb_zk_job_fail(job, ZCONNECTIONLOSS);
-    } else if (is_still_mine(job)) {
+    } else if (code == ZOK && (uint64_t)stat->czxid == job->latch->czxid &&
+               stat->ephemeralOwner == job->store->session.id.client_id) {
         sb_zk_job_answer_mine(job);
     } else {
         sb_zk_latch_forget_node(job->latch); /* it was taken away */
@@ -145,7 +139,6 @@ void sb_zk_request_start(simba_backend *store, struct simba_request *request,
                          void (*take)(struct sb_zk_job *job, const struct simba_reply *reply),
                          void *user)
 {
-    int64_t now_ms = simba_now_ms();
     struct sb_zk_latch *latch = NULL;
     struct sb_zk_mutex *mutex;
     struct simba_error error;
@@ -167,8 +160,7 @@ void sb_zk_request_start(simba_backend *store, struct simba_request *request,
     job->revision = request->revision;
     job->ttl_ms = request->ttl_ms;
     job->transition_ms = request->transition_ms;
-    if (request->timeout_ms < SIMBA_INFINITE - now_ms)
-        job->deadline_ms = now_ms + request->timeout_ms;
+    job->deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
     sb_zk_wake_at(store, job->deadline_ms);
     if (latch != NULL && job->op == SIMBA_OP_ACQUIRE)
         latch->abandoned = false;
