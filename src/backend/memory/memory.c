@@ -3,8 +3,8 @@
  * records are in store.c.
  *
  * Clients of one store live on different loop threads. What an operation has to tell others is
- * written down under the store's lock and told after it: a notice runs foreign code. Meanwhile the
- * client that is being told counts its tellers, and a close waits for the last of them.
+ * written down under the store's lock and sent after it: a notice runs foreign code. Meanwhile the
+ * client that gets it counts the threads that send, and a close waits for the last of them.
  */
 #include "backend/module.h"
 
@@ -23,14 +23,14 @@ struct store {
     struct store *next;
     unsigned clients; /* guarded by stores_lock */
     char *name;
-    pthread_mutex_t lock; /* guards the records and the tellers of all clients */
+    pthread_mutex_t lock; /* guards the records and the notifiers of all clients */
     struct sb_memory_records records;
 };
 
 struct simba_backend {
     const struct simba_backend_host *host;
     struct store *store;
-    unsigned tellers; /* threads that are about to call a function of the host */
+    unsigned notifiers; /* threads that are about to call a function of the host */
     bool closing;
     void (*closed)(void *argument);
     void *argument;
@@ -110,59 +110,58 @@ static void leave_store(struct store *store)
     pthread_mutex_unlock(&stores_lock);
 }
 
-/* ---- News: what to tell whom once the lock is gone ------------------------------------------- */
+/* ---- Notices, written down under the lock and sent after it ---------------------------------- */
 
-struct telling {
-    struct telling *next;
+struct notice {
+    struct notice *next;
     simba_backend *client;
-    enum simba_notice notice;
+    enum simba_notice kind;
     bool to_one; /* to `id`, not to all */
     char id[SIMBA_ID_MAX + 1];
 };
 
 /* With the store's lock held. Notices are courtesies: where memory is short this one is dropped. */
-static void add_news(struct telling **news, simba_backend *client, enum simba_notice notice,
-                     const char *id)
+static void add_notice(struct notice **notices, simba_backend *client, enum simba_notice kind,
+                       const char *id)
 {
-    struct telling *telling = sb_alloc_zero(sizeof *telling);
+    struct notice *notice = sb_alloc_zero(sizeof *notice);
 
-    if (telling == NULL)
+    if (notice == NULL)
         return;
-    telling->client = client;
-    telling->notice = notice;
-    telling->to_one = id != NULL;
+    notice->client = client;
+    notice->kind = kind;
+    notice->to_one = id != NULL;
     if (id != NULL)
-        sb_text_copy(telling->id, sizeof telling->id, id);
-    telling->next = *news;
-    *news = telling;
-    client->tellers++;
+        sb_text_copy(notice->id, sizeof notice->id, id);
+    notice->next = *notices;
+    *notices = notice;
+    client->notifiers++;
 }
 
-static void add_change(struct telling **news, const struct sb_memory_record *record)
+static void add_change(struct notice **notices, const struct sb_memory_record *record)
 {
     for (const struct sb_memory_watcher *watcher = record->watchers; watcher != NULL;
          watcher = watcher->next)
-        add_news(news, watcher->client, SIMBA_NOTICE_CHANGED, NULL);
+        add_notice(notices, watcher->client, SIMBA_NOTICE_CHANGED, NULL);
 }
 
 /* Without the lock. */
-static void tell(struct store *store, struct telling *news, const char *mutex)
+static void send_notices(struct store *store, struct notice *notices, const char *mutex)
 {
-    while (news != NULL) {
-        struct telling *telling = news;
-        simba_backend *client = telling->client;
+    while (notices != NULL) {
+        struct notice *notice = notices;
+        simba_backend *client = notice->client;
         bool last;
 
-        client->host->notice(client->host, telling->notice, mutex,
-                             telling->to_one ? telling->id : NULL);
+        client->host->notice(client->host, notice->kind, mutex, notice->to_one ? notice->id : NULL);
         pthread_mutex_lock(&store->lock);
-        SB_CHECK(client->tellers > 0, "a client counts those that tell it");
-        last = --client->tellers == 0 && client->closing;
+        SB_CHECK(client->notifiers > 0, "a client counts the notices on their way");
+        last = --client->notifiers == 0 && client->closing;
         pthread_mutex_unlock(&store->lock);
         if (last)
             client->host->post(client->host, &client->last_task);
-        news = telling->next;
-        sb_free(telling);
+        notices = notice->next;
+        sb_free(notice);
     }
 }
 
@@ -174,7 +173,7 @@ static bool is_mine(const struct sb_memory_record *record, const char *id)
 }
 
 static int acquire(simba_backend *client, const struct simba_request *request,
-                   struct sb_memory_record **record, int64_t now_ms, struct telling **news)
+                   struct sb_memory_record **record, int64_t now_ms, struct notice **notices)
 {
     struct sb_memory_records *records = &client->store->records;
 
@@ -187,7 +186,7 @@ static int acquire(simba_backend *client, const struct simba_request *request,
     }
     sb_memory_leave(*record, client, request->id);
     sb_memory_grant(records, *record, request, now_ms);
-    add_change(news, *record);
+    add_change(notices, *record);
     return SIMBA_OK;
 }
 
@@ -203,7 +202,7 @@ static void guard(const struct simba_request *request, struct sb_memory_record *
 /* A waiter that gives up while the mutex is free may be the one that was woken: the next one is.
  * Returns whether the record was given back. */
 static bool release(simba_backend *client, const struct simba_request *request,
-                    struct sb_memory_record *record, int64_t now_ms, struct telling **news)
+                    struct sb_memory_record *record, int64_t now_ms, struct notice **notices)
 {
     bool hit = request->revision > 0 && is_mine(record, request->id) &&
                record->owner.fence == request->revision;
@@ -211,27 +210,28 @@ static bool release(simba_backend *client, const struct simba_request *request,
     sb_memory_leave(record, client, request->id);
     if (hit) {
         sb_memory_clear(record);
-        add_change(news, record);
+        add_change(notices, record);
     }
     if (!sb_memory_is_owned(record, now_ms) && record->waiters != NULL)
-        add_news(news, record->waiters->client, SIMBA_NOTICE_RELEASED, record->waiters->id);
+        add_notice(notices, record->waiters->client, SIMBA_NOTICE_RELEASED, record->waiters->id);
     return hit;
 }
 
 /* Carries the request out; *ret_record is NULL where the store has no such mutex. */
 static int carry_out(simba_backend *client, const struct simba_request *request, int64_t now_ms,
-                     struct sb_memory_record **ret_record, bool *ret_missed, struct telling **news)
+                     struct sb_memory_record **ret_record, bool *ret_missed,
+                     struct notice **notices)
 {
     struct sb_memory_record *record = sb_memory_find(&client->store->records, request->mutex);
     int code = SIMBA_OK;
     bool released = false;
 
     if (request->op == SIMBA_OP_ACQUIRE)
-        code = acquire(client, request, &record, now_ms, news);
+        code = acquire(client, request, &record, now_ms, notices);
     else if (request->op == SIMBA_OP_GUARD && record != NULL)
         guard(request, record, now_ms);
     else if (request->op == SIMBA_OP_RELEASE && record != NULL)
-        released = release(client, request, record, now_ms, news);
+        released = release(client, request, record, now_ms, notices);
     *ret_record = record;
     *ret_missed = request->op == SIMBA_OP_RELEASE && request->revision > 0 && !released;
     return code;
@@ -245,12 +245,12 @@ static void answer(simba_backend *client, struct simba_request *request)
     struct simba_reply reply = SIMBA_REPLY_INIT;
     struct simba_owner owner = SIMBA_OWNER_NONE;
     struct sb_memory_record *record = NULL;
-    struct telling *news = NULL;
+    struct notice *notices = NULL;
     int64_t now_ms;
 
     pthread_mutex_lock(&store->lock);
     now_ms = simba_now_ms();
-    reply.code = carry_out(client, request, now_ms, &record, &reply.missed, &news);
+    reply.code = carry_out(client, request, now_ms, &record, &reply.missed, &notices);
     reply.waiters = 0;
     if (record != NULL) {
         reply.revision = record->owner.fence;
@@ -262,7 +262,7 @@ static void answer(simba_backend *client, struct simba_request *request)
     }
     pthread_mutex_unlock(&store->lock);
 
-    tell(store, news, request->mutex);
+    send_notices(store, notices, request->mutex);
     if (owner.id[0] != '\0') {
         reply.owner = owner.id;
         reply.fence = owner.fence;
@@ -303,7 +303,7 @@ static void submit(simba_backend *client, struct simba_request *batch)
     }
 }
 
-/* ---- Life of a client ------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static bool serves(const char *scheme)
 {
@@ -365,16 +365,16 @@ static void listen_to(simba_backend *client, const char *mutex, const char *id, 
 static void close_client(simba_backend *client, void (*closed)(void *argument), void *argument)
 {
     struct store *store = client->store;
-    bool told;
+    bool notified;
 
     client->closed = closed;
     client->argument = argument;
     pthread_mutex_lock(&store->lock);
     sb_memory_forget(&store->records, client);
     client->closing = true;
-    told = client->tellers > 0;
+    notified = client->notifiers > 0;
     pthread_mutex_unlock(&store->lock);
-    if (!told)
+    if (!notified)
         finish_close(&client->last_task);
 }
 

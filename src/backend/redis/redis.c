@@ -1,5 +1,5 @@
 /*
- * redis.c - the backend's operations and the life of a client. request/request.h lists the
+ * redis.c - the backend's operations; opens and closes clients. request/request.h lists the
  * stages that a request passes, and the folders in the order in which they may call each other.
  */
 #include "backend/module.h"
@@ -94,22 +94,6 @@ static void on_ready(void *user, struct sb_redis_node *node, bool first)
         check_eviction(user, node);
 }
 
-static void on_room(void *user, struct sb_redis_node *node)
-{
-    (void)user;
-    sb_redis_request_go_on(node);
-}
-
-static void on_released(void *user, struct sb_redis_listener *listener)
-{
-    simba_backend *store = user;
-
-    if (listener->lingers)
-        sb_redis_request_leave_queue(store, listener);
-    else
-        sb_redis_listener_wake(&store->listeners, listener);
-}
-
 static void on_closed(void *user)
 {
     simba_backend *store = user;
@@ -120,8 +104,8 @@ static void on_closed(void *user)
     closed(argument);
 }
 
-static const struct sb_redis_nodes_events nodes_events = {on_ready, on_room, on_released,
-                                                          on_closed};
+static const struct sb_redis_nodes_events nodes_events = {on_ready, sb_redis_request_send_waiting,
+                                                          sb_redis_request_released, on_closed};
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 

@@ -53,7 +53,7 @@ struct sb_redis_subscriber {
     size_t lingerer_count;
 };
 
-/* ---- Saying ---------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
 static void on_flush(uv_prepare_t *prepare)
 {
@@ -77,8 +77,8 @@ static void have_handles(struct sb_redis_subscriber *s)
     s->parts += 2;
 }
 
-static void say(struct sb_redis_subscriber *s, const struct sb_redis_argument *arguments,
-                size_t count)
+static void push(struct sb_redis_subscriber *s, const struct sb_redis_argument *arguments,
+                 size_t count)
 {
     if (sb_redis_reconnecting_push(s->connection, arguments, count) != SIMBA_OK) {
         struct simba_error error;
@@ -104,7 +104,7 @@ void sb_redis_subscriber_add(struct sb_redis_subscriber *s, struct sb_redis_list
     listener->ticket = 0;
     if (sb_redis_reconnecting_is_ready(s->connection)) {
         listener->ticket = ++s->asked;
-        say(s, arguments, 2);
+        push(s, arguments, 2);
     } else {
         sb_redis_reconnecting_start(s->connection, NULL);
     }
@@ -119,7 +119,7 @@ void sb_redis_subscriber_remove(struct sb_redis_subscriber *s, struct sb_redis_l
     listener->at = NULL;
     if (listener->ticket > 0 && sb_redis_reconnecting_is_ready(s->connection) &&
         !sb_redis_listeners_share(s->listeners, listener))
-        say(s, arguments, 2);
+        push(s, arguments, 2);
 }
 
 /* ---- Lingering ------------------------------------------------------------------------------- */
@@ -186,12 +186,12 @@ void sb_redis_subscriber_resume(struct sb_redis_subscriber *s, struct sb_redis_l
     sb_redis_listeners_remove(s->listeners, listener); /* the lingering was counted, too */
 }
 
-/* ---- Coming up ------------------------------------------------------------------------------- */
+/* ---- Connected ------------------------------------------------------------------------------- */
 
-static void say_chunk(struct sb_redis_subscriber *s)
+static void push_chunk(struct sb_redis_subscriber *s)
 {
     if (s->chunk_count > 0)
-        say(s, s->chunk, s->chunk_count + 1);
+        push(s, s->chunk, s->chunk_count + 1);
     s->chunk_count = 0;
 }
 
@@ -204,7 +204,7 @@ static void add_to_chunk(void *argument, struct sb_redis_listener *listener)
     listener->ticket = ++s->asked;
     s->chunk[++s->chunk_count] = (struct sb_redis_argument){listener->channel, listener->length};
     if (s->chunk_count == CHUNK)
-        say_chunk(s);
+        push_chunk(s);
 }
 
 static void on_ready(void *user)
@@ -216,11 +216,11 @@ static void on_ready(void *user)
     s->chunk[0] = (struct sb_redis_argument){"SUBSCRIBE", 9};
     s->chunk_count = 0;
     sb_redis_listeners_each(s->listeners, add_to_chunk, s);
-    say_chunk(s);
+    push_chunk(s);
     s->bulk = s->asked;
 }
 
-/* ---- Hearing --------------------------------------------------------------------------------- */
+/* ---- Receiving ------------------------------------------------------------------------------- */
 
 static void on_confirmed(struct sb_redis_subscriber *s, const redisReply *channel)
 {
@@ -285,7 +285,7 @@ static void on_pushed(void *user, const redisReply *reply)
         on_message(s, reply->element[1], reply->element[2]);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 void sb_redis_subscriber_drop(struct sb_redis_subscriber *s, const struct simba_error *error)
 {

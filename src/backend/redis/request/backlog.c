@@ -193,7 +193,7 @@ struct sb_redis_backlog_entry *sb_redis_backlog_take(struct sb_redis_backlog *b)
     return NULL;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
                                                  const struct sb_redis_backlog_events *events,

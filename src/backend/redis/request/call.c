@@ -152,7 +152,7 @@ void sb_redis_call_fail(struct sb_redis_call *call, const struct simba_error *er
         sb_redis_call_end(call, NULL, error);
 }
 
-/* ---- Words ----------------------------------------------------------------------------------- */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 static enum sb_redis_script_name script_of(enum simba_op op)
 {

@@ -117,7 +117,10 @@ static void on_left(simba_backend *store, struct simba_request *request,
     sb_free(leave);
 }
 
-void sb_redis_request_leave_queue(simba_backend *store, struct sb_redis_listener *listener)
+/* The contender of a listener that lingers may be in the queue on the server, and may have been
+ * told to try: it leaves, and where the mutex is free the next waiter is told. At most once in a
+ * round trip. */
+static void leave_queue(simba_backend *store, struct sb_redis_listener *listener)
 {
     struct leave *leave = listener->leaves ? NULL : sb_alloc_zero(sizeof *leave);
 
@@ -135,6 +138,16 @@ void sb_redis_request_leave_queue(simba_backend *store, struct sb_redis_listener
     sb_redis_nodes_flush(&store->nodes);
 }
 
+void sb_redis_request_released(void *user, struct sb_redis_listener *listener)
+{
+    simba_backend *store = user;
+
+    if (listener->lingers)
+        leave_queue(store, listener);
+    else
+        sb_redis_listener_wake(&store->listeners, listener);
+}
+
 /* ---- Records --------------------------------------------------------------------------------- */
 
 /* A contender that has lost waits from now on: before, nobody had a reason to wake it. */
@@ -147,7 +160,7 @@ static void note_attempt(struct sb_redis_call *call, const struct sb_redis_recor
     else if (record->owned)
         gone = sb_redis_waiting_lost(call->store, call->request, record->since_us);
     if (gone != NULL)
-        sb_redis_request_leave_queue(call->store, gone);
+        leave_queue(call->store, gone);
 }
 
 /* A lease on a server counts from when the sentinels confirmed that it is the master, where that is
@@ -416,10 +429,11 @@ void sb_redis_request_await_turn(struct sb_redis_node *node, simba_backend *stor
     schedule(call);
 }
 
-void sb_redis_request_go_on(struct sb_redis_node *node)
+void sb_redis_request_send_waiting(void *user, struct sb_redis_node *node)
 {
     struct sb_redis_backlog_entry *entry;
 
+    (void)user;
     while (sb_redis_reconnecting_has_room(node->commands) &&
            (entry = sb_redis_backlog_take(node->backlog)) != NULL)
         begin(SB_CONTAINER(struct sb_redis_call, entry, entry));

@@ -193,12 +193,11 @@ void sb_redis_request_start(simba_backend *store, struct simba_request *request,
 void sb_redis_request_await_turn(struct sb_redis_node *node, simba_backend *store,
                                  struct simba_request *request, sb_redis_call_take *take);
 
-/* The contender of a listener that lingers may be in the queue on the server, and may have been
- * told to try: it leaves, and where the mutex is free the next waiter is told. Nothing happens
- * while it is leaving already: it leaves at most once in a round trip. */
-void sb_redis_request_leave_queue(simba_backend *store, struct sb_redis_listener *listener);
+/* A release has told the contender of a listener to try: it is woken. One that has gone, and whose
+ * subscription lingers, leaves the queue on the server instead. `store` is the client. */
+void sb_redis_request_released(void *store, struct sb_redis_listener *listener);
 
-/* There is room on a node's connection: sends what waits for that. */
-void sb_redis_request_go_on(struct sb_redis_node *node);
+/* There is room on a node's connection: sends the requests that wait for that. */
+void sb_redis_request_send_waiting(void *store, struct sb_redis_node *node);
 
 #endif

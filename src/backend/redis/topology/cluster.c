@@ -464,7 +464,7 @@ struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, cons
     return node;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 int sb_redis_cluster_open(const struct sb_redis_cluster_config *config,
                           struct sb_redis_cluster **ret_cluster, struct simba_error *error)

@@ -35,7 +35,7 @@ struct sentinel {
     struct sb_redis_sentinel_query query;
     bool is_asked;            /* its answer is to come */
     bool ask_again;           /* something may have changed since it was asked */
-    bool is_heard;            /* its announcements are waited for */
+    bool is_subscribed;       /* a refusal of its announcements is news */
     struct simba_error error; /* why it has not answered; its code is SIMBA_OK when it has */
 };
 
@@ -81,25 +81,18 @@ int64_t sb_redis_sentinels_as_of(const struct sb_redis_sentinels *s,
     return s->votes.any ? made_ms : sb_earlier(made_ms, s->confirmed_ms);
 }
 
-/* Why one of them does not answer; "" where all do. */
-static const char *reason(const struct sb_redis_sentinels *s)
-{
-    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
-        if (s->sentinels[i] != NULL && s->sentinels[i]->error.code != SIMBA_OK)
-            return s->sentinels[i]->error.text;
-    return "";
-}
-
 int sb_redis_sentinels_check(const struct sb_redis_sentinels *s, int64_t age_ms,
                              struct simba_error *error)
 {
     int64_t since_ms = simba_now_ms() - age_ms;
     char where[SB_REDIS_PLACE_TEXT_MAX];
-    const char *why;
+    const char *why = ""; /* one of them does not answer */
 
     if (s->votes.any || s->confirmed_ms >= since_ms)
         return SIMBA_OK;
-    why = reason(s);
+    for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX && why[0] == '\0'; i++)
+        if (s->sentinels[i] != NULL && s->sentinels[i]->error.code != SIMBA_OK)
+            why = s->sentinels[i]->error.text;
     return sb_error_set(error, SIMBA_EUNAVAILABLE,
                         "%zu of %zu sentinels confirm the master at %.60s, %zu must "
                         "(sentinel-quorum)%s%.120s",
@@ -189,14 +182,14 @@ static void ask_all(struct sb_redis_sentinels *s)
             ask(s->sentinels[i]);
 }
 
-/* ---- Hearing --------------------------------------------------------------------------------- */
+/* ---- Announcements --------------------------------------------------------------------------- */
 
 static void on_announcements_ready(void *user)
 {
     const struct sb_redis_argument arguments[2] = {{"SUBSCRIBE", 9}, {CHANNEL, sizeof CHANNEL - 1}};
     struct sentinel *one = user;
 
-    one->is_heard = true;
+    one->is_subscribed = true;
     sb_redis_reconnecting_push(one->announcements, arguments,
                                2); /* where it fails the queries do */
     sb_redis_reconnecting_flush(one->announcements);
@@ -207,13 +200,13 @@ static void on_refused(struct sentinel *one, const char *text)
 {
     char where[SB_REDIS_PLACE_TEXT_MAX];
 
-    if (one->is_heard)
+    if (one->is_subscribed)
         one->all->host->log(one->all->host, SIMBA_LOG_WARN,
                             "redis: the sentinel at %.80s does not let this client subscribe to "
                             "%s, so a fail-over is noticed up to %lld ms later: %.100s",
                             sb_redis_place_text(&one->place, where), CHANNEL,
                             (long long)period_ms(one->all), text);
-    one->is_heard = false;
+    one->is_subscribed = false;
 }
 
 static void on_announced(void *user, const redisReply *reply)
@@ -354,7 +347,7 @@ static void on_timer(uv_timer_t *timer)
     log_whether_lost(s);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 struct sb_redis_sentinels *sb_redis_sentinels_create(const struct simba_backend_host *host,
                                                      const struct sb_redis_options *options,

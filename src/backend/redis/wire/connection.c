@@ -420,7 +420,7 @@ static void on_timer_closed(uv_handle_t *handle)
 static const struct sb_redis_stream_events stream_events = {on_up, on_again, on_data, on_down,
                                                             release};
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 struct sb_redis_connection *
 sb_redis_connection_open(const struct sb_redis_connection_config *config,

@@ -351,7 +351,7 @@ void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *r)
     search(r);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 struct sb_redis_reconnecting *
 sb_redis_reconnecting_create(const struct sb_redis_reconnecting_config *config)

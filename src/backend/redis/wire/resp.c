@@ -179,28 +179,27 @@ bool sb_redis_reader_feed(struct sb_redis_reader *r, const char *bytes, size_t l
     return redisReaderFeed(r->reader, bytes, length) == REDIS_OK;
 }
 
-/* What has not been taken in begins with a line. */
-static bool is_too_long(const redisReader *reader)
-{
-    size_t left = reader->len - reader->pos;
-
-    return left > LENGTH_MAX || (left > LINE_MAX_BYTES &&
-                                 memchr(reader->buf + reader->pos, '\n', LINE_MAX_BYTES) == NULL);
-}
-
 bool sb_redis_reader_is_empty(const struct sb_redis_reader *r)
 {
     return r->parts == 0 && r->reader->len == r->reader->pos;
 }
 
+/* What has not been taken in begins with a line, which must end soon. */
 enum sb_redis_reader_verdict sb_redis_reader_next(struct sb_redis_reader *r, redisReply **ret_reply)
 {
+    const redisReader *reader = r->reader;
     void *reply = NULL;
+    size_t left;
 
     if (redisReaderGetReply(r->reader, &reply) != REDIS_OK)
         return SB_REDIS_READER_NONSENSE;
+    left = reader->len - reader->pos;
+    if (reply == NULL &&
+        (left > LENGTH_MAX || (left > LINE_MAX_BYTES &&
+                               memchr(reader->buf + reader->pos, '\n', LINE_MAX_BYTES) == NULL)))
+        return SB_REDIS_READER_TOO_LONG;
     if (reply == NULL)
-        return is_too_long(r->reader) ? SB_REDIS_READER_TOO_LONG : SB_REDIS_READER_MORE;
+        return SB_REDIS_READER_MORE;
     r->parts = 0;
     *ret_reply = reply;
     return SB_REDIS_READER_REPLY;

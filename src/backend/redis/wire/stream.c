@@ -402,7 +402,7 @@ static void connect_next(struct sb_redis_stream *s)
         uv_timer_start(&s->later, on_attempt_over, (uint64_t)(left_ms / (int64_t)left), 0);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 struct sb_redis_stream *sb_redis_stream_open(const struct sb_redis_stream_config *config)
 {

@@ -231,24 +231,18 @@ static zhandle_t *prepare_handle(struct sb_zk_handle *handle)
     return zk;
 }
 
-static bool is_unwanted(struct sb_zk_handle *handle)
-{
-    bool unwanted;
-
-    pthread_mutex_lock(&handle->lock);
-    unwanted = handle->unwanted;
-    pthread_mutex_unlock(&handle->lock);
-    return unwanted;
-}
-
 /* On the worker's thread. */
 static void run_open(struct sb_zk_work *work)
 {
     struct sb_zk_handle *handle = SB_CONTAINER(struct sb_zk_handle, open_work, work);
     int64_t begin_ms = simba_now_ms();
+    bool unwanted;
     zhandle_t *zk;
 
-    if (is_unwanted(handle))
+    pthread_mutex_lock(&handle->lock);
+    unwanted = handle->unwanted;
+    pthread_mutex_unlock(&handle->lock);
+    if (unwanted)
         return;
     errno = 0;
     zk = prepare_handle(handle);
@@ -289,23 +283,17 @@ static bool is_settled(const struct sb_zk_handle *handle)
 }
 
 /* That there was no handle to be had is the host's fault, or says nothing of the servers yet. */
-static int explain_failure(const struct sb_zk_handle *handle, struct simba_error *error)
+static int explain(const struct sb_zk_handle *handle, struct simba_error *error)
 {
     int failure = handle->failure;
     bool short_of = failure == EMFILE || failure == ENFILE || failure == ENOMEM;
-
-    return sb_error_set_backend(error, short_of ? SIMBA_ENOMEM : SIMBA_EUNAVAILABLE, failure,
-                                "cannot look for ZooKeeper at %s: %s", handle->options->hosts,
-                                failure == ENOENT ? "the name cannot be resolved"
-                                                  : strerror(failure));
-}
-
-static int explain(const struct sb_zk_handle *handle, struct simba_error *error)
-{
     char text[32];
 
-    if (handle->failure != 0)
-        return explain_failure(handle, error);
+    if (failure != 0)
+        return sb_error_set_backend(error, short_of ? SIMBA_ENOMEM : SIMBA_EUNAVAILABLE, failure,
+                                    "cannot look for ZooKeeper at %s: %s", handle->options->hosts,
+                                    failure == ENOENT ? "the name cannot be resolved"
+                                                      : strerror(failure));
     if (handle->state == ZOO_AUTH_FAILED_STATE)
         return sb_error_set(error, SIMBA_EDENIED, "ZooKeeper at %s refused the credentials",
                             handle->options->hosts);

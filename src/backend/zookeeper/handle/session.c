@@ -327,7 +327,7 @@ static struct sb_zk_handle *find_handle(struct sb_zk_session *s, struct simba_er
     return NULL;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 int sb_zk_session_open(struct sb_zk_session *s, struct simba_error *error)
 {

@@ -69,16 +69,6 @@ static void make_next(struct sb_zk_job *job)
     sb_zk_create_parent(sb_zk_job_call(job, 0), path, is_container(job));
 }
 
-static void make_parents(struct sb_zk_job *job)
-{
-    char path[SB_ZK_PATH_SIZE];
-
-    sb_zk_mutex_path(path, job->store->options.base, job->mutex->name);
-    job->reach = strlen(path);
-    if (sb_zk_job_again(job))
-        make_next(job);
-}
-
 /* ---- Rights ---------------------------------------------------------------------------------
  *
  * With acl=creator the nodes above a latch must protect it. Anybody may have made them before, with
@@ -205,10 +195,12 @@ static void on_created(struct sb_zk_job *job)
     }
     if (!sb_zk_is_lost(code))
         sb_zk_latch_forget_node(latch);
-    if (code == ZNONODE)
-        make_parents(job);
-    else
+    if (code != ZNONODE) {
         sb_zk_job_fail(job, code);
+    } else if (sb_zk_job_again(job)) {
+        job->reach = strlen(job->store->options.base) + 1 + strlen(job->mutex->name);
+        make_next(job);
+    }
 }
 
 /* From here on the node may be there, whatever happens. */
@@ -235,27 +227,23 @@ static void create_node(struct sb_zk_job *job)
     sb_zk_rank_children(sb_zk_job_call(job, 1), path, false);
 }
 
-/* It would stand before the owner. */
-static void refuse_sequence(struct sb_zk_job *job)
+/* A node with a negative number would stand before the owner. */
+static void on_found(struct sb_zk_job *job)
 {
     struct simba_error error;
 
-    job->latch->leaving = true;
-    sb_error_set(
-        &error, SIMBA_ESTORE,
-        "the sequence numbers of '%s' are used up: its node has to be deleted in ZooKeeper",
-        job->mutex->name);
-    sb_zk_job_fail_with(job, &error);
-}
-
-static void on_found(struct sb_zk_job *job)
-{
-    if (sb_zk_is_overflown(job->ranks.mine))
-        refuse_sequence(job);
-    else if (job->store->options.acl != SB_ZK_ACL_OPEN && !job->latch->checked)
+    if (sb_zk_is_overflown(job->ranks.mine)) {
+        job->latch->leaving = true;
+        sb_error_set(
+            &error, SIMBA_ESTORE,
+            "the sequence numbers of '%s' are used up: its node has to be deleted in ZooKeeper",
+            job->mutex->name);
+        sb_zk_job_fail_with(job, &error);
+    } else if (job->store->options.acl != SB_ZK_ACL_OPEN && !job->latch->checked) {
         check_rights(job);
-    else
+    } else {
         sb_zk_find_place(job);
+    }
 }
 
 /* The session may have ended while an older node was dropped, and the client may be closing: it

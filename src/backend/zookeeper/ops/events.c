@@ -7,15 +7,6 @@
 
 /* ---- Time ------------------------------------------------------------------------------------ */
 
-/* Answers may start jobs and end others; so the list is looked at again after each. */
-static struct sb_zk_job *next_due(const simba_backend *store, int64_t now_ms)
-{
-    for (struct sb_zk_job *job = store->jobs; job != NULL; job = job->next)
-        if (job->deadline_ms <= now_ms)
-            return job;
-    return NULL;
-}
-
 struct sweep {
     simba_backend *store;
     int64_t now_ms;
@@ -58,11 +49,16 @@ void sb_zk_on_timer(uv_timer_t *timer)
 {
     simba_backend *store = timer->data;
     struct sweep sweep = {store, simba_now_ms(), false};
-    struct sb_zk_job *job;
+    struct sb_zk_job *job = store->jobs;
 
     store->timer_ms = SIMBA_INFINITE;
-    while ((job = next_due(store, sweep.now_ms)) != NULL)
-        sb_zk_request_expire(job);
+    while (job != NULL) {
+        bool due = job->deadline_ms <= sweep.now_ms;
+
+        if (due)
+            sb_zk_request_expire(job);
+        job = due ? store->jobs : job->next; /* an answer may start jobs and end others */
+    }
     for (job = store->jobs; job != NULL; job = job->next)
         sb_zk_wake_at(store, job->deadline_ms);
     sb_zk_listings_expire(store, sweep.now_ms);
@@ -83,17 +79,14 @@ static void catch_up(void *argument, struct sb_zk_latch *latch)
         sb_zk_job_withdraw(sweep->store, latch);
 }
 
-static void let_go(void *argument, struct sb_zk_latch *latch)
+/* Whether it is the first has to be asked again; with on-disconnect=release a term is over. */
+static void disconnect(void *argument, struct sb_zk_latch *latch)
 {
-    (void)argument;
-    if (latch->granted)
-        latch->leaving = true;
-}
+    const simba_backend *store = argument;
 
-static void forget_turn(void *argument, struct sb_zk_latch *latch)
-{
-    (void)argument;
     sb_zk_latch_forget_succession(latch);
+    if (store->options.release_on_disconnect && latch->granted)
+        latch->leaving = true;
 }
 
 static void forget(void *argument, struct sb_zk_latch *latch)
@@ -140,11 +133,9 @@ static void on_down(simba_backend *store)
     const struct simba_backend_host *host = store->host;
 
     host->log(host, SIMBA_LOG_INFO, "zookeeper: disconnected");
-    sb_zk_latches_each(&store->mutexes, forget_turn, NULL);
-    if (!store->options.release_on_disconnect)
-        return;
-    sb_zk_latches_each(&store->mutexes, let_go, NULL);
-    host->session_lost(host, NULL);
+    sb_zk_latches_each(&store->mutexes, disconnect, store);
+    if (store->options.release_on_disconnect)
+        host->session_lost(host, NULL);
 }
 
 /* Its nodes are gone or going; what they held is not held any more. */

@@ -151,7 +151,7 @@ void sb_zk_job_leave_queue(struct sb_zk_job *job)
     job->latch = NULL; /* it never had its turn */
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Beginning and end ----------------------------------------------------------------------- */
 
 struct sb_zk_job *sb_zk_job_create(simba_backend *store, struct sb_zk_mutex *mutex,
                                    struct sb_zk_latch *latch)

@@ -228,28 +228,20 @@ static int compare(const void *a, const void *b)
     return strcmp(left->mutex, right->mutex);
 }
 
-static void keep_names(struct mutex_list *l, char **names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (simba_mutex_validate(names[i], NULL) == SIMBA_OK)
-            sb_text_copy(l->list[l->count++].mutex, sizeof l->list->mutex, names[i]);
-    if (l->count > 0)
-        qsort(l->list, l->count, sizeof *l->list, compare);
-}
-
 static void on_names(struct sb_zk_call *call)
 {
     struct mutex_list *l = (struct mutex_list *)call;
 
-    if (call->code == ZOK) {
-        l->list = sb_alloc_zero((call->count + 1) * sizeof *l->list);
-        if (l->list != NULL)
-            keep_names(l, call->names, call->count);
-        else
-            sb_error_plain(&l->error, SIMBA_ENOMEM);
-    } else if (call->code != ZNONODE) {
+    l->list = sb_alloc_zero((call->count + 1) * sizeof *l->list);
+    if (call->code != ZOK && call->code != ZNONODE)
         sb_zk_fail(&l->error, call->code);
-    }
+    else if (l->list == NULL)
+        sb_error_plain(&l->error, SIMBA_ENOMEM);
+    for (size_t i = 0; i < call->count && l->error.code == SIMBA_OK; i++)
+        if (simba_mutex_validate(call->names[i], NULL) == SIMBA_OK)
+            sb_text_copy(l->list[l->count++].mutex, sizeof l->list->mutex, call->names[i]);
+    if (l->count > 0)
+        qsort(l->list, l->count, sizeof *l->list, compare);
     sb_zk_free_names(call->names, call->count);
     if (l->error.code != SIMBA_OK)
         finish(l);
