@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$((2 * $$(nproc))))
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
-    chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite install deb try-debian13 clean help
+    chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite pictures install deb try-debian13 clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -37,6 +37,10 @@ check: $(BUILD)/build.ninja ## format, layers, static analysis
 	@scripts/check-format
 	@scripts/check-layers . $(BUILD)/libsimba-core.a
 	@scripts/check-static
+
+pictures: ## draw which files of a store call which: docs/internals/calls-*.svg
+	@scripts/deps pictures
+	@scripts/draw-calls --all
 
 format: ## let clang-format rewrite the sources
 	@scripts/check-format --fix
